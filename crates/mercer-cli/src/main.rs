@@ -1,0 +1,2 @@
+//! The command `mercer`.
+fn main() {}

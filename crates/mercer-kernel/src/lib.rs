@@ -1,0 +1,1 @@
+//! How alike two examples are: kernels, their registry and block evaluation

@@ -1,0 +1,1 @@
+//! What was learned: machines, the vote, and the files that hold them

@@ -1,0 +1,1 @@
+//! How a machine is asked: exact answers, decisions and what they cost

@@ -1,0 +1,1 @@
+//! How the metal does it: packed panels, dot products, exp and log over slices

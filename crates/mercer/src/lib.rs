@@ -1,0 +1,1 @@
+//! Kernel machines that answer fast, with the same decisions
