@@ -1,1 +1,23 @@
-//! What the user asked for: parse, print and check component texts such as rbf(gamma=0.5)
+//! What the user asked for: parse, print and check component texts such as `rbf(gamma=0.5)`.
+//!
+//! A [`Spec`] is the text form of every kernel, solver, compressor, stage and contract. A [`Registry`]
+//! lists the components of one room; each [`Entry`] names its parameters with ranges and defaults, so
+//! that help texts, errors and checks come from one definition.
+//!
+//! ```
+//! use mercer_spec::Spec;
+//! let spec: Spec = "normalized(polynomial(degree=2, coef0=1))".parse().unwrap();
+//! assert_eq!(spec.name(), "normalized");
+//! assert_eq!(spec.to_string(), "normalized(polynomial(degree=2, coef0=1))");
+//! ```
+
+mod check;
+mod error;
+mod parse;
+mod registry;
+mod spec;
+
+pub use check::Checked;
+pub use error::SpecError;
+pub use registry::{Entry, Kind, Parameter, Registry};
+pub use spec::{Spec, Value};

@@ -1,0 +1,126 @@
+use crate::{Checked, Spec, SpecError};
+
+/// What a parameter may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    /// A real number `low < x < high`, or `low <= x <= high` if `closed`; infinite limits never bind.
+    Number {
+        /// Lower limit.
+        low: f64,
+        /// Upper limit.
+        high: f64,
+        /// Whether the limits themselves are allowed.
+        closed: bool,
+    },
+    /// A whole number `low..=high`.
+    Integer {
+        /// Smallest value.
+        low: i64,
+        /// Largest value.
+        high: i64,
+    },
+    /// One of these words.
+    Word(&'static [&'static str]),
+    /// Another component.
+    Component,
+}
+
+impl Kind {
+    /// Any real number.
+    pub const REAL: Self = Self::Number {
+        low: f64::NEG_INFINITY,
+        high: f64::INFINITY,
+        closed: false,
+    };
+    /// A real number above zero.
+    pub const POSITIVE: Self = Self::Number {
+        low: 0.0,
+        high: f64::INFINITY,
+        closed: false,
+    };
+}
+
+/// One parameter of a component.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameter {
+    /// Its name in texts.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// Text of the value used when it is not given; `None` makes it required.
+    pub default: Option<&'static str>,
+    /// One clause that says what it means.
+    pub help: &'static str,
+}
+
+/// One component of a room: how it is called, what it takes, how it is built.
+#[derive(Debug)]
+pub struct Entry<T: 'static> {
+    /// Its name in texts.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Its parameters; positional arguments follow this order.
+    pub parameters: &'static [Parameter],
+    /// Whether any number of further positional arguments is allowed.
+    pub variadic: bool,
+    /// Makes the component from checked parameters.
+    pub build: fn(&Checked<'_>) -> Result<T, SpecError>,
+}
+
+/// All components of one kind.
+#[derive(Debug)]
+pub struct Registry<T: 'static> {
+    /// What the components are: "kernel", "stage", ...
+    pub room: &'static str,
+    /// The components, in the order in which `mercer list` shows them.
+    pub entries: &'static [&'static Entry<T>],
+}
+
+impl<T> Registry<T> {
+    /// The entry of that name.
+    pub fn entry(&self, name: &str) -> Result<&'static Entry<T>, SpecError> {
+        self.entries
+            .iter()
+            .copied()
+            .find(|entry| entry.name == name)
+            .ok_or_else(|| {
+                let known: Vec<_> = self.entries.iter().map(|entry| entry.name).collect();
+                SpecError::Unknown {
+                    room: self.room,
+                    name: name.to_owned(),
+                    known: known.join(", "),
+                }
+            })
+    }
+
+    /// Checks the arguments and builds the component.
+    pub fn build(&self, spec: &Spec) -> Result<T, SpecError> {
+        let entry = self.entry(spec.name())?;
+        (entry.build)(&Checked::new(spec, entry.parameters, entry.variadic)?)
+    }
+
+    /// Parses and builds.
+    pub fn parse(&self, text: &str) -> Result<T, SpecError> {
+        self.build(&text.parse()?)
+    }
+}
+
+impl<T> Entry<T> {
+    /// The signature as `mercer list` prints it: `polynomial(degree=3, gamma, coef0=0)`.
+    pub fn signature(&self) -> String {
+        let print = |p: &Parameter| match p.default {
+            Some(default) => format!("{}={default}", p.name),
+            None => p.name.to_owned(),
+        };
+        let mut parts: Vec<String> = self.parameters.iter().map(print).collect();
+        if self.variadic {
+            parts.push("...".to_owned());
+        }
+        if parts.is_empty() {
+            self.name.to_owned()
+        } else {
+            format!("{}({})", self.name, parts.join(", "))
+        }
+    }
+}
