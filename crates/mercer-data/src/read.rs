@@ -89,13 +89,13 @@ pub fn open(path: &Path, options: &Options) -> Result<Box<dyn Chunks>, DataError
     } else {
         Box::new(File::open(path)?)
     };
-    let packed = name.ends_with(".gz");
-    let source: Source = if packed {
+    let unpacked_name = name.strip_suffix(".gz");
+    let source: Source = if unpacked_name.is_some() {
         Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(raw)))
     } else {
         raw
     };
-    from_reader(source, name.strip_suffix(".gz").unwrap_or(&name), options)
+    from_reader(source, unpacked_name.unwrap_or(&name), options)
 }
 
 /// Reads rows from any byte source; `name` decides the format where the options do not.
