@@ -1,1 +1,23 @@
-//! How alike two examples are: kernels, their registry and block evaluation
+//! How alike two examples are: kernels, their registry and block evaluation.
+//!
+//! A kernel is one file in `families/` and one line in [`KERNELS`]. Its [`Form`] tells everyone else how
+//! it is computed, so that nobody else knows families: blocks of [`Form::Dot`] and [`Form::Shift`]
+//! kernels are one product on packed panels and one elementwise pass; additive ones walk columns.
+//!
+//! ```
+//! use mercer_data::Row;
+//! let kernel = mercer_kernel::parse("rbf(gamma=0.5)").unwrap();
+//! let (u, v) = (Row::Dense(&[1.0, 0.0]), Row::Dense(&[0.0, 1.0]));
+//! assert!((kernel.value(u, v) - (-1.0f64).exp()).abs() < 1e-15);
+//! ```
+
+pub mod block;
+pub mod bound;
+mod families;
+mod form;
+mod kernel;
+mod live;
+
+pub use families::KERNELS;
+pub use form::{Finish, Form, Profile, Term};
+pub use kernel::{Domain, Kernel, KernelRef, parse};

@@ -1,0 +1,15 @@
+//! Kernel values of blocks of queries against rows that were packed once.
+//!
+//! The values have the bits of [`crate::Kernel::value`] on the centred rows, whatever the block, the
+//! instruction set, and the storage of either side.
+
+mod inverted;
+mod packed;
+mod queries;
+
+pub use packed::{Packed, Tile};
+pub use queries::Queries;
+
+/// Queries per block: enough to reuse each panel from the nearest cache, few enough that a tile of values
+/// stays in the next one.
+pub const BLOCK: usize = 256;

@@ -1,0 +1,340 @@
+use std::ops::Range;
+
+use mercer_data::{Matrix, Row};
+use mercer_simd::{Isa, Panels64};
+
+use super::inverted::Inverted;
+use super::queries::{Layout, Queries};
+use crate::live::{Live, Shifted};
+use crate::{Form, KernelRef};
+
+/// Panels per tile: 4 x 48 rows of values for 256 queries stay in the second cache.
+const TILE_PANELS: usize = 4;
+/// Panels larger than this are not made; the inverted form is used instead.
+const MAX_PANEL_BYTES: usize = 4 << 30;
+
+/// Rows packed once for many kernel values: live columns only, centred where the kernel allows it.
+#[derive(Debug)]
+pub struct Packed {
+    kernel: KernelRef,
+    rows: usize,
+    pub(super) live: Live,
+    /// `b(z, z)` of the packed rows, zero-padded to whole lanes.
+    self_sums: Vec<f64>,
+    store: Store,
+}
+
+#[derive(Debug)]
+enum Store {
+    Panels(Panels64),
+    Inverted(Inverted),
+    Rows(Matrix),
+}
+
+/// Kernel values of some queries against some packed rows.
+#[derive(Debug)]
+pub struct Tile<'a> {
+    /// Which queries of the block.
+    pub queries: Range<usize>,
+    /// Which packed rows.
+    pub rows: Range<usize>,
+    /// Values of the queries, one after the other.
+    pub values: &'a [f64],
+    /// Distance between the values of one query and the next.
+    pub stride: usize,
+}
+
+impl Tile<'_> {
+    /// Values of one query of the block against the tile's rows.
+    pub fn of(&self, query: usize) -> &[f64] {
+        let start = (query - self.queries.start) * self.stride;
+        &self.values[start..start + self.rows.len()]
+    }
+}
+
+impl Packed {
+    /// Packs rows for a kernel. `centre` is subtracted from both sides where the kernel depends on
+    /// differences only, and ignored otherwise.
+    pub fn new(kernel: KernelRef, rows: &Matrix, centre: Option<&[f64]>) -> Self {
+        let form = kernel.form();
+        let centre = if matches!(form, Form::Shift(_)) {
+            centre
+        } else {
+            None
+        };
+        let keep_all = match form {
+            Form::Additive(term, _) => !term.vanishes_at_zero(),
+            Form::Dot(_) | Form::Shift(_) => false,
+            Form::Opaque => true,
+        };
+        let live = Live::new(rows, centre, keep_all);
+        let inverts = match form {
+            Form::Additive(term, _) => term.vanishes_at_zero(),
+            _ => true,
+        };
+        let mut self_sums: Vec<f64> = rows
+            .iter()
+            .map(|row| centred_self(&form, row, &live))
+            .collect();
+        let store = if matches!(form, Form::Opaque) {
+            Store::Rows(rows.clone())
+        } else if inverts && prefers_inverted(rows, &live) {
+            Store::Inverted(Inverted::new(rows, &live))
+        } else {
+            Store::Panels(pack(rows, &live))
+        };
+        self_sums.resize(self_sums.len().next_multiple_of(mercer_simd::LANES64), 0.0);
+        Self {
+            kernel,
+            rows: rows.rows(),
+            live,
+            self_sums,
+            store,
+        }
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &KernelRef {
+        &self.kernel
+    }
+
+    /// Number of packed rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns that are not zero throughout.
+    pub fn live_columns(&self) -> usize {
+        self.live.len()
+    }
+
+    /// `b(z, z)` of the packed rows.
+    pub fn self_sums(&self) -> &[f64] {
+        &self.self_sums[..self.rows]
+    }
+
+    /// Whether rows are shifted by a centre.
+    pub fn is_shifted(&self) -> bool {
+        !self.live.is_unshifted()
+    }
+
+    /// Memory held, in bytes.
+    pub fn bytes(&self) -> usize {
+        8 * self.self_sums.len()
+            + match &self.store {
+                Store::Panels(panels) => panels.bytes(),
+                Store::Inverted(inverted) => inverted.bytes(),
+                Store::Rows(rows) => 12 * rows.nonzeros(),
+            }
+    }
+
+    /// An empty block for these rows.
+    pub fn queries(&self) -> Queries {
+        Queries::new(self.live.len())
+    }
+
+    /// Fills a block with queries.
+    pub fn load<'a>(
+        &self,
+        isa: Isa,
+        rows: impl Iterator<Item = Row<'a>> + Clone,
+        queries: &mut Queries,
+    ) {
+        queries.fill(self, isa, rows);
+    }
+
+    /// Whether queries are kept as lists of non-zero entries.
+    pub(super) fn needs_entries(&self) -> bool {
+        !matches!(self.store, Store::Panels(_)) || matches!(self.kernel.form(), Form::Additive(..))
+    }
+
+    /// Computes all kernel values of the block, tile after tile in row order for each query.
+    ///
+    /// `rows` are the queries themselves, in the order they were loaded; only opaque kernels read them.
+    pub fn visit<'a>(
+        &self,
+        isa: Isa,
+        queries: &Queries,
+        rows: impl Iterator<Item = Row<'a>>,
+        scratch: &mut Vec<f64>,
+        mut visit: impl FnMut(Tile<'_>),
+    ) {
+        match &self.store {
+            Store::Panels(panels) => self.visit_panels(isa, panels, queries, scratch, &mut visit),
+            Store::Inverted(inverted) => {
+                self.visit_inverted(isa, inverted, queries, scratch, &mut visit);
+            }
+            Store::Rows(packed) => {
+                for (query, row) in rows.enumerate() {
+                    scratch.clear();
+                    scratch.extend(packed.iter().map(|other| self.kernel.value(row, other)));
+                    let (queries, rows) = (query..query + 1, 0..self.rows);
+                    visit(Tile {
+                        queries,
+                        rows,
+                        values: scratch,
+                        stride: self.rows,
+                    });
+                }
+            }
+        }
+    }
+
+    fn visit_panels(
+        &self,
+        isa: Isa,
+        panels: &Panels64,
+        queries: &Queries,
+        scratch: &mut Vec<f64>,
+        visit: &mut impl FnMut(Tile<'_>),
+    ) {
+        let form = self.kernel.form();
+        let finish = form
+            .finish()
+            .expect("panels are packed for kernels with a form");
+        for first in (0..panels.panels()).step_by(TILE_PANELS) {
+            let range = first..(first + TILE_PANELS).min(panels.panels());
+            let lanes = panels.lanes(range.clone());
+            let stride = lanes.len();
+            scratch.clear();
+            scratch.resize(queries.len() * stride, 0.0);
+            match (queries.layout, form) {
+                (Layout::Dense, _) => {
+                    panels.dots_dense(isa, &queries.dense, range, scratch, stride);
+                }
+                (Layout::Sparse, _) => {
+                    panels.dots_sparse(isa, &queries.sparse, range, scratch, stride);
+                }
+                (Layout::Entries, _) => self.additive(isa, panels, queries, range, scratch),
+            }
+            let norms = &self.self_sums[lanes.clone()];
+            for (values, own) in scratch.chunks_exact_mut(stride).zip(&queries.self_sums) {
+                finish.finish(isa, values, *own, norms);
+            }
+            let rows = lanes.start..lanes.end.min(self.rows);
+            visit(Tile {
+                queries: 0..queries.len(),
+                rows,
+                values: scratch,
+                stride,
+            });
+        }
+    }
+
+    /// Base sums of an additive kernel: `out[q][lane] = Σ_j κ(x_j, z_lane,j)` in column order.
+    fn additive(
+        &self,
+        isa: Isa,
+        panels: &Panels64,
+        queries: &Queries,
+        range: Range<usize>,
+        out: &mut [f64],
+    ) {
+        let Form::Additive(term, _) = self.kernel.form() else {
+            unreachable!("only additive kernels keep entries beside panels")
+        };
+        let stride = panels.lanes(range.clone()).len();
+        let first_lane = panels.lanes(range.clone()).start;
+        for (query, sums) in out.chunks_exact_mut(stride).enumerate() {
+            for panel in range.clone() {
+                let lanes = panels.lanes(panel..panel + 1);
+                let sums = &mut sums[lanes.start - first_lane..lanes.end - first_lane];
+                if term.vanishes_at_zero() {
+                    for (slot, x) in queries.entries(query) {
+                        term.accumulate(isa, x, panels.column(panel, slot as usize), sums);
+                    }
+                } else {
+                    let mut entries = queries.entries(query).peekable();
+                    for slot in 0..self.live.len() as u32 {
+                        let x = entries
+                            .next_if(|(at, _)| *at == slot)
+                            .map_or(0.0, |(_, x)| x);
+                        term.accumulate(isa, x, panels.column(panel, slot as usize), sums);
+                    }
+                    for x in &queries.outside[query] {
+                        let beyond = term.term(*x, 0.0);
+                        sums.iter_mut().for_each(|sum| *sum += beyond);
+                    }
+                }
+            }
+        }
+    }
+
+    fn visit_inverted(
+        &self,
+        isa: Isa,
+        inverted: &Inverted,
+        queries: &Queries,
+        scratch: &mut Vec<f64>,
+        visit: &mut impl FnMut(Tile<'_>),
+    ) {
+        let form = self.kernel.form();
+        let finish = form
+            .finish()
+            .expect("rows are inverted for kernels with a form");
+        let term = if let Form::Additive(term, _) = form {
+            Some(term)
+        } else {
+            None
+        };
+        for query in 0..queries.len() {
+            for tile in 0..inverted.tiles() {
+                let rows = inverted.rows_of(tile);
+                scratch.clear();
+                scratch.resize(rows.len(), 0.0);
+                inverted.sums(isa, tile, term, queries.entries(query), scratch);
+                let own = queries.self_sums[query];
+                finish.finish(isa, scratch, own, &self.self_sums[rows.clone()]);
+                let stride = rows.len();
+                visit(Tile {
+                    queries: query..query + 1,
+                    rows,
+                    values: scratch,
+                    stride,
+                });
+            }
+        }
+    }
+}
+
+fn pack(rows: &Matrix, live: &Live) -> Panels64 {
+    let mut scratch = Shifted::default();
+    Panels64::pack(rows.rows(), live.len(), |row, out| {
+        let (columns, values) = scratch.apply(rows.row(row), live.shifts());
+        for (column, value) in columns.iter().zip(values) {
+            if let Some(slot) = live.slot(*column) {
+                out[slot as usize] = *value;
+            }
+        }
+    })
+}
+
+fn centred_self(form: &Form<'_>, row: Row<'_>, live: &Live) -> f64 {
+    if live.is_unshifted() {
+        return form.base(row, row);
+    }
+    let mut scratch = Shifted::default();
+    let (_, values) = scratch.apply(row, live.shifts());
+    mercer_simd::dot(Isa::current(), values, values)
+}
+
+/// Compares the expected work for queries that look like the packed rows: the inverted form touches the
+/// rows that share a column, the panels touch all rows for each non-zero of the query, in vectors.
+fn prefers_inverted(rows: &Matrix, live: &Live) -> bool {
+    if !live.is_unshifted() {
+        return false;
+    }
+    let dense_bytes = rows.rows().saturating_mul(live.len()).saturating_mul(8);
+    if dense_bytes > MAX_PANEL_BYTES {
+        return true;
+    }
+    let mut counts = vec![0u32; rows.columns()];
+    for row in rows.iter() {
+        row.nonzeros()
+            .for_each(|(column, _)| counts[column as usize] += 1);
+    }
+    let total: f64 = counts.iter().map(|count| f64::from(*count)).sum();
+    let shared: f64 = counts.iter().map(|count| f64::from(*count).powi(2)).sum();
+    let lanes_per_scatter = 8.0;
+    lanes_per_scatter * shared < total * rows.rows() as f64
+}

@@ -1,0 +1,202 @@
+use mercer_data::Row;
+use mercer_simd::{DenseQueries64, Isa, SparseQueries64};
+
+use super::packed::Packed;
+use crate::Form;
+use crate::live::Shifted;
+
+/// A block of queries made ready for one [`Packed`]; kept and refilled, it allocates nothing.
+#[derive(Debug)]
+pub struct Queries {
+    pub(super) layout: Layout,
+    pub(super) dense: DenseQueries64,
+    pub(super) sparse: SparseQueries64,
+    /// Non-zero live entries of all queries, for additive and inverted evaluation.
+    pub(super) starts: Vec<usize>,
+    pub(super) slots: Vec<u32>,
+    pub(super) values: Vec<f64>,
+    /// Entries outside the packed width, for terms that count them.
+    pub(super) outside: Vec<Vec<f64>>,
+    pub(super) self_sums: Vec<f64>,
+    columns: Vec<u32>,
+    column_values: Vec<f64>,
+    row: Vec<f64>,
+    shifted: Shifted,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    Dense,
+    Sparse,
+    Entries,
+}
+
+/// Walking non-zeros costs about this many times more per entry than the dense product
+/// (`cargo run --release -p mercer-simd --example speed`).
+const SPARSE_COST: f64 = 2.2;
+
+impl Queries {
+    pub(super) fn new(live: usize) -> Self {
+        Self {
+            layout: Layout::Dense,
+            dense: DenseQueries64::new(live),
+            sparse: SparseQueries64::new(live),
+            starts: vec![0],
+            slots: Vec::new(),
+            values: Vec::new(),
+            outside: Vec::new(),
+            self_sums: Vec::new(),
+            columns: Vec::new(),
+            column_values: Vec::new(),
+            row: vec![0.0; live],
+            shifted: Shifted::default(),
+        }
+    }
+
+    /// Number of queries held.
+    pub fn len(&self) -> usize {
+        self.self_sums.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.self_sums.is_empty()
+    }
+
+    /// The base sums `b(x, x)` of the queries.
+    pub fn self_sums(&self) -> &[f64] {
+        &self.self_sums
+    }
+
+    /// Holds these rows from now on.
+    pub(super) fn fill<'a>(
+        &mut self,
+        packed: &Packed,
+        isa: Isa,
+        rows: impl Iterator<Item = Row<'a>> + Clone,
+    ) {
+        self.self_sums.clear();
+        self.layout = if packed.needs_entries() {
+            Layout::Entries
+        } else {
+            choose(packed, &rows)
+        };
+        match self.layout {
+            Layout::Dense => self.fill_dense(packed, isa, rows),
+            Layout::Sparse => self.fill_sparse(packed, isa, rows),
+            Layout::Entries => self.fill_entries(packed, isa, rows),
+        }
+    }
+
+    fn fill_dense<'a>(
+        &mut self,
+        packed: &Packed,
+        isa: Isa,
+        rows: impl Iterator<Item = Row<'a>> + Clone,
+    ) {
+        let live = &packed.live;
+        self.dense.clear();
+        // Self-sums run over all columns; those of queries with dead non-zeros are replaced below.
+        let mut incomplete: Vec<(usize, f64)> = Vec::new();
+        for (query, row) in rows.enumerate() {
+            let complete = match row {
+                Row::Dense(values) if live.is_unshifted() => live.gather(values, &mut self.row),
+                _ => {
+                    self.row.fill(0.0);
+                    let (columns, values) = self.shifted.apply(row, live.shifts());
+                    let mut complete = true;
+                    for (column, value) in columns.iter().zip(values) {
+                        match live.slot(*column) {
+                            Some(slot) => self.row[slot as usize] = *value,
+                            None => complete = false,
+                        }
+                    }
+                    complete
+                }
+            };
+            self.dense.push(&self.row);
+            if !complete {
+                let (_, values) = self.shifted.apply(row, live.shifts());
+                incomplete.push((query, mercer_simd::dot(isa, values, values)));
+            }
+        }
+        self.self_sums.resize(self.dense.len(), 0.0);
+        self.dense.squared_norms(isa, &mut self.self_sums);
+        for (query, sum) in incomplete {
+            self.self_sums[query] = sum;
+        }
+    }
+
+    fn fill_sparse<'a>(&mut self, packed: &Packed, isa: Isa, rows: impl Iterator<Item = Row<'a>>) {
+        self.sparse.clear();
+        for row in rows {
+            let (columns, values) = self.shifted.apply(row, packed.live.shifts());
+            self.self_sums.push(mercer_simd::dot(isa, values, values));
+            self.columns.clear();
+            self.column_values.clear();
+            for (column, value) in columns.iter().zip(values) {
+                if let Some(slot) = packed.live.slot(*column) {
+                    self.columns.push(slot);
+                    self.column_values.push(*value);
+                }
+            }
+            self.sparse.push(&self.columns, &self.column_values);
+        }
+    }
+
+    fn fill_entries<'a>(&mut self, packed: &Packed, isa: Isa, rows: impl Iterator<Item = Row<'a>>) {
+        self.starts.clear();
+        self.starts.push(0);
+        self.slots.clear();
+        self.values.clear();
+        self.outside.clear();
+        let form = packed.kernel().form();
+        for row in rows {
+            let (columns, values) = self.shifted.apply(row, packed.live.shifts());
+            self.self_sums.push(match form {
+                Form::Additive(..) => form.base(row, row),
+                _ => mercer_simd::dot(isa, values, values),
+            });
+            let mut outside = Vec::new();
+            for (column, value) in columns.iter().zip(values) {
+                match packed.live.slot(*column) {
+                    Some(slot) => {
+                        self.slots.push(slot);
+                        self.values.push(*value);
+                    }
+                    None => outside.push(*value),
+                }
+            }
+            self.starts.push(self.slots.len());
+            self.outside.push(outside);
+        }
+    }
+
+    /// Non-zero live entries of one query.
+    pub(super) fn entries(&self, query: usize) -> impl Iterator<Item = (u32, f64)> + '_ {
+        let range = self.starts[query]..self.starts[query + 1];
+        self.slots[range.clone()]
+            .iter()
+            .copied()
+            .zip(self.values[range].iter().copied())
+    }
+}
+
+fn choose<'a>(packed: &Packed, rows: &(impl Iterator<Item = Row<'a>> + Clone)) -> Layout {
+    let live = packed.live.len();
+    let (mut nonzeros, mut count) = (0usize, 0usize);
+    for row in rows.clone() {
+        count += 1;
+        nonzeros += packed.live.shifts().len()
+            + match row {
+                Row::Dense(values) => values.iter().map(|v| usize::from(*v != 0.0)).sum(),
+                Row::Sparse { columns, .. } => columns.len(),
+            };
+    }
+    let is_sparse = SPARSE_COST * (nonzeros as f64) < (count * live) as f64;
+    if is_sparse {
+        Layout::Sparse
+    } else {
+        Layout::Dense
+    }
+}

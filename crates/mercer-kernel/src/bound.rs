@@ -1,0 +1,65 @@
+//! Rounding bounds of computed kernel values.
+//!
+//! Notation: `u = 2^-53`, `γ_n = n u / (1 - n u)`. A chain of `n` fused multiply-adds has
+//! `|ŝ - s| <= γ_n Σ|u_j v_j| <= γ_n |u||v|`, and self-sums have relative error `γ_n`. Sums below the
+//! normal range lose at most `n 2^-1074` more, which [`error`] adds.
+
+use crate::{Form, Kernel};
+
+/// Unit roundoff of f64.
+pub const UNIT: f64 = f64::EPSILON / 2.0;
+
+/// `γ_n = n u / (1 - n u)`, rounded up; infinite where it has no meaning.
+pub fn gamma(n: f64) -> f64 {
+    let nu = n * UNIT;
+    if nu < 0.5 {
+        nu / (1.0 - nu) * (1.0 + 4.0 * UNIT)
+    } else {
+        f64::INFINITY
+    }
+}
+
+/// Bound on the error of a computed value `K(u, v)` of rows with `columns` columns, given the self-sums
+/// `b(u, u)` and `b(v, v)` as computed. Grows with `vv`. Infinite if nothing is known.
+///
+/// `shifted` says that both rows were centred first: each coordinate then carries one rounding of its
+/// own, `|δ(u - v)| <= u(|u| + |v|)`, which changes `|u - v|²` by at most `4u(uu + vv)`, that is by
+/// less than two more units of relative error in each sum.
+pub fn error(kernel: &dyn Kernel, columns: usize, uu: f64, vv: f64, shifted: bool) -> f64 {
+    let form = kernel.form();
+    let Some(finish) = form.finish() else {
+        return f64::INFINITY;
+    };
+    let per_term = if let Form::Additive(term, _) = form {
+        term.rounding()
+    } else {
+        0.0
+    };
+    let relative = gamma(columns as f64 + per_term + if shifted { 4.0 } else { 0.0 });
+    let magnitude = magnitude(&form, uu, vv);
+    let underflow = columns as f64 * f64::MIN_POSITIVE;
+    let error = finish.error(relative, uu, vv, magnitude + underflow);
+    if error.is_nan() {
+        f64::INFINITY
+    } else {
+        error * (1.0 + 8.0 * UNIT) + underflow
+    }
+}
+
+/// Bound on `|K(u, v)|` given the self-sums.
+pub fn value(kernel: &dyn Kernel, uu: f64, vv: f64) -> f64 {
+    let form = kernel.form();
+    let Some(finish) = form.finish() else {
+        return f64::INFINITY;
+    };
+    finish.bound(uu, vv, magnitude(&form, uu, vv))
+}
+
+/// Bound on `Σ|κ(u_j, v_j)|`, widened for the rounding of the self-sums.
+fn magnitude(form: &Form<'_>, uu: f64, vv: f64) -> f64 {
+    let raw = match form {
+        Form::Additive(term, _) => term.magnitude(uu, vv),
+        _ => uu.sqrt() * vv.sqrt(),
+    };
+    raw * (1.0 + 1e-6)
+}

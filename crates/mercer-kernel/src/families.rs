@@ -1,0 +1,49 @@
+//! The kernels: one file each, one line in the registry.
+
+mod additive;
+mod exponential;
+mod laplacian;
+mod linear;
+mod normalized;
+mod polynomial;
+mod precomputed;
+mod rbf;
+mod sigmoid;
+
+mod chi2;
+mod hellinger;
+mod intersection;
+mod jensen_shannon;
+mod power_mean;
+
+use mercer_spec::{Checked, Registry, SpecError};
+
+use crate::KernelRef;
+
+/// Every kernel.
+pub static KERNELS: Registry<KernelRef> = Registry {
+    room: "kernel",
+    entries: &[
+        &linear::ENTRY,
+        &polynomial::ENTRY,
+        &rbf::ENTRY,
+        &laplacian::ENTRY,
+        &sigmoid::ENTRY,
+        &normalized::ENTRY,
+        &intersection::ENTRY,
+        &chi2::ENTRY,
+        &exponential::ENTRY,
+        &power_mean::ENTRY,
+        &jensen_shannon::ENTRY,
+        &hellinger::ENTRY,
+        &precomputed::ENTRY,
+    ],
+};
+
+/// The kernel inside another one.
+fn inner(checked: &Checked<'_>) -> Result<KernelRef, SpecError> {
+    let spec = checked
+        .spec("inner")
+        .expect("the entry declares a component");
+    KERNELS.build(spec)
+}

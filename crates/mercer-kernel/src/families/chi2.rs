@@ -1,0 +1,38 @@
+use std::sync::Arc;
+
+use mercer_simd::Isa;
+use mercer_spec::Entry;
+
+use super::additive::Additive;
+use crate::{KernelRef, Term};
+
+/// `K(u, v) = Σ 2 u_j v_j / (u_j + v_j)`, the additive chi-squared kernel ([YW12]).
+pub(super) static ENTRY: Entry<KernelRef> = Entry {
+    name: "chi2",
+    summary: "Σ 2 u_j v_j / (u_j + v_j)",
+    parameters: &[],
+    variadic: false,
+    build: |_| {
+        Ok(Arc::new(Additive {
+            term: HarmonicMean,
+            name: "chi2",
+        }))
+    },
+};
+
+#[derive(Debug)]
+struct HarmonicMean;
+
+impl Term for HarmonicMean {
+    fn term(&self, u: f64, v: f64) -> f64 {
+        mercer_simd::term_chi2(u, v)
+    }
+
+    fn accumulate(&self, isa: Isa, u: f64, column: &[f64], sums: &mut [f64]) {
+        mercer_simd::add_chi2(isa, u, column, sums);
+    }
+
+    fn rounding(&self) -> f64 {
+        4.0
+    }
+}

@@ -1,0 +1,126 @@
+use std::sync::Arc;
+
+use mercer_simd::Isa;
+use mercer_spec::{Entry, Kind, Parameter, Spec};
+
+use super::inner;
+use super::rbf::exponential_error;
+use crate::bound::UNIT;
+use crate::{Domain, Finish, Form, Kernel, KernelRef};
+
+/// `exp(-gamma (k(u, u) + k(v, v) - 2 k(u, v)))`: the Gaussian in the feature space of the inner kernel.
+///
+/// With `chi2` inside the distance is `Σ (u_j - v_j)² / (u_j + v_j)`, scikit-learn's `chi2_kernel`.
+pub(super) static ENTRY: Entry<KernelRef> = Entry {
+    name: "exponential",
+    summary: "exp(-gamma (inner(u, u) + inner(v, v) - 2 inner(u, v)))",
+    parameters: &[
+        Parameter {
+            name: "inner",
+            kind: Kind::Component,
+            default: None,
+            help: "the semidefinite kernel whose distance is used",
+        },
+        Parameter {
+            name: "gamma",
+            kind: Kind::POSITIVE,
+            default: None,
+            help: "inverse squared width",
+        },
+    ],
+    variadic: false,
+    build: |checked| {
+        let inner = inner(checked)?;
+        if !inner.is_positive_semidefinite() {
+            let reason = format!(
+                "{} is not semidefinite, so it has no distance",
+                inner.spec()
+            );
+            return Err(checked.refuse(reason));
+        }
+        Ok(Arc::new(Exponential {
+            inner,
+            gamma: checked.number("gamma"),
+        }))
+    },
+};
+
+#[derive(Debug)]
+struct Exponential {
+    inner: KernelRef,
+    gamma: f64,
+}
+
+impl Exponential {
+    fn inner_finish(&self) -> &dyn Finish {
+        match self.inner.form() {
+            Form::Dot(finish) | Form::Shift(finish) | Form::Additive(_, finish) => finish,
+            Form::Opaque => unreachable!("no registered kernel is opaque"),
+        }
+    }
+
+    fn self_value(&self, isa: Isa, own: f64) -> f64 {
+        let mut value = [own];
+        self.inner_finish().finish(isa, &mut value, own, &[own]);
+        value[0]
+    }
+}
+
+impl Kernel for Exponential {
+    fn form(&self) -> Form<'_> {
+        match self.inner.form() {
+            Form::Dot(_) => Form::Dot(self),
+            Form::Shift(_) => Form::Shift(self),
+            Form::Additive(term, _) => Form::Additive(term, self),
+            Form::Opaque => Form::Opaque,
+        }
+    }
+
+    fn is_positive_semidefinite(&self) -> bool {
+        true
+    }
+
+    fn spec(&self) -> Spec {
+        Spec::new("exponential")
+            .with(self.inner.spec())
+            .set("gamma", self.gamma)
+    }
+
+    fn domain(&self) -> Domain {
+        self.inner.domain()
+    }
+}
+
+impl Finish for Exponential {
+    fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
+        self.inner_finish().finish(isa, sums, uu, vv);
+        let own = self.self_value(isa, uu);
+        for (sum, other) in sums.iter_mut().zip(vv) {
+            let distance = (-2.0f64)
+                .mul_add(*sum, own + self.self_value(isa, *other))
+                .max(0.0);
+            *sum = -(self.gamma * distance);
+        }
+        mercer_simd::exp(isa, sums);
+    }
+
+    fn bound(&self, _: f64, _: f64, _: f64) -> f64 {
+        1.0 + 1e-10
+    }
+
+    /// As for `rbf`, with the errors of the three inner values and three roundings of their sum.
+    fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64 {
+        let inner = self.inner_finish();
+        let wrong = |a: f64, b: f64, m: f64| inner.error(relative, a, b, m);
+        let (mu, mv) = (uu * (1.0 + 1e-6), vv * (1.0 + 1e-6));
+        let errors = wrong(uu, uu, mu) + wrong(vv, vv, mv) + 2.0 * wrong(uu, vv, magnitude);
+        let sizes = inner.bound(uu, uu, mu)
+            + inner.bound(vv, vv, mv)
+            + 2.0 * inner.bound(uu, vv, magnitude);
+        exponential_error(self.gamma, errors + 4.0 * UNIT * sizes)
+    }
+
+    fn relative_error(&self, _: f64) -> Option<f64> {
+        None
+    }
+}

@@ -1,0 +1,38 @@
+use std::sync::Arc;
+
+use mercer_simd::Isa;
+use mercer_spec::Entry;
+
+use super::additive::Additive;
+use crate::{KernelRef, Term};
+
+/// `K(u, v) = Σ sqrt(u_j v_j)`, also called Bhattacharyya's.
+pub(super) static ENTRY: Entry<KernelRef> = Entry {
+    name: "hellinger",
+    summary: "Σ sqrt(u_j v_j)",
+    parameters: &[],
+    variadic: false,
+    build: |_| {
+        Ok(Arc::new(Additive {
+            term: GeometricMean,
+            name: "hellinger",
+        }))
+    },
+};
+
+#[derive(Debug)]
+struct GeometricMean;
+
+impl Term for GeometricMean {
+    fn term(&self, u: f64, v: f64) -> f64 {
+        mercer_simd::term_hellinger(u, v)
+    }
+
+    fn accumulate(&self, isa: Isa, u: f64, column: &[f64], sums: &mut [f64]) {
+        mercer_simd::add_hellinger(isa, u, column, sums);
+    }
+
+    fn rounding(&self) -> f64 {
+        2.0
+    }
+}

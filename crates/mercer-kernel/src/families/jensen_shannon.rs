@@ -1,0 +1,38 @@
+use std::sync::Arc;
+
+use mercer_simd::Isa;
+use mercer_spec::Entry;
+
+use super::additive::Additive;
+use crate::{KernelRef, Term};
+
+/// `K(u, v) = Σ (u_j/2) log2((u_j + v_j)/u_j) + (v_j/2) log2((u_j + v_j)/v_j)`.
+pub(super) static ENTRY: Entry<KernelRef> = Entry {
+    name: "jensen_shannon",
+    summary: "Σ (u_j/2) log2((u_j+v_j)/u_j) + (v_j/2) log2((u_j+v_j)/v_j)",
+    parameters: &[],
+    variadic: false,
+    build: |_| {
+        Ok(Arc::new(Additive {
+            term: Entropic,
+            name: "jensen_shannon",
+        }))
+    },
+};
+
+#[derive(Debug)]
+struct Entropic;
+
+impl Term for Entropic {
+    fn term(&self, u: f64, v: f64) -> f64 {
+        mercer_simd::term_jensen_shannon(u, v)
+    }
+
+    fn accumulate(&self, isa: Isa, u: f64, column: &[f64], sums: &mut [f64]) {
+        mercer_simd::add_jensen_shannon(isa, u, column, sums);
+    }
+
+    fn rounding(&self) -> f64 {
+        mercer_simd::JENSEN_SHANNON_ROUNDING
+    }
+}

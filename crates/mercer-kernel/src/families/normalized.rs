@@ -1,0 +1,123 @@
+use mercer_data::Row;
+use mercer_simd::Isa;
+use mercer_spec::{Entry, Kind, Parameter, Spec};
+use std::sync::Arc;
+
+use super::inner;
+use crate::bound::UNIT;
+use crate::{Domain, Finish, Form, Kernel, KernelRef, Profile};
+
+/// `K(u, v) / sqrt(K(u, u) K(v, v))`; zero where a self-value is zero.
+pub(super) static ENTRY: Entry<KernelRef> = Entry {
+    name: "normalized",
+    summary: "inner(u, v) / sqrt(inner(u, u) inner(v, v))",
+    parameters: &[Parameter {
+        name: "inner",
+        kind: Kind::Component,
+        default: None,
+        help: "the semidefinite kernel to normalise",
+    }],
+    variadic: false,
+    build: |checked| {
+        let inner = inner(checked)?;
+        if !inner.is_positive_semidefinite() {
+            let reason = format!("{} is not semidefinite, so it has no norm", inner.spec());
+            return Err(checked.refuse(reason));
+        }
+        Ok(Arc::new(Normalized { inner }))
+    },
+};
+
+#[derive(Debug)]
+struct Normalized {
+    inner: KernelRef,
+}
+
+impl Normalized {
+    fn inner_finish(&self) -> &dyn Finish {
+        match self.inner.form() {
+            Form::Dot(finish) | Form::Shift(finish) | Form::Additive(_, finish) => finish,
+            Form::Opaque => unreachable!("no registered kernel is opaque"),
+        }
+    }
+
+    fn self_value(&self, isa: Isa, own: f64) -> f64 {
+        let mut value = [own];
+        self.inner_finish().finish(isa, &mut value, own, &[own]);
+        value[0]
+    }
+}
+
+impl Kernel for Normalized {
+    fn form(&self) -> Form<'_> {
+        match self.inner.form() {
+            Form::Dot(_) => Form::Dot(self),
+            Form::Shift(_) => Form::Shift(self),
+            Form::Additive(term, _) => Form::Additive(term, self),
+            Form::Opaque => Form::Opaque,
+        }
+    }
+
+    fn is_positive_semidefinite(&self) -> bool {
+        true
+    }
+
+    fn spec(&self) -> Spec {
+        Spec::new("normalized").with(self.inner.spec())
+    }
+
+    fn domain(&self) -> Domain {
+        self.inner.domain()
+    }
+
+    fn value(&self, u: Row<'_>, v: Row<'_>) -> f64 {
+        self.form().value(u, v)
+    }
+}
+
+impl Finish for Normalized {
+    fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
+        self.inner_finish().finish(isa, sums, uu, vv);
+        let own = self.self_value(isa, uu).sqrt();
+        for (sum, other) in sums.iter_mut().zip(vv) {
+            let norm = own * self.self_value(isa, *other).sqrt();
+            *sum = if norm > 0.0 { *sum / norm } else { 0.0 };
+        }
+    }
+
+    fn bound(&self, _: f64, _: f64, _: f64) -> f64 {
+        1.0 + 1e-6
+    }
+
+    /// With r the inner relative error: the numerator is wrong by `r bound <= r N (1 + 1e-6)` because a
+    /// polynomial with non-negative constant has `bound(u, v) <= N = sqrt(K(u,u) K(v,v))`, the two roots
+    /// by `r / 2` each, and four roundings follow.
+    fn error(&self, relative: f64, _: f64, _: f64, _: f64) -> f64 {
+        self.relative_error(relative).unwrap_or(f64::INFINITY)
+    }
+
+    fn relative_error(&self, relative: f64) -> Option<f64> {
+        let inner = self.inner_finish().relative_error(relative)?;
+        (inner < 1e-2).then_some(2.1 * inner + 6.0 * UNIT)
+    }
+
+    fn profile(&self) -> Profile {
+        match self.inner_finish().profile() {
+            Profile::Power {
+                scale,
+                shift,
+                degree,
+            } => Profile::NormalizedPower {
+                scale,
+                shift,
+                degree,
+            },
+            Profile::Identity => Profile::NormalizedPower {
+                scale: 1.0,
+                shift: 0.0,
+                degree: 1,
+            },
+            _ => Profile::Other,
+        }
+    }
+}

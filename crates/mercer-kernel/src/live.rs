@@ -1,0 +1,152 @@
+//! Which columns matter, and how a row looks in them.
+
+use mercer_data::{Matrix, Row};
+
+/// No slot: the column is zero in every packed row.
+const DEAD: u32 = u32::MAX;
+
+/// The columns in which at least one packed row is non-zero, after centring.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// Live columns in increasing order.
+    columns: Vec<u32>,
+    /// Column to position in `columns`, or `DEAD`.
+    slots: Vec<u32>,
+    /// Columns that are shifted, with the shift; increasing.
+    shifts: Vec<(u32, f64)>,
+}
+
+impl Live {
+    /// All columns of `rows` that are not zero throughout; all columns if `keep_all`.
+    pub(crate) fn new(rows: &Matrix, centre: Option<&[f64]>, keep_all: bool) -> Self {
+        let centre = centre.unwrap_or(&[]);
+        let shifts: Vec<(u32, f64)> = (0u32..)
+            .zip(centre.iter().copied())
+            .filter(|(_, shift)| *shift != 0.0)
+            .collect();
+        let mut used = vec![keep_all; rows.columns()];
+        if !keep_all {
+            let mut shifted = Shifted::default();
+            for row in rows.iter() {
+                for column in shifted.apply(row, &shifts).0 {
+                    used[*column as usize] = true;
+                }
+            }
+        }
+        let columns: Vec<u32> = (0u32..)
+            .zip(&used)
+            .filter(|(_, used)| **used)
+            .map(|(column, _)| column)
+            .collect();
+        let mut slots = vec![DEAD; rows.columns()];
+        for (slot, column) in (0u32..).zip(&columns) {
+            slots[*column as usize] = slot;
+        }
+        Self {
+            columns,
+            slots,
+            shifts,
+        }
+    }
+
+    /// Number of live columns.
+    pub(crate) fn len(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// Whether no column is shifted.
+    pub(crate) fn is_unshifted(&self) -> bool {
+        self.shifts.is_empty()
+    }
+
+    pub(crate) fn shifts(&self) -> &[(u32, f64)] {
+        &self.shifts
+    }
+
+    /// Position of a column among the live ones.
+    pub(crate) fn slot(&self, column: u32) -> Option<u32> {
+        self.slots
+            .get(column as usize)
+            .copied()
+            .filter(|slot| *slot != DEAD)
+    }
+
+    /// Writes the live columns of a dense unshifted row; returns whether all other columns are zero.
+    pub(crate) fn gather(&self, row: &[f64], out: &mut [f64]) -> bool {
+        if self.columns.len() == row.len() {
+            out.copy_from_slice(row);
+            return true;
+        }
+        for (place, column) in out.iter_mut().zip(&self.columns) {
+            *place = row.get(*column as usize).copied().unwrap_or(0.0);
+        }
+        let nonzeros = |values: &[f64]| values.iter().map(|v| u32::from(*v != 0.0)).sum::<u32>();
+        nonzeros(row) == nonzeros(out)
+    }
+}
+
+/// Scratch for the non-zero entries of a row after centring.
+#[derive(Debug, Default)]
+pub(crate) struct Shifted {
+    columns: Vec<u32>,
+    values: Vec<f64>,
+}
+
+impl Shifted {
+    /// Columns and values of the non-zero entries of `row - centre`, in column order.
+    pub(crate) fn apply<'a>(
+        &'a mut self,
+        row: Row<'a>,
+        shifts: &[(u32, f64)],
+    ) -> (&'a [u32], &'a [f64]) {
+        if let (Row::Sparse { columns, values }, true) = (row, shifts.is_empty()) {
+            return (columns, values);
+        }
+        self.columns.clear();
+        self.values.clear();
+        let mut shifts = shifts.iter().copied().peekable();
+        for (column, value) in row.nonzeros() {
+            while let Some((before, shift)) = shifts.next_if(|(at, _)| *at < column) {
+                self.push(before, -shift);
+            }
+            let shift = shifts
+                .next_if(|(at, _)| *at == column)
+                .map_or(0.0, |(_, shift)| shift);
+            if value != shift {
+                self.push(column, value - shift);
+            }
+        }
+        for (column, shift) in shifts {
+            self.push(column, -shift);
+        }
+        (&self.columns, &self.values)
+    }
+
+    fn push(&mut self, column: u32, value: f64) {
+        self.columns.push(column);
+        self.values.push(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shifted_rows_keep_column_order_and_drop_zeros() {
+        let mut scratch = Shifted::default();
+        let row = Row::Dense(&[0.0, 5.0, 2.0, 0.0]);
+        let entries = scratch.apply(row, &[(0, 1.0), (1, 5.0), (3, -4.0)]);
+        assert_eq!(entries, (&[0, 2, 3][..], &[-1.0, 2.0, 4.0][..]));
+    }
+
+    #[test]
+    fn columns_that_are_zero_throughout_are_dead() {
+        let rows = Matrix::dense(3, vec![1.0, 0.0, 7.0, 2.0, 0.0, 7.0]).unwrap();
+        let live = Live::new(&rows, Some(&[0.0, 0.0, 7.0]), false);
+        assert_eq!(
+            (live.len(), live.slot(0), live.slot(1), live.slot(2)),
+            (1, Some(0), None, None)
+        );
+    }
+}
