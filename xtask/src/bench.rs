@@ -1,0 +1,60 @@
+//! `cargo xtask bench`: runs measurements; each topic is a file of this folder.
+
+mod predict;
+mod report;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::{Args, Verb};
+
+pub const VERB: Verb = Verb {
+    name: "bench",
+    usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--peers PYTHON] [--write FILE]",
+    about: "Measures and prints a table; all topics unless one is named.\n\
+            predict   answering queries, for every prepared task of benches/tasks.toml\n\
+            --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
+            --task NAME     only this task\n\
+            --peers PYTHON  also measures the peers installed for this interpreter\n\
+            --write FILE    writes the table there, with machine, commit and command\n\
+            MERCER_DATA names the directory of the data files (../shared/data)",
+    run,
+};
+
+/// What a topic may be told.
+struct Options {
+    prepared: Option<String>,
+    tasks: Vec<String>,
+    peers: Option<String>,
+    write: Option<String>,
+}
+
+/// A name and what it measures.
+type Topic = (&'static str, fn(&Options) -> Result<ExitCode>);
+
+const TOPICS: &[Topic] = &[("predict", predict::run)];
+
+fn run(mut args: Args) -> Result<ExitCode> {
+    let options = Options {
+        prepared: args.value("--prepared")?,
+        tasks: args.values("--task")?,
+        peers: args.value("--peers")?,
+        write: args.value("--write")?,
+    };
+    let names = args.names()?;
+    let known: Vec<_> = TOPICS.iter().map(|(name, _)| *name).collect();
+    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
+        bail!("no topic '{name}'; there are {}", known.join(", "));
+    }
+    let mut code = ExitCode::SUCCESS;
+    for (name, measure) in TOPICS {
+        if names.is_empty() || names.iter().any(|wanted| wanted == name) {
+            let ended = measure(&options)?;
+            if ended != ExitCode::SUCCESS {
+                code = ended;
+            }
+        }
+    }
+    Ok(code)
+}

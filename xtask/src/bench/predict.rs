@@ -1,0 +1,234 @@
+//! Answering queries: Mercer and, if asked for, its peers, on the same machines and queries.
+
+use std::env::consts::EXE_SUFFIX;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::Options;
+use super::report::{self, Series};
+use crate::workspace::{self, Workspace, stdout_of};
+
+/// A task of `benches/tasks.toml` that measures answering.
+#[derive(Debug, PartialEq)]
+struct Task {
+    name: String,
+}
+
+impl Task {
+    fn model(&self, prepared: &Path) -> PathBuf {
+        prepared.join(format!("{}.model", self.name))
+    }
+
+    fn queries(&self, prepared: &Path) -> PathBuf {
+        prepared.join(format!("{}.test.svm", self.name))
+    }
+
+    fn is_prepared(&self, prepared: &Path) -> bool {
+        self.model(prepared).is_file() && self.queries(prepared).is_file()
+    }
+}
+
+/// Where everything is.
+struct Places {
+    workspace: Workspace,
+    prepared: PathBuf,
+    data: PathBuf,
+}
+
+/// Measures every prepared task; fails if Mercer could not answer one of them.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let prepared = match &options.prepared {
+        Some(folder) => std::path::absolute(folder)?,
+        None => workspace.target.join("bench"),
+    };
+    let data = std::env::var_os("MERCER_DATA");
+    let data = workspace
+        .root
+        .join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
+    let places = Places {
+        workspace,
+        prepared,
+        data,
+    };
+
+    let tasks = prepared_tasks(&places, options)?;
+    if tasks.is_empty() {
+        println!("predict: skipped, no task is prepared");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let workspace = &places.workspace;
+    workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-cli"]))?;
+
+    let (mut series, mut notes, mut code) = (Vec::new(), Vec::new(), ExitCode::SUCCESS);
+    for task in &tasks {
+        eprintln!("predict: {}", task.name);
+        match measure(&mut mercer(&places, task)) {
+            Ok(answer) => series.extend(report::series_of("mercer", &task.name, &answer)),
+            Err(error) => {
+                code = ExitCode::FAILURE;
+                notes.push(not_measured(task, "Mercer", &error));
+            }
+        }
+        let Some(python) = &options.peers else {
+            continue;
+        };
+        match measure(&mut peers(&places, python, task)) {
+            Ok(answer) => {
+                series.extend(report::series_of("", &task.name, &answer));
+                notes.extend(report::versions_of(&answer));
+            }
+            Err(error) => notes.push(not_measured(task, "the peers", &error)),
+        }
+    }
+    notes.sort();
+    notes.dedup();
+    publish(&places, options, &series, &notes)?;
+    Ok(code)
+}
+
+/// Prints why a task has no times, and returns a note that names no folder of this machine.
+fn not_measured(task: &Task, whose: &str, error: &anyhow::Error) -> String {
+    eprintln!("predict: {}: {error:#}", task.name);
+    format!("Not measured: {whose} on {}", task.name)
+}
+
+/// Prints the table, and writes it where the options say.
+fn publish(places: &Places, options: &Options, rows: &[Series], notes: &[String]) -> Result<()> {
+    let table = report::table(rows);
+    print!("{table}");
+    for note in notes {
+        println!("{note}");
+    }
+    let Some(file) = &options.write else {
+        return Ok(());
+    };
+    // Names of folders on this machine are nobody else's business.
+    let with_peers = if options.peers.is_some() {
+        " --peers PYTHON"
+    } else {
+        ""
+    };
+    let command = format!("cargo xtask bench predict --prepared DIR{with_peers}");
+    let page = report::page(
+        &places.workspace,
+        "Answering queries",
+        &command,
+        &table,
+        notes,
+    );
+    fs::write(file, page).with_context(|| format!("cannot write {file}"))
+}
+
+/// The tasks that can be measured; prints what is missing for the others, and what makes it.
+fn prepared_tasks(places: &Places, options: &Options) -> Result<Vec<Task>> {
+    let file = places.workspace.root.join("benches/tasks.toml");
+    let text = fs::read_to_string(&file).context("cannot read benches/tasks.toml")?;
+    let mut tasks = read_tasks(&text)?;
+    if let Some(name) = options
+        .tasks
+        .iter()
+        .find(|name| !tasks.iter().any(|t| t.name == **name))
+    {
+        bail!("no task '{name}' in benches/tasks.toml measures answering");
+    }
+    tasks.retain(|task| options.tasks.is_empty() || options.tasks.contains(&task.name));
+
+    let (ready, missing): (Vec<_>, Vec<_>) = tasks
+        .into_iter()
+        .partition(|task| task.is_prepared(&places.prepared));
+    if !missing.is_empty() {
+        let shown = |path: &Path| places.workspace.shown(path);
+        let names = missing
+            .iter()
+            .map(|task| task.name.as_str())
+            .collect::<Vec<_>>()
+            .join(" ");
+        let (data, out) = (shown(&places.data), shown(&places.prepared));
+        let python = options.peers.as_deref().unwrap_or("PYTHON");
+        println!("predict: skipped, not prepared in {out}: {names}");
+        println!(
+            "  this makes them: {python} benches/peers/prepare.py --data {data} --out {out} {names}"
+        );
+    }
+    Ok(ready)
+}
+
+/// The tasks with `predictor = true`; whatever else is in the file is not looked at.
+fn read_tasks(text: &str) -> Result<Vec<Task>> {
+    let table: toml::Table = text.parse().context("benches/tasks.toml")?;
+    let listed = table
+        .get("task")
+        .and_then(toml::Value::as_array)
+        .into_iter()
+        .flatten();
+    let predicts = |task: &&toml::Value| {
+        task.get("predictor")
+            .and_then(toml::Value::as_bool)
+            .unwrap_or_default()
+    };
+    let name = |task: &toml::Value| task.get("name")?.as_str().map(str::to_owned);
+    Ok(listed
+        .filter(predicts)
+        .filter_map(name)
+        .map(|name| Task { name })
+        .collect())
+}
+
+fn mercer(places: &Places, task: &Task) -> Command {
+    let program = places
+        .workspace
+        .target
+        .join(format!("release/mercer{EXE_SUFFIX}"));
+    let mut command = places.workspace.command(program);
+    command.arg("bench").arg(task.model(&places.prepared));
+    command.arg(task.queries(&places.prepared)).arg("--json");
+    command
+}
+
+fn peers(places: &Places, python: &str, task: &Task) -> Command {
+    let mut command = places.workspace.command(python);
+    command
+        .arg("benches/peers/predict.py")
+        .arg("--data")
+        .arg(&places.data);
+    command
+        .arg("--models")
+        .arg(&places.prepared)
+        .arg(&task.name);
+    command
+}
+
+/// Runs a program that prints one JSON object with at least one time.
+fn measure(command: &mut Command) -> Result<Value> {
+    let text = stdout_of(command)?;
+    let answer = serde_json::from_str(&text).context("what it printed is not one JSON object")?;
+    if report::series_of("", "", &answer).is_empty() {
+        bail!("what it printed has no key such as exact_batch_us or exact_single_us");
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tasks_that_predict_are_measured() {
+        let text = "[[task]]\nname = 'a'\npredictor = true\nC = 1\n\
+                    [[task]]\nname = 'b'\n\
+                    [[task]]\npredictor = true\n\
+                    [[task]]\nname = 'c'\npredictor = true\nnew = { x = 1 }\n";
+        let names: Vec<_> = read_tasks(text)
+            .unwrap()
+            .into_iter()
+            .map(|task| task.name)
+            .collect();
+        assert_eq!(names, ["a", "c"]);
+        assert_eq!(read_tasks("title = 'none'").unwrap(), []);
+    }
+}

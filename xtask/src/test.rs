@@ -1,0 +1,271 @@
+//! `cargo xtask test`: everything that must pass before a change is ready.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace::{self, Workspace};
+use crate::{Args, Verb, edges};
+
+pub const VERB: Verb = Verb {
+    name: "test",
+    usage: "[--only STEP ...] [--skip STEP ...]",
+    about: "Checks everything, in this order, and stops at the first step that fails.\n\
+            fmt     cargo fmt --all --check\n\
+            clippy  cargo clippy on all targets, warnings are errors\n\
+            edges   cargo xtask edges\n\
+            test    cargo test, with the examples in the documentation\n\
+            doc     cargo doc, warnings are errors\n\
+            python  pip install ./python[test] and pytest, in target/python-venv",
+    run,
+};
+
+/// One thing to check.
+struct Step {
+    name: &'static str,
+    /// What is run, for the heading.
+    heading: &'static str,
+    run: fn(&Workspace) -> Result<Outcome>,
+}
+
+/// How a step that did not fail ended.
+enum Outcome {
+    Passed,
+    /// Not run, and why.
+    Skipped(&'static str),
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        heading: "cargo fmt --all --check",
+        run: fmt,
+    },
+    Step {
+        name: "clippy",
+        heading: "cargo clippy --workspace --all-targets",
+        run: clippy,
+    },
+    Step {
+        name: "edges",
+        heading: "cargo xtask edges",
+        run: check_edges,
+    },
+    Step {
+        name: "test",
+        heading: "cargo test --workspace",
+        run: test,
+    },
+    Step {
+        name: "doc",
+        heading: "cargo doc --workspace --no-deps",
+        run: doc,
+    },
+    Step {
+        name: "python",
+        heading: "pip install ./python[test], pytest",
+        run: python,
+    },
+];
+
+fn run(mut args: Args) -> Result<ExitCode> {
+    let (only, skip) = (args.values("--only")?, args.values("--skip")?);
+    args.finish()?;
+    let steps = choose(&only, &skip)?;
+    let workspace = Workspace::load()?;
+    let (mut passed, mut skipped) = (0, Vec::new());
+    for (place, step) in steps.iter().enumerate() {
+        println!("== {}: {}", step.name, step.heading);
+        let started = Instant::now();
+        let outcome = (step.run)(&workspace);
+        let seconds = started.elapsed().as_secs_f64();
+        match outcome {
+            Ok(Outcome::Passed) => {
+                passed += 1;
+                println!("== {}: passed in {seconds:.1} s\n", step.name);
+            }
+            Ok(Outcome::Skipped(reason)) => {
+                skipped.push(step.name);
+                println!("== {}: skipped, {reason}\n", step.name);
+            }
+            Err(error) => {
+                println!("== {}: failed in {seconds:.1} s: {error:#}\n", step.name);
+                let left = steps[place + 1..]
+                    .iter()
+                    .map(|step| step.name)
+                    .collect::<Vec<_>>();
+                println!(
+                    "{passed} passed, 1 failed ({}){}",
+                    step.name,
+                    listed("not run", &left)
+                );
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    println!("{passed} passed, 0 failed{}", listed("skipped", &skipped));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `, 2 skipped (doc, python)`, or nothing.
+fn listed(what: &str, names: &[&str]) -> String {
+    match names.len() {
+        0 => String::new(),
+        count => format!(", {count} {what} ({})", names.join(", ")),
+    }
+}
+
+/// The steps named by `only`, or all, without those named by `skip`.
+fn choose(only: &[String], skip: &[String]) -> Result<Vec<&'static Step>> {
+    let named = |names: &[String], step: &Step| names.iter().any(|name| name == step.name);
+    for name in only.iter().chain(skip) {
+        if !STEPS.iter().any(|step| step.name == name) {
+            let known: Vec<_> = STEPS.iter().map(|step| step.name).collect();
+            bail!("no step '{name}'; there are {}", known.join(", "));
+        }
+    }
+    let wanted = |step: &&Step| (only.is_empty() || named(only, step)) && !named(skip, step);
+    Ok(STEPS.iter().filter(wanted).collect())
+}
+
+fn fmt(workspace: &Workspace) -> Result<Outcome> {
+    need_component(workspace, "fmt", "rustfmt")?;
+    run_cargo(workspace, &["fmt", "--all", "--check"])
+}
+
+fn clippy(workspace: &Workspace) -> Result<Outcome> {
+    need_component(workspace, "clippy", "clippy")?;
+    let what = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    run_cargo(workspace, &what)
+}
+
+fn check_edges(workspace: &Workspace) -> Result<Outcome> {
+    edges::check(workspace)?;
+    Ok(Outcome::Passed)
+}
+
+fn test(workspace: &Workspace) -> Result<Outcome> {
+    run_cargo(workspace, &["test", "--workspace", "--locked"])
+}
+
+fn doc(workspace: &Workspace) -> Result<Outcome> {
+    let mut command = workspace.cargo(["doc", "--workspace", "--no-deps", "--locked"]);
+    workspace::run(command.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Outcome::Passed)
+}
+
+fn run_cargo(workspace: &Workspace, words: &[&str]) -> Result<Outcome> {
+    workspace::run(&mut workspace.cargo(words.iter().copied()))?;
+    Ok(Outcome::Passed)
+}
+
+/// Fails with what to do if a part of the Rust toolchain is missing.
+fn need_component(workspace: &Workspace, subcommand: &str, component: &str) -> Result<()> {
+    if !workspace::succeeds(&mut workspace.cargo([subcommand, "--version"])) {
+        bail!("{component} is missing; `rustup component add {component}` installs it");
+    }
+    Ok(())
+}
+
+fn python(workspace: &Workspace) -> Result<Outcome> {
+    if !workspace.root.join("python/pyproject.toml").is_file() {
+        return Ok(Outcome::Skipped("there is no python/pyproject.toml"));
+    }
+    let home = workspace.target.join("python-venv");
+    let mut make = workspace.command(find_python(workspace)?);
+    workspace::run(make.args(["-m", "venv"]).arg(&home))
+        .context("cannot make a virtual environment")?;
+    let python = home.join(if cfg!(windows) {
+        "Scripts/python.exe"
+    } else {
+        "bin/python"
+    });
+    let install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ];
+    workspace::run(
+        workspace
+            .command(&python)
+            .args(install)
+            .arg("./python[test]"),
+    )?;
+    let has_tests = workspace.root.join("python/tests").is_dir();
+    let tests = if has_tests { "python/tests" } else { "python" };
+    workspace::run(workspace.command(&python).args(["-m", "pytest", tests]))?;
+    Ok(Outcome::Passed)
+}
+
+/// The first of `$PYTHON`, `python3` and `python` that starts.
+fn find_python(workspace: &Workspace) -> Result<PathBuf> {
+    let named = std::env::var_os("PYTHON").map(PathBuf::from);
+    let mut candidates = named.into_iter().chain(["python3".into(), "python".into()]);
+    let starts = |python: &PathBuf| workspace::succeeds(workspace.command(python).arg("--version"));
+    candidates
+        .find(starts)
+        .context("no Python starts; put python3 on the path or set PYTHON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(only: &[&str], skip: &[&str]) -> Vec<&'static str> {
+        let owned = |names: &[&str]| {
+            names
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>()
+        };
+        let steps = choose(&owned(only), &owned(skip)).unwrap();
+        steps.into_iter().map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn all_steps_run_unless_told_otherwise() {
+        assert_eq!(
+            chosen(&[], &[]),
+            ["fmt", "clippy", "edges", "test", "doc", "python"]
+        );
+    }
+
+    #[test]
+    fn steps_keep_their_order() {
+        assert_eq!(chosen(&["doc", "fmt"], &[]), ["fmt", "doc"]);
+        assert_eq!(
+            chosen(&[], &["test", "python"]),
+            ["fmt", "clippy", "edges", "doc"]
+        );
+        assert_eq!(chosen(&["fmt"], &["fmt"]), [""; 0]);
+    }
+
+    #[test]
+    fn an_unknown_step_is_an_error() {
+        assert!(choose(&["lint".to_owned()], &[]).is_err());
+        assert!(choose(&[], &["lint".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn every_step_is_explained() {
+        for step in STEPS {
+            assert!(
+                VERB.about.lines().any(|line| line.starts_with(step.name)),
+                "{}",
+                step.name
+            );
+        }
+    }
+}
