@@ -1,1 +1,43 @@
-//! How the metal does it: packed panels, dot products, exp and log over slices
+//! How the metal does it: packed panels, dot products, exp and log over slices.
+//!
+//! # The law
+//!
+//! Every function here gives the same bits on every instruction set, for every batch size, and for
+//! sparse and dense rows. A dot product is one chain of fused multiply-adds in column order; vectors
+//! run across rows, never across columns. Elementary functions have a fixed order of operations.
+//! Rows must be finite: skipping a zero column would hide `0 · ∞`.
+//!
+//! # How to read
+//!
+//! [`Isa`] names the instruction set and is the proof that the machine has it. Each algorithm is
+//! written once as a task over the vector traits of `vector.rs` and compiled for each set by a
+//! wrapper in `scalar.rs` (the specification), `avx2.rs` and `avx512.rs`.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod isa;
+mod lines;
+mod maths;
+mod panels;
+mod product;
+mod queries;
+mod scalar;
+mod slices;
+mod sums;
+mod terms;
+mod tile;
+mod vector;
+
+pub use isa::Isa;
+pub use maths::{
+    EXP_RELATIVE_ERROR, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, distance1, exp1, gaussian1, ln1,
+    polynomial1, powi1, tanh1,
+};
+pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
+pub use product::{gemm_nt, gemm_nt32};
+pub use queries::{DenseQueries, DenseQueries32, DenseQueries64, SparseQueries64};
+pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
+pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};
+pub use terms::Term;

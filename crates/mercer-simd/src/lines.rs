@@ -1,0 +1,101 @@
+//! A growable buffer of plain numbers that starts on a cache line.
+
+#![expect(unsafe_code, reason = "views whole cache lines as slices of numbers")]
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+/// Plain numbers for which any bits are a value and zero bits are zero.
+///
+/// # Safety
+/// Implementors have no padding, no invalid bit pattern, and an alignment of at most 64.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+// SAFETY: plain numbers.
+unsafe impl Plain for f64 {}
+// SAFETY: plain numbers.
+unsafe impl Plain for f32 {}
+// SAFETY: plain numbers.
+unsafe impl Plain for i8 {}
+// SAFETY: plain numbers.
+unsafe impl Plain for u8 {}
+// SAFETY: plain numbers.
+unsafe impl Plain for i16 {}
+
+#[derive(Copy, Clone)]
+#[repr(C, align(64))]
+struct Line([u64; 8]);
+
+/// Zeroed numbers starting on a 64-byte boundary.
+#[derive(Clone)]
+pub struct Lines<T> {
+    lines: Vec<Line>,
+    length: usize,
+    element: PhantomData<T>,
+}
+
+impl<T: Plain> Lines<T> {
+    /// `length` zeros.
+    pub fn zeroed(length: usize) -> Self {
+        let mut lines = Lines {
+            lines: Vec::new(),
+            length: 0,
+            element: PhantomData,
+        };
+        lines.grow(length);
+        lines
+    }
+
+    /// Appends zeros up to `length` elements; allocates only beyond the largest length so far.
+    pub fn grow(&mut self, length: usize) {
+        assert!(length >= self.length, "only clear shortens");
+        let bytes = length
+            .checked_mul(size_of::<T>())
+            .expect("a buffer larger than memory");
+        self.lines
+            .resize(bytes.div_ceil(size_of::<Line>()), Line([0; 8]));
+        self.length = length;
+    }
+
+    /// Forgets the elements, keeps the memory.
+    pub fn clear(&mut self) {
+        self.lines.clear();
+        self.length = 0;
+    }
+}
+
+impl<T: Plain> Deref for Lines<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: `grow` keeps at least `length` initialised elements in `lines`; `Plain` accepts
+        // any bits and needs no more alignment than a line has.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
+    }
+}
+
+impl<T: Plain> DerefMut for Lines<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`, and `self` is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Lines;
+
+    #[test]
+    fn grown_elements_are_zero_also_after_a_clear() {
+        let mut numbers = Lines::<f32>::zeroed(3);
+        numbers[2] = 7.0;
+        numbers.grow(33);
+        assert_eq!(numbers[2].to_bits(), 7.0f32.to_bits());
+        numbers[32] = 8.0;
+        numbers.clear();
+        assert!(numbers.is_empty());
+        numbers.grow(33);
+        assert!(numbers.iter().all(|x| x.to_bits() == 0));
+        assert_eq!(numbers.as_ptr().align_offset(64), 0);
+    }
+}

@@ -1,0 +1,251 @@
+//! Blocks of queries in the layouts that the products read; scratch to be filled again and again.
+
+use crate::isa::Isa;
+use crate::lines::{Lines, Plain};
+use crate::vector::{Element, Machine, Task};
+
+/// Queries interleaved in one group of dense queries.
+pub(crate) const GROUP: usize = 4;
+
+/// Columns in one stretch of sparse queries: 64 columns of a full panel are 24 KiB, which stay in
+/// the first cache while all queries of the block walk over them.
+pub(crate) const SPARSE_STRETCH: usize = 64;
+
+/// Dense queries, interleaved by four: `[group][column][query of the group]`.
+#[derive(Clone)]
+pub struct DenseQueries<T> {
+    values: Lines<T>,
+    columns: usize,
+    length: usize,
+}
+
+/// Dense queries of doubles.
+pub type DenseQueries64 = DenseQueries<f64>;
+
+/// Dense queries of singles.
+pub type DenseQueries32 = DenseQueries<f32>;
+
+impl<T: Element + Plain> DenseQueries<T> {
+    /// An empty block.
+    pub fn new(columns: usize) -> Self {
+        DenseQueries {
+            values: Lines::zeroed(0),
+            columns,
+            length: 0,
+        }
+    }
+
+    /// Removes all queries and keeps the memory.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.length = 0;
+    }
+
+    /// Appends one query.
+    ///
+    /// # Panics
+    /// If `row` has not one value per column.
+    pub fn push(&mut self, row: &[T]) {
+        assert_eq!(row.len(), self.columns, "one value per column");
+        let group = self.length / GROUP * GROUP * self.columns;
+        if self.length.is_multiple_of(GROUP) {
+            self.values.grow(group + GROUP * self.columns);
+        }
+        let member = self.length % GROUP;
+        for (place, &value) in self.values[group..].chunks_exact_mut(GROUP).zip(row) {
+            place[member] = value;
+        }
+        self.length += 1;
+    }
+
+    /// Appends `count` queries from a row-major matrix whose rows start `stride` values apart.
+    ///
+    /// # Panics
+    /// If `rows` is too short.
+    pub fn push_rows(&mut self, rows: &[T], count: usize, stride: usize) {
+        for row in 0..count {
+            self.push(&rows[row * stride..][..self.columns]);
+        }
+    }
+
+    /// Number of queries.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a block is asked for its size, not its state"
+    )]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Columns of each query.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Squared norms: the chain of fused multiply-adds of each query with itself.
+    ///
+    /// # Panics
+    /// If `out` has not one place per query.
+    pub fn squared_norms(&self, isa: Isa, out: &mut [T]) {
+        assert_eq!(out.len(), self.length, "one place per query");
+        isa.run(DenseNorms { queries: self, out });
+    }
+
+    #[inline(always)]
+    pub(crate) fn values(&self) -> &[T] {
+        &self.values
+    }
+}
+
+struct DenseNorms<'a, T> {
+    queries: &'a DenseQueries<T>,
+    out: &'a mut [T],
+}
+
+impl<T: Element + Plain> Task for DenseNorms<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine>(self) {
+        let size = GROUP * self.queries.columns;
+        for (group, out) in self.out.chunks_mut(GROUP).enumerate() {
+            let mut norms = [T::default(); GROUP];
+            let values = &self.queries.values[group * size..][..size];
+            for column in values.chunks_exact(GROUP) {
+                for member in 0..GROUP {
+                    norms[member] = column[member].square_add(norms[member]);
+                }
+            }
+            for (place, norm) in out.iter_mut().zip(norms) {
+                *place = norm.settle();
+            }
+        }
+    }
+}
+
+/// Sparse queries: the columns and values that are not zero, cut into stretches of columns.
+#[derive(Clone)]
+pub struct SparseQueries64 {
+    columns: usize,
+    /// Column of each stored value, query after query.
+    places: Vec<u32>,
+    values: Vec<f64>,
+    /// For each query, where each stretch starts in `places`, and where the last one ends.
+    starts: Vec<usize>,
+    length: usize,
+}
+
+impl SparseQueries64 {
+    /// An empty block.
+    pub fn new(columns: usize) -> Self {
+        SparseQueries64 {
+            columns,
+            places: Vec::new(),
+            values: Vec::new(),
+            starts: Vec::new(),
+            length: 0,
+        }
+    }
+
+    /// Removes all queries and keeps the memory.
+    pub fn clear(&mut self) {
+        self.places.clear();
+        self.values.clear();
+        self.starts.clear();
+        self.length = 0;
+    }
+
+    /// Appends one query given by increasing columns and their values.
+    ///
+    /// # Panics
+    /// If the lengths differ, or the columns do not increase or are not below the number of columns.
+    pub fn push(&mut self, columns: &[u32], values: &[f64]) {
+        assert_eq!(columns.len(), values.len(), "one value per column");
+        assert!(
+            columns.windows(2).all(|pair| pair[0] < pair[1]),
+            "columns must increase"
+        );
+        assert!(
+            columns
+                .last()
+                .is_none_or(|&last| (last as usize) < self.columns),
+            "no such column"
+        );
+        let mut start = self.places.len();
+        self.places.extend_from_slice(columns);
+        self.values.extend_from_slice(values);
+        for stretch in 0..self.stretches() {
+            self.starts.push(start);
+            let end = (stretch + 1) * SPARSE_STRETCH;
+            start += self.places[start..]
+                .iter()
+                .take_while(|&&c| (c as usize) < end)
+                .count();
+        }
+        self.starts.push(start);
+        self.length += 1;
+    }
+
+    /// Number of queries.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a block is asked for its size, not its state"
+    )]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Columns of each query.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Number of stored values in all queries.
+    pub fn stored(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Squared norms: the chain of fused multiply-adds of each query with itself.
+    ///
+    /// # Panics
+    /// If `out` has not one place per query.
+    pub fn squared_norms(&self, isa: Isa, out: &mut [f64]) {
+        assert_eq!(out.len(), self.length, "one place per query");
+        isa.run(SparseNorms { queries: self, out });
+    }
+
+    /// Number of stretches: at least one, so that a query without columns still writes its zeros.
+    #[inline(always)]
+    pub(crate) fn stretches(&self) -> usize {
+        self.columns.div_ceil(SPARSE_STRETCH).max(1)
+    }
+
+    /// Columns and values of a query within a stretch.
+    #[inline(always)]
+    pub(crate) fn stretch(&self, query: usize, stretch: usize) -> (&[u32], &[f64]) {
+        let at = query * (self.stretches() + 1) + stretch;
+        let range = self.starts[at]..self.starts[at + 1];
+        (&self.places[range.clone()], &self.values[range])
+    }
+}
+
+struct SparseNorms<'a> {
+    queries: &'a SparseQueries64,
+    out: &'a mut [f64],
+}
+
+impl Task for SparseNorms<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine>(self) {
+        let step = self.queries.stretches() + 1;
+        for (starts, out) in self.queries.starts.chunks_exact(step).zip(self.out) {
+            let mut norm = 0.0;
+            for value in &self.queries.values[starts[0]..starts[step - 1]] {
+                norm = value.square_add(norm);
+            }
+            *out = norm.settle();
+        }
+    }
+}

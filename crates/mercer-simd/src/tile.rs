@@ -1,0 +1,386 @@
+//! The inner loops of the products: small tiles of accumulators that stay in registers.
+//!
+//! A lane is a row of the panel; a column is broadcast from the query. No sum ever crosses lanes, so
+//! each dot product is the same chain whatever the width of a register or the number of queries.
+
+#![expect(
+    unsafe_code,
+    reason = "pointer arithmetic inside panels, bounded by the safe drivers"
+)]
+
+use std::ops::Range;
+
+use crate::lines::Plain;
+use crate::panels::Panels;
+use crate::queries::{DenseQueries, GROUP, SparseQueries64};
+use crate::vector::{Element, Join, Machine, Task, Vector};
+
+/// Dense queries against panels; sizes were checked by the caller.
+pub(crate) struct DenseDots<'a, T> {
+    pub panels: &'a Panels<T>,
+    pub queries: &'a DenseQueries<T>,
+    pub range: Range<usize>,
+    pub out: &'a mut [T],
+    pub stride: usize,
+}
+
+/// A stretch of columns of one panel against all queries.
+#[derive(Copy, Clone)]
+struct Sweep<T> {
+    /// First column of the stretch, first lane of the panel.
+    panel: *const T,
+    /// Lanes of the panel.
+    width: usize,
+    /// Columns of the stretch.
+    steps: usize,
+    /// First column of the stretch, first query of the first group.
+    queries: *const T,
+    /// From one group of queries to the next.
+    group: usize,
+    /// First query, first lane of the panel.
+    out: *mut T,
+    /// From one query's row to the next in `out`.
+    stride: usize,
+    first: bool,
+    last: bool,
+}
+
+impl<T: Element + Plain> Task for DenseDots<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine>(self) {
+        let columns = self.panels.columns();
+        let stretch = T::stretch(columns, self.queries.len());
+        let first_lane = self.panels.lanes(self.range.clone()).start;
+        let mut begin = 0;
+        loop {
+            let steps = stretch.min(columns - begin);
+            for panel in self.range.clone() {
+                let width = self.panels.width(panel);
+                let sweep = Sweep {
+                    panel: self.panels.panel(panel)[begin * width..].as_ptr(),
+                    width,
+                    steps,
+                    queries: self.queries.values()[begin * GROUP..].as_ptr(),
+                    group: GROUP * columns,
+                    out: self.out[panel * Panels::<T>::WIDTH - first_lane..].as_mut_ptr(),
+                    stride: self.stride,
+                    first: begin == 0,
+                    last: begin + steps == columns,
+                };
+                // SAFETY: `dots_dense` checked that `out` holds all queries times all lanes of the
+                // range, and the pointers above start inside their slices; `M` is the machine of
+                // the target features this body was inlined into.
+                unsafe { sweep.all_queries::<T::On<M>>(self.queries.len()) };
+            }
+            begin += steps;
+            if begin == columns {
+                return;
+            }
+        }
+    }
+}
+
+impl<T: Element> Sweep<T> {
+    /// Runs over blocks of queries as large as the registers allow.
+    #[inline(always)]
+    unsafe fn all_queries<V: Vector<Element = T>>(self, queries: usize) {
+        // SAFETY: every block consists of queries that exist and lies within a group or fills two.
+        unsafe {
+            if V::LANES == T::PAD {
+                // AVX-512: 32 registers, each a whole cache line.
+                let (eights, fours) = (queries / 8 * 8, queries / 4 * 4);
+                self.strips::<V, 3, 8>(0..eights);
+                self.strips::<V, 6, 4>(eights..fours);
+                self.strips::<V, 6, 2>(fours..queries / 2 * 2);
+            } else {
+                // AVX2: 16 registers. Six rows by two queries leaves one free; with three by four
+                // the compiler spills an accumulator and halves the speed.
+                self.strips::<V, 6, 2>(0..queries / 2 * 2);
+            }
+            if queries % 2 == 1 {
+                self.single::<V>(queries - 1..queries);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn single<V: Vector<Element = T>>(self, queries: Range<usize>) {
+        // SAFETY: as for `strips`.
+        unsafe {
+            if V::LANES == T::PAD {
+                self.strips::<V, 6, 1>(queries);
+            } else {
+                self.strips::<V, 12, 1>(queries);
+            }
+        }
+    }
+
+    /// Cuts the panel into strips of `N` registers, then two, then one; all queries over each strip.
+    #[inline(always)]
+    unsafe fn strips<V: Vector<Element = T>, const N: usize, const Q: usize>(
+        self,
+        queries: Range<usize>,
+    ) {
+        let mut lane = 0;
+        // SAFETY: strips end within the width of the panel.
+        unsafe {
+            while lane + N * V::LANES <= self.width {
+                self.strip::<V, N, Q>(lane, queries.clone());
+                lane += N * V::LANES;
+            }
+            while lane + 2 * V::LANES <= self.width {
+                self.strip::<V, 2, Q>(lane, queries.clone());
+                lane += 2 * V::LANES;
+            }
+            if lane < self.width {
+                self.strip::<V, 1, Q>(lane, queries);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn strip<V: Vector<Element = T>, const N: usize, const Q: usize>(
+        self,
+        lane: usize,
+        queries: Range<usize>,
+    ) {
+        let mut query = queries.start;
+        while query < queries.end {
+            let tile = Sweep {
+                panel: self.panel.wrapping_add(lane),
+                queries: self
+                    .queries
+                    .wrapping_add(query / GROUP * self.group + query % GROUP),
+                out: self.out.wrapping_add(query * self.stride + lane),
+                ..self
+            };
+            // SAFETY: the strip and the `Q` queries exist.
+            unsafe { tile.tile::<V, N, Q>() };
+            query += Q;
+        }
+    }
+
+    /// `N` registers of rows times `Q` queries over the columns of the stretch.
+    #[inline(always)]
+    unsafe fn tile<V: Vector<Element = T>, const N: usize, const Q: usize>(self) {
+        // SAFETY: the callers keep `N * LANES` lanes of each column, `Q` queries and their places
+        // in `out` inside the slices; `V` belongs to the machine this body is compiled for.
+        unsafe {
+            let zero = V::splat(T::default());
+            let mut sums = [[zero; N]; Q];
+            if T::JOIN == Join::Continue && !self.first {
+                for q in 0..Q {
+                    for n in 0..N {
+                        sums[q][n] = V::load(self.out.add(q * self.stride + n * V::LANES));
+                    }
+                }
+            }
+            let mut panel = self.panel;
+            let mut query = self.queries;
+            for _ in 0..self.steps {
+                if N > Q {
+                    step_by_rows::<V, N, Q>(panel, query, self.group, &mut sums);
+                } else {
+                    step_by_queries::<V, N, Q>(panel, query, self.group, &mut sums);
+                }
+                panel = panel.add(self.width);
+                query = query.add(GROUP);
+            }
+            self.finish::<V, N, Q>(sums);
+        }
+    }
+
+    /// Joins the sums to those of earlier stretches and writes them.
+    #[inline(always)]
+    unsafe fn finish<V: Vector<Element = T>, const N: usize, const Q: usize>(
+        self,
+        sums: [[V; N]; Q],
+    ) {
+        // SAFETY: as for `tile`.
+        unsafe {
+            let zero = V::splat(T::default());
+            for q in 0..Q {
+                for n in 0..N {
+                    let place = self.out.add(q * self.stride + n * V::LANES);
+                    let mut sum = sums[q][n];
+                    if T::JOIN == Join::Add && !self.first {
+                        sum = V::load(place).add(sum);
+                    }
+                    if self.last {
+                        sum = sum.add(zero);
+                    }
+                    sum.store(place);
+                }
+            }
+        }
+    }
+}
+
+/// One column with the queries held in registers and the rows streaming by: for `N > Q`.
+#[inline(always)]
+unsafe fn step_by_rows<V: Vector, const N: usize, const Q: usize>(
+    panel: *const V::Element,
+    query: *const V::Element,
+    group: usize,
+    sums: &mut [[V; N]; Q],
+) {
+    // SAFETY: the caller gives `N` registers of rows and `Q` queries.
+    unsafe {
+        let mut factors = [V::splat(*query); Q];
+        for q in 1..Q {
+            factors[q] = V::splat(*query.add(q / GROUP * group + q % GROUP));
+        }
+        for n in 0..N {
+            let row = V::load(panel.add(n * V::LANES));
+            for q in 0..Q {
+                sums[q][n] = row.fma(factors[q], sums[q][n]);
+            }
+        }
+    }
+}
+
+/// One column with the rows held in registers and the queries streaming by: for `N <= Q`.
+#[inline(always)]
+unsafe fn step_by_queries<V: Vector, const N: usize, const Q: usize>(
+    panel: *const V::Element,
+    query: *const V::Element,
+    group: usize,
+    sums: &mut [[V; N]; Q],
+) {
+    // SAFETY: the caller gives `N` registers of rows and `Q` queries.
+    unsafe {
+        let mut rows = [V::load(panel); N];
+        for n in 1..N {
+            rows[n] = V::load(panel.add(n * V::LANES));
+        }
+        for q in 0..Q {
+            let factor = V::splat(*query.add(q / GROUP * group + q % GROUP));
+            for n in 0..N {
+                sums[q][n] = rows[n].fma(factor, sums[q][n]);
+            }
+        }
+    }
+}
+
+/// Sparse queries against panels; sizes were checked by the caller.
+pub(crate) struct SparseDots<'a> {
+    pub panels: &'a Panels<f64>,
+    pub queries: &'a SparseQueries64,
+    pub range: Range<usize>,
+    pub out: &'a mut [f64],
+    pub stride: usize,
+}
+
+impl Task for SparseDots<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine>(self) {
+        let first_lane = self.panels.lanes(self.range.clone()).start;
+        for panel in self.range {
+            let width = self.panels.width(panel);
+            let values = self.panels.panel(panel);
+            let out = &mut self.out[panel * Panels::<f64>::WIDTH - first_lane..];
+            for stretch in 0..self.queries.stretches() {
+                let first = stretch == 0;
+                let last = stretch + 1 == self.queries.stretches();
+                for query in 0..self.queries.len() {
+                    let (columns, factors) = self.queries.stretch(query, stretch);
+                    let walk = Walk {
+                        values,
+                        width,
+                        columns,
+                        factors,
+                        first,
+                        last,
+                    };
+                    let out = &mut out[query * self.stride..][..width];
+                    // SAFETY: `push` checked that the columns exist, `panel` is whole, and `out`
+                    // covers its lanes; `M` is the machine this body is compiled for.
+                    unsafe { walk.panel::<M::V64>(out) };
+                }
+            }
+        }
+    }
+}
+
+/// The stored values of one query within a stretch, against one panel.
+#[derive(Copy, Clone)]
+struct Walk<'a> {
+    values: &'a [f64],
+    width: usize,
+    columns: &'a [u32],
+    factors: &'a [f64],
+    first: bool,
+    last: bool,
+}
+
+impl Walk<'_> {
+    /// Whole panel, then half panels, then single cache lines.
+    #[inline(always)]
+    unsafe fn panel<V: Vector<Element = f64>>(self, out: &mut [f64]) {
+        let mut lane = 0;
+        // SAFETY: each strip ends within the width of the panel.
+        unsafe {
+            if V::LANES == f64::PAD {
+                if self.width == 6 * V::LANES {
+                    return self.strip::<V, 6>(0, out);
+                }
+                if self.width >= 3 * V::LANES {
+                    self.strip::<V, 3>(0, out);
+                    lane = 3 * V::LANES;
+                }
+                while lane < self.width {
+                    self.strip::<V, 1>(lane, out);
+                    lane += V::LANES;
+                }
+            } else {
+                if self.width == 12 * V::LANES {
+                    return self.strip::<V, 12>(0, out);
+                }
+                if self.width >= 6 * V::LANES {
+                    self.strip::<V, 6>(0, out);
+                    lane = 6 * V::LANES;
+                }
+                while lane < self.width {
+                    self.strip::<V, 2>(lane, out);
+                    lane += 2 * V::LANES;
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn strip<V: Vector<Element = f64>, const N: usize>(self, lane: usize, out: &mut [f64]) {
+        // SAFETY: the caller keeps `lane + N * LANES` within the width and the columns within the
+        // panel; `V` belongs to the machine this body is compiled for.
+        unsafe {
+            let zero = V::splat(0.0);
+            let out = out.as_mut_ptr().add(lane);
+            let panel = self.values.as_ptr().add(lane);
+            let mut sums = [zero; N];
+            if !self.first {
+                for n in 0..N {
+                    sums[n] = V::load(out.add(n * V::LANES));
+                }
+            }
+            for (&column, &factor) in self.columns.iter().zip(self.factors) {
+                let rows = panel.add(column as usize * self.width);
+                let x = V::splat(factor);
+                for n in 0..N {
+                    sums[n] = V::load(rows.add(n * V::LANES)).fma(x, sums[n]);
+                }
+            }
+            for n in 0..N {
+                let sum = if self.last {
+                    sums[n].add(zero)
+                } else {
+                    sums[n]
+                };
+                sum.store(out.add(n * V::LANES));
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What an algorithm may ask of a vector: the traits every body is written against, once.
+
+#![expect(
+    unsafe_code,
+    reason = "loads, stores and constructors that need a proven feature"
+)]
+
+/// A few numbers side by side in one register.
+///
+/// A value can only be made by the unsafe constructors, whose callers have proved that the machine
+/// supports the type; the other methods rely on that proof and are safe.
+pub trait Vector: Copy {
+    /// What each lane holds.
+    type Element: Element;
+    /// How many lanes.
+    const LANES: usize;
+
+    /// The same number in all lanes.
+    ///
+    /// # Safety
+    /// The machine must support this type's instruction set.
+    unsafe fn splat(x: Self::Element) -> Self;
+
+    /// Reads `LANES` numbers.
+    ///
+    /// # Safety
+    /// As for `splat`; `from` must be readable for `LANES` elements (any alignment).
+    unsafe fn load(from: *const Self::Element) -> Self;
+
+    /// Writes `LANES` numbers.
+    ///
+    /// # Safety
+    /// `to` must be writable for `LANES` elements (any alignment).
+    unsafe fn store(self, to: *mut Self::Element);
+
+    /// `self * factor + term`, rounded once.
+    fn fma(self, factor: Self, term: Self) -> Self;
+
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
+}
+
+/// Sixteen rows of four signed bytes against four unsigned bytes, exact in 32 bits.
+pub trait ByteVector: Copy {
+    /// Rows covered by one vector.
+    const ROWS: usize;
+    /// Four bytes of a query, as the multiplier wants them, the same for all rows.
+    type Query: Copy;
+
+    /// Nothing summed yet.
+    ///
+    /// # Safety
+    /// The machine must support this type's instruction set.
+    unsafe fn zero() -> Self;
+
+    /// Four query bytes, given both as bytes and widened to 16 bits.
+    ///
+    /// # Safety
+    /// As for `zero`; both pointers must be readable for four elements.
+    unsafe fn query(bytes: *const u8, wide: *const i16) -> Self::Query;
+
+    /// Adds the products of four bytes in each of `ROWS` rows.
+    ///
+    /// # Safety
+    /// As for `zero`; `rows` must be readable for `4 * ROWS` bytes.
+    unsafe fn multiply_add<const Q: usize>(
+        sums: &mut [Self; Q],
+        queries: &[Self::Query; Q],
+        rows: *const i8,
+    );
+
+    /// Writes one sum per row.
+    ///
+    /// # Safety
+    /// As for `zero`; `to` must be writable for `ROWS` elements.
+    unsafe fn store(self, to: *mut i32);
+}
+
+/// One instruction set: its vector types.
+pub trait Machine {
+    /// Vector of doubles.
+    type V64: Vector<Element = f64>;
+    /// Vector of singles.
+    type V32: Vector<Element = f32>;
+    /// Byte multiplier.
+    type Bytes: ByteVector;
+}
+
+/// A computation written once and compiled for each instruction set by [`crate::Isa::run`].
+pub trait Task {
+    /// What it returns.
+    type Output;
+    /// The body; implementations are `#[inline(always)]` so that they take the caller's features.
+    fn run<M: Machine>(self) -> Self::Output;
+}
+
+/// How consecutive stretches of columns join into one dot product.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum Join {
+    /// The chain goes on in the same accumulator: one rounding per column, in column order.
+    Continue,
+    /// Each stretch starts from zero and its sum is added: fewer consecutive roundings.
+    Add,
+}
+
+/// A number type that panels can hold: `f64` or `f32`.
+///
+/// # Safety
+/// Implementors are plain numbers: any bit pattern is a value and zero bits are zero.
+pub unsafe trait Element: Copy + Default + Send + Sync + 'static {
+    /// Lanes in 64 bytes; widths are multiples of it.
+    const PAD: usize;
+    /// How stretches join.
+    const JOIN: Join;
+    /// The vector of this type on a machine.
+    type On<M: Machine>: Vector<Element = Self>;
+
+    /// Columns per stretch, for a product of `columns` columns with `queries` queries.
+    fn stretch(columns: usize, queries: usize) -> usize;
+
+    /// `self * self + term`, rounded once.
+    fn square_add(self, term: Self) -> Self;
+
+    /// `self + 0`, which turns −0 into +0.
+    fn settle(self) -> Self;
+}
+
+// SAFETY: a plain number.
+unsafe impl Element for f64 {
+    const PAD: usize = 8;
+    const JOIN: Join = Join::Continue;
+    type On<M: Machine> = M::V64;
+
+    fn stretch(columns: usize, queries: usize) -> usize {
+        // Up to four queries read the panel once, straight through. More queries read each strip
+        // of a stretch again: 128 columns of 24 lanes are 24 KiB and stay in the first cache.
+        if queries <= 4 { columns.max(1) } else { 128 }
+    }
+
+    #[inline(always)]
+    fn square_add(self, term: Self) -> Self {
+        self.mul_add(self, term)
+    }
+
+    #[inline(always)]
+    fn settle(self) -> Self {
+        self + 0.0
+    }
+}
+
+// SAFETY: a plain number.
+unsafe impl Element for f32 {
+    const PAD: usize = 16;
+    const JOIN: Join = Join::Add;
+    type On<M: Machine> = M::V32;
+
+    fn stretch(columns: usize, _queries: usize) -> usize {
+        // Sixteen stretches, within what pays (32) and what the first cache holds (128). It must
+        // not depend on the number of queries: the stretch shapes the rounding.
+        columns.div_ceil(16).clamp(32, 128)
+    }
+
+    #[inline(always)]
+    fn square_add(self, term: Self) -> Self {
+        self.mul_add(self, term)
+    }
+
+    #[inline(always)]
+    fn settle(self) -> Self {
+        self + 0.0
+    }
+}
