@@ -180,14 +180,18 @@ mod tests {
 
     use super::*;
 
-    /// Metadata of crates with dependencies of a kind: `(crate, [(used, kind)])`.
-    fn metadata(crates: &[(&str, &[(&str, Option<&str>)])]) -> Value {
-        let package = |&(name, used): &(&str, &[(&str, Option<&str>)])| {
-            let dependency =
-                |(name, kind): &(&str, Option<&str>)| json!({"name": name, "kind": kind});
-            json!({"name": name, "dependencies": used.iter().map(dependency).collect::<Vec<_>>()})
-        };
-        json!({"packages": crates.iter().map(package).collect::<Vec<_>>()})
+    /// A dependency of a made-up crate: what it uses, and cargo's word for the kind.
+    type Used<'a> = (&'a str, Option<&'a str>);
+
+    fn metadata(crates: &[(&str, &[Used<'_>])]) -> Value {
+        let mut packages = Vec::new();
+        for (name, used) in crates {
+            let used = used
+                .iter()
+                .map(|(name, kind)| json!({"name": name, "kind": kind}));
+            packages.push(json!({"name": name, "dependencies": used.collect::<Vec<_>>()}));
+        }
+        json!({ "packages": packages })
     }
 
     #[test]

@@ -61,17 +61,12 @@ fn run(mut args: Args) -> Result<ExitCode> {
 
 /// The Rust files git knows, relative to the root; all there are where git is of no help.
 fn tracked_files(workspace: &Workspace) -> Result<Vec<PathBuf>> {
-    match stdout_of(
-        workspace
-            .command("git")
-            .args(["ls-files", "-z", "--", "*.rs"]),
-    ) {
-        Ok(list) => Ok(list.split_terminator('\0').map(PathBuf::from).collect()),
-        Err(_) => {
-            let files = rust_files(&workspace.root)?.into_iter();
-            Ok(files.map(|path| workspace.shown(&path).into()).collect())
-        }
+    let list = ["ls-files", "-z", "--", "*.rs"];
+    if let Ok(list) = stdout_of(workspace.command("git").args(list)) {
+        return Ok(list.split_terminator('\0').map(PathBuf::from).collect());
     }
+    let files = rust_files(&workspace.root)?.into_iter();
+    Ok(files.map(|path| workspace.shown(&path).into()).collect())
 }
 
 /// Every function with a body, found by counting braces.

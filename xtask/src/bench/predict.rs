@@ -64,6 +64,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = &places.workspace;
     workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-cli"]))?;
 
+    let python = options.peers.as_deref().map(program).transpose()?;
     let (mut series, mut notes, mut code) = (Vec::new(), Vec::new(), ExitCode::SUCCESS);
     for task in &tasks {
         eprintln!("predict: {}", task.name);
@@ -74,9 +75,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
                 notes.push(not_measured(task, "Mercer", &error));
             }
         }
-        let Some(python) = &options.peers else {
-            continue;
-        };
+        let Some(python) = &python else { continue };
         match measure(&mut peers(&places, python, task)) {
             Ok(answer) => {
                 series.extend(report::series_of("", &task.name, &answer));
@@ -108,12 +107,9 @@ fn publish(places: &Places, options: &Options, rows: &[Series], notes: &[String]
         return Ok(());
     };
     // Names of folders on this machine are nobody else's business.
-    let with_peers = if options.peers.is_some() {
-        " --peers PYTHON"
-    } else {
-        ""
-    };
-    let command = format!("cargo xtask bench predict --prepared DIR{with_peers}");
+    let mut command = "cargo xtask bench predict --prepared DIR".to_owned();
+    command.extend(options.peers.iter().map(|_| " --peers PYTHON"));
+    command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
     let page = report::page(
         &places.workspace,
         "Answering queries",
@@ -190,7 +186,17 @@ fn mercer(places: &Places, task: &Task) -> Command {
     command
 }
 
-fn peers(places: &Places, python: &str, task: &Task) -> Command {
+/// A program given by name as it is, one given by path with its whole path: it runs in the root.
+fn program(given: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(given);
+    Ok(if path.components().count() > 1 {
+        std::path::absolute(path)?
+    } else {
+        path
+    })
+}
+
+fn peers(places: &Places, python: &Path, task: &Task) -> Command {
     let mut command = places.workspace.command(python);
     command
         .arg("benches/peers/predict.py")

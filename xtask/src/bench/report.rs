@@ -165,7 +165,7 @@ pub fn page(
     let _ = writeln!(text, "- Commit: {}", commit(workspace));
     let _ = writeln!(text, "- Command: `{command}`\n\n{table}");
     for note in notes {
-        let _ = writeln!(text, "{note}  ");
+        let _ = writeln!(text, "- {note}");
     }
     text
 }
