@@ -17,9 +17,11 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod bytes;
 mod isa;
 mod lines;
 mod maths;
+mod maths32;
 mod panels;
 mod product;
 mod queries;
@@ -30,10 +32,14 @@ mod terms;
 mod tile;
 mod vector;
 
+pub use bytes::{ByteQueries, PanelsI8};
 pub use isa::Isa;
 pub use maths::{
     EXP_RELATIVE_ERROR, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, distance1, exp1, gaussian1, ln1,
     polynomial1, powi1, tanh1,
+};
+pub use maths32::{
+    EXP32_RELATIVE_ERROR, distance1_32, distances32, exp1_32, exp32, gaussian1_32, gaussian32,
 };
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
 pub use product::{gemm_nt, gemm_nt32};

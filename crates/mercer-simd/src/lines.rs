@@ -22,14 +22,14 @@ unsafe impl Plain for u8 {}
 // SAFETY: plain numbers.
 unsafe impl Plain for i16 {}
 
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, Debug)]
 #[repr(C, align(64))]
 struct Line([u64; 8]);
 
 /// Zeroed numbers starting on a 64-byte boundary.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Lines<T> {
-    lines: Vec<Line>,
+    memory: Vec<Line>,
     length: usize,
     element: PhantomData<T>,
 }
@@ -38,7 +38,7 @@ impl<T: Plain> Lines<T> {
     /// `length` zeros.
     pub fn zeroed(length: usize) -> Self {
         let mut lines = Lines {
-            lines: Vec::new(),
+            memory: Vec::new(),
             length: 0,
             element: PhantomData,
         };
@@ -52,14 +52,14 @@ impl<T: Plain> Lines<T> {
         let bytes = length
             .checked_mul(size_of::<T>())
             .expect("a buffer larger than memory");
-        self.lines
+        self.memory
             .resize(bytes.div_ceil(size_of::<Line>()), Line([0; 8]));
         self.length = length;
     }
 
     /// Forgets the elements, keeps the memory.
     pub fn clear(&mut self) {
-        self.lines.clear();
+        self.memory.clear();
         self.length = 0;
     }
 }
@@ -68,16 +68,16 @@ impl<T: Plain> Deref for Lines<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `grow` keeps at least `length` initialised elements in `lines`; `Plain` accepts
+        // SAFETY: `grow` keeps at least `length` initialised elements in `memory`; `Plain` accepts
         // any bits and needs no more alignment than a line has.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.length) }
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.length) }
     }
 }
 
 impl<T: Plain> DerefMut for Lines<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`, and `self` is borrowed mutably.
-        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.length) }
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.length) }
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) const LINES_PER_PANEL: usize = 6;
 ///
 /// A panel holds 48 rows of doubles or 96 of singles side by side, one per lane; the last panel is
 /// only as wide as needed, padded with zero rows to a multiple of 64 bytes.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Panels<T> {
     values: Lines<T>,
     rows: usize,
@@ -39,6 +39,9 @@ impl<T: Element + Plain> Panels<T> {
     pub const WIDTH: usize = LINES_PER_PANEL * T::PAD;
 
     /// Packs `rows` rows; `fill(row, buffer)` writes row `row` into a zeroed buffer.
+    ///
+    /// # Panics
+    /// If the panels do not fit in memory.
     pub fn pack(rows: usize, columns: usize, mut fill: impl FnMut(usize, &mut [T])) -> Self {
         let lanes = rows.next_multiple_of(T::PAD);
         let size = lanes
@@ -54,10 +57,10 @@ impl<T: Element + Plain> Panels<T> {
             buffer.fill(T::default());
             fill(row, &mut buffer);
             let width = panels.width(row / Self::WIDTH);
-            let start = panels.start(row / Self::WIDTH) + row % Self::WIDTH;
-            let places = panels.values[start..].iter_mut().step_by(width);
-            for (place, &value) in places.zip(&buffer) {
-                *place = value;
+            let start = panels.start(row / Self::WIDTH);
+            let columns = panels.values[start..].chunks_exact_mut(width);
+            for (lanes, &value) in columns.zip(&buffer) {
+                lanes[row % Self::WIDTH] = value;
             }
         }
         panels
@@ -225,7 +228,7 @@ impl Panels<f64> {
     }
 }
 
-fn check_room(queries: usize, lanes: usize, out: usize, stride: usize) {
+pub(crate) fn check_room(queries: usize, lanes: usize, out: usize, stride: usize) {
     assert!(stride >= lanes, "the stride is narrower than the panels");
     let needed = queries
         .saturating_sub(1)

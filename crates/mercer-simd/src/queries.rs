@@ -12,7 +12,7 @@ pub(crate) const GROUP: usize = 4;
 pub(crate) const SPARSE_STRETCH: usize = 64;
 
 /// Dense queries, interleaved by four: `[group][column][query of the group]`.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct DenseQueries<T> {
     values: Lines<T>,
     columns: usize,
@@ -124,7 +124,7 @@ impl<T: Element + Plain> Task for DenseNorms<'_, T> {
 }
 
 /// Sparse queries: the columns and values that are not zero, cut into stretches of columns.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SparseQueries64 {
     columns: usize,
     /// Column of each stored value, query after query.

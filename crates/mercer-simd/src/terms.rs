@@ -67,14 +67,11 @@ impl Term {
     /// Calls the visitor with the function that this term names.
     fn choose<V: Visit>(self, visitor: V) -> V::Output {
         match self {
-            Term::Min => visitor.visit(Min),
-            Term::Chi2 => visitor.visit(Chi2),
-            Term::Hellinger => visitor.visit(Hellinger),
+            Term::Min | Term::PowerMean(f64::NEG_INFINITY) => visitor.visit(Min),
+            Term::Chi2 | Term::PowerMean(-1.0) => visitor.visit(Chi2),
+            Term::Hellinger | Term::PowerMean(0.0) => visitor.visit(Hellinger),
             Term::AbsDifference => visitor.visit(AbsDifference),
             Term::JensenShannon => visitor.visit(JensenShannon),
-            Term::PowerMean(p) if p == 0.0 => visitor.visit(Hellinger),
-            Term::PowerMean(-1.0) => visitor.visit(Chi2),
-            Term::PowerMean(f64::NEG_INFINITY) => visitor.visit(Min),
             Term::PowerMean(f64::INFINITY) => visitor.visit(Max),
             Term::PowerMean(p) => visitor.visit(PowerMean(p)),
         }

@@ -7,6 +7,10 @@
     unsafe_code,
     reason = "pointer arithmetic inside panels, bounded by the safe drivers"
 )]
+#![expect(
+    clippy::needless_range_loop,
+    reason = "plain indices into register arrays unroll fully"
+)]
 
 use std::ops::Range;
 
