@@ -28,11 +28,7 @@ impl Args {
         let mut words = std::mem::take(&mut self.0).into_iter();
         while let Some(word) = words.next() {
             if word == name {
-                found.push(
-                    words
-                        .next()
-                        .with_context(|| format!("{name} needs a value"))?,
-                );
+                found.push(words.next().with_context(|| format!("{name} needs a value"))?);
             } else if let Some(value) = word.strip_prefix(name).and_then(|w| w.strip_prefix('=')) {
                 found.push(value.to_owned());
             } else {

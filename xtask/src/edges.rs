@@ -30,10 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mercer-spec", &[]),
     ("mercer-data", &[METAL, "mercer-spec"]),
     ("mercer-kernel", &[METAL, "mercer-spec", "mercer-data"]),
-    (
-        "mercer-machine",
-        &[METAL, "mercer-spec", "mercer-data", "mercer-kernel"],
-    ),
+    ("mercer-machine", &[METAL, "mercer-spec", "mercer-data", "mercer-kernel"]),
     ("mercer-query", UP_TO_MACHINE),
     ("mercer-train", UP_TO_MACHINE),
     ("mercer-compile", UP_TO_TRAIN),
@@ -80,11 +77,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
         }
     }
     if !wrong.is_empty() {
-        bail!(
-            "edges: {} not in order\n  {}",
-            wrong.len(),
-            wrong.join("\n  ")
-        );
+        bail!("edges: {} not in order\n  {}", wrong.len(), wrong.join("\n  "));
     }
     Ok(())
 }
@@ -95,16 +88,11 @@ pub fn check(workspace: &Workspace) -> Result<()> {
 /// the test kit.
 fn wrong_edges(metadata: &Value) -> Result<Vec<String>> {
     let packages = packages(metadata)?;
-    let members = packages
-        .iter()
-        .map(|p| text(p, "name"))
-        .collect::<Result<Vec<_>>>()?;
+    let members = packages.iter().map(|p| text(p, "name")).collect::<Result<Vec<_>>>()?;
     let mut wrong = Vec::new();
     for (package, name) in packages.iter().zip(&members) {
         let Some((_, allowed)) = ALLOWED.iter().find(|(listed, _)| listed == name) else {
-            wrong.push(format!(
-                "{name} has no line in the table of xtask/src/edges.rs"
-            ));
+            wrong.push(format!("{name} has no line in the table of xtask/src/edges.rs"));
             continue;
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
@@ -112,9 +100,7 @@ fn wrong_edges(metadata: &Value) -> Result<Vec<String>> {
             let kind = dependency["kind"].as_str().unwrap_or("normal");
             let for_tests = kind == "dev" && used == TESTKIT && *name != "xtask";
             if members.contains(&used) && !allowed.contains(&used) && !for_tests {
-                wrong.push(format!(
-                    "{name} must not depend on {used} ({kind} dependency)"
-                ));
+                wrong.push(format!("{name} must not depend on {used} ({kind} dependency)"));
             }
         }
     }
@@ -125,9 +111,7 @@ fn wrong_edges(metadata: &Value) -> Result<Vec<String>> {
 fn unsafe_ways(workspace: &Workspace, manifest: &Path) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     let shown = workspace.shown(manifest);
-    let table: toml::Table = fs::read_to_string(manifest)?
-        .parse()
-        .context(shown.clone())?;
+    let table: toml::Table = fs::read_to_string(manifest)?.parse().context(shown.clone())?;
     if !inherits_lints(&table) {
         wrong.push(format!("{shown}: must say [lints] workspace = true"));
     }
@@ -135,43 +119,30 @@ fn unsafe_ways(workspace: &Workspace, manifest: &Path) -> Result<Vec<String>> {
         let code = code_only(&fs::read_to_string(&file)?);
         for place in find_word(&code, "unsafe") {
             let line = line_of(&code, place);
-            wrong.push(format!(
-                "{}:{line}: only {METAL} may say unsafe",
-                workspace.shown(&file)
-            ));
+            wrong.push(format!("{}:{line}: only {METAL} may say unsafe", workspace.shown(&file)));
         }
     }
     Ok(wrong)
 }
 
 fn inherits_lints(manifest: &toml::Table) -> bool {
-    let inherits = manifest
-        .get("lints")
-        .and_then(|lints| lints.get("workspace"));
+    let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace"));
     inherits.and_then(toml::Value::as_bool) == Some(true)
 }
 
 fn forbids_unsafe(root: &toml::Table) -> bool {
-    let lints = root
-        .get("workspace")
-        .and_then(|workspace| workspace.get("lints"));
-    let lint = lints
-        .and_then(|lints| lints.get("rust"))
-        .and_then(|rust| rust.get("unsafe_code"));
+    let lints = root.get("workspace").and_then(|workspace| workspace.get("lints"));
+    let lint = lints.and_then(|lints| lints.get("rust")).and_then(|rust| rust.get("unsafe_code"));
     let level = lint.map(|lint| lint.get("level").unwrap_or(lint));
     level.and_then(toml::Value::as_str) == Some("forbid")
 }
 
 fn packages(metadata: &Value) -> Result<&Vec<Value>> {
-    metadata["packages"]
-        .as_array()
-        .context("cargo metadata lists no packages")
+    metadata["packages"].as_array().context("cargo metadata lists no packages")
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> Result<&'a str> {
-    value[key]
-        .as_str()
-        .with_context(|| format!("cargo metadata has a package without {key}"))
+    value[key].as_str().with_context(|| format!("cargo metadata has a package without {key}"))
 }
 
 #[cfg(test)]
@@ -186,9 +157,7 @@ mod tests {
     fn metadata(crates: &[(&str, &[Used<'_>])]) -> Value {
         let mut packages = Vec::new();
         for (name, used) in crates {
-            let used = used
-                .iter()
-                .map(|(name, kind)| json!({"name": name, "kind": kind}));
+            let used = used.iter().map(|(name, kind)| json!({"name": name, "kind": kind}));
             packages.push(json!({"name": name, "dependencies": used.collect::<Vec<_>>()}));
         }
         json!({ "packages": packages })
@@ -199,10 +168,7 @@ mod tests {
         for (place, (name, allowed)) in ALLOWED.iter().enumerate() {
             for used in *allowed {
                 let earlier = ALLOWED[..place].iter().any(|(listed, _)| listed == used);
-                assert!(
-                    earlier,
-                    "{name} may use {used}, which does not come before it"
-                );
+                assert!(earlier, "{name} may use {used}, which does not come before it");
             }
         }
     }
@@ -210,22 +176,13 @@ mod tests {
     #[test]
     fn what_is_not_for_users_is_used_by_no_room() {
         for (name, allowed) in ALLOWED {
-            assert!(
-                !allowed.contains(&TESTKIT) && !allowed.contains(&"xtask"),
-                "{name}"
-            );
+            assert!(!allowed.contains(&TESTKIT) && !allowed.contains(&"xtask"), "{name}");
         }
     }
 
     #[test]
     fn the_table_says_what_the_drawing_says() {
-        let may_use = |name: &str| {
-            ALLOWED
-                .iter()
-                .find(|(listed, _)| *listed == name)
-                .unwrap()
-                .1
-        };
+        let may_use = |name: &str| ALLOWED.iter().find(|(listed, _)| *listed == name).unwrap().1;
         assert_eq!(may_use("mercer-query").last(), Some(&"mercer-machine"));
         assert_eq!(may_use("mercer-train").last(), Some(&"mercer-machine"));
         assert_eq!(may_use("mercer-compile").last(), Some(&"mercer-train"));
@@ -236,19 +193,10 @@ mod tests {
     #[test]
     fn an_allowed_graph_passes() {
         let graph = metadata(&[
-            (
-                "mercer-simd",
-                &[("gemm", None), ("mercer-testkit", Some("dev"))],
-            ),
+            ("mercer-simd", &[("gemm", None), ("mercer-testkit", Some("dev"))]),
             ("mercer-spec", &[]),
-            (
-                "mercer-data",
-                &[("mercer-simd", None), ("mercer-spec", Some("build"))],
-            ),
-            (
-                "mercer-testkit",
-                &[("mercer-simd", None), ("mercer-data", None)],
-            ),
+            ("mercer-data", &[("mercer-simd", None), ("mercer-spec", Some("build"))]),
+            ("mercer-testkit", &[("mercer-simd", None), ("mercer-data", None)]),
             ("xtask", &[("toml", None)]),
         ]);
         assert_eq!(wrong_edges(&graph).unwrap(), [""; 0]);
@@ -267,20 +215,16 @@ mod tests {
     #[test]
     fn the_test_kit_is_for_tests() {
         for kind in [None, Some("build")] {
-            let graph = metadata(&[
-                ("mercer-testkit", &[]),
-                ("mercer-data", &[("mercer-testkit", kind)]),
-            ]);
+            let graph =
+                metadata(&[("mercer-testkit", &[]), ("mercer-data", &[("mercer-testkit", kind)])]);
             assert_eq!(wrong_edges(&graph).unwrap().len(), 1, "{kind:?}");
         }
     }
 
     #[test]
     fn tests_obey_the_table_too() {
-        let graph = metadata(&[
-            ("mercer-query", &[]),
-            ("mercer-data", &[("mercer-query", Some("dev"))]),
-        ]);
+        let graph =
+            metadata(&[("mercer-query", &[]), ("mercer-data", &[("mercer-query", Some("dev"))])]);
         assert_eq!(wrong_edges(&graph).unwrap().len(), 1);
     }
 
@@ -294,17 +238,9 @@ mod tests {
     fn lints_are_inherited_from_a_workspace_that_forbids() {
         let table = |text: &str| text.parse::<toml::Table>().unwrap();
         assert!(inherits_lints(&table("[lints]\nworkspace = true")));
-        assert!(!inherits_lints(&table(
-            "[lints.rust]\nunsafe_code = 'forbid'"
-        )));
-        assert!(forbids_unsafe(&table(
-            "[workspace.lints.rust]\nunsafe_code = 'forbid'"
-        )));
-        assert!(forbids_unsafe(&table(
-            "workspace.lints.rust.unsafe_code.level = 'forbid'"
-        )));
-        assert!(!forbids_unsafe(&table(
-            "[workspace.lints.rust]\nunsafe_code = 'deny'"
-        )));
+        assert!(!inherits_lints(&table("[lints.rust]\nunsafe_code = 'forbid'")));
+        assert!(forbids_unsafe(&table("[workspace.lints.rust]\nunsafe_code = 'forbid'")));
+        assert!(forbids_unsafe(&table("workspace.lints.rust.unsafe_code.level = 'forbid'")));
+        assert!(!forbids_unsafe(&table("[workspace.lints.rust]\nunsafe_code = 'deny'")));
     }
 }

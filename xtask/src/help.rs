@@ -6,12 +6,8 @@ use anyhow::{Result, bail};
 
 use crate::{Args, VERBS, Verb, find_verb};
 
-pub const VERB: Verb = Verb {
-    name: "help",
-    usage: "[VERB]",
-    about: "Explains the verbs, or one of them.",
-    run,
-};
+pub const VERB: Verb =
+    Verb { name: "help", usage: "[VERB]", about: "Explains the verbs, or one of them.", run };
 
 fn run(args: Args) -> Result<ExitCode> {
     match args.names()?.as_slice() {

@@ -26,14 +26,8 @@ struct Verb {
 }
 
 /// Every verb, in the order in which `help` shows them.
-const VERBS: &[Verb] = &[
-    test::VERB,
-    edges::VERB,
-    shape::VERB,
-    bench::VERB,
-    fixtures::VERB,
-    help::VERB,
-];
+const VERBS: &[Verb] =
+    &[test::VERB, edges::VERB, shape::VERB, bench::VERB, fixtures::VERB, help::VERB];
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -48,11 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn start(name: &str, args: Args) -> Result<ExitCode> {
-    let name = if matches!(name, "--help" | "-h") {
-        "help"
-    } else {
-        name
-    };
+    let name = if matches!(name, "--help" | "-h") { "help" } else { name };
     let Some(verb) = find_verb(name) else {
         bail!("no verb '{name}'; `cargo xtask help` lists them");
     };

@@ -41,9 +41,7 @@ fn run(mut args: Args) -> Result<ExitCode> {
             continue; // tracked, but deleted in this working tree
         };
         let lines = text.lines().count();
-        let found = functions_of(&text)
-            .into_iter()
-            .filter(|f| f.lines > FUNCTION_LINES);
+        let found = functions_of(&text).into_iter().filter(|f| f.lines > FUNCTION_LINES);
         functions.extend(found.map(|function| (path.display().to_string(), function)));
         if lines > FILE_LINES {
             files.push((path.display().to_string(), lines));
@@ -84,11 +82,7 @@ fn functions_of(text: &str) -> Vec<Function> {
         };
         if !name.is_empty() {
             let line = line_of(&code, start);
-            functions.push(Function {
-                name,
-                line,
-                lines: line_of(&code, end) - line + 1,
-            });
+            functions.push(Function { name, line, lines: line_of(&code, end) - line + 1 });
         }
     }
     functions
@@ -127,10 +121,8 @@ fn print_lines(files: &[(String, usize)], functions: &[(String, Function)]) {
 }
 
 fn print_json(files: &[(String, usize)], functions: &[(String, Function)]) {
-    let files: Vec<_> = files
-        .iter()
-        .map(|(file, lines)| json!({"file": file, "lines": lines}))
-        .collect();
+    let files: Vec<_> =
+        files.iter().map(|(file, lines)| json!({"file": file, "lines": lines})).collect();
     let functions: Vec<_> = functions
         .iter()
         .map(|(file, f)| json!({"file": file, "line": f.line, "name": f.name, "lines": f.lines}))
@@ -143,20 +135,13 @@ mod tests {
     use super::*;
 
     fn function(name: &str, line: usize, lines: usize) -> Function {
-        Function {
-            name: name.to_owned(),
-            line,
-            lines,
-        }
+        Function { name: name.to_owned(), line, lines }
     }
 
     #[test]
     fn a_function_ends_at_its_own_brace() {
         let text = "fn a() {\n  if x { \"}\" }\n}\n\nfn b(x: [u8; 2]) -> u8\n{\n  1\n}\n";
-        assert_eq!(
-            functions_of(text),
-            [function("a", 1, 3), function("b", 5, 4)]
-        );
+        assert_eq!(functions_of(text), [function("a", 1, 3), function("b", 5, 4)]);
     }
 
     #[test]
@@ -168,9 +153,6 @@ mod tests {
     #[test]
     fn a_function_inside_another_counts_for_both() {
         let text = "fn a() {\n  fn b() {\n  }\n}\n";
-        assert_eq!(
-            functions_of(text),
-            [function("a", 1, 4), function("b", 2, 2)]
-        );
+        assert_eq!(functions_of(text), [function("a", 1, 4), function("b", 2, 2)]);
     }
 }

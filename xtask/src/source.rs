@@ -104,10 +104,7 @@ fn end_of_raw_string(code: &[char], at: usize) -> Option<usize> {
     }
     loop {
         quote = find(code, quote + 1, '"');
-        let tail = code[(quote + 1).min(code.len())..]
-            .iter()
-            .take_while(|&&c| c == '#')
-            .count();
+        let tail = code[(quote + 1).min(code.len())..].iter().take_while(|&&c| c == '#').count();
         if quote == code.len() || tail >= hashes {
             return Some((quote + 1 + hashes).min(code.len()));
         }
@@ -116,10 +113,7 @@ fn end_of_raw_string(code: &[char], at: usize) -> Option<usize> {
 
 fn find(code: &[char], start: usize, wanted: char) -> usize {
     let start = start.min(code.len());
-    code[start..]
-        .iter()
-        .position(|&c| c == wanted)
-        .map_or(code.len(), |offset| start + offset)
+    code[start..].iter().position(|&c| c == wanted).map_or(code.len(), |offset| start + offset)
 }
 
 /// Whether a character can be part of a word.
@@ -130,10 +124,7 @@ pub fn is_word(c: char) -> bool {
 /// Where each occurrence of `word` as a whole word starts.
 pub fn find_word(code: &[char], word: &str) -> Vec<usize> {
     let word: Vec<char> = word.chars().collect();
-    let starts = code
-        .windows(word.len())
-        .enumerate()
-        .filter(|(_, window)| *window == word);
+    let starts = code.windows(word.len()).enumerate().filter(|(_, window)| *window == word);
     starts
         .map(|(start, _)| start)
         .filter(|&start| start == 0 || !is_word(code[start - 1]))

@@ -38,36 +38,12 @@ enum Outcome {
 }
 
 const STEPS: &[Step] = &[
-    Step {
-        name: "fmt",
-        heading: "cargo fmt --all --check",
-        run: fmt,
-    },
-    Step {
-        name: "clippy",
-        heading: "cargo clippy --workspace --all-targets",
-        run: clippy,
-    },
-    Step {
-        name: "edges",
-        heading: "cargo xtask edges",
-        run: check_edges,
-    },
-    Step {
-        name: "test",
-        heading: "cargo test --workspace",
-        run: test,
-    },
-    Step {
-        name: "doc",
-        heading: "cargo doc --workspace --no-deps",
-        run: doc,
-    },
-    Step {
-        name: "python",
-        heading: "pip install ./python[test], pytest",
-        run: python,
-    },
+    Step { name: "fmt", heading: "cargo fmt --all --check", run: fmt },
+    Step { name: "clippy", heading: "cargo clippy --workspace --all-targets", run: clippy },
+    Step { name: "edges", heading: "cargo xtask edges", run: check_edges },
+    Step { name: "test", heading: "cargo test --workspace", run: test },
+    Step { name: "doc", heading: "cargo doc --workspace --no-deps", run: doc },
+    Step { name: "python", heading: "pip install ./python[test], pytest", run: python },
 ];
 
 fn run(mut args: Args) -> Result<ExitCode> {
@@ -92,15 +68,8 @@ fn run(mut args: Args) -> Result<ExitCode> {
             }
             Err(error) => {
                 println!("== {}: failed in {seconds:.1} s: {error:#}\n", step.name);
-                let left = steps[place + 1..]
-                    .iter()
-                    .map(|step| step.name)
-                    .collect::<Vec<_>>();
-                println!(
-                    "{passed} passed, 1 failed ({}){}",
-                    step.name,
-                    listed("not run", &left)
-                );
+                let left = steps[place + 1..].iter().map(|step| step.name).collect::<Vec<_>>();
+                println!("{passed} passed, 1 failed ({}){}", step.name, listed("not run", &left));
                 return Ok(ExitCode::FAILURE);
             }
         }
@@ -137,15 +106,7 @@ fn fmt(workspace: &Workspace) -> Result<Outcome> {
 
 fn clippy(workspace: &Workspace) -> Result<Outcome> {
     need_component(workspace, "clippy", "clippy")?;
-    let what = [
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let what = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     run_cargo(workspace, &what)
 }
 
@@ -185,24 +146,9 @@ fn python(workspace: &Workspace) -> Result<Outcome> {
     let mut make = workspace.command(find_python(workspace)?);
     workspace::run(make.args(["-m", "venv"]).arg(&home))
         .context("cannot make a virtual environment")?;
-    let python = home.join(if cfg!(windows) {
-        "Scripts/python.exe"
-    } else {
-        "bin/python"
-    });
-    let install = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ];
-    workspace::run(
-        workspace
-            .command(&python)
-            .args(install)
-            .arg("./python[test]"),
-    )?;
+    let python = home.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    workspace::run(workspace.command(&python).args(install).arg("./python[test]"))?;
     let has_tests = workspace.root.join("python/tests").is_dir();
     let tests = if has_tests { "python/tests" } else { "python" };
     workspace::run(workspace.command(&python).args(["-m", "pytest", tests]))?;
@@ -214,9 +160,7 @@ fn find_python(workspace: &Workspace) -> Result<PathBuf> {
     let named = std::env::var_os("PYTHON").map(PathBuf::from);
     let mut candidates = named.into_iter().chain(["python3".into(), "python".into()]);
     let starts = |python: &PathBuf| workspace::succeeds(workspace.command(python).arg("--version"));
-    candidates
-        .find(starts)
-        .context("no Python starts; put python3 on the path or set PYTHON")
+    candidates.find(starts).context("no Python starts; put python3 on the path or set PYTHON")
 }
 
 #[cfg(test)]
@@ -224,31 +168,20 @@ mod tests {
     use super::*;
 
     fn chosen(only: &[&str], skip: &[&str]) -> Vec<&'static str> {
-        let owned = |names: &[&str]| {
-            names
-                .iter()
-                .map(|&name| name.to_owned())
-                .collect::<Vec<_>>()
-        };
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
         let steps = choose(&owned(only), &owned(skip)).unwrap();
         steps.into_iter().map(|step| step.name).collect()
     }
 
     #[test]
     fn all_steps_run_unless_told_otherwise() {
-        assert_eq!(
-            chosen(&[], &[]),
-            ["fmt", "clippy", "edges", "test", "doc", "python"]
-        );
+        assert_eq!(chosen(&[], &[]), ["fmt", "clippy", "edges", "test", "doc", "python"]);
     }
 
     #[test]
     fn steps_keep_their_order() {
         assert_eq!(chosen(&["doc", "fmt"], &[]), ["fmt", "doc"]);
-        assert_eq!(
-            chosen(&[], &["test", "python"]),
-            ["fmt", "clippy", "edges", "doc"]
-        );
+        assert_eq!(chosen(&[], &["test", "python"]), ["fmt", "clippy", "edges", "doc"]);
         assert_eq!(chosen(&["fmt"], &["fmt"]), [""; 0]);
     }
 
@@ -261,11 +194,7 @@ mod tests {
     #[test]
     fn every_step_is_explained() {
         for step in STEPS {
-            assert!(
-                VERB.about.lines().any(|line| line.starts_with(step.name)),
-                "{}",
-                step.name
-            );
+            assert!(VERB.about.lines().any(|line| line.starts_with(step.name)), "{}", step.name);
         }
     }
 }

@@ -26,11 +26,7 @@ impl Workspace {
             Some(path) => Ok(PathBuf::from(path)),
             None => bail!("cargo metadata has no {key}"),
         };
-        Ok(Self {
-            root: path("workspace_root")?,
-            target: path("target_directory")?,
-            metadata,
-        })
+        Ok(Self { root: path("workspace_root")?, target: path("target_directory")?, metadata })
     }
 
     /// `program`, to be run in the root.
@@ -49,10 +45,7 @@ impl Workspace {
 
     /// A path as a person in the root would type it.
     pub fn shown(&self, path: &Path) -> String {
-        path.strip_prefix(&self.root)
-            .unwrap_or(path)
-            .display()
-            .to_string()
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 }
 
@@ -63,9 +56,7 @@ fn cargo_path() -> PathBuf {
 /// Runs a command whose output goes to the terminal; fails unless it succeeds.
 pub fn run(command: &mut Command) -> Result<()> {
     let line = line_of(command);
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{line}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     if !status.success() {
         bail!("`{line}`: {status}");
     }
@@ -75,9 +66,7 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// Runs a command and returns what it prints; fails unless it succeeds.
 pub fn stdout_of(command: &mut Command) -> Result<String> {
     let line = line_of(command);
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start `{line}`"))?;
+    let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!("`{line}`: {}\n{}", output.status, said.trim_end());
@@ -87,21 +76,13 @@ pub fn stdout_of(command: &mut Command) -> Result<String> {
 
 /// Whether a command can be started and succeeds; its output is dropped.
 pub fn succeeds(command: &mut Command) -> bool {
-    command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|s| s.success())
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
 /// A command as one would type it: the program without its folder, then its words.
 fn line_of(command: &Command) -> String {
     let program = Path::new(command.get_program());
-    let mut line = program
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+    let mut line = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     for word in command.get_args() {
         line.push(' ');
         line.push_str(&word.to_string_lossy());

@@ -9,6 +9,7 @@ mod matrix;
 pub mod read;
 mod row;
 pub mod synthetic;
+pub mod write;
 
 pub use dataset::{Dataset, Targets};
 pub use error::DataError;

@@ -11,11 +11,7 @@ pub struct Matrix {
 #[derive(Debug, Clone, PartialEq)]
 enum Storage {
     Dense(Vec<f64>),
-    Sparse {
-        starts: Vec<usize>,
-        indices: Vec<u32>,
-        values: Vec<f64>,
-    },
+    Sparse { starts: Vec<usize>, indices: Vec<u32>, values: Vec<f64> },
 }
 
 impl Matrix {
@@ -24,31 +20,17 @@ impl Matrix {
     /// # Errors
     /// If the values do not fill whole rows or are not finite.
     pub fn dense(columns: usize, values: Vec<f64>) -> Result<Self, DataError> {
-        let whole = if columns == 0 {
-            values.is_empty()
-        } else {
-            values.len().is_multiple_of(columns)
-        };
+        let whole =
+            if columns == 0 { values.is_empty() } else { values.len().is_multiple_of(columns) };
         if !whole {
-            return Err(DataError::Shape {
-                values: values.len(),
-                columns,
-            });
+            return Err(DataError::Shape { values: values.len(), columns });
         }
         if let Some(at) = values.iter().position(|value| !value.is_finite()) {
             let (row, column) = (at / columns + 1, at % columns + 1);
-            return Err(DataError::NotFiniteAt {
-                row,
-                column,
-                value: values[at],
-            });
+            return Err(DataError::NotFiniteAt { row, column, value: values[at] });
         }
         let rows = values.len().checked_div(columns).unwrap_or(0);
-        Ok(Self {
-            rows,
-            columns,
-            storage: Storage::Dense(values),
-        })
+        Ok(Self { rows, columns, storage: Storage::Dense(values) })
     }
 
     /// Compressed rows: row `i` holds entries `starts[i]..starts[i + 1]`. Zeros are dropped.
@@ -62,10 +44,7 @@ impl Matrix {
         indices: &[u32],
         values: &[f64],
     ) -> Result<Self, DataError> {
-        let bad = |row: usize, reason| DataError::BadSparseRow {
-            row: row + 1,
-            reason,
-        };
+        let bad = |row: usize, reason| DataError::BadSparseRow { row: row + 1, reason };
         if starts.first() != Some(&0) || starts.last() != Some(&indices.len()) {
             return Err(bad(0, "row starts do not span the entries"));
         }
@@ -88,11 +67,7 @@ impl Matrix {
             for (column, value) in in_row.iter().zip(&values[entries]) {
                 if !value.is_finite() {
                     let (row, column) = (row + 1, *column as usize + 1);
-                    return Err(DataError::NotFiniteAt {
-                        row,
-                        column,
-                        value: *value,
-                    });
+                    return Err(DataError::NotFiniteAt { row, column, value: *value });
                 }
                 builder.push(*column, *value);
             }
@@ -111,11 +86,7 @@ impl Matrix {
                     out.extend_from_slice(&values[row * self.columns..(row + 1) * self.columns]);
                     count += 1;
                 }
-                Self {
-                    rows: count,
-                    columns: self.columns,
-                    storage: Storage::Dense(out),
-                }
+                Self { rows: count, columns: self.columns, storage: Storage::Dense(out) }
             }
             Storage::Sparse { .. } => {
                 let mut builder = MatrixBuilder::new();
@@ -133,11 +104,7 @@ impl Matrix {
         for (row, out) in values.chunks_exact_mut(self.columns.max(1)).enumerate() {
             self.row(row).write_dense(out);
         }
-        Self {
-            rows: self.rows,
-            columns: self.columns,
-            storage: Storage::Dense(values),
-        }
+        Self { rows: self.rows, columns: self.columns, storage: Storage::Dense(values) }
     }
 
     /// The same rows with zeros left out.
@@ -169,16 +136,9 @@ impl Matrix {
             return Ok(self);
         }
         let reach = (0..self.rows).map(|row| self.row(row).nonzeros().last());
-        let reach = reach
-            .flatten()
-            .map(|(column, _)| column as usize + 1)
-            .max()
-            .unwrap_or(0);
+        let reach = reach.flatten().map(|(column, _)| column as usize + 1).max().unwrap_or(0);
         if reach > columns {
-            return Err(DataError::Shape {
-                values: reach,
-                columns,
-            });
+            return Err(DataError::Shape { values: reach, columns });
         }
         if let Storage::Dense(_) = self.storage {
             let mut values = vec![0.0; self.rows * columns];
@@ -223,16 +183,9 @@ impl Matrix {
             Storage::Dense(values) => {
                 Row::Dense(&values[row * self.columns..(row + 1) * self.columns])
             }
-            Storage::Sparse {
-                starts,
-                indices,
-                values,
-            } => {
+            Storage::Sparse { starts, indices, values } => {
                 let entries = starts[row]..starts[row + 1];
-                Row::Sparse {
-                    columns: &indices[entries.clone()],
-                    values: &values[entries],
-                }
+                Row::Sparse { columns: &indices[entries.clone()], values: &values[entries] }
             }
         }
     }
@@ -254,11 +207,7 @@ impl Matrix {
     pub fn as_sparse(&self) -> Option<(&[usize], &[u32], &[f64])> {
         match &self.storage {
             Storage::Dense(_) => None,
-            Storage::Sparse {
-                starts,
-                indices,
-                values,
-            } => Some((starts, indices, values)),
+            Storage::Sparse { starts, indices, values } => Some((starts, indices, values)),
         }
     }
 }
@@ -282,12 +231,7 @@ impl Default for MatrixBuilder {
 impl MatrixBuilder {
     /// No rows yet.
     pub fn new() -> Self {
-        Self {
-            starts: vec![0],
-            indices: Vec::new(),
-            values: Vec::new(),
-            width: 0,
-        }
+        Self { starts: vec![0], indices: Vec::new(), values: Vec::new(), width: 0 }
     }
 
     /// Adds an entry to the row being built.
@@ -326,22 +270,9 @@ impl MatrixBuilder {
     /// The matrix, at least `columns` wide.
     pub fn finish(self, columns: usize) -> Matrix {
         let rows = self.rows();
-        let Self {
-            starts,
-            indices,
-            values,
-            width,
-        } = self;
-        let storage = Storage::Sparse {
-            starts,
-            indices,
-            values,
-        };
-        Matrix {
-            rows,
-            columns: columns.max(width),
-            storage,
-        }
+        let Self { starts, indices, values, width } = self;
+        let storage = Storage::Sparse { starts, indices, values };
+        Matrix { rows, columns: columns.max(width), storage }
     }
 }
 

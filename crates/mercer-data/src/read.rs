@@ -80,9 +80,7 @@ pub trait Chunks: Send {
 
 /// Opens a file (`-` for standard input; `.gz` is unpacked) for reading in chunks.
 pub fn open(path: &Path, options: &Options) -> Result<Box<dyn Chunks>, DataError> {
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().to_lowercase());
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());
     let name = name.unwrap_or_default();
     let raw: Source = if path.as_os_str() == "-" {
         Box::new(std::io::stdin())
@@ -105,19 +103,14 @@ pub fn from_reader(
     options: &Options,
 ) -> Result<Box<dyn Chunks>, DataError> {
     let format = match &options.format {
-        Some(wanted) => FORMATS
-            .iter()
-            .find(|format| format.name == wanted)
-            .ok_or_else(|| {
-                let known: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
-                let reason = format!("unknown format '{wanted}'; known are {}", known.join(", "));
-                DataError::Malformed { line: 1, reason }
-            })?,
+        Some(wanted) => FORMATS.iter().find(|format| format.name == wanted).ok_or_else(|| {
+            let known: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+            let reason = format!("unknown format '{wanted}'; known are {}", known.join(", "));
+            DataError::Malformed { line: 1, reason }
+        })?,
         None => {
             let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
-            let fits = FORMATS
-                .iter()
-                .find(|format| format.endings.contains(&ending));
+            let fits = FORMATS.iter().find(|format| format.endings.contains(&ending));
             fits.unwrap_or(&FORMATS[0])
         }
     };

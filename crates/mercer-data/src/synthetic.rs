@@ -41,11 +41,7 @@ fn draw(
         targets.push(if class == 0 { -1.0 } else { 1.0 });
     }
     let examples = Matrix::dense(2, values).expect("two finite values per row");
-    Dataset {
-        examples,
-        targets: Targets::Numbers(targets),
-        names: None,
-    }
+    Dataset { examples, targets: Targets::Numbers(targets), names: None }
 }
 
 /// A standard normal number by the polar method.
@@ -76,9 +72,7 @@ mod tests {
         let data = ripley(20_000, 7);
         let mean = |class: usize, column: usize| {
             let rows = (0..20_000).filter(|row| row % 2 == class);
-            rows.map(|row| data.examples.row(row).get(column))
-                .sum::<f64>()
-                / 10_000.0
+            rows.map(|row| data.examples.row(row).get(column)).sum::<f64>() / 10_000.0
         };
         for (class, x, y) in [(0, -0.2, 0.3), (1, 0.05, 0.7)] {
             // 5 standard errors: the x coordinate has variance 0.25 + 0.03 at most.

@@ -12,11 +12,7 @@ pub const UNIT: f64 = f64::EPSILON / 2.0;
 /// `γ_n = n u / (1 - n u)`, rounded up; infinite where it has no meaning.
 pub fn gamma(n: f64) -> f64 {
     let nu = n * UNIT;
-    if nu < 0.5 {
-        nu / (1.0 - nu) * (1.0 + 4.0 * UNIT)
-    } else {
-        f64::INFINITY
-    }
+    if nu < 0.5 { nu / (1.0 - nu) * (1.0 + 4.0 * UNIT) } else { f64::INFINITY }
 }
 
 /// Bound on the error of a computed value `K(u, v)` of rows with `columns` columns, given the self-sums
@@ -30,20 +26,12 @@ pub fn error(kernel: &dyn Kernel, columns: usize, uu: f64, vv: f64, shifted: boo
     let Some(finish) = form.finish() else {
         return f64::INFINITY;
     };
-    let per_term = if let Form::Additive(term, _) = form {
-        term.rounding()
-    } else {
-        0.0
-    };
+    let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
     let relative = gamma(columns as f64 + per_term + if shifted { 4.0 } else { 0.0 });
     let magnitude = magnitude(&form, uu, vv);
     let underflow = columns as f64 * f64::MIN_POSITIVE;
     let error = finish.error(relative, uu, vv, magnitude + underflow);
-    if error.is_nan() {
-        f64::INFINITY
-    } else {
-        error * (1.0 + 8.0 * UNIT) + underflow
-    }
+    if error.is_nan() { f64::INFINITY } else { error * (1.0 + 8.0 * UNIT) + underflow }
 }
 
 /// Bound on `|K(u, v)|` given the self-sums.

@@ -42,8 +42,6 @@ pub static KERNELS: Registry<KernelRef> = Registry {
 
 /// The kernel inside another one.
 fn inner(checked: &Checked<'_>) -> Result<KernelRef, SpecError> {
-    let spec = checked
-        .spec("inner")
-        .expect("the entry declares a component");
+    let spec = checked.spec("inner").expect("the entry declares a component");
     KERNELS.build(spec)
 }

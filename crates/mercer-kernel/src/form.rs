@@ -23,12 +23,9 @@ pub trait Term: Debug + Send + Sync {
     /// κ(u, v).
     fn term(&self, u: f64, v: f64) -> f64;
 
-    /// `sums[i] += κ(u, column[i])`, with the bits of [`Term::term`].
-    fn accumulate(&self, isa: Isa, u: f64, column: &[f64], sums: &mut [f64]) {
-        let _ = isa;
-        for (sum, v) in sums.iter_mut().zip(column) {
-            *sum += self.term(u, *v);
-        }
+    /// The vectorised twin with the same bits, if there is one; without it blocks are summed one by one.
+    fn metal(&self) -> Option<mercer_simd::Term> {
+        None
     }
 
     /// Whether κ(u, 0) = κ(0, v) = 0, so that only columns where both rows are non-zero count.
@@ -104,16 +101,9 @@ impl Form<'_> {
     /// # Panics
     /// For `Opaque`, whose kernels define `value` themselves.
     pub fn value(&self, u: Row<'_>, v: Row<'_>) -> f64 {
-        let finish = self
-            .finish()
-            .expect("opaque kernels define value themselves");
+        let finish = self.finish().expect("opaque kernels define value themselves");
         let mut sum = [self.base(u, v)];
-        finish.finish(
-            Isa::current(),
-            &mut sum,
-            self.base(u, u),
-            &[self.base(v, v)],
-        );
+        finish.finish(Isa::current(), &mut sum, self.base(u, u), &[self.base(v, v)]);
         sum[0]
     }
 
@@ -142,22 +132,16 @@ fn dot(u: Row<'_>, v: Row<'_>) -> f64 {
             let shared = u.len().min(v.len());
             mercer_simd::dot(isa, &u[..shared], &v[..shared])
         }
-        (
-            Row::Sparse { columns, values },
-            Row::Sparse {
-                columns: others,
-                values: weights,
-            },
-        ) => mercer_simd::dot_sparse(isa, columns, values, others, weights),
+        (Row::Sparse { columns, values }, Row::Sparse { columns: others, values: weights }) => {
+            mercer_simd::dot_sparse(isa, columns, values, others, weights)
+        }
         (Row::Dense(dense), Row::Sparse { columns, values })
         | (Row::Sparse { columns, values }, Row::Dense(dense)) => {
             let inside = columns.partition_point(|column| (*column as usize) < dense.len());
             columns[..inside]
                 .iter()
                 .zip(values)
-                .fold(0.0, |sum: f64, (column, value)| {
-                    dense[*column as usize].mul_add(*value, sum)
-                })
+                .fold(0.0, |sum: f64, (column, value)| dense[*column as usize].mul_add(*value, sum))
         }
     }
 }

@@ -20,10 +20,8 @@ impl Live {
     /// All columns of `rows` that are not zero throughout; all columns if `keep_all`.
     pub(crate) fn new(rows: &Matrix, centre: Option<&[f64]>, keep_all: bool) -> Self {
         let centre = centre.unwrap_or(&[]);
-        let shifts: Vec<(u32, f64)> = (0u32..)
-            .zip(centre.iter().copied())
-            .filter(|(_, shift)| *shift != 0.0)
-            .collect();
+        let shifts: Vec<(u32, f64)> =
+            (0u32..).zip(centre.iter().copied()).filter(|(_, shift)| *shift != 0.0).collect();
         let mut used = vec![keep_all; rows.columns()];
         if !keep_all {
             let mut shifted = Shifted::default();
@@ -33,20 +31,13 @@ impl Live {
                 }
             }
         }
-        let columns: Vec<u32> = (0u32..)
-            .zip(&used)
-            .filter(|(_, used)| **used)
-            .map(|(column, _)| column)
-            .collect();
+        let columns: Vec<u32> =
+            (0u32..).zip(&used).filter(|(_, used)| **used).map(|(column, _)| column).collect();
         let mut slots = vec![DEAD; rows.columns()];
         for (slot, column) in (0u32..).zip(&columns) {
             slots[*column as usize] = slot;
         }
-        Self {
-            columns,
-            slots,
-            shifts,
-        }
+        Self { columns, slots, shifts }
     }
 
     /// Number of live columns.
@@ -65,10 +56,7 @@ impl Live {
 
     /// Position of a column among the live ones.
     pub(crate) fn slot(&self, column: u32) -> Option<u32> {
-        self.slots
-            .get(column as usize)
-            .copied()
-            .filter(|slot| *slot != DEAD)
+        self.slots.get(column as usize).copied().filter(|slot| *slot != DEAD)
     }
 
     /// Writes the live columns of a dense unshifted row; returns whether all other columns are zero.
@@ -109,9 +97,7 @@ impl Shifted {
             while let Some((before, shift)) = shifts.next_if(|(at, _)| *at < column) {
                 self.push(before, -shift);
             }
-            let shift = shifts
-                .next_if(|(at, _)| *at == column)
-                .map_or(0.0, |(_, shift)| shift);
+            let shift = shifts.next_if(|(at, _)| *at == column).map_or(0.0, |(_, shift)| shift);
             if value != shift {
                 self.push(column, value - shift);
             }

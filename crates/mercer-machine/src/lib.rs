@@ -1,1 +1,17 @@
-//! What was learned: machines, the vote, and the files that hold them
+//! What was learned: machines, the vote, and the files that hold them.
+//!
+//! A [`Machine`] is a value: distinct supports, one real function per binary question, and what the
+//! answers mean. One sign convention everywhere: `f = Σ β K − b`; LIBSVM's ρ is `b`.
+
+mod error;
+pub mod file;
+mod machine;
+mod model;
+mod score;
+mod vote;
+
+pub use error::MachineError;
+pub use machine::{Machine, Output, Scheme};
+pub use model::{Input, Model, Probabilities, Provenance};
+pub use score::{ClassName, Score};
+pub use vote::{Answer, Verdict, pairs};

@@ -18,11 +18,7 @@ impl<'a> Checked<'a> {
         let given = spec.positional();
         if given.len() > parameters.len() && !variadic {
             let (limit, given) = (parameters.len(), given.len());
-            return Err(SpecError::TooMany {
-                component: component.to_owned(),
-                limit,
-                given,
-            });
+            return Err(SpecError::TooMany { component: component.to_owned(), limit, given });
         }
         for (name, _) in spec.named() {
             check_known(component, name, parameters, given.len())?;
@@ -31,9 +27,7 @@ impl<'a> Checked<'a> {
         for (position, parameter) in parameters.iter().enumerate() {
             let default = || parameter.default.map(parse_default);
             let value = given.get(position).cloned();
-            let value = value
-                .or_else(|| spec.get(parameter.name).cloned())
-                .or_else(default);
+            let value = value.or_else(|| spec.get(parameter.name).cloned()).or_else(default);
             let Some(value) = value else {
                 return Err(SpecError::Missing {
                     component: component.to_owned(),
@@ -44,11 +38,7 @@ impl<'a> Checked<'a> {
             check_kind(component, parameter, &value)?;
             values.push((parameter.name, value));
         }
-        Ok(Self {
-            component,
-            values,
-            rest: given.get(parameters.len()..).unwrap_or(&[]),
-        })
+        Ok(Self { component, values, rest: given.get(parameters.len()..).unwrap_or(&[]) })
     }
 
     /// The component being built, for its own error messages.
@@ -58,10 +48,7 @@ impl<'a> Checked<'a> {
 
     /// A refusal in the component's own words.
     pub fn refuse(&self, reason: impl Into<String>) -> SpecError {
-        SpecError::Refused {
-            component: self.component.to_owned(),
-            reason: reason.into(),
-        }
+        SpecError::Refused { component: self.component.to_owned(), reason: reason.into() }
     }
 
     /// Positional arguments beyond the named parameters.
@@ -75,9 +62,7 @@ impl<'a> Checked<'a> {
     /// If the entry does not declare the parameter: a mistake in the entry, not in the input.
     pub fn value(&self, name: &str) -> &Value {
         let found = self.values.iter().find(|(key, _)| *key == name);
-        &found
-            .unwrap_or_else(|| panic!("{} does not declare '{name}'", self.component))
-            .1
+        &found.unwrap_or_else(|| panic!("{} does not declare '{name}'", self.component)).1
     }
 
     /// The number given; NaN for a word (`auto`), which only entries that allow words can meet.
@@ -105,10 +90,7 @@ impl<'a> Checked<'a> {
 fn parse_default(text: &str) -> Value {
     match text.parse::<f64>() {
         Ok(number) => Value::Number(number),
-        Err(_) => Value::Spec(
-            text.parse()
-                .expect("defaults are written by the entry's author"),
-        ),
+        Err(_) => Value::Spec(text.parse().expect("defaults are written by the entry's author")),
     }
 }
 
@@ -120,23 +102,12 @@ fn check_known(
 ) -> Result<(), SpecError> {
     let (component, parameter) = (component.to_owned(), name.to_owned());
     match parameters.iter().position(|p| p.name == name) {
-        Some(position) if position < given => Err(SpecError::Repeated {
-            component,
-            parameter,
-        }),
+        Some(position) if position < given => Err(SpecError::Repeated { component, parameter }),
         Some(_) => Ok(()),
         None => {
             let names: Vec<_> = parameters.iter().map(|p| p.name).collect();
-            let known = if names.is_empty() {
-                "none".to_owned()
-            } else {
-                names.join(", ")
-            };
-            Err(SpecError::UnknownParameter {
-                component,
-                parameter,
-                known,
-            })
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Err(SpecError::UnknownParameter { component, parameter, known })
         }
     }
 }
@@ -156,16 +127,8 @@ fn check_kind(component: &str, parameter: &Parameter, value: &Value) -> Result<(
     };
     match (parameter.kind, value) {
         (Kind::Number { low, high, closed }, Value::Number(x)) => {
-            let fits = if closed {
-                low <= *x && *x <= high
-            } else {
-                low < *x && *x < high
-            };
-            if fits {
-                Ok(())
-            } else {
-                Err(outside(number_range(low, high, closed), *x))
-            }
+            let fits = if closed { low <= *x && *x <= high } else { low < *x && *x < high };
+            if fits { Ok(()) } else { Err(outside(number_range(low, high, closed), *x)) }
         }
         (Kind::Integer { low, high }, Value::Number(x)) => {
             if x.fract() != 0.0 || !x.is_finite() {
@@ -186,11 +149,7 @@ fn check_kind(component: &str, parameter: &Parameter, value: &Value) -> Result<(
 }
 
 fn number_range(low: f64, high: f64, closed: bool) -> String {
-    let (at_least, at_most) = if closed {
-        ("at least", "at most")
-    } else {
-        ("above", "below")
-    };
+    let (at_least, at_most) = if closed { ("at least", "at most") } else { ("above", "below") };
     match (low == f64::NEG_INFINITY, high == f64::INFINITY) {
         (true, true) => "a finite number".to_owned(),
         (false, true) if closed => format!("{at_least} {low}"),
@@ -215,20 +174,12 @@ mod tests {
                 default: Some("3"),
                 help: "the power",
             },
-            Parameter {
-                name: "gamma",
-                kind: Kind::POSITIVE,
-                default: None,
-                help: "the scale",
-            },
+            Parameter { name: "gamma", kind: Kind::POSITIVE, default: None, help: "the scale" },
         ],
         variadic: false,
         build: |checked| Ok((checked.number("gamma"), checked.integer("degree"))),
     };
-    static REGISTRY: Registry<(f64, i64)> = Registry {
-        room: "kernel",
-        entries: &[&ENTRY],
-    };
+    static REGISTRY: Registry<(f64, i64)> = Registry { room: "kernel", entries: &[&ENTRY] };
 
     #[test]
     fn positions_names_and_defaults_fill_the_parameters() {
@@ -241,42 +192,15 @@ mod tests {
     fn wrong_arguments_are_refused_by_name() {
         for (text, message) in [
             ("poly", "unknown kernel 'poly'; known are polynomial"),
-            (
-                "polynomial",
-                "polynomial needs the parameter 'gamma' (the scale)",
-            ),
-            (
-                "polynomial(gama=1)",
-                "polynomial has no parameter 'gama'; it takes degree, gamma",
-            ),
-            (
-                "polynomial(2, degree=3, gamma=1)",
-                "polynomial: parameter 'degree' is given twice",
-            ),
-            (
-                "polynomial(1, 2, 3)",
-                "polynomial takes at most 2 arguments, 3 were given",
-            ),
-            (
-                "polynomial(2.5, 1)",
-                "polynomial: 'degree' must be a whole number, not '2.5'",
-            ),
-            (
-                "polynomial(2, 0)",
-                "polynomial: 'gamma' must be above 0 and finite, not 0",
-            ),
-            (
-                "polynomial(2, inf)",
-                "polynomial: 'gamma' must be above 0 and finite, not inf",
-            ),
-            (
-                "polynomial(12, 1)",
-                "polynomial: 'degree' must be between 1 and 9, not 12",
-            ),
-            (
-                "polynomial(2, auto)",
-                "polynomial: 'gamma' must be a number, not 'auto'",
-            ),
+            ("polynomial", "polynomial needs the parameter 'gamma' (the scale)"),
+            ("polynomial(gama=1)", "polynomial has no parameter 'gama'; it takes degree, gamma"),
+            ("polynomial(2, degree=3, gamma=1)", "polynomial: parameter 'degree' is given twice"),
+            ("polynomial(1, 2, 3)", "polynomial takes at most 2 arguments, 3 were given"),
+            ("polynomial(2.5, 1)", "polynomial: 'degree' must be a whole number, not '2.5'"),
+            ("polynomial(2, 0)", "polynomial: 'gamma' must be above 0 and finite, not 0"),
+            ("polynomial(2, inf)", "polynomial: 'gamma' must be above 0 and finite, not inf"),
+            ("polynomial(12, 1)", "polynomial: 'degree' must be between 1 and 9, not 12"),
+            ("polynomial(2, auto)", "polynomial: 'gamma' must be a number, not 'auto'"),
         ] {
             assert_eq!(REGISTRY.parse(text).unwrap_err().to_string(), message);
         }

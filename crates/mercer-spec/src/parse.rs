@@ -27,11 +27,7 @@ struct Parser<'a> {
 impl Parser<'_> {
     fn error(&self, expected: &'static str) -> SpecError {
         let position = self.text[..self.at].chars().count() + 1;
-        SpecError::Syntax {
-            text: self.text.to_owned(),
-            expected,
-            position,
-        }
+        SpecError::Syntax { text: self.text.to_owned(), expected, position }
     }
 
     fn peek(&self) -> Option<char> {
@@ -59,11 +55,8 @@ impl Parser<'_> {
         let start = self.at;
         let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
         while let Some(c) = self.peek() {
-            let fits = if self.at == start {
-                is_first(c)
-            } else {
-                is_first(c) || c.is_ascii_digit()
-            };
+            let fits =
+                if self.at == start { is_first(c) } else { is_first(c) || c.is_ascii_digit() };
             if !fits {
                 break;
             }
@@ -75,20 +68,13 @@ impl Parser<'_> {
     fn spec(&mut self, depth: usize) -> Result<Spec, SpecError> {
         if depth > MAX_DEPTH {
             let text = self.text.chars().take(40).collect();
-            return Err(SpecError::TooDeep {
-                text,
-                limit: MAX_DEPTH,
-            });
+            return Err(SpecError::TooDeep { text, limit: MAX_DEPTH });
         }
         let Some(name) = self.word() else {
             return Err(self.error("a name"));
         };
         let spec = Spec::new(name);
-        if self.take('(') {
-            self.arguments(spec, depth)
-        } else {
-            Ok(spec)
-        }
+        if self.take('(') { self.arguments(spec, depth) } else { Ok(spec) }
     }
 
     fn arguments(&mut self, mut spec: Spec, depth: usize) -> Result<Spec, SpecError> {
@@ -102,10 +88,7 @@ impl Parser<'_> {
                 Some(key) if self.take('=') => {
                     if spec.get(&key).is_some() {
                         let component = spec.name().to_owned();
-                        return Err(SpecError::Repeated {
-                            component,
-                            parameter: key,
-                        });
+                        return Err(SpecError::Repeated { component, parameter: key });
                     }
                     let value = self.value(depth)?;
                     spec = spec.set(&key, value);
@@ -169,26 +152,17 @@ mod tests {
 
     #[test]
     fn malformed_texts_name_the_place() {
-        for (text, position) in [
-            ("", 1),
-            ("rbf(", 5),
-            ("rbf(gamma=)", 11),
-            ("rbf)", 4),
-            ("a(b=1, 2)", 8),
-        ] {
+        for (text, position) in
+            [("", 1), ("rbf(", 5), ("rbf(gamma=)", 11), ("rbf)", 4), ("a(b=1, 2)", 8)]
+        {
             match text.parse::<Spec>() {
                 Err(SpecError::Syntax { position: at, .. }) => assert_eq!(at, position, "{text}"),
                 other => panic!("{text}: {other:?}"),
             }
         }
-        assert!(matches!(
-            "a(".repeat(99).parse::<Spec>(),
-            Err(SpecError::TooDeep { .. })
-        ));
+        assert!(matches!("a(".repeat(99).parse::<Spec>(), Err(SpecError::TooDeep { .. })));
         assert!(
-            "x(y=nan)"
-                .parse::<Spec>()
-                .is_ok_and(|s| matches!(s.get("y"), Some(Value::Spec(_))))
+            "x(y=nan)".parse::<Spec>().is_ok_and(|s| matches!(s.get("y"), Some(Value::Spec(_))))
         );
     }
 }

@@ -27,17 +27,10 @@ pub enum Kind {
 
 impl Kind {
     /// Any real number.
-    pub const REAL: Self = Self::Number {
-        low: f64::NEG_INFINITY,
-        high: f64::INFINITY,
-        closed: false,
-    };
+    pub const REAL: Self =
+        Self::Number { low: f64::NEG_INFINITY, high: f64::INFINITY, closed: false };
     /// A real number above zero.
-    pub const POSITIVE: Self = Self::Number {
-        low: 0.0,
-        high: f64::INFINITY,
-        closed: false,
-    };
+    pub const POSITIVE: Self = Self::Number { low: 0.0, high: f64::INFINITY, closed: false };
 }
 
 /// One parameter of a component.
@@ -80,18 +73,10 @@ pub struct Registry<T: 'static> {
 impl<T> Registry<T> {
     /// The entry of that name.
     pub fn entry(&self, name: &str) -> Result<&'static Entry<T>, SpecError> {
-        self.entries
-            .iter()
-            .copied()
-            .find(|entry| entry.name == name)
-            .ok_or_else(|| {
-                let known: Vec<_> = self.entries.iter().map(|entry| entry.name).collect();
-                SpecError::Unknown {
-                    room: self.room,
-                    name: name.to_owned(),
-                    known: known.join(", "),
-                }
-            })
+        self.entries.iter().copied().find(|entry| entry.name == name).ok_or_else(|| {
+            let known: Vec<_> = self.entries.iter().map(|entry| entry.name).collect();
+            SpecError::Unknown { room: self.room, name: name.to_owned(), known: known.join(", ") }
+        })
     }
 
     /// Checks the arguments and builds the component.

@@ -20,11 +20,7 @@ pub enum Value {
 impl Spec {
     /// A component without arguments.
     pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            positional: Vec::new(),
-            named: Vec::new(),
-        }
+        Self { name: name.into(), positional: Vec::new(), named: Vec::new() }
     }
 
     /// Adds a positional argument.
@@ -56,10 +52,7 @@ impl Spec {
 
     /// The named argument, if given.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.named
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value)
+        self.named.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 }
 

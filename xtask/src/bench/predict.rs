@@ -47,14 +47,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         None => workspace.target.join("bench"),
     };
     let data = std::env::var_os("MERCER_DATA");
-    let data = workspace
-        .root
-        .join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
-    let places = Places {
-        workspace,
-        prepared,
-        data,
-    };
+    let data = workspace.root.join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
+    let places = Places { workspace, prepared, data };
 
     let tasks = prepared_tasks(&places, options)?;
     if tasks.is_empty() {
@@ -110,13 +104,7 @@ fn publish(places: &Places, options: &Options, rows: &[Series], notes: &[String]
     let mut command = "cargo xtask bench predict --prepared DIR".to_owned();
     command.extend(options.peers.iter().map(|_| " --peers PYTHON"));
     command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
-    let page = report::page(
-        &places.workspace,
-        "Answering queries",
-        &command,
-        &table,
-        notes,
-    );
+    let page = report::page(&places.workspace, "Answering queries", &command, &table, notes);
     fs::write(file, page).with_context(|| format!("cannot write {file}"))
 }
 
@@ -125,25 +113,16 @@ fn prepared_tasks(places: &Places, options: &Options) -> Result<Vec<Task>> {
     let file = places.workspace.root.join("benches/tasks.toml");
     let text = fs::read_to_string(&file).context("cannot read benches/tasks.toml")?;
     let mut tasks = read_tasks(&text)?;
-    if let Some(name) = options
-        .tasks
-        .iter()
-        .find(|name| !tasks.iter().any(|t| t.name == **name))
-    {
+    if let Some(name) = options.tasks.iter().find(|name| !tasks.iter().any(|t| t.name == **name)) {
         bail!("no task '{name}' in benches/tasks.toml measures answering");
     }
     tasks.retain(|task| options.tasks.is_empty() || options.tasks.contains(&task.name));
 
-    let (ready, missing): (Vec<_>, Vec<_>) = tasks
-        .into_iter()
-        .partition(|task| task.is_prepared(&places.prepared));
+    let (ready, missing): (Vec<_>, Vec<_>) =
+        tasks.into_iter().partition(|task| task.is_prepared(&places.prepared));
     if !missing.is_empty() {
         let shown = |path: &Path| places.workspace.shown(path);
-        let names = missing
-            .iter()
-            .map(|task| task.name.as_str())
-            .collect::<Vec<_>>()
-            .join(" ");
+        let names = missing.iter().map(|task| task.name.as_str()).collect::<Vec<_>>().join(" ");
         let (data, out) = (shown(&places.data), shown(&places.prepared));
         let python = options.peers.as_deref().unwrap_or("PYTHON");
         println!("predict: skipped, not prepared in {out}: {names}");
@@ -157,29 +136,16 @@ fn prepared_tasks(places: &Places, options: &Options) -> Result<Vec<Task>> {
 /// The tasks with `predictor = true`; whatever else is in the file is not looked at.
 fn read_tasks(text: &str) -> Result<Vec<Task>> {
     let table: toml::Table = text.parse().context("benches/tasks.toml")?;
-    let listed = table
-        .get("task")
-        .and_then(toml::Value::as_array)
-        .into_iter()
-        .flatten();
+    let listed = table.get("task").and_then(toml::Value::as_array).into_iter().flatten();
     let predicts = |task: &&toml::Value| {
-        task.get("predictor")
-            .and_then(toml::Value::as_bool)
-            .unwrap_or_default()
+        task.get("predictor").and_then(toml::Value::as_bool).unwrap_or_default()
     };
     let name = |task: &toml::Value| task.get("name")?.as_str().map(str::to_owned);
-    Ok(listed
-        .filter(predicts)
-        .filter_map(name)
-        .map(|name| Task { name })
-        .collect())
+    Ok(listed.filter(predicts).filter_map(name).map(|name| Task { name }).collect())
 }
 
 fn mercer(places: &Places, task: &Task) -> Command {
-    let program = places
-        .workspace
-        .target
-        .join(format!("release/mercer{EXE_SUFFIX}"));
+    let program = places.workspace.target.join(format!("release/mercer{EXE_SUFFIX}"));
     let mut command = places.workspace.command(program);
     command.arg("bench").arg(task.model(&places.prepared));
     command.arg(task.queries(&places.prepared)).arg("--json");
@@ -189,23 +155,13 @@ fn mercer(places: &Places, task: &Task) -> Command {
 /// A program given by name as it is, one given by path with its whole path: it runs in the root.
 fn program(given: &str) -> Result<PathBuf> {
     let path = PathBuf::from(given);
-    Ok(if path.components().count() > 1 {
-        std::path::absolute(path)?
-    } else {
-        path
-    })
+    Ok(if path.components().count() > 1 { std::path::absolute(path)? } else { path })
 }
 
 fn peers(places: &Places, python: &Path, task: &Task) -> Command {
     let mut command = places.workspace.command(python);
-    command
-        .arg("benches/peers/predict.py")
-        .arg("--data")
-        .arg(&places.data);
-    command
-        .arg("--models")
-        .arg(&places.prepared)
-        .arg(&task.name);
+    command.arg("benches/peers/predict.py").arg("--data").arg(&places.data);
+    command.arg("--models").arg(&places.prepared).arg(&task.name);
     command
 }
 
@@ -229,11 +185,7 @@ mod tests {
                     [[task]]\nname = 'b'\n\
                     [[task]]\npredictor = true\n\
                     [[task]]\nname = 'c'\npredictor = true\nnew = { x = 1 }\n";
-        let names: Vec<_> = read_tasks(text)
-            .unwrap()
-            .into_iter()
-            .map(|task| task.name)
-            .collect();
+        let names: Vec<_> = read_tasks(text).unwrap().into_iter().map(|task| task.name).collect();
         assert_eq!(names, ["a", "c"]);
         assert_eq!(read_tasks("title = 'none'").unwrap(), []);
     }

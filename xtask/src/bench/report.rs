@@ -45,12 +45,7 @@ pub fn series_of(program: &str, task: &str, answer: &Value) -> Vec<Series> {
             let owner = words[..place].join("_");
             let counted = format!("{owner}_differs");
             let differs = numbers.iter().find(|(key, _)| *key == counted);
-            let name = [
-                program,
-                &owner.replace('_', " "),
-                &words[place + 1..].join(" "),
-            ]
-            .join(" ");
+            let name = [program, &owner.replace('_', " "), &words[place + 1..].join(" ")].join(" ");
             found.push(Series {
                 task: task.to_owned(),
                 mode,
@@ -68,11 +63,7 @@ fn flatten(prefix: &str, value: &Value, numbers: &mut Vec<(String, f64)>) {
         numbers.push((prefix.to_owned(), number));
     }
     for (key, inner) in value.as_object().into_iter().flatten() {
-        let joined = if prefix.is_empty() {
-            key.clone()
-        } else {
-            format!("{prefix}_{key}")
-        };
+        let joined = if prefix.is_empty() { key.clone() } else { format!("{prefix}_{key}") };
         flatten(&joined, inner, numbers);
     }
 }
@@ -80,22 +71,13 @@ fn flatten(prefix: &str, value: &Value, numbers: &mut Vec<(String, f64)>) {
 /// The peers' versions as one line, if the answer has them.
 pub fn versions_of(answer: &Value) -> Option<String> {
     let versions = answer.get("versions")?.as_object()?;
-    let named = versions
-        .iter()
-        .filter_map(|(name, v)| Some(format!("{name} {}", v.as_str()?)));
+    let named = versions.iter().filter_map(|(name, v)| Some(format!("{name} {}", v.as_str()?)));
     Some(format!("Peers: {}", named.collect::<Vec<_>>().join(", ")))
 }
 
 /// A Markdown table: times, and ratios to Mercer's exact plan (2.00: takes twice as long).
 pub fn table(rows: &[Series]) -> String {
-    let head = [
-        "task",
-        "asked",
-        "program",
-        "µs per query",
-        "/ exact",
-        "labels differ",
-    ];
+    let head = ["task", "asked", "program", "µs per query", "/ exact", "labels differ"];
     let mut cells = vec![head.map(str::to_owned)];
     for row in rows {
         let ratio = reference(rows, row).map(|base| format!("{:.2}", row.micros / base));
@@ -105,9 +87,7 @@ pub fn table(rows: &[Series]) -> String {
             row.name.clone(),
             format!("{:.2}", row.micros),
             ratio.unwrap_or_default(),
-            row.differs
-                .map(|count| count.to_string())
-                .unwrap_or_default(),
+            row.differs.map(|count| count.to_string()).unwrap_or_default(),
         ]);
     }
     aligned(&cells)
@@ -155,10 +135,7 @@ pub fn page(
     table: &str,
     notes: &[String],
 ) -> String {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs();
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (year, month, day) = date((seconds / 86_400) as i64);
     let mut text = format!("# {title}, {year}-{month:02}-{day:02}\n\n");
     let _ = writeln!(text, "- Machine: {}", machine());
@@ -179,9 +156,7 @@ fn commit(workspace: &Workspace) -> String {
 /// The processor's name where the system tells it, and how many threads there are.
 fn machine() -> String {
     let facts = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = facts
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = facts.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     format!("{model}, {threads} threads, {}", std::env::consts::OS)
@@ -196,11 +171,7 @@ fn date(days: i64) -> (i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
@@ -231,26 +202,15 @@ mod tests {
         rows.extend(series_of("", "digits", &json!({"sklearn_single_us": 10.0})));
         rows.extend(series_of("", "sonar", &json!({"sklearn_single_us": 10.0})));
         let table = table(&rows);
-        let ratio = |line: usize| {
-            table
-                .lines()
-                .nth(line)
-                .unwrap()
-                .split('|')
-                .nth(5)
-                .unwrap()
-                .trim()
-        };
+        let ratio =
+            |line: usize| table.lines().nth(line).unwrap().split('|').nth(5).unwrap().trim();
         assert_eq!([2, 3, 4, 5].map(ratio), ["1.00", "1.00", "2.50", ""]);
     }
 
     #[test]
     fn versions_make_one_line() {
         let answer = json!({"versions": {"numpy": "2.1", "python": "3.11"}});
-        assert_eq!(
-            versions_of(&answer).unwrap(),
-            "Peers: numpy 2.1, python 3.11"
-        );
+        assert_eq!(versions_of(&answer).unwrap(), "Peers: numpy 2.1, python 3.11");
         assert_eq!(versions_of(&json!({})), None);
     }
 

@@ -37,28 +37,17 @@ impl Reader {
             .comment(Some(b'#'))
             .from_reader(rest);
         let mut first = csv::StringRecord::new();
-        if !records
-            .read_record(&mut first)
-            .map_err(|error| from_csv(&error))?
-        {
+        if !records.read_record(&mut first).map_err(|error| from_csv(&error))? {
             return Err(DataError::Empty);
         }
         let fields = first.len();
         // A header holds no number at all; a row of words only cannot be an example.
-        let has_header = first
-            .iter()
-            .all(|field| fast_float2::parse::<f64, _>(field).is_err());
+        let has_header = first.iter().all(|field| fast_float2::parse::<f64, _>(field).is_err());
         let names: Option<Vec<String>> =
             has_header.then(|| first.iter().map(str::to_owned).collect());
         let label = find_label(&options.label, names.as_deref(), fields, options.features)?;
         let pending = (!has_header).then_some(first);
-        Ok(Self {
-            records,
-            pending,
-            names,
-            fields,
-            label,
-        })
+        Ok(Self { records, pending, names, fields, label })
     }
 
     fn next_record(&mut self) -> Result<Option<(usize, csv::StringRecord)>, DataError> {
@@ -66,26 +55,16 @@ impl Reader {
             Some(first) => first,
             None => {
                 let mut record = csv::StringRecord::new();
-                if !self
-                    .records
-                    .read_record(&mut record)
-                    .map_err(|error| from_csv(&error))?
-                {
+                if !self.records.read_record(&mut record).map_err(|error| from_csv(&error))? {
                     return Ok(None);
                 }
                 record
             }
         };
-        let line = record
-            .position()
-            .map_or(1, |position| position.line() as usize);
+        let line = record.position().map_or(1, |position| position.line() as usize);
         if record.len() != self.fields {
             let (found, expected) = (record.len(), self.fields);
-            return Err(DataError::RaggedRow {
-                line,
-                found,
-                expected,
-            });
+            return Err(DataError::RaggedRow { line, found, expected });
         }
         Ok(Some((line, record)))
     }
@@ -106,10 +85,7 @@ impl Reader {
                 continue;
             }
             if field.is_empty() {
-                return Err(DataError::Missing {
-                    line,
-                    column: self.column_name(column),
-                });
+                return Err(DataError::Missing { line, column: self.column_name(column) });
             }
             let value = fast_float2::parse::<f64, _>(field.strip_prefix('+').unwrap_or(field))
                 .map_err(|_| {
@@ -137,10 +113,7 @@ impl Chunks for Reader {
             self.push_features(line, &record, &mut values)?;
             if let Some(label) = self.label {
                 if record[label].is_empty() {
-                    return Err(DataError::Missing {
-                        line,
-                        column: self.column_name(label),
-                    });
+                    return Err(DataError::Missing { line, column: self.column_name(label) });
                 }
                 labels.push(record[label].to_owned());
             }
@@ -152,22 +125,11 @@ impl Chunks for Reader {
         let columns = self.fields - usize::from(self.label.is_some());
         let examples = Matrix::dense(columns, values)?;
         let names = self.names.as_ref().map(|names| {
-            let kept = names
-                .iter()
-                .enumerate()
-                .filter(|(column, _)| Some(*column) != self.label);
+            let kept = names.iter().enumerate().filter(|(column, _)| Some(*column) != self.label);
             kept.map(|(_, name)| name.clone()).collect()
         });
-        let targets = if self.label.is_some() {
-            targets(labels)
-        } else {
-            Targets::Absent
-        };
-        Ok(Some(Dataset {
-            examples,
-            targets,
-            names,
-        }))
+        let targets = if self.label.is_some() { targets(labels) } else { Targets::Absent };
+        Ok(Some(Dataset { examples, targets, names }))
     }
 }
 
@@ -185,11 +147,7 @@ fn targets(labels: Vec<String>) -> Targets {
 
 fn guess_delimiter(head: &[u8]) -> u8 {
     let count = |wanted: u8| head.iter().filter(|byte| **byte == wanted).count();
-    [b',', b'\t', b';']
-        .into_iter()
-        .rev()
-        .max_by_key(|byte| count(*byte))
-        .unwrap_or(b',')
+    [b',', b'\t', b';'].into_iter().rev().max_by_key(|byte| count(*byte)).unwrap_or(b',')
 }
 
 fn find_label(
@@ -207,29 +165,18 @@ fn find_label(
             Ok(known.or((features == Some(fields - 1)).then_some(fields - 1)))
         }
         Label::Column(name) => {
-            let number = name
-                .parse::<usize>()
-                .ok()
-                .filter(|n| (1..=fields).contains(n));
-            named(name)
-                .or(number.map(|n| n - 1))
-                .map(Some)
-                .ok_or_else(|| DataError::NoSuchColumn {
-                    name: name.clone(),
-                    known: names.map_or(format!("1 to {fields}"), |names| names.join(", ")),
-                })
+            let number = name.parse::<usize>().ok().filter(|n| (1..=fields).contains(n));
+            named(name).or(number.map(|n| n - 1)).map(Some).ok_or_else(|| DataError::NoSuchColumn {
+                name: name.clone(),
+                known: names.map_or(format!("1 to {fields}"), |names| names.join(", ")),
+            })
         }
     }
 }
 
 fn from_csv(error: &csv::Error) -> DataError {
-    let line = error
-        .position()
-        .map_or(1, |position| position.line() as usize);
-    DataError::Malformed {
-        line,
-        reason: error.to_string(),
-    }
+    let line = error.position().map_or(1, |position| position.line() as usize);
+    DataError::Malformed { line, reason: error.to_string() }
 }
 
 #[cfg(test)]
@@ -242,31 +189,20 @@ mod tests {
     }
 
     fn label(name: &str) -> Options {
-        Options {
-            label: name.parse().unwrap(),
-            ..Options::default()
-        }
+        Options { label: name.parse().unwrap(), ..Options::default() }
     }
 
     #[test]
     fn headers_and_labels_are_found() {
-        let data = read("a,label,b\n1,yes,2\n3,no,4\n", &Options::default())
-            .unwrap()
-            .unwrap();
+        let data = read("a,label,b\n1,yes,2\n3,no,4\n", &Options::default()).unwrap().unwrap();
         assert_eq!(data.examples.as_dense().unwrap(), [1.0, 2.0, 3.0, 4.0]);
-        assert_eq!(
-            data.targets,
-            Targets::Names(vec!["yes".into(), "no".into()])
-        );
+        assert_eq!(data.targets, Targets::Names(vec!["yes".into(), "no".into()]));
         assert_eq!(data.names, Some(vec!["a".into(), "b".into()]));
     }
 
     #[test]
     fn a_table_one_wider_than_the_machine_ends_in_its_target() {
-        let options = Options {
-            features: Some(2),
-            ..Options::default()
-        };
+        let options = Options { features: Some(2), ..Options::default() };
         let data = read("1;2;7\n3;4;8", &options).unwrap().unwrap();
         assert_eq!(data.targets, Targets::Numbers(vec![7.0, 8.0]));
         let plain = read("1\t2\n3\t4", &options).unwrap().unwrap();
@@ -277,32 +213,17 @@ mod tests {
     fn errors_name_line_and_column() {
         for (text, options, message) in [
             ("", label("guess"), "the file holds no rows"),
-            (
-                "1,2\n3",
-                label("guess"),
-                "line 2: 1 fields where the first row has 2",
-            ),
+            ("1,2\n3", label("guess"), "line 2: 1 fields where the first row has 2"),
             (
                 "a,b\n1,",
                 label("guess"),
                 "line 2: column 'b' is empty; missing values are not accepted",
             ),
             ("a,b\n1,x", label("guess"), "line 2: 'x' is not a number"),
-            (
-                "a,b\n1,nan",
-                label("guess"),
-                "line 2: column 'b' is NaN; values must be finite",
-            ),
-            (
-                "a,b\n1,2",
-                label("c"),
-                "there is no column 'c'; the columns are a, b",
-            ),
+            ("a,b\n1,nan", label("guess"), "line 2: column 'b' is NaN; values must be finite"),
+            ("a,b\n1,2", label("c"), "there is no column 'c'; the columns are a, b"),
         ] {
-            assert_eq!(
-                read(text, &options).map(|_| ()).unwrap_err().to_string(),
-                message
-            );
+            assert_eq!(read(text, &options).map(|_| ()).unwrap_err().to_string(), message);
         }
     }
 }

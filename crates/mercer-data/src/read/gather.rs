@@ -24,12 +24,7 @@ impl Gathered {
             Targets::Numbers(_) => Targets::Numbers(Vec::new()),
             Targets::Names(_) => Targets::Names(Vec::new()),
         };
-        let mut gathered = Self {
-            columns: 0,
-            rows,
-            targets,
-            names: first.names.clone(),
-        };
+        let mut gathered = Self { columns: 0, rows, targets, names: first.names.clone() };
         gathered.push(first);
         gathered
     }
@@ -68,10 +63,6 @@ impl Gathered {
             Rows::Dense(values) => Matrix::dense(self.columns, values)?,
             Rows::Sparse(builder) => builder.finish(self.columns),
         };
-        Ok(Dataset {
-            examples,
-            targets: self.targets,
-            names: self.names,
-        })
+        Ok(Dataset { examples, targets: self.targets, names: self.names })
     }
 }

@@ -60,17 +60,12 @@ impl Reader {
                 return Ok((!range.is_empty()).then_some(range));
             }
             if self.buffer.len() - self.at > MAX_LINE {
-                return Err(DataError::LineTooLong {
-                    line: self.line + 1,
-                    limit: MAX_LINE,
-                });
+                return Err(DataError::LineTooLong { line: self.line + 1, limit: MAX_LINE });
             }
             self.buffer.drain(..self.at);
             self.at = 0;
             searched = self.buffer.len();
-            let read = (&mut self.source)
-                .take(BLOCK as u64)
-                .read_to_end(&mut self.buffer)?;
+            let read = (&mut self.source).take(BLOCK as u64).read_to_end(&mut self.buffer)?;
             self.ended = read == 0;
         }
     }
@@ -83,11 +78,8 @@ impl Chunks for Reader {
         while builder.rows() < rows
             && let Some(range) = self.next_line()?
         {
-            let syntax = Line {
-                number: self.line,
-                first: self.first_index,
-                precomputed: self.precomputed,
-            };
+            let syntax =
+                Line { number: self.line, first: self.first_index, precomputed: self.precomputed };
             if let Some(target) = syntax.parse(&self.buffer[range], &mut builder)? {
                 targets.push(target);
             }
@@ -97,11 +89,7 @@ impl Chunks for Reader {
         }
         self.width = self.width.max(builder.width());
         let examples = builder.finish(self.width);
-        Ok(Some(Dataset {
-            examples,
-            targets: Targets::Numbers(targets),
-            names: None,
-        }))
+        Ok(Some(Dataset { examples, targets: Targets::Numbers(targets), names: None }))
     }
 }
 
@@ -116,9 +104,8 @@ impl Line {
     /// Adds the row of a line to `builder` and returns its label; `None` for empty and comment lines.
     fn parse(&self, line: &[u8], builder: &mut MatrixBuilder) -> Result<Option<f64>, DataError> {
         let end = memchr::memchr(b'#', line).unwrap_or(line.len());
-        let mut tokens = line[..end]
-            .split(u8::is_ascii_whitespace)
-            .filter(|token| !token.is_empty());
+        let mut tokens =
+            line[..end].split(u8::is_ascii_whitespace).filter(|token| !token.is_empty());
         let Some(label) = tokens.next() else {
             return Ok(None);
         };
@@ -135,11 +122,7 @@ impl Line {
             let index = self.index(index)?;
             if let Some(previous) = previous.filter(|previous| index <= *previous) {
                 let line = self.number;
-                return Err(DataError::UnsortedColumn {
-                    line,
-                    column: index,
-                    previous,
-                });
+                return Err(DataError::UnsortedColumn { line, column: index, previous });
             }
             previous = Some(index);
             let value = self.number(value, || format!("column {index}"))?;
@@ -154,23 +137,17 @@ impl Line {
         let doubly_signed = unsigned.len() < token.len() && unsigned.starts_with(b"-");
         match fast_float2::parse::<f64, _>(unsigned) {
             Ok(value) if value.is_finite() && !doubly_signed => Ok(value),
-            Ok(value) if !value.is_finite() => Err(DataError::NotFinite {
-                line: self.number,
-                place: place(),
-                value,
-            }),
-            _ => Err(DataError::NotANumber {
-                line: self.number,
-                token: show(token),
-            }),
+            Ok(value) if !value.is_finite() => {
+                Err(DataError::NotFinite { line: self.number, place: place(), value })
+            }
+            _ => Err(DataError::NotANumber { line: self.number, token: show(token) }),
         }
     }
 
     fn index(&self, token: &[u8]) -> Result<u32, DataError> {
         let digits = !token.is_empty() && token.len() <= 10 && token.iter().all(u8::is_ascii_digit);
         let value = token.iter().fold(0u64, |sum, digit| {
-            sum.wrapping_mul(10)
-                .wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+            sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
         });
         match u32::try_from(value) {
             Ok(index) if digits && (self.first..=MAX_INDEX).contains(&index) => Ok(index),
@@ -184,10 +161,7 @@ impl Line {
     }
 
     fn not_a_pair(&self, token: &[u8]) -> DataError {
-        DataError::NotAPair {
-            line: self.number,
-            token: show(token),
-        }
+        DataError::NotAPair { line: self.number, token: show(token) }
     }
 }
 
@@ -216,12 +190,8 @@ mod tests {
 
     #[test]
     fn chunks_end_where_asked_and_keep_the_width() {
-        let mut chunks = from_reader(
-            "1 4:1\n2 1:1\n3 1:1".as_bytes(),
-            "x.svm",
-            &Options::default(),
-        )
-        .unwrap();
+        let mut chunks =
+            from_reader("1 4:1\n2 1:1\n3 1:1".as_bytes(), "x.svm", &Options::default()).unwrap();
         assert_eq!(chunks.next_chunk(2).unwrap().unwrap().examples.rows(), 2);
         let last = chunks.next_chunk(2).unwrap().unwrap();
         assert_eq!((last.examples.rows(), last.examples.columns()), (1, 4));
@@ -230,60 +200,26 @@ mod tests {
 
     #[test]
     fn zero_based_and_precomputed_rows_are_read_on_request() {
-        let zero_based = Options {
-            zero_based: true,
-            ..Options::default()
-        };
-        assert_eq!(
-            read("1 0:5", &zero_based)
-                .unwrap()
-                .unwrap()
-                .examples
-                .row(0)
-                .get(0),
-            5.0
-        );
-        let precomputed = Options {
-            precomputed: true,
-            ..Options::default()
-        };
-        assert_eq!(
-            read("1 0:7 1:5", &precomputed)
-                .unwrap()
-                .unwrap()
-                .examples
-                .row(0)
-                .get(0),
-            5.0
-        );
+        let zero_based = Options { zero_based: true, ..Options::default() };
+        assert_eq!(read("1 0:5", &zero_based).unwrap().unwrap().examples.row(0).get(0), 5.0);
+        let precomputed = Options { precomputed: true, ..Options::default() };
+        assert_eq!(read("1 0:7 1:5", &precomputed).unwrap().unwrap().examples.row(0).get(0), 5.0);
     }
 
     #[test]
     fn errors_name_the_line_and_what_stands_there() {
         for (text, message) in [
-            (
-                "1 2:1 2:1",
-                "line 1: column 2 comes after 2; columns must increase",
-            ),
-            (
-                "1\n1 3:1 2:1",
-                "line 2: column 2 comes after 3; columns must increase",
-            ),
+            ("1 2:1 2:1", "line 1: column 2 comes after 2; columns must increase"),
+            ("1\n1 3:1 2:1", "line 2: column 2 comes after 3; columns must increase"),
             ("1 0:1", "line 1: index '0' is outside 1 to 4294967294"),
-            (
-                "1 99999999999:1",
-                "line 1: index '99999999999' is outside 1 to 4294967294",
-            ),
+            ("1 99999999999:1", "line 1: index '99999999999' is outside 1 to 4294967294"),
             ("1 a", "line 1: 'a' is not of the form index:value"),
             ("x 1:1", "line 1: 'x' is not a number"),
             ("1 1:", "line 1: '' is not a number"),
             ("1 1:+-2", "line 1: '+-2' is not a number"),
             ("1 1:nan", "line 1: column 1 is NaN; values must be finite"),
             ("inf 1:1", "line 1: the label is inf; values must be finite"),
-            (
-                "1 1:1e999",
-                "line 1: column 1 is inf; values must be finite",
-            ),
+            ("1 1:1e999", "line 1: column 1 is inf; values must be finite"),
         ] {
             let error = read(text, &Options::default()).unwrap_err();
             assert_eq!(error.to_string(), message);

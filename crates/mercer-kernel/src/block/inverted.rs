@@ -5,7 +5,7 @@ use crate::Term;
 use crate::live::{Live, Shifted};
 
 /// Rows per tile: the sums of a tile stay in the nearest cache.
-const TILE_ROWS: usize = 2048;
+const TILE_ROWS: usize = 1920;
 
 /// Sparse rows by column: for each live column the rows that are non-zero there.
 #[derive(Debug)]
@@ -43,16 +43,9 @@ impl Inverted {
             entries.sort_by_key(|(slot, row, _)| (*slot, *row));
             let values = entries.iter().map(|(_, _, value)| *value).collect();
             let rows = entries.into_iter().map(|(_, row, _)| row).collect();
-            tiles.push(Columns {
-                starts,
-                rows,
-                values,
-            });
+            tiles.push(Columns { starts, rows, values });
         }
-        Self {
-            tiles,
-            rows: rows.rows(),
-        }
+        Self { tiles, rows: rows.rows() }
     }
 
     pub(super) fn tiles(&self) -> usize {
@@ -75,19 +68,19 @@ impl Inverted {
         isa: Isa,
         tile: usize,
         term: Option<&dyn Term>,
-        query: impl Iterator<Item = (u32, f64)>,
+        query: (&[u32], &[f64]),
         out: &mut [f64],
     ) {
         out.fill(0.0);
         let columns = &self.tiles[tile];
-        for (slot, x) in query {
-            let entries = columns.starts[slot as usize]..columns.starts[slot as usize + 1];
+        for (slot, x) in query.0.iter().zip(query.1) {
+            let entries = columns.starts[*slot as usize]..columns.starts[*slot as usize + 1];
             let (rows, values) = (&columns.rows[entries.clone()], &columns.values[entries]);
             match term {
-                None => mercer_simd::scatter_column(isa, x, rows, values, out),
+                None => mercer_simd::scatter_column(isa, *x, rows, values, out),
                 Some(term) => {
                     for (row, value) in rows.iter().zip(values) {
-                        out[*row as usize] += term.term(x, *value);
+                        out[*row as usize] += term.term(*x, *value);
                     }
                 }
             }

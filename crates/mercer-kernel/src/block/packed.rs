@@ -57,11 +57,7 @@ impl Packed {
     /// differences only, and ignored otherwise.
     pub fn new(kernel: KernelRef, rows: &Matrix, centre: Option<&[f64]>) -> Self {
         let form = kernel.form();
-        let centre = if matches!(form, Form::Shift(_)) {
-            centre
-        } else {
-            None
-        };
+        let centre = if matches!(form, Form::Shift(_)) { centre } else { None };
         let keep_all = match form {
             Form::Additive(term, _) => !term.vanishes_at_zero(),
             Form::Dot(_) | Form::Shift(_) => false,
@@ -72,11 +68,14 @@ impl Packed {
             Form::Additive(term, _) => term.vanishes_at_zero(),
             _ => true,
         };
-        let mut self_sums: Vec<f64> = rows
-            .iter()
-            .map(|row| centred_self(&form, row, &live))
-            .collect();
-        let store = if matches!(form, Form::Opaque) {
+        let mut self_sums: Vec<f64> =
+            rows.iter().map(|row| centred_self(&form, row, &live)).collect();
+        let vectorised = match form {
+            Form::Additive(term, _) => term.metal().is_some(),
+            Form::Opaque => false,
+            Form::Dot(_) | Form::Shift(_) => true,
+        };
+        let store = if !vectorised {
             Store::Rows(rows.clone())
         } else if inverts && prefers_inverted(rows, &live) {
             Store::Inverted(Inverted::new(rows, &live))
@@ -84,13 +83,7 @@ impl Packed {
             Store::Panels(pack(rows, &live))
         };
         self_sums.resize(self_sums.len().next_multiple_of(mercer_simd::LANES64), 0.0);
-        Self {
-            kernel,
-            rows: rows.rows(),
-            live,
-            self_sums,
-            store,
-        }
+        Self { kernel, rows: rows.rows(), live, self_sums, store }
     }
 
     /// The kernel.
@@ -169,12 +162,7 @@ impl Packed {
                     scratch.clear();
                     scratch.extend(packed.iter().map(|other| self.kernel.value(row, other)));
                     let (queries, rows) = (query..query + 1, 0..self.rows);
-                    visit(Tile {
-                        queries,
-                        rows,
-                        values: scratch,
-                        stride: self.rows,
-                    });
+                    visit(Tile { queries, rows, values: scratch, stride: self.rows });
                 }
             }
         }
@@ -189,9 +177,7 @@ impl Packed {
         visit: &mut impl FnMut(Tile<'_>),
     ) {
         let form = self.kernel.form();
-        let finish = form
-            .finish()
-            .expect("panels are packed for kernels with a form");
+        let finish = form.finish().expect("panels are packed for kernels with a form");
         for first in (0..panels.panels()).step_by(TILE_PANELS) {
             let range = first..(first + TILE_PANELS).min(panels.panels());
             let lanes = panels.lanes(range.clone());
@@ -212,12 +198,7 @@ impl Packed {
                 finish.finish(isa, values, *own, norms);
             }
             let rows = lanes.start..lanes.end.min(self.rows);
-            visit(Tile {
-                queries: 0..queries.len(),
-                rows,
-                values: scratch,
-                stride,
-            });
+            visit(Tile { queries: 0..queries.len(), rows, values: scratch, stride });
         }
     }
 
@@ -233,29 +214,22 @@ impl Packed {
         let Form::Additive(term, _) = self.kernel.form() else {
             unreachable!("only additive kernels keep entries beside panels")
         };
+        let metal = term.metal().expect("panels are packed for vectorised terms");
         let stride = panels.lanes(range.clone()).len();
-        let first_lane = panels.lanes(range.clone()).start;
         for (query, sums) in out.chunks_exact_mut(stride).enumerate() {
-            for panel in range.clone() {
-                let lanes = panels.lanes(panel..panel + 1);
-                let sums = &mut sums[lanes.start - first_lane..lanes.end - first_lane];
-                if term.vanishes_at_zero() {
-                    for (slot, x) in queries.entries(query) {
-                        term.accumulate(isa, x, panels.column(panel, slot as usize), sums);
-                    }
-                } else {
-                    let mut entries = queries.entries(query).peekable();
-                    for slot in 0..self.live.len() as u32 {
-                        let x = entries
-                            .next_if(|(at, _)| *at == slot)
-                            .map_or(0.0, |(_, x)| x);
-                        term.accumulate(isa, x, panels.column(panel, slot as usize), sums);
-                    }
-                    for x in &queries.outside[query] {
-                        let beyond = term.term(*x, 0.0);
-                        sums.iter_mut().for_each(|sum| *sum += beyond);
-                    }
-                }
+            let (slots, values) = queries.entries(query);
+            if metal.vanishes_at_zero() {
+                panels.accumulate_sparse(isa, metal, slots, values, range.clone(), sums);
+                continue;
+            }
+            let mut row = vec![0.0; self.live.len()];
+            for (slot, value) in slots.iter().zip(values) {
+                row[*slot as usize] = *value;
+            }
+            panels.accumulate(isa, metal, &row, range.clone(), sums);
+            for x in &queries.outside[query] {
+                let beyond = term.term(*x, 0.0);
+                sums.iter_mut().for_each(|sum| *sum += beyond);
             }
         }
     }
@@ -269,14 +243,8 @@ impl Packed {
         visit: &mut impl FnMut(Tile<'_>),
     ) {
         let form = self.kernel.form();
-        let finish = form
-            .finish()
-            .expect("rows are inverted for kernels with a form");
-        let term = if let Form::Additive(term, _) = form {
-            Some(term)
-        } else {
-            None
-        };
+        let finish = form.finish().expect("rows are inverted for kernels with a form");
+        let term = if let Form::Additive(term, _) = form { Some(term) } else { None };
         for query in 0..queries.len() {
             for tile in 0..inverted.tiles() {
                 let rows = inverted.rows_of(tile);
@@ -286,12 +254,7 @@ impl Packed {
                 let own = queries.self_sums[query];
                 finish.finish(isa, scratch, own, &self.self_sums[rows.clone()]);
                 let stride = rows.len();
-                visit(Tile {
-                    queries: query..query + 1,
-                    rows,
-                    values: scratch,
-                    stride,
-                });
+                visit(Tile { queries: query..query + 1, rows, values: scratch, stride });
             }
         }
     }
@@ -330,8 +293,7 @@ fn prefers_inverted(rows: &Matrix, live: &Live) -> bool {
     }
     let mut counts = vec![0u32; rows.columns()];
     for row in rows.iter() {
-        row.nonzeros()
-            .for_each(|(column, _)| counts[column as usize] += 1);
+        row.nonzeros().for_each(|(column, _)| counts[column as usize] += 1);
     }
     let total: f64 = counts.iter().map(|count| f64::from(*count)).sum();
     let shared: f64 = counts.iter().map(|count| f64::from(*count).powi(2)).sum();

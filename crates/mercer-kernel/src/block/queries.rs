@@ -76,11 +76,7 @@ impl Queries {
         rows: impl Iterator<Item = Row<'a>> + Clone,
     ) {
         self.self_sums.clear();
-        self.layout = if packed.needs_entries() {
-            Layout::Entries
-        } else {
-            choose(packed, &rows)
-        };
+        self.layout = if packed.needs_entries() { Layout::Entries } else { choose(packed, &rows) };
         match self.layout {
             Layout::Dense => self.fill_dense(packed, isa, rows),
             Layout::Sparse => self.fill_sparse(packed, isa, rows),
@@ -172,13 +168,10 @@ impl Queries {
         }
     }
 
-    /// Non-zero live entries of one query.
-    pub(super) fn entries(&self, query: usize) -> impl Iterator<Item = (u32, f64)> + '_ {
+    /// Live columns and values of the non-zero entries of one query.
+    pub(super) fn entries(&self, query: usize) -> (&[u32], &[f64]) {
         let range = self.starts[query]..self.starts[query + 1];
-        self.slots[range.clone()]
-            .iter()
-            .copied()
-            .zip(self.values[range].iter().copied())
+        (&self.slots[range.clone()], &self.values[range])
     }
 }
 
@@ -194,9 +187,5 @@ fn choose<'a>(packed: &Packed, rows: &(impl Iterator<Item = Row<'a>> + Clone)) -
             };
     }
     let is_sparse = SPARSE_COST * (nonzeros as f64) < (count * live) as f64;
-    if is_sparse {
-        Layout::Sparse
-    } else {
-        Layout::Dense
-    }
+    if is_sparse { Layout::Sparse } else { Layout::Dense }
 }

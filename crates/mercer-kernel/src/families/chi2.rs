@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use mercer_simd::Isa;
 use mercer_spec::Entry;
 
 use super::additive::Additive;
@@ -12,12 +11,7 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
     summary: "Σ 2 u_j v_j / (u_j + v_j)",
     parameters: &[],
     variadic: false,
-    build: |_| {
-        Ok(Arc::new(Additive {
-            term: HarmonicMean,
-            name: "chi2",
-        }))
-    },
+    build: |_| Ok(Arc::new(Additive { term: HarmonicMean, name: "chi2" })),
 };
 
 #[derive(Debug)]
@@ -25,11 +19,11 @@ struct HarmonicMean;
 
 impl Term for HarmonicMean {
     fn term(&self, u: f64, v: f64) -> f64 {
-        mercer_simd::term_chi2(u, v)
+        mercer_simd::Term::Chi2.at(u, v)
     }
 
-    fn accumulate(&self, isa: Isa, u: f64, column: &[f64], sums: &mut [f64]) {
-        mercer_simd::add_chi2(isa, u, column, sums);
+    fn metal(&self) -> Option<mercer_simd::Term> {
+        Some(mercer_simd::Term::Chi2)
     }
 
     fn rounding(&self) -> f64 {

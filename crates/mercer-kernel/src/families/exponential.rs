@@ -32,16 +32,10 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
     build: |checked| {
         let inner = inner(checked)?;
         if !inner.is_positive_semidefinite() {
-            let reason = format!(
-                "{} is not semidefinite, so it has no distance",
-                inner.spec()
-            );
+            let reason = format!("{} is not semidefinite, so it has no distance", inner.spec());
             return Err(checked.refuse(reason));
         }
-        Ok(Arc::new(Exponential {
-            inner,
-            gamma: checked.number("gamma"),
-        }))
+        Ok(Arc::new(Exponential { inner, gamma: checked.number("gamma") }))
     },
 };
 
@@ -81,9 +75,7 @@ impl Kernel for Exponential {
     }
 
     fn spec(&self) -> Spec {
-        Spec::new("exponential")
-            .with(self.inner.spec())
-            .set("gamma", self.gamma)
+        Spec::new("exponential").with(self.inner.spec()).set("gamma", self.gamma)
     }
 
     fn domain(&self) -> Domain {
@@ -96,9 +88,7 @@ impl Finish for Exponential {
         self.inner_finish().finish(isa, sums, uu, vv);
         let own = self.self_value(isa, uu);
         for (sum, other) in sums.iter_mut().zip(vv) {
-            let distance = (-2.0f64)
-                .mul_add(*sum, own + self.self_value(isa, *other))
-                .max(0.0);
+            let distance = (-2.0f64).mul_add(*sum, own + self.self_value(isa, *other)).max(0.0);
             *sum = -(self.gamma * distance);
         }
         mercer_simd::exp(isa, sums);

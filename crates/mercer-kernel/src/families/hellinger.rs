@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use mercer_simd::Isa;
 use mercer_spec::Entry;
 
 use super::additive::Additive;
@@ -12,12 +11,7 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
     summary: "Σ sqrt(u_j v_j)",
     parameters: &[],
     variadic: false,
-    build: |_| {
-        Ok(Arc::new(Additive {
-            term: GeometricMean,
-            name: "hellinger",
-        }))
-    },
+    build: |_| Ok(Arc::new(Additive { term: GeometricMean, name: "hellinger" })),
 };
 
 #[derive(Debug)]
@@ -25,11 +19,11 @@ struct GeometricMean;
 
 impl Term for GeometricMean {
     fn term(&self, u: f64, v: f64) -> f64 {
-        mercer_simd::term_hellinger(u, v)
+        mercer_simd::Term::Hellinger.at(u, v)
     }
 
-    fn accumulate(&self, isa: Isa, u: f64, column: &[f64], sums: &mut [f64]) {
-        mercer_simd::add_hellinger(isa, u, column, sums);
+    fn metal(&self) -> Option<mercer_simd::Term> {
+        Some(mercer_simd::Term::Hellinger)
     }
 
     fn rounding(&self) -> f64 {

@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use mercer_simd::Isa;
 use mercer_spec::Entry;
 
 use super::additive::Additive;
@@ -12,12 +11,7 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
     summary: "Σ min(u_j, v_j)",
     parameters: &[],
     variadic: false,
-    build: |_| {
-        Ok(Arc::new(Additive {
-            term: Minimum,
-            name: "intersection",
-        }))
-    },
+    build: |_| Ok(Arc::new(Additive { term: Minimum, name: "intersection" })),
 };
 
 #[derive(Debug)]
@@ -25,11 +19,11 @@ struct Minimum;
 
 impl Term for Minimum {
     fn term(&self, u: f64, v: f64) -> f64 {
-        mercer_simd::term_min(u, v)
+        mercer_simd::Term::Min.at(u, v)
     }
 
-    fn accumulate(&self, isa: Isa, u: f64, column: &[f64], sums: &mut [f64]) {
-        mercer_simd::add_min(isa, u, column, sums);
+    fn metal(&self) -> Option<mercer_simd::Term> {
+        Some(mercer_simd::Term::Min)
     }
 
     fn rounding(&self) -> f64 {

@@ -17,11 +17,7 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
         help: "inverse width",
     }],
     variadic: false,
-    build: |checked| {
-        Ok(Arc::new(Laplacian {
-            gamma: checked.number("gamma"),
-        }))
-    },
+    build: |checked| Ok(Arc::new(Laplacian { gamma: checked.number("gamma") })),
 };
 
 #[derive(Debug)]
@@ -45,11 +41,11 @@ impl Kernel for Laplacian {
 
 impl Term for Laplacian {
     fn term(&self, u: f64, v: f64) -> f64 {
-        (u - v).abs()
+        mercer_simd::Term::AbsDifference.at(u, v)
     }
 
-    fn accumulate(&self, isa: Isa, u: f64, column: &[f64], sums: &mut [f64]) {
-        mercer_simd::add_abs_difference(isa, u, column, sums);
+    fn metal(&self) -> Option<mercer_simd::Term> {
+        Some(mercer_simd::Term::AbsDifference)
     }
 
     fn vanishes_at_zero(&self) -> bool {
@@ -81,11 +77,7 @@ impl Finish for Laplacian {
     /// All terms are positive, so the sum t has a relative error, and `t exp(-t) <= 1/e < 0.4` bounds what
     /// it does to the value (0.5 while the relative error is below one tenth).
     fn error(&self, relative: f64, _: f64, _: f64, _: f64) -> f64 {
-        if relative < 0.1 {
-            0.5 * relative + exponential_error(0.0, 0.0)
-        } else {
-            1.0
-        }
+        if relative < 0.1 { 0.5 * relative + exponential_error(0.0, 0.0) } else { 1.0 }
     }
 
     fn relative_error(&self, _: f64) -> Option<f64> {

@@ -103,20 +103,10 @@ impl Finish for Normalized {
 
     fn profile(&self) -> Profile {
         match self.inner_finish().profile() {
-            Profile::Power {
-                scale,
-                shift,
-                degree,
-            } => Profile::NormalizedPower {
-                scale,
-                shift,
-                degree,
-            },
-            Profile::Identity => Profile::NormalizedPower {
-                scale: 1.0,
-                shift: 0.0,
-                degree: 1,
-            },
+            Profile::Power { scale, shift, degree } => {
+                Profile::NormalizedPower { scale, shift, degree }
+            }
+            Profile::Identity => Profile::NormalizedPower { scale: 1.0, shift: 0.0, degree: 1 },
             _ => Profile::Other,
         }
     }

@@ -84,8 +84,7 @@ impl Finish for Polynomial {
     /// `p` roundings of its own; the factor covers the second order while `p (relative + u) < 1e-2`.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64 {
         let bound = self.bound(uu, vv, magnitude);
-        self.relative_error(relative)
-            .map_or(f64::INFINITY, |r| r * bound)
+        self.relative_error(relative).map_or(f64::INFINITY, |r| r * bound)
     }
 
     fn relative_error(&self, relative: f64) -> Option<f64> {
@@ -94,10 +93,6 @@ impl Finish for Polynomial {
     }
 
     fn profile(&self) -> Profile {
-        Profile::Power {
-            scale: self.gamma,
-            shift: self.coef0,
-            degree: self.degree,
-        }
+        Profile::Power { scale: self.gamma, shift: self.coef0, degree: self.degree }
     }
 }

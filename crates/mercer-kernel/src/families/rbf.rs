@@ -17,11 +17,7 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
         help: "inverse squared width",
     }],
     variadic: false,
-    build: |checked| {
-        Ok(Arc::new(Rbf {
-            gamma: checked.number("gamma"),
-        }))
-    },
+    build: |checked| Ok(Arc::new(Rbf { gamma: checked.number("gamma") })),
 };
 
 #[derive(Debug)]

@@ -47,9 +47,7 @@ impl Kernel for Sigmoid {
     }
 
     fn spec(&self) -> Spec {
-        Spec::new("sigmoid")
-            .set("gamma", self.gamma)
-            .set("coef0", self.coef0)
+        Spec::new("sigmoid").set("gamma", self.gamma).set("coef0", self.coef0)
     }
 }
 
@@ -67,7 +65,7 @@ impl Finish for Sigmoid {
     fn error(&self, relative: f64, _: f64, _: f64, magnitude: f64) -> f64 {
         let scale = self.gamma.abs();
         let inside = scale * relative * magnitude + UNIT * (scale * magnitude + self.coef0.abs());
-        (inside * (1.0 + 8.0 * UNIT)).min(2.0) + mercer_simd::TANH_ERROR
+        (inside * (1.0 + 8.0 * UNIT)).min(2.0) + mercer_simd::TANH_RELATIVE_ERROR
     }
 
     fn relative_error(&self, _: f64) -> Option<f64> {

@@ -1,0 +1,108 @@
+use std::io;
+
+/// Why a machine or a model file was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// The operating system refused.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// The kernel text was refused.
+    #[error(transparent)]
+    Spec(#[from] mercer_spec::SpecError),
+    /// The supports were refused.
+    #[error("supports: {0}")]
+    Data(#[from] mercer_data::DataError),
+    /// Parts that do not fit together.
+    #[error("the machine has {found} {what}, {expected} are needed")]
+    Count {
+        /// What was counted.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// A coefficient or offset that is not finite.
+    #[error("{what} of score {score} is {value}; values must be finite")]
+    NotFinite {
+        /// Which number.
+        what: &'static str,
+        /// Which score, from 1.
+        score: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A coefficient for a support that does not exist.
+    #[error("score {score} names support {support}, there are {supports}")]
+    NoSuchSupport {
+        /// Which score, from 1.
+        score: usize,
+        /// The support named, from 1.
+        support: usize,
+        /// How many there are.
+        supports: usize,
+    },
+    /// Two classes of the same name.
+    #[error("class '{name}' is named twice")]
+    RepeatedClass {
+        /// The name.
+        name: String,
+    },
+    /// Fewer than two classes.
+    #[error("a classifier needs at least two classes, there is {found}")]
+    TooFewClasses {
+        /// How many there are.
+        found: usize,
+    },
+    /// A negative value where the kernel needs histograms.
+    #[error(
+        "support {support} holds {value} in column {column}; {kernel} needs values of at least 0"
+    )]
+    Negative {
+        /// The support, from 1.
+        support: usize,
+        /// The column, from 1.
+        column: usize,
+        /// The value.
+        value: f64,
+        /// The kernel.
+        kernel: String,
+    },
+    /// A model text that breaks its grammar.
+    #[error("line {line}: {reason}")]
+    Text {
+        /// Line of the file, from 1.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A model file of our own that is damaged.
+    #[error("the model file is damaged: {reason}")]
+    Damaged {
+        /// What is wrong.
+        reason: String,
+    },
+    /// A model file of a later version.
+    #[error("the model file has format {found}; this version reads up to {known}")]
+    Version {
+        /// Format number of the file.
+        found: u64,
+        /// Newest format known.
+        known: u64,
+    },
+    /// Not a model file of any known kind.
+    #[error("not a model file: {reason}")]
+    Unrecognised {
+        /// What was looked for.
+        reason: &'static str,
+    },
+    /// What the target format cannot say.
+    #[error("{format} cannot express {what}")]
+    Inexpressible {
+        /// The format.
+        format: &'static str,
+        /// What it cannot say.
+        what: String,
+    },
+}

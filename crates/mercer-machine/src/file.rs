@@ -1,0 +1,67 @@
+//! Model files: our own, and those of others.
+
+mod libsvm;
+mod own;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use mercer_data::write::Whole;
+
+use crate::{MachineError, Model};
+
+/// A kind of model file.
+#[derive(Debug)]
+pub struct Format {
+    /// Its name in `--format`.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    recognise: fn(&[u8]) -> bool,
+    read: fn(&[u8]) -> Result<Model, MachineError>,
+    write: fn(&Model, &mut dyn Write) -> Result<(), MachineError>,
+}
+
+/// All kinds; one line each.
+pub static FORMATS: &[&Format] = &[&own::FORMAT, &libsvm::FORMAT];
+
+/// Reads a model file of any known kind.
+pub fn load(path: &Path) -> Result<Model, MachineError> {
+    from_bytes(&fs::read(path)?)
+}
+
+/// Reads a model of any known kind.
+pub fn from_bytes(bytes: &[u8]) -> Result<Model, MachineError> {
+    recognise(bytes).map(|format| (format.read)(bytes))?
+}
+
+/// Which kind of file these bytes are.
+pub fn recognise(bytes: &[u8]) -> Result<&'static Format, MachineError> {
+    if bytes.is_empty() {
+        return Err(MachineError::Unrecognised { reason: "the file is empty" });
+    }
+    let found = FORMATS.iter().copied().find(|format| (format.recognise)(bytes));
+    found.ok_or(MachineError::Unrecognised {
+        reason: "neither a mercer model nor LIBSVM model text (which begins with svm_type)",
+    })
+}
+
+/// Writes a model file, whole or not at all.
+pub fn save(model: &Model, format: &Format, path: &Path) -> Result<(), MachineError> {
+    let mut file = Whole::create(path)?;
+    (format.write)(model, &mut file)?;
+    Ok(file.commit()?)
+}
+
+/// A model in one of the formats, as bytes.
+pub fn to_bytes(model: &Model, format: &Format) -> Result<Vec<u8>, MachineError> {
+    let mut bytes = Vec::new();
+    (format.write)(model, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The format of that name.
+pub fn format(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().copied().find(|format| format.name == name)
+}

@@ -1,0 +1,201 @@
+use std::io::Write;
+
+use mercer_data::Row;
+use mercer_kernel::{Form, Profile};
+
+use super::{TYPES, Task, column_of};
+use crate::{ClassName, Machine, MachineError, Model, Output, Probabilities, Scheme, Score, pairs};
+
+const NAME: &str = "LIBSVM model text";
+
+/// Writes model text with 17 digits.
+pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineError> {
+    let machine = &model.machine;
+    let lines = vector_lines(machine)?;
+    write_header(model, &lines, out)?;
+    let is_precomputed = machine.kernel().spec().name() == "precomputed";
+    for line in &lines {
+        for coefficient in &line.coefficients {
+            write!(out, "{} ", digits(*coefficient))?;
+        }
+        let row = machine.supports().row(line.support);
+        if is_precomputed {
+            write!(out, "0:{} ", row.width())?;
+        } else {
+            write_row(row, out)?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn write_row(row: Row<'_>, out: &mut dyn Write) -> Result<(), MachineError> {
+    for (column, value) in row.nonzeros() {
+        write!(out, "{}:{} ", column + 1, digits(value))?;
+    }
+    Ok(())
+}
+
+/// The shortest text that reads back as the same f64; at most 17 significant digits.
+fn digits(value: f64) -> String {
+    let plain = format!("{value}");
+    if plain.len() <= 24 { plain } else { format!("{value:e}") }
+}
+
+/// One line of the file: a support and its coefficients as a vector of one class.
+struct VectorLine {
+    class: usize,
+    support: usize,
+    coefficients: Vec<f64>,
+}
+
+/// Supports grouped by class. A support whose duels share no class is written once for each class needed
+/// to cover them: the coefficient of a duel may stand with either of its two classes.
+fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>, MachineError> {
+    let classes = match machine.output() {
+        Output::Classes { names, scheme: Scheme::OneVsOne } => names.len(),
+        Output::Classes { names, .. } if names.len() == 2 => 2,
+        Output::Classes { .. } => {
+            return Err(inexpressible("one-vs-rest machines of more than two classes"));
+        }
+        Output::Value | Output::Novelty => 1,
+    };
+    let mut by_support: Vec<Vec<(usize, f64)>> = vec![Vec::new(); machine.supports().rows()];
+    for (number, score) in machine.scores().iter().enumerate() {
+        let Score::Expansion { supports, coefficients, .. } = score else {
+            return Err(inexpressible("linear scores without vectors"));
+        };
+        for (support, beta) in supports.iter().zip(coefficients) {
+            by_support[*support as usize].push((number, *beta));
+        }
+    }
+    let duels: Vec<(usize, usize)> = pairs(classes).collect();
+    let mut lines = Vec::new();
+    for (support, mut open) in by_support.into_iter().enumerate() {
+        if classes == 1 {
+            let coefficients = open.iter().map(|(_, beta)| *beta).collect::<Vec<_>>();
+            if !coefficients.is_empty() {
+                lines.push(VectorLine { class: 0, support, coefficients });
+            }
+            continue;
+        }
+        while !open.is_empty() {
+            let class = covering_class(&open, &duels, classes);
+            let mut coefficients = vec![0.0; classes - 1];
+            open.retain(|(score, beta)| {
+                let (first, second) = duels[*score];
+                let takes = class == first || class == second;
+                if takes {
+                    coefficients[column_of(first, second, class)] = *beta;
+                }
+                !takes
+            });
+            lines.push(VectorLine { class, support, coefficients });
+        }
+    }
+    lines.sort_by_key(|line| (line.class, line.support));
+    Ok(lines)
+}
+
+/// The class with most of the open duels; for one duel, the class that the sign speaks for.
+fn covering_class(open: &[(usize, f64)], duels: &[(usize, usize)], classes: usize) -> usize {
+    if let [(score, beta)] = open {
+        let (first, second) = duels[*score];
+        return if *beta > 0.0 { first } else { second };
+    }
+    let mut counts = vec![0usize; classes];
+    for (score, _) in open {
+        let (first, second) = duels[*score];
+        counts[first] += 1;
+        counts[second] += 1;
+    }
+    let most = counts.iter().max().copied().unwrap_or(0);
+    counts.iter().position(|count| *count == most).unwrap_or(0)
+}
+
+fn write_header(
+    model: &Model,
+    lines: &[VectorLine],
+    out: &mut dyn Write,
+) -> Result<(), MachineError> {
+    let machine = &model.machine;
+    let (task, classes) = match machine.output() {
+        Output::Classes { names, .. } => (Task::Classes, names.len()),
+        Output::Novelty => (Task::Novelty, 2),
+        Output::Value => (Task::Value, 2),
+    };
+    let known = model.provenance.formulation.as_deref();
+    let fits = TYPES.iter().find(|(name, kind)| Some(*name) == known && *kind == task);
+    let named = fits.or_else(|| TYPES.iter().find(|(_, kind)| *kind == task));
+    writeln!(out, "svm_type {}", named.expect("each task has a type").0)?;
+    write_kernel(machine, out)?;
+    writeln!(out, "nr_class {classes}\ntotal_sv {}", lines.len())?;
+    let offsets: Vec<f64> = machine.scores().iter().map(Score::offset).collect();
+    write_numbers(out, "rho", &offsets)?;
+    if let Output::Classes { names, .. } = machine.output() {
+        let labels = names.iter().map(|name| match name {
+            ClassName::Number(number) if is_label(*number) => Ok(format!(" {number}")),
+            other => Err(inexpressible(&format!("the class name '{other}' (only whole numbers)"))),
+        });
+        writeln!(out, "label{}", labels.collect::<Result<String, _>>()?)?;
+    }
+    match &model.probabilities {
+        Some(Probabilities::Sigmoid { a, b }) => {
+            write_numbers(out, "probA", a)?;
+            write_numbers(out, "probB", b)?;
+        }
+        Some(Probabilities::Laplace { sigma }) => write_numbers(out, "probA", &[*sigma])?,
+        Some(Probabilities::Marks(marks)) => write_numbers(out, "prob_density_marks", marks)?,
+        None => {}
+    }
+    if task == Task::Classes {
+        let count = |class: usize| lines.iter().filter(|line| line.class == class).count();
+        let counts: String = (0..classes).map(|class| format!(" {}", count(class))).collect();
+        writeln!(out, "nr_sv{counts}")?;
+    }
+    writeln!(out, "SV")?;
+    Ok(())
+}
+
+fn is_label(number: f64) -> bool {
+    number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX)
+}
+
+fn write_kernel(machine: &Machine, out: &mut dyn Write) -> Result<(), MachineError> {
+    let spec = machine.kernel().spec();
+    let form = machine.kernel().form();
+    let profile = form.finish().map_or(Profile::Other, mercer_kernel::Finish::profile);
+    match (spec.name(), form, profile) {
+        ("linear" | "precomputed", _, _) => writeln!(out, "kernel_type {}", spec.name())?,
+        (_, Form::Shift(_), Profile::Gaussian { gamma }) => {
+            writeln!(out, "kernel_type rbf\ngamma {}", digits(gamma))?;
+        }
+        (_, Form::Dot(_), Profile::Power { scale, shift, degree }) => {
+            writeln!(out, "kernel_type polynomial\ndegree {degree}")?;
+            writeln!(out, "gamma {}\ncoef0 {}", digits(scale), digits(shift))?;
+        }
+        ("sigmoid", _, _) => {
+            writeln!(out, "kernel_type sigmoid")?;
+            for name in ["gamma", "coef0"] {
+                if let Some(value) = spec.get(name) {
+                    writeln!(out, "{name} {value}")?;
+                }
+            }
+        }
+        _ => return Err(inexpressible(&format!("the kernel {spec}"))),
+    }
+    Ok(())
+}
+
+fn write_numbers(out: &mut dyn Write, key: &str, numbers: &[f64]) -> Result<(), MachineError> {
+    write!(out, "{key}")?;
+    for number in numbers {
+        write!(out, " {}", digits(*number))?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn inexpressible(what: &str) -> MachineError {
+    MachineError::Inexpressible { format: NAME, what: what.to_owned() }
+}

@@ -1,0 +1,133 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{ClassName, Input, Output, Probabilities, Provenance, Scheme};
+
+/// The JSON text beside the arrays.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub(super) format: u64,
+    /// SHA-256 of all arrays, names and bytes, in the order of their names.
+    pub(super) digest: String,
+    pub(super) kernel: String,
+    pub(super) output: OutputText,
+    /// One letter per score: `e` for expansions, `l` for linear ones.
+    pub(super) scores: String,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) features: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) names: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) probabilities: Option<ProbabilitiesText>,
+    pub(super) provenance: ProvenanceText,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum OutputText {
+    Value,
+    Novelty,
+    OneVsOne(Vec<NameText>),
+    OneVsRest(Vec<NameText>),
+}
+
+/// Numbers are written as numbers, words as words.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum NameText {
+    Number(f64),
+    Text(String),
+}
+
+/// Which arrays hold the parameters.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ProbabilitiesText {
+    Sigmoid,
+    Laplace,
+    Marks,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProvenanceText {
+    pub(super) origin: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) formulation: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) version: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) source_supports: Option<usize>,
+}
+
+impl From<&Output> for OutputText {
+    fn from(output: &Output) -> Self {
+        let texts = |names: &[ClassName]| {
+            let text = |name: &ClassName| match name {
+                ClassName::Number(number) => NameText::Number(*number),
+                ClassName::Text(text) => NameText::Text(text.clone()),
+            };
+            names.iter().map(text).collect()
+        };
+        match output {
+            Output::Value => Self::Value,
+            Output::Novelty => Self::Novelty,
+            Output::Classes { names, scheme: Scheme::OneVsOne } => Self::OneVsOne(texts(names)),
+            Output::Classes { names, scheme: Scheme::OneVsRest } => Self::OneVsRest(texts(names)),
+        }
+    }
+}
+
+impl From<OutputText> for Output {
+    fn from(text: OutputText) -> Self {
+        let names = |texts: Vec<NameText>| {
+            let name = |text| match text {
+                NameText::Number(number) => ClassName::Number(number),
+                NameText::Text(text) => ClassName::Text(text),
+            };
+            texts.into_iter().map(name).collect()
+        };
+        match text {
+            OutputText::Value => Self::Value,
+            OutputText::Novelty => Self::Novelty,
+            OutputText::OneVsOne(texts) => {
+                Self::Classes { names: names(texts), scheme: Scheme::OneVsOne }
+            }
+            OutputText::OneVsRest(texts) => {
+                Self::Classes { names: names(texts), scheme: Scheme::OneVsRest }
+            }
+        }
+    }
+}
+
+impl From<&Probabilities> for ProbabilitiesText {
+    fn from(probabilities: &Probabilities) -> Self {
+        match probabilities {
+            Probabilities::Sigmoid { .. } => Self::Sigmoid,
+            Probabilities::Laplace { .. } => Self::Laplace,
+            Probabilities::Marks(_) => Self::Marks,
+        }
+    }
+}
+
+impl From<&Provenance> for ProvenanceText {
+    fn from(provenance: &Provenance) -> Self {
+        let Provenance { origin, formulation, version, source_supports } = provenance.clone();
+        Self { origin, formulation, version, source_supports }
+    }
+}
+
+impl From<ProvenanceText> for Provenance {
+    fn from(text: ProvenanceText) -> Self {
+        let ProvenanceText { origin, formulation, version, source_supports } = text;
+        Self { origin, formulation, version, source_supports }
+    }
+}
+
+impl Header {
+    pub(super) fn input(&self) -> Input {
+        Input { features: self.features, names: self.names.clone() }
+    }
+}

@@ -1,0 +1,167 @@
+use mercer_data::Matrix;
+use safetensors::{Dtype, SafeTensors};
+
+use super::header::{Header, ProbabilitiesText};
+use super::{FORMAT_NUMBER, KEY, write};
+use crate::{Machine, MachineError, Model, Probabilities, Score};
+
+pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(&error))?;
+    let text = metadata.metadata().as_ref().and_then(|texts| texts.get(KEY));
+    let text = text.ok_or_else(|| damaged(&"its header does not name mercer"))?;
+    check_version(text)?;
+    let header: Header = serde_json::from_str(text).map_err(|error| damaged(&error))?;
+    let arrays = Arrays(SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?);
+    let found = write::digest(arrays.0.iter().map(|(name, view)| (name, view.data())));
+    if found != header.digest {
+        return Err(damaged(&"its digest does not match its contents"));
+    }
+    let kernel = mercer_kernel::parse(&header.kernel)?;
+    let supports = supports(&arrays, &header)?;
+    let rows = supports.rows();
+    let scores = scores(&arrays, &header)?;
+    let probabilities = probabilities(&arrays, &header)?;
+    let centre = arrays.reals_if("machine/centre")?;
+    let (input, provenance) = (header.input(), header.provenance.into());
+    let machine = Machine::new(kernel, supports, scores, header.output.into())?;
+    if machine.supports().rows() != rows {
+        return Err(damaged(&"it repeats a support"));
+    }
+    Ok(Model { machine: machine.with_centre(centre)?, input, probabilities, provenance })
+}
+
+/// A newer file is told apart from a damaged one before its other fields are looked at.
+fn check_version(text: &str) -> Result<(), MachineError> {
+    let value: serde_json::Value = serde_json::from_str(text).map_err(|error| damaged(&error))?;
+    let format = value.get("format").and_then(serde_json::Value::as_u64);
+    match format {
+        Some(found) if found > FORMAT_NUMBER => {
+            Err(MachineError::Version { found, known: FORMAT_NUMBER })
+        }
+        Some(_) => Ok(()),
+        None => Err(damaged(&"its header has no format number")),
+    }
+}
+
+fn damaged(reason: &dyn std::fmt::Display) -> MachineError {
+    MachineError::Damaged { reason: reason.to_string() }
+}
+
+struct Arrays<'a>(SafeTensors<'a>);
+
+impl Arrays<'_> {
+    fn bytes(&self, name: &str, dtype: Dtype) -> Result<Option<&[u8]>, MachineError> {
+        let Ok(view) = self.0.tensor(name) else {
+            return Ok(None);
+        };
+        if view.dtype() != dtype || view.shape().len() != 1 {
+            return Err(damaged(&format!("array '{name}' has the wrong type or shape")));
+        }
+        Ok(Some(view.data()))
+    }
+
+    fn reals_if(&self, name: &str) -> Result<Option<Vec<f64>>, MachineError> {
+        let bytes = self.bytes(name, Dtype::F64)?;
+        let convert = |bytes: &[u8]| {
+            let (whole, _) = bytes.as_chunks::<8>();
+            whole.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
+        };
+        Ok(bytes.map(convert))
+    }
+
+    fn reals(&self, name: &str) -> Result<Vec<f64>, MachineError> {
+        self.reals_if(name)?.ok_or_else(|| missing(name))
+    }
+
+    fn indices(&self, name: &str) -> Result<Vec<u32>, MachineError> {
+        let bytes = self.bytes(name, Dtype::U32)?.ok_or_else(|| missing(name))?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|chunk| u32::from_le_bytes(*chunk)).collect())
+    }
+
+    fn starts(&self, name: &str) -> Result<Vec<usize>, MachineError> {
+        let bytes = self.bytes(name, Dtype::U64)?.ok_or_else(|| missing(name))?;
+        let convert = |chunk: &[u8; 8]| usize::try_from(u64::from_le_bytes(*chunk));
+        let starts = bytes.as_chunks::<8>().0.iter().map(convert).collect::<Result<_, _>>();
+        starts.map_err(|error| damaged(&error))
+    }
+}
+
+fn missing(name: &str) -> MachineError {
+    damaged(&format!("array '{name}' is missing"))
+}
+
+fn supports(arrays: &Arrays<'_>, header: &Header) -> Result<Matrix, MachineError> {
+    let matrix = match arrays.reals_if("machine/supports/dense")? {
+        Some(values) => Matrix::dense(header.columns, values)?,
+        None => Matrix::sparse(
+            header.columns,
+            &arrays.starts("machine/supports/starts")?,
+            &arrays.indices("machine/supports/columns")?,
+            &arrays.reals("machine/supports/values")?,
+        )?,
+    };
+    if matrix.rows() == header.rows {
+        Ok(matrix)
+    } else {
+        Err(damaged(&format!("it holds {} supports, not {}", matrix.rows(), header.rows)))
+    }
+}
+
+fn scores(arrays: &Arrays<'_>, header: &Header) -> Result<Vec<Score>, MachineError> {
+    let offsets = arrays.reals("machine/scores/offsets")?;
+    let starts = arrays.starts("machine/scores/starts")?;
+    let indices = arrays.indices("machine/scores/supports")?;
+    let values = arrays.reals("machine/scores/coefficients")?;
+    let weights = arrays.reals_if("machine/scores/weights")?.unwrap_or_default();
+    if offsets.len() != header.scores.len() || starts.len() != offsets.len() + 1 {
+        return Err(damaged(&"the number of scores is not clear"));
+    }
+    let mut next_weights = 0;
+    let mut scores = Vec::new();
+    for (position, letter) in header.scores.chars().enumerate() {
+        let offset = offsets[position];
+        let range = starts[position]..starts[position + 1];
+        scores.push(match letter {
+            'e' => {
+                let supports = indices.get(range.clone()).map(<[u32]>::to_vec);
+                let coefficients = values.get(range).map(<[f64]>::to_vec);
+                let (Some(supports), Some(coefficients)) = (supports, coefficients) else {
+                    return Err(damaged(&"coefficients reach beyond their array"));
+                };
+                Score::Expansion { supports, coefficients, offset }
+            }
+            'l' => {
+                let end = next_weights + header.columns;
+                let own = weights.get(next_weights..end).map(<[f64]>::to_vec);
+                next_weights = end;
+                Score::Linear {
+                    weights: own.ok_or_else(|| missing("machine/scores/weights"))?,
+                    offset,
+                }
+            }
+            _ => return Err(damaged(&"a score is of unknown kind")),
+        });
+    }
+    Ok(scores)
+}
+
+fn probabilities(
+    arrays: &Arrays<'_>,
+    header: &Header,
+) -> Result<Option<Probabilities>, MachineError> {
+    Ok(match header.probabilities {
+        None => None,
+        Some(ProbabilitiesText::Sigmoid) => Some(Probabilities::Sigmoid {
+            a: arrays.reals("probabilities/a")?,
+            b: arrays.reals("probabilities/b")?,
+        }),
+        Some(ProbabilitiesText::Laplace) => {
+            let sigma = arrays.reals("probabilities/sigma")?;
+            let sigma = *sigma.first().ok_or_else(|| missing("probabilities/sigma"))?;
+            Some(Probabilities::Laplace { sigma })
+        }
+        Some(ProbabilitiesText::Marks) => {
+            Some(Probabilities::Marks(arrays.reals("probabilities/marks")?))
+        }
+    })
+}

@@ -1,0 +1,84 @@
+use super::super::{from_bytes, to_bytes};
+use super::FORMAT;
+use crate::{ClassName, Input, Machine, Model, Output, Probabilities, Provenance, Scheme, Score};
+use mercer_data::Matrix;
+
+fn sample() -> Model {
+    let kernel = mercer_kernel::parse("rbf(gamma=0.1)").unwrap();
+    let supports = Matrix::dense(3, vec![1e6, 0.1, 0.0, 1e6 + 1.0, 0.0, 5e-324]).unwrap();
+    let names = vec![ClassName::Text("no \"quotes\"".into()), ClassName::Number(-0.5)];
+    let output = Output::Classes { names, scheme: Scheme::OneVsRest };
+    let scores = vec![Score::expansion(&[1.0 / 3.0, -2.0], 0.7)];
+    Model {
+        machine: Machine::new(kernel, supports, scores, output).unwrap(),
+        input: Input { features: Some(3), names: Some(vec!["a".into(), "b".into(), "ü".into()]) },
+        probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
+        provenance: Provenance { origin: "test".into(), ..Provenance::default() },
+    }
+}
+
+#[test]
+fn saving_and_loading_changes_nothing() {
+    let model = sample();
+    let bytes = to_bytes(&model, &FORMAT).unwrap();
+    let again = from_bytes(&bytes).unwrap();
+    assert_eq!(model.machine.supports(), again.machine.supports());
+    assert_eq!(model.machine.scores(), again.machine.scores());
+    assert_eq!(model.machine.output(), again.machine.output());
+    assert_eq!(model.machine.centre(), again.machine.centre());
+    assert!(model.machine.centre().is_some());
+    assert_eq!(model.input, again.input);
+    assert_eq!(model.probabilities, again.probabilities);
+    assert_eq!(model.provenance, again.provenance);
+    assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+}
+
+#[test]
+fn every_truncation_and_every_flipped_byte_is_refused_or_harmless() {
+    let bytes = to_bytes(&sample(), &FORMAT).unwrap();
+    for length in 0..bytes.len() {
+        assert!(from_bytes(&bytes[..length]).is_err(), "cut to {length} bytes");
+    }
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            // A flip in the text may leave a valid model (another class name); the arrays are digested.
+            let _ = from_bytes(&damaged);
+        }
+    }
+    let mut damaged = bytes.clone();
+    *damaged.last_mut().unwrap() ^= 1;
+    assert!(from_bytes(&damaged).is_err());
+}
+
+#[test]
+fn newer_files_are_told_apart_from_damaged_ones() {
+    let bytes = to_bytes(&sample(), &FORMAT).unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(text.contains("\\\"format\\\":1,"));
+    let at = bytes.windows(12).position(|w| w == b"\\\"format\\\":1").unwrap();
+    let mut newer = bytes.clone();
+    newer[at + 11] = b'9';
+    let message = from_bytes(&newer).unwrap_err().to_string();
+    assert_eq!(message, "the model file has format 9; this version reads up to 1");
+}
+
+/// The file as version 0.1.0 wrote it: later versions must read it to the same bits.
+/// `cargo xtask fixtures golden-model` writes it anew, which only a new format number justifies.
+#[test]
+fn the_golden_file_of_format_1_reads_as_it_was_written() {
+    let golden = include_bytes!("golden-1.mercer");
+    let model = from_bytes(golden).unwrap();
+    assert_eq!(model.machine.scores(), sample().machine.scores());
+    assert_eq!(model.machine.supports(), sample().machine.supports());
+    assert_eq!(model.machine.centre(), sample().machine.centre());
+    assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
+}
+
+#[test]
+#[ignore = "writes the golden file: cargo xtask fixtures golden-model"]
+fn write_the_golden_file() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/file/own/golden-1.mercer");
+    std::fs::write(path, to_bytes(&sample(), &FORMAT).unwrap()).unwrap();
+}

@@ -1,0 +1,133 @@
+use std::collections::HashMap;
+use std::io::Write;
+
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+use sha2::{Digest, Sha256};
+
+use super::header::Header;
+use super::{FORMAT_NUMBER, KEY};
+use crate::{Machine, MachineError, Model, Probabilities, Score};
+
+/// Named arrays, as little-endian bytes.
+pub(super) struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
+
+impl Arrays {
+    fn reals(&mut self, name: &str, values: &[f64]) {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.0.push((name.to_owned(), Dtype::F64, vec![values.len()], bytes));
+    }
+
+    fn indices(&mut self, name: &str, values: &[u32]) {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.0.push((name.to_owned(), Dtype::U32, vec![values.len()], bytes));
+    }
+
+    fn starts(&mut self, name: &str, values: &[usize]) {
+        let bytes = values.iter().flat_map(|value| (*value as u64).to_le_bytes()).collect();
+        self.0.push((name.to_owned(), Dtype::U64, vec![values.len()], bytes));
+    }
+}
+
+/// SHA-256 over names and bytes of arrays in the order of their names.
+pub(super) fn digest<'a>(arrays: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
+    let mut sorted: Vec<_> = arrays.collect();
+    sorted.sort_by_key(|(name, _)| *name);
+    let mut hash = Sha256::new();
+    for (name, bytes) in sorted {
+        hash.update((name.len() as u64).to_le_bytes());
+        hash.update(name.as_bytes());
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineError> {
+    let machine = &model.machine;
+    let arrays = arrays(model);
+    let digest =
+        digest(arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice())));
+    let header = Header {
+        format: FORMAT_NUMBER,
+        digest,
+        kernel: machine.kernel().spec().to_string(),
+        output: machine.output().into(),
+        scores: machine.scores().iter().map(letter).collect(),
+        rows: machine.supports().rows(),
+        columns: machine.columns(),
+        features: model.input.features,
+        names: model.input.names.clone(),
+        probabilities: model.probabilities.as_ref().map(Into::into),
+        provenance: (&model.provenance).into(),
+    };
+    let damaged =
+        |error: &dyn std::fmt::Display| MachineError::Damaged { reason: error.to_string() };
+    let text = serde_json::to_string(&header).map_err(|error| damaged(&error))?;
+    let metadata = HashMap::from([(KEY.to_owned(), text)]);
+    let views = arrays.0.iter().map(|(name, dtype, shape, bytes)| {
+        let view = TensorView::new(*dtype, shape.clone(), bytes);
+        view.map(|view| (name.as_str(), view)).map_err(|error| damaged(&error))
+    });
+    let views = views.collect::<Result<Vec<_>, _>>()?;
+    let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| damaged(&error))?;
+    out.write_all(&bytes)?;
+    Ok(())
+}
+
+fn letter(score: &Score) -> char {
+    match score {
+        Score::Expansion { .. } => 'e',
+        Score::Linear { .. } => 'l',
+    }
+}
+
+fn arrays(model: &Model) -> Arrays {
+    let machine = &model.machine;
+    let mut arrays = Arrays(Vec::new());
+    match (machine.supports().as_dense(), machine.supports().as_sparse()) {
+        (Some(values), _) => arrays.reals("machine/supports/dense", values),
+        (None, Some((starts, indices, values))) => {
+            arrays.starts("machine/supports/starts", starts);
+            arrays.indices("machine/supports/columns", indices);
+            arrays.reals("machine/supports/values", values);
+        }
+        (None, None) => unreachable!("a matrix is dense or sparse"),
+    }
+    if let Some(centre) = machine.centre() {
+        arrays.reals("machine/centre", centre);
+    }
+    score_arrays(machine, &mut arrays);
+    match &model.probabilities {
+        Some(Probabilities::Sigmoid { a, b }) => {
+            arrays.reals("probabilities/a", a);
+            arrays.reals("probabilities/b", b);
+        }
+        Some(Probabilities::Laplace { sigma }) => arrays.reals("probabilities/sigma", &[*sigma]),
+        Some(Probabilities::Marks(marks)) => arrays.reals("probabilities/marks", marks),
+        None => {}
+    }
+    arrays
+}
+
+fn score_arrays(machine: &Machine, arrays: &mut Arrays) {
+    let offsets: Vec<f64> = machine.scores().iter().map(Score::offset).collect();
+    let (mut starts, mut indices, mut values, mut weights) = (vec![0], vec![], vec![], vec![]);
+    for score in machine.scores() {
+        match score {
+            Score::Expansion { supports, coefficients, .. } => {
+                indices.extend_from_slice(supports);
+                values.extend_from_slice(coefficients);
+            }
+            Score::Linear { weights: own, .. } => weights.extend_from_slice(own),
+        }
+        starts.push(indices.len());
+    }
+    arrays.reals("machine/scores/offsets", &offsets);
+    arrays.starts("machine/scores/starts", &starts);
+    arrays.indices("machine/scores/supports", &indices);
+    arrays.reals("machine/scores/coefficients", &values);
+    if !weights.is_empty() {
+        arrays.reals("machine/scores/weights", &weights);
+    }
+}

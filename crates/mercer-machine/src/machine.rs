@@ -1,0 +1,327 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mercer_data::{Matrix, Row};
+use mercer_kernel::{Domain, Form, KernelRef};
+
+use crate::{ClassName, MachineError, Score};
+
+/// What was learned: a value, never an agent. All parts fit together: [`Machine::new`] checked them.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    kernel: KernelRef,
+    supports: Arc<Matrix>,
+    scores: Vec<Score>,
+    output: Output,
+    centre: Option<Arc<[f64]>>,
+}
+
+/// What the scores mean.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// A value of a regression.
+    Value,
+    /// Whether a query looks like the training data.
+    Novelty,
+    /// One of several classes.
+    Classes {
+        /// Their names, by position.
+        names: Vec<ClassName>,
+        /// How binary questions decide among them.
+        scheme: Scheme,
+    },
+}
+
+/// How binary questions decide among classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// A duel for each pair of classes, then a vote.
+    OneVsOne,
+    /// A score for each class; the largest wins. Two classes need one score only.
+    OneVsRest,
+}
+
+impl Output {
+    /// How many scores this output needs.
+    pub fn scores(&self) -> usize {
+        match self {
+            Self::Value | Self::Novelty => 1,
+            Self::Classes { names, scheme: Scheme::OneVsOne } => {
+                names.len() * names.len().saturating_sub(1) / 2
+            }
+            Self::Classes { names, .. } if names.len() == 2 => 1,
+            Self::Classes { names, .. } => names.len(),
+        }
+    }
+}
+
+impl Machine {
+    /// Checks the parts and merges supports that are equal, so that every kernel value is computed once.
+    ///
+    /// # Errors
+    /// If parts do not fit together, numbers are not finite, or supports lie outside the kernel's domain.
+    pub fn new(
+        kernel: KernelRef,
+        supports: Matrix,
+        scores: Vec<Score>,
+        output: Output,
+    ) -> Result<Self, MachineError> {
+        check_output(&output, scores.len())?;
+        check_scores(&scores, &supports)?;
+        check_domain(&kernel, &supports)?;
+        let (supports, scores) = merge(supports, scores);
+        let supports = supports.compact();
+        let centre = match kernel.form() {
+            Form::Shift(_) => centre(&supports),
+            _ => None,
+        };
+        Ok(Self { kernel, supports: Arc::new(supports), scores, output, centre })
+    }
+
+    /// The same machine with the centre that a file stored, so that every bit of its scores stays.
+    ///
+    /// # Errors
+    /// If it has another width than the supports, is not finite, or the kernel takes none.
+    pub fn with_centre(mut self, centre: Option<Vec<f64>>) -> Result<Self, MachineError> {
+        if let Some(centre) = &centre {
+            let expected = match self.kernel.form() {
+                Form::Shift(_) => self.columns(),
+                _ => 0,
+            };
+            if centre.len() != expected {
+                let found = centre.len();
+                return Err(MachineError::Count { what: "centre columns", found, expected });
+            }
+            if let Some(value) = centre.iter().find(|value| !value.is_finite()) {
+                return Err(MachineError::NotFinite {
+                    what: "the centre",
+                    score: 1,
+                    value: *value,
+                });
+            }
+        }
+        self.centre = centre.map(Into::into);
+        Ok(self)
+    }
+
+    /// The kernel.
+    pub fn kernel(&self) -> &KernelRef {
+        &self.kernel
+    }
+
+    /// The distinct support vectors.
+    pub fn supports(&self) -> &Arc<Matrix> {
+        &self.supports
+    }
+
+    /// One real function per binary question.
+    pub fn scores(&self) -> &[Score] {
+        &self.scores
+    }
+
+    /// What the scores mean.
+    pub fn output(&self) -> &Output {
+        &self.output
+    }
+
+    /// What is subtracted from rows before distances are computed; it follows from the supports.
+    pub fn centre(&self) -> Option<&[f64]> {
+        self.centre.as_deref()
+    }
+
+    /// Number of columns of the supports.
+    pub fn columns(&self) -> usize {
+        self.supports.columns()
+    }
+
+    /// Names of the classes; none for regression and novelty.
+    pub fn classes(&self) -> &[ClassName] {
+        match &self.output {
+            Output::Classes { names, .. } => names,
+            _ => &[],
+        }
+    }
+}
+
+fn check_output(output: &Output, scores: usize) -> Result<(), MachineError> {
+    if let Output::Classes { names, .. } = output {
+        if names.len() < 2 {
+            return Err(MachineError::TooFewClasses { found: names.len() });
+        }
+        for (position, name) in names.iter().enumerate() {
+            if names[..position].contains(name) {
+                return Err(MachineError::RepeatedClass { name: name.to_string() });
+            }
+        }
+    }
+    let expected = output.scores();
+    if scores == expected {
+        Ok(())
+    } else {
+        Err(MachineError::Count { what: "scores", found: scores, expected })
+    }
+}
+
+fn check_scores(scores: &[Score], supports: &Matrix) -> Result<(), MachineError> {
+    for (score, number) in scores.iter().zip(1..) {
+        let not_finite =
+            |what, value: f64| Err(MachineError::NotFinite { what, score: number, value });
+        if !score.offset().is_finite() {
+            return not_finite("the offset", score.offset());
+        }
+        let values = match score {
+            Score::Expansion { supports: named, coefficients, .. } => {
+                let bad = named.iter().find(|support| **support as usize >= supports.rows());
+                if let Some(bad) = bad {
+                    let (support, supports) = (*bad as usize + 1, supports.rows());
+                    return Err(MachineError::NoSuchSupport { score: number, support, supports });
+                }
+                let increasing = named.windows(2).all(|pair| pair[0] < pair[1]);
+                if named.len() != coefficients.len() || !increasing {
+                    let (found, expected) = (named.len(), coefficients.len());
+                    return Err(MachineError::Count { what: "named supports", found, expected });
+                }
+                coefficients
+            }
+            Score::Linear { weights, .. } => {
+                if weights.len() != supports.columns() {
+                    let (found, expected) = (weights.len(), supports.columns());
+                    return Err(MachineError::Count { what: "weights", found, expected });
+                }
+                weights
+            }
+        };
+        if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+            return not_finite("a coefficient", *value);
+        }
+    }
+    Ok(())
+}
+
+fn check_domain(kernel: &KernelRef, supports: &Matrix) -> Result<(), MachineError> {
+    if kernel.domain() == Domain::Real {
+        return Ok(());
+    }
+    for (support, row) in (1..).zip(supports.iter()) {
+        if let Some((column, value)) = row.nonzeros().find(|(_, value)| *value < 0.0) {
+            let (column, kernel) = (column as usize + 1, kernel.spec().name().to_owned());
+            return Err(MachineError::Negative { support, column, value, kernel });
+        }
+    }
+    Ok(())
+}
+
+/// Merges equal supports: the first of equals stays, coefficients of the others are added to its own.
+fn merge(supports: Matrix, scores: Vec<Score>) -> (Matrix, Vec<Score>) {
+    let mut seen: HashMap<Vec<(u32, u64)>, u32> = HashMap::with_capacity(supports.rows());
+    let mut kept = Vec::new();
+    let place: Vec<u32> = (0..supports.rows())
+        .map(|row| {
+            let key = supports.row(row).nonzeros().map(|(c, v)| (c, v.to_bits())).collect();
+            *seen.entry(key).or_insert_with(|| {
+                kept.push(row);
+                kept.len() as u32 - 1
+            })
+        })
+        .collect();
+    if kept.len() == supports.rows() {
+        return (supports, scores);
+    }
+    let scores = scores.into_iter().map(|score| move_coefficients(score, &place, kept.len()));
+    let scores = scores.collect();
+    (supports.select(kept), scores)
+}
+
+fn move_coefficients(score: Score, place: &[u32], supports: usize) -> Score {
+    match score {
+        Score::Expansion { supports: named, coefficients, offset } => {
+            let mut sums = vec![0.0; supports];
+            for (support, beta) in named.iter().zip(coefficients) {
+                sums[place[*support as usize] as usize] += beta;
+            }
+            Score::expansion(&sums, offset)
+        }
+        linear @ Score::Linear { .. } => linear,
+    }
+}
+
+/// The mean support in columns that lie far from zero, zero elsewhere; `None` if that is everywhere.
+///
+/// A column is shifted if it is non-zero in every support and its mean exceeds twice its spread: there
+/// `|x|² + |z|² - 2 x·z` would cancel. Other columns keep their zeros, so sparse rows stay sparse.
+fn centre(supports: &Matrix) -> Option<Arc<[f64]>> {
+    let rows = supports.rows() as f64;
+    let mut counts = vec![0usize; supports.columns()];
+    let mut means = vec![0.0; supports.columns()];
+    let mut spreads = vec![0.0f64; supports.columns()];
+    let add = |row: Row<'_>, means: &mut [f64], counts: &mut [usize]| {
+        for (column, value) in row.nonzeros() {
+            counts[column as usize] += 1;
+            means[column as usize] += value / rows;
+        }
+    };
+    supports.iter().for_each(|row| add(row, &mut means, &mut counts));
+    for row in supports.iter() {
+        for (column, value) in row.nonzeros() {
+            let away = (value - means[column as usize]).abs();
+            spreads[column as usize] = spreads[column as usize].max(away);
+        }
+    }
+    let mut any = false;
+    let centre: Vec<f64> = (0..supports.columns())
+        .map(|column| {
+            let far = means[column].abs() > 2.0 * spreads[column] && means[column].is_finite();
+            let shifted = far && counts[column] == supports.rows() && counts[column] > 0;
+            any |= shifted;
+            if shifted { means[column] } else { 0.0 }
+        })
+        .collect();
+    any.then(|| centre.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_classes() -> Output {
+        let names = vec![ClassName::Number(1.0), ClassName::Number(-1.0)];
+        Output::Classes { names, scheme: Scheme::OneVsOne }
+    }
+
+    fn machine(values: Vec<f64>, coefficients: &[f64]) -> Result<Machine, MachineError> {
+        let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+        let supports = Matrix::dense(1, values).unwrap();
+        Machine::new(kernel, supports, vec![Score::expansion(coefficients, 0.5)], two_classes())
+    }
+
+    #[test]
+    fn equal_supports_are_merged_and_their_coefficients_added() {
+        let machine = machine(vec![1.0, 2.0, 1.0], &[1.0, -1.0, 3.0]).unwrap();
+        assert_eq!(machine.supports().rows(), 2);
+        let expected = Score::expansion(&[4.0, -1.0], 0.5);
+        assert_eq!(machine.scores(), [expected]);
+    }
+
+    #[test]
+    fn far_columns_are_centred_and_near_ones_are_not() {
+        let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+        let supports = Matrix::dense(2, vec![1e6, 1.0, 1e6 + 2.0, 3.0]).unwrap();
+        let scores = vec![Score::expansion(&[1.0, -1.0], 0.0)];
+        let machine = Machine::new(kernel, supports, scores, two_classes()).unwrap();
+        assert_eq!(machine.centre(), Some(&[1e6 + 1.0, 0.0][..]));
+    }
+
+    #[test]
+    fn parts_that_do_not_fit_are_refused() {
+        assert!(matches!(
+            machine(vec![1.0], &[1.0, 2.0]),
+            Err(MachineError::NoSuchSupport { support: 2, supports: 1, .. })
+        ));
+        assert!(matches!(machine(vec![1.0], &[f64::NAN]), Err(MachineError::NotFinite { .. })));
+        let chi2 = mercer_kernel::parse("chi2").unwrap();
+        let supports = Matrix::dense(1, vec![-1.0]).unwrap();
+        let score = vec![Score::expansion(&[1.0], 0.0)];
+        let refused = Machine::new(chi2, supports, score, Output::Novelty);
+        assert!(matches!(refused, Err(MachineError::Negative { .. })));
+    }
+}

@@ -1,0 +1,56 @@
+use crate::Machine;
+
+/// A machine with all that travels with it.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// What was learned.
+    pub machine: Machine,
+    /// What rows it expects.
+    pub input: Input,
+    /// How scores become probabilities, where known.
+    pub probabilities: Option<Probabilities>,
+    /// Where it comes from; digests and names, never paths.
+    pub provenance: Provenance,
+}
+
+/// What rows a machine expects.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Input {
+    /// Number of columns, where known; LIBSVM files do not say, and any row then fits.
+    pub features: Option<usize>,
+    /// Names of the columns, where known.
+    pub names: Option<Vec<String>>,
+}
+
+/// How scores become probabilities.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Probabilities {
+    /// `1 / (1 + exp(A f + B))` for each score.
+    Sigmoid {
+        /// A of each score.
+        a: Vec<f64>,
+        /// B of each score.
+        b: Vec<f64>,
+    },
+    /// Scale of the Laplace noise of a regression.
+    Laplace {
+        /// The scale.
+        sigma: f64,
+    },
+    /// Quantiles of the scores of a novelty machine on its training data.
+    Marks(Vec<f64>),
+}
+
+/// Where a machine comes from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Provenance {
+    /// What made it: `libsvm`, `mercer`, ...
+    pub origin: String,
+    /// What was minimised: `c_svc`, `nu_svr`, ...
+    pub formulation: Option<String>,
+    /// Version of the program that wrote the file.
+    pub version: String,
+    /// Vectors in the source before equal ones were merged.
+    pub source_supports: Option<usize>,
+}

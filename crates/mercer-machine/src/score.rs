@@ -1,0 +1,57 @@
+use std::fmt;
+
+/// One real function per binary question.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Score {
+    /// `f(x) = Σ β_i K(z_i, x) − b` over the supports named, which increase.
+    Expansion {
+        /// Positions of the supports with a non-zero coefficient.
+        supports: Vec<u32>,
+        /// Their coefficients β.
+        coefficients: Vec<f64>,
+        /// b.
+        offset: f64,
+    },
+    /// `f(x) = w·x − b`.
+    Linear {
+        /// One weight per column.
+        weights: Vec<f64>,
+        /// b.
+        offset: f64,
+    },
+}
+
+impl Score {
+    /// An expansion from one coefficient per support; zeros are left out.
+    pub fn expansion(coefficients: &[f64], offset: f64) -> Self {
+        let kept = (0u32..).zip(coefficients).filter(|(_, beta)| **beta != 0.0);
+        let (supports, coefficients) = kept.map(|(support, beta)| (support, *beta)).unzip();
+        Self::Expansion { supports, coefficients, offset }
+    }
+
+    /// b.
+    pub fn offset(&self) -> f64 {
+        match self {
+            Self::Expansion { offset, .. } | Self::Linear { offset, .. } => *offset,
+        }
+    }
+}
+
+/// What a class is called.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ClassName {
+    /// A number, as in LIBSVM files.
+    Number(f64),
+    /// A word.
+    Text(String),
+}
+
+impl fmt::Display for ClassName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
