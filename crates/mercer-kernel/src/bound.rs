@@ -34,6 +34,19 @@ pub fn error(kernel: &dyn Kernel, columns: usize, uu: f64, vv: f64, shifted: boo
     if error.is_nan() { f64::INFINITY } else { error * (1.0 + 8.0 * UNIT) + underflow }
 }
 
+/// A number r such that the error is at most `r` times the bound on the value, for all rows of `columns`
+/// columns, if the kernel has one.
+pub fn relative_error(kernel: &dyn Kernel, columns: usize, shifted: bool) -> Option<f64> {
+    let form = kernel.form();
+    form.finish()?.relative_error(base_error(&form, columns, shifted))
+}
+
+/// Relative error of the base sums.
+fn base_error(form: &Form<'_>, columns: usize, shifted: bool) -> f64 {
+    let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
+    gamma(columns as f64 + per_term + if shifted { 4.0 } else { 0.0 })
+}
+
 /// Bound on `|K(u, v)|` given the self-sums.
 pub fn value(kernel: &dyn Kernel, uu: f64, vv: f64) -> f64 {
     let form = kernel.form();

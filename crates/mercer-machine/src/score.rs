@@ -2,7 +2,6 @@ use std::fmt;
 
 /// One real function per binary question.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum Score {
     /// `f(x) = Σ β_i K(z_i, x) − b` over the supports named, which increase.
     Expansion {

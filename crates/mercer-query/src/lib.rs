@@ -1,1 +1,27 @@
-//! How a machine is asked: exact answers, decisions and what they cost
+//! How a machine is asked: exact answers, decisions and what they cost.
+//!
+//! ```
+//! use mercer_data::Matrix;
+//! use mercer_machine::{Machine, Output, Score};
+//! use mercer_query::{Certainty, Plan};
+//! let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+//! let supports = Matrix::dense(1, vec![0.0, 3.0]).unwrap();
+//! let scores = vec![Score::expansion(&[1.0, -1.0], 0.0)];
+//! let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
+//! let plan = Plan::exact(&machine);
+//! let decisions = plan.decide(&Matrix::dense(1, vec![0.5]).unwrap()).unwrap();
+//! assert_eq!(decisions[0].certainty, Certainty::Exact);
+//! assert!(decisions[0].score.low > 0.0);
+//! ```
+
+mod coefficients;
+mod decision;
+mod error;
+mod exact;
+mod plan;
+mod rounding;
+
+pub use decision::{Certainty, Cost, Decision, Interval};
+pub use error::QueryError;
+pub use exact::{Exact, Scratch};
+pub use plan::Plan;

@@ -1,0 +1,60 @@
+use mercer_machine::{Machine, Score};
+use mercer_simd::Isa;
+
+/// Coefficients of all expansions, cut into chunks of supports; scores that are zero throughout a chunk
+/// are left out of it. With one-vs-one machines that leaves `k - 1` of `k (k - 1) / 2` scores.
+#[derive(Debug)]
+pub(crate) struct Coefficients {
+    chunk_rows: usize,
+    chunks: Vec<Chunk>,
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
+    scores: Vec<u32>,
+    /// `chunk_rows` coefficients for each score named, zero-padded.
+    values: Vec<f64>,
+}
+
+impl Coefficients {
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let rows = machine.supports().rows();
+        // Long chunks amortise the call; short ones skip more zeros where classes are small.
+        let rows_per_class = rows / machine.classes().len().max(1);
+        let chunk_rows = if rows_per_class >= 400 { 192 } else { 48 };
+        let mut chunks: Vec<Chunk> = Vec::new();
+        chunks.resize_with(rows.div_ceil(chunk_rows), Chunk::default);
+        for (number, score) in (0u32..).zip(machine.scores()) {
+            let Score::Expansion { supports, coefficients, .. } = score else { continue };
+            for (support, beta) in supports.iter().zip(coefficients) {
+                let chunk = &mut chunks[*support as usize / chunk_rows];
+                if chunk.scores.last() != Some(&number) {
+                    chunk.scores.push(number);
+                    chunk.values.resize(chunk.scores.len() * chunk_rows, 0.0);
+                }
+                let start = (chunk.scores.len() - 1) * chunk_rows;
+                chunk.values[start + *support as usize % chunk_rows] = *beta;
+            }
+        }
+        Self { chunk_rows, chunks }
+    }
+
+    /// Adds the kernel values of one query against supports `first..first + values.len()` to the eight
+    /// partial sums of each score: partial `i mod 8` takes support `i`, in index order.
+    pub(crate) fn add(&self, isa: Isa, first: usize, values: &[f64], partials: &mut [[f64; 8]]) {
+        debug_assert!(first.is_multiple_of(8), "tiles start at whole lanes");
+        let mut at = 0;
+        while at < values.len() {
+            let (chunk, inside) = ((first + at) / self.chunk_rows, (first + at) % self.chunk_rows);
+            let count = (self.chunk_rows - inside).min(values.len() - at);
+            let Chunk { scores, values: betas } = &self.chunks[chunk];
+            let values = &values[at..at + count];
+            for (score, betas) in scores.iter().zip(betas.chunks_exact(self.chunk_rows)) {
+                let betas = &betas[inside..inside + count];
+                let partial = &mut partials[*score as usize..=*score as usize];
+                mercer_simd::weighted_sums(isa, values, 0, &[betas], partial);
+            }
+            at += count;
+        }
+    }
+}

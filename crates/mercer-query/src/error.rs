@@ -1,0 +1,33 @@
+/// Why queries could not be answered. Rows are counted from 1 within the rows asked.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// A score overflowed.
+    #[error("row {row}: its score is {value}; the kernel overflows on such values")]
+    NotFinite {
+        /// The row.
+        row: usize,
+        /// What came out.
+        value: f64,
+    },
+    /// A negative value where the kernel needs histograms.
+    #[error("row {row} holds {value} in column {column}; {kernel} needs values of at least 0")]
+    Negative {
+        /// The row.
+        row: usize,
+        /// The column, from 1.
+        column: usize,
+        /// The value.
+        value: f64,
+        /// The kernel.
+        kernel: String,
+    },
+    /// Rows of another width than the machine's.
+    #[error("rows have {found} columns, the machine expects {expected}")]
+    Width {
+        /// Columns of the rows.
+        found: usize,
+        /// Columns of the machine.
+        expected: usize,
+    },
+}

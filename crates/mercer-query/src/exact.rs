@@ -1,0 +1,180 @@
+use mercer_data::Row;
+use mercer_kernel::block::{BLOCK, Packed, Queries};
+use mercer_machine::{Answer, Machine, Output, Scheme, Score, pairs};
+use mercer_simd::Isa;
+
+use crate::coefficients::Coefficients;
+use crate::rounding::{QuerySize, Rounding};
+use crate::{Certainty, Cost, Decision, Interval, QueryError};
+
+/// The specified f64 evaluation of a machine: same model, same row, same bits, whatever the batch, the
+/// thread and the instruction set. Kernel values of distinct supports are computed once for all scores.
+#[derive(Debug)]
+pub struct Exact {
+    machine: Machine,
+    packed: Packed,
+    coefficients: Coefficients,
+    rounding: Rounding,
+    isa: Isa,
+    has_expansions: bool,
+}
+
+/// Working memory of one thread; kept, it spares allocations.
+#[derive(Debug)]
+pub struct Scratch {
+    queries: Queries,
+    values: Vec<f64>,
+    partials: Vec<[f64; 8]>,
+}
+
+impl Exact {
+    /// Packs a machine for the instruction set in use.
+    pub fn new(machine: &Machine) -> Self {
+        Self::with_isa(machine, Isa::current())
+    }
+
+    /// Packs a machine for a given instruction set.
+    pub fn with_isa(machine: &Machine, isa: Isa) -> Self {
+        let kernel = machine.kernel().clone();
+        let packed = Packed::new(kernel, machine.supports(), machine.centre());
+        let rounding = Rounding::new(machine, &packed);
+        let coefficients = Coefficients::new(machine);
+        let expansion = |score: &Score| matches!(score, Score::Expansion { .. });
+        let has_expansions = machine.scores().iter().any(expansion);
+        let machine = machine.clone();
+        Self { machine, packed, coefficients, rounding, isa, has_expansions }
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// The packed supports.
+    pub fn packed(&self) -> &Packed {
+        &self.packed
+    }
+
+    /// Working memory for one thread.
+    pub fn scratch(&self) -> Scratch {
+        let (queries, values, partials) = (self.packed.queries(), Vec::new(), Vec::new());
+        Scratch { queries, values, partials }
+    }
+
+    /// Queries that fit one block: fewer when many scores would push the partial sums out of cache.
+    pub fn block(&self) -> usize {
+        let bytes_per_query = 64 * self.machine.scores().len().max(1);
+        ((1usize << 20) / bytes_per_query).clamp(8, BLOCK)
+    }
+
+    /// Multiply-adds of one query: every distinct support at full width.
+    pub fn cost(&self) -> Cost {
+        let per_row = self.machine.columns() as u64;
+        let rows = if self.has_expansions { self.packed.rows() as u64 } else { 1 };
+        Cost { multiply_adds: rows * per_row }
+    }
+
+    /// All scores of some queries, one query after the other.
+    pub fn scores<'a>(
+        &self,
+        rows: impl ExactSizeIterator<Item = Row<'a>> + Clone,
+        scratch: &mut Scratch,
+        out: &mut [f64],
+    ) {
+        let count = self.machine.scores().len();
+        assert_eq!(out.len(), rows.len() * count, "one place per query and score");
+        let Scratch { queries, values, partials } = scratch;
+        partials.clear();
+        partials.resize(out.len(), [0.0; 8]);
+        self.packed.load(self.isa, rows.clone(), queries);
+        if self.has_expansions {
+            self.packed.visit(self.isa, queries, rows.clone(), values, |tile| {
+                for query in tile.queries.clone() {
+                    let partials = &mut partials[query * count..(query + 1) * count];
+                    self.coefficients.add(self.isa, tile.rows.start, tile.of(query), partials);
+                }
+            });
+        }
+        for (place, partial) in out.iter_mut().zip(partials.iter()) {
+            *place = mercer_simd::fold8(partial);
+        }
+        for (number, score) in self.machine.scores().iter().enumerate() {
+            match score {
+                Score::Expansion { offset, .. } => {
+                    for place in out.iter_mut().skip(number).step_by(count) {
+                        *place -= offset;
+                    }
+                }
+                Score::Linear { weights, offset } => {
+                    for (query, row) in rows.clone().enumerate() {
+                        out[query * count + number] = linear_score(weights, row) - offset;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Decisions of some queries; `first` is the position of the first row, for messages.
+    pub fn decide<'a>(
+        &self,
+        rows: impl ExactSizeIterator<Item = Row<'a>> + Clone,
+        first: usize,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Decision>, QueryError> {
+        let count = self.machine.scores().len();
+        let mut scores = vec![0.0; rows.len() * count];
+        self.scores(rows.clone(), scratch, &mut scores);
+        let own = scratch.queries.self_sums();
+        rows.zip(scores.chunks_exact(count))
+            .enumerate()
+            .map(|(query, (row, scores))| {
+                if let Some(value) = scores.iter().find(|score| !score.is_finite()) {
+                    return Err(QueryError::NotFinite { row: first + query + 1, value: *value });
+                }
+                Ok(self.decision(row, own[query], scores))
+            })
+            .collect()
+    }
+
+    fn decision(&self, row: Row<'_>, own: f64, scores: &[f64]) -> Decision {
+        let size = self.rounding.of_query(&self.packed, own, row.width());
+        let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
+        let radius = |number: usize| self.radius(number, &size, length);
+        let verdict = self.machine.verdict(scores);
+        let radius = match (self.machine.output(), verdict.answer) {
+            (Output::Classes { names, scheme }, Answer::Class(winner)) if scores.len() > 1 => {
+                match scheme {
+                    Scheme::OneVsOne => pairs(names.len())
+                        .enumerate()
+                        .filter(|(_, (a, b))| *a == winner || *b == winner)
+                        .map(|(number, _)| radius(number))
+                        .fold(0.0, f64::max),
+                    Scheme::OneVsRest => {
+                        let others = (0..scores.len()).filter(|class| *class != winner);
+                        radius(winner) + others.map(radius).fold(0.0, f64::max)
+                    }
+                }
+            }
+            _ => radius(0),
+        };
+        Decision {
+            answer: verdict.answer,
+            score: Interval::around(verdict.score, radius),
+            certainty: Certainty::Exact,
+            cost: self.cost(),
+        }
+    }
+
+    fn radius(&self, number: usize, size: &QuerySize, length: impl Fn() -> f64) -> f64 {
+        match &self.machine.scores()[number] {
+            Score::Expansion { .. } => self.rounding.expansion(number, size),
+            Score::Linear { .. } => self.rounding.linear(number, length()),
+        }
+    }
+}
+
+/// `w·x` as one chain of fused multiply-adds in column order.
+fn linear_score(weights: &[f64], row: Row<'_>) -> f64 {
+    let inside = row.nonzeros().take_while(|(column, _)| (*column as usize) < weights.len());
+    inside.fold(0.0, |sum: f64, (column, x)| weights[column as usize].mul_add(x, sum))
+}

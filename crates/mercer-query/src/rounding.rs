@@ -1,0 +1,128 @@
+//! The rounding bound eps_f of the exact evaluation, without the sum it would avoid.
+//!
+//! The computed score is `fl(Σ β_i K̂_i) - b`, where partial sum `l` chains every eighth term and a tree of
+//! three levels joins the eight. A term passes at most `n = ceil(m / 8) + 3` roundings, the difference
+//! adds one, so
+//!
+//! `|f̂ - f| <= γ_(n+1) (Σ|β_i||K̂_i| + |b|) + Σ|β_i| |K̂_i - K_i|`.
+//!
+//! For semidefinite kernels `|K_i| <= sqrt(K_ii) sqrt(K(x, x))`, so the first sum is a constant of the
+//! machine times a number of the query; other kernels use their own bound at the longest support.
+
+use mercer_kernel::block::Packed;
+use mercer_kernel::bound;
+use mercer_machine::{Machine, Score};
+
+/// Constants of all scores of one machine.
+#[derive(Debug)]
+pub(crate) struct Rounding {
+    scores: Vec<Constants>,
+    /// Largest `b(z, z)` of a support.
+    longest: f64,
+    columns: usize,
+    is_shifted: bool,
+    is_semidefinite: bool,
+}
+
+#[derive(Debug)]
+struct Constants {
+    /// `Σ|β_i|`, rounded up.
+    weight: f64,
+    /// `Σ|β_i| sqrt(K_ii)`, rounded up.
+    self_weight: f64,
+    /// Roundings that a term can meet.
+    steps: f64,
+    offset: f64,
+}
+
+/// What the bound needs of a query.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QuerySize {
+    /// Bound on one kernel value over `sqrt(K_ii)` (semidefinite) or over 1.
+    factor: f64,
+    /// Bound on the error of one kernel value.
+    kernel_error: f64,
+    /// The same, relative to the bound on the value, where the kernel has one.
+    relative_error: Option<f64>,
+}
+
+impl Rounding {
+    pub(crate) fn new(machine: &Machine, packed: &Packed) -> Self {
+        let is_semidefinite = machine.kernel().is_positive_semidefinite();
+        let sums = packed.self_sums();
+        let up = |sum: f64, terms: usize| sum * (1.0 + (terms as f64 + 8.0) * f64::EPSILON);
+        let roots: Vec<f64> = if is_semidefinite {
+            let value = |own: &f64| bound::value(machine.kernel().as_ref(), *own, *own).sqrt();
+            sums.iter().map(value).collect()
+        } else {
+            Vec::new()
+        };
+        let constants = |score: &Score| match score {
+            Score::Expansion { supports, coefficients, offset } => {
+                let weight = coefficients.iter().map(|beta| beta.abs()).sum();
+                let own = |(support, beta): (&u32, &f64)| beta.abs() * roots[*support as usize];
+                let named = supports.iter().zip(coefficients);
+                let self_weight = if is_semidefinite { named.map(own).sum() } else { 0.0 };
+                Constants {
+                    weight: up(weight, coefficients.len()),
+                    self_weight: up(self_weight, coefficients.len()),
+                    steps: (packed.rows().div_ceil(8) + 4) as f64,
+                    offset: offset.abs(),
+                }
+            }
+            Score::Linear { weights, offset } => Constants {
+                weight: up(weights.iter().map(|w| w * w).sum::<f64>().sqrt(), weights.len()),
+                self_weight: 0.0,
+                steps: (weights.len() + 1) as f64,
+                offset: offset.abs(),
+            },
+        };
+        Self {
+            scores: machine.scores().iter().map(constants).collect(),
+            longest: sums.iter().copied().fold(0.0, f64::max),
+            columns: machine.columns(),
+            is_shifted: packed.is_shifted(),
+            is_semidefinite,
+        }
+    }
+
+    /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
+    pub(crate) fn of_query(&self, packed: &Packed, own: f64, width: usize) -> QuerySize {
+        let kernel = packed.kernel().as_ref();
+        let columns = self.columns.max(width);
+        let value = bound::value(kernel, own, own);
+        let factor = if self.is_semidefinite {
+            value.sqrt() * (1.0 + 1e-15)
+        } else {
+            bound::value(kernel, own, self.longest)
+        };
+        let kernel_error = bound::error(kernel, columns, own, self.longest, self.is_shifted);
+        let relative_error = if self.is_semidefinite {
+            bound::relative_error(kernel, columns, self.is_shifted)
+        } else {
+            None
+        };
+        QuerySize { factor, kernel_error, relative_error }
+    }
+
+    /// eps_f of one expansion score.
+    pub(crate) fn expansion(&self, score: usize, query: &QuerySize) -> f64 {
+        let constants = &self.scores[score];
+        let weight = if self.is_semidefinite { constants.self_weight } else { constants.weight };
+        let magnitude = weight * query.factor;
+        let from_kernel = match query.relative_error {
+            Some(relative) => relative * magnitude,
+            None => constants.weight * query.kernel_error,
+        };
+        let sum = magnitude + from_kernel + constants.offset;
+        (bound::gamma(constants.steps) * sum + from_kernel) * (1.0 + 1e-15) + f64::MIN_POSITIVE
+    }
+
+    /// eps_f of one linear score; `length` is |x|.
+    pub(crate) fn linear(&self, score: usize, length: f64) -> f64 {
+        let constants = &self.scores[score];
+        let sum = constants.weight * length + constants.offset;
+        bound::gamma(constants.steps + 1.0) * sum * (1.0 + 1e-15)
+            + constants.steps * f64::MIN_POSITIVE
+    }
+}
