@@ -8,9 +8,7 @@ use mercer_testkit::laws::block::{BlockLaw, SIZES};
 use mercer_testkit::laws::kernels::{self, Accuracy, Verdict};
 
 fn registered() -> impl Iterator<Item = KernelRef> {
-    generate::kernel_specs()
-        .iter()
-        .map(|text| parse(text).expect("the list holds valid texts"))
+    generate::kernel_specs().iter().map(|text| parse(text).expect("the list holds valid texts"))
 }
 
 fn cases(domain: Domain) -> Vec<Case> {
@@ -31,12 +29,7 @@ impl Failures {
     }
 
     fn report(self) {
-        assert!(
-            self.0.is_empty(),
-            "{} failures:\n{}",
-            self.0.len(),
-            self.0.join("\n")
-        );
+        assert!(self.0.is_empty(), "{} failures:\n{}", self.0.len(), self.0.join("\n"));
     }
 }
 
@@ -88,6 +81,122 @@ fn values_lie_within_their_bounds() {
             }
         }
         println!("{}: {summary:?}", kernel.spec());
+    }
+    failures.report();
+}
+
+#[test]
+fn centred_values_lie_within_their_bounds() {
+    let mut failures = Failures::default();
+    for kernel in registered().filter(is_shift) {
+        for case in cases(kernel.domain()) {
+            let centre = kernels::mean(&case.rows);
+            let seen = kernels::accuracy(&kernel, &case.rows, Some(&centre));
+            failures.note(case.name, seen.map(|_| ()));
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn bounds_are_finite_on_sane_rows() {
+    for kernel in registered() {
+        let mut summary = Accuracy::default();
+        for case in generate::sane(kernel.domain(), 31) {
+            let seen = kernels::accuracy(&kernel, &case.rows, None).expect("the law above");
+            summary = summary.join(seen);
+        }
+        // No relative error is known of kernels that decay, so there is none of their quotients.
+        let excused = kernel.spec().to_string().starts_with("normalized(rbf");
+        assert_eq!(summary.unbounded > 0, excused, "{}", kernel.spec());
+    }
+}
+
+fn is_shift(kernel: &KernelRef) -> bool {
+    matches!(kernel.form(), Form::Shift(_))
+}
+
+/// Supports of which every fifth column is zero throughout.
+fn supports(domain: Domain, count: usize, columns: usize, density: f64) -> Matrix {
+    let rows = generate::within(domain, &generate::sparse(count, columns, density, 41));
+    let mut values = generate::values(&rows);
+    for (at, value) in values.iter_mut().enumerate() {
+        if at % columns % 5 == 2 {
+            *value = 0.0;
+        }
+    }
+    Matrix::dense(columns, values).expect("whole rows of finite values")
+}
+
+fn queries(domain: Domain, count: usize, columns: usize, density: f64) -> Matrix {
+    generate::within(domain, &generate::sparse(count, columns, density, 42))
+}
+
+#[test]
+fn blocks_have_the_bits_of_single_values() {
+    let mut failures = Failures::default();
+    for kernel in registered() {
+        let domain = kernel.domain();
+        for (name, columns, density) in [("dense", 15, 0.9), ("sparse", 60, 0.04)] {
+            let supports = supports(domain, 130, columns, density);
+            let queries = queries(domain, 256, columns + 3, density);
+            let law = BlockLaw::new(kernel.clone(), &supports, &queries, None);
+            failures.note(name, law.check(&SIZES, Isa::available()));
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn blocks_against_any_number_of_supports_have_the_bits_of_single_values() {
+    let mut failures = Failures::default();
+    for kernel in registered() {
+        let domain = kernel.domain();
+        for count in [0, 1, 7, 8, 9, 47, 48, 49, 97, 193, 300] {
+            let supports = supports(domain, count, 15, 0.6);
+            // 12 columns: as many as are live, and fewer than the supports have.
+            for columns in [0, 5, 12, 15, 20] {
+                let queries = queries(domain, 9, columns, 0.6);
+                let law = BlockLaw::new(kernel.clone(), &supports, &queries, None);
+                let name = format!("{count} supports, {columns} columns");
+                failures.note(&name, law.check(&[1, 7], Isa::available()));
+            }
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn blocks_of_hostile_rows_have_the_bits_of_single_values() {
+    let mut failures = Failures::default();
+    for kernel in registered() {
+        for case in cases(kernel.domain()) {
+            let centre = kernels::mean(&case.rows);
+            for centre in [None, Some(&centre[..])] {
+                let law = BlockLaw::new(kernel.clone(), &case.rows, &case.rows, centre);
+                failures.note(case.name, law.check(&[1, 7], Isa::available()));
+            }
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn centred_blocks_have_the_bits_of_centred_values() {
+    let mut failures = Failures::default();
+    for kernel in registered().filter(is_shift) {
+        for (name, columns, density) in [("dense", 15, 0.9), ("sparse", 60, 0.04)] {
+            let supports = supports(Domain::Real, 300, columns, density);
+            let queries = queries(Domain::Real, 70, columns + 3, density);
+            let mean = kernels::mean(&supports);
+            // A centre that is zero in some columns and equal to one support in others.
+            let mut odd = generate::row(&supports, 3);
+            odd[7] = -1.5;
+            for centre in [&mean, &odd] {
+                let law = BlockLaw::new(kernel.clone(), &supports, &queries, Some(centre));
+                failures.note(name, law.check(&[1, 7, 64], Isa::available()));
+            }
+        }
     }
     failures.report();
 }

@@ -1,1 +1,13 @@
-//! Is it true: double-double references, generators and laws over every registry entry
+//! Is it true: double-double references, generators and laws over every registry entry.
+//!
+//! [`dd`] and [`wide`] are the arithmetic, [`reference`](mod@reference) the definitions written down
+//! once more without haste, [`generate`] the rows to try them on, [`laws`] what must hold.
+
+pub mod dd;
+pub mod generate;
+pub mod laws;
+pub mod reference;
+pub mod wide;
+
+pub use dd::Dd;
+pub use wide::Wide;

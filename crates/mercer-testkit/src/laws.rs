@@ -1,0 +1,4 @@
+//! What must hold of every registry entry.
+
+pub mod block;
+pub mod kernels;
