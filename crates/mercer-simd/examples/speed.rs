@@ -1,9 +1,19 @@
 //! Speed of the kernels on one thread, best of several runs.
+//!
+//! `cargo run --release -p mercer-simd --example speed [dense|few|sparse|single|bytes|maths]…`
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use mercer_simd::{DenseQueries, DenseQueries64, Isa, Panels64, SparseQueries64, gemm_nt};
+use mercer_simd::{
+    ByteQueries, DenseQueries32, DenseQueries64, Isa, Panels32, Panels64, PanelsI8,
+    SparseQueries64, Term, exp, exp32, gaussian, gemm_nt, gemm_nt32, ln, polynomial, tanh,
+    weighted_sums,
+};
+
+const BLOCK: usize = 256;
+/// Panels handed over at once: 192 rows of doubles, whose block of products stays in the cache.
+const TILE: usize = 4;
 
 fn best(runs: usize, mut work: impl FnMut()) -> f64 {
     let mut least = f64::INFINITY;
@@ -15,117 +25,244 @@ fn best(runs: usize, mut work: impl FnMut()) -> f64 {
     least
 }
 
-struct Noise(u64);
+/// Uniform in [−½, ½).
+fn noise(count: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
+    };
+    (0..count).map(|_| next()).collect()
+}
 
-impl Noise {
-    fn next(&mut self) -> f64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64 - 0.5
+struct Problem {
+    rows: usize,
+    columns: usize,
+    runs: usize,
+    supports: Vec<f64>,
+    asked: Vec<f64>,
+}
+
+impl Problem {
+    fn new(rows: usize, columns: usize, runs: usize) -> Self {
+        println!("{rows} x {columns}, {BLOCK} queries, {}", Isa::current());
+        let (supports, asked) = (noise(rows * columns, 7), noise(BLOCK * columns, 8));
+        Problem { rows, columns, runs, supports, asked }
     }
+
+    fn flops(&self, queries: usize) -> f64 {
+        2.0 * (self.rows * self.columns * queries) as f64
+    }
+
+    fn pack(&self) -> Panels64 {
+        Panels64::pack(self.rows, self.columns, |row, buffer| {
+            buffer.copy_from_slice(&self.supports[row * self.columns..][..self.columns]);
+        })
+    }
+
+    fn dense(&self) {
+        let mut table = vec![0.0; self.rows * BLOCK];
+        let (rows, columns) = (self.rows, self.columns);
+        let gemm = best(self.runs, || {
+            gemm_nt(BLOCK, rows, columns, &self.asked, &self.supports, &mut table);
+        });
+        let transposed = best(self.runs, || {
+            gemm_nt(rows, BLOCK, columns, &self.supports, &self.asked, &mut table);
+        });
+        let ours = self.time_dense();
+        let rate = |seconds: f64| self.flops(BLOCK) / seconds / 1e9;
+        println!(
+            "  f64 gemm crate {:6.1} GFLOP/s, transposed {:6.1}",
+            rate(gemm),
+            rate(transposed)
+        );
+        println!("  f64 dense      {:6.1} GFLOP/s", rate(ours));
+    }
+
+    /// Packing of the queries included.
+    fn time_dense(&self) -> f64 {
+        let panels = self.pack();
+        let stride = TILE * Panels64::WIDTH;
+        let mut out = vec![0.0; stride * BLOCK];
+        let mut queries = DenseQueries64::new(self.columns);
+        best(self.runs, || {
+            queries.clear();
+            queries.push_rows(&self.asked, BLOCK, self.columns);
+            for first in (0..panels.panels()).step_by(TILE) {
+                let range = first..panels.panels().min(first + TILE);
+                panels.dots_dense(Isa::current(), &queries, range, &mut out, stride);
+            }
+        })
+    }
+
+    fn sparse(&self) {
+        let panels = self.pack();
+        let stride = TILE * Panels64::WIDTH;
+        let mut out = vec![0.0; stride * BLOCK];
+        let mut queries = SparseQueries64::new(self.columns);
+        for row in self.asked.chunks(self.columns) {
+            let kept = (0..self.columns).filter(|&c| row[c] < -0.31);
+            let (columns, values): (Vec<u32>, Vec<f64>) = kept.map(|c| (c as u32, row[c])).unzip();
+            queries.push(&columns, &values);
+        }
+        let share = queries.stored() as f64 / self.asked.len() as f64;
+        let seconds = best(self.runs, || {
+            for first in (0..panels.panels()).step_by(TILE) {
+                let range = first..panels.panels().min(first + TILE);
+                panels.dots_sparse(Isa::current(), &queries, range, &mut out, stride);
+            }
+        });
+        let rate = share * self.flops(BLOCK) / seconds / 1e9;
+        let gain = self.time_dense() / seconds;
+        println!("  f64 sparse {share:.2} {rate:6.1} GFLOP/s, {gain:.2} times as fast as dense");
+    }
+
+    fn few(&self) {
+        let panels = self.pack();
+        let stride = panels.lanes(0..panels.panels()).len();
+        for few in [1, 2, 3, 4, 8, 16] {
+            let mut queries = DenseQueries64::new(self.columns);
+            queries.push_rows(&self.asked, few, self.columns);
+            let mut out = vec![0.0; stride * few];
+            let seconds = best(4 * self.runs, || {
+                panels.dots_dense(Isa::current(), &queries, 0..panels.panels(), &mut out, stride);
+            });
+            let traffic = panels.bytes() as f64 / seconds / 1e9;
+            let rate = self.flops(few) / seconds / 1e9;
+            println!("  f64 {few:2} queries {traffic:6.1} GB/s {rate:6.1} GFLOP/s");
+        }
+        let seconds = best(4 * self.runs, || {
+            let mut sums = [0.0; 32];
+            for chunk in self.supports.chunks_exact(32) {
+                for (sum, x) in sums.iter_mut().zip(chunk) {
+                    *sum += x;
+                }
+            }
+            black_box(sums);
+        });
+        println!(
+            "  plain sum of the same bytes {:6.1} GB/s",
+            panels.bytes() as f64 / seconds / 1e9
+        );
+    }
+
+    fn single(&self) {
+        let narrow = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<_>>();
+        let (supports, asked) = (narrow(&self.supports), narrow(&self.asked));
+        let (rows, columns) = (self.rows, self.columns);
+        let panels = Panels32::pack(rows, columns, |row, buffer| {
+            buffer.copy_from_slice(&supports[row * columns..][..columns]);
+        });
+        let mut table = vec![0.0; rows * BLOCK];
+        let gemm = best(self.runs, || {
+            gemm_nt32(BLOCK, rows, columns, &asked, &supports, &mut table);
+        });
+        let stride = TILE * Panels32::WIDTH;
+        let mut out = vec![0.0; stride * BLOCK];
+        let mut queries = DenseQueries32::new(columns);
+        for count in [1, 8, BLOCK] {
+            let seconds = best(self.runs, || {
+                queries.clear();
+                queries.push_rows(&asked, count, columns);
+                for first in (0..panels.panels()).step_by(TILE) {
+                    let range = first..panels.panels().min(first + TILE);
+                    panels.dots_dense(Isa::current(), &queries, range, &mut out, stride);
+                }
+            });
+            println!("  f32 {count:3} queries {:6.1} GFLOP/s", self.flops(count) / seconds / 1e9);
+        }
+        println!("  f32 gemm crate  {:6.1} GFLOP/s", self.flops(BLOCK) / gemm / 1e9);
+    }
+
+    fn bytes(&self) {
+        let (rows, columns) = (self.rows, self.columns);
+        let panels = PanelsI8::pack(rows, columns, |row, buffer| {
+            for (byte, x) in buffer.iter_mut().zip(&self.supports[row * columns..]) {
+                *byte = (x * 254.0) as i8;
+            }
+        });
+        let asked: Vec<u8> = self.asked.iter().map(|x| (x * 255.0 + 127.5) as u8).collect();
+        let stride = panels.lanes(0..panels.panels()).len();
+        for count in [1, 8, BLOCK] {
+            let mut out = vec![0; stride * count];
+            let mut queries = ByteQueries::new(columns);
+            let seconds = best(self.runs, || {
+                queries.clear();
+                asked.chunks(columns).take(count).for_each(|row| queries.push(row));
+                panels.dots(Isa::current(), &queries, 0..panels.panels(), &mut out, stride);
+            });
+            println!("  i8  {count:3} queries {:6.1} GOP/s", self.flops(count) / seconds / 1e9);
+        }
+    }
+}
+
+fn maths() {
+    let isa = Isa::current();
+    let arguments: Vec<f64> = noise(4096, 9).iter().map(|x| x * 20.0 - 10.0).collect();
+    let positive: Vec<f64> = arguments.iter().map(|x| x.abs()).collect();
+    let mut work = arguments.clone();
+    let mut report = |name: &str, from: &[f64], call: &mut dyn FnMut(&mut [f64])| {
+        let mut least = f64::INFINITY;
+        for _ in 0..2000 {
+            work.copy_from_slice(from);
+            let start = Instant::now();
+            call(&mut work);
+            least = least.min(start.elapsed().as_secs_f64());
+        }
+        println!("  {name:24} {:6.2} ns per element", least * 1e9 / 4096.0);
+    };
+    report("exp", &arguments, &mut |x| exp(isa, x));
+    report("ln", &positive, &mut |x| ln(isa, x));
+    report("tanh", &arguments, &mut |x| tanh(isa, x));
+    report("gaussian", &arguments, &mut |x| gaussian(isa, x, 1.0, &positive, 0.5));
+    report("polynomial 3", &arguments, &mut |x| polynomial(isa, x, 0.5, 1.0, 3));
+    let terms = [
+        Term::Min,
+        Term::Chi2,
+        Term::Hellinger,
+        Term::AbsDifference,
+        Term::JensenShannon,
+        Term::PowerMean(-3.0),
+    ];
+    let panels = Panels64::pack(48, 4096 / 48, |row, buffer| {
+        buffer.copy_from_slice(&positive[row * 85..][..85]);
+    });
+    for term in terms {
+        report(&format!("{term:?}"), &positive, &mut |x| {
+            let (row, out) = x.split_at_mut(85);
+            panels.accumulate(isa, term, row, 0..1, &mut out[..48]);
+        });
+    }
+    for scores in [1, 4, 10] {
+        let coefficients = vec![positive.as_slice(); scores];
+        let mut partials = vec![[0.0; 8]; scores];
+        report(&format!("weighted sums, {scores} scores"), &arguments, &mut |x| {
+            weighted_sums(isa, x, 0, &coefficients, &mut partials);
+        });
+    }
+    let mut singles: Vec<f32> = arguments.iter().map(|&x| x as f32).collect();
+    report("exp32, twice on itself", &arguments, &mut |_| exp32(isa, &mut singles));
 }
 
 fn main() {
-    for (rows, columns) in [(1595, 584), (13376, 717)] {
-        doubles(rows, columns);
-    }
-}
-
-fn doubles(rows: usize, columns: usize) {
-    let isa = Isa::current();
-    let block = 256;
-    let mut noise = Noise(7);
-    let supports: Vec<f64> = (0..rows * columns).map(|_| noise.next()).collect();
-    let asked: Vec<f64> = (0..block * columns).map(|_| noise.next()).collect();
-    let panels = Panels64::pack(rows, columns, |row, buffer| {
-        buffer.copy_from_slice(&supports[row * columns..][..columns]);
-    });
-    let flops = 2.0 * (rows * columns * block) as f64;
-    let runs = if rows > 5000 { 5 } else { 20 };
-    println!("{rows} x {columns} f64, {block} queries, {isa}");
-
-    let mut table = vec![0.0; rows * block];
-    let seconds = best(runs, || {
-        gemm_nt(block, rows, columns, &asked, &supports, &mut table)
-    });
-    println!(
-        "  gemm crate              {:8.1} GFLOP/s",
-        flops / seconds / 1e9
-    );
-    let seconds = best(runs, || {
-        gemm_nt(rows, block, columns, &supports, &asked, &mut table)
-    });
-    println!(
-        "  gemm crate, transposed  {:8.1} GFLOP/s",
-        flops / seconds / 1e9
-    );
-
-    for wide in [4, 8] {
-        let stride = wide * 48;
-        let mut out = vec![0.0; stride * block];
-        let mut queries = DenseQueries64::new(columns);
-        let seconds = best(runs, || {
-            queries.clear();
-            queries.push_rows(&asked, block, columns);
-            for first in (0..panels.panels()).step_by(wide) {
-                let range = first..panels.panels().min(first + wide);
-                panels.dots_dense(isa, &queries, range, &mut out, stride);
-            }
-        });
-        println!(
-            "  dense, {stride} lanes        {:8.1} GFLOP/s",
-            flops / seconds / 1e9
-        );
-        let mut sparse = SparseQueries64::new(columns);
-        for row in asked.chunks(columns) {
-            let columns: Vec<u32> = (0..columns)
-                .filter(|&c| row[c] < -0.31)
-                .map(|c| c as u32)
-                .collect();
-            let values: Vec<f64> = columns.iter().map(|&c| row[c as usize]).collect();
-            sparse.push(&columns, &values);
-        }
-        let share = sparse.stored() as f64 / asked.len() as f64;
-        let sparse_seconds = best(runs, || {
-            for first in (0..panels.panels()).step_by(wide) {
-                let range = first..panels.panels().min(first + wide);
-                panels.dots_sparse(isa, &sparse, range, &mut out, stride);
-            }
-        });
-        println!(
-            "  sparse ({share:.2}), {stride} lanes {:6.1} GFLOP/s, {:.2} times as fast as dense",
-            share * flops / sparse_seconds / 1e9,
-            seconds / sparse_seconds
-        );
-    }
-    for few in [1, 2, 3, 4, 8, 16] {
-        let mut queries = DenseQueries::new(columns);
-        queries.push_rows(&asked, few, columns);
-        let stride = panels.lanes(0..panels.panels()).len();
-        let mut out = vec![0.0; stride * few];
-        let seconds = best(4 * runs, || {
-            panels.dots_dense(isa, &queries, 0..panels.panels(), &mut out, stride);
-        });
-        println!(
-            "  {few:2} queries: {:8.1} us, {:5.1} GB/s, {:5.1} GFLOP/s",
-            seconds * 1e6,
-            panels.bytes() as f64 / seconds / 1e9,
-            few as f64 * flops / block as f64 / seconds / 1e9
-        );
-    }
-    let seconds = best(4 * runs, || {
-        let mut sums = [0.0; 32];
-        for chunk in supports.chunks_exact(32) {
-            for (sum, x) in sums.iter_mut().zip(chunk) {
-                *sum += x;
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let wants = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    for (rows, columns, runs) in [(1595, 584, 20), (13376, 717, 5)] {
+        let problem = Problem::new(rows, columns, runs);
+        let parts: [(&str, fn(&Problem)); 5] = [
+            ("dense", Problem::dense),
+            ("sparse", Problem::sparse),
+            ("few", Problem::few),
+            ("single", Problem::single),
+            ("bytes", Problem::bytes),
+        ];
+        for (name, part) in parts {
+            if wants(name) {
+                part(&problem);
             }
         }
-        black_box(sums);
-    });
-    println!(
-        "  plain sum of the same bytes {:5.1} GB/s",
-        panels.bytes() as f64 / seconds / 1e9
-    );
+    }
+    if wants("maths") {
+        maths();
+    }
 }

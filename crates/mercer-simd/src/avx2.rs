@@ -1,9 +1,6 @@
 //! AVX2 with FMA: four doubles, eight singles, four byte rows.
 
-#![expect(
-    unsafe_code,
-    reason = "intrinsics, each behind the proof that its vector type carries"
-)]
+#![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
 use std::arch::x86_64::{
     __m256, __m256d, __m256i, _mm_loadu_si128, _mm256_add_epi32, _mm256_add_pd, _mm256_add_ps,

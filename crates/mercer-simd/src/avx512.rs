@@ -1,9 +1,6 @@
 //! AVX-512 (F, BW, DQ, VL), with and without VNNI: eight doubles, sixteen singles, byte rows.
 
-#![expect(
-    unsafe_code,
-    reason = "intrinsics, each behind the proof that its vector type carries"
-)]
+#![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
 use std::arch::x86_64::{
     __m512, __m512d, __m512i, _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_pd, _mm512_add_ps,

@@ -1,13 +1,7 @@
 //! Rows of signed bytes against queries of unsigned bytes: exact integer products.
 
-#![expect(
-    unsafe_code,
-    reason = "pointer arithmetic inside panels, bounded by the safe driver"
-)]
-#![expect(
-    clippy::needless_range_loop,
-    reason = "plain indices into register arrays unroll fully"
-)]
+#![expect(unsafe_code, reason = "pointer arithmetic inside panels, bounded by the safe driver")]
+#![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
 
 use std::ops::Range;
 
@@ -38,10 +32,7 @@ impl PanelsI8 {
     /// # Panics
     /// If there are more than [`PanelsI8::MOST_COLUMNS`] columns or they do not fit in memory.
     pub fn pack(rows: usize, columns: usize, mut fill: impl FnMut(usize, &mut [i8])) -> Self {
-        assert!(
-            columns <= Self::MOST_COLUMNS,
-            "too many columns for 32-bit sums"
-        );
+        assert!(columns <= Self::MOST_COLUMNS, "too many columns for 32-bit sums");
         let quads = columns.div_ceil(QUAD);
         let size = rows.next_multiple_of(ROWS).checked_mul(quads * QUAD);
         let mut values = Lines::zeroed(size.expect("panels larger than memory"));
@@ -56,12 +47,7 @@ impl PanelsI8 {
                 lanes[row % ROWS * QUAD..][..four.len()].copy_from_slice(four);
             }
         }
-        PanelsI8 {
-            values,
-            sums,
-            rows,
-            columns,
-        }
+        PanelsI8 { values, sums, rows, columns }
     }
 
     /// Rows packed, without padding.
@@ -94,10 +80,7 @@ impl PanelsI8 {
     /// # Panics
     /// If there are not that many panels.
     pub fn lanes(&self, panels: Range<usize>) -> Range<usize> {
-        assert!(
-            panels.start <= panels.end && panels.end <= self.panels(),
-            "no such panels"
-        );
+        assert!(panels.start <= panels.end && panels.end <= self.panels(), "no such panels");
         panels.start * ROWS..panels.end * ROWS
     }
 
@@ -114,20 +97,11 @@ impl PanelsI8 {
         out: &mut [i32],
         stride: usize,
     ) {
-        assert_eq!(
-            queries.columns, self.columns,
-            "queries and rows differ in columns"
-        );
+        assert_eq!(queries.columns, self.columns, "queries and rows differ in columns");
         let lanes = self.lanes(panels.clone()).len();
         crate::panels::check_room(queries.len(), lanes, out.len(), stride);
         if lanes > 0 && queries.len() > 0 {
-            isa.run(ByteDots {
-                panels: self,
-                queries,
-                range: panels,
-                out,
-                stride,
-            });
+            isa.run(ByteDots { panels: self, queries, range: panels, out, stride });
         }
     }
 }
@@ -144,12 +118,7 @@ pub struct ByteQueries {
 impl ByteQueries {
     /// An empty block.
     pub fn new(columns: usize) -> Self {
-        ByteQueries {
-            bytes: Lines::zeroed(0),
-            wide: Lines::zeroed(0),
-            columns,
-            length: 0,
-        }
+        ByteQueries { bytes: Lines::zeroed(0), wide: Lines::zeroed(0), columns, length: 0 }
     }
 
     /// Removes all queries and keeps the memory.
@@ -177,10 +146,7 @@ impl ByteQueries {
     }
 
     /// Number of queries.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a block is asked for its size, not its state"
-    )]
+    #[expect(clippy::len_without_is_empty, reason = "a block is asked for its size, not its state")]
     pub fn len(&self) -> usize {
         self.length
     }

@@ -1,9 +1,6 @@
 //! Which instruction set runs: detection, names, and the one place that enters vector code.
 
-#![expect(
-    unsafe_code,
-    reason = "the calls from safe code into functions with target features"
-)]
+#![expect(unsafe_code, reason = "the calls from safe code into functions with target features")]
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -48,10 +45,7 @@ impl Isa {
 
     /// The instruction set of this name, if this machine has it.
     pub fn named(name: &str) -> Option<Isa> {
-        Isa::available()
-            .iter()
-            .copied()
-            .find(|isa| isa.name() == name)
+        Isa::available().iter().copied().find(|isa| isa.name() == name)
     }
 
     /// The best instruction set, or the lower one named by the environment variable `MERCER_ISA`.
@@ -146,10 +140,7 @@ mod tests {
     fn every_name_finds_its_instruction_set() {
         for &isa in Isa::available() {
             assert_eq!(Isa::named(isa.name()), Some(isa));
-            assert_eq!(
-                format!("{isa} {isa:?}"),
-                format!("{0} Isa({0})", isa.name())
-            );
+            assert_eq!(format!("{isa} {isa:?}"), format!("{0} Isa({0})", isa.name()));
         }
         assert_eq!(Isa::named("abacus"), None);
         assert!(Isa::available().contains(&Isa::current()));

@@ -37,11 +37,7 @@ pub struct Lines<T> {
 impl<T: Plain> Lines<T> {
     /// `length` zeros.
     pub fn zeroed(length: usize) -> Self {
-        let mut lines = Lines {
-            memory: Vec::new(),
-            length: 0,
-            element: PhantomData,
-        };
+        let mut lines = Lines { memory: Vec::new(), length: 0, element: PhantomData };
         lines.grow(length);
         lines
     }
@@ -49,11 +45,8 @@ impl<T: Plain> Lines<T> {
     /// Appends zeros up to `length` elements; allocates only beyond the largest length so far.
     pub fn grow(&mut self, length: usize) {
         assert!(length >= self.length, "only clear shortens");
-        let bytes = length
-            .checked_mul(size_of::<T>())
-            .expect("a buffer larger than memory");
-        self.memory
-            .resize(bytes.div_ceil(size_of::<Line>()), Line([0; 8]));
+        let bytes = length.checked_mul(size_of::<T>()).expect("a buffer larger than memory");
+        self.memory.resize(bytes.div_ceil(size_of::<Line>()), Line([0; 8]));
         self.length = length;
     }
 

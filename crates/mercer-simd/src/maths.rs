@@ -3,10 +3,7 @@
 //! Each body has no branch that a compiler could not turn into a selection, so that a loop over a
 //! slice becomes vector code, and fuses exactly where it says `mul_add`.
 
-#![expect(
-    clippy::excessive_precision,
-    reason = "constants are given as their sources print them"
-)]
+#![expect(clippy::excessive_precision, reason = "constants are given as their sources print them")]
 
 /// Largest relative error of [`exp1`], for arguments from −708 up to where the result overflows.
 ///
@@ -93,16 +90,10 @@ pub(crate) fn expm1_negative(x: f64) -> f64 {
 pub fn ln1(x: f64) -> f64 {
     let tiny = x < f64::MIN_POSITIVE;
     // 2^54 makes any subnormal number normal.
-    let normal = if tiny {
-        x * 18_014_398_509_481_984.0
-    } else {
-        x
-    };
+    let normal = if tiny { x * 18_014_398_509_481_984.0 } else { x };
     let bias = if tiny { 1023.0 + 54.0 } else { 1023.0 };
     // The exponent of √2's lower neighbours stays, that of its upper neighbours goes up by one.
-    let bits = normal
-        .to_bits()
-        .wrapping_add(0x3ff0_0000_0000_0000 - 0x3fe6_a09e_0000_0000);
+    let bits = normal.to_bits().wrapping_add(0x3ff0_0000_0000_0000 - 0x3fe6_a09e_0000_0000);
     // The exponent field dropped into the mantissa of 2^52 converts it without a cast.
     let exponent = f64::from_bits((bits >> 52) | 0x4330_0000_0000_0000) - 4_503_599_627_370_496.0;
     let k = exponent - bias;

@@ -19,14 +19,8 @@ const LN2_HIGH: f32 = 0.693_145_75;
 const LN2_LOW: f32 = 1.428_606_8e-6;
 
 /// `(e^r − 1 − r) / r²` on `|r| <= ln 2 / 2`: minimax relative to `e^r` (Remez), rounded.
-const EXP_TAIL: [f32; 6] = [
-    0.5,
-    0.166_666_66,
-    0.041_666_295,
-    0.008_333_497,
-    0.001_394_465_9,
-    0.000_197_903_41,
-];
+const EXP_TAIL: [f32; 6] =
+    [0.5, 0.166_666_66, 0.041_666_295, 0.008_333_497, 0.001_394_465_9, 0.000_197_903_41];
 
 /// `e^x` in single precision; 0 below −87, +∞ where the result overflows.
 #[inline(always)]

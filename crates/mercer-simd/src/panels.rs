@@ -44,14 +44,8 @@ impl<T: Element + Plain> Panels<T> {
     /// If the panels do not fit in memory.
     pub fn pack(rows: usize, columns: usize, mut fill: impl FnMut(usize, &mut [T])) -> Self {
         let lanes = rows.next_multiple_of(T::PAD);
-        let size = lanes
-            .checked_mul(columns)
-            .expect("panels larger than memory");
-        let mut panels = Panels {
-            values: Lines::zeroed(size),
-            rows,
-            columns,
-        };
+        let size = lanes.checked_mul(columns).expect("panels larger than memory");
+        let mut panels = Panels { values: Lines::zeroed(size), rows, columns };
         let mut buffer = vec![T::default(); columns];
         for row in 0..rows {
             buffer.fill(T::default());
@@ -91,10 +85,7 @@ impl<T: Element + Plain> Panels<T> {
     /// # Panics
     /// If there are not that many panels.
     pub fn lanes(&self, panels: Range<usize>) -> Range<usize> {
-        assert!(
-            panels.start <= panels.end && panels.end <= self.panels(),
-            "no such panels"
-        );
+        assert!(panels.start <= panels.end && panels.end <= self.panels(), "no such panels");
         let padded = self.rows.next_multiple_of(T::PAD);
         (panels.start * Self::WIDTH).min(padded)..(panels.end * Self::WIDTH).min(padded)
     }
@@ -108,10 +99,7 @@ impl<T: Element + Plain> Panels<T> {
         assert_eq!(out.len(), self.columns, "one place per column");
         let panel = row / Self::WIDTH;
         let lane = row % Self::WIDTH;
-        for (place, lanes) in out
-            .iter_mut()
-            .zip(self.panel(panel).chunks(self.width(panel)))
-        {
+        for (place, lanes) in out.iter_mut().zip(self.panel(panel).chunks(self.width(panel))) {
             *place = lanes[lane];
         }
     }
@@ -148,21 +136,11 @@ impl<T: Element + Plain> Panels<T> {
         out: &mut [T],
         stride: usize,
     ) {
-        assert_eq!(
-            queries.columns(),
-            self.columns,
-            "queries and rows differ in columns"
-        );
+        assert_eq!(queries.columns(), self.columns, "queries and rows differ in columns");
         let lanes = self.lanes(panels.clone()).len();
         check_room(queries.len(), lanes, out.len(), stride);
         if lanes > 0 && queries.len() > 0 {
-            isa.run(DenseDots {
-                panels: self,
-                queries,
-                range: panels,
-                out,
-                stride,
-            });
+            isa.run(DenseDots { panels: self, queries, range: panels, out, stride });
         }
     }
 
@@ -209,31 +187,18 @@ impl Panels<f64> {
         out: &mut [f64],
         stride: usize,
     ) {
-        assert_eq!(
-            queries.columns(),
-            self.columns,
-            "queries and rows differ in columns"
-        );
+        assert_eq!(queries.columns(), self.columns, "queries and rows differ in columns");
         let lanes = self.lanes(panels.clone()).len();
         check_room(queries.len(), lanes, out.len(), stride);
         if lanes > 0 && queries.len() > 0 {
-            isa.run(SparseDots {
-                panels: self,
-                queries,
-                range: panels,
-                out,
-                stride,
-            });
+            isa.run(SparseDots { panels: self, queries, range: panels, out, stride });
         }
     }
 }
 
 pub(crate) fn check_room(queries: usize, lanes: usize, out: usize, stride: usize) {
     assert!(stride >= lanes, "the stride is narrower than the panels");
-    let needed = queries
-        .saturating_sub(1)
-        .saturating_mul(stride)
-        .saturating_add(lanes);
+    let needed = queries.saturating_sub(1).saturating_mul(stride).saturating_add(lanes);
     assert!(queries == 0 || out >= needed, "the output is too short");
 }
 
@@ -249,11 +214,7 @@ impl<T: Element + Plain> Task for RowNorms<'_, T> {
     fn run<M: Machine>(self) {
         for (panel, out) in self.out.chunks_mut(Panels::<T>::WIDTH).enumerate() {
             out.fill(T::default());
-            for lanes in self
-                .panels
-                .panel(panel)
-                .chunks_exact(self.panels.width(panel))
-            {
+            for lanes in self.panels.panel(panel).chunks_exact(self.panels.width(panel)) {
                 for (norm, &value) in out.iter_mut().zip(lanes) {
                     *norm = value.square_add(*norm);
                 }

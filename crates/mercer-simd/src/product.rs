@@ -6,21 +6,9 @@ use gemm::{Parallelism, gemm};
 
 fn product<T: Copy + 'static>(shape: [usize; 3], a: &[T], b: &[T], out: &mut [T], zero: T, one: T) {
     let [rows_a, rows_b, inner] = shape;
-    assert_eq!(
-        Some(a.len()),
-        rows_a.checked_mul(inner),
-        "a is rows_a times inner"
-    );
-    assert_eq!(
-        Some(b.len()),
-        rows_b.checked_mul(inner),
-        "b is rows_b times inner"
-    );
-    assert_eq!(
-        Some(out.len()),
-        rows_a.checked_mul(rows_b),
-        "out is rows_a times rows_b"
-    );
+    assert_eq!(Some(a.len()), rows_a.checked_mul(inner), "a is rows_a times inner");
+    assert_eq!(Some(b.len()), rows_b.checked_mul(inner), "b is rows_b times inner");
+    assert_eq!(Some(out.len()), rows_a.checked_mul(rows_b), "out is rows_a times rows_b");
     let (row_b, row) = (rows_b as isize, inner as isize);
     // SAFETY: the lengths were checked; column strides come before row strides, and b is read
     // transposed: its element (k, j) is at j * inner + k.
@@ -86,14 +74,7 @@ mod tests {
         gemm_nt(2, 4, 3, &a, &b, &mut out);
         assert_eq!(out.map(|x| x as i32), [4, 4, 3, 6, 10, 13, 6, 15]);
         let mut single = [7.0; 8];
-        gemm_nt32(
-            2,
-            4,
-            3,
-            &a.map(|x| x as f32),
-            &b.map(|x| x as f32),
-            &mut single,
-        );
+        gemm_nt32(2, 4, 3, &a.map(|x| x as f32), &b.map(|x| x as f32), &mut single);
         assert_eq!(single.map(|x| x as i32), [4, 4, 3, 6, 10, 13, 6, 15]);
     }
 

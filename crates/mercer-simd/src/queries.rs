@@ -28,11 +28,7 @@ pub type DenseQueries32 = DenseQueries<f32>;
 impl<T: Element + Plain> DenseQueries<T> {
     /// An empty block.
     pub fn new(columns: usize) -> Self {
-        DenseQueries {
-            values: Lines::zeroed(0),
-            columns,
-            length: 0,
-        }
+        DenseQueries { values: Lines::zeroed(0), columns, length: 0 }
     }
 
     /// Removes all queries and keeps the memory.
@@ -69,10 +65,7 @@ impl<T: Element + Plain> DenseQueries<T> {
     }
 
     /// Number of queries.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a block is asked for its size, not its state"
-    )]
+    #[expect(clippy::len_without_is_empty, reason = "a block is asked for its size, not its state")]
     pub fn len(&self) -> usize {
         self.length
     }
@@ -123,35 +116,45 @@ impl<T: Element + Plain> Task for DenseNorms<'_, T> {
     }
 }
 
-/// Sparse queries: the columns and values that are not zero, cut into stretches of columns.
-#[derive(Clone, Debug)]
+/// Sparse queries: the values that are not zero, cut into stretches of columns.
+///
+/// Stretch by stretch, the entries of all queries lie one after the other, in the order in which
+/// the products read them.
+#[derive(Clone)]
 pub struct SparseQueries64 {
     columns: usize,
-    /// Column of each stored value, query after query.
-    places: Vec<u32>,
-    values: Vec<f64>,
-    /// For each query, where each stretch starts in `places`, and where the last one ends.
-    starts: Vec<usize>,
+    /// At least one, so that a query without columns still writes its zeros.
+    stretches: Vec<Stretch>,
     length: usize,
+}
+
+/// What all queries hold within one stretch of columns.
+#[derive(Clone, Default)]
+pub(crate) struct Stretch {
+    pub entries: Vec<Entry>,
+    /// For each query, where its entries end.
+    pub ends: Vec<usize>,
+}
+
+#[derive(Copy, Clone)]
+pub(crate) struct Entry {
+    pub value: f64,
+    pub column: u32,
 }
 
 impl SparseQueries64 {
     /// An empty block.
     pub fn new(columns: usize) -> Self {
-        SparseQueries64 {
-            columns,
-            places: Vec::new(),
-            values: Vec::new(),
-            starts: Vec::new(),
-            length: 0,
-        }
+        let stretches = vec![Stretch::default(); columns.div_ceil(SPARSE_STRETCH).max(1)];
+        SparseQueries64 { columns, stretches, length: 0 }
     }
 
     /// Removes all queries and keeps the memory.
     pub fn clear(&mut self) {
-        self.places.clear();
-        self.values.clear();
-        self.starts.clear();
+        for stretch in &mut self.stretches {
+            stretch.entries.clear();
+            stretch.ends.clear();
+        }
         self.length = 0;
     }
 
@@ -161,36 +164,24 @@ impl SparseQueries64 {
     /// If the lengths differ, or the columns do not increase or are not below the number of columns.
     pub fn push(&mut self, columns: &[u32], values: &[f64]) {
         assert_eq!(columns.len(), values.len(), "one value per column");
+        assert!(columns.windows(2).all(|pair| pair[0] < pair[1]), "columns must increase");
         assert!(
-            columns.windows(2).all(|pair| pair[0] < pair[1]),
-            "columns must increase"
-        );
-        assert!(
-            columns
-                .last()
-                .is_none_or(|&last| (last as usize) < self.columns),
+            columns.last().is_none_or(|&last| (last as usize) < self.columns),
             "no such column"
         );
-        let mut start = self.places.len();
-        self.places.extend_from_slice(columns);
-        self.values.extend_from_slice(values);
-        for stretch in 0..self.stretches() {
-            self.starts.push(start);
-            let end = (stretch + 1) * SPARSE_STRETCH;
-            start += self.places[start..]
-                .iter()
-                .take_while(|&&c| (c as usize) < end)
-                .count();
+        let mut entries = columns.iter().zip(values).peekable();
+        for (at, stretch) in self.stretches.iter_mut().enumerate() {
+            let end = (at + 1) * SPARSE_STRETCH;
+            while let Some((&column, &value)) = entries.next_if(|(c, _)| (**c as usize) < end) {
+                stretch.entries.push(Entry { value, column });
+            }
+            stretch.ends.push(stretch.entries.len());
         }
-        self.starts.push(start);
         self.length += 1;
     }
 
     /// Number of queries.
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a block is asked for its size, not its state"
-    )]
+    #[expect(clippy::len_without_is_empty, reason = "a block is asked for its size, not its state")]
     pub fn len(&self) -> usize {
         self.length
     }
@@ -202,7 +193,7 @@ impl SparseQueries64 {
 
     /// Number of stored values in all queries.
     pub fn stored(&self) -> usize {
-        self.values.len()
+        self.stretches.iter().map(|stretch| stretch.entries.len()).sum()
     }
 
     /// Squared norms: the chain of fused multiply-adds of each query with itself.
@@ -214,18 +205,9 @@ impl SparseQueries64 {
         isa.run(SparseNorms { queries: self, out });
     }
 
-    /// Number of stretches: at least one, so that a query without columns still writes its zeros.
     #[inline(always)]
-    pub(crate) fn stretches(&self) -> usize {
-        self.columns.div_ceil(SPARSE_STRETCH).max(1)
-    }
-
-    /// Columns and values of a query within a stretch.
-    #[inline(always)]
-    pub(crate) fn stretch(&self, query: usize, stretch: usize) -> (&[u32], &[f64]) {
-        let at = query * (self.stretches() + 1) + stretch;
-        let range = self.starts[at]..self.starts[at + 1];
-        (&self.places[range.clone()], &self.values[range])
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
     }
 }
 
@@ -239,13 +221,18 @@ impl Task for SparseNorms<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self) {
-        let step = self.queries.stretches() + 1;
-        for (starts, out) in self.queries.starts.chunks_exact(step).zip(self.out) {
-            let mut norm = 0.0;
-            for value in &self.queries.values[starts[0]..starts[step - 1]] {
-                norm = value.square_add(norm);
+        self.out.fill(0.0);
+        for stretch in &self.queries.stretches {
+            let mut start = 0;
+            for (norm, &end) in self.out.iter_mut().zip(&stretch.ends) {
+                for entry in &stretch.entries[start..end] {
+                    *norm = entry.value.square_add(*norm);
+                }
+                start = end;
             }
-            *out = norm.settle();
+        }
+        for norm in self.out {
+            *norm = norm.settle();
         }
     }
 }

@@ -3,10 +3,7 @@
 //! Its shapes are those of AVX-512 (eight doubles, sixteen singles, eight or sixteen byte rows), so
 //! testing it tests the geometry that AVX-512 takes.
 
-#![expect(
-    unsafe_code,
-    reason = "implements the unsafe constructors of the vector traits"
-)]
+#![expect(unsafe_code, reason = "implements the unsafe constructors of the vector traits")]
 
 use crate::vector::{ByteVector, Machine, Task, Vector};
 
@@ -90,12 +87,7 @@ impl ByteVector for Sums {
     unsafe fn query(bytes: *const u8, _wide: *const i16) -> [i32; 4] {
         // SAFETY: the caller gives four readable bytes.
         let bytes = unsafe { bytes.cast::<[u8; 4]>().read_unaligned() };
-        [
-            bytes[0].into(),
-            bytes[1].into(),
-            bytes[2].into(),
-            bytes[3].into(),
-        ]
+        [bytes[0].into(), bytes[1].into(), bytes[2].into(), bytes[3].into()]
     }
 
     #[inline(always)]

@@ -158,10 +158,5 @@ impl Task for Polynomial<'_> {
 
 /// `fma(scale, s, shift)^degree` of each element, as [`polynomial1`](crate::polynomial1).
 pub fn polynomial(isa: Isa, dots: &mut [f64], scale: f64, shift: f64, degree: u32) {
-    isa.run(Polynomial {
-        dots,
-        scale,
-        shift,
-        degree,
-    });
+    isa.run(Polynomial { dots, scale, shift, degree });
 }

@@ -1,7 +1,10 @@
 //! Sums: the reference dot product, scattered columns, weighted sums over supports.
 
+#![expect(unsafe_code, reason = "vector loads inside slices of checked lengths")]
+#![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
+
 use crate::isa::Isa;
-use crate::vector::{Machine, Task};
+use crate::vector::{Machine, Task, Vector};
 
 struct Dot<'a>(&'a [f64], &'a [f64]);
 
@@ -57,10 +60,7 @@ impl Task for DotSparse<'_> {
 pub fn dot_sparse(isa: Isa, ac: &[u32], av: &[f64], bc: &[u32], bv: &[f64]) -> f64 {
     assert_eq!(ac.len(), av.len(), "one value per column");
     assert_eq!(bc.len(), bv.len(), "one value per column");
-    isa.run(DotSparse {
-        a: (ac, av),
-        b: (bc, bv),
-    })
+    isa.run(DotSparse { a: (ac, av), b: (bc, bv) })
 }
 
 struct Scatter<'a> {
@@ -92,12 +92,7 @@ impl Task for Scatter<'_> {
 /// If the lengths differ or a row is out of range.
 pub fn scatter_column(isa: Isa, x: f64, rows: &[u32], values: &[f64], acc: &mut [f64]) {
     assert_eq!(rows.len(), values.len(), "one value per row");
-    isa.run(Scatter {
-        x,
-        rows,
-        values,
-        acc,
-    });
+    isa.run(Scatter { x, rows, values, acc });
 }
 
 struct WeightedSums<'a> {
@@ -108,30 +103,63 @@ struct WeightedSums<'a> {
 }
 
 impl WeightedSums<'_> {
-    /// `S` scores share the loads of the values.
+    /// `S` scores from `first` on share the loads of the values.
     #[inline(always)]
-    fn scores<const S: usize>(&mut self, first: usize) {
+    fn scores<M: Machine, const S: usize>(&mut self, first: usize) {
         let mut rows = [self.values; S];
-        let mut sums = [[0.0; 8]; S];
         for s in 0..S {
             rows[s] = &self.coefficients[first + s][self.first_index..][..self.values.len()];
-            sums[s] = self.partials[first + s];
         }
-        let (blocks, rest) = self.values.as_chunks::<8>();
-        for (at, block) in blocks.iter().enumerate() {
-            for s in 0..S {
-                let row: &[f64; 8] = rows[s][8 * at..][..8].try_into().expect("eight elements");
-                for lane in 0..8 {
-                    sums[s][lane] = block[lane].mul_add(row[lane], sums[s][lane]);
+        let partials = &mut self.partials[first..][..S];
+        // SAFETY: each row is as long as the values, there are `S` partial sums, and `M` is the
+        // machine of the target features this body was inlined into.
+        unsafe {
+            if M::V64::LANES == 8 {
+                add_blocks::<M::V64, 1, S>(self.values, rows, partials);
+            } else {
+                add_blocks::<M::V64, 2, S>(self.values, rows, partials);
+            }
+        }
+        let done = self.values.len() / 8 * 8;
+        for s in 0..S {
+            let pairs = self.values[done..].iter().zip(&rows[s][done..]);
+            for (sum, (value, coefficient)) in partials[s].iter_mut().zip(pairs) {
+                *sum = value.mul_add(*coefficient, *sum);
+            }
+        }
+    }
+}
+
+/// The whole blocks of eight, as `N` registers each.
+#[inline(always)]
+unsafe fn add_blocks<V: Vector<Element = f64>, const N: usize, const S: usize>(
+    values: &[f64],
+    rows: [&[f64]; S],
+    partials: &mut [[f64; 8]],
+) {
+    // SAFETY: the caller gives rows as long as the values, `S` partial sums, `N * LANES = 8` and
+    // the machine of `V`.
+    unsafe {
+        let mut sums = [[V::splat(0.0); N]; S];
+        for s in 0..S {
+            for n in 0..N {
+                sums[s][n] = V::load(partials[s].as_ptr().add(n * V::LANES));
+            }
+        }
+        for block in 0..values.len() / 8 {
+            for n in 0..N {
+                let at = 8 * block + n * V::LANES;
+                let value = V::load(values.as_ptr().add(at));
+                for s in 0..S {
+                    let row = V::load(rows[s].as_ptr().add(at));
+                    sums[s][n] = value.fma(row, sums[s][n]);
                 }
             }
         }
         for s in 0..S {
-            let row = &rows[s][8 * blocks.len()..];
-            for ((sum, value), coefficient) in sums[s].iter_mut().zip(rest).zip(row) {
-                *sum = value.mul_add(*coefficient, *sum);
+            for n in 0..N {
+                sums[s][n].store(partials[s].as_mut_ptr().add(n * V::LANES));
             }
-            self.partials[first + s] = sums[s];
         }
     }
 }
@@ -144,10 +172,10 @@ impl Task for WeightedSums<'_> {
         let scores = self.coefficients.len();
         for first in (0..scores).step_by(4) {
             match scores - first {
-                1 => self.scores::<1>(first),
-                2 => self.scores::<2>(first),
-                3 => self.scores::<3>(first),
-                _ => self.scores::<4>(first),
+                1 => self.scores::<M, 1>(first),
+                2 => self.scores::<M, 2>(first),
+                3 => self.scores::<M, 3>(first),
+                _ => self.scores::<M, 4>(first),
             }
         }
     }
@@ -168,21 +196,9 @@ pub fn weighted_sums(
     coefficients: &[&[f64]],
     partials: &mut [[f64; 8]],
 ) {
-    assert!(
-        first_index.is_multiple_of(8),
-        "pieces start at multiples of eight"
-    );
-    assert_eq!(
-        coefficients.len(),
-        partials.len(),
-        "one row of coefficients per score"
-    );
-    isa.run(WeightedSums {
-        values,
-        first_index,
-        coefficients,
-        partials,
-    });
+    assert!(first_index.is_multiple_of(8), "pieces start at multiples of eight");
+    assert_eq!(coefficients.len(), partials.len(), "one row of coefficients per score");
+    isa.run(WeightedSums { values, first_index, coefficients, partials });
 }
 
 /// The sum of eight partial sums by a fixed tree.

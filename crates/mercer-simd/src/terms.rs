@@ -56,12 +56,7 @@ impl Term {
     /// If the lengths differ.
     pub fn add(self, isa: Isa, x: f64, column: &[f64], acc: &mut [f64]) {
         assert_eq!(column.len(), acc.len(), "one sum per lane");
-        self.choose(AddColumn {
-            isa,
-            x,
-            column,
-            acc,
-        });
+        self.choose(AddColumn { isa, x, column, acc });
     }
 
     /// Calls the visitor with the function that this term names.
@@ -139,11 +134,7 @@ impl Pairing for PowerMean {
         let exponent = self.0.abs() * ln1(low / high);
         let exponent = if exponent < -700.0 { -700.0 } else { exponent };
         let mean = ln_1p(0.5 * expm1_negative(exponent)) / self.0;
-        if dominant == 0.0 {
-            0.0
-        } else {
-            dominant * exp1(mean)
-        }
+        if dominant == 0.0 { 0.0 } else { dominant * exp1(mean) }
     }
 }
 
@@ -158,12 +149,7 @@ impl Visit for AddColumn<'_> {
     type Output = ();
 
     fn visit<P: Pairing>(self, pairing: P) {
-        self.isa.run(AddColumnOf {
-            pairing,
-            x: self.x,
-            column: self.column,
-            acc: self.acc,
-        });
+        self.isa.run(AddColumnOf { pairing, x: self.x, column: self.column, acc: self.acc });
     }
 }
 
@@ -210,10 +196,7 @@ impl Visit for Accumulate<'_> {
     type Output = ();
 
     fn visit<P: Pairing>(self, pairing: P) {
-        self.isa.run(AccumulateOf {
-            pairing,
-            what: self,
-        });
+        self.isa.run(AccumulateOf { pairing, what: self });
     }
 }
 
@@ -291,24 +274,10 @@ impl Panels64 {
         out: &mut [f64],
     ) {
         assert_eq!(x.len(), self.columns(), "one value per column");
-        assert_eq!(
-            out.len(),
-            self.lanes(panels.clone()).len(),
-            "one place per lane"
-        );
-        let zeros = if term.vanishes_at_zero() {
-            Zeros::Skip
-        } else {
-            Zeros::Keep
-        };
+        assert_eq!(out.len(), self.lanes(panels.clone()).len(), "one place per lane");
+        let zeros = if term.vanishes_at_zero() { Zeros::Skip } else { Zeros::Keep };
         let row = Row::Dense(x, zeros);
-        term.choose(Accumulate {
-            isa,
-            panels: self,
-            row,
-            range: panels,
-            out,
-        });
+        term.choose(Accumulate { isa, panels: self, row, range: panels, out });
     }
 
     /// [`Panels64::accumulate`] for a sparse query, with the same bits.
@@ -324,27 +293,11 @@ impl Panels64 {
         panels: Range<usize>,
         out: &mut [f64],
     ) {
-        assert!(
-            term.vanishes_at_zero(),
-            "{term:?} needs the zero columns too"
-        );
+        assert!(term.vanishes_at_zero(), "{term:?} needs the zero columns too");
         assert_eq!(columns.len(), values.len(), "one value per column");
-        assert!(
-            columns.iter().all(|&c| (c as usize) < self.columns()),
-            "no such column"
-        );
-        assert_eq!(
-            out.len(),
-            self.lanes(panels.clone()).len(),
-            "one place per lane"
-        );
+        assert!(columns.iter().all(|&c| (c as usize) < self.columns()), "no such column");
+        assert_eq!(out.len(), self.lanes(panels.clone()).len(), "one place per lane");
         let row = Row::Sparse(columns, values);
-        term.choose(Accumulate {
-            isa,
-            panels: self,
-            row,
-            range: panels,
-            out,
-        });
+        term.choose(Accumulate { isa, panels: self, row, range: panels, out });
     }
 }

@@ -3,21 +3,18 @@
 //! A lane is a row of the panel; a column is broadcast from the query. No sum ever crosses lanes, so
 //! each dot product is the same chain whatever the width of a register or the number of queries.
 
-#![expect(
-    unsafe_code,
-    reason = "pointer arithmetic inside panels, bounded by the safe drivers"
-)]
-#![expect(
-    clippy::needless_range_loop,
-    reason = "plain indices into register arrays unroll fully"
-)]
+#![expect(unsafe_code, reason = "pointer arithmetic inside panels, bounded by the safe drivers")]
+#![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
 
 use std::ops::Range;
 
 use crate::lines::Plain;
 use crate::panels::Panels;
-use crate::queries::{DenseQueries, GROUP, SparseQueries64};
+use crate::queries::{DenseQueries, Entry, GROUP, SparseQueries64};
 use crate::vector::{Element, Join, Machine, Task, Vector};
+
+/// Bytes of queries that stay in the second cache beside a panel and its products.
+const RESIDENT: usize = 512 * 1024;
 
 /// Dense queries against panels; sizes were checked by the caller.
 pub(crate) struct DenseDots<'a, T> {
@@ -55,33 +52,37 @@ impl<T: Element + Plain> Task for DenseDots<'_, T> {
     #[inline(always)]
     fn run<M: Machine>(self) {
         let columns = self.panels.columns();
+        let queries = self.queries.values();
         let stretch = T::stretch(columns, self.queries.len());
-        let first_lane = self.panels.lanes(self.range.clone()).start;
-        let mut begin = 0;
-        loop {
+        let stretches = columns.div_ceil(stretch).max(1);
+        let panels = self.range.len();
+        // A small block of queries stays in the cache: then read the panels straight through. Of a
+        // large one only a stretch stays: then take all panels before the next stretch.
+        let by_panel = size_of_val(queries) <= RESIDENT;
+        for step in 0..panels * stretches {
+            let (panel, at) = if by_panel {
+                (step / stretches, step % stretches)
+            } else {
+                (step % panels, step / panels)
+            };
+            let begin = at * stretch;
             let steps = stretch.min(columns - begin);
-            for panel in self.range.clone() {
-                let width = self.panels.width(panel);
-                let sweep = Sweep {
-                    panel: self.panels.panel(panel)[begin * width..].as_ptr(),
-                    width,
-                    steps,
-                    queries: self.queries.values()[begin * GROUP..].as_ptr(),
-                    group: GROUP * columns,
-                    out: self.out[panel * Panels::<T>::WIDTH - first_lane..].as_mut_ptr(),
-                    stride: self.stride,
-                    first: begin == 0,
-                    last: begin + steps == columns,
-                };
-                // SAFETY: `dots_dense` checked that `out` holds all queries times all lanes of the
-                // range, and the pointers above start inside their slices; `M` is the machine of
-                // the target features this body was inlined into.
-                unsafe { sweep.all_queries::<T::On<M>>(self.queries.len()) };
-            }
-            begin += steps;
-            if begin == columns {
-                return;
-            }
+            let width = self.panels.width(self.range.start + panel);
+            let sweep = Sweep {
+                panel: self.panels.panel(self.range.start + panel)[begin * width..].as_ptr(),
+                width,
+                steps,
+                queries: queries[begin * GROUP..].as_ptr(),
+                group: GROUP * columns,
+                out: self.out[panel * Panels::<T>::WIDTH..].as_mut_ptr(),
+                stride: self.stride,
+                first: at == 0,
+                last: at + 1 == stretches,
+            };
+            // SAFETY: `dots_dense` checked that `out` holds all queries times all lanes of the
+            // range, and the pointers above start inside their slices; `M` is the machine of the
+            // target features this body was inlined into.
+            unsafe { sweep.all_queries::<T::On<M>>(self.queries.len()) };
         }
     }
 }
@@ -154,9 +155,7 @@ impl<T: Element> Sweep<T> {
         while query < queries.end {
             let tile = Sweep {
                 panel: self.panel.wrapping_add(lane),
-                queries: self
-                    .queries
-                    .wrapping_add(query / GROUP * self.group + query % GROUP),
+                queries: self.queries.wrapping_add(query / GROUP * self.group + query % GROUP),
                 out: self.out.wrapping_add(query * self.stride + lane),
                 ..self
             };
@@ -282,41 +281,33 @@ impl Task for SparseDots<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self) {
-        let first_lane = self.panels.lanes(self.range.clone()).start;
-        for panel in self.range {
+        let stretches = self.queries.stretches();
+        for (at, panel) in self.range.enumerate() {
             let width = self.panels.width(panel);
             let values = self.panels.panel(panel);
-            let out = &mut self.out[panel * Panels::<f64>::WIDTH - first_lane..];
-            for stretch in 0..self.queries.stretches() {
-                let first = stretch == 0;
-                let last = stretch + 1 == self.queries.stretches();
-                for query in 0..self.queries.len() {
-                    let (columns, factors) = self.queries.stretch(query, stretch);
-                    let walk = Walk {
-                        values,
-                        width,
-                        columns,
-                        factors,
-                        first,
-                        last,
-                    };
+            let out = &mut self.out[at * Panels::<f64>::WIDTH..];
+            for (step, stretch) in stretches.iter().enumerate() {
+                let (first, last) = (step == 0, step + 1 == stretches.len());
+                let mut start = 0;
+                for (query, &end) in stretch.ends.iter().enumerate() {
+                    let entries = &stretch.entries[start..end];
                     let out = &mut out[query * self.stride..][..width];
-                    // SAFETY: `push` checked that the columns exist, `panel` is whole, and `out`
-                    // covers its lanes; `M` is the machine this body is compiled for.
-                    unsafe { walk.panel::<M::V64>(out) };
+                    // SAFETY: `push` checked that the columns exist, `values` is a whole panel, and
+                    // `out` covers its lanes; `M` is the machine this body is compiled for.
+                    unsafe { Walk { values, width, entries, first, last }.panel::<M::V64>(out) };
+                    start = end;
                 }
             }
         }
     }
 }
 
-/// The stored values of one query within a stretch, against one panel.
+/// The entries of one query within a stretch, against one panel.
 #[derive(Copy, Clone)]
 struct Walk<'a> {
     values: &'a [f64],
     width: usize,
-    columns: &'a [u32],
-    factors: &'a [f64],
+    entries: &'a [Entry],
     first: bool,
     last: bool,
 }
@@ -370,19 +361,15 @@ impl Walk<'_> {
                     sums[n] = V::load(out.add(n * V::LANES));
                 }
             }
-            for (&column, &factor) in self.columns.iter().zip(self.factors) {
-                let rows = panel.add(column as usize * self.width);
-                let x = V::splat(factor);
+            for entry in self.entries {
+                let rows = panel.add(entry.column as usize * self.width);
+                let x = V::splat(entry.value);
                 for n in 0..N {
                     sums[n] = V::load(rows.add(n * V::LANES)).fma(x, sums[n]);
                 }
             }
             for n in 0..N {
-                let sum = if self.last {
-                    sums[n].add(zero)
-                } else {
-                    sums[n]
-                };
+                let sum = if self.last { sums[n].add(zero) } else { sums[n] };
                 sum.store(out.add(n * V::LANES));
             }
         }

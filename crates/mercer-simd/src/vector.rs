@@ -1,9 +1,6 @@
 //! What an algorithm may ask of a vector: the traits every body is written against, once.
 
-#![expect(
-    unsafe_code,
-    reason = "loads, stores and constructors that need a proven feature"
-)]
+#![expect(unsafe_code, reason = "loads, stores and constructors that need a proven feature")]
 
 /// A few numbers side by side in one register.
 ///
@@ -133,8 +130,13 @@ unsafe impl Element for f64 {
 
     fn stretch(columns: usize, queries: usize) -> usize {
         // Up to four queries read the panel once, straight through. More queries read each strip
-        // of a stretch again: 128 columns of 24 lanes are 24 KiB and stay in the first cache.
-        if queries <= 4 { columns.max(1) } else { 128 }
+        // of a stretch again: 64 columns of 24 lanes are 12 KiB and stay in the first cache with
+        // the queries. Equal stretches, so that none is short.
+        if queries <= 4 {
+            columns.max(1)
+        } else {
+            columns.div_ceil(columns.div_ceil(64).max(1)).max(1)
+        }
     }
 
     #[inline(always)]

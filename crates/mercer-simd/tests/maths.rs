@@ -49,10 +49,7 @@ fn exp_double(x: Double) -> (Double, i32) {
     let r = x.add(LN2.mul(Double(-k, 0.0))).scaled(1.0 / 256.0);
     let mut sum = Double(1.0, 0.0);
     for n in (1..=14).rev() {
-        sum = sum
-            .mul(r)
-            .mul(Double::recip_of(f64::from(n)))
-            .add(Double(1.0, 0.0));
+        sum = sum.mul(r).mul(Double::recip_of(f64::from(n))).add(Double(1.0, 0.0));
     }
     for _ in 0..8 {
         sum = sum.mul(sum);
@@ -140,12 +137,7 @@ fn tanh_is_within_its_error() {
     let mut worst: f64 = 0.0;
     for _ in 0..40_000 {
         let tiny = 2.0_f64.powf(noise.between(-60.0, 0.0));
-        for x in [
-            noise.between(-22.0, 22.0),
-            noise.between(-1.0, 1.0),
-            tiny,
-            -tiny,
-        ] {
+        for x in [noise.between(-22.0, 22.0), noise.between(-1.0, 1.0), tiny, -tiny] {
             let a = Double(x.abs(), 0.0);
             // Below 0.1 by the series x − x³/3 + …, above by (1 − e) / (1 + e), e = e^-2|x|.
             let reference = if x.abs() < 0.1 {
@@ -181,41 +173,20 @@ fn tanh_series(x: Double) -> Double {
     for n in (1..=8).rev() {
         let n = f64::from(n);
         let one = Double(1.0, 0.0);
-        sinh = sinh
-            .mul(square)
-            .mul(Double::recip_of(2.0 * n * (2.0 * n + 1.0)))
-            .add(one);
-        cosh = cosh
-            .mul(square)
-            .mul(Double::recip_of(2.0 * n * (2.0 * n - 1.0)))
-            .add(one);
+        sinh = sinh.mul(square).mul(Double::recip_of(2.0 * n * (2.0 * n + 1.0))).add(one);
+        cosh = cosh.mul(square).mul(Double::recip_of(2.0 * n * (2.0 * n - 1.0))).add(one);
     }
     divide(sinh.mul(x), cosh)
 }
 
 /// Ordinary and odd numbers in slices of many lengths.
 fn slices() -> impl Iterator<Item = Vec<f64>> {
-    let specials = [
-        0.0,
-        -0.0,
-        1.0,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        5e-324,
-        -708.5,
-        710.0,
-        f64::MAX,
-    ];
+    let specials =
+        [0.0, -0.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, 5e-324, -708.5, 710.0, f64::MAX];
     (0..70).map(move |length| {
         let mut noise = Noise::new(1000 + length);
         let mut values: Vec<f64> = (0..length)
-            .map(|_| {
-                if noise.below(2) == 0 {
-                    noise.wild()
-                } else {
-                    noise.between(-800.0, 800.0)
-                }
-            })
+            .map(|_| if noise.below(2) == 0 { noise.wild() } else { noise.between(-800.0, 800.0) })
             .collect();
         for (at, special) in specials.into_iter().enumerate() {
             if let Some(place) = values.get_mut(at * 7) {
@@ -229,10 +200,8 @@ fn slices() -> impl Iterator<Item = Vec<f64>> {
 /// NaN has many bit patterns; all count as one.
 fn same(left: &[f64], right: &[f64]) {
     let canonical = |x: &f64| if x.is_nan() { f64::NAN } else { *x };
-    let (left, right): (Vec<f64>, Vec<f64>) = (
-        left.iter().map(canonical).collect(),
-        right.iter().map(canonical).collect(),
-    );
+    let (left, right): (Vec<f64>, Vec<f64>) =
+        (left.iter().map(canonical).collect(), right.iter().map(canonical).collect());
     assert_eq!(bits(&left), bits(&right), "{left:?} {right:?}");
 }
 
@@ -250,10 +219,8 @@ fn slices_have_the_bits_of_single_numbers() {
             }
         }
         for degree in [0, 1, 2, 3, 4, 7, 9, 30] {
-            let expected: Vec<f64> = values
-                .iter()
-                .map(|&x| polynomial1(x, 0.3, -0.7, degree))
-                .collect();
+            let expected: Vec<f64> =
+                values.iter().map(|&x| polynomial1(x, 0.3, -0.7, degree)).collect();
             for &isa in Isa::available() {
                 let mut out = values.clone();
                 polynomial(isa, &mut out, 0.3, -0.7, degree);
@@ -343,13 +310,7 @@ const TERMS: [Term; 12] = [
 fn terms_over_columns_and_panels_have_the_bits_of_single_pairs() {
     let mut noise = Noise::new(31);
     for (rows, columns) in [(1, 1), (7, 5), (48, 3), (61, 20), (110, 9)] {
-        let mut wild = |count| {
-            noise
-                .wilds(count)
-                .iter()
-                .map(|x| x.abs())
-                .collect::<Vec<f64>>()
-        };
+        let mut wild = |count| noise.wilds(count).iter().map(|x| x.abs()).collect::<Vec<f64>>();
         let supports: Vec<Vec<f64>> = (0..rows).map(|_| wild(columns)).collect();
         let x = wild(columns);
         let panels = mercer_simd::Panels64::pack(rows, columns, |row, buffer| {
@@ -387,10 +348,7 @@ fn terms_over_columns_and_panels_have_the_bits_of_single_pairs() {
 fn terms_are_symmetric_and_agree_with_their_formulas() {
     let mut noise = Noise::new(41);
     for _ in 0..2000 {
-        let (x, y) = (
-            noise.unit() * 3.0,
-            noise.unit() * 2.0f64.powf(noise.between(-30.0, 1.0)),
-        );
+        let (x, y) = (noise.unit() * 3.0, noise.unit() * 2.0f64.powf(noise.between(-30.0, 1.0)));
         for term in TERMS {
             assert_eq!(term.at(x, y).to_bits(), term.at(y, x).to_bits(), "{term:?}");
             assert_eq!(term.at(x, 0.0) == 0.0, term.vanishes_at_zero(), "{term:?}");
@@ -403,14 +361,8 @@ fn terms_are_symmetric_and_agree_with_their_formulas() {
             let naive = f64::midpoint(x.powf(p), y.powf(p)).powf(1.0 / p);
             let computed = Term::PowerMean(p).at(x, y);
             // Naive powers lose about |ln| u each, magnified by 1/|p|; ln is below 25 here.
-            assert!(
-                (computed / naive - 1.0).abs() <= 200.0 * f64::EPSILON,
-                "{p} {x} {y}"
-            );
+            assert!((computed / naive - 1.0).abs() <= 200.0 * f64::EPSILON, "{p} {x} {y}");
         }
     }
-    assert_eq!(
-        Term::JensenShannon.at(1.0, 1.0).to_bits(),
-        1.0_f64.to_bits()
-    );
+    assert_eq!(Term::JensenShannon.at(1.0, 1.0).to_bits(), 1.0_f64.to_bits());
 }

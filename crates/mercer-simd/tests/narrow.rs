@@ -29,17 +29,16 @@ fn products_of_bytes_are_exact() {
             1 => 128,
             _ => noise.bits() as u8,
         };
-        let supports: Vec<Vec<i8>> = (0..rows)
-            .map(|_| (0..columns).map(|_| byte() as i8).collect())
-            .collect();
-        let asked: Vec<Vec<u8>> = (0..queries)
-            .map(|_| (0..columns).map(|_| byte()).collect())
-            .collect();
-        let panels = PanelsI8::pack(rows, columns, |row, buffer| {
-            buffer.copy_from_slice(&supports[row])
-        });
+        let supports: Vec<Vec<i8>> =
+            (0..rows).map(|_| (0..columns).map(|_| byte() as i8).collect()).collect();
+        let asked: Vec<Vec<u8>> =
+            (0..queries).map(|_| (0..columns).map(|_| byte()).collect()).collect();
+        let panels =
+            PanelsI8::pack(rows, columns, |row, buffer| buffer.copy_from_slice(&supports[row]));
         let mut block = ByteQueries::new(columns);
-        asked.iter().for_each(|x| block.push(x));
+        for x in &asked {
+            block.push(x);
+        }
         let lanes = panels.lanes(0..panels.panels()).len();
         for &isa in Isa::available() {
             let stride = lanes + 1;
@@ -47,11 +46,8 @@ fn products_of_bytes_are_exact() {
             panels.dots(isa, &block, 0..panels.panels(), &mut out, stride);
             for (q, x) in asked.iter().enumerate() {
                 for (row, z) in supports.iter().enumerate() {
-                    let exact: i32 = x
-                        .iter()
-                        .zip(z)
-                        .map(|(&x, &z)| i32::from(x) * i32::from(z))
-                        .sum();
+                    let exact: i32 =
+                        x.iter().zip(z).map(|(&x, &z)| i32::from(x) * i32::from(z)).sum();
                     assert_eq!(out[q * stride + row], exact, "{isa} {rows} {columns}");
                 }
                 if lanes > 0 {
@@ -66,10 +62,8 @@ fn products_of_bytes_are_exact() {
                 }
             }
         }
-        let sums: Vec<i32> = supports
-            .iter()
-            .map(|z| z.iter().map(|&z| i32::from(z)).sum())
-            .collect();
+        let sums: Vec<i32> =
+            supports.iter().map(|z| z.iter().map(|&z| i32::from(z)).sum()).collect();
         assert_eq!(panels.row_sums(), sums);
     }
 }
@@ -108,17 +102,13 @@ fn single_exp_is_within_its_error() {
 fn single_slices_have_the_bits_of_single_numbers() {
     let mut noise = Noise::new(71);
     for length in 0..70 {
-        let values: Vec<f32> = (0..length)
-            .map(|_| noise.between(-100.0, 100.0) as f32)
-            .collect();
+        let values: Vec<f32> = (0..length).map(|_| noise.between(-100.0, 100.0) as f32).collect();
         let norms: Vec<f32> = values.iter().map(|x| 0.4 * x.abs()).collect();
         let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         let pairs = || values.iter().zip(&norms);
         let exps: Vec<f32> = values.iter().map(|&x| exp1_32(x)).collect();
         let squared: Vec<f32> = pairs().map(|(&s, &n)| distance1_32(s, 1.5, n)).collect();
-        let kernels: Vec<f32> = pairs()
-            .map(|(&s, &n)| gaussian1_32(s, 1.5, n, 0.3))
-            .collect();
+        let kernels: Vec<f32> = pairs().map(|(&s, &n)| gaussian1_32(s, 1.5, n, 0.3)).collect();
         for &isa in Isa::available() {
             let mut out = values.clone();
             exp32(isa, &mut out);

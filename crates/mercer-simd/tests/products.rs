@@ -42,18 +42,15 @@ struct Case {
 }
 
 fn cases() -> impl Iterator<Item = Case> {
-    SHAPES
-        .into_iter()
-        .enumerate()
-        .map(|(seed, [rows, columns, queries])| {
-            let mut noise = Noise::new(seed as u64 + 1);
-            Case {
-                rows,
-                columns,
-                supports: (0..rows).map(|_| noise.wilds(columns)).collect(),
-                asked: (0..queries).map(|_| noise.wilds(columns)).collect(),
-            }
-        })
+    SHAPES.into_iter().enumerate().map(|(seed, [rows, columns, queries])| {
+        let mut noise = Noise::new(seed as u64 + 1);
+        Case {
+            rows,
+            columns,
+            supports: (0..rows).map(|_| noise.wilds(columns)).collect(),
+            asked: (0..queries).map(|_| noise.wilds(columns)).collect(),
+        }
+    })
 }
 
 impl Case {
@@ -65,7 +62,9 @@ impl Case {
 
     fn dense(&self, asked: &[Vec<f64>]) -> DenseQueries64 {
         let mut queries = DenseQueries64::new(self.columns);
-        asked.iter().for_each(|row| queries.push(row));
+        for row in asked {
+            queries.push(row);
+        }
         queries
     }
 
@@ -223,8 +222,7 @@ fn packing_loses_nothing_and_blocks_are_reusable() {
         let mut again = vec![0.0; case.asked.len()];
         queries.squared_norms(Isa::best(), &mut again);
         let mut fresh = vec![0.0; case.asked.len()];
-        case.dense(&case.asked)
-            .squared_norms(Isa::best(), &mut fresh);
+        case.dense(&case.asked).squared_norms(Isa::best(), &mut fresh);
         assert_eq!(bits(&again), bits(&fresh));
     }
 }
@@ -233,11 +231,7 @@ fn packing_loses_nothing_and_blocks_are_reusable() {
 fn single_precision_keeps_its_bits_and_its_error_bound() {
     for (seed, [rows, columns, queries]) in SHAPES.into_iter().enumerate() {
         let mut noise = Noise::new(100 + seed as u64);
-        let mut row = || {
-            (0..columns)
-                .map(|_| noise.between(-1.0, 1.0) as f32)
-                .collect::<Vec<_>>()
-        };
+        let mut row = || (0..columns).map(|_| noise.between(-1.0, 1.0) as f32).collect::<Vec<_>>();
         let supports: Vec<Vec<f32>> = (0..rows).map(|_| row()).collect();
         let asked: Vec<Vec<f32>> = (0..queries).map(|_| row()).collect();
         let panels = Panels32::pack(rows, columns, |at, buffer| {
@@ -245,7 +239,9 @@ fn single_precision_keeps_its_bits_and_its_error_bound() {
         });
         let lanes = panels.lanes(0..panels.panels()).len();
         let mut block = DenseQueries32::new(columns);
-        asked.iter().for_each(|x| block.push(x));
+        for x in &asked {
+            block.push(x);
+        }
         let products = |isa, block: &DenseQueries32| {
             let mut out = vec![f32::NAN; lanes * block.len()];
             panels.dots_dense(isa, block, 0..panels.panels(), &mut out, lanes);
@@ -253,11 +249,7 @@ fn single_precision_keeps_its_bits_and_its_error_bound() {
         };
         let expected = products(Isa::SCALAR, &block);
         for &isa in Isa::available() {
-            assert_eq!(
-                products(isa, &block),
-                expected,
-                "{isa} {rows} {columns} {queries}"
-            );
+            assert_eq!(products(isa, &block), expected, "{isa} {rows} {columns} {queries}");
             for (q, x) in asked.iter().enumerate() {
                 let mut one = DenseQueries32::new(columns);
                 one.push(x);

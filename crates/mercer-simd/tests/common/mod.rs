@@ -55,8 +55,5 @@ pub fn bits(values: &[f64]) -> Vec<u64> {
 
 /// Columns and values that are not zero.
 pub fn sparse(row: &[f64]) -> (Vec<u32>, Vec<f64>) {
-    (0..row.len())
-        .filter(|&c| row[c] != 0.0)
-        .map(|c| (c as u32, row[c]))
-        .unzip()
+    (0..row.len()).filter(|&c| row[c] != 0.0).map(|c| (c as u32, row[c])).unzip()
 }
