@@ -100,6 +100,8 @@ def quality(task, answers, truth):
 @contextmanager
 def accelerated():
     """Raises unless every sklearnex call inside ran in oneDAL, by what sklearnex itself logs."""
+    import sklearnex  # noqa: F401  (it sets up its logger when first imported)
+
     notes, logger = io.StringIO(), logging.getLogger("sklearnex")
     saved = logger.handlers, logger.level, logger.propagate
     logger.handlers, logger.propagate = [logging.StreamHandler(notes)], False
