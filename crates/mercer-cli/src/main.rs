@@ -1,2 +1,35 @@
-//! The command `mercer`.
-fn main() {}
+//! The command `mercer`: arguments become settings, and one command of `commands/` runs.
+
+mod args;
+mod commands;
+mod console;
+mod failure;
+mod labels;
+mod output;
+mod timing;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    let arguments = match args::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let code = if error.use_stderr() { failure::USAGE } else { failure::DONE };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let console = console::Console::new(&arguments.common);
+    match run(arguments, &console) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => failure::report(&error, &console),
+    }
+}
+
+fn run(arguments: args::Arguments, console: &console::Console) -> anyhow::Result<u8> {
+    let threads = arguments.common.threads.map_or(0, std::num::NonZero::get);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    pool.install(|| commands::run(arguments, console))
+}

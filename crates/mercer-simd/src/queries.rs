@@ -120,7 +120,7 @@ impl<T: Element + Plain> Task for DenseNorms<'_, T> {
 ///
 /// Stretch by stretch, the entries of all queries lie one after the other, in the order in which
 /// the products read them.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct SparseQueries64 {
     columns: usize,
     /// At least one, so that a query without columns still writes its zeros.
@@ -129,14 +129,14 @@ pub struct SparseQueries64 {
 }
 
 /// What all queries hold within one stretch of columns.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stretch {
     pub entries: Vec<Entry>,
     /// For each query, where its entries end.
     pub ends: Vec<usize>,
 }
 
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, Debug)]
 pub(crate) struct Entry {
     pub value: f64,
     pub column: u32,

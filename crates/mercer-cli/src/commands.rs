@@ -1,0 +1,106 @@
+//! One file per verb.
+
+mod bench;
+mod demo;
+mod export;
+mod import;
+mod inspect;
+mod list;
+mod predict;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use mercer::data::read::Options;
+use mercer::machine::{Machine, Model, Score, file};
+
+use crate::args::{Arguments, Input, Verb};
+use crate::console::Console;
+use crate::failure::Interrupted;
+
+pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8> {
+    match arguments.verb {
+        Verb::Import(import) => import::run(&import, console),
+        Verb::Export(export) => export::run(&export, console),
+        Verb::Inspect(inspect) => inspect::run(&inspect, console),
+        Verb::Predict(predict) => predict::run(&predict, console),
+        Verb::Bench(bench) => bench::run(&bench, console),
+        Verb::List => list::run(console),
+        Verb::Demo => demo::run(console),
+    }
+}
+
+/// Loads a model file; errors name it.
+fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
+    let model = file::load(path).with_context(|| path.display().to_string())?;
+    let machine = &model.machine;
+    let (kernel, supports) = (machine.kernel().spec(), machine.supports().rows());
+    console.info(&format!("{}: {kernel}, {supports} supports", path.display()));
+    if machine
+        .scores()
+        .iter()
+        .all(|score| matches!(score, Score::Expansion { supports, .. } if supports.is_empty()))
+    {
+        console.warn(&format!(
+            "{}: the machine has no supports; all answers are alike",
+            path.display()
+        ));
+    }
+    Ok(model)
+}
+
+/// How the data file is to be read for this machine.
+fn read_options(input: &Input, model: &Model) -> Options {
+    let label = input.label.parse().unwrap_or_else(|never| match never {});
+    let precomputed = model.machine.kernel().spec().name() == "precomputed";
+    let features = Some(model.input.features.unwrap_or(model.machine.columns()));
+    let (format, zero_based) = (input.input_format.clone(), input.zero_based);
+    Options { format, label, zero_based, precomputed, features }
+}
+
+/// Refuses tables of another width than the machine's, naming both.
+fn check_width(model: &Model, found: usize, is_sparse: bool) -> anyhow::Result<()> {
+    let Some(expected) = model.input.features else { return Ok(()) };
+    let fits = if is_sparse { found <= expected } else { found == expected };
+    anyhow::ensure!(fits, "rows have {found} columns, the machine expects {expected}");
+    Ok(())
+}
+
+/// What a machine is, in a few words.
+fn describe(machine: &Machine) -> String {
+    use mercer::machine::{Output, Scheme};
+    match machine.output() {
+        Output::Value => "regression".to_owned(),
+        Output::Novelty => "novelty".to_owned(),
+        Output::Classes { names, scheme } => {
+            let scheme = match scheme {
+                Scheme::OneVsOne => "one-vs-one",
+                Scheme::OneVsRest => "one-vs-rest",
+            };
+            format!("{} classes, {scheme}", names.len())
+        }
+    }
+}
+
+/// Set by the first Ctrl-C or SIGTERM; the second ends the process at once.
+#[derive(Debug, Clone)]
+struct StopSignal(Arc<AtomicBool>);
+
+impl StopSignal {
+    fn install() -> anyhow::Result<Self> {
+        use signal_hook::consts::{SIGINT, SIGTERM};
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            let code = i32::from(crate::failure::INTERRUPTED);
+            signal_hook::flag::register_conditional_shutdown(signal, code, stop.clone())?;
+            signal_hook::flag::register(signal, stop.clone())?;
+        }
+        Ok(Self(stop))
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        if self.0.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
+    }
+}

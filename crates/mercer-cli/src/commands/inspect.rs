@@ -1,0 +1,79 @@
+use mercer::machine::{Output, Probabilities, Scheme};
+use mercer::query::Plan;
+use serde_json::json;
+
+use super::{describe, load};
+use crate::args::Inspect;
+use crate::console::Console;
+use crate::failure::DONE;
+
+pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
+    let model = load(&inspect.model, console)?;
+    let machine = &model.machine;
+    let plan = Plan::exact(machine);
+    let packed = plan.closing().packed();
+    let supports = machine.supports();
+    let density = supports.nonzeros() as f64 / (supports.rows() * supports.columns()).max(1) as f64;
+    let classes: Vec<String> = machine.classes().iter().map(ToString::to_string).collect();
+    let probabilities = model.probabilities.as_ref().map(|kind| match kind {
+        Probabilities::Sigmoid { .. } => "sigmoid",
+        Probabilities::Laplace { .. } => "laplace",
+        Probabilities::Marks(_) => "density marks",
+        _ => "other",
+    });
+    if console.json {
+        let scheme = match machine.output() {
+            Output::Value => "value",
+            Output::Novelty => "novelty",
+            Output::Classes { scheme: Scheme::OneVsOne, .. } => "one_vs_one",
+            Output::Classes { scheme: Scheme::OneVsRest, .. } => "one_vs_rest",
+        };
+        let object = json!({
+            "kernel": machine.kernel().spec().to_string(), "output": scheme, "classes": classes,
+            "scores": machine.scores().len(), "supports": supports.rows(),
+            "source_supports": model.provenance.source_supports,
+            "features": model.input.features, "columns": supports.columns(),
+            "live_columns": packed.live_columns(), "density": density,
+            "centred": machine.centre().is_some(), "packed_bytes": packed.bytes(),
+            "multiply_adds": plan.closing().cost().multiply_adds,
+            "probabilities": probabilities, "origin": model.provenance.origin,
+            "formulation": model.provenance.formulation,
+        });
+        println!("{object}");
+        return Ok(DONE);
+    }
+    println!("{}", inspect.model.display());
+    println!("  kernel         {}", machine.kernel().spec());
+    println!("  answers        {}", describe(machine));
+    if !classes.is_empty() {
+        println!("  classes        {}", shorten(&classes));
+    }
+    println!("  scores         {}", machine.scores().len());
+    let source = model.provenance.source_supports.filter(|count| *count != supports.rows());
+    let merged = source.map_or(String::new(), |count| format!(", {count} in the source"));
+    println!("  supports       {} distinct{merged}", supports.rows());
+    println!(
+        "  columns        {}, {} live; {:.1} % of the values are non-zero",
+        supports.columns(),
+        packed.live_columns(),
+        100.0 * density,
+    );
+    if machine.centre().is_some() {
+        println!("  centred        columns far from zero are shifted by the mean support");
+    }
+    println!("  cost           {} multiply-adds a query", plan.closing().cost().multiply_adds);
+    println!("  packed         {:.1} MiB", packed.bytes() as f64 / f64::from(1 << 20));
+    if let Some(kind) = probabilities {
+        println!("  probabilities  {kind}");
+    }
+    let formulation = model.provenance.formulation.as_deref().unwrap_or("unknown");
+    println!("  origin         {}, formulation {formulation}", model.provenance.origin);
+    println!("  note           the supports are rows of the training data");
+    Ok(DONE)
+}
+
+/// At most ten names.
+fn shorten(names: &[String]) -> String {
+    let more = if names.len() > 10 { format!(", ... ({})", names.len()) } else { String::new() };
+    names[..names.len().min(10)].join(", ") + &more
+}

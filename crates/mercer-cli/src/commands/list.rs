@@ -1,0 +1,40 @@
+use mercer::data::read;
+use mercer::kernel::KERNELS;
+use mercer::machine::file;
+use mercer::simd::Isa;
+use serde_json::{Value, json};
+
+use crate::console::Console;
+use crate::failure::DONE;
+
+pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
+    let kernels: Vec<(String, &str)> =
+        KERNELS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
+    let readers: Vec<(String, &str)> =
+        read::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary)).collect();
+    let models: Vec<(String, &str)> =
+        file::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary)).collect();
+    let sections = [("kernels", kernels), ("data_formats", readers), ("model_formats", models)];
+    let sets: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
+    if console.json {
+        let list = |rows: &[(String, &str)]| -> Vec<Value> {
+            rows.iter().map(|(name, text)| json!({ "name": name, "summary": text })).collect()
+        };
+        let mut object = serde_json::Map::new();
+        for (title, rows) in &sections {
+            object.insert((*title).to_owned(), list(rows).into());
+        }
+        object.insert("instruction_sets".to_owned(), sets.into());
+        println!("{}", Value::Object(object));
+        return Ok(DONE);
+    }
+    for (title, rows) in &sections {
+        println!("{}", title.replace('_', " "));
+        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (name, text) in rows {
+            println!("  {name:width$}  {text}");
+        }
+    }
+    println!("instruction sets\n  {} (in use: {})", sets.join(", "), Isa::current());
+    Ok(DONE)
+}

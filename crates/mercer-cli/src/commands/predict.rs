@@ -1,0 +1,118 @@
+use std::time::Instant;
+
+use anyhow::Context;
+use mercer::data::read;
+use mercer::machine::{Answer, Output};
+use mercer::query::{Certainty, Plan, QueryError};
+use serde_json::{Map, Value, json};
+
+use super::{StopSignal, check_width, load, read_options};
+use crate::args::Predict;
+use crate::console::Console;
+use crate::failure::DONE;
+use crate::labels::Fit;
+use crate::output::{Answers, certainty};
+
+/// Rows held at a time.
+const CHUNK: usize = 8192;
+
+/// What is gathered over all chunks.
+#[derive(Debug, Default)]
+struct Tally {
+    queries: usize,
+    multiply_adds: u64,
+    certainties: [usize; 4],
+    seconds: f64,
+    fit: Fit,
+}
+
+pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
+    let stop = StopSignal::install()?;
+    let model = load(&predict.model, console)?;
+    let plan = Plan::exact(&model.machine);
+    let source = || predict.input.data.display().to_string();
+    let mut chunks = read::open(&predict.input.data, &read_options(&predict.input, &model))
+        .with_context(source)?;
+    let target = || match &predict.output {
+        Some(path) => path.display().to_string(),
+        None => "standard output".to_owned(),
+    };
+    let mut answers = Answers::open(predict.output.as_deref(), predict.format, console.json)
+        .with_context(target)?;
+    let progress = console.rows("predicting");
+    let mut tally = Tally::default();
+    while let Some(chunk) = chunks.next_chunk(CHUNK).with_context(source)? {
+        stop.check()?;
+        let rows = &chunk.examples;
+        check_width(&model, rows.columns(), rows.is_sparse()).with_context(source)?;
+        let start = Instant::now();
+        let decisions =
+            plan.decide(rows).map_err(|error| shift(error, tally.queries)).with_context(source)?;
+        tally.seconds += start.elapsed().as_secs_f64();
+        answers.write(&model.machine, &decisions).with_context(target)?;
+        let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
+        tally.fit.add(&model.machine, &given, &chunk.targets);
+        for decision in &decisions {
+            tally.multiply_adds += decision.cost.multiply_adds;
+            tally.certainties[decision.certainty as usize] += 1;
+        }
+        tally.queries += decisions.len();
+        progress.inc(decisions.len() as u64);
+    }
+    anyhow::ensure!(tally.queries > 0, "{}: the file holds no rows", source());
+    answers.finish().with_context(target)?;
+    progress.finish_and_clear();
+    report(&tally, model.machine.output(), console);
+    Ok(DONE)
+}
+
+/// Rows of a chunk become rows of the file.
+fn shift(error: QueryError, before: usize) -> QueryError {
+    match error {
+        QueryError::NotFinite { row, value } => QueryError::NotFinite { row: row + before, value },
+        QueryError::Negative { row, column, value, kernel } => {
+            QueryError::Negative { row: row + before, column, value, kernel }
+        }
+        other => other,
+    }
+}
+
+fn report(tally: &Tally, output: &Output, console: &Console) {
+    let fit = &tally.fit;
+    let is_value = matches!(output, Output::Value);
+    let mean_cost = tally.multiply_adds as f64 / tally.queries as f64;
+    if console.json {
+        let levels =
+            [Certainty::Unsettled, Certainty::Calibrated, Certainty::Certified, Certainty::Exact];
+        let counts: Map<String, Value> = levels
+            .iter()
+            .map(|level| (certainty(*level).to_owned(), tally.certainties[*level as usize].into()))
+            .collect();
+        let mut object = json!({
+            "queries": tally.queries, "seconds": tally.seconds, "mean_cost": mean_cost,
+            "certainty": counts,
+        });
+        if fit.counted() > 0 {
+            let (key, value) = if is_value {
+                ("mse", fit.mean_squared_error())
+            } else {
+                ("accuracy", fit.accuracy())
+            };
+            object[key] = json!(value);
+        }
+        println!("{object}");
+        return;
+    }
+    let quality = match (fit.counted(), is_value) {
+        (0, _) => String::new(),
+        (_, true) => format!(", mean squared error {:.6}", fit.mean_squared_error()),
+        (counted, false) => {
+            format!(", accuracy {:.4} % ({}/{counted})", 100.0 * fit.accuracy(), fit.right())
+        }
+    };
+    let each = 1e6 * tally.seconds / tally.queries as f64;
+    console.summary(&format!(
+        "{} queries{quality}; all exact, {mean_cost:.0} multiply-adds and {each:.1} us each",
+        tally.queries,
+    ));
+}

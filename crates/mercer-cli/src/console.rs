@@ -1,0 +1,82 @@
+//! All that is told to people: on standard error, so that results stay alone on standard output.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::args::{Common, LogLevel};
+
+/// Where messages go, and how many of them.
+#[derive(Debug)]
+pub(crate) struct Console {
+    pub(crate) json: bool,
+    quiet: bool,
+    level: LogLevel,
+    colours: bool,
+    terminal: bool,
+}
+
+impl Console {
+    pub(crate) fn new(common: &Common) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            json: common.json,
+            quiet: common.quiet,
+            level: common.log_level,
+            colours: terminal && !refused,
+            terminal,
+        }
+    }
+
+    pub(crate) fn error(&self, error: &anyhow::Error) {
+        let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+        self.line("error", AnsiColor::Red, &chain.join(": "));
+    }
+
+    pub(crate) fn hint(&self, text: &str) {
+        self.line("hint", AnsiColor::Cyan, text);
+    }
+
+    pub(crate) fn warn(&self, text: &str) {
+        if !self.quiet && self.level >= LogLevel::Warn {
+            self.line("warning", AnsiColor::Yellow, text);
+        }
+    }
+
+    pub(crate) fn info(&self, text: &str) {
+        if !self.quiet && self.level >= LogLevel::Info {
+            self.line("info", AnsiColor::Green, text);
+        }
+    }
+
+    /// A closing line for people; nothing with --quiet or --json.
+    pub(crate) fn summary(&self, text: &str) {
+        if !self.quiet && !self.json {
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    /// A counter of rows on a terminal, nothing elsewhere.
+    pub(crate) fn rows(&self, what: &'static str) -> ProgressBar {
+        if self.quiet || !self.terminal {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{spinner} {msg} {human_pos} rows, {per_sec}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let bar = ProgressBar::new_spinner().with_style(style).with_message(what);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+
+    fn line(&self, word: &str, colour: AnsiColor, text: &str) {
+        let style = if self.colours {
+            Style::new().bold().fg_color(Some(colour.into()))
+        } else {
+            Style::new()
+        };
+        let _ = writeln!(io::stderr(), "{style}{word}{style:#}: {text}");
+    }
+}

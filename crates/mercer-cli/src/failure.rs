@@ -1,0 +1,74 @@
+//! Exit codes, and errors as a person reads them.
+
+use std::io;
+use std::process::ExitCode;
+
+use mercer::data::DataError;
+use mercer::machine::MachineError;
+
+use crate::console::Console;
+
+/// All went well.
+pub(crate) const DONE: u8 = 0;
+/// Something is wrong with the input or the machine.
+pub(crate) const ERROR: u8 = 1;
+/// The command line is wrong.
+pub(crate) const USAGE: u8 = 2;
+/// Ctrl-C or SIGTERM.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// The work was stopped by a signal.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted; nothing was written")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// Prints the error and, where there is one, what to do about it.
+pub(crate) fn report(error: &anyhow::Error, console: &Console) -> ExitCode {
+    if error.chain().any(is_closed_pipe) {
+        return ExitCode::from(DONE);
+    }
+    console.error(error);
+    if let Some(hint) = error.chain().find_map(hint) {
+        console.hint(hint);
+    }
+    let interrupted = error.chain().any(|cause| cause.is::<Interrupted>());
+    ExitCode::from(if interrupted { INTERRUPTED } else { ERROR })
+}
+
+fn is_closed_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
+    let kind = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    cause.downcast_ref::<io::Error>().is_some_and(kind)
+}
+
+fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    if let Some(error) = cause.downcast_ref::<DataError>() {
+        return match error {
+            DataError::BadIndex { low: 1, token, .. } if token == "0" => {
+                Some("`--zero-based` reads files whose indices count from 0")
+            }
+            DataError::NotAPair { .. } | DataError::NotANumber { .. } => {
+                Some("`--input-format csv` reads tables; `--label` names their target column")
+            }
+            DataError::NoSuchColumn { .. } => {
+                Some("`--label` takes a name, a number from 1, `last` or `none`")
+            }
+            _ => None,
+        };
+    }
+    match cause.downcast_ref::<MachineError>()? {
+        MachineError::Unrecognised { .. } => {
+            Some("the model comes first: mercer predict MODEL DATA")
+        }
+        MachineError::Inexpressible { .. } => {
+            Some("the mercer format (`mercer import`) holds every machine")
+        }
+        _ => None,
+    }
+}

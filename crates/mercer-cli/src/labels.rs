@@ -1,0 +1,79 @@
+//! Answers as text, and how right they are.
+
+use mercer::data::Targets;
+use mercer::machine::{Answer, ClassName, Machine};
+
+/// An answer as it is written to files.
+pub(crate) fn text(machine: &Machine, answer: Answer) -> String {
+    match answer {
+        Answer::Class(class) => machine.classes()[class].to_string(),
+        Answer::Value(value) => value.to_string(),
+        Answer::Inlier(inlier) => if inlier { "1" } else { "-1" }.to_owned(),
+    }
+}
+
+/// How well answers fit targets, gathered chunk by chunk.
+#[derive(Debug, Default)]
+pub(crate) struct Fit {
+    counted: usize,
+    right: usize,
+    squared: f64,
+}
+
+impl Fit {
+    pub(crate) fn add(&mut self, machine: &Machine, answers: &[Answer], targets: &Targets) {
+        for (position, answer) in answers.iter().enumerate() {
+            let number = match targets {
+                Targets::Numbers(numbers) => Some(numbers[position]),
+                Targets::Names(_) | Targets::Absent => None,
+            };
+            let name = match targets {
+                Targets::Names(names) => Some(names[position].as_str()),
+                Targets::Numbers(_) | Targets::Absent => None,
+            };
+            if number.is_none() && name.is_none() {
+                return;
+            }
+            self.counted += 1;
+            match answer {
+                Answer::Value(value) => {
+                    let target = number.or(name.and_then(|name| name.parse().ok()));
+                    self.squared += (value - target.unwrap_or(f64::NAN)).powi(2);
+                }
+                Answer::Class(class) => {
+                    self.right += usize::from(is_named(&machine.classes()[*class], number, name));
+                }
+                Answer::Inlier(inlier) => {
+                    let expected = number.map(|number| number > 0.0);
+                    self.right += usize::from(expected == Some(*inlier));
+                }
+            }
+        }
+    }
+
+    pub(crate) fn counted(&self) -> usize {
+        self.counted
+    }
+
+    pub(crate) fn right(&self) -> usize {
+        self.right
+    }
+
+    pub(crate) fn accuracy(&self) -> f64 {
+        self.right as f64 / self.counted as f64
+    }
+
+    pub(crate) fn mean_squared_error(&self) -> f64 {
+        self.squared / self.counted as f64
+    }
+}
+
+fn is_named(class: &ClassName, number: Option<f64>, name: Option<&str>) -> bool {
+    match (class, number, name) {
+        (ClassName::Number(class), Some(number), _) => *class == number,
+        (ClassName::Number(class), None, Some(name)) => name.parse() == Ok(*class),
+        (ClassName::Text(class), Some(number), _) => class.parse() == Ok(number),
+        (ClassName::Text(class), None, Some(name)) => class == name,
+        (_, None, None) => false,
+    }
+}

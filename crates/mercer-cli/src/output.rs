@@ -1,0 +1,111 @@
+//! Where answers go: a file that appears whole, or standard output.
+
+use std::io::{self, BufWriter, StdoutLock, Write};
+use std::path::Path;
+
+use mercer::data::write::Whole;
+use mercer::machine::Machine;
+use mercer::query::{Certainty, Decision};
+use serde_json::json;
+
+use crate::args::OutputFormat;
+use crate::labels;
+
+/// An open destination.
+pub(crate) struct Answers {
+    sink: Sink,
+    format: OutputFormat,
+    row: usize,
+}
+
+enum Sink {
+    Nowhere,
+    Screen(BufWriter<StdoutLock<'static>>),
+    File(Box<Whole>),
+}
+
+impl Answers {
+    pub(crate) fn open(
+        path: Option<&Path>,
+        format: Option<OutputFormat>,
+        json: bool,
+    ) -> io::Result<Self> {
+        let ending = path.and_then(Path::extension).and_then(|ending| ending.to_str());
+        let by_name = match ending {
+            Some("csv") => OutputFormat::Csv,
+            Some("jsonl") => OutputFormat::Jsonl,
+            _ => OutputFormat::Libsvm,
+        };
+        let sink = match path {
+            Some(path) if path.as_os_str() != "-" => Sink::File(Box::new(Whole::create(path)?)),
+            None if json => Sink::Nowhere,
+            _ => Sink::Screen(BufWriter::new(io::stdout().lock())),
+        };
+        let mut answers = Self { sink, format: format.unwrap_or(by_name), row: 0 };
+        if answers.format == OutputFormat::Csv {
+            answers.line("row,label,low,high,certainty,cost")?;
+        }
+        Ok(answers)
+    }
+
+    pub(crate) fn write(&mut self, machine: &Machine, decisions: &[Decision]) -> io::Result<()> {
+        if matches!(self.sink, Sink::Nowhere) {
+            return Ok(());
+        }
+        for decision in decisions {
+            self.row += 1;
+            let label = labels::text(machine, decision.answer);
+            let (low, high) = (decision.score.low, decision.score.high);
+            let certainty = certainty(decision.certainty);
+            let cost = decision.cost.multiply_adds;
+            let line = match self.format {
+                OutputFormat::Libsvm => label,
+                OutputFormat::Csv => {
+                    format!("{},{},{low},{high},{certainty},{cost}", self.row, quoted(&label))
+                }
+                OutputFormat::Jsonl => json!({
+                    "row": self.row, "label": label, "low": low, "high": high,
+                    "certainty": certainty, "cost": cost,
+                })
+                .to_string(),
+            };
+            self.line(&line)?;
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, text: &str) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Nowhere => Ok(()),
+            Sink::Screen(screen) => writeln!(screen, "{text}"),
+            Sink::File(file) => writeln!(file, "{text}"),
+        }
+    }
+
+    pub(crate) fn finish(self) -> io::Result<()> {
+        match self.sink {
+            Sink::Nowhere => Ok(()),
+            Sink::Screen(mut screen) => screen.flush(),
+            Sink::File(file) => file.commit(),
+        }
+    }
+}
+
+/// The four words of the promise, as files and JSON write them.
+pub(crate) fn certainty(certainty: Certainty) -> &'static str {
+    match certainty {
+        Certainty::Unsettled => "unsettled",
+        Certainty::Calibrated => "calibrated",
+        Certainty::Certified => "certified",
+        Certainty::Exact => "exact",
+    }
+}
+
+/// A field that survives commas and quotes.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
