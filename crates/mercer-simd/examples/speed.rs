@@ -249,7 +249,8 @@ fn main() {
     let wants = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
     for (rows, columns, runs) in [(1595, 584, 20), (13376, 717, 5)] {
         let problem = Problem::new(rows, columns, runs);
-        let parts: [(&str, fn(&Problem)); 5] = [
+        type Part = (&'static str, fn(&Problem));
+        let parts: [Part; 5] = [
             ("dense", Problem::dense),
             ("sparse", Problem::sparse),
             ("few", Problem::few),

@@ -15,7 +15,7 @@ const ROWS: usize = 16;
 const QUAD: usize = 4;
 
 /// Rows of signed bytes, laid out as `[panel of 16 rows][four columns][row][column of the four]`.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PanelsI8 {
     values: Lines<i8>,
     sums: Vec<i32>,
@@ -107,7 +107,7 @@ impl PanelsI8 {
 }
 
 /// Queries of unsigned bytes, row after row, as bytes and widened.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ByteQueries {
     bytes: Lines<u8>,
     wide: Lines<i16>,

@@ -59,8 +59,25 @@ impl<T: Element + Plain> DenseQueries<T> {
     /// # Panics
     /// If `rows` is too short.
     pub fn push_rows(&mut self, rows: &[T], count: usize, stride: usize) {
-        for row in 0..count {
-            self.push(&rows[row * stride..][..self.columns]);
+        let columns = self.columns;
+        let row = |at: usize| &rows[at * stride..][..columns];
+        let mut done = 0;
+        while done < count {
+            if self.length.is_multiple_of(GROUP) && done + GROUP <= count {
+                let start = self.length * self.columns;
+                self.values.grow(start + GROUP * self.columns);
+                let pairs = row(done).iter().zip(row(done + 1));
+                let fours = pairs.zip(row(done + 2)).zip(row(done + 3));
+                let places = self.values[start..].chunks_exact_mut(GROUP);
+                for (place, (((a, b), c), d)) in places.zip(fours) {
+                    place.copy_from_slice(&[*a, *b, *c, *d]);
+                }
+                self.length += GROUP;
+                done += GROUP;
+            } else {
+                self.push(row(done));
+                done += 1;
+            }
         }
     }
 

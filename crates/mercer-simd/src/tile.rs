@@ -151,17 +151,18 @@ impl<T: Element> Sweep<T> {
         lane: usize,
         queries: Range<usize>,
     ) {
-        let mut query = queries.start;
-        while query < queries.end {
+        let panel = self.panel.wrapping_add(lane);
+        let tiles = queries.len() / Q;
+        for tile in 0..tiles {
+            let query = queries.start + tile * Q;
             let tile = Sweep {
-                panel: self.panel.wrapping_add(lane),
+                panel,
                 queries: self.queries.wrapping_add(query / GROUP * self.group + query % GROUP),
                 out: self.out.wrapping_add(query * self.stride + lane),
                 ..self
             };
             // SAFETY: the strip and the `Q` queries exist.
             unsafe { tile.tile::<V, N, Q>() };
-            query += Q;
         }
     }
 

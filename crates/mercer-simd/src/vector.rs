@@ -129,10 +129,10 @@ unsafe impl Element for f64 {
     type On<M: Machine> = M::V64;
 
     fn stretch(columns: usize, queries: usize) -> usize {
-        // Up to four queries read the panel once, straight through. More queries read each strip
-        // of a stretch again: 64 columns of 24 lanes are 12 KiB and stay in the first cache with
-        // the queries. Equal stretches, so that none is short.
-        if queries <= 4 {
+        // One query reads the panel once, straight through. More queries read each strip of a
+        // stretch again: 64 columns of 24 lanes are 12 KiB and stay in the first cache with the
+        // queries. Equal stretches, so that none is short.
+        if queries == 1 {
             columns.max(1)
         } else {
             columns.div_ceil(columns.div_ceil(64).max(1)).max(1)
