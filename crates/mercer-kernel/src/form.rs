@@ -35,7 +35,7 @@ pub trait Term: Debug + Send + Sync {
 
     /// Bound on `Σ|κ(u_j, v_j)|` from the two self-sums; Cauchy-Schwarz where κ is semidefinite.
     fn magnitude(&self, uu: f64, vv: f64) -> f64 {
-        (uu * vv).sqrt()
+        uu.sqrt() * vv.sqrt()
     }
 
     /// Relative error of one computed term, in units of the rounding unit.

@@ -61,7 +61,7 @@ impl Live {
 
     /// Writes the live columns of a dense unshifted row; returns whether all other columns are zero.
     pub(crate) fn gather(&self, row: &[f64], out: &mut [f64]) -> bool {
-        if self.columns.len() == row.len() {
+        if self.columns.len() == row.len() && self.slots.len() == row.len() {
             out.copy_from_slice(row);
             return true;
         }

@@ -13,12 +13,16 @@ use mercer_kernel::block::Packed;
 use mercer_kernel::bound;
 use mercer_machine::{Machine, Score};
 
+/// Self-sums above it lose no digits to underflow, nor do the kernel values made of them.
+const SAFE: f64 = 1e-25;
+
 /// Constants of all scores of one machine.
 #[derive(Debug)]
 pub(crate) struct Rounding {
     scores: Vec<Constants>,
-    /// Largest `b(z, z)` of a support.
+    /// Largest and smallest `b(z, z)` of a support.
     longest: f64,
+    shortest: f64,
     columns: usize,
     is_shifted: bool,
     is_semidefinite: bool,
@@ -80,6 +84,7 @@ impl Rounding {
         Self {
             scores: machine.scores().iter().map(constants).collect(),
             longest: sums.iter().copied().fold(0.0, f64::max),
+            shortest: sums.iter().copied().fold(f64::INFINITY, f64::min),
             columns: machine.columns(),
             is_shifted: packed.is_shifted(),
             is_semidefinite,
@@ -96,8 +101,11 @@ impl Rounding {
         } else {
             bound::value(kernel, own, self.longest)
         };
-        let kernel_error = bound::error(kernel, columns, own, self.longest, self.is_shifted);
-        let relative_error = if self.is_semidefinite {
+        let error = |other: f64| bound::error(kernel, columns, own, other, self.is_shifted);
+        // Errors grow with the support's length, except where short ones underflow.
+        let kernel_error = error(self.longest).max(error(self.shortest.min(self.longest)));
+        let is_safe = own > SAFE && self.shortest > SAFE;
+        let relative_error = if self.is_semidefinite && is_safe {
             bound::relative_error(kernel, columns, self.is_shifted)
         } else {
             None
@@ -108,6 +116,9 @@ impl Rounding {
     /// eps_f of one expansion score.
     pub(crate) fn expansion(&self, score: usize, query: &QuerySize) -> f64 {
         let constants = &self.scores[score];
+        if constants.weight == 0.0 {
+            return bound::gamma(1.0) * constants.offset;
+        }
         let weight = if self.is_semidefinite { constants.self_weight } else { constants.weight };
         let magnitude = weight * query.factor;
         let from_kernel = match query.relative_error {
@@ -115,7 +126,8 @@ impl Rounding {
             None => constants.weight * query.kernel_error,
         };
         let sum = magnitude + from_kernel + constants.offset;
-        (bound::gamma(constants.steps) * sum + from_kernel) * (1.0 + 1e-15) + f64::MIN_POSITIVE
+        let error = bound::gamma(constants.steps) * sum + from_kernel;
+        if error.is_nan() { f64::INFINITY } else { error * (1.0 + 1e-15) + f64::MIN_POSITIVE }
     }
 
     /// eps_f of one linear score; `length` is |x|.

@@ -105,12 +105,14 @@ macro_rules! pairing {
 
 pairing!(Min, |x, y| order(x, y).0);
 pairing!(Max, |x, y| order(x, y).1);
-pairing!(Hellinger, |x, y| (x * y).sqrt());
+// Two roots: the product of two tiny numbers would vanish.
+pairing!(Hellinger, |x, y| x.sqrt() * y.sqrt());
 pairing!(AbsDifference, |x, y| (x - y).abs());
+// The quotient lies between 1/2 and 1, so nothing vanishes that should not.
 pairing!(Chi2, |x, y| {
-    let sum = x + y;
-    let mean = (2.0 * x * y) / sum;
-    if sum == 0.0 { 0.0 } else { mean }
+    let (low, high) = order(x, y);
+    let mean = (2.0 * low) * (high / (low + high));
+    if low > 0.0 { mean } else { 0.0 }
 });
 // With t = low / high: ((low + high) ln(1 + t) − low ln t) / (2 ln 2), where nothing cancels.
 pairing!(JensenShannon, |x, y| {

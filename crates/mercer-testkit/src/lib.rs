@@ -6,6 +6,7 @@
 pub mod dd;
 pub mod generate;
 pub mod laws;
+pub mod machines;
 pub mod reference;
 pub mod wide;
 

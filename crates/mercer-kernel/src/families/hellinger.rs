@@ -27,6 +27,6 @@ impl Term for GeometricMean {
     }
 
     fn rounding(&self) -> f64 {
-        2.0
+        3.0
     }
 }

@@ -28,6 +28,9 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
     },
 };
 
+/// Sums above it lose no digits to underflow.
+const SAFE: f64 = 1e-280;
+
 #[derive(Debug)]
 struct Normalized {
     inner: KernelRef,
@@ -92,8 +95,20 @@ impl Finish for Normalized {
     /// With r the inner relative error: the numerator is wrong by `r bound <= r N (1 + 1e-6)` because a
     /// polynomial with non-negative constant has `bound(u, v) <= N = sqrt(K(u,u) K(v,v))`, the two roots
     /// by `r / 2` each, and four roundings follow.
-    fn error(&self, relative: f64, _: f64, _: f64, _: f64) -> f64 {
-        self.relative_error(relative).unwrap_or(f64::INFINITY)
+    ///
+    /// Where a self-value may overflow the quotient is NaN and nothing is claimed. Where one may have
+    /// underflowed nothing is known but that both the value and the quotient lie within [-1, 1].
+    fn error(&self, relative: f64, uu: f64, vv: f64, _: f64) -> f64 {
+        let inner = self.inner_finish();
+        let size = |own: f64| inner.bound(own, own, own);
+        let (least, most) = (size(uu).min(size(vv)), size(uu).max(size(vv)));
+        if !most.is_finite() {
+            f64::INFINITY
+        } else if least < SAFE {
+            2.0 + 1e-6
+        } else {
+            self.relative_error(relative).unwrap_or(f64::INFINITY)
+        }
     }
 
     fn relative_error(&self, relative: f64) -> Option<f64> {

@@ -60,12 +60,17 @@ impl Term for PowerMean {
 
     /// Each term lies between its two values, and `κ(u, u) = u`.
     fn magnitude(&self, uu: f64, vv: f64) -> f64 {
-        if self.p <= 0.0 { (uu * vv).sqrt() } else { uu + vv }
+        if self.p <= 0.0 { uu.sqrt() * vv.sqrt() } else { uu + vv }
     }
 
+    /// The mean is `d exp(m)` with `m = ln((1 + e^x)/2)/p`, `x = |p| ln t`, `t = low/high`.
+    ///
+    /// In units of `u`, with `a = |ln t|`: `x` is wrong by `3|x| + |p|` (quotient, logarithm, product),
+    /// hence `e^x - 1` by `e^x (3|x| + |p|) + 3(1 - e^x)`, and `m` by that over `(1 + e^x)|p|`, at most
+    /// `min(3a, 3.3/|p|) + 1/2`, and by `5|m|` from `ln_1p` and the division, where
+    /// `|m| <= min(a/2, ln 2/|p|)`. The exponential function and the product add 3:
+    /// `4 + min(5.5 a, 6.8/|p|)`, and `a < 709` while `t` is a normal number.
     fn rounding(&self) -> f64 {
-        // The mean is high * ((1 + t^|p|) / 2)^(1/p) with t <= 1; exp and ln cost a few units each and the
-        // logarithm of t is multiplied by |p| before it is exponentiated.
-        64.0 + 16.0 * self.p.abs().min(1e6)
+        if self.p == 0.0 { 4.0 } else { 4.0 + (7.0 / self.p.abs()).min(4000.0) }
     }
 }

@@ -20,6 +20,9 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         }
         let row = machine.supports().row(line.support);
         if is_precomputed {
+            if row.nonzeros().map(|(_, value)| value).ne([1.0]) {
+                return Err(inexpressible("precomputed supports that are not unit vectors"));
+            }
             write!(out, "0:{} ", row.width())?;
         } else {
             write_row(row, out)?;
