@@ -1,6 +1,6 @@
 //! Double-double arithmetic: an unevaluated sum of two f64, about 106 bits.
 //!
-//! The sums and products are those of [Dekker71] and [Knuth97] with a fused multiply-add in place of
+//! The sums and products are those of Dekker and Knuth with a fused multiply-add in place of
 //! splitting; each operation is right to a few units of `2^-104` as long as nothing underflows.
 //! [`crate::Wide`] has the same accuracy at any scale.
 

@@ -91,6 +91,9 @@ pub fn hostile(domain: Domain, seed: u64) -> Vec<Case> {
     let subnormal = map_seeded(&base, seed + 3, |x, size| f64::MIN_POSITIVE.copysign(x) * size);
     let column_of_zeros: Vec<f64> =
         (0..24).map(|at| if at % 3 == 1 { 0.0 } else { normal(&mut rng) }).collect();
+    let column = map_seeded(&dense(8, 1, seed), seed + 5, |x, exponent| {
+        x * 10f64.powf(300.0 * exponent - 150.0)
+    });
     let far = sparse(8, 6, 0.5, seed + 4);
     let cases = [
         ("duplicated rows", doubled),
@@ -104,6 +107,7 @@ pub fn hostile(domain: Domain, seed: u64) -> Vec<Case> {
         ("shifted by 1e6", map(&base, |x| x + 1e6)),
         ("subnormal", subnormal),
         ("mixed scales", mixed),
+        ("one column of mixed scales", column),
         ("zero column", matrix(3, column_of_zeros)),
         ("sparse and huge", map(&far, |x| x * 1e149)),
         ("nearly equal", map(&base.select([5; 8]), |x| x + 1e-9 * x)),
@@ -148,9 +152,12 @@ pub fn kernel_specs() -> &'static [&'static str] {
         "power_mean(p=-8.5)",
         "power_mean(p=-1)",
         "power_mean(p=-0.5)",
+        "power_mean(p=-0.05)",
         "power_mean(p=-0.001)",
+        "power_mean(p=-1e-12)",
         "power_mean(p=0)",
         "power_mean(p=0.01)",
+        "power_mean(p=0.3)",
         "power_mean(p=1)",
         "power_mean(p=3)",
         "power_mean(p=64)",
@@ -179,7 +186,8 @@ fn map_seeded(rows: &Matrix, seed: u64, function: impl Fn(f64, f64) -> f64) -> M
 /// Every third row becomes zero.
 fn zero_rows(rows: &Matrix) -> Matrix {
     let columns = rows.columns();
-    let keep = |(at, value): (usize, f64)| if at / columns % 3 == 0 { 0.0 } else { value };
+    let keep =
+        |(at, value): (usize, f64)| if (at / columns).is_multiple_of(3) { 0.0 } else { value };
     matrix(columns, values(rows).into_iter().enumerate().map(keep))
 }
 

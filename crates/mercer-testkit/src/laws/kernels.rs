@@ -124,7 +124,7 @@ pub fn accuracy(
 }
 
 /// Where the kernel claims to be semidefinite, no eigenvalue of the Gram matrix lies below `-n e`, `e`
-/// being the largest error bound of its entries: `‖E‖₂ <= n max|E_ij|` ([Weyl12]).
+/// being the largest error bound of its entries: `‖E‖₂ <= n max|E_ij|` (Weyl).
 ///
 /// `G + n e I` is factorised in double-double; that succeeds only if it is positive definite. Nothing is
 /// claimed, and nothing checked, where a value overflows or has no bound.
