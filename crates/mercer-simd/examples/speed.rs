@@ -35,6 +35,9 @@ fn noise(count: usize, seed: u64) -> Vec<f64> {
     (0..count).map(|_| next()).collect()
 }
 
+/// A name on the command line and what it measures.
+type Part = (&'static str, fn(&Problem));
+
 struct Problem {
     rows: usize,
     columns: usize,
@@ -249,7 +252,6 @@ fn main() {
     let wants = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
     for (rows, columns, runs) in [(1595, 584, 20), (13376, 717, 5)] {
         let problem = Problem::new(rows, columns, runs);
-        type Part = (&'static str, fn(&Problem));
         let parts: [Part; 5] = [
             ("dense", Problem::dense),
             ("sparse", Problem::sparse),

@@ -1,6 +1,9 @@
 //! Which instruction set runs: detection, names, and the one place that enters vector code.
 
-#![expect(unsafe_code, reason = "the calls from safe code into functions with target features")]
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "the calls from safe code into functions with target features")
+)]
 
 use std::fmt;
 use std::sync::OnceLock;

@@ -23,7 +23,8 @@ pub enum Term {
     AbsDifference,
     /// `x/2 log₂((x + y)/x) + y/2 log₂((x + y)/y)`, 0 if either is 0.
     JensenShannon,
-    /// `((x^p + y^p) / 2)^(1/p)`; for `p ≤ 0` it is 0 if either is 0, and `√(xy)` at `p = 0`.
+    /// `((x^p + y^p) / 2)^(1/p)` for any `p` but NaN; if `p ≤ 0` it is 0 where either is 0, and it
+    /// is `√(xy)` at `p = 0`, the lesser number at −∞ and the greater one at +∞.
     PowerMean(f64),
 }
 

@@ -97,7 +97,7 @@ impl<T: Element> Sweep<T> {
                 // AVX-512: 32 registers, each a whole cache line.
                 let (eights, fours) = (queries / 8 * 8, queries / 4 * 4);
                 self.strips::<V, 3, 8>(0..eights);
-                self.strips::<V, 6, 4>(eights..fours);
+                self.strips::<V, 3, 4>(eights..fours);
                 self.strips::<V, 6, 2>(fours..queries / 2 * 2);
             } else {
                 // AVX2: 16 registers. Six rows by two queries leaves one free; with three by four
