@@ -4,13 +4,15 @@ import io
 import logging
 import os
 import platform
+import time
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sparse
 import sklearn.svm
 import threadpoolctl
+from scipy import sparse
 from sklearn.metrics import accuracy_score, mean_squared_error
 
 import libsvm_text
@@ -116,6 +118,21 @@ def accelerated():
         raise TaskError("sklearnex fell back to scikit-learn: " + "; ".join(lines or ["no notes"]))
 
 
+def timed(action):
+    """Seconds an action took, and how many cores other processes kept busy meanwhile."""
+
+    def busy():
+        ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        own = os.times()
+        everyone = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+        return everyone - own.user - own.system
+
+    elsewhere, before = busy(), time.perf_counter()
+    action()
+    seconds = time.perf_counter() - before
+    return seconds, max(0.0, (busy() - elsewhere) / seconds)
+
+
 def machine_facts():
     """Versions, threads and the BLAS in use, for the report."""
     packages = ["scikit-learn", "scikit-learn-intelex", "numpy", "scipy", "onnxruntime"]
@@ -125,7 +142,10 @@ def machine_facts():
         | {"python": platform.python_version()},
         "threads": len(os.sched_getaffinity(0)),
         "blas": [
-            {key: pool.get(key) for key in ("internal_api", "version", "architecture", "num_threads")}
+            {
+                key: pool.get(key)
+                for key in ("internal_api", "version", "architecture", "num_threads")
+            }
             for pool in pools
             if pool["user_api"] == "blas"
         ],

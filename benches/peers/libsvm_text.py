@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-import scipy.sparse as sparse
+from scipy import sparse
 
 from tasks import TaskError
 
@@ -196,7 +196,9 @@ def decisions(machine, queries):
 def votes(machine, values):
     """LIBSVM's answers from its decision values."""
     if not machine.labels:
-        return np.where(values[:, 0] > 0, 1, -1) if machine.svm_type == "one_class" else values[:, 0]
+        return (
+            np.where(values[:, 0] > 0, 1, -1) if machine.svm_type == "one_class" else values[:, 0]
+        )
     tally = np.zeros((len(values), len(machine.labels)), dtype=np.int64)
     for column, (i, j) in enumerate(combinations(range(len(machine.labels)), 2)):
         tally[:, i] += values[:, column] > 0

@@ -1,25 +1,24 @@
-"""Times the peers answering the queries of one task; prints one JSON object, microseconds per query.
+"""Times the peers answering the queries of one task; prints JSON, microseconds per query.
 
     python predict.py --data DIR --models DIR TASK
 
 scikit-learn and ONNX Runtime answer with the machine in TASK.model; sklearnex with the one it
 fitted itself (TASK.intelex.pickle, made here if missing), since it ignores foreign ones.
-Batches hold all queries (SLOW for those whose time per query does not depend on the batch); the best
-of several runs counts. Single calls pass one row each. `cores_busy_elsewhere` is the most that other
-processes took during a run that counts: well above 0, the machine was not quiet.
+Batches hold all queries (SLOW for those whose time per query does not depend on the batch); the
+best of several runs counts. Single calls pass one row each. `cores_busy_elsewhere` is the most that
+other processes took during a run that counts: well above 0, the machine was not quiet.
 """
 
 import argparse
 import json
-import os
 import pickle
 import time
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import scipy.sparse as sparse
 from onnx import TensorProto, helper
+from scipy import sparse
 
 import estimators
 import libsvm_text as text
@@ -33,23 +32,12 @@ SLOW = 1000  # queries given to scikit-learn and ONNX Runtime, which take the sa
 others = []  # cores that other processes kept busy during each fastest run
 
 
-def busy_seconds():
-    """Seconds of work done by all cores, and by this process, so far."""
-    ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    own = os.times()
-    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK"), own.user + own.system
-
-
 def best(action, runs=RUNS):
     """Seconds of the fastest of several runs, of which the first warms up; one if that is slow."""
     times, started = [], time.perf_counter()
     while len(times) < runs and (not times or time.perf_counter() - started < SECONDS):
-        before, (all_before, own_before) = time.perf_counter(), busy_seconds()
-        action()
-        seconds, (all_after, own_after) = time.perf_counter() - before, busy_seconds()
-        foreign = (all_after - all_before) - (own_after - own_before)
-        times.append((seconds, foreign / seconds))
-    others.append(max(0.0, min(times)[1]))
+        times.append(estimators.timed(action))
+    others.append(min(times)[1])
     return min(times)[0]
 
 

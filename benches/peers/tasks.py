@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sparse
+from scipy import sparse
 
 BENCHES = Path(__file__).resolve().parent.parent
 REPOSITORY = BENCHES.parent
