@@ -1,0 +1,268 @@
+//! The commands as a person runs them.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn mercer(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mercer")).args(arguments).output().expect("mercer starts")
+}
+
+fn done(arguments: &[&str]) -> String {
+    let output = mercer(arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {text}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Exit code and what was said on standard error.
+fn refused(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = mercer(arguments);
+    assert!(output.stdout.is_empty(), "{arguments:?} printed to standard output");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn dataset(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets").join(name);
+    path.to_str().expect("a plain path").to_owned()
+}
+
+fn write(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path: PathBuf = folder.path().join(name);
+    fs::write(&path, text).expect("the temporary folder is writable");
+    path.to_str().expect("a plain path").to_owned()
+}
+
+fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().expect("one object").keys().map(String::as_str).collect()
+}
+
+const SMALL: &str = "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 1 -1\n\
+    nr_sv 1 1\nSV\n1 1:1 \n-1 2:1 \n";
+
+#[test]
+fn labels_are_those_of_libsvm() {
+    let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    let labels = done(&["predict", &model, &queries]);
+    let oracle = libsvm_rs::io::load_model(Path::new(&model)).expect("a LIBSVM model");
+    let problem = libsvm_rs::io::load_problem(Path::new(&queries)).expect("LIBSVM text");
+    let expected: Vec<f64> =
+        problem.instances.iter().map(|row| libsvm_rs::predict::predict(&oracle, row)).collect();
+    let found: Vec<f64> = labels.lines().map(|line| line.parse().expect("a label")).collect();
+    assert_eq!(found, expected);
+    assert_eq!(found.len(), 597);
+}
+
+#[test]
+fn import_and_export_change_no_label() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, text) = (folder.path().join("digits.mercer"), folder.path().join("digits.txt"));
+    let (own, text) = (own.to_str().unwrap(), text.to_str().unwrap());
+    let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    done(&["import", &model, "-o", own]);
+    done(&["export", own, "--format", "libsvm", "-o", text]);
+    let labels = done(&["predict", &model, &queries]);
+    assert_eq!(labels, done(&["predict", own, &queries]));
+    assert_eq!(labels, done(&["predict", text, &queries]));
+    let oracle = libsvm_rs::io::load_model(Path::new(text)).expect("LIBSVM reads our text");
+    let problem = libsvm_rs::io::load_problem(Path::new(&queries)).unwrap();
+    let again: Vec<String> = problem
+        .instances
+        .iter()
+        .map(|row| libsvm_rs::predict::predict(&oracle, row).to_string())
+        .collect();
+    assert_eq!(labels.lines().collect::<Vec<_>>(), again);
+}
+
+#[test]
+fn json_objects_have_their_documented_keys() {
+    let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    let json = |arguments: &[&str]| -> Value {
+        serde_json::from_str(&done(arguments)).expect("one JSON object")
+    };
+    let predicted = json(&["predict", &model, &queries, "--json"]);
+    assert_eq!(keys(&predicted), ["accuracy", "certainty", "mean_cost", "queries", "seconds"]);
+    assert_eq!(keys(&predicted["certainty"]), ["calibrated", "certified", "exact", "unsettled"]);
+    assert_eq!(predicted["certainty"]["exact"], 597);
+    let measured = json(&["bench", &model, &queries, "--json", "--repeats", "1"]);
+    assert_eq!(
+        keys(&measured),
+        [
+            "exact_batch_us",
+            "exact_batch_us_all_threads",
+            "exact_single_us",
+            "features",
+            "instruction_set",
+            "live_columns",
+            "queries",
+            "supports",
+            "threads"
+        ]
+    );
+    let listed = json(&["list", "--json"]);
+    assert_eq!(keys(&listed), ["data_formats", "instruction_sets", "kernels", "model_formats"]);
+    let inspected = json(&["inspect", &model, "--json"]);
+    assert_eq!(inspected["supports"], 616);
+    assert_eq!(inspected["output"], "one_vs_one");
+    assert_eq!(inspected["live_columns"], 61);
+}
+
+#[test]
+fn regression_reports_its_squared_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let text =
+        "svm_type epsilon_svr\nkernel_type linear\nnr_class 2\ntotal_sv 1\nrho 1\nSV\n2 1:1 \n";
+    let model = write(&folder, "m.model", text);
+    let data = write(&folder, "d.svm", "3 1:2\n6 1:3\n");
+    let object: Value = serde_json::from_str(&done(&["predict", &model, &data, "--json"])).unwrap();
+    assert_eq!(object["mse"], 0.5);
+    assert!(object.get("accuracy").is_none());
+}
+
+#[test]
+fn answers_come_as_table_lines_or_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(&folder, "m.model", SMALL);
+    let data = write(&folder, "d.csv", "a,b,label\n1,0,1\n0,2,-1\n");
+    let table = done(&["predict", &model, &data, "--format", "csv"]);
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines[0], "row,label,low,high,certainty,cost");
+    assert!(lines[1].starts_with("1,1,0.99999") && lines[1].ends_with(",exact,4"), "{}", lines[1]);
+    let objects = done(&["predict", &model, &data, "--format", "jsonl"]);
+    let second: Value = serde_json::from_str(objects.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(keys(&second), ["certainty", "cost", "high", "label", "low", "row"]);
+    assert_eq!((&second["label"], &second["row"]), (&"-1".into(), &2.into()));
+    let file = folder.path().join("out.csv");
+    done(&["predict", &model, &data, "-o", file.to_str().unwrap()]);
+    assert_eq!(fs::read_to_string(file).unwrap(), table);
+}
+
+#[test]
+fn rows_come_from_standard_input_and_packed_files_too() {
+    let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    let text = fs::read(&queries).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mercer"))
+        .args(["predict", &model, "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let feeder = std::thread::spawn(move || input.write_all(&text));
+    let output = child.wait_with_output().unwrap();
+    feeder.join().unwrap().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), done(&["predict", &model, &queries]));
+    let all = dataset("digits/digits.csv.gz");
+    let object: Value = serde_json::from_str(&done(&["predict", &model, &all, "--json"])).unwrap();
+    assert_eq!(object["queries"], 1797);
+    assert!(object["accuracy"].as_f64().unwrap() > 0.98);
+}
+
+#[test]
+fn threads_change_nothing_but_time() {
+    let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    let run = |threads: &str| {
+        done(&["predict", &model, &queries, "--format", "csv", "--threads", threads])
+    };
+    assert_eq!(run("1"), run("3"));
+}
+
+#[test]
+fn bad_input_gets_a_sentence_and_an_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(&folder, "m.model", SMALL);
+    let good = write(&folder, "good.svm", "1 1:1\n");
+    let cases = [
+        ("nan.svm", "1 1:nan\n", "line 1: column 1 is NaN; values must be finite"),
+        (
+            "order.svm",
+            "1 1:1\n1 2:1 1:1\n",
+            "line 2: column 1 comes after 2; columns must increase",
+        ),
+        ("empty.svm", "", "the file holds no rows"),
+        ("empty.csv", "", "the file holds no rows"),
+        ("word.svm", "1 1:x\n", "line 1: 'x' is not a number"),
+    ];
+    for (name, text, message) in cases {
+        let data = write(&folder, name, text);
+        let (code, said) = refused(&["predict", &model, &data]);
+        assert_eq!(code, Some(1), "{name}");
+        assert!(said.contains(message) && said.contains(name), "{name}: {said}");
+    }
+    let zero_based = write(&folder, "zero.svm", "1 0:1\n");
+    let (_, said) = refused(&["predict", &model, &zero_based]);
+    assert!(said.contains("hint: `--zero-based`"), "{said}");
+    let (code, said) = refused(&["predict", &good, &model]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("not a model file") && said.contains("hint"), "{said}");
+    let (code, said) = refused(&["predict", &model, &good, "-o", "/nonexistent/out.txt"]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("/nonexistent/out.txt"), "{said}");
+    let (code, _) = refused(&["predict", &model]);
+    assert_eq!(code, Some(2));
+    let (code, _) = refused(&["predict", "missing.model", &good]);
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn a_failed_run_leaves_the_old_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(&folder, "m.model", SMALL);
+    let out = write(&folder, "out.txt", "precious");
+    let mut text = "1 1:1\n".repeat(20_000);
+    text.push_str("1 1:broken\n");
+    let data = write(&folder, "d.svm", &text);
+    refused(&["predict", &model, &data, "-o", &out]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), "precious");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no temporary file is left");
+}
+
+#[test]
+fn exporting_what_a_format_cannot_say_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = write(&folder, "m.model", SMALL);
+    let out = folder.path().join("x.onnx");
+    let (code, said) =
+        refused(&["export", &model, "--format", "onyx", "-o", out.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("unknown model format 'onyx'; known are mercer, libsvm"), "{said}");
+}
+
+#[test]
+fn a_closed_pipe_is_not_an_error() {
+    let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mercer"))
+        .args(["predict", &model, &queries, "--format", "csv"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("error"));
+}
+
+#[test]
+fn the_demo_runs_and_changes_no_label() {
+    let object: Value = serde_json::from_str(&done(&["demo", "--json"])).unwrap();
+    assert_eq!(object["queries"], 597);
+    assert_eq!(object["changed_by_own_format"], 0);
+    assert_eq!(object["changed_by_libsvm_format"], 0);
+}
+
+#[test]
+fn the_version_names_the_instruction_set() {
+    let text = done(&["--version"]);
+    assert!(text.contains("instruction set: "), "{text}");
+    let scalar = Command::new(env!("CARGO_BIN_EXE_mercer"))
+        .arg("--version")
+        .env("MERCER_ISA", "scalar")
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&scalar.stdout).contains("instruction set: scalar"));
+}
