@@ -138,10 +138,11 @@ fn dot(u: Row<'_>, v: Row<'_>) -> f64 {
         (Row::Dense(dense), Row::Sparse { columns, values })
         | (Row::Sparse { columns, values }, Row::Dense(dense)) => {
             let inside = columns.partition_point(|column| (*column as usize) < dense.len());
-            columns[..inside]
-                .iter()
-                .zip(values)
-                .fold(0.0, |sum: f64, (column, value)| dense[*column as usize].mul_add(*value, sum))
+            let chain = |sum: f64, (column, value): (&u32, &f64)| {
+                dense[*column as usize].mul_add(*value, sum)
+            };
+            // A sum that underflows may end in -0 or 0, as zeros are skipped or not; here it is 0.
+            columns[..inside].iter().zip(values).fold(0.0, chain) + 0.0
         }
     }
 }
