@@ -1,0 +1,43 @@
+//! Solutions become a machine.
+
+use mercer_data::Matrix;
+use mercer_kernel::KernelRef;
+use mercer_machine::{Machine, Output, Score};
+
+use crate::TrainError;
+
+/// The score of one question: coefficients of examples, and b.
+#[derive(Debug, Clone)]
+pub(crate) struct Learned {
+    pub(crate) examples: Vec<u32>,
+    pub(crate) coefficients: Vec<f64>,
+    pub(crate) offset: f64,
+}
+
+/// Puts the scores over one set of supports.
+pub(crate) fn machine(
+    kernel: &KernelRef,
+    examples: &Matrix,
+    learned: &[Learned],
+    output: Output,
+) -> Result<Machine, TrainError> {
+    let mut used = vec![false; examples.rows()];
+    learned.iter().flat_map(|score| &score.examples).for_each(|row| used[*row as usize] = true);
+    let supports: Vec<usize> = (0..examples.rows()).filter(|row| used[*row]).collect();
+    let mut place = vec![0u32; examples.rows()];
+    for (position, row) in (0u32..).zip(&supports) {
+        place[*row] = position;
+    }
+    let scores = learned
+        .iter()
+        .map(|score| {
+            let pairs = score.examples.iter().zip(&score.coefficients);
+            let mut pairs: Vec<(u32, f64)> =
+                pairs.map(|(row, beta)| (place[*row as usize], *beta)).collect();
+            pairs.sort_unstable_by_key(|(support, _)| *support);
+            let (supports, coefficients) = pairs.into_iter().unzip();
+            Score::Expansion { supports, coefficients, offset: score.offset }
+        })
+        .collect();
+    Ok(Machine::new(kernel.clone(), examples.select(supports), scores, output)?)
+}

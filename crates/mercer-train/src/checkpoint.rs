@@ -1,0 +1,221 @@
+//! Checkpoints: all that the next round depends on, written whole.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use mercer_data::write::Whole;
+use sha2::{Digest, Sha256};
+
+use crate::solvers::{Solution, State};
+use crate::{Optimality, TrainError};
+
+/// Where and how often a training is saved.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkpoint {
+    /// The file; it always holds a whole checkpoint.
+    pub path: PathBuf,
+    /// Time from one to the next.
+    pub every: Duration,
+    /// Whether to continue from the file if there is one.
+    pub resume: bool,
+}
+
+/// First bytes of a checkpoint: name and version.
+const MAGIC: &[u8; 8] = b"MERCERc1";
+const DIGEST: usize = 32;
+
+/// Writes checkpoints of one training.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    checkpoint: Checkpoint,
+    digest: [u8; DIGEST],
+    finished: Vec<Solution>,
+    last: Instant,
+}
+
+/// What a checkpoint holds.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    pub(crate) elapsed: Duration,
+    pub(crate) iterations: u64,
+    pub(crate) part: usize,
+    pub(crate) finished: Vec<Solution>,
+    pub(crate) state: State,
+}
+
+impl Keeper {
+    pub(crate) fn new(checkpoint: &Checkpoint, digest: [u8; DIGEST]) -> Self {
+        let (checkpoint, finished) = (checkpoint.clone(), Vec::new());
+        Self { checkpoint, digest, finished, last: Instant::now() }
+    }
+
+    /// Remembers a part that is done.
+    pub(crate) fn finish_part(&mut self, solution: &Solution) {
+        self.finished.push(solution.clone());
+    }
+
+    pub(crate) fn save_if_due(
+        &mut self,
+        elapsed: Duration,
+        iterations: u64,
+        part: usize,
+        state: &State,
+    ) -> Result<(), TrainError> {
+        if self.last.elapsed() < self.checkpoint.every {
+            return Ok(());
+        }
+        self.save(elapsed, iterations, part, state)
+    }
+
+    pub(crate) fn save(
+        &mut self,
+        elapsed: Duration,
+        iterations: u64,
+        part: usize,
+        state: &State,
+    ) -> Result<(), TrainError> {
+        let mut out = Out(MAGIC.to_vec());
+        out.0.extend_from_slice(&self.digest);
+        out.number(elapsed.as_micros() as u64);
+        out.number(iterations);
+        out.number(part as u64);
+        out.number(self.finished.len() as u64);
+        self.finished.iter().for_each(|solution| out.solution(solution));
+        out.state(state);
+        let check = Sha256::digest(&out.0);
+        out.0.extend_from_slice(&check);
+        let path = &self.checkpoint.path;
+        let written = Whole::create(path).and_then(|mut file| {
+            file.write_all(&out.0)?;
+            file.commit()
+        });
+        self.last = Instant::now();
+        written.map_err(|error| self.error(error.to_string()))
+    }
+
+    fn error(&self, reason: impl Into<String>) -> TrainError {
+        TrainError::Checkpoint { path: self.checkpoint.path.clone(), reason: reason.into() }
+    }
+
+    /// Reads the file, if resuming was asked for and it exists.
+    pub(crate) fn load(&mut self) -> Result<Option<Saved>, TrainError> {
+        if !self.checkpoint.resume {
+            return Ok(None);
+        }
+        let bytes = match fs::read(&self.checkpoint.path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.error(error.to_string())),
+        };
+        let damaged = || self.error("the file is damaged");
+        let body = bytes.len().checked_sub(DIGEST).ok_or_else(damaged)?;
+        let (body, check) = bytes.split_at(body);
+        if Sha256::digest(body).as_slice() != check || !body.starts_with(MAGIC) {
+            return Err(damaged());
+        }
+        let rest = &body[MAGIC.len()..];
+        if rest.len() < DIGEST || rest[..DIGEST] != self.digest {
+            return Err(self.error("it belongs to other data or other parameters"));
+        }
+        let saved = In(&rest[DIGEST..]).saved().ok_or_else(damaged)?;
+        self.finished.clone_from(&saved.finished);
+        Ok(Some(saved))
+    }
+}
+
+struct Out(Vec<u8>);
+
+impl Out {
+    fn number(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn doubles(&mut self, values: &[f64]) {
+        self.number(values.len() as u64);
+        values.iter().for_each(|value| self.number(value.to_bits()));
+    }
+
+    fn words(&mut self, values: &[u32]) {
+        self.number(values.len() as u64);
+        values.iter().for_each(|value| self.0.extend_from_slice(&value.to_le_bytes()));
+    }
+
+    fn solution(&mut self, solution: &Solution) {
+        self.doubles(&solution.beta);
+        let o = &solution.optimality;
+        self.doubles(&[o.objective, o.gap, o.violation]);
+        self.doubles(&o.multipliers);
+    }
+
+    fn state(&mut self, state: &State) {
+        self.doubles(&state.beta);
+        self.doubles(&state.field);
+        self.words(&state.active);
+        self.words(&state.previous);
+        for value in [state.rounds, state.steps, state.next_check, state.next_shrink] {
+            self.number(value);
+        }
+        self.number(u64::from(state.idle));
+        self.number(u64::from(state.double));
+    }
+}
+
+struct In<'a>(&'a [u8]);
+
+impl In<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (head, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*head))
+    }
+
+    /// A length that the rest of the file can hold.
+    fn length(&mut self, size: usize) -> Option<usize> {
+        let length = usize::try_from(self.number()?).ok()?;
+        (length <= self.0.len() / size).then_some(length)
+    }
+
+    fn doubles(&mut self) -> Option<Vec<f64>> {
+        let length = self.length(8)?;
+        (0..length).map(|_| self.number().map(f64::from_bits)).collect()
+    }
+
+    fn words(&mut self) -> Option<Vec<u32>> {
+        let length = self.length(4)?;
+        let (head, rest) = self.0.split_at(4 * length);
+        self.0 = rest;
+        let words = head.as_chunks::<4>().0;
+        Some(words.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect())
+    }
+
+    fn solution(&mut self) -> Option<Solution> {
+        let beta = self.doubles()?;
+        let [objective, gap, violation] = <[f64; 3]>::try_from(self.doubles()?).ok()?;
+        let multipliers = self.doubles()?;
+        let optimality = Optimality { objective, gap, violation, multipliers };
+        Some(Solution { beta, optimality, stop: None })
+    }
+
+    fn saved(&mut self) -> Option<Saved> {
+        let elapsed = Duration::from_micros(self.number()?);
+        let iterations = self.number()?;
+        let part = usize::try_from(self.number()?).ok()?;
+        let finished = self.length(8)?;
+        let finished = (0..finished).map(|_| self.solution()).collect::<Option<Vec<_>>>()?;
+        let state = State {
+            beta: self.doubles()?,
+            field: self.doubles()?,
+            active: self.words()?,
+            previous: self.words()?,
+            rounds: self.number()?,
+            steps: self.number()?,
+            next_check: self.number()?,
+            next_shrink: self.number()?,
+            idle: u32::try_from(self.number()?).ok()?,
+            double: self.number()? != 0,
+        };
+        (finished.len() == part).then_some(Saved { elapsed, iterations, part, finished, state })
+    }
+}

@@ -1,0 +1,199 @@
+//! Watching and stopping: progress, limits, the cancel token.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::TrainError;
+use crate::checkpoint::Keeper;
+use crate::solvers::State;
+
+/// Stops a training from another thread; clones share one switch.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    /// A switch that is off.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A switch over a flag that someone else owns, such as a signal handler.
+    pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
+        Self(flag)
+    }
+
+    /// Asks the training to end; it returns the best machine so far.
+    pub fn cancel(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether that was asked.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Why a training ended before it converged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stop {
+    /// The cancel token was used.
+    Cancelled,
+    /// The time limit was reached.
+    TimeLimit,
+    /// The limit of iterations was reached.
+    IterationLimit,
+    /// Doubles cannot tell better points apart: the tolerance is below what rounding allows.
+    Stalled,
+}
+
+/// Where a training stands.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Progress {
+    /// Pair steps so far, all parts together.
+    pub iterations: u64,
+    /// The binary question being solved, from 0.
+    pub part: usize,
+    /// How many there are.
+    pub parts: usize,
+    /// Maximal violation of the part being solved, by the running gradient.
+    pub violation: f64,
+    /// Duality gap of the part being solved, by the running gradient.
+    pub gap: f64,
+    /// Examples with a non-zero coefficient in the part being solved.
+    pub supports: usize,
+    /// Time since the start; time before a resumed checkpoint included.
+    pub elapsed: Duration,
+    /// Guess of the time left, from how fast the violation falls.
+    pub time_left: Option<Duration>,
+}
+
+/// What the running gradient says of a part.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Standing {
+    pub(crate) violation: f64,
+    pub(crate) gap: f64,
+    pub(crate) supports: usize,
+}
+
+/// Everything a solver has to ask and tell while it runs.
+pub(crate) struct Control<'a> {
+    pub(crate) observer: &'a mut dyn FnMut(&Progress),
+    pub(crate) cancel: Cancel,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) max_iterations: Option<u64>,
+    pub(crate) tolerance: f64,
+    pub(crate) started: Instant,
+    /// Time spent before the checkpoint that was resumed.
+    pub(crate) earlier: Duration,
+    pub(crate) iterations: u64,
+    pub(crate) part: usize,
+    pub(crate) parts: usize,
+    pub(crate) keeper: Option<Keeper>,
+    pace: Option<Pace>,
+}
+
+/// How fast the violation of the present part falls.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    started: Instant,
+    violation: f64,
+}
+
+impl<'a> Control<'a> {
+    pub(crate) fn new(observer: &'a mut dyn FnMut(&Progress), cancel: Cancel) -> Self {
+        Self {
+            observer,
+            cancel,
+            time_limit: None,
+            max_iterations: None,
+            tolerance: 1e-3,
+            started: Instant::now(),
+            earlier: Duration::ZERO,
+            iterations: 0,
+            part: 0,
+            parts: 1,
+            keeper: None,
+            pace: None,
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.earlier + self.started.elapsed()
+    }
+
+    pub(crate) fn start_part(&mut self, part: usize) {
+        self.part = part;
+        self.pace = None;
+    }
+
+    /// Tells the observer.
+    pub(crate) fn tell(&mut self, standing: Standing) {
+        let time_left = self.time_left(standing.violation);
+        let progress = Progress {
+            iterations: self.iterations,
+            part: self.part,
+            parts: self.parts,
+            violation: standing.violation,
+            gap: standing.gap,
+            supports: standing.supports,
+            elapsed: self.elapsed(),
+            time_left,
+        };
+        (self.observer)(&progress);
+    }
+
+    /// Writes a checkpoint if one is due.
+    pub(crate) fn save(&mut self, state: &State) -> Result<(), TrainError> {
+        let (elapsed, iterations, part) = (self.elapsed(), self.iterations, self.part);
+        match &mut self.keeper {
+            Some(keeper) => keeper.save_if_due(elapsed, iterations, part, state),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a checkpoint before a limit ends the training, unless the limit cut the last round short.
+    pub(crate) fn save_before_end(&mut self, state: &State) -> Result<(), TrainError> {
+        let (elapsed, iterations, part) = (self.elapsed(), self.iterations, self.part);
+        let whole = self.steps_left() > 0;
+        match &mut self.keeper {
+            Some(keeper) if whole => keeper.save(elapsed, iterations, part, state),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether to end now.
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        if self.cancel.is_cancelled() {
+            Some(Stop::Cancelled)
+        } else if self.time_limit.is_some_and(|limit| self.elapsed() >= limit) {
+            Some(Stop::TimeLimit)
+        } else if self.max_iterations.is_some_and(|limit| self.iterations >= limit) {
+            Some(Stop::IterationLimit)
+        } else {
+            None
+        }
+    }
+
+    /// Pair steps that may still be made.
+    pub(crate) fn steps_left(&self) -> u64 {
+        self.max_iterations.map_or(u64::MAX, |limit| limit.saturating_sub(self.iterations))
+    }
+
+    /// The violation falls by a constant factor per second, roughly; parts take equally long, roughly.
+    fn time_left(&mut self, violation: f64) -> Option<Duration> {
+        let now = Instant::now();
+        let pace = *self.pace.get_or_insert(Pace { started: now, violation });
+        let spent = now.duration_since(pace.started).as_secs_f64();
+        let fallen = (pace.violation / violation).ln();
+        let left = (violation / self.tolerance).ln().max(0.0);
+        let this_part = (fallen > 0.0 && left.is_finite()).then(|| spent * left / fallen)?;
+        let done = self.part as f64 + fallen / (fallen + left);
+        let all_spent = self.elapsed().as_secs_f64();
+        let parts = self.parts as f64;
+        let seconds =
+            if self.parts == 1 { this_part } else { all_spent * (parts - done) / done.max(1e-3) };
+        Duration::try_from_secs_f64(seconds).ok()
+    }
+}

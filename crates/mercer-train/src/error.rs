@@ -1,0 +1,159 @@
+use std::path::PathBuf;
+
+use mercer_machine::MachineError;
+
+/// Why nothing was learned.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// No examples.
+    #[error("there are no examples")]
+    NoExamples,
+    /// Examples without the targets they need.
+    #[error("{formulation} needs a target for each of the {rows} examples, there are {found}")]
+    TargetCount {
+        /// What is minimised.
+        formulation: String,
+        /// Examples.
+        rows: usize,
+        /// Targets.
+        found: usize,
+    },
+    /// Words where numbers are needed.
+    #[error("{formulation} needs numbers as targets, example {row} has '{value}'")]
+    NotANumber {
+        /// What is minimised.
+        formulation: String,
+        /// The example, from 1.
+        row: usize,
+        /// Its target.
+        value: String,
+    },
+    /// A target that is not finite.
+    #[error("the target of example {row} is {value}; targets must be finite")]
+    TargetNotFinite {
+        /// The example, from 1.
+        row: usize,
+        /// Its target.
+        value: f64,
+    },
+    /// A classifier needs two classes.
+    #[error("all examples belong to class '{name}'; a classifier needs at least two classes")]
+    OneClass {
+        /// The only class.
+        name: String,
+    },
+    /// More binary questions than anyone can want.
+    #[error(
+        "{classes} classes in {rows} examples would need {questions} binary questions; are the targets \
+         values of a regression?"
+    )]
+    TooManyClasses {
+        /// Number of classes.
+        classes: usize,
+        /// Number of examples.
+        rows: usize,
+        /// Number of questions.
+        questions: usize,
+    },
+    /// ν too large for the class sizes.
+    #[error("nu = {nu} is infeasible for {part}: the smaller class allows at most {limit}")]
+    InfeasibleNu {
+        /// The pair of classes.
+        part: String,
+        /// ν.
+        nu: f64,
+        /// Largest ν possible.
+        limit: f64,
+    },
+    /// A ν-SVC whose solution does not separate the classes at all.
+    #[error(
+        "nu = {nu} leaves a margin of {margin}: the classes cannot be told apart, so no machine exists"
+    )]
+    NoMargin {
+        /// ν.
+        nu: f64,
+        /// What was found.
+        margin: f64,
+    },
+    /// A weight that is no weight.
+    #[error("the weight of {place} is {value}; weights are finite and at least 0")]
+    BadWeight {
+        /// Example or class.
+        place: String,
+        /// The weight.
+        value: f64,
+    },
+    /// Not one weight per example.
+    #[error("there are {found} weights for {rows} examples")]
+    WeightCount {
+        /// Weights.
+        found: usize,
+        /// Examples.
+        rows: usize,
+    },
+    /// A weight for a class that no example has.
+    #[error("a weight is given for class '{name}', which no example has; the classes are {known}")]
+    UnknownClass {
+        /// The class.
+        name: String,
+        /// The classes there are.
+        known: String,
+    },
+    /// Nothing of a class counts.
+    #[error("all examples of class '{name}' have weight 0; leave the class out instead")]
+    ZeroClass {
+        /// The class.
+        name: String,
+    },
+    /// Nothing counts at all.
+    #[error("all examples have weight 0")]
+    ZeroWeights,
+    /// An option outside its range.
+    #[error("{option} is {value}; it must be {range}")]
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// The value.
+        value: f64,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// A kernel value that doubles cannot hold.
+    #[error("the kernel value of example {row} with itself is {value}; scale the data")]
+    KernelNotFinite {
+        /// The example, from 1.
+        row: usize,
+        /// The value.
+        value: f64,
+    },
+    /// A negative value where the kernel needs histograms.
+    #[error("example {row} holds {value} in column {column}; {kernel} needs values of at least 0")]
+    Negative {
+        /// The example, from 1.
+        row: usize,
+        /// The column, from 1.
+        column: usize,
+        /// The value.
+        value: f64,
+        /// The kernel.
+        kernel: String,
+    },
+    /// A checkpoint that could not be read or written.
+    #[error("checkpoint {path}: {reason}")]
+    Checkpoint {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A machine that cannot be a starting point.
+    #[error("the machine cannot be a starting point: {reason}")]
+    WarmStart {
+        /// Why.
+        reason: String,
+    },
+    /// The parts of the machine do not fit together.
+    #[error("{0}")]
+    Machine(#[from] MachineError),
+}

@@ -1,0 +1,103 @@
+//! What is minimised: one file for each formulation, one line in [`FORMULATIONS`].
+
+mod c_svc;
+mod epsilon_svr;
+mod nu_svc;
+mod nu_svr;
+mod one_class;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use mercer_spec::{Entry, Registry, Spec, SpecError};
+
+use crate::{Qp, TrainError};
+
+/// A formulation shared by parts.
+pub type FormulationRef = Arc<dyn Formulation>;
+
+/// What is minimised, as a quadratic programme.
+pub trait Formulation: Debug + Send + Sync {
+    /// The text that builds it again.
+    fn spec(&self) -> Spec;
+
+    /// What its targets are.
+    fn goal(&self) -> Goal;
+
+    /// The programme of one part.
+    ///
+    /// # Errors
+    /// If no point satisfies the constraints.
+    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError>;
+
+    /// The machine of a solution, from the multiplier of each group: coefficients are `scale β`, the
+    /// offset is `b`.
+    ///
+    /// # Errors
+    /// If the solution has no finite machine.
+    fn conclude(&self, multipliers: &[f64]) -> Result<Conclusion, TrainError> {
+        Ok(Conclusion { scale: 1.0, offset: multipliers[0] })
+    }
+}
+
+/// What targets a formulation takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// Classes, reduced to binary questions.
+    Classes,
+    /// Numbers.
+    Value,
+    /// None.
+    Novelty,
+}
+
+/// The examples of one binary question or of a whole regression.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// What the part is about, for messages.
+    pub name: &'a str,
+    /// +1 and -1 for classes, numbers for regression, ignored for novelty.
+    pub targets: &'a [f64],
+    /// Weight of each example, class weights included; above zero.
+    pub weights: &'a [f64],
+}
+
+/// How a solution becomes a score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Conclusion {
+    /// Factor of the coefficients.
+    pub scale: f64,
+    /// b.
+    pub offset: f64,
+}
+
+/// All formulations; one line each.
+pub static FORMULATIONS: Registry<FormulationRef> = Registry {
+    room: "formulation",
+    entries: &[
+        &c_svc::ENTRY,
+        &nu_svc::ENTRY,
+        &epsilon_svr::ENTRY,
+        &nu_svr::ENTRY,
+        &one_class::ENTRY,
+    ],
+};
+
+/// Builds a formulation from its text: `c_svc(C=10)`.
+pub fn formulation(text: &str) -> Result<FormulationRef, SpecError> {
+    FORMULATIONS.parse(text)
+}
+
+type FormulationEntry = Entry<FormulationRef>;
+
+/// Fills variables in order, each up to its weight, until `total` is used up.
+fn fill(total: f64, limits: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut left = total;
+    limits
+        .map(|limit| {
+            let given = left.clamp(0.0, limit);
+            left -= given;
+            given
+        })
+        .collect()
+}

@@ -1,0 +1,69 @@
+use std::sync::Arc;
+
+use mercer_spec::{Kind, Parameter, Spec};
+
+use super::{Formulation, FormulationEntry, Goal, Part};
+use crate::{Qp, TrainError};
+
+/// ε-SVR ([Vap98], [CL11] eq. 10): errors up to ε are free, the rest costs C each.
+///
+/// Dual: variables `0 <= β_i <= C w_i` with `q_i = ε - y_i`, and `-C w_i <= β_{n+i} <= 0` with
+/// `q_{n+i} = -(ε + y_i)`; `Σ β = 0`.
+pub(super) static ENTRY: FormulationEntry = FormulationEntry {
+    name: "epsilon_svr",
+    summary: "regression; errors beyond epsilon cost C each",
+    parameters: &[
+        Parameter {
+            name: "C",
+            kind: Kind::POSITIVE,
+            default: Some("1"),
+            help: "price of an error",
+        },
+        Parameter {
+            name: "epsilon",
+            kind: Kind::Number { low: 0.0, high: f64::INFINITY, closed: true },
+            default: Some("0.1"),
+            help: "error that costs nothing",
+        },
+    ],
+    variadic: false,
+    build: |checked| {
+        let (price, epsilon) = (checked.number("C"), checked.number("epsilon"));
+        if !epsilon.is_finite() {
+            return Err(checked.refuse("epsilon must be finite"));
+        }
+        Ok(Arc::new(EpsilonSvr { price, epsilon }))
+    },
+};
+
+#[derive(Debug)]
+struct EpsilonSvr {
+    price: f64,
+    epsilon: f64,
+}
+
+impl Formulation for EpsilonSvr {
+    fn spec(&self) -> Spec {
+        Spec::new("epsilon_svr").set("C", self.price).set("epsilon", self.epsilon)
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::Value
+    }
+
+    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+        let rows = part.targets.len();
+        let zeros = vec![0.0; rows];
+        let limits: Vec<f64> = part.weights.iter().map(|w| self.price * w).collect();
+        let below = part.targets.iter().map(|y| self.epsilon - y);
+        let above = part.targets.iter().map(|y| -(self.epsilon + y));
+        Ok(Qp {
+            rows,
+            lower: zeros.iter().copied().chain(limits.iter().map(|limit| -limit)).collect(),
+            upper: limits.iter().copied().chain(zeros.iter().copied()).collect(),
+            linear: below.chain(above).collect(),
+            start: vec![0.0; 2 * rows],
+            groups: vec![0; 2 * rows],
+        })
+    }
+}

@@ -1,0 +1,83 @@
+use std::sync::Arc;
+
+use mercer_spec::{Kind, Parameter, Spec};
+
+use super::{Conclusion, Formulation, FormulationEntry, Goal, Part, fill};
+use crate::{Qp, TrainError};
+
+/// ν-SVC ([SSWB00], [CL11] eq. 3): ν bounds the share of errors from above, of supports from below.
+///
+/// Dual in β = y α: `min ½ β'Kβ`, `0 <= y_i β_i <= w_i`, `Σ_{y=1} β = -Σ_{y=-1} β = ν Σ w / 2`. With the
+/// multipliers `r_+`, `r_-` of the two sums the machine is `(β / r, (r_+ + r_-) / 2r)`, `r = (r_+ - r_-) / 2`.
+pub(super) static ENTRY: FormulationEntry = FormulationEntry {
+    name: "nu_svc",
+    summary: "classification; at most a share nu of the examples are errors",
+    parameters: &[Parameter {
+        name: "nu",
+        kind: Kind::Number { low: 0.0, high: 1.0, closed: true },
+        default: Some("0.5"),
+        help: "share of errors allowed",
+    }],
+    variadic: false,
+    build: |checked| {
+        let nu = checked.number("nu");
+        if nu <= 0.0 {
+            return Err(checked.refuse("nu must be above 0"));
+        }
+        Ok(Arc::new(NuSvc { nu }))
+    },
+};
+
+/// Below this half-distance between the classes there is no machine; LIBSVM divides by it all the same.
+const LEAST_MARGIN: f64 = 1e-12;
+
+#[derive(Debug)]
+struct NuSvc {
+    nu: f64,
+}
+
+impl Formulation for NuSvc {
+    fn spec(&self) -> Spec {
+        Spec::new("nu_svc").set("nu", self.nu)
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::Classes
+    }
+
+    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+        let sides = || part.targets.iter().zip(part.weights);
+        let all: f64 = part.weights.iter().sum();
+        let half = self.nu * all / 2.0;
+        let weight = |sign: f64| sides().filter(|(y, _)| **y == sign).map(|(_, w)| w).sum::<f64>();
+        let smaller = weight(1.0).min(weight(-1.0));
+        // The last bits of the sums decide nothing.
+        if half > smaller * (1.0 + 1e-12) {
+            return Err(TrainError::InfeasibleNu {
+                part: part.name.to_owned(),
+                nu: self.nu,
+                limit: 2.0 * smaller / all,
+            });
+        }
+        let limit = |sign: f64| sides().map(move |(y, w)| if *y == sign { *w } else { 0.0 });
+        let (plus, minus) = (fill(half, limit(1.0)), fill(half, limit(-1.0)));
+        let rows = part.targets.len();
+        Ok(Qp {
+            rows,
+            lower: sides().map(|(y, w)| (y * w).min(0.0)).collect(),
+            upper: sides().map(|(y, w)| (y * w).max(0.0)).collect(),
+            linear: vec![0.0; rows],
+            start: plus.iter().zip(&minus).map(|(plus, minus)| plus - minus).collect(),
+            groups: part.targets.iter().map(|y| u8::from(*y < 0.0)).collect(),
+        })
+    }
+
+    fn conclude(&self, multipliers: &[f64]) -> Result<Conclusion, TrainError> {
+        let margin = (multipliers[0] - multipliers[1]) / 2.0;
+        if margin <= LEAST_MARGIN {
+            return Err(TrainError::NoMargin { nu: self.nu, margin });
+        }
+        let middle = f64::midpoint(multipliers[0], multipliers[1]);
+        Ok(Conclusion { scale: 1.0 / margin, offset: middle / margin })
+    }
+}

@@ -1,0 +1,74 @@
+use std::sync::Arc;
+
+use mercer_spec::{Kind, Parameter, Spec};
+
+use super::{Conclusion, Formulation, FormulationEntry, Goal, Part, fill};
+use crate::{Qp, TrainError};
+
+/// ν-SVR ([SSWB00], [CL11] eq. 12): the width of the tube is found; ν bounds the share outside it.
+///
+/// Dual: `0 <= β_i <= C w_i` and `-C w_i <= β_{n+i} <= 0`, both with `q = -y_i`; the first sum to
+/// `C ν Σ w / 2`, the second to the same below zero. Half the sum of the multipliers is b.
+pub(super) static ENTRY: FormulationEntry = FormulationEntry {
+    name: "nu_svr",
+    summary: "regression; at most a share nu of the examples lie outside a tube that is found",
+    parameters: &[
+        Parameter {
+            name: "nu",
+            kind: Kind::Number { low: 0.0, high: 1.0, closed: true },
+            default: Some("0.5"),
+            help: "share of examples outside the tube",
+        },
+        Parameter {
+            name: "C",
+            kind: Kind::POSITIVE,
+            default: Some("1"),
+            help: "price of an error",
+        },
+    ],
+    variadic: false,
+    build: |checked| {
+        let (nu, price) = (checked.number("nu"), checked.number("C"));
+        if nu <= 0.0 {
+            return Err(checked.refuse("nu must be above 0"));
+        }
+        Ok(Arc::new(NuSvr { nu, price }))
+    },
+};
+
+#[derive(Debug)]
+struct NuSvr {
+    nu: f64,
+    price: f64,
+}
+
+impl Formulation for NuSvr {
+    fn spec(&self) -> Spec {
+        Spec::new("nu_svr").set("nu", self.nu).set("C", self.price)
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::Value
+    }
+
+    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+        let rows = part.targets.len();
+        let limits: Vec<f64> = part.weights.iter().map(|w| self.price * w).collect();
+        let half = self.nu * limits.iter().sum::<f64>() / 2.0;
+        let start = fill(half, limits.iter().copied());
+        let zeros = vec![0.0; rows];
+        let linear = part.targets.iter().map(|y| -y);
+        Ok(Qp {
+            rows,
+            lower: zeros.iter().copied().chain(limits.iter().map(|limit| -limit)).collect(),
+            upper: limits.iter().copied().chain(zeros.iter().copied()).collect(),
+            linear: linear.clone().chain(linear).collect(),
+            start: start.iter().copied().chain(start.iter().map(|value| -value)).collect(),
+            groups: [vec![0; rows], vec![1; rows]].concat(),
+        })
+    }
+
+    fn conclude(&self, multipliers: &[f64]) -> Result<Conclusion, TrainError> {
+        Ok(Conclusion { scale: 1.0, offset: f64::midpoint(multipliers[0], multipliers[1]) })
+    }
+}

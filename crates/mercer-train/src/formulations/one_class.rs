@@ -1,0 +1,56 @@
+use std::sync::Arc;
+
+use mercer_spec::{Kind, Parameter, Spec};
+
+use super::{Formulation, FormulationEntry, Goal, Part, fill};
+use crate::{Qp, TrainError};
+
+/// One-class SVM ([SPSSW01], [CL11] eq. 7): a share ν of the examples may lie outside.
+///
+/// Dual: `min ½ β'Kβ`, `0 <= β_i <= w_i`, `Σ β = ν Σ w` (LIBSVM's scaling).
+pub(super) static ENTRY: FormulationEntry = FormulationEntry {
+    name: "one_class",
+    summary: "novelty; at most a share nu of the examples lie outside",
+    parameters: &[Parameter {
+        name: "nu",
+        kind: Kind::Number { low: 0.0, high: 1.0, closed: true },
+        default: Some("0.5"),
+        help: "share of examples outside",
+    }],
+    variadic: false,
+    build: |checked| {
+        let nu = checked.number("nu");
+        if nu <= 0.0 {
+            return Err(checked.refuse("nu must be above 0"));
+        }
+        Ok(Arc::new(OneClass { nu }))
+    },
+};
+
+#[derive(Debug)]
+struct OneClass {
+    nu: f64,
+}
+
+impl Formulation for OneClass {
+    fn spec(&self) -> Spec {
+        Spec::new("one_class").set("nu", self.nu)
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::Novelty
+    }
+
+    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+        let rows = part.weights.len();
+        let total = self.nu * part.weights.iter().sum::<f64>();
+        Ok(Qp {
+            rows,
+            lower: vec![0.0; rows],
+            upper: part.weights.to_vec(),
+            linear: vec![0.0; rows],
+            start: fill(total, part.weights.iter().copied()),
+            groups: vec![0; rows],
+        })
+    }
+}

@@ -1,0 +1,322 @@
+//! Rows of the Gram matrix: computed in blocks, kept under a limit, in singles or doubles.
+//!
+//! Columns are grouped in blocks. A question (one binary problem) reads some blocks side by side: all
+//! examples in one block, or the two blocks of a duel. Rows of a block serve every question that reads it.
+
+mod cache;
+mod columns;
+mod fields;
+mod source;
+mod value;
+
+use rayon::prelude::*;
+
+use cache::{Cache, Key};
+use columns::Columns;
+pub(crate) use fields::fields;
+pub(crate) use source::Source;
+use value::Value;
+
+/// Columns of the gradient per piece of work.
+const PIECE: usize = 2048;
+
+/// Kernel rows over blocks of columns.
+#[derive(Debug)]
+pub(crate) struct Gram<'a> {
+    pub(crate) source: Source<'a>,
+    /// The examples of each block when nothing is left out.
+    full: Vec<Vec<u32>>,
+    rows: Rows,
+    /// Kernel values computed so far.
+    computed: u64,
+    peak_pack: usize,
+}
+
+#[derive(Debug)]
+enum Rows {
+    Single(Store<f32>),
+    Double(Store<f64>),
+}
+
+#[derive(Debug)]
+struct Store<T> {
+    columns: Vec<Columns>,
+    cache: Cache<T>,
+}
+
+/// The blocks a question reads, side by side.
+#[derive(Debug, Clone)]
+pub(crate) struct View {
+    blocks: Vec<u32>,
+}
+
+macro_rules! each {
+    ($gram:expr, $store:ident => $body:expr) => {
+        match &mut $gram.rows {
+            Rows::Single($store) => $body,
+            Rows::Double($store) => $body,
+        }
+    };
+}
+
+impl<'a> Gram<'a> {
+    /// `blocks` are disjoint groups of examples; `memory` limits packed rows and kept kernel rows.
+    pub(crate) fn new(source: Source<'a>, blocks: Vec<Vec<u32>>, memory: usize) -> Self {
+        let rows = Rows::Single(Store::new(&source, &blocks, false, memory));
+        let mut gram = Self { source, full: blocks, rows, computed: 0, peak_pack: 0 };
+        gram.note_pack();
+        gram
+    }
+
+    pub(crate) fn view(&self, blocks: &[usize]) -> View {
+        View { blocks: blocks.iter().map(|block| *block as u32).collect() }
+    }
+
+    /// The examples of a view, columns left out included.
+    pub(crate) fn examples(&self, view: &View) -> Vec<u32> {
+        view.blocks.iter().flat_map(|block| self.full[*block as usize].iter().copied()).collect()
+    }
+
+    /// Kernel rows of a view that fit in memory at once.
+    pub(crate) fn capacity(&mut self, view: &View) -> usize {
+        each!(self, store => store.capacity(view))
+    }
+
+    pub(crate) fn is_double(&self) -> bool {
+        matches!(self.rows, Rows::Double(_))
+    }
+
+    /// Continues in doubles; all rows are computed anew.
+    pub(crate) fn become_double(&mut self, memory: usize) {
+        if !self.is_double() {
+            self.rows = Rows::Double(Store::new(&self.source, &self.full, true, memory));
+            self.note_pack();
+        }
+    }
+
+    /// Makes rows of these examples available.
+    pub(crate) fn fetch(&mut self, view: &View, examples: &[u32]) {
+        let source = &self.source;
+        self.computed += each!(self, store => store.fetch(source, view, examples));
+    }
+
+    /// Table of kernel values `K(examples[i], columns[j])`; columns are positions in the view. The rows
+    /// were fetched.
+    pub(crate) fn table(&mut self, view: &View, examples: &[u32], columns: &[u32]) -> Vec<f64> {
+        each!(self, store => store.table(view, examples, columns))
+    }
+
+    /// `field[c] += Σ_i deltas[i] K(examples[i], c)` over all columns of the view; rows were fetched.
+    pub(crate) fn add(&mut self, view: &View, examples: &[u32], deltas: &[f64], field: &mut [f64]) {
+        each!(self, store => store.add(view, examples, deltas, field));
+    }
+
+    /// Leaves out columns: `kept` are positions in the view, increasing. Only for a view that no other
+    /// question shares.
+    pub(crate) fn shrink(&mut self, view: &View, kept: &[u32]) {
+        let source = &self.source;
+        each!(self, store => store.shrink(source, view, kept));
+    }
+
+    /// Takes all columns back; their rows are forgotten.
+    pub(crate) fn restore(&mut self, view: &View) {
+        let exact = self.is_double();
+        let (source, full) = (&self.source, &self.full);
+        each!(self, store => store.restore(source, view, full, exact));
+    }
+
+    /// Kernel values computed so far.
+    pub(crate) fn computed(&self) -> u64 {
+        self.computed
+    }
+
+    /// The most bytes of packed and kept rows held at once.
+    pub(crate) fn peak_bytes(&self) -> usize {
+        let kept = match &self.rows {
+            Rows::Single(store) => store.cache.peak(),
+            Rows::Double(store) => store.cache.peak(),
+        };
+        self.peak_pack + kept
+    }
+
+    fn note_pack(&mut self) {
+        let held = each!(self, store => store.columns.iter().map(Columns::bytes).sum());
+        self.peak_pack = self.peak_pack.max(held);
+    }
+}
+
+impl<T: Value> Store<T> {
+    fn new(source: &Source<'_>, blocks: &[Vec<u32>], exact: bool, memory: usize) -> Self {
+        let columns: Vec<Columns> =
+            blocks.iter().map(|rows| Columns::new(source, rows.clone(), exact)).collect();
+        let packed: usize = columns.iter().map(Columns::bytes).sum();
+        Self { columns, cache: Cache::new(memory.saturating_sub(packed)) }
+    }
+
+    fn width(&self, view: &View) -> usize {
+        view.blocks.iter().map(|block| self.columns[*block as usize].len()).sum()
+    }
+
+    fn capacity(&self, view: &View) -> usize {
+        self.cache.limit() / (self.width(view) * size_of::<T>()).max(1)
+    }
+
+    fn fetch(&mut self, source: &Source<'_>, view: &View, examples: &[u32]) -> u64 {
+        let mut computed = 0;
+        let keep = examples.len() * view.blocks.len();
+        for block in &view.blocks {
+            let key = |row: &u32| -> Key { (*block, *row) };
+            let missing: Vec<u32> =
+                examples.iter().copied().filter(|row| !self.cache.touch(key(row))).collect();
+            let columns = &self.columns[*block as usize];
+            let mut rows = self.cache.make_room(missing.len(), columns.len(), keep);
+            columns.compute(source, &missing, &mut rows);
+            computed += (missing.len() * columns.len()) as u64;
+            for (row, values) in missing.iter().zip(rows) {
+                self.cache.insert(key(row), values);
+            }
+        }
+        computed
+    }
+
+    fn row(&self, block: u32, example: u32) -> &[T] {
+        self.cache.get((block, example)).expect("rows are fetched before they are read")
+    }
+
+    /// Where each block of the view starts.
+    fn starts(&self, view: &View) -> Vec<usize> {
+        let lengths = view.blocks.iter().map(|block| self.columns[*block as usize].len());
+        std::iter::once(0)
+            .chain(lengths.scan(0, |end, length| {
+                *end += length;
+                Some(*end)
+            }))
+            .collect()
+    }
+
+    fn table(&self, view: &View, examples: &[u32], columns: &[u32]) -> Vec<f64> {
+        let starts = self.starts(view);
+        let place = |column: &u32| {
+            let block = starts.partition_point(|start| *start <= *column as usize) - 1;
+            (block, *column as usize - starts[block])
+        };
+        let places: Vec<(usize, usize)> = columns.iter().map(place).collect();
+        let mut table = vec![0.0; examples.len() * columns.len()];
+        let rows = table.par_chunks_mut(columns.len().max(1)).with_min_len(16);
+        rows.zip(examples).for_each(|(out, example)| {
+            let parts: Vec<&[T]> =
+                view.blocks.iter().map(|block| self.row(*block, *example)).collect();
+            for (value, (block, column)) in out.iter_mut().zip(&places) {
+                *value = parts[*block][*column].wide();
+            }
+        });
+        table
+    }
+
+    fn add(&self, view: &View, examples: &[u32], deltas: &[f64], field: &mut [f64]) {
+        let mut rest = field;
+        for block in &view.blocks {
+            let (part, behind) = rest.split_at_mut(self.columns[*block as usize].len());
+            rest = behind;
+            let rows: Vec<&[T]> = examples.iter().map(|row| self.row(*block, *row)).collect();
+            part.par_chunks_mut(PIECE).enumerate().for_each(|(piece, field)| {
+                add_rows(&rows, deltas, piece * PIECE, field);
+            });
+        }
+    }
+
+    fn shrink(&mut self, source: &Source<'_>, view: &View, kept: &[u32]) {
+        let block = view.blocks[0];
+        let columns = &self.columns[block as usize];
+        let exact = size_of::<T>() == size_of::<f64>();
+        let rows = kept.iter().map(|at| columns.rows[*at as usize]).collect();
+        self.columns[block as usize] = Columns::new(source, rows, exact);
+        self.cache.compact(block, kept);
+    }
+
+    fn restore(&mut self, source: &Source<'_>, view: &View, full: &[Vec<u32>], exact: bool) {
+        let block = view.blocks[0];
+        let rows = &full[block as usize];
+        if self.columns[block as usize].len() < rows.len() {
+            self.columns[block as usize] = Columns::new(source, rows.clone(), exact);
+            self.cache.forget(block);
+        }
+    }
+}
+
+/// `field[c] += Σ_i deltas[i] rows[i][start + c]`, four rows at a time in the order given.
+fn add_rows<T: Value>(rows: &[&[T]], deltas: &[f64], start: usize, field: &mut [f64]) {
+    let length = field.len();
+    let part = |row: usize| &rows[row][start..start + length];
+    let fours = rows.len() / 4 * 4;
+    for first in (0..fours).step_by(4) {
+        let (a, b, c, d) = (part(first), part(first + 1), part(first + 2), part(first + 3));
+        let w = &deltas[first..first + 4];
+        for at in 0..length {
+            let sum = (w[0] * a[at].wide() + w[1] * b[at].wide())
+                + (w[2] * c[at].wide() + w[3] * d[at].wide());
+            field[at] += sum;
+        }
+    }
+    for row in fours..rows.len() {
+        for (sum, value) in field.iter_mut().zip(part(row)) {
+            *sum += deltas[row] * value.wide();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mercer_data::synthetic::ripley;
+
+    use super::*;
+
+    #[test]
+    fn rows_do_not_depend_on_what_is_computed_beside_them() {
+        let data = ripley(300, 3);
+        let kernel = mercer_kernel::parse("rbf(gamma=2)").unwrap();
+        let blocks = vec![(0..200).collect(), (200..300).collect::<Vec<u32>>()];
+        let source = || Source::new(&kernel, &data.examples);
+        let mut gram = Gram::new(source(), blocks.clone(), 1 << 20);
+        let mut other = Gram::new(source(), blocks, 300 * 4 * 8);
+        let view = gram.view(&[0, 1]);
+        let wanted: Vec<u32> = (0..300).step_by(7).collect();
+        let columns: Vec<u32> = (0..300).collect();
+        gram.fetch(&view, &wanted);
+        let together = gram.table(&view, &wanted, &columns);
+        for (row, expected) in wanted.iter().zip(together.chunks(300)) {
+            other.fetch(&view, &[*row]);
+            assert_eq!(other.table(&view, &[*row], &columns), expected);
+            let exact = kernel.value(data.examples.row(*row as usize), data.examples.row(250));
+            assert!((exact - expected[250]).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn fields_agree_with_added_rows_and_with_columns_left_out() {
+        let data = ripley(150, 5);
+        let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+        let mut gram =
+            Gram::new(Source::new(&kernel, &data.examples), vec![(0..150).collect()], 1 << 20);
+        let view = gram.view(&[0]);
+        let chosen = [3u32, 77, 149, 20, 21];
+        let weights = [1.0, -2.0, 0.5, 3.0, 0.25];
+        let mut field = vec![0.0; 150];
+        gram.fetch(&view, &chosen);
+        gram.add(&view, &chosen, &weights, &mut field);
+        let all: Vec<u32> = (0..150).collect();
+        let exact = fields(&gram.source, &all, &chosen, &weights);
+        for (sum, exact) in field.iter().zip(&exact) {
+            assert!((sum - exact).abs() < 1e-5, "{sum} {exact}");
+        }
+        let kept: Vec<u32> = (0..150).step_by(2).collect();
+        gram.shrink(&view, &kept);
+        gram.fetch(&view, &[5, 77]);
+        let columns: Vec<u32> = (0..75).collect();
+        let table = gram.table(&view, &[5, 77], &columns);
+        gram.become_double(1 << 20);
+        gram.fetch(&view, &[5, 77]);
+        let full = gram.table(&view, &[5, 77], &kept);
+        assert!(table.iter().zip(&full).all(|(a, b)| (a - b).abs() < 1e-6));
+    }
+}

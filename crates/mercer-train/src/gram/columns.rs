@@ -1,0 +1,215 @@
+//! Blocks of kernel values: some examples against all examples of a block of columns.
+
+use mercer_kernel::block::{BLOCK, Packed};
+use mercer_kernel::{Finish, Profile};
+use mercer_simd::{DenseQueries32, Isa, Panels32};
+use rayon::prelude::*;
+
+use super::source::{Singles, Source};
+use super::value::Value;
+
+/// Panels of singles per piece of work: 384 rows, whose products with a batch stay in the second cache.
+const PIECE_PANELS: usize = 4;
+const SINGLE_PIECE: usize = PIECE_PANELS * Panels32::WIDTH;
+/// Examples multiplied at once with a piece.
+const BATCH: usize = 128;
+/// Rows of doubles per piece of work.
+const DOUBLE_PIECE: usize = 1024;
+
+/// Examples that are columns of the Gram matrix, packed for products.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) rows: Vec<u32>,
+    pack: Pack,
+}
+
+#[derive(Debug)]
+enum Pack {
+    Singles { panels: Panels32, norms: Vec<f32> },
+    Doubles(Vec<Packed>),
+}
+
+/// A batch of examples ready to be multiplied with panels.
+struct Batch {
+    queries: DenseQueries32,
+    norms: Vec<f32>,
+}
+
+impl Columns {
+    /// Packs rows in singles if the source has them and `exact` is not asked for.
+    pub(super) fn new(source: &Source<'_>, rows: Vec<u32>, exact: bool) -> Self {
+        let pack = match &source.singles {
+            Some(singles) if !exact => {
+                let mut norms = Vec::with_capacity(rows.len().next_multiple_of(16));
+                let panels = Panels32::pack(rows.len(), singles.columns(), |row, out| {
+                    norms.push(singles.write(source.row(rows[row]), out));
+                });
+                norms.resize(rows.len().next_multiple_of(mercer_simd::LANES32), 0.0);
+                Pack::Singles { panels, norms }
+            }
+            _ => Pack::Doubles(
+                rows.par_chunks(DOUBLE_PIECE)
+                    .map(|piece| {
+                        let piece = source.examples.select(piece.iter().map(|row| *row as usize));
+                        Packed::new(source.kernel.clone(), &piece, source.centre.as_deref())
+                    })
+                    .collect(),
+            ),
+        };
+        Self { rows, pack }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        match &self.pack {
+            Pack::Singles { panels, norms } => panels.bytes() + 4 * norms.len(),
+            Pack::Doubles(pieces) => pieces.iter().map(Packed::bytes).sum(),
+        }
+    }
+
+    /// Kernel values of the wanted examples against all columns; `out` holds one full row for each.
+    ///
+    /// Every value has the same bits whatever else is computed beside it and on how many threads.
+    pub(super) fn compute<T: Value>(
+        &self,
+        source: &Source<'_>,
+        wanted: &[u32],
+        out: &mut [Vec<T>],
+    ) {
+        if wanted.is_empty() || self.rows.is_empty() {
+            return;
+        }
+        match &self.pack {
+            Pack::Singles { panels, norms } => {
+                let singles = source.singles.as_ref().expect("singles were packed from it");
+                let finish = source.kernel.form();
+                let finish = finish.finish().expect("kernels in singles have a form");
+                let table = Table { panels, norms, profile: singles.profile, finish };
+                let batches: Vec<Batch> = wanted
+                    .par_chunks(BATCH)
+                    .map(|batch| Batch::new(source, singles, batch))
+                    .collect();
+                pieces(out, SINGLE_PIECE).into_par_iter().enumerate().for_each_init(
+                    Scratch::default,
+                    |scratch, (piece, mut rows)| {
+                        for (batch, rows) in batches.iter().zip(rows.chunks_mut(BATCH)) {
+                            table.fill(piece, batch, rows, scratch);
+                        }
+                    },
+                );
+            }
+            Pack::Doubles(packs) => {
+                pieces(out, DOUBLE_PIECE).into_par_iter().zip(packs).for_each(
+                    |(mut rows, packed)| {
+                        for (batch, rows) in wanted.chunks(BLOCK).zip(rows.chunks_mut(BLOCK)) {
+                            fill_doubles(source, packed, batch, rows);
+                        }
+                    },
+                );
+            }
+        }
+    }
+}
+
+/// Cuts all rows at the same places: `result[piece][row]`.
+fn pieces<T>(rows: &mut [Vec<T>], length: usize) -> Vec<Vec<&mut [T]>> {
+    let count = rows.first().map_or(0, |row| row.len().div_ceil(length));
+    let mut pieces: Vec<Vec<&mut [T]>> =
+        (0..count).map(|_| Vec::with_capacity(rows.len())).collect();
+    for row in rows {
+        for (pieces, part) in pieces.iter_mut().zip(row.chunks_mut(length)) {
+            pieces.push(part);
+        }
+    }
+    pieces
+}
+
+impl Batch {
+    fn new(source: &Source<'_>, singles: &Singles, rows: &[u32]) -> Self {
+        let mut queries = DenseQueries32::new(singles.columns());
+        let mut buffer = vec![0.0; singles.columns()];
+        let mut norms = Vec::with_capacity(rows.len());
+        for row in rows {
+            norms.push(singles.write(source.row(*row), &mut buffer));
+            queries.push(&buffer);
+        }
+        Self { queries, norms }
+    }
+}
+
+#[derive(Default)]
+struct Scratch {
+    products: Vec<f32>,
+    wide: Vec<f64>,
+}
+
+struct Table<'a> {
+    panels: &'a Panels32,
+    norms: &'a [f32],
+    profile: Profile,
+    finish: &'a dyn Finish,
+}
+
+impl Table<'_> {
+    fn fill<T: Value>(
+        &self,
+        piece: usize,
+        batch: &Batch,
+        rows: &mut [&mut [T]],
+        scratch: &mut Scratch,
+    ) {
+        let isa = Isa::current();
+        let first = piece * PIECE_PANELS;
+        let range = first..(first + PIECE_PANELS).min(self.panels.panels());
+        let lanes = self.panels.lanes(range.clone());
+        let stride = lanes.len();
+        scratch.products.resize(batch.queries.len() * stride, 0.0);
+        let products = &mut scratch.products[..batch.queries.len() * stride];
+        self.panels.dots_dense(isa, &batch.queries, range, products, stride);
+        let norms = &self.norms[lanes];
+        let products = products.chunks_exact_mut(stride);
+        for ((row, products), own) in rows.iter_mut().zip(products).zip(&batch.norms) {
+            match self.profile {
+                Profile::Identity => {}
+                Profile::Gaussian { gamma } => {
+                    mercer_simd::gaussian32(isa, products, *own, norms, gamma as f32);
+                }
+                _ => {
+                    scratch.wide.clear();
+                    scratch.wide.extend(products.iter().map(|value| f64::from(*value)));
+                    // Powers do not read the self-sums.
+                    self.finish.finish(isa, &mut scratch.wide, 0.0, &[]);
+                    for (place, value) in products.iter_mut().zip(&scratch.wide) {
+                        *place = *value as f32;
+                    }
+                }
+            }
+            for (place, value) in row.iter_mut().zip(products.iter()) {
+                *place = T::of_single(*value);
+            }
+        }
+    }
+}
+
+fn fill_doubles<T: Value>(
+    source: &Source<'_>,
+    packed: &Packed,
+    wanted: &[u32],
+    rows: &mut [&mut [T]],
+) {
+    let isa = Isa::current();
+    let (mut queries, mut scratch) = (packed.queries(), Vec::new());
+    let examples = wanted.iter().map(|row| source.row(*row));
+    packed.load(isa, examples.clone(), &mut queries);
+    packed.visit(isa, &queries, examples, &mut scratch, |tile| {
+        for query in tile.queries.clone() {
+            let places = &mut rows[query][tile.rows.clone()];
+            for (place, value) in places.iter_mut().zip(tile.of(query)) {
+                *place = T::of_double(*value);
+            }
+        }
+    });
+}

@@ -1,0 +1,162 @@
+//! The examples as kernels see them: centred, in live columns, and in single precision where that pays.
+
+use mercer_data::{Matrix, Row};
+use mercer_kernel::{Form, KernelRef, Profile};
+use rayon::prelude::*;
+
+/// A non-zero of a sparse query costs this many times a column of a dense product in doubles
+/// (`cargo run --release -p mercer-simd --example speed`).
+const SPARSE_COST: f64 = 2.2;
+/// A column in singles costs this much of one in doubles.
+const SINGLE_COST: f64 = 0.5;
+/// Kernel values beyond this are not trusted to singles.
+const SINGLE_LIMIT: f64 = 1e30;
+
+/// What blocks of kernel values are computed from.
+#[derive(Debug)]
+pub(crate) struct Source<'a> {
+    pub(crate) kernel: &'a KernelRef,
+    pub(crate) examples: &'a Matrix,
+    /// Subtracted before distances are computed in doubles.
+    pub(crate) centre: Option<Vec<f64>>,
+    /// `K(x, x)` of every example.
+    pub(crate) diagonal: Vec<f64>,
+    /// How rows look in singles; `None` where doubles are needed or cheaper.
+    pub(super) singles: Option<Singles>,
+}
+
+/// Rows in singles: live columns only, less the mean where the kernel depends on differences only.
+#[derive(Debug)]
+pub(super) struct Singles {
+    slots: Vec<u32>,
+    /// Mean of each live column.
+    centre: Vec<f64>,
+    /// A row of zeros after centring.
+    empty: Vec<f32>,
+    pub(super) profile: Profile,
+}
+
+const DEAD: u32 = u32::MAX;
+
+impl<'a> Source<'a> {
+    pub(crate) fn new(kernel: &'a KernelRef, examples: &'a Matrix) -> Self {
+        let is_shift = matches!(kernel.form(), Form::Shift(_));
+        let columns = Moments::of(examples);
+        let centre = if is_shift { columns.far_means() } else { None };
+        let rows: Vec<usize> = (0..examples.rows()).collect();
+        let diagonal: Vec<f64> = rows
+            .par_iter()
+            .map(|row| kernel.value(examples.row(*row), examples.row(*row)))
+            .collect();
+        let singles = Singles::new(kernel, examples, &columns, is_shift)
+            .filter(|_| diagonal.iter().all(|value| value.abs() < SINGLE_LIMIT));
+        Self { kernel, examples, centre, diagonal, singles }
+    }
+
+    pub(super) fn row(&self, row: u32) -> Row<'a> {
+        self.examples.row(row as usize)
+    }
+}
+
+impl Singles {
+    fn new(
+        kernel: &KernelRef,
+        examples: &Matrix,
+        columns: &Moments,
+        is_shift: bool,
+    ) -> Option<Self> {
+        let profile = kernel.form().finish()?.profile();
+        let known =
+            matches!(profile, Profile::Identity | Profile::Power { .. } | Profile::Gaussian { .. });
+        if !known || !matches!(kernel.form(), Form::Dot(_) | Form::Shift(_)) {
+            return None;
+        }
+        let live = |column: usize| {
+            if is_shift { !columns.is_constant(column) } else { columns.counts[column] > 0 }
+        };
+        let kept: Vec<usize> = (0..examples.columns()).filter(|column| live(*column)).collect();
+        let per_row = examples.nonzeros() as f64 / examples.rows().max(1) as f64;
+        if SINGLE_COST * kept.len() as f64 > SPARSE_COST * per_row {
+            return None;
+        }
+        let mut slots = vec![DEAD; examples.columns()];
+        for (slot, column) in (0u32..).zip(&kept) {
+            slots[*column] = slot;
+        }
+        let shift = |column: &usize| if is_shift { columns.means[*column] } else { 0.0 };
+        let centre: Vec<f64> = kept.iter().map(shift).collect();
+        let empty = centre.iter().map(|shift| -*shift as f32).collect();
+        Some(Self { slots, centre, empty, profile })
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.centre.len()
+    }
+
+    /// Writes the row and returns its squared norm, rounded once.
+    pub(super) fn write(&self, row: Row<'_>, out: &mut [f32]) -> f32 {
+        out.copy_from_slice(&self.empty);
+        for (column, value) in row.nonzeros() {
+            let slot = self.slots[column as usize];
+            if slot != DEAD {
+                out[slot as usize] = (value - self.centre[slot as usize]) as f32;
+            }
+        }
+        out.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() as f32
+    }
+}
+
+/// What is known of each column.
+#[derive(Debug)]
+struct Moments {
+    rows: usize,
+    counts: Vec<usize>,
+    means: Vec<f64>,
+    lows: Vec<f64>,
+    highs: Vec<f64>,
+}
+
+impl Moments {
+    fn of(examples: &Matrix) -> Self {
+        let (rows, width) = (examples.rows(), examples.columns());
+        let mut moments = Self {
+            rows,
+            counts: vec![0; width],
+            means: vec![0.0; width],
+            lows: vec![f64::INFINITY; width],
+            highs: vec![f64::NEG_INFINITY; width],
+        };
+        for row in examples.iter() {
+            for (column, value) in row.nonzeros() {
+                let column = column as usize;
+                moments.counts[column] += 1;
+                moments.means[column] += value / rows as f64;
+                moments.lows[column] = moments.lows[column].min(value);
+                moments.highs[column] = moments.highs[column].max(value);
+            }
+        }
+        for column in 0..width {
+            if moments.counts[column] < rows {
+                moments.lows[column] = moments.lows[column].min(0.0);
+                moments.highs[column] = moments.highs[column].max(0.0);
+            }
+        }
+        moments
+    }
+
+    fn is_constant(&self, column: usize) -> bool {
+        self.lows[column] >= self.highs[column]
+    }
+
+    /// The means of columns that lie far from zero, zero elsewhere, as machines choose their centre.
+    fn far_means(&self) -> Option<Vec<f64>> {
+        let far = |column: usize| {
+            let mean = self.means[column];
+            let spread = (self.highs[column] - mean).max(mean - self.lows[column]);
+            self.counts[column] == self.rows && mean.is_finite() && mean.abs() > 2.0 * spread
+        };
+        let any = (0..self.means.len()).any(far);
+        let centre = |column| if far(column) { self.means[column] } else { 0.0 };
+        any.then(|| (0..self.means.len()).map(centre).collect())
+    }
+}

@@ -1,0 +1,39 @@
+//! How it is learned: formulations (what is minimised), reductions (many classes become binary questions)
+//! and solvers (how), with progress, limits, checkpoints and an independent test of what was found.
+//!
+//! ```
+//! use mercer_train::{Training, formulation, train};
+//! let data = mercer_data::synthetic::ripley(200, 1);
+//! let kernel = mercer_kernel::parse("rbf(gamma=2)").unwrap();
+//! let c_svc = formulation("c_svc(C=10)").unwrap();
+//! let trained = train(&data, &kernel, &c_svc, &Training::default(), &mut |_| {}).unwrap();
+//! assert!(trained.report.converged);
+//! assert!(trained.report.gap < 1e-3 * trained.report.objective.abs());
+//! ```
+
+mod assemble;
+mod checkpoint;
+mod control;
+mod error;
+mod formulations;
+mod gram;
+mod labels;
+mod optimality;
+mod qp;
+mod reduce;
+mod report;
+mod solvers;
+mod training;
+mod warm;
+
+pub use checkpoint::Checkpoint;
+pub use control::{Cancel, Progress, Stop};
+pub use error::TrainError;
+pub use formulations::{
+    Conclusion, FORMULATIONS, Formulation, FormulationRef, Goal, Part, formulation,
+};
+pub use optimality::Optimality;
+pub use qp::Qp;
+pub use report::{PartReport, Report, Trained};
+pub use solvers::{SOLVERS, Solver, SolverRef, solver};
+pub use training::{Training, train};

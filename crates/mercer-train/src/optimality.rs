@@ -1,0 +1,129 @@
+//! How far a solution is from the best one, recomputed from kernel values in doubles.
+
+use crate::Qp;
+
+/// What a point of a programme is worth. All numbers come from `F = Kβ + q` in doubles, not from what a
+/// solver believes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Optimality {
+    /// `½ β'Kβ + q'β`.
+    pub objective: f64,
+    /// Objective less the best possible one is at most this: `Σ_v max_{lower <= x <= upper} (F_v - b)(β_v - x)`.
+    pub gap: f64,
+    /// LIBSVM's ε: `max{F_v : β_v > lower_v} - min{F_v : β_v < upper_v}`, the worst of the groups.
+    pub violation: f64,
+    /// b of each group.
+    pub multipliers: Vec<f64>,
+}
+
+/// The bounds that one group's variables put on its multiplier.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    free_sum: f64,
+    free_count: usize,
+    /// Smallest F among variables at their lower bound.
+    above: f64,
+    /// Largest F among variables at their upper bound.
+    below: f64,
+    /// Smallest F among variables that may grow.
+    up: f64,
+    /// Largest F among variables that may fall.
+    low: f64,
+}
+
+impl Optimality {
+    /// Judges `beta`, given `field = Kβ` of each row.
+    ///
+    /// # Panics
+    /// If lengths do not fit the programme.
+    pub fn of(qp: &Qp, beta: &[f64], field: &[f64]) -> Self {
+        assert_eq!(
+            (beta.len(), field.len()),
+            (qp.len(), qp.rows),
+            "one value per variable and row"
+        );
+        let forces: Vec<f64> =
+            qp.linear.iter().enumerate().map(|(v, q)| field[v % qp.rows] + q).collect();
+        let start = Bounds {
+            free_sum: 0.0,
+            free_count: 0,
+            above: f64::INFINITY,
+            below: f64::NEG_INFINITY,
+            up: f64::INFINITY,
+            low: f64::NEG_INFINITY,
+        };
+        let mut bounds = vec![start; qp.group_count()];
+        for (v, force) in forces.iter().enumerate() {
+            let (may_grow, may_fall) = (beta[v] < qp.upper[v], beta[v] > qp.lower[v]);
+            bounds[usize::from(qp.groups[v])].add(*force, may_grow, may_fall);
+        }
+        let multipliers: Vec<f64> = bounds.iter().map(Bounds::multiplier).collect();
+        let mut gap = 0.0;
+        let mut objective = 0.0;
+        for (v, force) in forces.iter().enumerate() {
+            let slope = force - multipliers[usize::from(qp.groups[v])];
+            let best = if slope > 0.0 { qp.lower[v] } else { qp.upper[v] };
+            gap += slope * (beta[v] - best);
+            objective += 0.5 * beta[v] * (force + qp.linear[v]);
+        }
+        let violation = bounds.iter().map(|b| (b.low - b.up).max(0.0)).fold(0.0, f64::max);
+        Self { objective, gap, violation, multipliers }
+    }
+}
+
+impl Bounds {
+    fn add(&mut self, force: f64, may_grow: bool, may_fall: bool) {
+        if may_grow {
+            self.up = self.up.min(force);
+        }
+        if may_fall {
+            self.low = self.low.max(force);
+        }
+        match (may_grow, may_fall) {
+            (true, true) => {
+                self.free_sum += force;
+                self.free_count += 1;
+            }
+            (true, false) => self.above = self.above.min(force),
+            (false, true) => self.below = self.below.max(force),
+            (false, false) => {}
+        }
+    }
+
+    /// The mean F of free variables; without any, the middle of what the bounds allow.
+    fn multiplier(&self) -> f64 {
+        if self.free_count > 0 {
+            return self.free_sum / self.free_count as f64;
+        }
+        match (self.above.is_finite(), self.below.is_finite()) {
+            (true, true) => f64::midpoint(self.above, self.below),
+            (true, false) => self.above,
+            (false, true) => self.below,
+            (false, false) => 0.0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two points at ±1 with K = x z: the best β is (½, -½), f(x) = x.
+    #[test]
+    fn the_solution_of_two_points_has_no_gap() {
+        let qp = Qp {
+            rows: 2,
+            lower: vec![0.0, -10.0],
+            upper: vec![10.0, 0.0],
+            linear: vec![-1.0, 1.0],
+            start: vec![0.0; 2],
+            groups: vec![0; 2],
+        };
+        let best = Optimality::of(&qp, &[0.5, -0.5], &[1.0, -1.0]);
+        assert_eq!(best.objective, -0.5);
+        assert_eq!((best.gap, best.violation, best.multipliers[0]), (0.0, 0.0, 0.0));
+        let start = Optimality::of(&qp, &[0.0, 0.0], &[0.0, 0.0]);
+        assert_eq!(start.violation, 2.0);
+        assert!(start.gap >= 0.5, "{}", start.gap);
+    }
+}

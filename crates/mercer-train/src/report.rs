@@ -1,0 +1,60 @@
+use mercer_machine::Machine;
+
+use crate::Stop;
+
+/// What training gives.
+#[derive(Debug, Clone)]
+pub struct Trained {
+    /// The machine; the best so far if the report says that it did not converge.
+    pub machine: Machine,
+    /// How it went.
+    pub report: Report,
+}
+
+/// How a training went. Objective, gap and violation are recomputed from kernel values in doubles.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Wall-clock time; time before a resumed checkpoint included.
+    pub seconds: f64,
+    /// Pair steps.
+    pub iterations: u64,
+    /// Whether every part reached the tolerance, by the honest test.
+    pub converged: bool,
+    /// Why it ended early, if it did.
+    pub stop: Option<Stop>,
+    /// Dual objective as LIBSVM prints it, summed over the parts.
+    pub objective: f64,
+    /// Duality gap, summed over the parts.
+    pub gap: f64,
+    /// Maximal violation, the worst of the parts.
+    pub violation: f64,
+    /// Distinct support vectors of the machine.
+    pub supports: usize,
+    /// Coefficients at their limit, summed over the parts.
+    pub bounded: usize,
+    /// Kernel values computed for the solver's rows; those of the final test are not counted.
+    pub kernel_values: u64,
+    /// The most bytes of packed rows and kept kernel rows held at once.
+    pub peak_memory_bytes: usize,
+    /// Each binary question.
+    pub parts: Vec<PartReport>,
+}
+
+/// How one binary question went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartReport {
+    /// What it is about: `3 against 8`, `8 against the rest`, `all examples`.
+    pub name: String,
+    /// Whether it reached the tolerance.
+    pub converged: bool,
+    /// Dual objective as LIBSVM prints it.
+    pub objective: f64,
+    /// Duality gap.
+    pub gap: f64,
+    /// Maximal violation.
+    pub violation: f64,
+    /// Non-zero coefficients.
+    pub supports: usize,
+    /// Coefficients at their limit.
+    pub bounded: usize,
+}

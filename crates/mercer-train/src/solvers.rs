@@ -1,0 +1,82 @@
+//! How a programme is solved: one file for each solver, one line in [`SOLVERS`].
+
+mod smo;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use mercer_spec::{Registry, Spec, SpecError};
+
+pub(crate) use smo::State;
+
+use crate::control::{Control, Stop};
+use crate::gram::{Gram, View};
+use crate::{Optimality, Qp, TrainError};
+
+/// A solver shared by parts.
+pub type SolverRef = Arc<dyn Solver>;
+
+/// How a programme is solved.
+pub trait Solver: Debug + Send + Sync {
+    /// The text that builds it again.
+    fn spec(&self) -> Spec;
+
+    /// Solves one question. A solver never hangs: it asks the control between blocks of work, and tells
+    /// it where it stands.
+    #[doc(hidden)]
+    fn solve(
+        &self,
+        question: &mut Question<'_, '_>,
+        control: &mut Steering<'_, '_>,
+    ) -> Result<Solution, TrainError>;
+}
+
+/// One programme over rows of a Gram matrix.
+#[derive(Debug)]
+pub struct Question<'q, 'a> {
+    pub(crate) gram: &'q mut Gram<'a>,
+    pub(crate) view: View,
+    pub(crate) qp: &'q Qp,
+    /// Where to begin: a feasible point, or a state that was saved.
+    pub(crate) from: From,
+    /// Whether other questions read the same columns, so that none may be left out.
+    pub(crate) shared: bool,
+    pub(crate) memory: usize,
+}
+
+/// Where a solver begins.
+#[derive(Debug)]
+pub(crate) enum From {
+    /// At a feasible point.
+    Point(Vec<f64>),
+    /// Where a checkpoint was written.
+    State(Box<State>),
+}
+
+/// The control of a training, as solvers see it.
+pub struct Steering<'c, 'o>(pub(crate) &'c mut Control<'o>);
+
+impl Debug for Steering<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Steering")
+    }
+}
+
+/// What a solver found.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// β of each variable.
+    pub(crate) beta: Vec<f64>,
+    /// What it is worth, from kernel values in doubles.
+    pub(crate) optimality: Optimality,
+    /// Why it ended early, if it did.
+    pub(crate) stop: Option<Stop>,
+}
+
+/// All solvers; one line each.
+pub static SOLVERS: Registry<SolverRef> = Registry { room: "solver", entries: &[&smo::ENTRY] };
+
+/// Builds a solver from its text: `smo(working_set=512)`.
+pub fn solver(text: &str) -> Result<SolverRef, SpecError> {
+    SOLVERS.parse(text)
+}

@@ -1,0 +1,285 @@
+//! Sequential minimal optimisation on working sets of hundreds of examples.
+
+mod inner;
+mod select;
+mod shrink;
+mod state;
+
+use std::sync::Arc;
+
+use mercer_spec::{Entry, Kind, Parameter, Spec};
+
+pub(crate) use state::State;
+
+use super::{From, Question, Solution, Solver, SolverRef, Steering};
+use crate::TrainError;
+use crate::control::{Control, Standing, Stop};
+use crate::gram::fields;
+use crate::optimality::Optimality;
+use inner::Inner;
+
+/// SMO with blocks ([WSL18] ThunderSVM, oneDAL): each round takes a working set of the worst violators and
+/// part of the previous set, computes their kernel rows as one block, solves the small programme by pair
+/// steps of second order ([FCL05]) and adds the result to the gradient.
+///
+/// Kernel rows are singles, the gradient is doubles. Before the end the gradient is recomputed from kernel
+/// values in doubles; if singles turn out to be too coarse, the solver goes on with rows of doubles.
+pub(super) static ENTRY: Entry<SolverRef> = Entry {
+    name: "smo",
+    summary: "sequential minimal optimisation on working sets, with cached rows and shrinking",
+    parameters: &[
+        Parameter {
+            name: "working_set",
+            kind: Kind::Integer { low: 2, high: 8192 },
+            default: Some("512"),
+            help: "examples solved together",
+        },
+        Parameter {
+            name: "shrinking",
+            kind: Kind::Word(&["on", "off"]),
+            default: Some("on"),
+            help: "whether examples that seem settled are left out until the end",
+        },
+    ],
+    variadic: false,
+    build: |checked| {
+        let shrinking = checked.spec("shrinking").is_none_or(|word| word.name() == "on");
+        Ok(Arc::new(Smo { working_set: checked.integer("working_set") as usize, shrinking }))
+    },
+};
+
+/// The running violation must fall to this share of the tolerance, so that the honest one, which differs
+/// by the rounding of singles, passes as well.
+const SINGLE_SHARE: f64 = 0.95;
+/// A gradient in singles that is off by more than this share of the tolerance is not trusted further.
+const DRIFT_SHARE: f64 = 0.25;
+/// Rounds in a row without a gain above rounding after which nothing more is expected.
+const IDLE_ROUNDS: u32 = 10;
+/// Rounds after which the gradient is checked against doubles for the first time; doubled each time.
+const FIRST_CHECK: u64 = 256;
+
+#[derive(Debug)]
+struct Smo {
+    working_set: usize,
+    shrinking: bool,
+}
+
+impl Solver for Smo {
+    fn spec(&self) -> Spec {
+        Spec::new("smo")
+            .set("working_set", self.working_set as f64)
+            .set("shrinking", if self.shrinking { "on" } else { "off" })
+    }
+
+    fn solve(
+        &self,
+        question: &mut Question<'_, '_>,
+        control: &mut Steering<'_, '_>,
+    ) -> Result<Solution, TrainError> {
+        Run::new(self, question).finish(control.0)
+    }
+}
+
+/// One question being solved.
+struct Run<'r, 'q, 'a> {
+    settings: &'r Smo,
+    question: &'r mut Question<'q, 'a>,
+    /// Global example of each row of the programme.
+    examples: Vec<u32>,
+    state: State,
+    /// Position of each row among the active ones.
+    slots: Vec<u32>,
+}
+
+/// What an honest look at the present point says.
+enum Verdict {
+    Done(Optimality),
+    GoOn,
+}
+
+impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
+    fn new(settings: &'r Smo, question: &'r mut Question<'q, 'a>) -> Self {
+        let examples = question.gram.examples(&question.view);
+        let rows = examples.len();
+        let begin = std::mem::replace(&mut question.from, From::Point(Vec::new()));
+        let mut run = match begin {
+            From::Point(beta) => {
+                let state = State::new(rows, beta, question.gram.is_double());
+                Self { settings, question, examples, state, slots: (0..rows as u32).collect() }
+            }
+            From::State(state) => {
+                let mut run =
+                    Self { settings, question, examples, state: *state, slots: Vec::new() };
+                run.resume();
+                run
+            }
+        };
+        if run.state.rounds == 0 && run.state.beta.iter().any(|value| *value != 0.0) {
+            run.state.field = run.honest_field();
+        }
+        run
+    }
+
+    /// Brings rows and columns into the form they had when the state was saved.
+    fn resume(&mut self) {
+        if self.state.double {
+            self.question.gram.become_double(self.question.memory);
+        }
+        self.question.gram.restore(&self.question.view);
+        if self.state.active.len() < self.examples.len() {
+            self.question.gram.shrink(&self.question.view, &self.state.active);
+        }
+        self.index_slots();
+    }
+
+    fn index_slots(&mut self) {
+        self.slots = vec![u32::MAX; self.examples.len()];
+        for (slot, row) in (0u32..).zip(&self.state.active) {
+            self.slots[*row as usize] = slot;
+        }
+    }
+
+    fn finish(mut self, control: &mut Control<'_>) -> Result<Solution, TrainError> {
+        loop {
+            let scan = select::scan(self.question.qp, &self.state);
+            let (violation, gap) = (scan.violation(), scan.gap(self.question.qp, &self.state));
+            control.tell(Standing { violation, gap, supports: scan.supports });
+            control.save(&self.state)?;
+            if let Some(stop) = control.stop() {
+                control.save_before_end(&self.state)?;
+                return Ok(self.best_so_far(Some(stop)));
+            }
+            let share = if self.state.double { 1.0 } else { SINGLE_SHARE };
+            let is_due = self.state.rounds >= self.state.next_check;
+            if violation <= share * control.tolerance || is_due {
+                match self.look(control.tolerance) {
+                    Verdict::Done(optimality) => return Ok(self.solution(optimality, None)),
+                    Verdict::GoOn => continue,
+                }
+            }
+            if self.settings.shrinking && !self.question.shared {
+                self.shrink(&scan);
+            }
+            let gain = self.round(&scan, control);
+            let objective = scan.objective.abs();
+            let is_idle = gain <= 4.0 * f64::EPSILON * objective;
+            self.state.idle = if is_idle { self.state.idle + 1 } else { 0 };
+            if self.state.idle >= IDLE_ROUNDS {
+                if self.state.double && self.state.active.len() == self.examples.len() {
+                    return Ok(self.best_so_far(Some(Stop::Stalled)));
+                }
+                self.use_doubles();
+            }
+        }
+    }
+
+    /// One working set: kernel rows, pair steps, gradient. Returns by how much the objective fell.
+    fn round(&mut self, scan: &select::Scan, control: &mut Control<'_>) -> f64 {
+        let qp = self.question.qp;
+        let capacity = self.question.gram.capacity(&self.question.view);
+        let size = self.settings.working_set.min(capacity / 2).max(2);
+        let set = select::working_set(qp, &self.state, scan, size);
+        let row_of = |v: &u32| *v % qp.rows as u32;
+        let columns: Vec<u32> = set.iter().map(|v| self.slots[row_of(v) as usize]).collect();
+        let chosen: Vec<u32> = set.iter().map(|v| self.examples[row_of(v) as usize]).collect();
+        let mut distinct = chosen.clone();
+        if qp.len() > qp.rows {
+            distinct.sort_unstable();
+            distinct.dedup();
+        }
+        self.question.gram.fetch(&self.question.view, &distinct);
+        let table = self.question.gram.table(&self.question.view, &chosen, &columns);
+        let diagonal = &self.question.gram.source.diagonal;
+        let forces = set.iter().zip(&columns);
+        let forces = forces.map(|(v, at)| self.state.field[*at as usize] + qp.linear[*v as usize]);
+        let mut inner = Inner {
+            table: &table,
+            diagonal: chosen.iter().map(|row| diagonal[*row as usize]).collect(),
+            forces: forces.collect(),
+            beta: set.iter().map(|v| self.state.beta[*v as usize]).collect(),
+            lower: set.iter().map(|v| qp.lower[*v as usize]).collect(),
+            upper: set.iter().map(|v| qp.upper[*v as usize]).collect(),
+            ends: scan.group_ends(qp, &set),
+        };
+        let outcome = inner.solve(0.5 * control.tolerance, control.steps_left());
+        let beta = inner.beta;
+        self.apply(&set, &chosen, &beta);
+        control.iterations += outcome.steps;
+        self.state.steps += outcome.steps;
+        self.state.rounds += 1;
+        self.state.previous = set;
+        outcome.gain
+    }
+
+    /// Takes over the coefficients of the working set and adds their changes to the gradient.
+    fn apply(&mut self, set: &[u32], chosen: &[u32], beta: &[f64]) {
+        let mut changed: Vec<u32> = Vec::new();
+        let mut deltas: Vec<f64> = Vec::new();
+        for ((v, example), new) in set.iter().zip(chosen).zip(beta) {
+            let delta = new - self.state.beta[*v as usize];
+            if delta != 0.0 {
+                self.state.beta[*v as usize] = *new;
+                changed.push(*example);
+                deltas.push(delta);
+            }
+        }
+        let view = &self.question.view;
+        self.question.gram.add(view, &changed, &deltas, &mut self.state.field);
+    }
+
+    /// `Kβ` of all rows from kernel values in doubles.
+    fn honest_field(&self) -> Vec<f64> {
+        let folded = self.question.qp.fold(&self.state.beta);
+        let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
+        let supports: Vec<u32> = used.iter().map(|row| self.examples[*row]).collect();
+        let weights: Vec<f64> = used.iter().map(|row| folded[*row]).collect();
+        fields(&self.question.gram.source, &self.examples, &supports, &weights)
+    }
+
+    /// Recomputes the gradient in doubles, takes all rows back, and judges the point.
+    fn look(&mut self, tolerance: f64) -> Verdict {
+        let field = self.honest_field();
+        let optimality = Optimality::of(self.question.qp, &self.state.beta, &field);
+        if optimality.violation <= tolerance {
+            return Verdict::Done(optimality);
+        }
+        let active = self.state.active.iter().map(|row| field[*row as usize]);
+        let drift = active.zip(&self.state.field).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        self.state.next_check = 2 * self.state.rounds.max(FIRST_CHECK / 2);
+        self.take_back(field);
+        if drift > DRIFT_SHARE * tolerance {
+            self.use_doubles();
+        }
+        Verdict::GoOn
+    }
+
+    /// All rows are active again, with this gradient.
+    fn take_back(&mut self, field: Vec<f64>) {
+        self.question.gram.restore(&self.question.view);
+        self.state.field = field;
+        self.state.active = (0..self.examples.len() as u32).collect();
+        self.slots.clone_from(&self.state.active);
+        self.state.idle = 0;
+    }
+
+    /// Goes on with kernel rows in doubles and a gradient to match.
+    fn use_doubles(&mut self) {
+        self.question.gram.become_double(self.question.memory);
+        self.state.double = true;
+        let field = self.honest_field();
+        self.take_back(field);
+    }
+
+    fn best_so_far(self, stop: Option<Stop>) -> Solution {
+        let field = self.honest_field();
+        let optimality = Optimality::of(self.question.qp, &self.state.beta, &field);
+        self.solution(optimality, stop)
+    }
+
+    fn solution(self, optimality: Optimality, stop: Option<Stop>) -> Solution {
+        if !self.question.shared {
+            self.question.gram.restore(&self.question.view);
+        }
+        Solution { beta: self.state.beta, optimality, stop }
+    }
+}

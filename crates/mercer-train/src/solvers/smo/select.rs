@@ -1,0 +1,137 @@
+//! Which variables are solved together.
+
+use super::State;
+use crate::Qp;
+
+/// One pass over the active variables.
+#[derive(Debug)]
+pub(super) struct Scan {
+    /// Smallest F of a variable that may grow, for each group.
+    pub(super) up: [f64; 2],
+    /// Largest F of a variable that may fall, for each group.
+    pub(super) low: [f64; 2],
+    pub(super) supports: usize,
+    /// Of the active variables.
+    pub(super) objective: f64,
+}
+
+/// Looks at all active variables.
+pub(super) fn scan(qp: &Qp, state: &State) -> Scan {
+    let mut scan =
+        Scan { up: [f64::INFINITY; 2], low: [f64::NEG_INFINITY; 2], supports: 0, objective: 0.0 };
+    for (v, at) in state.variables(qp.rows) {
+        let (beta, group) = (state.beta[v], usize::from(qp.groups[v]));
+        let force = state.field[at] + qp.linear[v];
+        if beta < qp.upper[v] {
+            scan.up[group] = scan.up[group].min(force);
+        }
+        if beta > qp.lower[v] {
+            scan.low[group] = scan.low[group].max(force);
+        }
+        scan.objective += 0.5 * beta * (force + qp.linear[v]);
+    }
+    scan.supports = state.beta.iter().filter(|beta| **beta != 0.0).count();
+    scan
+}
+
+impl Scan {
+    /// LIBSVM's ε of the active variables.
+    pub(super) fn violation(&self) -> f64 {
+        (self.low[0] - self.up[0]).max(self.low[1] - self.up[1]).max(0.0)
+    }
+
+    /// Duality gap of the active variables, with the middle of each group's range as multiplier.
+    pub(super) fn gap(&self, qp: &Qp, state: &State) -> f64 {
+        let middle = |group: usize| {
+            let (up, low) = (self.up[group], self.low[group]);
+            match (up.is_finite(), low.is_finite()) {
+                (true, true) => f64::midpoint(up, low),
+                (true, false) => up,
+                (false, true) => low,
+                (false, false) => 0.0,
+            }
+        };
+        let multipliers = [middle(0), middle(1)];
+        let variables = state.variables(qp.rows);
+        variables.fold(0.0, |gap, (v, at)| {
+            let slope = state.field[at] + qp.linear[v] - multipliers[usize::from(qp.groups[v])];
+            let best = if slope > 0.0 { qp.lower[v] } else { qp.upper[v] };
+            gap + slope * (state.beta[v] - best)
+        })
+    }
+
+    /// Where each group ends in a working set that is sorted by groups.
+    pub(super) fn group_ends(&self, qp: &Qp, set: &[u32]) -> [usize; 2] {
+        let first = set.iter().filter(|v| qp.groups[**v as usize] == 0).count();
+        [first, set.len()]
+    }
+}
+
+/// Half of the set are the worst violators, as many that should grow as should fall; the rest stays from
+/// the previous set, free variables first. The result is sorted by groups, newest first within.
+pub(super) fn working_set(qp: &Qp, state: &State, scan: &Scan, size: usize) -> Vec<u32> {
+    let groups = qp.group_count();
+    let fresh = if state.previous.is_empty() { size } else { (size / 2).max(2) };
+    let share = (fresh / (2 * groups)).max(1);
+    let mut taken = vec![false; qp.len()];
+    let mut set: Vec<u32> = Vec::with_capacity(size);
+    // The previous members are looked at last, but the two worst violators always come in.
+    let mut is_old = vec![false; qp.len()];
+    state.previous.iter().for_each(|v| is_old[*v as usize] = true);
+    for group in 0..groups {
+        let mut grow: Vec<(f64, u32)> = Vec::new();
+        let mut fall: Vec<(f64, u32)> = Vec::new();
+        for (v, at) in state.variables(qp.rows) {
+            if usize::from(qp.groups[v]) != group {
+                continue;
+            }
+            let force = state.field[at] + qp.linear[v];
+            if state.beta[v] < qp.upper[v] && force < scan.low[group] {
+                grow.push((force, v as u32));
+            }
+            if state.beta[v] > qp.lower[v] && force > scan.up[group] {
+                fall.push((-force, v as u32));
+            }
+        }
+        for candidates in [&mut grow, &mut fall] {
+            if let Some(worst) = candidates.iter().copied().min_by(order) {
+                take(&mut set, &mut taken, worst.1);
+            }
+            candidates.retain(|(_, v)| !is_old[*v as usize]);
+            let wanted = share.min(candidates.len());
+            if wanted < candidates.len() && wanted > 0 {
+                candidates.select_nth_unstable_by(wanted - 1, order);
+            }
+            candidates.truncate(wanted);
+            candidates.sort_unstable_by(order);
+            candidates.iter().for_each(|(_, v)| take(&mut set, &mut taken, *v));
+        }
+    }
+    set.truncate(size);
+    let is_free = |v: &u32| {
+        let v = *v as usize;
+        state.beta[v] > qp.lower[v] && state.beta[v] < qp.upper[v]
+    };
+    let active = |v: &&u32| state.active.binary_search(&(**v % qp.rows as u32)).is_ok();
+    let previous: Vec<u32> = state.previous.iter().filter(active).copied().collect();
+    for wanted in [true, false] {
+        for v in previous.iter().filter(|v| is_free(v) == wanted) {
+            if set.len() < size {
+                take(&mut set, &mut taken, *v);
+            }
+        }
+    }
+    set.sort_by_key(|v| qp.groups[*v as usize]);
+    set
+}
+
+fn take(set: &mut Vec<u32>, taken: &mut [bool], v: u32) {
+    if !std::mem::replace(&mut taken[v as usize], true) {
+        set.push(v);
+    }
+}
+
+/// By value, then by index: a total order, so that the choice is the same everywhere.
+fn order(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+}

@@ -1,0 +1,375 @@
+//! Training: options, and the way from data to a machine.
+
+mod digest;
+mod prepare;
+
+use std::time::Duration;
+
+use mercer_data::Dataset;
+use mercer_kernel::KernelRef;
+use mercer_machine::{ClassName, Machine, Output, Scheme};
+
+use crate::assemble::{self, Learned};
+use crate::checkpoint::Keeper;
+use crate::control::Control;
+use crate::gram::{Gram, Source};
+use crate::reduce::{Binary, Reduction};
+use crate::report::{PartReport, Report, Trained};
+use crate::solvers::{From, Question, Solution, State, Steering};
+use crate::warm::Warm;
+use crate::{
+    Cancel, Checkpoint, FormulationRef, Optimality, Part, Progress, Qp, SolverRef, Stop, TrainError,
+};
+
+/// How to train: solver, limits, memory, weights, checkpoints.
+#[derive(Debug, Clone)]
+pub struct Training {
+    solver: SolverRef,
+    scheme: Scheme,
+    tolerance: f64,
+    memory: usize,
+    time_limit: Option<Duration>,
+    max_iterations: Option<u64>,
+    cancel: Cancel,
+    weights: Option<Vec<f64>>,
+    class_weights: Vec<(ClassName, f64)>,
+    checkpoint: Option<Checkpoint>,
+    warm: Option<Machine>,
+}
+
+impl Default for Training {
+    /// LIBSVM's tolerance 1e-3, one-vs-one, 1 GiB, no limits.
+    fn default() -> Self {
+        Self {
+            solver: crate::solver("smo").expect("smo is registered"),
+            scheme: Scheme::OneVsOne,
+            tolerance: 1e-3,
+            memory: 1 << 30,
+            time_limit: None,
+            max_iterations: None,
+            cancel: Cancel::new(),
+            weights: None,
+            class_weights: Vec::new(),
+            checkpoint: None,
+            warm: None,
+        }
+    }
+}
+
+impl Training {
+    /// How the programme is solved.
+    pub fn solver(mut self, solver: SolverRef) -> Self {
+        self.solver = solver;
+        self
+    }
+
+    /// How many classes become binary questions.
+    pub fn scheme(mut self, scheme: Scheme) -> Self {
+        self.scheme = scheme;
+        self
+    }
+
+    /// LIBSVM's ε: the largest violation of the optimality conditions that is accepted.
+    pub fn tolerance(mut self, tolerance: f64) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Bytes for packed rows and kept kernel rows.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Ends after this time with the best machine so far.
+    pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Ends after this many pair steps, all questions together.
+    pub fn max_iterations(mut self, limit: Option<u64>) -> Self {
+        self.max_iterations = limit;
+        self
+    }
+
+    /// A switch that ends the training from elsewhere.
+    pub fn cancel(mut self, cancel: Cancel) -> Self {
+        self.cancel = cancel;
+        self
+    }
+
+    /// One weight per example; zero leaves an example out.
+    pub fn weights(mut self, weights: Option<Vec<f64>>) -> Self {
+        self.weights = weights;
+        self
+    }
+
+    /// Factors of the weights of some classes.
+    pub fn class_weights(mut self, weights: Vec<(ClassName, f64)>) -> Self {
+        self.class_weights = weights;
+        self
+    }
+
+    /// Saves the training now and then, and continues from there.
+    pub fn checkpoint(mut self, checkpoint: Option<Checkpoint>) -> Self {
+        self.checkpoint = checkpoint;
+        self
+    }
+
+    /// Starts from a machine of the same classes; its coefficients are fitted into the new limits.
+    pub fn warm_start(mut self, machine: Option<Machine>) -> Self {
+        self.warm = machine;
+        self
+    }
+
+    fn check(&self) -> Result<(), TrainError> {
+        if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
+            let (option, value) = ("the tolerance", self.tolerance);
+            return Err(TrainError::Option { option, value, range: "above 0 and finite" });
+        }
+        Ok(())
+    }
+}
+
+/// Learns a machine from examples. Work runs in the rayon pool of the caller; the result does not depend
+/// on the number of threads.
+///
+/// `observer` is told where the training stands after every round. A limit or the cancel token ends it
+/// with the best machine so far, and the report says so.
+///
+/// # Errors
+/// If targets, weights or options do not fit, if ν is infeasible, or if kernel values overflow: before
+/// any work starts. If a checkpoint cannot be written or belongs to something else.
+pub fn train(
+    data: &Dataset,
+    kernel: &KernelRef,
+    formulation: &FormulationRef,
+    training: &Training,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Trained, TrainError> {
+    training.check()?;
+    let mut control = Control::new(observer, training.cancel.clone());
+    control.time_limit = training.time_limit;
+    control.max_iterations = training.max_iterations;
+    control.tolerance = training.tolerance;
+    let inputs = prepare::inputs(data, kernel, formulation, training)?;
+    let reduction = inputs.reduction(training.scheme);
+    let source = Source::new(kernel, &data.examples);
+    prepare::check_diagonal(&source)?;
+    let programmes = Programmes { reduction: reduction.as_ref(), formulation };
+    if formulation.spec().name().starts_with("nu_") {
+        (0..reduction.questions()).try_for_each(|number| programmes.get(number).map(drop))?;
+    }
+    if let Some(checkpoint) = &training.checkpoint {
+        let digest = digest::of(data, kernel, formulation, training);
+        control.keeper = Some(Keeper::new(checkpoint, digest));
+    }
+    let warm = match &training.warm {
+        Some(machine) => Some(Warm::new(machine, &data.examples, &inputs.output)?),
+        None => None,
+    };
+    control.parts = reduction.questions();
+    let gram = Gram::new(source, reduction.blocks(), training.memory);
+    let mut course = Course { training, programmes, gram, warm, parts: Vec::new() };
+    let learned = course.run(&mut control)?;
+    let machine = assemble::machine(kernel, &data.examples, &learned, inputs.output.clone())?;
+    let report = course.report(&control, &machine);
+    Ok(Trained { machine, report })
+}
+
+/// The programme of each question.
+struct Programmes<'r> {
+    reduction: &'r dyn Reduction,
+    formulation: &'r FormulationRef,
+}
+
+impl Programmes<'_> {
+    fn get(&self, number: usize) -> Result<(Binary, Qp), TrainError> {
+        let binary = self.reduction.question(number);
+        let part = Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
+        let qp = self.formulation.programme(&part)?;
+        Ok((binary, qp))
+    }
+}
+
+/// A training under way.
+struct Course<'c, 'a> {
+    training: &'c Training,
+    programmes: Programmes<'c>,
+    gram: Gram<'a>,
+    warm: Option<Warm<'c>>,
+    parts: Vec<(PartReport, Option<Stop>)>,
+}
+
+impl Course<'_, '_> {
+    fn run(&mut self, control: &mut Control<'_>) -> Result<Vec<Learned>, TrainError> {
+        let saved = match &mut control.keeper {
+            Some(keeper) => keeper.load()?,
+            None => None,
+        };
+        let (mut finished, mut state) = (Vec::new(), None);
+        if let Some(saved) = saved {
+            control.earlier = saved.elapsed;
+            control.iterations = saved.iterations;
+            finished = saved.finished;
+            state = Some((saved.part, saved.state));
+        }
+        let mut finished = finished.into_iter();
+        let mut learned = Vec::with_capacity(control.parts);
+        for number in 0..control.parts {
+            let (binary, qp) = self.programmes.get(number)?;
+            let known = finished.next();
+            let solution = match known {
+                Some(solution) => solution,
+                None if number > 0 && control.stop().is_some() => {
+                    learned.push(self.skip(&binary, &qp, control.stop()));
+                    continue;
+                }
+                None => {
+                    let state = state.take_if(|(part, _)| *part == number).map(|(_, state)| state);
+                    self.solve(number, &binary, &qp, state, control)?
+                }
+            };
+            learned.push(self.conclude(&binary, &qp, solution)?);
+        }
+        Ok(learned)
+    }
+
+    fn solve(
+        &mut self,
+        number: usize,
+        binary: &Binary,
+        qp: &Qp,
+        state: Option<State>,
+        control: &mut Control<'_>,
+    ) -> Result<Solution, TrainError> {
+        let view = self.gram.view(&binary.blocks);
+        let examples = self.gram.examples(&view);
+        let from = match (state, &self.warm) {
+            (Some(state), _) if state.fits(qp) => From::State(Box::new(state)),
+            (Some(_), _) => return Err(prepare::foreign_checkpoint(self.training)),
+            (None, Some(warm)) => {
+                From::Point(qp.repaired(&qp.unfold(&warm.coefficients(number, &examples))))
+            }
+            (None, None) => From::Point(qp.start.clone()),
+        };
+        control.start_part(number);
+        let shared = self.programmes.reduction.shares_blocks();
+        let memory = self.training.memory;
+        let mut question = Question { gram: &mut self.gram, view, qp, from, shared, memory };
+        let solution = self.training.solver.solve(&mut question, &mut Steering(control))?;
+        if solution.stop.is_none() || solution.stop == Some(Stop::Stalled) {
+            control.keeper.iter_mut().for_each(|keeper| keeper.finish_part(&solution));
+        }
+        Ok(solution)
+    }
+
+    fn conclude(
+        &mut self,
+        binary: &Binary,
+        qp: &Qp,
+        solution: Solution,
+    ) -> Result<Learned, TrainError> {
+        let Solution { beta, optimality, stop } = solution;
+        let conclusion = self.programmes.formulation.conclude(&optimality.multipliers);
+        let conclusion = match (conclusion, stop) {
+            (Err(_), Some(_)) => {
+                crate::Conclusion { scale: 1.0, offset: optimality.multipliers[0] }
+            }
+            (conclusion, _) => conclusion?,
+        };
+        let view = self.gram.view(&binary.blocks);
+        let all = self.gram.examples(&view);
+        let folded = qp.fold(&beta);
+        let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
+        self.parts.push((
+            part_report(binary, qp, &beta, &optimality, conclusion.scale, self.training.tolerance),
+            stop,
+        ));
+        let offset = if used.is_empty() {
+            majority(&binary.targets, conclusion.offset)
+        } else {
+            conclusion.offset
+        };
+        Ok(Learned {
+            examples: used.iter().map(|row| all[*row]).collect(),
+            coefficients: used.iter().map(|row| conclusion.scale * folded[*row]).collect(),
+            offset,
+        })
+    }
+
+    /// A question that was not begun: the larger class wins.
+    fn skip(&mut self, binary: &Binary, qp: &Qp, stop: Option<Stop>) -> Learned {
+        let mut optimality = Optimality::of(qp, &qp.start, &vec![0.0; qp.rows]);
+        if qp.start.iter().any(|value| *value != 0.0) {
+            (optimality.gap, optimality.violation) = (f64::INFINITY, f64::INFINITY);
+        }
+        let nothing = vec![0.0; qp.len()];
+        let mut report = part_report(binary, qp, &nothing, &optimality, 1.0, 0.0);
+        report.objective = 0.0;
+        self.parts.push((report, stop));
+        let offset = majority(&binary.targets, 0.0);
+        Learned { examples: Vec::new(), coefficients: Vec::new(), offset }
+    }
+
+    fn report(&self, control: &Control<'_>, machine: &Machine) -> Report {
+        let parts = || self.parts.iter().map(|(part, _)| part);
+        Report {
+            seconds: control.elapsed().as_secs_f64(),
+            iterations: control.iterations,
+            converged: parts().all(|part| part.converged),
+            stop: self.parts.iter().filter_map(|(_, stop)| *stop).next_back(),
+            objective: parts().map(|part| part.objective).sum(),
+            gap: parts().map(|part| part.gap).sum(),
+            violation: parts().map(|part| part.violation).fold(0.0, f64::max),
+            supports: machine.supports().rows(),
+            bounded: parts().map(|part| part.bounded).sum(),
+            kernel_values: self.gram.computed(),
+            peak_memory_bytes: self.gram.peak_bytes(),
+            parts: parts().cloned().collect(),
+        }
+    }
+}
+
+/// Without supports the score is a constant: the sign of the larger class.
+fn majority(targets: &[f64], otherwise: f64) -> f64 {
+    let balance: f64 = targets.iter().filter(|y| y.abs() == 1.0).sum();
+    if targets.iter().all(|y| y.abs() == 1.0) {
+        if balance >= 0.0 { -1.0 } else { 1.0 }
+    } else {
+        otherwise
+    }
+}
+
+fn part_report(
+    binary: &Binary,
+    qp: &Qp,
+    beta: &[f64],
+    optimality: &Optimality,
+    scale: f64,
+    tolerance: f64,
+) -> PartReport {
+    let at_limit = |v: &usize| {
+        let value = beta[*v];
+        value != 0.0 && (value <= qp.lower[*v] || value >= qp.upper[*v])
+    };
+    PartReport {
+        name: binary.name.clone(),
+        converged: optimality.violation <= tolerance,
+        objective: scale * scale * optimality.objective,
+        gap: scale * scale * optimality.gap,
+        violation: optimality.violation,
+        supports: qp.fold(beta).iter().filter(|value| **value != 0.0).count(),
+        bounded: (0..beta.len()).filter(at_limit).count(),
+    }
+}
+
+/// The output of a formulation over these classes.
+fn output(goal: crate::Goal, names: Vec<ClassName>, scheme: Scheme) -> Output {
+    match goal {
+        crate::Goal::Classes => Output::Classes { names, scheme },
+        crate::Goal::Value => Output::Value,
+        crate::Goal::Novelty => Output::Novelty,
+    }
+}

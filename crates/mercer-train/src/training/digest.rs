@@ -1,0 +1,57 @@
+//! What a checkpoint belongs to.
+
+use mercer_data::{Dataset, Targets};
+use mercer_kernel::KernelRef;
+use sha2::{Digest, Sha256};
+
+use super::Training;
+use crate::FormulationRef;
+
+/// A digest of everything that decides the result: data, kernel, formulation, solver and options, but no
+/// limits.
+pub(super) fn of(
+    data: &Dataset,
+    kernel: &KernelRef,
+    formulation: &FormulationRef,
+    training: &Training,
+) -> [u8; 32] {
+    let mut sha = Sha256::new();
+    let class_weights: Vec<String> =
+        training.class_weights.iter().map(|(name, weight)| format!("{name}={weight:?}")).collect();
+    let text = format!(
+        "{} {} {} {:?} {:?} {} {class_weights:?} {} {}",
+        kernel.spec(),
+        formulation.spec(),
+        training.solver.spec(),
+        training.scheme,
+        training.tolerance,
+        training.memory,
+        data.examples.rows(),
+        data.examples.columns(),
+    );
+    sha.update(text.as_bytes());
+    let mut buffer = Vec::new();
+    for row in data.examples.iter() {
+        buffer.clear();
+        for (column, value) in row.nonzeros() {
+            buffer.extend_from_slice(&column.to_le_bytes());
+            buffer.extend_from_slice(&value.to_bits().to_le_bytes());
+        }
+        buffer.extend_from_slice(&u32::MAX.to_le_bytes());
+        sha.update(&buffer);
+    }
+    match &data.targets {
+        Targets::Absent => {}
+        Targets::Numbers(numbers) => {
+            numbers.iter().for_each(|value| sha.update(value.to_bits().to_le_bytes()));
+        }
+        Targets::Names(names) => names.iter().for_each(|name| {
+            sha.update((name.len() as u64).to_le_bytes());
+            sha.update(name.as_bytes());
+        }),
+    }
+    for weight in training.weights.iter().flatten() {
+        sha.update(weight.to_bits().to_le_bytes());
+    }
+    sha.finalize().into()
+}
