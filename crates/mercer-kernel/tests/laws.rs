@@ -17,40 +17,13 @@ fn cases(domain: Domain) -> Vec<Case> {
     cases
 }
 
-/// What does not hold yet: how the kernel's text begins, part of the name of the rows. A line goes
-/// when its cause does.
-const OPEN: &[(&[&str], &[&str])] = &[
-    // A dot product of a dense and a sparse row may end in -0 where other storages end in 0.
-    (&["linear", "precomputed"], UNDERFLOW),
-    // `Term::magnitude` multiplies two self-sums before it takes the root.
-    (&["intersection", "jensen_shannon"], UNDERFLOW),
-    // And these terms multiply the two values.
-    (&["chi2", "hellinger", "power_mean(p=-1)", "power_mean(p=0)", "normalized(chi2)"], UNDERFLOW),
-    // The self-values underflow, and the quotient is taken for that of a zero row.
-    (&["normalized(linear)", "exponential(normalized(linear)"], UNDERFLOW),
-    (&["normalized(polynomial(degree=9"], UNDERFLOW),
-    (&["normalized(polynomial(degree=9"], &["tiny", "mixed scales"]),
-    // Dense queries with as many columns as are live, but fewer than there are, are not gathered.
-    (&[""], &["supports, 12 columns"]),
-];
-
-const UNDERFLOW: &[&str] = &["products underflow", "squares underflow partly", "subnormal"];
-
 /// Collects every failure, so that one run shows them all.
 #[derive(Default)]
 struct Failures(Vec<String>);
 
 impl Failures {
-    fn note(&mut self, kernel: &KernelRef, case: &str, verdict: Verdict) {
-        let Err(what) = verdict else { return };
-        let text = kernel.spec().to_string();
-        let is_open = |(kernels, cases): &(&[&str], &[&str])| {
-            kernels.iter().any(|start| text.starts_with(start))
-                && cases.iter().any(|part| case.contains(part))
-        };
-        if OPEN.iter().any(is_open) {
-            println!("open: [{case}] {what}");
-        } else {
+    fn note(&mut self, case: &str, verdict: Verdict) {
+        if let Err(what) = verdict {
             self.0.push(format!("[{case}] {what}"));
         }
     }
@@ -64,7 +37,7 @@ fn everywhere(law: impl Fn(&KernelRef, &Matrix) -> Verdict) {
     let mut failures = Failures::default();
     for kernel in registered() {
         for case in cases(kernel.domain()) {
-            failures.note(&kernel, case.name, law(&kernel, &case.rows));
+            failures.note(case.name, law(&kernel, &case.rows));
         }
     }
     failures.report();
@@ -91,7 +64,7 @@ fn gram_matrices_are_semidefinite_where_claimed() {
     let mut failures = Failures::default();
     for kernel in registered() {
         let rows = generate::within(kernel.domain(), &generate::dense(30, 4, 21));
-        failures.note(&kernel, "30 rows", kernels::semidefinite(&kernel, &rows));
+        failures.note("30 rows", kernels::semidefinite(&kernel, &rows));
     }
     failures.report();
 }
@@ -104,7 +77,7 @@ fn values_lie_within_their_bounds() {
         for case in cases(kernel.domain()) {
             match kernels::accuracy(&kernel, &case.rows, None) {
                 Ok(seen) => summary = summary.join(seen),
-                Err(what) => failures.note(&kernel, case.name, Err(what)),
+                Err(what) => failures.note(case.name, Err(what)),
             }
         }
         println!("{}: {summary:?}", kernel.spec());
@@ -119,10 +92,30 @@ fn centred_values_lie_within_their_bounds() {
         for case in cases(kernel.domain()) {
             let centre = kernels::mean(&case.rows);
             let seen = kernels::accuracy(&kernel, &case.rows, Some(&centre));
-            failures.note(&kernel, case.name, seen.map(|_| ()));
+            failures.note(case.name, seen.map(|_| ()));
         }
     }
     failures.report();
+}
+
+#[test]
+#[ignore = "open: quotients of subnormal sums leave [-1, 1] as far as 2"]
+fn normalized_values_of_subnormal_squares_lie_within_their_bounds() {
+    let kernel = parse("normalized(linear)").expect("a valid text");
+    for seed in 0..100 {
+        let rows = generate::map(&generate::dense(6, 3, seed), |x| x * 2e-162);
+        kernels::accuracy(&kernel, &rows, None).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "open: the quotient of the two numbers underflows before its logarithm is taken"]
+fn power_means_of_far_numbers_lie_within_their_bounds() {
+    let rows = Matrix::dense(1, vec![1e-175, 1e150]).expect("two finite values");
+    for text in ["power_mean(p=-0.001)", "power_mean(p=-0.1)", "power_mean(p=0.01)"] {
+        let kernel = parse(text).expect("a valid text");
+        kernels::accuracy(&kernel, &rows, None).unwrap();
+    }
 }
 
 #[test]
@@ -137,6 +130,17 @@ fn bounds_are_finite_on_sane_rows() {
         let excused = kernel.spec().to_string().starts_with("normalized(rbf");
         assert_eq!(summary.unbounded > 0, excused, "{}", kernel.spec());
     }
+}
+
+#[test]
+fn error_bounds_peak_at_the_shortest_or_the_longest_row() {
+    let mut failures = Failures::default();
+    for kernel in registered() {
+        for columns in [1, 100] {
+            failures.note("ladder", kernels::bounds_peak_at_the_ends(&kernel, columns));
+        }
+    }
+    failures.report();
 }
 
 fn is_shift(kernel: &KernelRef) -> bool {
@@ -167,10 +171,10 @@ fn blocks_have_the_bits_of_single_values() {
         for (name, columns, density) in [("dense", 15, 0.9), ("sparse", 60, 0.04)] {
             let queries = queries(domain, 256, columns + 3, density);
             let (small, large) = SIZES.split_at(3);
-            for (count, sizes) in [(130, small), (50, large)] {
+            for (count, sizes) in [(130, small), (20, large)] {
                 let supports = supports(domain, count, columns, density);
                 let law = BlockLaw::new(kernel.clone(), &supports, &queries, None);
-                failures.note(&kernel, name, law.check(sizes, Isa::available()));
+                failures.note(name, law.check(sizes, Isa::available()));
             }
         }
     }
@@ -189,7 +193,7 @@ fn blocks_against_any_number_of_supports_have_the_bits_of_single_values() {
                 let queries = queries(domain, 9, columns, 0.6);
                 let law = BlockLaw::new(kernel.clone(), &supports, &queries, None);
                 let name = format!("{count} supports, {columns} columns");
-                failures.note(&kernel, &name, law.check(&[1, 7], Isa::available()));
+                failures.note(&name, law.check(&[1, 7], Isa::available()));
             }
         }
     }
@@ -204,7 +208,7 @@ fn blocks_of_hostile_rows_have_the_bits_of_single_values() {
             let centre = kernels::mean(&case.rows);
             for centre in [None, Some(&centre[..])] {
                 let law = BlockLaw::new(kernel.clone(), &case.rows, &case.rows, centre);
-                failures.note(&kernel, case.name, law.check(&[1, 7], Isa::available()));
+                failures.note(case.name, law.check(&[1, 7], Isa::available()));
             }
         }
     }
@@ -224,7 +228,7 @@ fn centred_blocks_have_the_bits_of_centred_values() {
             odd[7] = -1.5;
             for centre in [&mean, &odd] {
                 let law = BlockLaw::new(kernel.clone(), &supports, &queries, Some(centre));
-                failures.note(&kernel, name, law.check(&[1, 7, 64], Isa::available()));
+                failures.note(name, law.check(&[1, 7, 64], Isa::available()));
             }
         }
     }

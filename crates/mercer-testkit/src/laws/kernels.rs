@@ -123,6 +123,25 @@ pub fn accuracy(
     Ok(summary)
 }
 
+/// Between two supports no error bound is larger than the larger of theirs, so that those of the longest
+/// and of the shortest support serve all.
+pub fn bounds_peak_at_the_ends(kernel: &KernelRef, columns: usize) -> Verdict {
+    let ladder: Vec<f64> = (-320..=308).step_by(4).map(|e| 10f64.powi(e)).collect();
+    for uu in [0.0, 1e-310, 1e-200, 1e-3, 1.0, 1e4, 1e100, 1e300] {
+        let error = |vv: &f64| bound::error(kernel.as_ref(), columns, uu, *vv, false);
+        let errors: Vec<f64> = ladder.iter().map(error).collect();
+        for at in 1..errors.len() - 1 {
+            let least = |errors: &[f64]| errors.iter().copied().fold(f64::INFINITY, f64::min);
+            let ends = least(&errors[..at]).max(least(&errors[at + 1..]));
+            if errors[at] > ends {
+                let (spec, vv, error) = (kernel.spec(), ladder[at], errors[at]);
+                return Err(format!("{spec}: {error:e} at {uu:e}, {vv:e}, but {ends:e} beside"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Where the kernel claims to be semidefinite, no eigenvalue of the Gram matrix lies below `-n e`, `e`
 /// being the largest error bound of its entries: `‖E‖₂ <= n max|E_ij|` (Weyl).
 ///
