@@ -1,5 +1,6 @@
 use std::num::NonZero;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -49,6 +50,8 @@ pub(crate) enum Verb {
     Export(Export),
     /// Tell what a model file holds
     Inspect(Inspect),
+    /// Learn a machine from examples
+    Train(Train),
     /// Answer queries
     Predict(Predict),
     /// Measure how fast a model answers on this machine
@@ -100,6 +103,99 @@ pub(crate) struct Input {
     /// Indices of LIBSVM text count from 0
     #[arg(long)]
     pub(crate) zero_based: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Train {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// The model file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Kernel (see `mercer list`); `scale` and `auto` stand for numbers that fit the data
+    #[arg(long, default_value = "rbf(gamma=scale)", value_name = "KERNEL")]
+    pub(crate) kernel: String,
+    /// What is minimised (see `mercer list`)
+    #[arg(long, default_value = "c_svc(C=1)", value_name = "TEXT")]
+    pub(crate) formulation: String,
+    /// How it is minimised (see `mercer list`)
+    #[arg(long, default_value = "smo", value_name = "TEXT")]
+    pub(crate) solver: String,
+    /// How several classes become binary questions
+    #[arg(long, default_value = "one-vs-one")]
+    pub(crate) scheme: SchemeName,
+    /// Largest violation of the optimality conditions that is accepted
+    #[arg(long, default_value_t = 1e-3, value_name = "X")]
+    pub(crate) tolerance: f64,
+    /// Memory for packed rows and kept kernel rows: 512MiB, 2GiB, ...
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: usize,
+    /// Stop after this time with the best machine so far (exit code 3): 90s, 10m, 2h, ...
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) time_limit: Option<Duration>,
+    /// Stop after this many steps with the best machine so far (exit code 3)
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+    /// Multiply the weight of a class; may be given several times
+    #[arg(long, value_name = "LABEL=WEIGHT", value_parser = class_weight)]
+    pub(crate) class_weight: Vec<(String, f64)>,
+    /// A file with one weight per example and line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) weights: Option<PathBuf>,
+    /// Save the training to this file now and then
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Time from one checkpoint to the next
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub(crate) checkpoint_every: Duration,
+    /// Continue from the checkpoint if there is one
+    #[arg(long, requires = "checkpoint")]
+    pub(crate) resume: bool,
+    /// Start from this model's coefficients
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) warm_start: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemeName {
+    /// A duel for each pair of classes, then a vote
+    OneVsOne,
+    /// A score for each class; the largest wins
+    OneVsRest,
+}
+
+/// `90`, `90s`, `1.5m`, `2h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("h", 3600.0), ("m", 60.0), ("s", 1.0), ("", 1.0)];
+    let (number, unit) = units
+        .iter()
+        .find_map(|(ending, unit)| text.strip_suffix(ending).map(|number| (number, unit)))
+        .unwrap_or((text, &1.0));
+    let seconds = number.trim().parse::<f64>().ok().map(|number| number * unit);
+    let valid = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    valid.ok_or_else(|| "write a time as 90s, 10m or 2h".to_owned())
+}
+
+/// `1000000`, `512MiB`, `2GiB`.
+fn size(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)];
+    let (number, unit) = units
+        .iter()
+        .find_map(|(ending, unit)| text.strip_suffix(ending).map(|number| (number, *unit)))
+        .unwrap_or((text, 1));
+    let bytes = number.trim().parse::<f64>().ok().map(|number| number * unit as f64);
+    match bytes {
+        Some(bytes) if bytes >= 1.0 && bytes < 1e18 => Ok(bytes as usize),
+        _ => Err("write a size as 512MiB or 2GiB".to_owned()),
+    }
+}
+
+fn class_weight(text: &str) -> Result<(String, f64), String> {
+    let parsed = text.rsplit_once('=').and_then(|(label, weight)| {
+        let weight = weight.parse::<f64>().ok().filter(|w| w.is_finite() && *w >= 0.0)?;
+        Some((label.to_owned(), weight))
+    });
+    parsed.ok_or_else(|| "write a class weight as LABEL=WEIGHT, at least 0".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod import;
 mod inspect;
 mod list;
 mod predict;
+mod train;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Import(import) => import::run(&import, console),
         Verb::Export(export) => export::run(&export, console),
         Verb::Inspect(inspect) => inspect::run(&inspect, console),
+        Verb::Train(train) => train::run(&train, console),
         Verb::Predict(predict) => predict::run(&predict, console),
         Verb::Bench(bench) => bench::run(&bench, console),
         Verb::List => list::run(console),
@@ -53,11 +55,16 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
 
 /// How the data file is to be read for this machine.
 fn read_options(input: &Input, model: &Model) -> Options {
-    let label = input.label.parse().unwrap_or_else(|never| match never {});
     let precomputed = model.machine.kernel().spec().name() == "precomputed";
     let features = Some(model.input.features.unwrap_or(model.machine.columns()));
+    Options { precomputed, features, ..input_options(input) }
+}
+
+/// How the data file is to be read, as far as the command line says.
+fn input_options(input: &Input) -> Options {
+    let label = input.label.parse().unwrap_or_else(|never| match never {});
     let (format, zero_based) = (input.input_format.clone(), input.zero_based);
-    Options { format, label, zero_based, precomputed, features }
+    Options { format, label, zero_based, ..Options::default() }
 }
 
 /// Refuses tables of another width than the machine's, naming both.
@@ -98,6 +105,10 @@ impl StopSignal {
             signal_hook::flag::register(signal, stop.clone())?;
         }
         Ok(Self(stop))
+    }
+
+    fn flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
     }
 
     fn check(&self) -> anyhow::Result<()> {

@@ -71,6 +71,18 @@ impl Console {
         bar
     }
 
+    /// A line that is written anew as work goes on; nothing off a terminal.
+    pub(crate) fn status(&self) -> ProgressBar {
+        if self.quiet || !self.terminal {
+            return ProgressBar::hidden();
+        }
+        let style = ProgressStyle::with_template("{spinner} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        let bar = ProgressBar::new_spinner().with_style(style);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+
     fn line(&self, word: &str, colour: AnsiColor, text: &str) {
         let style = if self.colours {
             Style::new().bold().fg_color(Some(colour.into()))

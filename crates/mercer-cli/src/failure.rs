@@ -14,6 +14,8 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const ERROR: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 2;
+/// A limit ended the work before it converged.
+pub(crate) const STOPPED: u8 = 3;
 /// Ctrl-C or SIGTERM.
 pub(crate) const INTERRUPTED: u8 = 130;
 

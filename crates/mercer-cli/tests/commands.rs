@@ -103,11 +103,101 @@ fn json_objects_have_their_documented_keys() {
         ]
     );
     let listed = json(&["list", "--json"]);
-    assert_eq!(keys(&listed), ["data_formats", "instruction_sets", "kernels", "model_formats"]);
+    assert_eq!(
+        keys(&listed),
+        ["data_formats", "formulations", "instruction_sets", "kernels", "model_formats", "solvers"]
+    );
     let inspected = json(&["inspect", &model, "--json"]);
     assert_eq!(inspected["supports"], 616);
     assert_eq!(inspected["output"], "one_vs_one");
     assert_eq!(inspected["live_columns"], 61);
+}
+
+#[test]
+fn training_reports_its_documented_keys_and_the_model_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("sonar.mercer");
+    let model = model.to_str().unwrap();
+    let data = dataset("sonar/sonar.csv");
+    let text = done(&["train", &data, "-o", model, "--kernel", "rbf(gamma=1)", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        keys(&report),
+        [
+            "bounded",
+            "converged",
+            "gap",
+            "iterations",
+            "objective",
+            "peak_memory_bytes",
+            "seconds",
+            "supports"
+        ]
+    );
+    assert_eq!(report["converged"], true);
+    let predicted: Value =
+        serde_json::from_str(&done(&["predict", model, &data, "--json"])).unwrap();
+    assert!(predicted["accuracy"].as_f64().unwrap() > 0.9);
+}
+
+#[test]
+fn a_limit_ends_training_with_a_usable_machine_and_exit_code_3() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("m.mercer");
+    let model = model.to_str().unwrap();
+    let data = dataset("digits/digits.csv.gz");
+    let run = mercer(&["train", &data, "-o", model, "--max-iterations", "5"]);
+    assert_eq!(run.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("not converged"));
+    assert_eq!(done(&["predict", model, &data]).lines().count(), 1797);
+}
+
+#[test]
+fn wrong_training_texts_are_refused_with_what_is_known() {
+    let data = dataset("sonar/sonar.csv");
+    for (flag, text, message) in [
+        ("--kernel", "rfb(gamma=1)", "unknown kernel 'rfb'; known are linear"),
+        ("--kernel", "rbf(gamma=-1)", "rbf: 'gamma' must be above 0 and finite, not -1"),
+        ("--formulation", "c_svc(C=0)", "'C' must be"),
+        ("--formulation", "nu_svc(nu=0.999)", "nu"),
+    ] {
+        let (code, said) = refused(&["train", &data, "-o", "unused.mercer", flag, text]);
+        assert_eq!(code, Some(1), "{text}");
+        assert!(said.contains(message), "{text}: {said}");
+    }
+    let (code, _) = refused(&["train", &data, "-o", "unused.mercer", "--time-limit", "soon"]);
+    assert_eq!(code, Some(2));
+}
+
+#[test]
+fn an_interrupted_training_leaves_the_best_machine_so_far() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("m.mercer");
+    // Enough rows and a hard enough problem that a second is not enough.
+    let mut text = String::new();
+    let mut state = 1u64;
+    for row in 0..6000 {
+        text.push_str(if row % 2 == 0 { "1" } else { "-1" });
+        for column in 1..30 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            text.push_str(&format!(" {column}:{}", (state >> 40) as f64 / 1e6));
+        }
+        text.push('\n');
+    }
+    let data = write(&folder, "noise.svm", &text);
+    let child = Command::new(env!("CARGO_BIN_EXE_mercer"))
+        .args(["train", &data, "-o", model.to_str().unwrap(), "--kernel", "rbf(gamma=0.01)"])
+        .args(["--formulation", "c_svc(C=1e6)", "--tolerance", "1e-9"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let output = child.wait_with_output().unwrap();
+    if kill.is_ok_and(|status| status.success()) && output.status.code() != Some(0) {
+        assert_eq!(output.status.code(), Some(130));
+        assert_eq!(done(&["predict", model.to_str().unwrap(), &data]).lines().count(), 6000);
+    }
 }
 
 #[test]

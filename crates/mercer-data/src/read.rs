@@ -24,6 +24,8 @@ pub struct Options {
     pub zero_based: bool,
     /// LIBSVM text that starts each row with `0:serial`, as precomputed kernels do.
     pub precomputed: bool,
+    /// Rows must carry targets: a table whose target column is neither named nor told takes the last.
+    pub targets_needed: bool,
     /// Number of features expected: a table with one column more carries its target in the last one.
     pub features: Option<usize>,
 }

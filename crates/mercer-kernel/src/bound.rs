@@ -16,7 +16,8 @@ pub fn gamma(n: f64) -> f64 {
 }
 
 /// Bound on the error of a computed value `K(u, v)` of rows with `columns` columns, given the self-sums
-/// `b(u, u)` and `b(v, v)` as computed. Grows with `vv`. Infinite if nothing is known.
+/// `b(u, u)` and `b(v, v)` as computed. Between two values of `vv` it is at most the
+/// larger of the bounds there. Infinite if nothing is known.
 ///
 /// `shifted` says that both rows were centred first: each coordinate then carries one rounding of its
 /// own, `|δ(u - v)| <= u(|u| + |v|)`, which changes `|u - v|²` by at most `4u(uu + vv)`, that is by

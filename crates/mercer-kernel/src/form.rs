@@ -47,11 +47,20 @@ pub trait Finish: Debug + Send + Sync {
     /// Turns base sums of one query `u` against many `v` into kernel values, in place.
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]);
 
+    /// Turns self-sums `b(v, v)` into self-values `K(v, v)`, in place, with the bits of [`Finish::finish`].
+    fn self_values(&self, isa: Isa, own: &mut [f64]) {
+        for sum in own {
+            let self_sum = [*sum];
+            self.finish(isa, std::slice::from_mut(sum), self_sum[0], &self_sum);
+        }
+    }
+
     /// Bound on |K(u, v)| given the self-sums and a bound on |b(u, v)|.
     fn bound(&self, uu: f64, vv: f64, magnitude: f64) -> f64;
 
     /// Bound on the absolute error of a computed value, when `b(u, v)` is wrong by at most
-    /// `relative * magnitude` and the self-sums by the relative error `relative`. Grows with `vv`.
+    /// `relative * magnitude` and the self-sums by the relative error `relative`. Between two values of
+    /// `vv` it is at most the larger of the errors there.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64;
 
     /// A number r such that the error is at most `r * bound` for all rows, if there is one.

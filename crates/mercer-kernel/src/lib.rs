@@ -15,9 +15,11 @@ pub mod block;
 pub mod bound;
 mod families;
 mod form;
+mod gamma;
 mod kernel;
 mod live;
 
 pub use families::KERNELS;
 pub use form::{Finish, Form, Profile, Term};
+pub use gamma::fit_words;
 pub use kernel::{Domain, Kernel, KernelRef, parse};

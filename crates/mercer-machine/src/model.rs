@@ -13,6 +13,14 @@ pub struct Model {
     pub provenance: Provenance,
 }
 
+impl From<Machine> for Model {
+    /// A machine with nothing known about it.
+    fn from(machine: Machine) -> Self {
+        let (input, provenance) = (Input::default(), Provenance::default());
+        Self { machine, input, probabilities: None, provenance }
+    }
+}
+
 /// What rows a machine expects.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {

@@ -127,6 +127,11 @@ pairing!(JensenShannon, |x, y| {
 #[derive(Copy, Clone)]
 struct PowerMean(f64);
 
+/// `2^512`.
+const TWO_TO_512: f64 = f64::from_bits((1023 + 512) << 52);
+/// `ln(2^1024)`.
+const LN_TWO_TO_1024: f64 = 1024.0 * std::f64::consts::LN_2;
+
 impl Pairing for PowerMean {
     /// With the dominant number `d` (the lesser one if `p < 0`) and `t = low / high`:
     /// `d exp(ln(1 + (t^|p| − 1)/2) / p)`, where nothing cancels.
@@ -134,7 +139,10 @@ impl Pairing for PowerMean {
     fn at(self, x: f64, y: f64) -> f64 {
         let (low, high) = order(x, y);
         let dominant = if self.0 < 0.0 { low } else { high };
-        let exponent = self.0.abs() * ln1(low / high);
+        // A quotient below the normal range is taken 2^1024 times larger.
+        let is_tiny = low / high < f64::MIN_POSITIVE;
+        let (scale, shift) = if is_tiny { (TWO_TO_512, LN_TWO_TO_1024) } else { (1.0, 0.0) };
+        let exponent = self.0.abs() * (ln1((low * scale) / (high / scale)) - shift);
         let exponent = if exponent < -700.0 { -700.0 } else { exponent };
         let mean = ln_1p(0.5 * expm1_negative(exponent)) / self.0;
         if dominant == 0.0 { 0.0 } else { dominant * exp1(mean) }

@@ -26,3 +26,4 @@ pub use mercer_machine as machine;
 pub use mercer_query as query;
 pub use mercer_simd as simd;
 pub use mercer_spec as spec;
+pub use mercer_train as train;

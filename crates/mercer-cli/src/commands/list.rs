@@ -2,6 +2,7 @@ use mercer::data::read;
 use mercer::kernel::KERNELS;
 use mercer::machine::file;
 use mercer::simd::Isa;
+use mercer::train::{FORMULATIONS, SOLVERS};
 use serde_json::{Value, json};
 
 use crate::console::Console;
@@ -14,7 +15,17 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         read::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary)).collect();
     let models: Vec<(String, &str)> =
         file::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary)).collect();
-    let sections = [("kernels", kernels), ("data_formats", readers), ("model_formats", models)];
+    let formulations: Vec<(String, &str)> =
+        FORMULATIONS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
+    let solvers: Vec<(String, &str)> =
+        SOLVERS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
+    let sections = [
+        ("kernels", kernels),
+        ("formulations", formulations),
+        ("solvers", solvers),
+        ("data_formats", readers),
+        ("model_formats", models),
+    ];
     let sets: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
     if console.json {
         let list = |rows: &[(String, &str)]| -> Vec<Value> {

@@ -45,7 +45,7 @@ impl Reader {
         let has_header = first.iter().all(|field| fast_float2::parse::<f64, _>(field).is_err());
         let names: Option<Vec<String>> =
             has_header.then(|| first.iter().map(str::to_owned).collect());
-        let label = find_label(&options.label, names.as_deref(), fields, options.features)?;
+        let label = find_label(options, names.as_deref(), fields)?;
         let pending = (!has_header).then_some(first);
         Ok(Self { records, pending, names, fields, label })
     }
@@ -151,18 +151,18 @@ fn guess_delimiter(head: &[u8]) -> u8 {
 }
 
 fn find_label(
-    wanted: &Label,
+    options: &Options,
     names: Option<&[String]>,
     fields: usize,
-    features: Option<usize>,
 ) -> Result<Option<usize>, DataError> {
     let named = |name: &str| names.and_then(|names| names.iter().position(|n| n == name));
-    match wanted {
+    match &options.label {
         Label::Absent => Ok(None),
         Label::Last => Ok(Some(fields - 1)),
         Label::Guess => {
+            let is_last = options.features == Some(fields - 1) || options.targets_needed;
             let known = LABEL_NAMES.iter().find_map(|name| named(name));
-            Ok(known.or((features == Some(fields - 1)).then_some(fields - 1)))
+            Ok(known.or(is_last.then_some(fields - 1)))
         }
         Label::Column(name) => {
             let number = name.parse::<usize>().ok().filter(|n| (1..=fields).contains(n));

@@ -52,12 +52,6 @@ impl Exponential {
             Form::Opaque => unreachable!("no registered kernel is opaque"),
         }
     }
-
-    fn self_value(&self, isa: Isa, own: f64) -> f64 {
-        let mut value = [own];
-        self.inner_finish().finish(isa, &mut value, own, &[own]);
-        value[0]
-    }
 }
 
 impl Kernel for Exponential {
@@ -85,11 +79,15 @@ impl Kernel for Exponential {
 
 impl Finish for Exponential {
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
-        self.inner_finish().finish(isa, sums, uu, vv);
-        let own = self.self_value(isa, uu);
-        for (sum, other) in sums.iter_mut().zip(vv) {
-            let distance = (-2.0f64).mul_add(*sum, own + self.self_value(isa, *other)).max(0.0);
-            *sum = -(self.gamma * distance);
+        let inner = self.inner_finish();
+        inner.finish(isa, sums, uu, vv);
+        let mut own_values = [vv, &[uu]].concat();
+        inner.self_values(isa, &mut own_values);
+        let own = own_values[vv.len()];
+        for (sum, other) in sums.iter_mut().zip(own_values) {
+            let distance = (-2.0f64).mul_add(*sum, own + other);
+            // NaN (from sums that overflow) stays NaN, so that the query's score says so.
+            *sum = -(self.gamma * if distance < 0.0 { 0.0 } else { distance });
         }
         mercer_simd::exp(isa, sums);
     }

@@ -38,6 +38,8 @@ pub(super) struct Identity;
 impl Finish for Identity {
     fn finish(&self, _: Isa, _: &mut [f64], _: f64, _: &[f64]) {}
 
+    fn self_values(&self, _: Isa, _: &mut [f64]) {}
+
     fn bound(&self, _: f64, _: f64, magnitude: f64) -> f64 {
         magnitude
     }

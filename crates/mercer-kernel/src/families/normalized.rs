@@ -43,12 +43,6 @@ impl Normalized {
             Form::Opaque => unreachable!("no registered kernel is opaque"),
         }
     }
-
-    fn self_value(&self, isa: Isa, own: f64) -> f64 {
-        let mut value = [own];
-        self.inner_finish().finish(isa, &mut value, own, &[own]);
-        value[0]
-    }
 }
 
 impl Kernel for Normalized {
@@ -80,11 +74,16 @@ impl Kernel for Normalized {
 
 impl Finish for Normalized {
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
-        self.inner_finish().finish(isa, sums, uu, vv);
-        let own = self.self_value(isa, uu).sqrt();
-        for (sum, other) in sums.iter_mut().zip(vv) {
-            let norm = own * self.self_value(isa, *other).sqrt();
-            *sum = if norm > 0.0 { *sum / norm } else { 0.0 };
+        let inner = self.inner_finish();
+        inner.finish(isa, sums, uu, vv);
+        let mut roots = [vv, &[uu]].concat();
+        inner.self_values(isa, &mut roots);
+        mercer_simd::sqrt(isa, &mut roots);
+        let own = roots[vv.len()];
+        for (sum, other) in sums.iter_mut().zip(roots) {
+            let norm = own * other;
+            // Subnormal self-values are coarse enough to push the quotient beyond 1.
+            *sum = if norm > 0.0 { (*sum / norm).clamp(-1.0, 1.0) } else { 0.0 };
         }
     }
 

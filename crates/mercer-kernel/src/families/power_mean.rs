@@ -69,8 +69,8 @@ impl Term for PowerMean {
     /// hence `e^x - 1` by `e^x (3|x| + |p|) + 3(1 - e^x)`, and `m` by that over `(1 + e^x)|p|`, at most
     /// `min(3a, 3.3/|p|) + 1/2`, and by `5|m|` from `ln_1p` and the division, where
     /// `|m| <= min(a/2, ln 2/|p|)`. The exponential function and the product add 3:
-    /// `4 + min(5.5 a, 6.8/|p|)`, and `a < 709` while `t` is a normal number.
+    /// `4 + min(5.5 a, 6.8/|p|)`; `a < 1455` for finite numbers, and a shifted logarithm adds 1 to each `a`.
     fn rounding(&self) -> f64 {
-        if self.p == 0.0 { 4.0 } else { 4.0 + (7.0 / self.p.abs()).min(4000.0) }
+        if self.p == 0.0 { 4.0 } else { 4.0 + (7.0 / self.p.abs()).min(8200.0) }
     }
 }
