@@ -144,8 +144,12 @@ impl<'a> Control<'a> {
         (self.observer)(&progress);
     }
 
-    /// Writes a checkpoint if one is due.
+    /// Writes a checkpoint if one is due, unless the limit of steps cut the last round short: what follows
+    /// such a round is not what follows a whole one.
     pub(crate) fn save(&mut self, state: &State) -> Result<(), TrainError> {
+        if self.steps_left() == 0 {
+            return Ok(());
+        }
         let (elapsed, iterations, part) = (self.elapsed(), self.iterations, self.part);
         match &mut self.keeper {
             Some(keeper) => keeper.save_if_due(elapsed, iterations, part, state),

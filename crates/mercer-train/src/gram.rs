@@ -62,7 +62,11 @@ macro_rules! each {
 impl<'a> Gram<'a> {
     /// `blocks` are disjoint groups of examples; `memory` limits packed rows and kept kernel rows.
     pub(crate) fn new(source: Source<'a>, blocks: Vec<Vec<u32>>, memory: usize) -> Self {
-        let rows = Rows::Single(Store::new(&source, &blocks, false, memory));
+        let rows = if source.fits_singles {
+            Rows::Single(Store::new(&source, &blocks, false, memory))
+        } else {
+            Rows::Double(Store::new(&source, &blocks, true, memory))
+        };
         let mut gram = Self { source, full: blocks, rows, computed: 0, peak_pack: 0 };
         gram.note_pack();
         gram

@@ -47,10 +47,32 @@ impl Qp {
     }
 
     /// Variables from coefficients of the rows: each goes to the variable of its row whose side it is on.
+    ///
+    /// Coefficients of another programme are scaled first: to the right sum where the sum of |β| is given
+    /// (ν formulations), else so that those at the old limit (two or more share the largest value) are at
+    /// the new one.
     pub fn unfold(&self, coefficients: &[f64]) -> Vec<f64> {
+        let scale = self.scale_of(coefficients);
         (0..self.len())
-            .map(|v| coefficients[v % self.rows].clamp(self.lower[v], self.upper[v]))
+            .map(|v| (scale * coefficients[v % self.rows]).clamp(self.lower[v], self.upper[v]))
             .collect()
+    }
+
+    fn scale_of(&self, coefficients: &[f64]) -> f64 {
+        let sum = |values: &[f64]| values.iter().map(|value| value.abs()).sum::<f64>();
+        let most =
+            |values: &[f64]| values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        let largest = most(coefficients);
+        let at_limit = coefficients.iter().filter(|beta| beta.abs() >= largest * (1.0 - 1e-12));
+        if largest == 0.0 {
+            1.0
+        } else if sum(&self.start) > 0.0 {
+            sum(&self.start) / sum(coefficients)
+        } else if at_limit.count() > 1 {
+            most(&self.upper).max(most(&self.lower)) / largest
+        } else {
+            1.0
+        }
     }
 
     /// The feasible point nearest in spirit to `wish`: clipped to the box, then each group's excess is

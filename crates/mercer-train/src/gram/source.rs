@@ -21,6 +21,8 @@ pub(crate) struct Source<'a> {
     pub(crate) centre: Option<Vec<f64>>,
     /// `K(x, x)` of every example.
     pub(crate) diagonal: Vec<f64>,
+    /// Whether singles can hold the kernel values.
+    pub(super) fits_singles: bool,
     /// How rows look in singles; `None` where doubles are needed or cheaper.
     pub(super) singles: Option<Singles>,
 }
@@ -48,9 +50,9 @@ impl<'a> Source<'a> {
             .par_iter()
             .map(|row| kernel.value(examples.row(*row), examples.row(*row)))
             .collect();
-        let singles = Singles::new(kernel, examples, &columns, is_shift)
-            .filter(|_| diagonal.iter().all(|value| value.abs() < SINGLE_LIMIT));
-        Self { kernel, examples, centre, diagonal, singles }
+        let singles = Singles::new(kernel, examples, &columns, is_shift);
+        let fits_singles = diagonal.iter().all(|value| value.abs() < SINGLE_LIMIT);
+        Self { kernel, examples, centre, diagonal, fits_singles, singles }
     }
 
     pub(super) fn row(&self, row: u32) -> Row<'a> {

@@ -1,0 +1,119 @@
+//! Every formulation against a dense interior-point solver.
+#![allow(non_snake_case, reason = "matrices of the solver")]
+
+mod common;
+
+use clarabel::algebra::CscMatrix;
+use clarabel::solver::{
+    DefaultSettingsBuilder, DefaultSolver, IPSolver, NonnegativeConeT, ZeroConeT,
+};
+use mercer_data::{Dataset, Targets, synthetic};
+use mercer_kernel::KernelRef;
+use mercer_train::{Part, Qp, Training, formulation, train};
+
+/// The best objective of a programme.
+fn reference(qp: &Qp, K: impl Fn(usize, usize) -> f64) -> f64 {
+    let n = qp.len();
+    let P: Vec<Vec<f64>> = (0..n)
+        .map(|i| (0..n).map(|j| if i <= j { K(i % qp.rows, j % qp.rows) } else { 0.0 }).collect())
+        .collect();
+    let groups = qp.group_count();
+    let mut A = vec![vec![0.0; n]; groups + 2 * n];
+    let mut b = vec![0.0; groups + 2 * n];
+    for v in 0..n {
+        let group = usize::from(qp.groups[v]);
+        A[group][v] = 1.0;
+        b[group] += qp.start[v];
+        A[groups + v][v] = 1.0;
+        b[groups + v] = qp.upper[v];
+        A[groups + n + v][v] = -1.0;
+        b[groups + n + v] = -qp.lower[v];
+    }
+    let (P, A) = (CscMatrix::from(&P), CscMatrix::from(&A));
+    let cones = [ZeroConeT(groups), NonnegativeConeT(2 * n)];
+    let settings = DefaultSettingsBuilder::default().verbose(false).build().unwrap();
+    let mut solver = DefaultSolver::new(&P, &qp.linear, &A, &b, &cones, settings).unwrap();
+    solver.solve();
+    solver.solution.obj_val
+}
+
+fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>) {
+    let kernel: KernelRef = mercer_kernel::parse(kernel).unwrap();
+    let formulation = formulation(text).unwrap();
+    let training = Training::default().tolerance(1e-7).weights(weights.clone());
+    let trained = train(data, &kernel, &formulation, &training, &mut |_| {}).unwrap();
+    let report = &trained.report;
+    assert!(report.converged, "{text} {report:?}");
+
+    // Classes come in blocks, +1 first; other tasks in order.
+    let targets = common::numbers(data);
+    let mut order: Vec<usize> = (0..targets.len()).collect();
+    if text.contains("svc") {
+        order.sort_by_key(|row| targets[*row] < 0.0);
+    }
+    let weights = weights.unwrap_or_else(|| vec![1.0; targets.len()]);
+    let pick = |values: &[f64]| -> Vec<f64> { order.iter().map(|row| values[*row]).collect() };
+    let (targets, weights) = (pick(targets), pick(&weights));
+    let qp =
+        formulation.programme(&Part { name: "all", targets: &targets, weights: &weights }).unwrap();
+    let row = |at: usize| data.examples.row(order[at]);
+    let best = reference(&qp, |i, j| kernel.value(row(i), row(j)));
+    if text.starts_with("nu_svc") {
+        // The report is in LIBSVM's scale, in which β is divided by the margin.
+        let sum: f64 = match &trained.machine.scores()[0] {
+            mercer_machine::Score::Expansion { coefficients, .. } => {
+                coefficients.iter().map(|beta| beta.abs()).sum()
+            }
+            mercer_machine::Score::Linear { .. } => panic!("an expansion"),
+        };
+        let scale = qp.start.iter().map(|beta| beta.abs()).sum::<f64>() / sum;
+        let found = report.objective * scale * scale;
+        assert!((found - best).abs() <= 1e-6 * best.abs(), "{text} {found} {best}");
+    } else {
+        let found = report.objective;
+        assert!((found - best).abs() <= 1e-6 * best.abs(), "{text} {found} {best}");
+    }
+    assert!(report.gap <= 1e-4 * report.objective.abs().max(1.0), "{text} {report:?}");
+}
+
+fn waves(rows: usize) -> Dataset {
+    let mut data = synthetic::ripley(rows, 11);
+    let value = |row: usize| {
+        let row = data.examples.row(row);
+        (3.0 * row.get(0)).sin() + row.get(1) * row.get(1)
+    };
+    data.targets = Targets::Numbers((0..rows).map(value).collect());
+    data
+}
+
+#[test]
+fn classification_reaches_the_optimum_of_an_interior_point_solver() {
+    let data = synthetic::ripley(70, 3);
+    for kernel in ["rbf(gamma=2)", "polynomial(degree=2, coef0=1)", "linear", "laplacian(gamma=1)"]
+    {
+        check("c_svc(C=10)", kernel, &data, None);
+        check("nu_svc(nu=0.4)", kernel, &data, None);
+    }
+}
+
+#[test]
+fn regression_and_novelty_reach_the_optimum_of_an_interior_point_solver() {
+    let data = waves(50);
+    for kernel in ["rbf(gamma=2)", "polynomial(degree=3, coef0=1)"] {
+        check("epsilon_svr(C=5, epsilon=0.05)", kernel, &data, None);
+        check("nu_svr(nu=0.4, C=2)", kernel, &data, None);
+        check("one_class(nu=0.3)", kernel, &data, None);
+    }
+}
+
+#[test]
+fn weights_of_examples_are_limits_of_their_coefficients() {
+    let weights: Vec<f64> = (0..70).map(|row| 0.25 * f64::from(1 + row % 7)).collect();
+    let data = synthetic::ripley(70, 5);
+    check("c_svc(C=3)", "rbf(gamma=1)", &data, Some(weights.clone()));
+    check("nu_svc(nu=0.3)", "rbf(gamma=1)", &data, Some(weights.clone()));
+    let data = waves(70);
+    check("epsilon_svr(C=1, epsilon=0.1)", "rbf(gamma=1)", &data, Some(weights.clone()));
+    check("nu_svr(nu=0.5, C=1)", "rbf(gamma=1)", &data, Some(weights.clone()));
+    check("one_class(nu=0.5)", "rbf(gamma=1)", &data, Some(weights));
+}
