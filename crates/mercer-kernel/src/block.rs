@@ -6,9 +6,11 @@
 mod inverted;
 mod packed;
 mod queries;
+mod singles;
 
 pub use packed::{Packed, Tile};
 pub use queries::Queries;
+pub use singles::{SingleQueries, SingleTile, Singles};
 
 /// Queries per block: enough to reuse each panel from the nearest cache, few enough that a tile of values
 /// stays in the next one.

@@ -73,6 +73,36 @@ impl Live {
     }
 }
 
+impl Live {
+    /// See [`crate::block::Packed::loose_norm`].
+    pub(crate) fn loose_norm(&self, row: Row<'_>) -> f64 {
+        let mut sums = [0.0; 8];
+        if self.shifts.is_empty() {
+            match row {
+                Row::Dense(values) => {
+                    for eight in values.chunks(8) {
+                        for (sum, x) in sums.iter_mut().zip(eight) {
+                            *sum += x * x;
+                        }
+                    }
+                }
+                Row::Sparse { columns, values } => {
+                    for (column, x) in columns.iter().zip(values) {
+                        sums[*column as usize % 8] += x * x;
+                    }
+                }
+            }
+        } else {
+            let mut scratch = Shifted::default();
+            let (columns, values) = scratch.apply(row, &self.shifts);
+            for (column, x) in columns.iter().zip(values) {
+                sums[*column as usize % 8] += x * x;
+            }
+        }
+        mercer_simd::fold8(&sums)
+    }
+}
+
 /// Scratch for the non-zero entries of a row after centring.
 #[derive(Debug, Default)]
 pub(crate) struct Shifted {

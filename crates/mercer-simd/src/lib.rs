@@ -40,10 +40,13 @@ pub use maths::{
 };
 pub use maths32::{
     EXP32_RELATIVE_ERROR, distance1_32, distances32, exp1_32, exp32, gaussian1_32, gaussian32,
+    widen,
 };
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
 pub use product::{gemm_nt, gemm_nt32};
-pub use queries::{DenseQueries, DenseQueries32, DenseQueries64, SparseQueries64};
+pub use queries::{
+    DenseQueries, DenseQueries32, DenseQueries64, SparseQueries, SparseQueries32, SparseQueries64,
+};
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
 pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};
 pub use terms::Term;

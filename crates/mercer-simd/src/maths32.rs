@@ -116,3 +116,25 @@ pub fn gaussian32(isa: Isa, dots: &mut [f32], query_norm: f32, norms: &[f32], ga
     assert_eq!(dots.len(), norms.len(), "one norm per dot product");
     isa.run(Gaussian(dots, query_norm, norms, gamma));
 }
+
+struct Widen<'a>(&'a [f32], &'a mut [f64]);
+
+impl Task for Widen<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine>(self) {
+        for (wide, single) in self.1.iter_mut().zip(self.0) {
+            *wide = f64::from(*single);
+        }
+    }
+}
+
+/// Singles as doubles; nothing is rounded.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn widen(isa: Isa, singles: &[f32], out: &mut [f64]) {
+    assert_eq!(singles.len(), out.len(), "one place per value");
+    isa.run(Widen(singles, out));
+}

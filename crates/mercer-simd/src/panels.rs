@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::isa::Isa;
 use crate::lines::{Lines, Plain};
-use crate::queries::{DenseQueries, SparseQueries64};
+use crate::queries::{DenseQueries, SparseQueries};
 use crate::tile::{DenseDots, SparseDots};
 use crate::vector::{Element, Join, Machine, Task};
 
@@ -144,6 +144,26 @@ impl<T: Element + Plain> Panels<T> {
         }
     }
 
+    /// As [`Panels::dots_dense`] for sparse queries, with the same bits.
+    ///
+    /// # Panics
+    /// As [`Panels::dots_dense`].
+    pub fn dots_sparse(
+        &self,
+        isa: Isa,
+        queries: &SparseQueries<T>,
+        panels: Range<usize>,
+        out: &mut [T],
+        stride: usize,
+    ) {
+        assert_eq!(queries.columns(), self.columns, "queries and rows differ in columns");
+        let lanes = self.lanes(panels.clone()).len();
+        check_room(queries.len(), lanes, out.len(), stride);
+        if lanes > 0 && queries.len() > 0 {
+            isa.run(SparseDots { panels: self, queries, range: panels, out, stride });
+        }
+    }
+
     /// Squared norms of all rows: the chain of [`Panels::dots_dense`] of each row with itself.
     ///
     /// For singles it is one chain, not a sum of short ones.
@@ -171,28 +191,6 @@ impl<T: Element + Plain> Panels<T> {
     #[inline(always)]
     pub(crate) fn panel(&self, panel: usize) -> &[T] {
         &self.values[self.start(panel)..][..self.width(panel) * self.columns]
-    }
-}
-
-impl Panels<f64> {
-    /// As [`Panels::dots_dense`] for sparse queries, with the same bits.
-    ///
-    /// # Panics
-    /// As [`Panels::dots_dense`].
-    pub fn dots_sparse(
-        &self,
-        isa: Isa,
-        queries: &SparseQueries64,
-        panels: Range<usize>,
-        out: &mut [f64],
-        stride: usize,
-    ) {
-        assert_eq!(queries.columns(), self.columns, "queries and rows differ in columns");
-        let lanes = self.lanes(panels.clone()).len();
-        check_room(queries.len(), lanes, out.len(), stride);
-        if lanes > 0 && queries.len() > 0 {
-            isa.run(SparseDots { panels: self, queries, range: panels, out, stride });
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::isa::Isa;
 use crate::lines::{Lines, Plain};
-use crate::vector::{Element, Machine, Task};
+use crate::vector::{Element, Join, Machine, Task};
 
 /// Queries interleaved in one group of dense queries.
 pub(crate) const GROUP: usize = 4;
@@ -138,32 +138,48 @@ impl<T: Element + Plain> Task for DenseNorms<'_, T> {
 /// Stretch by stretch, the entries of all queries lie one after the other, in the order in which
 /// the products read them.
 #[derive(Clone, Debug)]
-pub struct SparseQueries64 {
+pub struct SparseQueries<T> {
     columns: usize,
     /// At least one, so that a query without columns still writes its zeros.
-    stretches: Vec<Stretch>,
+    stretches: Vec<Stretch<T>>,
     length: usize,
 }
 
+/// Sparse queries of doubles.
+pub type SparseQueries64 = SparseQueries<f64>;
+
+/// Sparse queries of singles.
+pub type SparseQueries32 = SparseQueries<f32>;
+
 /// What all queries hold within one stretch of columns.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stretch {
-    pub entries: Vec<Entry>,
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch<T> {
+    pub entries: Vec<Entry<T>>,
     /// For each query, where its entries end.
     pub ends: Vec<usize>,
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Entry {
-    pub value: f64,
+pub(crate) struct Entry<T> {
+    pub value: T,
     pub column: u32,
 }
 
-impl SparseQueries64 {
+impl<T: Element + Plain> SparseQueries<T> {
     /// An empty block.
     pub fn new(columns: usize) -> Self {
-        let stretches = vec![Stretch::default(); columns.div_ceil(SPARSE_STRETCH).max(1)];
-        SparseQueries64 { columns, stretches, length: 0 }
+        let empty = Stretch { entries: Vec::new(), ends: Vec::new() };
+        let stretches = vec![empty; columns.div_ceil(Self::stretch(columns)).max(1)];
+        SparseQueries { columns, stretches, length: 0 }
+    }
+
+    /// Columns in one stretch. Where stretches join by adding they shape the rounding, so they are
+    /// those of the dense product; where a chain continues they may be as the cache likes them.
+    fn stretch(columns: usize) -> usize {
+        match T::JOIN {
+            Join::Continue => SPARSE_STRETCH,
+            Join::Add => T::stretch(columns, 1),
+        }
     }
 
     /// Removes all queries and keeps the memory.
@@ -179,7 +195,7 @@ impl SparseQueries64 {
     ///
     /// # Panics
     /// If the lengths differ, or the columns do not increase or are not below the number of columns.
-    pub fn push(&mut self, columns: &[u32], values: &[f64]) {
+    pub fn push(&mut self, columns: &[u32], values: &[T]) {
         assert_eq!(columns.len(), values.len(), "one value per column");
         assert!(columns.windows(2).all(|pair| pair[0] < pair[1]), "columns must increase");
         assert!(
@@ -187,8 +203,9 @@ impl SparseQueries64 {
             "no such column"
         );
         let mut entries = columns.iter().zip(values).peekable();
+        let width = Self::stretch(self.columns);
         for (at, stretch) in self.stretches.iter_mut().enumerate() {
-            let end = (at + 1) * SPARSE_STRETCH;
+            let end = (at + 1) * width;
             while let Some((&column, &value)) = entries.next_if(|(c, _)| (**c as usize) < end) {
                 stretch.entries.push(Entry { value, column });
             }
@@ -217,28 +234,28 @@ impl SparseQueries64 {
     ///
     /// # Panics
     /// If `out` has not one place per query.
-    pub fn squared_norms(&self, isa: Isa, out: &mut [f64]) {
+    pub fn squared_norms(&self, isa: Isa, out: &mut [T]) {
         assert_eq!(out.len(), self.length, "one place per query");
         isa.run(SparseNorms { queries: self, out });
     }
 
     #[inline(always)]
-    pub(crate) fn stretches(&self) -> &[Stretch] {
+    pub(crate) fn stretches(&self) -> &[Stretch<T>] {
         &self.stretches
     }
 }
 
-struct SparseNorms<'a> {
-    queries: &'a SparseQueries64,
-    out: &'a mut [f64],
+struct SparseNorms<'a, T> {
+    queries: &'a SparseQueries<T>,
+    out: &'a mut [T],
 }
 
-impl Task for SparseNorms<'_> {
+impl<T: Element + Plain> Task for SparseNorms<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<M: Machine>(self) {
-        self.out.fill(0.0);
+        self.out.fill(T::default());
         for stretch in &self.queries.stretches {
             let mut start = 0;
             for (norm, &end) in self.out.iter_mut().zip(&stretch.ends) {

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use crate::lines::Plain;
 use crate::panels::Panels;
-use crate::queries::{DenseQueries, Entry, GROUP, SparseQueries64};
+use crate::queries::{DenseQueries, Entry, GROUP, SparseQueries};
 use crate::vector::{Element, Join, Machine, Task, Vector};
 
 /// Bytes of queries that stay in the second cache beside a panel and its products.
@@ -269,15 +269,15 @@ unsafe fn step_by_queries<V: Vector, const N: usize, const Q: usize>(
 }
 
 /// Sparse queries against panels; sizes were checked by the caller.
-pub(crate) struct SparseDots<'a> {
-    pub panels: &'a Panels<f64>,
-    pub queries: &'a SparseQueries64,
+pub(crate) struct SparseDots<'a, T> {
+    pub panels: &'a Panels<T>,
+    pub queries: &'a SparseQueries<T>,
     pub range: Range<usize>,
-    pub out: &'a mut [f64],
+    pub out: &'a mut [T],
     pub stride: usize,
 }
 
-impl Task for SparseDots<'_> {
+impl<T: Element + Plain> Task for SparseDots<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -286,7 +286,7 @@ impl Task for SparseDots<'_> {
         for (at, panel) in self.range.enumerate() {
             let width = self.panels.width(panel);
             let values = self.panels.panel(panel);
-            let out = &mut self.out[at * Panels::<f64>::WIDTH..];
+            let out = &mut self.out[at * Panels::<T>::WIDTH..];
             for (step, stretch) in stretches.iter().enumerate() {
                 let (first, last) = (step == 0, step + 1 == stretches.len());
                 let mut start = 0;
@@ -295,7 +295,7 @@ impl Task for SparseDots<'_> {
                     let out = &mut out[query * self.stride..][..width];
                     // SAFETY: `push` checked that the columns exist, `values` is a whole panel, and
                     // `out` covers its lanes; `M` is the machine this body is compiled for.
-                    unsafe { Walk { values, width, entries, first, last }.panel::<M::V64>(out) };
+                    unsafe { Walk { values, width, entries, first, last }.panel::<T::On<M>>(out) };
                     start = end;
                 }
             }
@@ -305,22 +305,22 @@ impl Task for SparseDots<'_> {
 
 /// The entries of one query within a stretch, against one panel.
 #[derive(Copy, Clone)]
-struct Walk<'a> {
-    values: &'a [f64],
+struct Walk<'a, T> {
+    values: &'a [T],
     width: usize,
-    entries: &'a [Entry],
+    entries: &'a [Entry<T>],
     first: bool,
     last: bool,
 }
 
-impl Walk<'_> {
+impl<T: Element> Walk<'_, T> {
     /// Whole panel, then half panels, then single cache lines.
     #[inline(always)]
-    unsafe fn panel<V: Vector<Element = f64>>(self, out: &mut [f64]) {
+    unsafe fn panel<V: Vector<Element = T>>(self, out: &mut [T]) {
         let mut lane = 0;
         // SAFETY: each strip ends within the width of the panel.
         unsafe {
-            if V::LANES == f64::PAD {
+            if V::LANES == T::PAD {
                 if self.width == 6 * V::LANES {
                     return self.strip::<V, 6>(0, out);
                 }
@@ -349,15 +349,15 @@ impl Walk<'_> {
     }
 
     #[inline(always)]
-    unsafe fn strip<V: Vector<Element = f64>, const N: usize>(self, lane: usize, out: &mut [f64]) {
+    unsafe fn strip<V: Vector<Element = T>, const N: usize>(self, lane: usize, out: &mut [T]) {
         // SAFETY: the caller keeps `lane + N * LANES` within the width and the columns within the
         // panel; `V` belongs to the machine this body is compiled for.
         unsafe {
-            let zero = V::splat(0.0);
+            let zero = V::splat(T::default());
             let out = out.as_mut_ptr().add(lane);
             let panel = self.values.as_ptr().add(lane);
             let mut sums = [zero; N];
-            if !self.first {
+            if T::JOIN == Join::Continue && !self.first {
                 for n in 0..N {
                     sums[n] = V::load(out.add(n * V::LANES));
                 }
@@ -370,8 +370,15 @@ impl Walk<'_> {
                 }
             }
             for n in 0..N {
-                let sum = if self.last { sums[n].add(zero) } else { sums[n] };
-                sum.store(out.add(n * V::LANES));
+                let place = out.add(n * V::LANES);
+                let mut sum = sums[n];
+                if T::JOIN == Join::Add && !self.first {
+                    sum = V::load(place).add(sum);
+                }
+                if self.last {
+                    sum = sum.add(zero);
+                }
+                sum.store(place);
             }
         }
     }

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Noise, bits, sparse};
 use mercer_simd::{
-    DenseQueries32, DenseQueries64, Isa, Panels32, Panels64, SparseQueries64, dot, dot_sparse,
-    scatter_column,
+    DenseQueries32, DenseQueries64, Isa, Panels32, Panels64, SparseQueries32, SparseQueries64, dot,
+    dot_sparse, scatter_column,
 };
 
 /// Rows, columns, queries: empty, single, odd, at and around every boundary of the layouts.
@@ -267,6 +267,43 @@ fn single_precision_keeps_its_bits_and_its_error_bound() {
                 let size = terms().map(f64::abs).sum::<f64>();
                 assert!((computed - terms().sum::<f64>()).abs() <= gamma * size + slack);
             }
+        }
+    }
+}
+
+#[test]
+fn sparse_singles_have_the_bits_of_dense_ones() {
+    for (seed, [rows, columns, queries]) in SHAPES.into_iter().chain([[100, 785, 9]]).enumerate() {
+        let mut noise = Noise::new(seed as u64 + 301);
+        let mut row = |density: f64| -> Vec<f32> {
+            let tiny = [1.0, 1e-30, 1e-42];
+            let mut value = || (noise.between(-1.0, 1.0) as f32) * tiny[noise.below(3)];
+            let values: Vec<f32> = (0..columns).map(|_| value()).collect();
+            values
+                .into_iter()
+                .map(|x| if noise.between(0.0, 1.0) < density { x } else { 0.0 })
+                .collect()
+        };
+        let supports: Vec<Vec<f32>> = (0..rows).map(|_| row(0.7)).collect();
+        let asked: Vec<Vec<f32>> = (0..queries).map(|_| row(0.3)).collect();
+        let panels = Panels32::pack(rows, columns, |at, buffer| {
+            buffer.copy_from_slice(&supports[at]);
+        });
+        let lanes = panels.lanes(0..panels.panels()).len();
+        let (mut dense, mut sparse) = (DenseQueries32::new(columns), SparseQueries32::new(columns));
+        for x in &asked {
+            dense.push(x);
+            let entries = (0u32..).zip(x).filter(|(_, x)| **x != 0.0);
+            let (at, values): (Vec<u32>, Vec<f32>) = entries.map(|(at, x)| (at, *x)).unzip();
+            sparse.push(&at, &values);
+        }
+        for &isa in Isa::available() {
+            let (mut one, mut two) =
+                (vec![f32::NAN; lanes * queries], vec![f32::NAN; lanes * queries]);
+            panels.dots_dense(isa, &dense, 0..panels.panels(), &mut one, lanes);
+            panels.dots_sparse(isa, &sparse, 0..panels.panels(), &mut two, lanes);
+            let bits = |values: &[f32]| values.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&one), bits(&two), "{isa} {rows} {columns} {queries}");
         }
     }
 }

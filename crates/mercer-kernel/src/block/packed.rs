@@ -1,24 +1,25 @@
 use std::ops::Range;
+use std::sync::Arc;
 
 use mercer_data::{Matrix, Row};
 use mercer_simd::{Isa, Panels64};
 
 use super::inverted::Inverted;
-use super::queries::{Layout, Queries};
+use super::queries::{Layout, Norms, Queries};
 use crate::live::{Live, Shifted};
 use crate::{Form, KernelRef};
 
 /// Panels per tile: 4 x 48 rows of values for 256 queries stay in the second cache.
 const TILE_PANELS: usize = 4;
 /// Panels larger than this are not made; the inverted form is used instead.
-const MAX_PANEL_BYTES: usize = 4 << 30;
+pub(super) const MAX_PANEL_BYTES: usize = 4 << 30;
 
 /// Rows packed once for many kernel values: live columns only, centred where the kernel allows it.
 #[derive(Debug)]
 pub struct Packed {
     kernel: KernelRef,
     rows: usize,
-    pub(super) live: Live,
+    pub(super) live: Arc<Live>,
     /// `b(z, z)` of the packed rows, zero-padded to whole lanes.
     self_sums: Vec<f64>,
     store: Store,
@@ -63,7 +64,7 @@ impl Packed {
             Form::Dot(_) | Form::Shift(_) => false,
             Form::Opaque => true,
         };
-        let live = Live::new(rows, centre, keep_all);
+        let live = Arc::new(Live::new(rows, centre, keep_all));
         let inverts = match form {
             Form::Additive(term, _) => term.vanishes_at_zero(),
             _ => true,
@@ -84,6 +85,16 @@ impl Packed {
         };
         self_sums.resize(self_sums.len().next_multiple_of(mercer_simd::LANES64), 0.0);
         Self { kernel, rows: rows.rows(), live, self_sums, store }
+    }
+
+    /// Packs rows of the linear kernel that are given in the live columns of `like`; `fill(row, buffer)`
+    /// writes a row into a zeroed buffer. All sets aligned with `like` take the same [`Queries`], loaded
+    /// by any of them.
+    pub fn aligned(like: &Self, rows: usize, fill: impl FnMut(usize, &mut [f64])) -> Self {
+        let kernel = crate::parse("linear").expect("the linear kernel takes no parameters");
+        let panels = Panels64::pack(rows, like.live.len(), fill);
+        let self_sums = vec![0.0; rows.next_multiple_of(mercer_simd::LANES64)];
+        Self { kernel, rows, live: Arc::clone(&like.live), self_sums, store: Store::Panels(panels) }
     }
 
     /// The kernel.
@@ -133,7 +144,24 @@ impl Packed {
         rows: impl Iterator<Item = Row<'a>> + Clone,
         queries: &mut Queries,
     ) {
-        queries.fill(self, isa, rows);
+        queries.fill(self, isa, rows, Norms::Chain);
+    }
+
+    /// As [`Packed::load`], but the self-sums stay zero: for kernels that do not read them.
+    pub fn load_bare<'a>(
+        &self,
+        isa: Isa,
+        rows: impl Iterator<Item = Row<'a>> + Clone,
+        queries: &mut Queries,
+    ) {
+        queries.fill(self, isa, rows, Norms::None);
+    }
+
+    /// The squared norm of a centred row, all its columns included: eight partial sums by column modulo
+    /// eight and a fixed tree, so that its bits depend on the row alone and no long chain delays it. Its
+    /// relative error is at most `γ_n`, `n` being an eighth of the columns plus 6.
+    pub fn loose_norm(&self, row: Row<'_>) -> f64 {
+        self.live.loose_norm(row)
     }
 
     /// Whether queries are kept as lists of non-zero entries.

@@ -3,7 +3,7 @@ use mercer_simd::{DenseQueries64, Isa, SparseQueries64};
 
 use super::packed::Packed;
 use crate::Form;
-use crate::live::Shifted;
+use crate::live::{Live, Shifted};
 
 /// A block of queries made ready for one [`Packed`]; kept and refilled, it allocates nothing.
 #[derive(Debug)]
@@ -29,6 +29,13 @@ pub(super) enum Layout {
     Dense,
     Sparse,
     Entries,
+}
+
+/// Whether self-sums are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Norms {
+    Chain,
+    None,
 }
 
 /// Walking non-zeros costs about this many times more per entry than the dense product
@@ -74,12 +81,14 @@ impl Queries {
         packed: &Packed,
         isa: Isa,
         rows: impl Iterator<Item = Row<'a>> + Clone,
+        norms: Norms,
     ) {
         self.self_sums.clear();
-        self.layout = if packed.needs_entries() { Layout::Entries } else { choose(packed, &rows) };
+        self.layout =
+            if packed.needs_entries() { Layout::Entries } else { choose(&packed.live, &rows) };
         match self.layout {
-            Layout::Dense => self.fill_dense(packed, isa, rows),
-            Layout::Sparse => self.fill_sparse(packed, isa, rows),
+            Layout::Dense => self.fill_dense(packed, isa, rows, norms),
+            Layout::Sparse => self.fill_sparse(packed, isa, rows, norms),
             Layout::Entries => self.fill_entries(packed, isa, rows),
         }
     }
@@ -89,6 +98,7 @@ impl Queries {
         packed: &Packed,
         isa: Isa,
         rows: impl Iterator<Item = Row<'a>> + Clone,
+        norms: Norms,
     ) {
         let live = &packed.live;
         self.dense.clear();
@@ -111,23 +121,34 @@ impl Queries {
                 }
             };
             self.dense.push(&self.row);
-            if !complete {
+            if !complete && norms == Norms::Chain {
                 let (_, values) = self.shifted.apply(row, live.shifts());
                 incomplete.push((query, mercer_simd::dot(isa, values, values)));
             }
         }
         self.self_sums.resize(self.dense.len(), 0.0);
-        self.dense.squared_norms(isa, &mut self.self_sums);
+        if norms == Norms::Chain {
+            self.dense.squared_norms(isa, &mut self.self_sums);
+        }
         for (query, sum) in incomplete {
             self.self_sums[query] = sum;
         }
     }
 
-    fn fill_sparse<'a>(&mut self, packed: &Packed, isa: Isa, rows: impl Iterator<Item = Row<'a>>) {
+    fn fill_sparse<'a>(
+        &mut self,
+        packed: &Packed,
+        isa: Isa,
+        rows: impl Iterator<Item = Row<'a>>,
+        norms: Norms,
+    ) {
         self.sparse.clear();
         for row in rows {
             let (columns, values) = self.shifted.apply(row, packed.live.shifts());
-            self.self_sums.push(mercer_simd::dot(isa, values, values));
+            self.self_sums.push(match norms {
+                Norms::Chain => mercer_simd::dot(isa, values, values),
+                Norms::None => 0.0,
+            });
             self.columns.clear();
             self.column_values.clear();
             for (column, value) in columns.iter().zip(values) {
@@ -175,17 +196,16 @@ impl Queries {
     }
 }
 
-fn choose<'a>(packed: &Packed, rows: &(impl Iterator<Item = Row<'a>> + Clone)) -> Layout {
-    let live = packed.live.len();
+pub(super) fn choose<'a>(live: &Live, rows: &(impl Iterator<Item = Row<'a>> + Clone)) -> Layout {
     let (mut nonzeros, mut count) = (0usize, 0usize);
     for row in rows.clone() {
         count += 1;
-        nonzeros += packed.live.shifts().len()
+        nonzeros += live.shifts().len()
             + match row {
                 Row::Dense(values) => values.iter().map(|v| usize::from(*v != 0.0)).sum(),
                 Row::Sparse { columns, .. } => columns.len(),
             };
     }
-    let is_sparse = SPARSE_COST * (nonzeros as f64) < (count * live) as f64;
+    let is_sparse = SPARSE_COST * (nonzeros as f64) < (count * live.len()) as f64;
     if is_sparse { Layout::Sparse } else { Layout::Dense }
 }

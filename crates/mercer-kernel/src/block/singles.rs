@@ -1,0 +1,173 @@
+use std::ops::Range;
+use std::sync::Arc;
+
+use mercer_data::{Matrix, Row};
+use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
+
+use super::packed::{MAX_PANEL_BYTES, Packed};
+use super::queries::{Layout, choose};
+use crate::live::{Live, Shifted};
+
+/// Panels per tile: 2 x 96 rows of products for 256 queries stay in the second cache.
+const TILE_PANELS: usize = 2;
+
+/// Rows rounded to single precision, in the live columns of a [`Packed`] and centred as there.
+#[derive(Debug)]
+pub struct Singles {
+    panels: Panels32,
+    live: Arc<Live>,
+}
+
+/// A block of queries in single precision; kept and refilled, it allocates nothing.
+#[derive(Debug)]
+pub struct SingleQueries {
+    layout: Layout,
+    dense: DenseQueries32,
+    sparse: SparseQueries32,
+    row: Vec<f32>,
+    wide: Vec<f64>,
+    columns: Vec<u32>,
+    values: Vec<f32>,
+    shifted: Shifted,
+}
+
+/// Products of some queries with some rows.
+#[derive(Debug)]
+pub struct SingleTile<'a> {
+    /// Which queries of the block.
+    pub queries: Range<usize>,
+    /// Which rows.
+    pub rows: Range<usize>,
+    products: &'a mut [f32],
+    stride: usize,
+}
+
+impl SingleTile<'_> {
+    /// Products of one query of the block with the tile's rows, to be worked on in place.
+    pub fn of(&mut self, query: usize) -> &mut [f32] {
+        let start = (query - self.queries.start) * self.stride;
+        &mut self.products[start..start + self.rows.len()]
+    }
+}
+
+impl Singles {
+    /// Rounds and packs the rows that `like` was packed from; `None` if they need too much memory.
+    pub fn aligned(like: &Packed, rows: &Matrix) -> Option<Self> {
+        let live = Arc::clone(&like.live);
+        let bytes = rows.rows().saturating_mul(live.len()).saturating_mul(4);
+        if bytes > MAX_PANEL_BYTES {
+            return None;
+        }
+        let mut scratch = Shifted::default();
+        let panels = Panels32::pack(rows.rows(), live.len(), |row, out| {
+            let (columns, values) = scratch.apply(rows.row(row), live.shifts());
+            for (column, value) in columns.iter().zip(values) {
+                if let Some(slot) = live.slot(*column) {
+                    out[slot as usize] = *value as f32;
+                }
+            }
+        });
+        Some(Self { panels, live })
+    }
+
+    /// `n` such that a product of rounded rows is within `γ_n Σ|x||z|` in the unit of singles.
+    pub fn error_terms(&self) -> usize {
+        Panels32::dot_error_terms(self.live.len())
+    }
+
+    /// An empty block for these rows.
+    pub fn queries(&self) -> SingleQueries {
+        let columns = self.live.len();
+        SingleQueries {
+            layout: Layout::Dense,
+            dense: DenseQueries32::new(columns),
+            sparse: SparseQueries32::new(columns),
+            row: vec![0.0; columns],
+            wide: vec![0.0; columns],
+            columns: Vec::new(),
+            values: Vec::new(),
+            shifted: Shifted::default(),
+        }
+    }
+
+    /// Fills a block with queries, centred and then rounded. They must stay finite in single precision:
+    /// the sparse product would hide an infinite value that the dense one shows.
+    pub fn load<'a>(
+        &self,
+        rows: impl Iterator<Item = Row<'a>> + Clone,
+        queries: &mut SingleQueries,
+    ) {
+        queries.layout = choose(&self.live, &rows);
+        queries.dense.clear();
+        queries.sparse.clear();
+        match queries.layout {
+            Layout::Sparse => rows.for_each(|row| queries.push_sparse(&self.live, row)),
+            _ => rows.for_each(|row| queries.push_dense(&self.live, row)),
+        }
+    }
+
+    /// Computes all products of the block, tile after tile in row order.
+    pub fn visit(
+        &self,
+        isa: Isa,
+        queries: &SingleQueries,
+        scratch: &mut Vec<f32>,
+        mut visit: impl FnMut(SingleTile<'_>),
+    ) {
+        let panels = &self.panels;
+        for first in (0..panels.panels()).step_by(TILE_PANELS) {
+            let range = first..(first + TILE_PANELS).min(panels.panels());
+            let lanes = panels.lanes(range.clone());
+            let stride = lanes.len();
+            let count = match queries.layout {
+                Layout::Sparse => queries.sparse.len(),
+                _ => queries.dense.len(),
+            };
+            scratch.resize(count * stride, 0.0);
+            match queries.layout {
+                Layout::Sparse => {
+                    panels.dots_sparse(isa, &queries.sparse, range, scratch, stride);
+                }
+                _ => panels.dots_dense(isa, &queries.dense, range, scratch, stride),
+            }
+            let rows = lanes.start..lanes.end.min(panels.rows());
+            visit(SingleTile { queries: 0..count, rows, products: scratch, stride });
+        }
+    }
+}
+
+impl SingleQueries {
+    fn push_dense(&mut self, live: &Live, row: Row<'_>) {
+        match row {
+            Row::Dense(values) if live.is_unshifted() => {
+                live.gather(values, &mut self.wide);
+                for (single, wide) in self.row.iter_mut().zip(&self.wide) {
+                    *single = *wide as f32;
+                }
+            }
+            _ => {
+                self.row.fill(0.0);
+                let (columns, values) = self.shifted.apply(row, live.shifts());
+                for (column, value) in columns.iter().zip(values) {
+                    if let Some(slot) = live.slot(*column) {
+                        self.row[slot as usize] = *value as f32;
+                    }
+                }
+            }
+        }
+        self.dense.push(&self.row);
+    }
+
+    fn push_sparse(&mut self, live: &Live, row: Row<'_>) {
+        self.columns.clear();
+        self.values.clear();
+        let (columns, values) = self.shifted.apply(row, live.shifts());
+        for (column, value) in columns.iter().zip(values) {
+            if let Some(slot) = live.slot(*column) {
+                self.columns.push(slot);
+                self.values.push(*value as f32);
+            }
+        }
+        self.sparse.push(&self.columns, &self.values);
+    }
+}
