@@ -9,7 +9,7 @@ use std::path::Path;
 
 use mercer_data::write::Whole;
 
-use crate::{MachineError, Model};
+use crate::{Machine, MachineError, Model};
 
 /// A kind of model file.
 #[derive(Debug)]
@@ -59,6 +59,11 @@ pub fn to_bytes(model: &Model, format: &Format) -> Result<Vec<u8>, MachineError>
     let mut bytes = Vec::new();
     (format.write)(model, &mut bytes)?;
     Ok(bytes)
+}
+
+/// SHA-256 of a machine: kernel, output and all numbers, as text. A plan names the machine it fits.
+pub fn digest(machine: &Machine) -> String {
+    own::digest(machine)
 }
 
 /// The format of that name.

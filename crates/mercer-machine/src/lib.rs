@@ -7,11 +7,13 @@ mod error;
 pub mod file;
 mod machine;
 mod model;
+mod plan;
 mod score;
 mod vote;
 
 pub use error::MachineError;
 pub use machine::{Machine, Output, Scheme};
 pub use model::{Input, Model, Probabilities, Provenance};
+pub use plan::{Array, PlanSections, Section};
 pub use score::{ClassName, Score};
 pub use vote::{Answer, Verdict, pairs};

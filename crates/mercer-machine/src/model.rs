@@ -1,10 +1,12 @@
-use crate::Machine;
+use crate::{Machine, PlanSections};
 
 /// A machine with all that travels with it.
 #[derive(Debug, Clone)]
 pub struct Model {
     /// What was learned.
     pub machine: Machine,
+    /// How it is asked; exactly, where nothing is said.
+    pub plan: Option<PlanSections>,
     /// What rows it expects.
     pub input: Input,
     /// How scores become probabilities, where known.
@@ -17,7 +19,7 @@ impl From<Machine> for Model {
     /// A machine with nothing known about it.
     fn from(machine: Machine) -> Self {
         let (input, provenance) = (Input::default(), Provenance::default());
-        Self { machine, input, probabilities: None, provenance }
+        Self { machine, plan: None, input, probabilities: None, provenance }
     }
 }
 

@@ -152,7 +152,7 @@ fn libsvm_text_keeps_every_label() {
 
 fn wrap(machine: Machine) -> Model {
     let (input, provenance) = (Input::default(), Provenance::default());
-    Model { machine, input, probabilities: None, provenance }
+    Model { machine, plan: None, input, probabilities: None, provenance }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod read;
 mod write;
 
 use super::Format;
+pub(super) use write::machine_digest as digest;
 
 pub(super) static FORMAT: Format = Format {
     name: "mercer",

@@ -69,7 +69,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
         source_supports: Some(total),
     };
     let probabilities = header.probabilities();
-    Ok(Model { machine, input: Input::default(), probabilities, provenance })
+    Ok(Model { machine, plan: None, input: Input::default(), probabilities, provenance })
 }
 
 fn class_starts(per_class: &[usize]) -> Vec<usize> {

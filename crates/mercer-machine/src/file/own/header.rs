@@ -22,6 +22,19 @@ pub(super) struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) probabilities: Option<ProbabilitiesText>,
     pub(super) provenance: ProvenanceText,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) plan: Option<PlanText>,
+}
+
+/// The plan; its arrays are called `plan/<number>-<stage>/<name>`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PlanText {
+    pub(super) spec: String,
+    /// Digest of the machine it was made for.
+    pub(super) machine: String,
+    /// Texts of the stages that keep a section.
+    pub(super) stages: Vec<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,16 +1,18 @@
 use mercer_data::Matrix;
 use safetensors::{Dtype, SafeTensors};
 
-use super::header::{Header, ProbabilitiesText};
+use super::header::{Header, PlanText, ProbabilitiesText};
 use super::{FORMAT_NUMBER, KEY, write};
-use crate::{Machine, MachineError, Model, Probabilities, Score};
+use crate::{
+    Array, Machine, MachineError, Model, PlanSections, Probabilities, Score, Section, file,
+};
 
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|error| damaged(&error))?;
     let text = metadata.metadata().as_ref().and_then(|texts| texts.get(KEY));
     let text = text.ok_or_else(|| damaged(&"its header does not name mercer"))?;
     check_version(text)?;
-    let header: Header = serde_json::from_str(text).map_err(|error| damaged(&error))?;
+    let mut header: Header = serde_json::from_str(text).map_err(|error| damaged(&error))?;
     let arrays = Arrays(SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?);
     let found = write::digest(arrays.0.iter().map(|(name, view)| (name, view.data())));
     if found != header.digest {
@@ -22,12 +24,39 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let scores = scores(&arrays, &header)?;
     let probabilities = probabilities(&arrays, &header)?;
     let centre = arrays.reals_if("machine/centre")?;
+    let plan = header.plan.take().map(|text| plan(&arrays, text)).transpose()?;
     let (input, provenance) = (header.input(), header.provenance.into());
     let machine = Machine::new(kernel, supports, scores, header.output.into())?;
     if machine.supports().rows() != rows {
         return Err(damaged(&"it repeats a support"));
     }
-    Ok(Model { machine: machine.with_centre(centre)?, input, probabilities, provenance })
+    let machine = machine.with_centre(centre)?;
+    if plan.as_ref().is_some_and(|plan| plan.machine != file::digest(&machine)) {
+        return Err(damaged(&"its plan was made for another machine"));
+    }
+    Ok(Model { machine, plan, input, probabilities, provenance })
+}
+
+/// The plan's texts with the arrays of each stage; what they mean is checked where they are used.
+fn plan(arrays: &Arrays<'_>, text: PlanText) -> Result<PlanSections, MachineError> {
+    let PlanText { spec, machine, stages } = text;
+    let mut sections = Vec::new();
+    for (number, stage) in stages.into_iter().enumerate() {
+        let mut section = Section::new(stage);
+        let prefix = format!("plan/{number}-{}/", section.stage());
+        for (full, view) in arrays.0.iter() {
+            let Some(name) = full.strip_prefix(&prefix) else { continue };
+            let array = match view.dtype() {
+                Dtype::F64 => Array::F64(arrays.reals(full)?),
+                Dtype::F32 => Array::F32(arrays.singles(full)?),
+                Dtype::U32 => Array::U32(arrays.indices(full)?),
+                _ => Array::U8(arrays.octets(full)?),
+            };
+            section = section.with(name, array);
+        }
+        sections.push(section);
+    }
+    Ok(PlanSections { spec, machine, sections })
 }
 
 /// A newer file is told apart from a damaged one before its other fields are looked at.
@@ -76,6 +105,15 @@ impl Arrays<'_> {
     fn indices(&self, name: &str) -> Result<Vec<u32>, MachineError> {
         let bytes = self.bytes(name, Dtype::U32)?.ok_or_else(|| missing(name))?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|chunk| u32::from_le_bytes(*chunk)).collect())
+    }
+
+    fn singles(&self, name: &str) -> Result<Vec<f32>, MachineError> {
+        let bytes = self.bytes(name, Dtype::F32)?.ok_or_else(|| missing(name))?;
+        Ok(bytes.as_chunks::<4>().0.iter().map(|chunk| f32::from_le_bytes(*chunk)).collect())
+    }
+
+    fn octets(&self, name: &str) -> Result<Vec<u8>, MachineError> {
+        Ok(self.bytes(name, Dtype::U8)?.ok_or_else(|| missing(name))?.to_vec())
     }
 
     fn starts(&self, name: &str) -> Result<Vec<usize>, MachineError> {

@@ -1,6 +1,9 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
-use crate::{ClassName, Input, Machine, Model, Output, Probabilities, Provenance, Scheme, Score};
+use crate::{
+    Array, ClassName, Input, Machine, Model, Output, PlanSections, Probabilities, Provenance,
+    Scheme, Score, Section, file,
+};
 use mercer_data::Matrix;
 
 fn sample() -> Model {
@@ -11,6 +14,7 @@ fn sample() -> Model {
     let scores = vec![Score::expansion(&[1.0 / 3.0, -2.0], 0.7)];
     Model {
         machine: Machine::new(kernel, supports, scores, output).unwrap(),
+        plan: None,
         input: Input { features: Some(3), names: Some(vec!["a".into(), "b".into(), "ü".into()]) },
         probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
         provenance: Provenance { origin: "test".into(), ..Provenance::default() },
@@ -31,6 +35,27 @@ fn saving_and_loading_changes_nothing() {
     assert_eq!(model.probabilities, again.probabilities);
     assert_eq!(model.provenance, again.provenance);
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+}
+
+#[test]
+fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
+    let mut model = sample();
+    let section = Section::new("spectral(limit=3)")
+        .with("vectors", Array::F64(vec![1.0, -0.0, 5e-324]))
+        .with("bytes", Array::U8(vec![1, 2, 255]))
+        .with("counts", Array::U32(vec![7]))
+        .with("panels", Array::F32(vec![0.1]));
+    let spec = "cascade(low_precision, spectral(limit=3), exact)".to_owned();
+    let machine = file::digest(&model.machine);
+    let sections = vec![Section::new("low_precision"), section];
+    model.plan = Some(PlanSections { spec, machine, sections });
+    let bytes = to_bytes(&model, &FORMAT).unwrap();
+    let again = from_bytes(&bytes).unwrap();
+    assert_eq!(model.plan, again.plan);
+    assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+    model.plan.as_mut().unwrap().machine.insert(0, '0');
+    let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
+    assert_eq!(error, "the model file is damaged: its plan was made for another machine");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use sha2::{Digest, Sha256};
 
-use super::header::Header;
+use super::header::{Header, PlanText};
 use super::{FORMAT_NUMBER, KEY};
-use crate::{Machine, MachineError, Model, Probabilities, Score};
+use crate::{Array, Machine, MachineError, Model, PlanSections, Probabilities, Score};
 
 /// Named arrays, as little-endian bytes.
 pub(super) struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
@@ -21,6 +21,15 @@ impl Arrays {
     fn indices(&mut self, name: &str, values: &[u32]) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.0.push((name.to_owned(), Dtype::U32, vec![values.len()], bytes));
+    }
+
+    fn singles(&mut self, name: &str, values: &[f32]) {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.0.push((name.to_owned(), Dtype::F32, vec![values.len()], bytes));
+    }
+
+    fn bytes(&mut self, name: &str, values: &[u8]) {
+        self.0.push((name.to_owned(), Dtype::U8, vec![values.len()], values.to_vec()));
     }
 
     fn starts(&mut self, name: &str, values: &[usize]) {
@@ -60,6 +69,7 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         names: model.input.names.clone(),
         probabilities: model.probabilities.as_ref().map(Into::into),
         provenance: (&model.provenance).into(),
+        plan: model.plan.as_ref().map(plan_text),
     };
     let damaged =
         |error: &dyn std::fmt::Display| MachineError::Damaged { reason: error.to_string() };
@@ -75,6 +85,25 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
     Ok(())
 }
 
+fn plan_text(plan: &PlanSections) -> PlanText {
+    PlanText {
+        spec: plan.spec.clone(),
+        machine: plan.machine.clone(),
+        stages: plan.sections.iter().map(|section| section.spec.clone()).collect(),
+    }
+}
+
+/// SHA-256 over the machine's arrays, kernel and output.
+pub(in crate::file) fn machine_digest(machine: &Machine) -> String {
+    let mut arrays = Arrays(Vec::new());
+    machine_arrays(machine, &mut arrays);
+    let kernel = machine.kernel().spec().to_string();
+    let output = format!("{:?}", machine.output());
+    let texts = [("kernel", kernel.as_bytes()), ("output", output.as_bytes())];
+    let named = arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice()));
+    digest(named.chain(texts))
+}
+
 fn letter(score: &Score) -> char {
     match score {
         Score::Expansion { .. } => 'e',
@@ -83,8 +112,38 @@ fn letter(score: &Score) -> char {
 }
 
 fn arrays(model: &Model) -> Arrays {
-    let machine = &model.machine;
     let mut arrays = Arrays(Vec::new());
+    machine_arrays(&model.machine, &mut arrays);
+    match &model.probabilities {
+        Some(Probabilities::Sigmoid { a, b }) => {
+            arrays.reals("probabilities/a", a);
+            arrays.reals("probabilities/b", b);
+        }
+        Some(Probabilities::Laplace { sigma }) => arrays.reals("probabilities/sigma", &[*sigma]),
+        Some(Probabilities::Marks(marks)) => arrays.reals("probabilities/marks", marks),
+        None => {}
+    }
+    if let Some(plan) = &model.plan {
+        plan_arrays(plan, &mut arrays);
+    }
+    arrays
+}
+
+fn plan_arrays(plan: &PlanSections, arrays: &mut Arrays) {
+    for (number, section) in plan.sections.iter().enumerate() {
+        for (name, array) in &section.arrays {
+            let name = format!("plan/{number}-{}/{name}", section.stage());
+            match array {
+                Array::F64(values) => arrays.reals(&name, values),
+                Array::F32(values) => arrays.singles(&name, values),
+                Array::U32(values) => arrays.indices(&name, values),
+                Array::U8(values) => arrays.bytes(&name, values),
+            }
+        }
+    }
+}
+
+fn machine_arrays(machine: &Machine, arrays: &mut Arrays) {
     match (machine.supports().as_dense(), machine.supports().as_sparse()) {
         (Some(values), _) => arrays.reals("machine/supports/dense", values),
         (None, Some((starts, indices, values))) => {
@@ -97,17 +156,7 @@ fn arrays(model: &Model) -> Arrays {
     if let Some(centre) = machine.centre() {
         arrays.reals("machine/centre", centre);
     }
-    score_arrays(machine, &mut arrays);
-    match &model.probabilities {
-        Some(Probabilities::Sigmoid { a, b }) => {
-            arrays.reals("probabilities/a", a);
-            arrays.reals("probabilities/b", b);
-        }
-        Some(Probabilities::Laplace { sigma }) => arrays.reals("probabilities/sigma", &[*sigma]),
-        Some(Probabilities::Marks(marks)) => arrays.reals("probabilities/marks", marks),
-        None => {}
-    }
-    arrays
+    score_arrays(machine, arrays);
 }
 
 fn score_arrays(machine: &Machine, arrays: &mut Arrays) {
