@@ -19,9 +19,11 @@ pub const VERB: Verb = Verb {
 /// The name of a fixture, and what to say to cargo to make it.
 type Fixture = (&'static str, &'static [&'static str]);
 
-/// Every fixture that is made by a program, one line each, such as
-/// `("golden", &["test", "-p", "mercer-machine", "--test", "golden", "--", "--ignored", "write"])`.
-const FIXTURES: &[Fixture] = &[];
+/// Every fixture that is made by a program, one line each.
+const FIXTURES: &[Fixture] = &[(
+    "golden-model",
+    &["test", "-p", "mercer-machine", "--lib", "write_the_golden_file", "--", "--ignored"],
+)];
 
 fn run(mut args: Args) -> Result<ExitCode> {
     let only_list = args.flag("--list");

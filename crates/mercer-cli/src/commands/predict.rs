@@ -13,8 +13,10 @@ use crate::failure::DONE;
 use crate::labels::Fit;
 use crate::output::{Answers, certainty};
 
-/// Rows held at a time.
-const CHUNK: usize = 8192;
+/// Rows held at a time, fewer where they are wide: at most 64 MiB if they are dense.
+fn chunk_rows(columns: usize) -> usize {
+    ((64usize << 20) / (8 * columns.max(1))).clamp(256, 8192)
+}
 
 /// What is gathered over all chunks.
 #[derive(Debug, Default)]
@@ -41,7 +43,8 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
         .with_context(target)?;
     let progress = console.rows("predicting");
     let mut tally = Tally::default();
-    while let Some(chunk) = chunks.next_chunk(CHUNK).with_context(source)? {
+    let rows_at_once = chunk_rows(model.machine.columns());
+    while let Some(chunk) = chunks.next_chunk(rows_at_once).with_context(source)? {
         stop.check()?;
         let rows = &chunk.examples;
         check_width(&model, rows.columns(), rows.is_sparse()).with_context(source)?;
