@@ -118,6 +118,72 @@ pub enum DataError {
         /// What is wrong.
         reason: &'static str,
     },
+    /// A reader that does not exist.
+    #[error("unknown format '{name}'; known are {known}")]
+    UnknownFormat {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// A packed file that is not.
+    #[error("packed with {codec} by its name, but not by its contents")]
+    NotPacked {
+        /// The way of packing.
+        codec: &'static str,
+    },
+    /// A reader or codec that this build leaves out.
+    #[error("this program was built without {what}")]
+    NotBuiltIn {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// An array file that breaks its format.
+    #[error("{format}: {reason}")]
+    Array {
+        /// The format.
+        format: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Rows and labels in two files that do not agree.
+    #[error("{rows} rows, but {labels} labels")]
+    LabelCount {
+        /// Rows read so far.
+        rows: usize,
+        /// Labels read so far.
+        labels: usize,
+    },
+    /// A labels file of more than one column.
+    #[error("the labels file has {columns} columns, one is needed")]
+    LabelColumns {
+        /// How many there are.
+        columns: usize,
+    },
+    /// A column without a mean.
+    #[error("column '{column}' has no values at all")]
+    NoValues {
+        /// The column.
+        column: String,
+    },
+    /// A category that the machine was not trained on.
+    #[error("line {line}: column '{column}' holds '{value}', which the machine does not know")]
+    UnknownCategory {
+        /// Line of the file.
+        line: usize,
+        /// The column.
+        column: String,
+        /// What stood there.
+        value: String,
+    },
+    /// A column with too many categories for one column each.
+    #[error("column '{column}' holds more than {limit} different values; one-hot is for few")]
+    TooManyCategories {
+        /// The column.
+        column: String,
+        /// The limit.
+        limit: usize,
+    },
     /// Not text, or text in the wrong encoding.
     #[error("line {line}: {reason}")]
     Malformed {

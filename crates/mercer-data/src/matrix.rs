@@ -257,6 +257,40 @@ impl MatrixBuilder {
         self.end_row();
     }
 
+    /// Adds some rows of a matrix.
+    pub fn append(&mut self, matrix: &Matrix, rows: std::ops::Range<usize>) {
+        let Some((starts, indices, values)) = matrix.as_sparse() else {
+            rows.for_each(|row| self.push_row(matrix.row(row)));
+            return;
+        };
+        let entries = starts[rows.start]..starts[rows.end];
+        let before = self.indices.len();
+        self.starts.extend(
+            starts[rows.start + 1..=rows.end].iter().map(|start| start - entries.start + before),
+        );
+        self.indices.extend_from_slice(&indices[entries.clone()]);
+        self.values.extend_from_slice(&values[entries]);
+        self.width = self.width.max(matrix.columns);
+    }
+
+    /// Entries of all rows so far.
+    pub fn entries(&self) -> usize {
+        self.indices.len()
+    }
+
+    /// Forgets the entries of the row being built; `width` is what it was when the row began.
+    pub(crate) fn restart_row(&mut self, width: usize) {
+        self.width = width;
+        self.abandon_row();
+    }
+
+    /// Forgets the entries of a row that was not ended.
+    pub(crate) fn abandon_row(&mut self) {
+        let kept = self.starts[self.starts.len() - 1];
+        self.indices.truncate(kept);
+        self.values.truncate(kept);
+    }
+
     /// Rows ended so far.
     pub fn rows(&self) -> usize {
         self.starts.len() - 1

@@ -35,27 +35,10 @@ impl Gathered {
             (Rows::Dense(values), Some(more)) => values.extend_from_slice(more),
             (Rows::Dense(_), None) => unreachable!("a reader yields one kind of rows"),
             (Rows::Sparse(builder), _) => {
-                chunk.examples.iter().for_each(|row| builder.push_row(row));
+                builder.append(&chunk.examples, 0..chunk.examples.rows());
             }
         }
-        self.push_targets(&chunk.targets);
-    }
-
-    /// Numbers become words once a word is met: `1`, `2`, `unknown` are three class names.
-    fn push_targets(&mut self, more: &Targets) {
-        match (&mut self.targets, more) {
-            (Targets::Numbers(numbers), Targets::Numbers(more)) => numbers.extend_from_slice(more),
-            (Targets::Names(names), Targets::Names(more)) => names.extend_from_slice(more),
-            (Targets::Names(names), Targets::Numbers(more)) => {
-                names.extend(more.iter().map(ToString::to_string));
-            }
-            (Targets::Numbers(numbers), Targets::Names(more)) => {
-                let mut names: Vec<String> = numbers.iter().map(ToString::to_string).collect();
-                names.extend_from_slice(more);
-                self.targets = Targets::Names(names);
-            }
-            (Targets::Absent, _) | (_, Targets::Absent) => {}
-        }
+        join_targets(&mut self.targets, &chunk.targets);
     }
 
     pub(super) fn finish(self) -> Result<Dataset, DataError> {
@@ -64,5 +47,23 @@ impl Gathered {
             Rows::Sparse(builder) => builder.finish(self.columns),
         };
         Ok(Dataset { examples, targets: self.targets, names: self.names })
+    }
+}
+
+/// Adds targets at the end. Numbers become words once a word is met: `1`, `2`, `unknown` are three class
+/// names.
+pub(super) fn join_targets(all: &mut Targets, more: &Targets) {
+    match (&mut *all, more) {
+        (Targets::Numbers(numbers), Targets::Numbers(more)) => numbers.extend_from_slice(more),
+        (Targets::Names(names), Targets::Names(more)) => names.extend_from_slice(more),
+        (Targets::Names(names), Targets::Numbers(more)) => {
+            names.extend(more.iter().map(ToString::to_string));
+        }
+        (Targets::Numbers(numbers), Targets::Names(more)) => {
+            let mut names: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+            names.extend_from_slice(more);
+            *all = Targets::Names(names);
+        }
+        (Targets::Absent, _) | (_, Targets::Absent) => {}
     }
 }

@@ -1,0 +1,223 @@
+//! Which fields of a table become which columns.
+
+use std::collections::HashMap;
+
+use super::super::{Label, Options};
+use crate::DataError;
+
+/// Column names that mark the target when nothing else is said.
+const LABEL_NAMES: [&str; 3] = ["label", "target", "class"];
+/// A column with more categories is no category.
+const MAX_CATEGORIES: usize = 1024;
+
+/// The fields of each record.
+#[derive(Debug)]
+pub(super) struct Fields {
+    pub(super) count: usize,
+    pub(super) names: Option<Vec<String>>,
+}
+
+impl Fields {
+    pub(super) fn name(&self, field: usize) -> String {
+        let name = self.names.as_ref().map(|names| names[field].clone());
+        name.unwrap_or_else(|| (field + 1).to_string())
+    }
+
+    fn named(&self, name: &str) -> Option<usize> {
+        self.names.as_ref()?.iter().position(|known| known == name)
+    }
+
+    /// A field by its name, or by its number from 1.
+    fn find(&self, name: &str) -> Result<usize, DataError> {
+        let number = name.parse::<usize>().ok().filter(|n| (1..=self.count).contains(n));
+        self.named(name).or(number.map(|n| n - 1)).ok_or_else(|| DataError::NoSuchColumn {
+            name: name.to_owned(),
+            known: match &self.names {
+                Some(names) => names.join(", "),
+                None => format!("1 to {}", self.count),
+            },
+        })
+    }
+}
+
+/// A field whose words are categories.
+#[derive(Debug)]
+pub(super) struct Categorical {
+    pub(super) field: usize,
+    known: HashMap<String, u32>,
+    /// Further categories are new ones, not errors.
+    open: bool,
+}
+
+impl Categorical {
+    /// The category of a word.
+    pub(super) fn of(
+        &mut self,
+        word: &str,
+        line: usize,
+        fields: &Fields,
+    ) -> Result<u32, DataError> {
+        if let Some(category) = self.known.get(word) {
+            return Ok(*category);
+        }
+        let column = fields.name(self.field);
+        if !self.open {
+            let value = word.chars().take(40).collect();
+            return Err(DataError::UnknownCategory { line, column, value });
+        }
+        if self.known.len() == MAX_CATEGORIES {
+            return Err(DataError::TooManyCategories { column, limit: MAX_CATEGORIES });
+        }
+        let category = self.known.len() as u32;
+        self.known.insert(word.to_owned(), category);
+        Ok(category)
+    }
+}
+
+/// One column of the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Column {
+    /// The number at this position among the numeric fields.
+    Number(usize),
+    /// 1 where the field at this position among the categorical ones holds this category.
+    Is(usize, u32),
+}
+
+/// What becomes of each field.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) label: Option<usize>,
+    pub(super) id: Option<usize>,
+    pub(super) numeric: Vec<usize>,
+    pub(super) categorical: Vec<Categorical>,
+    /// The columns of the matrix, in order; those of open categories come with `close`.
+    pub(super) order: Vec<Column>,
+}
+
+impl Columns {
+    pub(super) fn choose(fields: &Fields, options: &Options) -> Result<Self, DataError> {
+        let id = options.id.as_ref().map(|id| fields.find(id)).transpose()?;
+        let hot = options.one_hot.iter().map(|name| fields.find(name));
+        let hot = hot.collect::<Result<Vec<_>, _>>()?;
+        if let (Some(_), Some(expected)) = (&fields.names, &options.names) {
+            return Self::expected(fields, options, id, expected);
+        }
+        let label = find_label(fields, options, id, &[])?;
+        let mut columns =
+            Self { label, id, numeric: Vec::new(), categorical: Vec::new(), order: Vec::new() };
+        for field in (0..fields.count).filter(|field| Some(*field) != label && Some(*field) != id) {
+            if hot.contains(&field) {
+                columns.categorical.push(Categorical { field, known: HashMap::new(), open: true });
+            } else {
+                columns.order.push(Column::Number(columns.numeric.len()));
+                columns.numeric.push(field);
+            }
+        }
+        Ok(columns)
+    }
+
+    /// The columns a machine expects, by name; `column=category` where the table has such a column.
+    fn expected(
+        fields: &Fields,
+        options: &Options,
+        id: Option<usize>,
+        expected: &[String],
+    ) -> Result<Self, DataError> {
+        let mut columns = Self {
+            label: None,
+            id,
+            numeric: Vec::new(),
+            categorical: Vec::new(),
+            order: Vec::new(),
+        };
+        for name in expected {
+            if let Some(field) = fields.named(name) {
+                columns.order.push(Column::Number(columns.numeric.len()));
+                columns.numeric.push(field);
+                continue;
+            }
+            let split = name.split_once('=');
+            let found = split.and_then(|(column, word)| Some((fields.named(column)?, word)));
+            let Some((field, word)) = found else {
+                fields.find(name)?;
+                return Err(DataError::NoSuchColumn { name: name.clone(), known: String::new() });
+            };
+            let place = columns.categorical.iter().position(|known| known.field == field);
+            let place = place.unwrap_or_else(|| {
+                columns.categorical.push(Categorical { field, known: HashMap::new(), open: true });
+                columns.categorical.len() - 1
+            });
+            let category = columns.categorical[place].of(word, 1, fields)?;
+            columns.order.push(Column::Is(place, category));
+        }
+        columns.categorical.iter_mut().for_each(|known| known.open = false);
+        let taken: Vec<usize> = columns
+            .numeric
+            .iter()
+            .copied()
+            .chain(columns.categorical.iter().map(|known| known.field))
+            .collect();
+        columns.label = find_label(fields, options, id, &taken)?;
+        Ok(columns)
+    }
+
+    /// Whether categories are still being learned from the file.
+    pub(super) fn has_open_categories(&self) -> bool {
+        self.categorical.iter().any(|known| known.open)
+    }
+
+    /// All rows were read: categories, sorted by their words, become columns after the numeric ones.
+    pub(super) fn close(&mut self) {
+        for (place, categorical) in self.categorical.iter().enumerate() {
+            if !categorical.open {
+                continue;
+            }
+            let mut words: Vec<(&String, &u32)> = categorical.known.iter().collect();
+            words.sort();
+            self.order.extend(words.into_iter().map(|(_, category)| Column::Is(place, *category)));
+        }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Names of the columns, if the fields have names.
+    pub(super) fn names(&self, fields: &Fields) -> Option<Vec<String>> {
+        fields.names.as_ref()?;
+        let name = |column: &Column| match column {
+            Column::Number(at) => fields.name(self.numeric[*at]),
+            Column::Is(place, category) => {
+                let categorical = &self.categorical[*place];
+                let word = categorical.known.iter().find(|(_, known)| *known == category);
+                let word = word.map_or("", |(word, _)| word.as_str());
+                format!("{}={word}", fields.name(categorical.field))
+            }
+        };
+        Some(self.order.iter().map(name).collect())
+    }
+}
+
+/// The field of the target; never one of those `taken` as features.
+fn find_label(
+    fields: &Fields,
+    options: &Options,
+    id: Option<usize>,
+    taken: &[usize],
+) -> Result<Option<usize>, DataError> {
+    let last = fields.count - 1;
+    let label = match &options.label {
+        Label::Absent => None,
+        Label::Last => Some(last),
+        Label::Column(name) => Some(fields.find(name)?),
+        Label::Guess => {
+            let features = fields.count - 1 - usize::from(id.is_some());
+            let is_last = options.features == Some(features)
+                || options.targets_needed && options.labels.is_none();
+            let known = LABEL_NAMES.iter().find_map(|name| fields.named(name));
+            let known = known.or(is_last.then_some(last));
+            known.filter(|field| Some(*field) != id && !taken.contains(field))
+        }
+    };
+    Ok(label)
+}

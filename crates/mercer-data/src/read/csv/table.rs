@@ -1,0 +1,161 @@
+//! Rows as they stand in the file, before categories and missing values become numbers.
+
+use super::columns::{Column, Columns, Fields};
+use crate::read::Missing;
+use crate::{DataError, Matrix, MatrixBuilder};
+
+/// Words that stand for a missing value where missing values are allowed.
+const MISSING_WORDS: [&str; 6] = ["", "?", "NA", "N/A", "NaN", "null"];
+/// Stands for a missing category.
+const NO_CATEGORY: u32 = u32::MAX;
+
+/// Some rows. A missing number is NaN: those in the file were checked to be finite.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: usize,
+    numbers: Vec<f64>,
+    categories: Vec<u32>,
+    labels: Vec<String>,
+    ids: Vec<String>,
+}
+
+/// A number as tables write it.
+pub(super) fn number(field: &str) -> Option<f64> {
+    fast_float2::parse::<f64, _>(field.strip_prefix('+').unwrap_or(field)).ok()
+}
+
+impl Table {
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn values(&self) -> usize {
+        self.numbers.len() + self.categories.len()
+    }
+
+    pub(super) fn push(
+        &mut self,
+        line: usize,
+        record: &csv::StringRecord,
+        fields: &Fields,
+        columns: &mut Columns,
+        missing: Missing,
+    ) -> Result<(), DataError> {
+        let is_missing = |field: usize| match missing {
+            Missing::Error => record[field].is_empty(),
+            _ => MISSING_WORDS.iter().any(|word| word.eq_ignore_ascii_case(&record[field])),
+        };
+        let missing_at = |field: usize| DataError::Missing { line, column: fields.name(field) };
+        let categorical = columns.categorical.iter().map(|known| known.field);
+        let mut used = columns.numeric.iter().copied().chain(categorical).chain(columns.label);
+        match missing {
+            Missing::Error => {
+                if let Some(field) = used.find(|field| is_missing(*field)) {
+                    return Err(missing_at(field));
+                }
+            }
+            Missing::Drop if used.any(is_missing) => return Ok(()),
+            _ => {}
+        }
+        for field in columns.numeric.iter().copied() {
+            let value = match (is_missing(field), missing) {
+                (true, Missing::Mean) => f64::NAN,
+                (true, _) => 0.0,
+                (false, _) => finite(line, &record[field], || fields.name(field))?,
+            };
+            self.numbers.push(value);
+        }
+        for known in &mut columns.categorical {
+            let category = if is_missing(known.field) {
+                NO_CATEGORY
+            } else {
+                known.of(&record[known.field], line, fields)?
+            };
+            self.categories.push(category);
+        }
+        if let Some(label) = columns.label {
+            if is_missing(label) {
+                return Err(missing_at(label));
+            }
+            self.labels.push(record[label].to_owned());
+        }
+        self.ids.extend(columns.id.map(|id| record[id].to_owned()));
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Puts the mean of its column in the place of each missing number.
+    pub(super) fn fill(&mut self, fields: &Fields, columns: &Columns) -> Result<(), DataError> {
+        let width = columns.numeric.len();
+        for (position, field) in columns.numeric.iter().enumerate() {
+            let own = || self.numbers.iter().skip(position).step_by(width);
+            let known = own().filter(|value| !value.is_nan()).count();
+            if known == self.rows {
+                continue;
+            }
+            if known == 0 {
+                return Err(DataError::NoValues { column: fields.name(*field) });
+            }
+            // Each share is divided first, so that large values cannot overflow.
+            let mean: f64 = own().filter(|v| !v.is_nan()).map(|v| v / known as f64).sum();
+            for value in self.numbers.iter_mut().skip(position).step_by(width) {
+                if value.is_nan() {
+                    *value = mean;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first `rows` rows as a matrix; with categories, zeros are left out.
+    pub(super) fn examples(&self, rows: usize, columns: &Columns) -> Result<Matrix, DataError> {
+        let (numeric, categorical) = (columns.numeric.len(), columns.categorical.len());
+        if categorical == 0 {
+            let plain = columns.order.iter().enumerate().all(|(at, c)| *c == Column::Number(at));
+            debug_assert!(plain, "numbers alone stand in the order of the matrix");
+            return Matrix::dense(numeric, self.numbers[..rows * numeric].to_vec());
+        }
+        let mut builder = MatrixBuilder::new();
+        for row in 0..rows {
+            for (out, column) in (0u32..).zip(&columns.order) {
+                let value = match column {
+                    Column::Number(at) => self.numbers[row * numeric + at],
+                    Column::Is(place, category) => {
+                        f64::from(self.categories[row * categorical + place] == *category)
+                    }
+                };
+                builder.push(out, value);
+            }
+            builder.end_row();
+        }
+        Ok(builder.finish(columns.width()))
+    }
+
+    pub(super) fn take_labels(&mut self, rows: usize) -> Vec<String> {
+        let rows = rows.min(self.labels.len());
+        self.labels.drain(..rows).collect()
+    }
+
+    pub(super) fn take_ids(&mut self, rows: usize) -> Vec<String> {
+        let rows = rows.min(self.ids.len());
+        self.ids.drain(..rows).collect()
+    }
+
+    /// Leaves out the first rows, whose labels and ids were taken.
+    pub(super) fn forget(&mut self, rows: usize, columns: &Columns) {
+        self.numbers.drain(..rows * columns.numeric.len());
+        self.categories.drain(..rows * columns.categorical.len());
+        self.rows -= rows;
+    }
+}
+
+fn finite(line: usize, field: &str, name: impl Fn() -> String) -> Result<f64, DataError> {
+    let value = number(field).ok_or_else(|| {
+        let token = field.chars().take(40).collect();
+        DataError::NotANumber { line, token }
+    })?;
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(DataError::NotFinite { line, place: format!("column '{}'", name()), value })
+}

@@ -1,0 +1,102 @@
+use super::super::from_reader;
+use super::*;
+
+fn read(text: &'static str, options: &Options) -> Result<Option<Dataset>, DataError> {
+    from_reader(text.as_bytes(), "x.csv", options)?.next_chunk(1000)
+}
+
+fn label(name: &str) -> Options {
+    Options { label: name.parse().unwrap(), ..Options::default() }
+}
+
+#[test]
+fn headers_and_labels_are_found() {
+    let data = read("a,label,b\n1,yes,2\n3,no,4\n", &Options::default()).unwrap().unwrap();
+    assert_eq!(data.examples.as_dense().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(data.targets, Targets::Names(vec!["yes".into(), "no".into()]));
+    assert_eq!(data.names, Some(vec!["a".into(), "b".into()]));
+}
+
+#[test]
+fn a_table_one_wider_than_the_machine_ends_in_its_target() {
+    let options = Options { features: Some(2), ..Options::default() };
+    let data = read("1;2;7\n3;4;8", &options).unwrap().unwrap();
+    assert_eq!(data.targets, Targets::Numbers(vec![7.0, 8.0]));
+    let plain = read("1\t2\n3\t4", &options).unwrap().unwrap();
+    assert_eq!(plain.targets, Targets::Absent);
+}
+
+#[test]
+fn errors_name_line_and_column() {
+    for (text, options, message) in [
+        ("", label("guess"), "the file holds no rows"),
+        ("1,2\n3", label("guess"), "line 2: 1 fields where the first row has 2"),
+        ("a,b\n1,", label("guess"), "line 2: column 'b' is empty; missing values are not accepted"),
+        ("a,b\n1,x", label("guess"), "line 2: 'x' is not a number"),
+        ("a,b\n1,nan", label("guess"), "line 2: column 'b' is NaN; values must be finite"),
+        ("a,b\n1,2", label("c"), "there is no column 'c'; the columns are a, b"),
+    ] {
+        assert_eq!(read(text, &options).map(|_| ()).unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn missing_values_follow_the_policy() {
+    let text = "a,b,label\n1,2,x\n?,4,y\n3,NA,x\n";
+    let with = |missing| {
+        let data = read(text, &Options { missing, ..Options::default() }).unwrap().unwrap();
+        (data.examples.as_dense().unwrap().to_vec(), data.targets.len())
+    };
+    assert_eq!(with(Missing::Zero), (vec![1.0, 2.0, 0.0, 4.0, 3.0, 0.0], 3));
+    assert_eq!(with(Missing::Mean), (vec![1.0, 2.0, 2.0, 4.0, 3.0, 3.0], 3));
+    assert_eq!(with(Missing::Drop), (vec![1.0, 2.0], 1));
+    let options = Options { missing: Missing::Mean, ..Options::default() };
+    let said = read("a,b\n1,\n2,\n", &options).unwrap_err().to_string();
+    assert_eq!(said, "column 'b' has no values at all");
+}
+
+#[test]
+fn categories_become_columns_and_the_machine_names_them_later() {
+    let options = Options { one_hot: vec!["colour".into()], ..Options::default() };
+    let text = "colour,size,label\nred,1,1\nblue,2,2\nred,3,1\n";
+    let data = read(text, &options).unwrap().unwrap();
+    let names = ["size", "colour=blue", "colour=red"].map(str::to_owned).to_vec();
+    assert_eq!(data.names.as_ref(), Some(&names));
+    let rows = [1.0, 0.0, 1.0, 2.0, 1.0, 0.0, 3.0, 0.0, 1.0];
+    assert_eq!(data.examples.to_dense().as_dense().unwrap(), rows);
+    let asked = Options { names: Some(names), ..Options::default() };
+    let data = read("extra,size,colour\nq,5,blue\n", &asked).unwrap().unwrap();
+    assert_eq!(data.examples.to_dense().as_dense().unwrap(), [5.0, 1.0, 0.0]);
+    assert_eq!(data.targets, Targets::Absent);
+    for (text, message) in [
+        (
+            "size,colour\n5,teal\n",
+            "line 2: column 'colour' holds 'teal', which the machine does not know",
+        ),
+        ("length,colour\n5,red\n", "there is no column 'size'; the columns are length, colour"),
+    ] {
+        assert_eq!(read(text, &asked).map(|_| ()).unwrap_err().to_string(), message);
+    }
+}
+
+#[test]
+fn columns_are_matched_by_name_in_any_order() {
+    let names = Some(vec!["b".to_owned(), "a".to_owned()]);
+    let asked = Options { names, features: Some(2), ..Options::default() };
+    let data = read("a,x,b,label\n1,9,2,1\n", &asked).unwrap().unwrap();
+    assert_eq!(data.examples.as_dense().unwrap(), [2.0, 1.0]);
+    assert_eq!(data.targets, Targets::Numbers(vec![1.0]));
+    let plain = read("1,2\n", &asked).unwrap().unwrap();
+    assert_eq!(plain.examples.as_dense().unwrap(), [1.0, 2.0]);
+}
+
+#[test]
+fn ids_are_handed_on_and_are_no_features() {
+    let options = Options { id: Some("name".into()), ..Options::default() };
+    let mut chunks = from_reader("name,a\nx7,1\nx9,2\n".as_bytes(), "x.csv", &options).unwrap();
+    let first = chunks.next_chunk(1).unwrap().unwrap();
+    assert_eq!(first.examples.as_dense().unwrap(), [1.0]);
+    assert_eq!(chunks.ids().unwrap(), ["x7"]);
+    chunks.next_chunk(1).unwrap();
+    assert_eq!(chunks.ids().unwrap(), ["x9"]);
+}

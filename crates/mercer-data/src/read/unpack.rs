@@ -1,0 +1,182 @@
+//! Packed files are unpacked on the way in, up to a limit.
+
+use std::io::{self, BufReader, Cursor, Read};
+
+use super::Source;
+use crate::DataError;
+
+/// Bytes looked at to tell what a file is.
+pub(super) const HEAD: usize = 16;
+/// Working memory a packed file may ask for.
+const WINDOW: u64 = 128 << 20;
+
+/// A way of packing.
+struct Codec {
+    name: &'static str,
+    ending: &'static str,
+    magic: &'static [u8],
+    open: fn(BufReader<Source>) -> Result<Source, DataError>,
+}
+
+static CODECS: [Codec; 4] = [
+    Codec {
+        name: "gzip",
+        ending: ".gz",
+        magic: &[0x1f, 0x8b],
+        open: |raw| Ok(Box::new(flate2::bufread::MultiGzDecoder::new(raw))),
+    },
+    Codec {
+        name: "bzip2",
+        ending: ".bz2",
+        magic: b"BZh",
+        open: |raw| Ok(Box::new(bzip2::bufread::MultiBzDecoder::new(raw))),
+    },
+    Codec { name: "xz", ending: ".xz", magic: &[0xfd, b'7', b'z', b'X', b'Z', 0], open: open_xz },
+    Codec { name: "zstd", ending: ".zst", magic: &[0x28, 0xb5, 0x2f, 0xfd], open: open_zstd },
+];
+
+#[cfg(feature = "xz")]
+fn open_xz(raw: BufReader<Source>) -> Result<Source, DataError> {
+    use liblzma::stream::{CONCATENATED, Stream};
+    let stream = Stream::new_stream_decoder(WINDOW, CONCATENATED).map_err(io::Error::from)?;
+    Ok(Box::new(liblzma::bufread::XzDecoder::new_stream(raw, stream)))
+}
+
+#[cfg(not(feature = "xz"))]
+fn open_xz(_: BufReader<Source>) -> Result<Source, DataError> {
+    Err(DataError::NotBuiltIn { what: "xz" })
+}
+
+#[cfg(feature = "zstd")]
+fn open_zstd(raw: BufReader<Source>) -> Result<Source, DataError> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
+    decoder.window_log_max(WINDOW.ilog2())?;
+    Ok(Box::new(decoder))
+}
+
+#[cfg(not(feature = "zstd"))]
+fn open_zstd(_: BufReader<Source>) -> Result<Source, DataError> {
+    Err(DataError::NotBuiltIn { what: "zstd" })
+}
+
+/// What a source unpacks to, and its name without the ending that said it was packed.
+pub(super) fn unpack(raw: Source, name: &str, limit: u64) -> Result<(Source, String), DataError> {
+    let (head, raw) = peek(raw)?;
+    let named = CODECS.iter().find(|codec| name.ends_with(codec.ending));
+    let Some(codec) = CODECS.iter().find(|codec| is_packed(codec, &head)) else {
+        return match named {
+            Some(codec) => Err(DataError::NotPacked { codec: codec.name }),
+            None => Ok((raw, name.to_owned())),
+        };
+    };
+    let unpacked = (codec.open)(BufReader::with_capacity(1 << 16, raw))?;
+    let name = CODECS.iter().find_map(|codec| name.strip_suffix(codec.ending)).unwrap_or(name);
+    let limited = Limited { source: unpacked, codec: codec.name, left: limit, limit };
+    Ok((Box::new(limited), name.to_owned()))
+}
+
+fn is_packed(codec: &Codec, head: &[u8]) -> bool {
+    // "BZh" could begin a text; the level and the mark of a first block could not.
+    let first_block = |rest: &[u8]| rest[1..].starts_with(&[0x31, 0x41, 0x59, 0x26]);
+    let no_block = |rest: &[u8]| rest[1..].starts_with(&[0x17, 0x72, 0x45, 0x38]);
+    match head.strip_prefix(codec.magic) {
+        Some(rest) if codec.name == "bzip2" => {
+            rest.len() > 1 && (first_block(rest) || no_block(rest))
+        }
+        found => found.is_some(),
+    }
+}
+
+/// The first bytes of a source, and the source from its start.
+pub(super) fn peek(mut source: Source) -> Result<(Vec<u8>, Source), DataError> {
+    let mut head = Vec::with_capacity(HEAD);
+    (&mut source).take(HEAD as u64).read_to_end(&mut head)?;
+    let whole: Source = Box::new(Cursor::new(head.clone()).chain(source));
+    Ok((head, whole))
+}
+
+/// Passes bytes on until the limit is met.
+struct Limited {
+    source: Source,
+    codec: &'static str,
+    left: u64,
+    limit: u64,
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer).map_err(|error| {
+            let reason = format!("the {} data are damaged: {error}", self.codec);
+            io::Error::new(error.kind(), reason)
+        })?;
+        if read as u64 > self.left {
+            let reason = format!("the file unpacks to more than {} bytes", self.limit);
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+        }
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const TEXT: &[u8] = b"1 1:1\n-1 2:1\n";
+
+    fn packed() -> Vec<(&'static str, Vec<u8>)> {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gz.write_all(TEXT).unwrap();
+        let mut bz2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::best());
+        bz2.write_all(TEXT).unwrap();
+        let mut all =
+            vec![("x.svm.gz", gz.finish().unwrap()), ("x.svm.bz2", bz2.finish().unwrap())];
+        #[cfg(feature = "xz")]
+        {
+            let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 6);
+            xz.write_all(TEXT).unwrap();
+            all.push(("x.svm.xz", xz.finish().unwrap()));
+        }
+        #[cfg(feature = "zstd")]
+        all.push(("x.svm.zst", zstd::encode_all(TEXT, 3).unwrap()));
+        all
+    }
+
+    fn read(bytes: Vec<u8>, name: &str, limit: u64) -> Result<Vec<u8>, String> {
+        let source: Source = Box::new(Cursor::new(bytes));
+        let (mut source, name) = unpack(source, name, limit).map_err(|error| error.to_string())?;
+        assert_eq!(name, "x.svm");
+        let mut out = Vec::new();
+        source.read_to_end(&mut out).map_err(|error| error.to_string())?;
+        Ok(out)
+    }
+
+    #[test]
+    fn packed_files_are_told_by_their_first_bytes_whatever_their_name() {
+        for (name, bytes) in packed() {
+            assert_eq!(read(bytes.clone(), name, 1 << 20).unwrap(), TEXT, "{name}");
+            assert_eq!(read(bytes, "x.svm", 1 << 20).unwrap(), TEXT, "{name}");
+        }
+    }
+
+    #[test]
+    fn parts_packed_one_after_the_other_are_one_file() {
+        for (name, bytes) in packed() {
+            let twice = [bytes.clone(), bytes].concat();
+            assert_eq!(read(twice, name, 1 << 20).unwrap(), TEXT.repeat(2), "{name}");
+        }
+    }
+
+    #[test]
+    fn limits_damage_and_false_names_are_told() {
+        for (name, bytes) in packed() {
+            let said = read(bytes.clone(), name, 12).unwrap_err();
+            assert_eq!(said, "the file unpacks to more than 12 bytes", "{name}");
+            let said = read(bytes[..bytes.len() - 3].to_vec(), name, 100).unwrap_err();
+            assert!(said.contains("data are damaged"), "{name}: {said}");
+            let said = read(TEXT.to_vec(), name, 100).unwrap_err();
+            assert!(said.contains("by its name, but not by its contents"), "{name}: {said}");
+        }
+    }
+}
