@@ -50,6 +50,13 @@ pub(crate) struct View {
     blocks: Vec<u32>,
 }
 
+impl View {
+    /// These blocks in this order.
+    pub(crate) fn new(blocks: &[usize]) -> Self {
+        Self { blocks: blocks.iter().map(|block| *block as u32).collect() }
+    }
+}
+
 macro_rules! each {
     ($gram:expr, $store:ident => $body:expr) => {
         match &mut $gram.rows {
@@ -70,10 +77,6 @@ impl<'a> Gram<'a> {
         let mut gram = Self { source, full: blocks, rows, computed: 0, peak_pack: 0 };
         gram.note_pack();
         gram
-    }
-
-    pub(crate) fn view(&self, blocks: &[usize]) -> View {
-        View { blocks: blocks.iter().map(|block| *block as u32).collect() }
     }
 
     /// The examples of a view, columns left out included.
@@ -104,8 +107,8 @@ impl<'a> Gram<'a> {
         self.computed += each!(self, store => store.fetch(source, view, examples));
     }
 
-    /// Table of kernel values `K(examples[i], columns[j])`; columns are positions in the view. The rows
-    /// were fetched.
+    /// Table of kernel values among examples; `columns` are their positions in the view. The rows were
+    /// fetched.
     pub(crate) fn table(&mut self, view: &View, examples: &[u32], columns: &[u32]) -> Vec<f64> {
         each!(self, store => store.table(view, examples, columns))
     }
@@ -205,15 +208,23 @@ impl<T: Value> Store<T> {
             (block, *column as usize - starts[block])
         };
         let places: Vec<(usize, usize)> = columns.iter().map(place).collect();
-        let mut table = vec![0.0; examples.len() * columns.len()];
-        let rows = table.par_chunks_mut(columns.len().max(1)).with_min_len(16);
-        rows.zip(examples).for_each(|(out, example)| {
+        let size = columns.len();
+        let mut table = vec![0.0; size * size];
+        // Values to the right of the diagonal are read, those to the left are theirs: reading is slow, each
+        // value lies in a cache line of its own.
+        let rows = table.par_chunks_mut(size.max(1)).with_min_len(16).enumerate();
+        rows.zip(examples).for_each(|((first, out), example)| {
             let parts: Vec<&[T]> =
                 view.blocks.iter().map(|block| self.row(*block, *example)).collect();
-            for (value, (block, column)) in out.iter_mut().zip(&places) {
+            for (value, (block, column)) in out.iter_mut().zip(&places).skip(first) {
                 *value = parts[*block][*column].wide();
             }
         });
+        for row in 1..size {
+            for column in 0..row {
+                table[row * size + column] = table[column * size + row];
+            }
+        }
         table
     }
 
@@ -235,7 +246,7 @@ impl<T: Value> Store<T> {
         let exact = size_of::<T>() == size_of::<f64>();
         let rows = kept.iter().map(|at| columns.rows[*at as usize]).collect();
         self.columns[block as usize] = Columns::new(source, rows, exact);
-        self.cache.compact(block, kept);
+        self.cache.compact(block, kept, &self.columns[block as usize].rows);
     }
 
     fn restore(&mut self, source: &Source<'_>, view: &View, full: &[Vec<u32>], exact: bool) {
@@ -275,24 +286,33 @@ mod tests {
 
     use super::*;
 
+    /// Rows as the sums of a single weight 1.
+    fn row(gram: &mut Gram<'_>, view: &View, example: u32, width: usize) -> Vec<f64> {
+        let mut field = vec![0.0; width];
+        gram.fetch(view, &[example]);
+        gram.add(view, &[example], &[1.0], &mut field);
+        field
+    }
+
     #[test]
     fn rows_do_not_depend_on_what_is_computed_beside_them() {
-        let data = ripley(300, 3);
+        let data = ripley(900, 3);
         let kernel = mercer_kernel::parse("rbf(gamma=2)").unwrap();
-        let blocks = vec![(0..200).collect(), (200..300).collect::<Vec<u32>>()];
+        let blocks = vec![(0..600).collect(), (600..900).collect::<Vec<u32>>()];
         let source = || Source::new(&kernel, &data.examples);
-        let mut gram = Gram::new(source(), blocks.clone(), 1 << 20);
-        let mut other = Gram::new(source(), blocks, 300 * 4 * 8);
-        let view = gram.view(&[0, 1]);
-        let wanted: Vec<u32> = (0..300).step_by(7).collect();
-        let columns: Vec<u32> = (0..300).collect();
+        let mut gram = Gram::new(source(), blocks.clone(), 1 << 22);
+        let mut other = Gram::new(source(), blocks, 900 * 4 * 8);
+        let view = View::new(&[0, 1]);
+        let wanted: Vec<u32> = (0..900).step_by(7).collect();
         gram.fetch(&view, &wanted);
-        let together = gram.table(&view, &wanted, &columns);
-        for (row, expected) in wanted.iter().zip(together.chunks(300)) {
-            other.fetch(&view, &[*row]);
-            assert_eq!(other.table(&view, &[*row], &columns), expected);
-            let exact = kernel.value(data.examples.row(*row as usize), data.examples.row(250));
-            assert!((exact - expected[250]).abs() < 1e-6);
+        let table = gram.table(&view, &wanted, &wanted);
+        for (at, example) in wanted.iter().enumerate() {
+            let together = row(&mut gram, &view, *example, 900);
+            assert_eq!(row(&mut other, &view, *example, 900), together);
+            let exact = kernel.value(data.examples.row(*example as usize), data.examples.row(700));
+            assert!((exact - together[700]).abs() < 1e-6);
+            assert_eq!(table[at * wanted.len() + at], together[*example as usize]);
+            assert!((table[at * wanted.len() + 3] - together[21]).abs() < 1e-6);
         }
     }
 
@@ -302,7 +322,7 @@ mod tests {
         let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
         let mut gram =
             Gram::new(Source::new(&kernel, &data.examples), vec![(0..150).collect()], 1 << 20);
-        let view = gram.view(&[0]);
+        let view = View::new(&[0]);
         let chosen = [3u32, 77, 149, 20, 21];
         let weights = [1.0, -2.0, 0.5, 3.0, 0.25];
         let mut field = vec![0.0; 150];
@@ -310,17 +330,15 @@ mod tests {
         gram.add(&view, &chosen, &weights, &mut field);
         let all: Vec<u32> = (0..150).collect();
         let exact = fields(&gram.source, &all, &chosen, &weights);
-        for (sum, exact) in field.iter().zip(&exact) {
-            assert!((sum - exact).abs() < 1e-5, "{sum} {exact}");
-        }
+        assert!(field.iter().zip(&exact).all(|(sum, exact)| (sum - exact).abs() < 1e-5));
         let kept: Vec<u32> = (0..150).step_by(2).collect();
         gram.shrink(&view, &kept);
-        gram.fetch(&view, &[5, 77]);
-        let columns: Vec<u32> = (0..75).collect();
-        let table = gram.table(&view, &[5, 77], &columns);
+        let narrow = [5, 77].map(|example| row(&mut gram, &view, example, 75));
         gram.become_double(1 << 20);
-        gram.fetch(&view, &[5, 77]);
-        let full = gram.table(&view, &[5, 77], &kept);
-        assert!(table.iter().zip(&full).all(|(a, b)| (a - b).abs() < 1e-6));
+        for (example, narrow) in [5, 77].into_iter().zip(narrow) {
+            let full = row(&mut gram, &view, example, 150);
+            let same = narrow.iter().zip(full.iter().step_by(2)).all(|(a, b)| (a - b).abs() < 1e-6);
+            assert!(same);
+        }
     }
 }

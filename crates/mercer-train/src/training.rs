@@ -12,7 +12,7 @@ use mercer_machine::{ClassName, Machine, Output, Scheme};
 use crate::assemble::{self, Learned};
 use crate::checkpoint::Keeper;
 use crate::control::Control;
-use crate::gram::{Gram, Source};
+use crate::gram::{Gram, Source, View};
 use crate::reduce::{Binary, Reduction};
 use crate::report::{PartReport, Report, Trained};
 use crate::solvers::{From, Question, Solution, State, Steering};
@@ -244,7 +244,7 @@ impl Course<'_, '_> {
         state: Option<State>,
         control: &mut Control<'_>,
     ) -> Result<Solution, TrainError> {
-        let view = self.gram.view(&binary.blocks);
+        let view = View::new(&binary.blocks);
         let examples = self.gram.examples(&view);
         let from = match (state, &self.warm) {
             (Some(state), _) if state.fits(qp) => From::State(Box::new(state)),
@@ -279,7 +279,7 @@ impl Course<'_, '_> {
             }
             (conclusion, _) => conclusion?,
         };
-        let view = self.gram.view(&binary.blocks);
+        let view = View::new(&binary.blocks);
         let all = self.gram.examples(&view);
         let folded = qp.fold(&beta);
         let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();

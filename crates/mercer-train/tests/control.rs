@@ -116,7 +116,7 @@ fn a_cancelled_training_of_many_classes_still_gives_a_machine() {
         });
         assert_eq!((trained.report.stop, trained.report.converged), (Some(Stop::Cancelled), false));
         assert!(trained.report.gap.is_finite() && trained.report.gap > 0.0);
-        assert_eq!(trained.report.parts[0].converged, true);
+        assert!(trained.report.parts[0].converged);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Rows of kernel values kept under a limit; the ones unused for longest go first.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use rayon::prelude::*;
 
 /// Which row: a block of columns and an example.
 pub(super) type Key = (u32, u32);
@@ -23,7 +25,7 @@ struct Entry<T> {
     used: u64,
 }
 
-impl<T: Copy + Default> Cache<T> {
+impl<T: Copy + Default + Send> Cache<T> {
     pub(super) fn new(limit: usize) -> Self {
         let (entries, order) = (HashMap::new(), BTreeMap::new());
         Self { entries, order, clock: 0, bytes: 0, peak: 0, limit }
@@ -59,7 +61,9 @@ impl<T: Copy + Default> Cache<T> {
                 }
             }
         }
-        buffers.resize_with(count, || vec![T::default(); length]);
+        // New memory is touched by all threads: the system hands out pages slowly.
+        let missing = count - buffers.len();
+        buffers.par_extend((0..missing).into_par_iter().map(|_| vec![T::default(); length]));
         buffers
     }
 
@@ -71,24 +75,36 @@ impl<T: Copy + Default> Cache<T> {
         self.entries.insert(key, Entry { values, used: self.clock });
     }
 
-    /// Keeps only some columns of all rows of a block; `kept` increases.
-    pub(super) fn compact(&mut self, block: u32, kept: &[u32]) {
-        for (key, entry) in &mut self.entries {
-            if key.0 == block {
-                self.bytes -= entry.values.len() * size_of::<T>();
+    /// Keeps only some columns of the rows of a block, and only rows of these examples: the others are
+    /// left out of the problem and not asked for again. Columns and examples increase.
+    pub(super) fn compact(&mut self, block: u32, kept: &[u32], examples: &[u32]) {
+        let examples: HashSet<u32> = examples.iter().copied().collect();
+        let gone = |key: &Key| key.0 == block && !examples.contains(&key.1);
+        self.forget_if(gone);
+        let entries = self.entries.iter_mut().filter(|(key, _)| key.0 == block);
+        let entries: Vec<&mut Entry<T>> = entries.map(|(_, entry)| entry).collect();
+        let freed: usize = entries
+            .into_par_iter()
+            .map(|entry| {
                 for (to, from) in kept.iter().enumerate() {
                     entry.values[to] = entry.values[*from as usize];
                 }
+                let freed = entry.values.len() - kept.len();
                 entry.values.truncate(kept.len());
                 entry.values.shrink_to_fit();
-                self.bytes += entry.values.len() * size_of::<T>();
-            }
-        }
+                freed
+            })
+            .sum();
+        self.bytes -= freed * size_of::<T>();
     }
 
     /// Forgets all rows of a block.
     pub(super) fn forget(&mut self, block: u32) {
-        let keys: Vec<Key> = self.entries.keys().copied().filter(|key| key.0 == block).collect();
+        self.forget_if(|key| key.0 == block);
+    }
+
+    fn forget_if(&mut self, gone: impl Fn(&Key) -> bool) {
+        let keys: Vec<Key> = self.entries.keys().copied().filter(gone).collect();
         for key in keys {
             if let Some(entry) = self.entries.remove(&key) {
                 self.order.remove(&entry.used);
@@ -131,7 +147,9 @@ mod tests {
         let mut cache = Cache::<f32>::new(1000);
         cache.insert((1, 7), vec![1.0, 2.0, 3.0, 4.0]);
         cache.insert((0, 7), vec![5.0, 6.0]);
-        cache.compact(1, &[1, 3]);
+        cache.insert((1, 8), vec![0.0; 4]);
+        cache.compact(1, &[1, 3], &[5, 7]);
+        assert!(cache.get((1, 8)).is_none());
         assert_eq!(cache.get((1, 7)), Some(&[2.0, 4.0][..]));
         assert_eq!(cache.get((0, 7)), Some(&[5.0, 6.0][..]));
         cache.forget(1);

@@ -25,8 +25,16 @@ pub(super) struct Columns {
 
 #[derive(Debug)]
 enum Pack {
-    Singles { panels: Panels32, norms: Vec<f32> },
+    Singles(Vec<Piece>),
     Doubles(Vec<Packed>),
+}
+
+/// Columns multiplied by one thread at a time.
+#[derive(Debug)]
+struct Piece {
+    panels: Panels32,
+    /// Squared norms, zero-padded to whole lanes.
+    norms: Vec<f32>,
 }
 
 /// A batch of examples ready to be multiplied with panels.
@@ -39,14 +47,11 @@ impl Columns {
     /// Packs rows in singles if the source has them and `exact` is not asked for.
     pub(super) fn new(source: &Source<'_>, rows: Vec<u32>, exact: bool) -> Self {
         let pack = match &source.singles {
-            Some(singles) if !exact => {
-                let mut norms = Vec::with_capacity(rows.len().next_multiple_of(16));
-                let panels = Panels32::pack(rows.len(), singles.columns(), |row, out| {
-                    norms.push(singles.write(source.row(rows[row]), out));
-                });
-                norms.resize(rows.len().next_multiple_of(mercer_simd::LANES32), 0.0);
-                Pack::Singles { panels, norms }
-            }
+            Some(singles) if !exact => Pack::Singles(
+                rows.par_chunks(SINGLE_PIECE)
+                    .map(|rows| Piece::new(source, singles, rows))
+                    .collect(),
+            ),
             _ => Pack::Doubles(
                 rows.par_chunks(DOUBLE_PIECE)
                     .map(|piece| {
@@ -65,7 +70,7 @@ impl Columns {
 
     pub(super) fn bytes(&self) -> usize {
         match &self.pack {
-            Pack::Singles { panels, norms } => panels.bytes() + 4 * norms.len(),
+            Pack::Singles(pieces) => pieces.iter().map(|piece| piece.panels.bytes()).sum(),
             Pack::Doubles(pieces) => pieces.iter().map(Packed::bytes).sum(),
         }
     }
@@ -83,20 +88,19 @@ impl Columns {
             return;
         }
         match &self.pack {
-            Pack::Singles { panels, norms } => {
+            Pack::Singles(packs) => {
                 let singles = source.singles.as_ref().expect("singles were packed from it");
-                let finish = source.kernel.form();
-                let finish = finish.finish().expect("kernels in singles have a form");
-                let table = Table { panels, norms, profile: singles.profile, finish };
+                let form = source.kernel.form();
+                let finish = form.finish().expect("kernels in singles have a form");
                 let batches: Vec<Batch> = wanted
                     .par_chunks(BATCH)
                     .map(|batch| Batch::new(source, singles, batch))
                     .collect();
-                pieces(out, SINGLE_PIECE).into_par_iter().enumerate().for_each_init(
+                pieces(out, SINGLE_PIECE).into_par_iter().zip(packs).for_each_init(
                     Scratch::default,
-                    |scratch, (piece, mut rows)| {
+                    |scratch, (mut rows, piece)| {
                         for (batch, rows) in batches.iter().zip(rows.chunks_mut(BATCH)) {
-                            table.fill(piece, batch, rows, scratch);
+                            piece.fill(singles.profile, finish, batch, rows, scratch);
                         }
                     },
                 );
@@ -146,42 +150,42 @@ struct Scratch {
     wide: Vec<f64>,
 }
 
-struct Table<'a> {
-    panels: &'a Panels32,
-    norms: &'a [f32],
-    profile: Profile,
-    finish: &'a dyn Finish,
-}
+impl Piece {
+    fn new(source: &Source<'_>, singles: &Singles, rows: &[u32]) -> Self {
+        let mut norms = Vec::with_capacity(SINGLE_PIECE);
+        let panels = Panels32::pack(rows.len(), singles.columns(), |row, out| {
+            norms.push(singles.write(source.row(rows[row]), out));
+        });
+        norms.resize(rows.len().next_multiple_of(mercer_simd::LANES32), 0.0);
+        Self { panels, norms }
+    }
 
-impl Table<'_> {
     fn fill<T: Value>(
         &self,
-        piece: usize,
+        profile: Profile,
+        finish: &dyn Finish,
         batch: &Batch,
         rows: &mut [&mut [T]],
         scratch: &mut Scratch,
     ) {
         let isa = Isa::current();
-        let first = piece * PIECE_PANELS;
-        let range = first..(first + PIECE_PANELS).min(self.panels.panels());
-        let lanes = self.panels.lanes(range.clone());
-        let stride = lanes.len();
+        let range = 0..self.panels.panels();
+        let stride = self.panels.lanes(range.clone()).len();
         scratch.products.resize(batch.queries.len() * stride, 0.0);
         let products = &mut scratch.products[..batch.queries.len() * stride];
         self.panels.dots_dense(isa, &batch.queries, range, products, stride);
-        let norms = &self.norms[lanes];
         let products = products.chunks_exact_mut(stride);
         for ((row, products), own) in rows.iter_mut().zip(products).zip(&batch.norms) {
-            match self.profile {
+            match profile {
                 Profile::Identity => {}
                 Profile::Gaussian { gamma } => {
-                    mercer_simd::gaussian32(isa, products, *own, norms, gamma as f32);
+                    mercer_simd::gaussian32(isa, products, *own, &self.norms, gamma as f32);
                 }
                 _ => {
                     scratch.wide.clear();
                     scratch.wide.extend(products.iter().map(|value| f64::from(*value)));
                     // Powers do not read the self-sums.
-                    self.finish.finish(isa, &mut scratch.wide, 0.0, &[]);
+                    finish.finish(isa, &mut scratch.wide, 0.0, &[]);
                     for (place, value) in products.iter_mut().zip(&scratch.wide) {
                         *place = *value as f32;
                     }

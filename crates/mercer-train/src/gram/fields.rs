@@ -6,8 +6,10 @@ use rayon::prelude::*;
 
 use super::source::Source;
 
-/// Supports packed at once.
-const SUPPORTS: usize = 4096;
+/// Supports packed by one thread.
+const PACK: usize = 1024;
+/// Supports held packed at the same time.
+const HELD: usize = 16 * PACK;
 
 /// `Σ_j weights[j] K(examples[i], supports[j])` for every `i`, from kernel values in doubles.
 pub(crate) fn fields(
@@ -16,29 +18,48 @@ pub(crate) fn fields(
     supports: &[u32],
     weights: &[f64],
 ) -> Vec<f64> {
-    let isa = Isa::current();
     let mut sums = vec![0.0; examples.len()];
-    for (supports, weights) in supports.chunks(SUPPORTS).zip(weights.chunks(SUPPORTS)) {
-        let rows = source.examples.select(supports.iter().map(|row| *row as usize));
-        let packed = Packed::new(source.kernel.clone(), &rows, source.centre.as_deref());
+    for (supports, weights) in supports.chunks(HELD).zip(weights.chunks(HELD)) {
+        let packs: Vec<Packed> = supports
+            .par_chunks(PACK)
+            .map(|supports| {
+                let rows = source.examples.select(supports.iter().map(|row| *row as usize));
+                Packed::new(source.kernel.clone(), &rows, source.centre.as_deref())
+            })
+            .collect();
         sums.par_chunks_mut(BLOCK).zip(examples.par_chunks(BLOCK)).for_each_init(
-            || (packed.queries(), Vec::new()),
-            |(queries, scratch), (sums, examples)| {
-                let rows = examples.iter().map(|row| source.row(*row));
-                let mut partials = vec![[[0.0; 8]; 1]; examples.len()];
-                packed.load(isa, rows.clone(), queries);
-                packed.visit(isa, queries, rows, scratch, |tile| {
-                    for query in tile.queries.clone() {
-                        let (values, first) = (tile.of(query), tile.rows.start);
-                        let partials = &mut partials[query];
-                        mercer_simd::weighted_sums(isa, values, first, &[weights], partials);
-                    }
-                });
-                for (sum, [partial]) in sums.iter_mut().zip(&partials) {
-                    *sum += mercer_simd::fold8(partial);
+            Vec::new,
+            |scratch, (sums, examples)| {
+                for (packed, weights) in packs.iter().zip(weights.chunks(PACK)) {
+                    add_pack(source, packed, examples, weights, sums, scratch);
                 }
             },
         );
     }
     sums
+}
+
+/// Adds the part of one pack to the sums of a block of examples.
+fn add_pack(
+    source: &Source<'_>,
+    packed: &Packed,
+    examples: &[u32],
+    weights: &[f64],
+    sums: &mut [f64],
+    scratch: &mut Vec<f64>,
+) {
+    let isa = Isa::current();
+    let rows = examples.iter().map(|row| source.row(*row));
+    let mut queries = packed.queries();
+    let mut partials = vec![[[0.0; 8]; 1]; examples.len()];
+    packed.load(isa, rows.clone(), &mut queries);
+    packed.visit(isa, &queries, rows, scratch, |tile| {
+        for query in tile.queries.clone() {
+            let (values, first) = (tile.of(query), tile.rows.start);
+            mercer_simd::weighted_sums(isa, values, first, &[weights], &mut partials[query]);
+        }
+    });
+    for (sum, [partial]) in sums.iter_mut().zip(&partials) {
+        *sum += mercer_simd::fold8(partial);
+    }
 }

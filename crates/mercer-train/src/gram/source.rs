@@ -4,11 +4,12 @@ use mercer_data::{Matrix, Row};
 use mercer_kernel::{Form, KernelRef, Profile};
 use rayon::prelude::*;
 
-/// A non-zero of a sparse query costs this many times a column of a dense product in doubles
-/// (`cargo run --release -p mercer-simd --example speed`).
-const SPARSE_COST: f64 = 2.2;
-/// A column in singles costs this much of one in doubles.
-const SINGLE_COST: f64 = 0.5;
+/// Nanoseconds of one column of a dense product in singles, of one non-zero of a sparse product in
+/// doubles, and by how much the function applied to it costs more in doubles
+/// (`cargo run --release -p mercer-simd --example speed`, AVX2).
+const SINGLE_COST: f64 = 0.025;
+const SPARSE_COST: f64 = 0.09;
+const DOUBLE_FINISH: f64 = 1.2;
 /// Kernel values beyond this are not trusted to singles.
 const SINGLE_LIMIT: f64 = 1e30;
 
@@ -78,7 +79,8 @@ impl Singles {
         };
         let kept: Vec<usize> = (0..examples.columns()).filter(|column| live(*column)).collect();
         let per_row = examples.nonzeros() as f64 / examples.rows().max(1) as f64;
-        if SINGLE_COST * kept.len() as f64 > SPARSE_COST * per_row {
+        let (single, sparse) = (SINGLE_COST * kept.len() as f64, SPARSE_COST * per_row);
+        if single > sparse + DOUBLE_FINISH {
             return None;
         }
         let mut slots = vec![DEAD; examples.columns()];

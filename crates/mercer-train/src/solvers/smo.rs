@@ -31,7 +31,7 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
         Parameter {
             name: "working_set",
             kind: Kind::Integer { low: 2, high: 8192 },
-            default: Some("512"),
+            default: Some("256"),
             help: "examples solved together",
         },
         Parameter {
@@ -199,7 +199,7 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
             beta: set.iter().map(|v| self.state.beta[*v as usize]).collect(),
             lower: set.iter().map(|v| qp.lower[*v as usize]).collect(),
             upper: set.iter().map(|v| qp.upper[*v as usize]).collect(),
-            ends: scan.group_ends(qp, &set),
+            ends: select::group_ends(qp, &set),
         };
         let outcome = inner.solve(0.5 * control.tolerance, control.steps_left());
         let beta = inner.beta;

@@ -59,12 +59,12 @@ impl Scan {
             gap + slope * (state.beta[v] - best)
         })
     }
+}
 
-    /// Where each group ends in a working set that is sorted by groups.
-    pub(super) fn group_ends(&self, qp: &Qp, set: &[u32]) -> [usize; 2] {
-        let first = set.iter().filter(|v| qp.groups[**v as usize] == 0).count();
-        [first, set.len()]
-    }
+/// Where each group ends in a working set that is sorted by groups.
+pub(super) fn group_ends(qp: &Qp, set: &[u32]) -> [usize; 2] {
+    let first = set.iter().filter(|v| qp.groups[**v as usize] == 0).count();
+    [first, set.len()]
 }
 
 /// Half of the set are the worst violators, as many that should grow as should fall; the rest stays from

@@ -27,8 +27,7 @@ impl Run<'_, '_, '_> {
             let (group, force) = (usize::from(qp.groups[v]), field + qp.linear[v]);
             let at_lower = state.beta[v] <= qp.lower[v];
             let at_upper = state.beta[v] >= qp.upper[v];
-            (at_lower && at_upper)
-                || (at_lower && force > scan.low[group])
+            (at_lower && (at_upper || force > scan.low[group]))
                 || (at_upper && force < scan.up[group])
         };
         let kept: Vec<u32> = (0u32..)
