@@ -45,6 +45,11 @@ impl Live {
         self.columns.len()
     }
 
+    /// The live columns, in increasing order.
+    pub(crate) fn columns(&self) -> &[u32] {
+        &self.columns
+    }
+
     /// Whether no column is shifted.
     pub(crate) fn is_unshifted(&self) -> bool {
         self.shifts.is_empty()

@@ -18,6 +18,11 @@ struct Chunk {
 
 impl Coefficients {
     pub(crate) fn new(machine: &Machine) -> Self {
+        Self::with(machine, |_, beta| beta)
+    }
+
+    /// Coefficients of the machine after a function of the support and the coefficient.
+    pub(crate) fn with(machine: &Machine, map: impl Fn(usize, f64) -> f64) -> Self {
         let rows = machine.supports().rows();
         // Long chunks amortise the call; short ones skip more zeros where classes are small.
         let rows_per_class = rows / machine.classes().len().max(1);
@@ -33,7 +38,8 @@ impl Coefficients {
                     chunk.values.resize(chunk.scores.len() * chunk_rows, 0.0);
                 }
                 let start = (chunk.scores.len() - 1) * chunk_rows;
-                chunk.values[start + *support as usize % chunk_rows] = *beta;
+                chunk.values[start + *support as usize % chunk_rows] =
+                    map(*support as usize, *beta);
             }
         }
         Self { chunk_rows, chunks }

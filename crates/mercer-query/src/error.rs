@@ -1,3 +1,34 @@
+/// Why the plan of a model cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A stage that does not fit the machine, or whose numbers are not sound.
+    #[error("stage '{stage}' cannot be used: {reason}")]
+    Unfit {
+        /// The stage.
+        stage: String,
+        /// Why.
+        reason: String,
+    },
+    /// A stage of that name does not exist.
+    #[error("there is no stage '{stage}'; known are {known}")]
+    Unknown {
+        /// The name.
+        stage: String,
+        /// All names.
+        known: String,
+    },
+    /// The plan belongs to another machine.
+    #[error("the plan was made for another machine")]
+    OtherMachine,
+}
+
+impl LoadError {
+    pub(crate) fn unfit(stage: &str, reason: &str) -> Self {
+        Self::Unfit { stage: stage.to_owned(), reason: reason.to_owned() }
+    }
+}
+
 /// Why queries could not be answered. Rows are counted from 1 within the rows asked.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]

@@ -55,6 +55,22 @@ impl Exact {
         &self.packed
     }
 
+    /// The instruction set in use.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// eps_f of each score for a query whose squared norm is `own`, summed in any order.
+    pub(crate) fn errors(&self, row: Row<'_>, own: f64, out: &mut [f64]) {
+        // Every bound grows with the norm; a loose sum is off by less than this.
+        let own = own * (1.0 + 1e-9);
+        let size = self.rounding.of_query(&self.packed, own, row.width());
+        let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
+        for (number, place) in out.iter_mut().enumerate() {
+            *place = self.radius(number, &size, length);
+        }
+    }
+
     /// Working memory for one thread.
     pub fn scratch(&self) -> Scratch {
         let (queries, values, partials) = (self.packed.queries(), Vec::new(), Vec::new());

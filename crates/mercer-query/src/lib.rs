@@ -14,14 +14,24 @@
 //! assert!(decisions[0].score.low > 0.0);
 //! ```
 
+mod certify;
+mod closer;
 mod coefficients;
 mod decision;
 mod error;
 mod exact;
+mod judge;
 mod plan;
 mod rounding;
+mod stage;
+mod stages;
+mod worker;
 
+pub use certify::Proved;
+pub use closer::{Asking, Closer, Require, Step};
 pub use decision::{Certainty, Cost, Decision, Interval};
-pub use error::QueryError;
+pub use error::{LoadError, QueryError};
 pub use exact::{Exact, Scratch};
-pub use plan::Plan;
+pub use plan::{Answers, Explanation, Plan};
+pub use stage::{Block, Loader, STAGES, Stage};
+pub use worker::Worker;

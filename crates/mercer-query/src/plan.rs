@@ -2,21 +2,119 @@ use std::ops::Range;
 
 use mercer_data::Matrix;
 use mercer_kernel::Domain;
-use mercer_machine::Machine;
+use mercer_machine::{Machine, Model, PlanSections, file};
+use mercer_simd::Isa;
+use mercer_spec::Spec;
 use rayon::prelude::*;
 
-use crate::{Decision, Exact, QueryError};
+use crate::stage::{STAGES, Stage};
+use crate::{Asking, Certainty, Decision, Exact, LoadError, QueryError, Step, Worker};
 
-/// How a machine is asked: for now, exactly. Work runs in the rayon pool of the caller.
+/// How a machine is asked: stage after stage, the last one exact. Work runs in the rayon pool of the
+/// caller; what comes out depends on the machine, the plan and the row alone.
 #[derive(Debug)]
 pub struct Plan {
+    stages: Vec<Box<dyn Stage>>,
     exact: Exact,
+}
+
+/// Decisions, and which stages made them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answers {
+    /// One for each row, in order.
+    pub decisions: Vec<Decision>,
+    /// How many queries each stage settled; the exact one is the last.
+    pub settled_by_stage: Vec<u64>,
+    /// How many queries ran out of budget.
+    pub unsettled: u64,
+}
+
+/// One query's path through a plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The answer.
+    pub decision: Decision,
+    /// Names of the stages, the exact one last.
+    pub stages: Vec<String>,
+    /// What was learned, in order.
+    pub steps: Vec<Step>,
+    /// Position of the stage that closed the query.
+    pub closed_by: usize,
+}
+
+impl Answers {
+    /// Mean cost of a query in multiply-adds.
+    pub fn mean_cost(&self) -> f64 {
+        let costs = self.decisions.iter().map(|decision| decision.cost.multiply_adds as f64);
+        costs.sum::<f64>() / (self.decisions.len().max(1) as f64)
+    }
 }
 
 impl Plan {
     /// Every query is evaluated exactly.
     pub fn exact(machine: &Machine) -> Self {
-        Self { exact: Exact::new(machine) }
+        Self { stages: Vec::new(), exact: Exact::new(machine) }
+    }
+
+    /// The plan that a model carries, or the exact one.
+    ///
+    /// # Errors
+    /// If the plan does not fit the machine.
+    pub fn of(model: &Model) -> Result<Self, LoadError> {
+        match &model.plan {
+            Some(sections) => Self::load(&model.machine, sections),
+            None => Ok(Self::exact(&model.machine)),
+        }
+    }
+
+    /// Makes the stages that were stored for a machine.
+    ///
+    /// # Errors
+    /// If a stage is unknown, does not fit, or was made for another machine.
+    pub fn load(machine: &Machine, sections: &PlanSections) -> Result<Self, LoadError> {
+        Self::with_isa(machine, sections, Isa::current())
+    }
+
+    /// As [`Plan::load`], for a given instruction set.
+    ///
+    /// # Errors
+    /// As [`Plan::load`].
+    pub fn with_isa(
+        machine: &Machine,
+        sections: &PlanSections,
+        isa: Isa,
+    ) -> Result<Self, LoadError> {
+        if sections.machine != file::digest(machine) {
+            return Err(LoadError::OtherMachine);
+        }
+        let exact = Exact::with_isa(machine, isa);
+        let mut stages = Vec::new();
+        for section in &sections.sections {
+            let name = section.stage();
+            let loader = STAGES.iter().find(|loader| loader.name == name).ok_or_else(|| {
+                let known: Vec<&str> = STAGES.iter().map(|loader| loader.name).collect();
+                LoadError::Unknown { stage: name.to_owned(), known: known.join(", ") }
+            })?;
+            stages.push((loader.load)(section, &exact)?);
+        }
+        Ok(Self { stages, exact })
+    }
+
+    /// The plan's text.
+    pub fn spec(&self) -> Spec {
+        if self.stages.is_empty() {
+            return Spec::new("exact");
+        }
+        let cascade = self
+            .stages
+            .iter()
+            .fold(Spec::new("cascade"), |cascade, stage| cascade.with(stage.spec()));
+        cascade.with("exact")
+    }
+
+    /// The stages before the exact one.
+    pub fn stages(&self) -> &[Box<dyn Stage>] {
+        &self.stages
     }
 
     /// The stage that closes what is left.
@@ -24,21 +122,83 @@ impl Plan {
         &self.exact
     }
 
+    /// Hands for one thread, for callers with queries of their own rhythm.
+    pub fn worker(&self) -> Worker<'_> {
+        Worker::new(self)
+    }
+
     /// Decisions for all rows, in order.
+    ///
+    /// # Errors
+    /// If a row lies outside the kernel's domain or its score overflows.
     pub fn decide(&self, rows: &Matrix) -> Result<Vec<Decision>, QueryError> {
+        Ok(self.decide_with(rows, &Asking::default())?.decisions)
+    }
+
+    /// Decisions for all rows, in order, under a budget and demands.
+    ///
+    /// # Errors
+    /// As [`Plan::decide`].
+    pub fn decide_with(&self, rows: &Matrix, asking: &Asking) -> Result<Answers, QueryError> {
         self.check(rows)?;
+        let run = |worker: &mut Worker<'_>, range: Range<usize>| {
+            worker.block(rows, range, asking, None)?;
+            let memory = worker.memory();
+            let decisions: Vec<Decision> = memory.decisions.iter().flatten().copied().collect();
+            Ok((decisions, memory.closed_by.clone()))
+        };
         let blocks = self.blocks(rows.rows());
-        let parts = blocks.into_par_iter().map_init(
-            || self.exact.scratch(),
-            |scratch, range| {
-                let first = range.start;
-                self.exact.decide(range.map(|row| rows.row(row)), first, scratch)
-            },
-        );
-        Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
+        let parts: Vec<(Vec<Decision>, Vec<usize>)> = if blocks.len() < 2 {
+            let mut worker = self.worker();
+            blocks.into_iter().map(|range| run(&mut worker, range)).collect::<Result<_, _>>()?
+        } else {
+            let parts = blocks.into_par_iter().map_init(|| self.worker(), run);
+            parts.collect::<Result<_, QueryError>>()?
+        };
+        let mut settled_by_stage = vec![0; self.stages.len() + 1];
+        let mut unsettled = 0;
+        for (decisions, closed_by) in &parts {
+            for (decision, stage) in decisions.iter().zip(closed_by) {
+                if decision.certainty == Certainty::Unsettled {
+                    unsettled += 1;
+                } else {
+                    settled_by_stage[*stage] += 1;
+                }
+            }
+        }
+        let decisions = parts.into_iter().flat_map(|(decisions, _)| decisions).collect();
+        Ok(Answers { decisions, settled_by_stage, unsettled })
+    }
+
+    /// How one row is answered, step by step.
+    ///
+    /// # Errors
+    /// As [`Plan::decide`].
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn explain(
+        &self,
+        rows: &Matrix,
+        row: usize,
+        asking: &Asking,
+    ) -> Result<Explanation, QueryError> {
+        assert!(row < rows.rows(), "no such row");
+        self.check(&rows.select([row]))?;
+        let mut steps = Vec::new();
+        let mut worker = self.worker();
+        worker.block(rows, row..row + 1, asking, Some(&mut steps))?;
+        let decision = worker.memory().decisions[0].expect("the exact stage leaves nothing open");
+        let closed_by = worker.memory().closed_by[0];
+        let names = self.stages.iter().map(|stage| stage.spec().to_string());
+        let stages = names.chain(["exact".to_owned()]).collect();
+        Ok(Explanation { decision, stages, steps, closed_by })
     }
 
     /// Exact scores of all rows, one row after the other; never anything but exact.
+    ///
+    /// # Errors
+    /// As [`Plan::decide`].
     pub fn scores(&self, rows: &Matrix) -> Result<Vec<f64>, QueryError> {
         self.check(rows)?;
         let count = self.exact.machine().scores().len();
@@ -67,7 +227,10 @@ impl Plan {
     }
 
     /// Refuses rows outside the kernel's domain.
-    fn check(&self, rows: &Matrix) -> Result<(), QueryError> {
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn check(&self, rows: &Matrix) -> Result<(), QueryError> {
         let kernel = self.exact.machine().kernel();
         if kernel.domain() == Domain::Real {
             return Ok(());

@@ -112,6 +112,11 @@ impl Packed {
         self.live.len()
     }
 
+    /// The columns that are not zero throughout, in increasing order.
+    pub fn live(&self) -> &[u32] {
+        self.live.columns()
+    }
+
     /// `b(z, z)` of the packed rows.
     pub fn self_sums(&self) -> &[f64] {
         &self.self_sums[..self.rows]

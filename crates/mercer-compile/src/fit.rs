@@ -1,0 +1,29 @@
+//! The fitting half of each stage; the asking half has the same name in the query room.
+
+mod low_precision;
+mod spectral;
+
+use mercer_machine::Section;
+use mercer_spec::Spec;
+
+use crate::{CompileError, Task};
+
+/// How a stage is fitted to a machine.
+#[derive(Debug)]
+pub struct Fitter {
+    /// Name of the stage.
+    pub name: &'static str,
+    /// Fits it.
+    pub fit: fn(&Spec, &Task<'_>) -> Result<Section, CompileError>,
+}
+
+/// All stages that can be fitted; one line each.
+pub static FITTERS: &[&Fitter] = &[&low_precision::FITTER, &spectral::FITTER];
+
+/// Refuses arguments of a stage that takes none.
+fn no_arguments(stage: &'static str, spec: &Spec) -> Result<(), CompileError> {
+    if spec.positional().is_empty() && spec.named().is_empty() {
+        return Ok(());
+    }
+    Err(CompileError::Unfit { stage, reason: "it takes no parameters".to_owned() })
+}

@@ -1,0 +1,195 @@
+use mercer_kernel::bound::gamma;
+use mercer_kernel::{Form, Profile};
+use mercer_machine::{Array, Machine, Score, Section};
+use mercer_simd::gemm_nt;
+use mercer_spec::Spec;
+
+use super::{Fitter, no_arguments};
+use crate::eigen::symmetric;
+use crate::{CompileError, Task};
+
+pub(super) static FITTER: Fitter = Fitter { name: "spectral", fit };
+
+/// Wider machines would take minutes, and gigabytes for many scores.
+const MOST_COLUMNS: usize = 3000;
+/// Eigenvalues below this share of the largest are left to the residual.
+const DROP: f64 = 1e-14;
+
+fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+    no_arguments("spectral", spec)?;
+    let (machine, live) = (task.exact.machine(), task.exact.packed().live());
+    let (constant, is_normalized) = degree_two(machine)?;
+    if live.len() > MOST_COLUMNS {
+        let reason = format!("{} columns are more than {MOST_COLUMNS}", live.len());
+        return Err(unfit(reason));
+    }
+    let (mut counts, mut values, mut vectors) = (Vec::new(), Vec::new(), Vec::new());
+    let mut errors = Vec::new();
+    for score in machine.scores() {
+        let matrix = Form2::of(machine, score, live, constant, is_normalized)?;
+        let spectrum = matrix.decompose()?;
+        counts.push(spectrum.values.len() as u32);
+        errors.extend([spectrum.residual, spectrum.defect]);
+        values.extend(spectrum.values);
+        vectors.extend(spectrum.vectors);
+    }
+    Ok(Section::new("spectral")
+        .with("counts", Array::U32(counts))
+        .with("values", Array::F64(values))
+        .with("vectors", Array::F64(vectors))
+        .with("errors", Array::F64(errors)))
+}
+
+fn unfit(reason: impl Into<String>) -> CompileError {
+    CompileError::Unfit { stage: "spectral", reason: reason.into() }
+}
+
+/// `s²` and whether the kernel is normalised.
+fn degree_two(machine: &Machine) -> Result<(f64, bool), CompileError> {
+    let profile = match machine.kernel().form() {
+        Form::Dot(finish) => finish.profile(),
+        _ => Profile::Other,
+    };
+    let (scale, shift, is_normalized) = match profile {
+        Profile::Power { scale, shift, degree: 2 } => (scale, shift, false),
+        Profile::NormalizedPower { scale, shift, degree: 2 } => (scale, shift, true),
+        _ => {
+            let kernel = machine.kernel().spec();
+            return Err(unfit(format!("{kernel} is not a polynomial of degree 2")));
+        }
+    };
+    if shift < 0.0 {
+        return Err(unfit("its constant coef0 is negative"));
+    }
+    if !(1e-60..=1e60).contains(&scale) {
+        return Err(unfit(format!("gamma {scale:e} lies outside 1e-60 to 1e60")));
+    }
+    Ok((shift / scale, is_normalized))
+}
+
+/// The matrix A of one score as computed, and how far it may be from the exact one.
+///
+/// An entry is a sum of `m` products `β z_a z_b`, one of each `z` possibly `s`, which carries two
+/// roundings: at most `m + 8` roundings in all, the mean of the two triangles included. So
+/// `||ΔA||_F <= γ_(m+8) Σ|β_i| g_i`. Normalised kernels divide by a `g_i` of `columns` terms, which adds
+/// `columns + 4` roundings, and `Σ|β_i|` remains. What underflows is at most `2^-1074 (1 + |z_b|)` a term.
+struct Form2 {
+    size: usize,
+    entries: Vec<f64>,
+    error: f64,
+}
+
+struct Spectrum {
+    values: Vec<f64>,
+    /// Row by row, the constant column last.
+    vectors: Vec<f64>,
+    residual: f64,
+    defect: f64,
+}
+
+impl Form2 {
+    fn of(
+        machine: &Machine,
+        score: &Score,
+        live: &[u32],
+        constant: f64,
+        is_normalized: bool,
+    ) -> Result<Self, CompileError> {
+        let Score::Expansion { supports, coefficients, .. } = score else {
+            return Err(unfit("a linear score is one product already"));
+        };
+        let (rows, size) = (supports.len(), live.len() + 1);
+        let root = constant.sqrt();
+        // Both factors column by column: the product runs over supports.
+        let (mut left, mut right) = (vec![0.0; rows * size], vec![0.0; rows * size]);
+        let mut buffer = vec![0.0; machine.columns()];
+        let (mut weight, mut longest) = (0.0, 0.0f64);
+        for (row, (support, beta)) in supports.iter().zip(coefficients).enumerate() {
+            machine.supports().row(*support as usize).write_dense(&mut buffer);
+            let values = live.iter().map(|column| buffer[*column as usize]).chain([root]);
+            let g = buffer.iter().map(|z| z * z).sum::<f64>() + constant;
+            longest = longest.max(g);
+            if g < 1e-200 && buffer.iter().any(|z| *z != 0.0) {
+                return Err(unfit("a support is so short that its square underflows"));
+            }
+            let factor = match is_normalized {
+                true if g > 0.0 => beta / g,
+                true => 0.0,
+                false => *beta,
+            };
+            weight += if is_normalized { beta.abs() } else { beta.abs() * g };
+            for (column, value) in values.enumerate() {
+                left[column * rows + row] = value;
+                right[column * rows + row] = factor * value;
+            }
+        }
+        let is_sane = |value: f64| value == 0.0 || (1e-100..=1e100).contains(&value);
+        if !is_sane(longest) || !is_sane(weight) {
+            return Err(unfit("its supports or coefficients lie outside the scales 1e-50 to 1e50"));
+        }
+        let mut product = vec![0.0; size * size];
+        gemm_nt(size, size, rows, &left, &right, &mut product);
+        let mut entries = product.clone();
+        for a in 0..size {
+            for b in 0..size {
+                entries[a * size + b] = 0.5 * product[a * size + b] + 0.5 * product[b * size + a];
+            }
+        }
+        let terms = rows as f64 + 8.0 + if is_normalized { size as f64 + 8.0 } else { 0.0 };
+        let underflow = (rows * size) as f64 * f64::MIN_POSITIVE * (1.0 + longest.sqrt());
+        let error = gamma(terms) * weight * (1.0 + 1e-9) + underflow;
+        Ok(Self { size, entries, error })
+    }
+
+    /// Eigenvectors with bounds on their defects; see `mercer_query`'s quadratic certificate. Nothing is
+    /// assumed of the decomposition: `A - E'ΛE` and `EE' - I` are computed, and the rounding of that is
+    /// bounded, by `γ_(r+4) Σ|λ_j||e_j|²` and by `γ_(n+2) r` (each `|e_j|` being below 1.005).
+    fn decompose(&self) -> Result<Spectrum, CompileError> {
+        let n = self.size;
+        let (values, vectors) = symmetric(self.entries.clone(), n)
+            .ok_or_else(|| unfit("its eigenvalues could not be found"))?;
+        let mut order: Vec<usize> = (0..n).collect();
+        order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
+        let largest = order.first().map_or(0.0, |first| values[*first].abs());
+        order.retain(|j| values[*j].abs() > DROP * largest);
+        let rank = order.len();
+        let values: Vec<f64> = order.iter().map(|j| values[*j]).collect();
+        let rows = order.iter().map(|j| &vectors[j * n..(j + 1) * n]);
+        let vectors: Vec<f64> = rows.flatten().copied().collect();
+        let mut gram = vec![0.0; rank * rank];
+        gemm_nt(rank, rank, n, &vectors, &vectors, &mut gram);
+        (0..rank).for_each(|j| gram[j * rank + j] -= 1.0);
+        let defect = frobenius(&gram) + 1.02 * gamma(n as f64 + 4.0) * rank as f64;
+        let (mut left, mut right) = (vec![0.0; n * rank], vec![0.0; n * rank]);
+        for j in 0..rank {
+            for a in 0..n {
+                left[a * rank + j] = vectors[j * n + a];
+                right[a * rank + j] = values[j] * vectors[j * n + a];
+            }
+        }
+        let mut rest = vec![0.0; n * n];
+        gemm_nt(n, n, rank, &left, &right, &mut rest);
+        for (rest, entry) in rest.iter_mut().zip(&self.entries) {
+            *rest = entry - *rest;
+        }
+        let sizes: f64 = values.iter().map(|value| value.abs()).sum();
+        let rounding = 1.02 * gamma(rank as f64 + 6.0) * sizes;
+        let underflow = (n * (rank + 4)) as f64 * f64::MIN_POSITIVE;
+        let residual = (frobenius(&rest) + rounding + self.error) * (1.0 + 1e-9) + underflow;
+        if !residual.is_finite() || defect.is_nan() || defect > 0.01 {
+            return Err(unfit("its eigenvectors are not accurate enough"));
+        }
+        Ok(Spectrum { values, vectors, residual, defect })
+    }
+}
+
+/// `||M||_F`, rounded up: fewer than 1e7 terms.
+fn frobenius(matrix: &[f64]) -> f64 {
+    let largest = matrix.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return largest;
+    }
+    // Scaled, so that small entries do not vanish when squared.
+    let sum: f64 = matrix.iter().map(|x| (x / largest) * (x / largest)).sum();
+    sum.sqrt() * largest * (1.0 + 1e-8)
+}

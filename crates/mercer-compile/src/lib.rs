@@ -1,0 +1,82 @@
+//! How a plan is made: the fitting of each stage to a machine.
+//!
+//! ```
+//! use mercer_data::Matrix;
+//! use mercer_machine::{Machine, Output, Score};
+//! let kernel = mercer_kernel::parse("polynomial(degree=2, gamma=1, coef0=1)")?;
+//! let supports = Matrix::dense(2, vec![0.0, 1.0, 2.0, -1.0, 1.0, 1.0])?;
+//! let scores = vec![Score::expansion(&[1.0, -0.5, 0.25], 0.5)];
+//! let machine = Machine::new(kernel, supports, scores, Output::Novelty)?;
+//! let text = "cascade(low_precision, spectral, exact)".parse()?;
+//! let sections = mercer_compile::compile(&machine, &text, None)?;
+//! let plan = mercer_query::Plan::load(&machine, &sections)?;
+//! assert_eq!(plan.spec(), text);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod eigen;
+mod error;
+mod fit;
+
+pub use error::CompileError;
+pub use fit::{FITTERS, Fitter};
+
+use mercer_data::Matrix;
+use mercer_machine::{Machine, PlanSections, Section, file};
+use mercer_query::{Exact, Plan};
+use mercer_spec::{Spec, Value};
+
+/// What a stage is fitted to.
+#[derive(Debug)]
+pub struct Task<'a> {
+    /// The machine, packed.
+    pub exact: &'a Exact,
+    /// Queries such as will be asked, where there are some.
+    pub sample: Option<&'a Matrix>,
+}
+
+/// Fits the stages of a plan to a machine: `exact`, or `cascade(stage, ..., exact)`.
+///
+/// # Errors
+/// If the text is not a plan, or a stage does not fit the machine.
+pub fn compile(
+    machine: &Machine,
+    plan: &Spec,
+    sample: Option<&Matrix>,
+) -> Result<PlanSections, CompileError> {
+    let exact = Exact::new(machine);
+    let task = Task { exact: &exact, sample };
+    let mut sections: Vec<Section> = Vec::new();
+    for stage in stages(plan)? {
+        let fitter = FITTERS.iter().find(|fitter| fitter.name == stage.name());
+        let fitter = fitter.ok_or_else(|| CompileError::unknown(stage.name()))?;
+        sections.push((fitter.fit)(&stage, &task)?);
+    }
+    let sections =
+        PlanSections { spec: plan.to_string(), machine: file::digest(machine), sections };
+    // What cannot be loaded must not be stored.
+    Plan::load(machine, &sections)?;
+    Ok(sections)
+}
+
+/// The stages before the exact one.
+fn stages(plan: &Spec) -> Result<Vec<Spec>, CompileError> {
+    if plan == &Spec::new("exact") {
+        return Ok(Vec::new());
+    }
+    let not_a_plan = |reason| Err(CompileError::NotAPlan { text: plan.to_string(), reason });
+    if plan.name() != "cascade" || !plan.named().is_empty() {
+        return not_a_plan("a plan is exact, or cascade(stage, ..., exact)");
+    }
+    let mut stages = Vec::new();
+    for value in plan.positional() {
+        match value {
+            Value::Spec(stage) => stages.push(stage.clone()),
+            Value::Number(_) => return not_a_plan("a number is not a stage"),
+        }
+    }
+    if stages.pop() != Some(Spec::new("exact")) {
+        return not_a_plan("the last stage must be exact: it closes what the others leave open");
+    }
+    Ok(stages)
+}

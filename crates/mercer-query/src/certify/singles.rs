@@ -1,0 +1,170 @@
+//! Kernel expansions computed from products in single precision.
+//!
+//! Notation: `v = 2^-24`, `γ'_n = n v / (1 - n v)`; `u`, `γ_n` the same for doubles; `|x|`, `|z|` norms of
+//! the centred rows, `Z` the largest `|z_i|`. Each coordinate is rounded once to a single (and, where rows
+//! are centred, once to a double before), a product of rows passes at most `n` roundings more
+//! ([`mercer_simd::Panels::dot_error_terms`]), so the computed product has
+//!
+//! `|ŝ_i - x·z_i| <= γ'_(n+3) Σ_j |x_j z_ij| <= γ'_(n+3) |x| Z`.
+//!
+//! **Gaussian.** Squared norms come from doubles, rounded once; `d̂² = max(0, fl(fl(|x|² + |z|²) - 2 ŝ))`.
+//! All but the last rounding amount to `E = 2 γ'_(n+3) |x| Z + 2.2 v (|x|² + Z²)`; the last one, that of
+//! gamma and that of the product are relative to the exponent `t <= T = min(88, γ (|x| + Z)²)`. So the
+//! exponent is wrong by at most `δ = γ E + 3.2 v T` and the kernel value, `ε` being the error of the
+//! exponential, by a *relative* error: `|K - K̂| <= r K̂`, `r = e^δ / (1 - ε) - 1`, as long as `δ <= 1/2`.
+//! Where `K̂ = 0` the exponent exceeds 86, so `K < 5e-38`. Hence, with `A = Σ|β_i| K̂_i`,
+//!
+//! `|f - (Σ β_i K̂_i - b)| <= r A + 5e-38 Σ|β_i|`.
+//!
+//! **Powers.** The product is taken to double precision before `t = scale s + shift`, which is then wrong
+//! by at most `e = scale γ'_(n+3) |x| Z + 4 u (scale |x| Z + |shift|)`. So `|K - K̂| <= p e (|t̂| + e)^(p-1)`
+//! and with `A = Σ|β_i| (|t̂_i| + e)^(p-1)` the score is wrong by at most `p e A`. Normalised powers carry
+//! `1 / t(z, z)^(p/2)` in their coefficients and are divided by `t(x, x)^(p/2)`: both are wrong by the
+//! relative error `p γ_(d+20)`, and a normalised value is at most 1 in size.
+//!
+//! **Sums** run in doubles, eight chains and a tree: at most `m / 8 + 4` roundings of each term, counted
+//! with the error above.
+//!
+//! **Scales.** Queries with `|x|²` outside `{0} ∪ [1e-24, 1e30]` get no range, nor do machines with such a
+//! Z: within, nothing overflows, and what is lost to underflow, at most `2^-149` for each column, is far
+//! below the spare unit `v |x| Z`.
+
+use mercer_kernel::Profile;
+use mercer_kernel::bound::{UNIT, gamma};
+
+use super::Proved;
+
+/// Unit roundoff of singles.
+const SINGLE: f64 = f32::EPSILON as f64 / 2.0;
+
+/// Offline constants of one machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Singles {
+    pub profile: Profile,
+    /// Roundings of a product.
+    pub terms: f64,
+    /// Z, rounded up.
+    pub longest: f64,
+    /// Supports.
+    pub rows: usize,
+    /// Columns, live or not.
+    pub columns: usize,
+}
+
+/// Constants of one score.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weights {
+    /// `Σ|β_i|` of the coefficients as used, rounded up.
+    pub used: f64,
+    /// `Σ|β_i|` of the machine, rounded up.
+    pub own: f64,
+    pub offset: f64,
+}
+
+/// What is known of a query.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    /// `r` (Gaussian) or `e` (powers).
+    pub error: f64,
+    /// Bound on `|t|^p` (powers).
+    most: f64,
+    /// `t(x, x)^(p/2)` (normalised powers) or 1.
+    divisor: f64,
+    /// Relative error of the norms (normalised powers).
+    norms: f64,
+}
+
+fn is_sane(square: f64) -> bool {
+    square == 0.0 || (1e-24..=1e30).contains(&square)
+}
+
+/// `γ'_n`, rounded up.
+fn gamma_single(n: f64) -> f64 {
+    let nv = n * SINGLE;
+    if nv < 0.5 { nv / (1.0 - nv) * (1.0 + 4.0 * UNIT) } else { f64::INFINITY }
+}
+
+impl Singles {
+    /// What is known of a query with squared norm `own`; `None` where nothing can be claimed.
+    pub(crate) fn query(&self, own: f64) -> Option<Known> {
+        let longest = self.longest;
+        if !is_sane(own) || !is_sane(longest * longest) {
+            return None;
+        }
+        let length = own.sqrt() * (1.0 + 1e-9);
+        let product = gamma_single(self.terms + 3.0) * length * longest;
+        match self.profile {
+            Profile::Gaussian { gamma: width } => {
+                if !(1e-30..=1e30).contains(&width) {
+                    return None;
+                }
+                let squares = (length * length + longest * longest) * 2.2 * SINGLE;
+                let most = (width * 1.01 * (length + longest).powi(2)).min(88.0);
+                let delta = width * (2.0 * product + squares) * 1.001 + 3.2 * SINGLE * most + 1e-40;
+                let exponential = f64::from(mercer_simd::EXP32_RELATIVE_ERROR);
+                // e^δ - 1 <= δ + δ² for δ <= 1/2.
+                let error = (delta * (1.0 + delta) + 1.1 * exponential) * 1.01;
+                (delta <= 0.5).then_some(Known { error, most: 1.0, divisor: 1.0, norms: 0.0 })
+            }
+            Profile::Identity => self.power(own, product, [1.0, 0.0], 1, false),
+            Profile::Power { scale, shift, degree } => {
+                self.power(own, product, [scale, shift], degree, false)
+            }
+            Profile::NormalizedPower { scale, shift, degree } => {
+                self.power(own, product, [scale, shift], degree, true)
+            }
+            Profile::Other => None,
+        }
+    }
+
+    fn power(
+        &self,
+        own: f64,
+        product: f64,
+        [scale, shift]: [f64; 2],
+        degree: u32,
+        is_normalized: bool,
+    ) -> Option<Known> {
+        let inside = scale * own.sqrt() * self.longest * (1.0 + 1e-8) + shift.abs();
+        let error = 1.001 * scale * product + 4.0 * UNIT * inside + f64::MIN_POSITIVE;
+        let most = (inside + error).powi(degree as i32) * (1.0 + 1e-9);
+        let (divisor, norms) = if is_normalized {
+            let p = f64::from(degree);
+            let divisor = scale.mul_add(own, shift).powf(p / 2.0);
+            (divisor, 1.01 * p * gamma(self.columns as f64 + 20.0))
+        } else {
+            (1.0, 0.0)
+        };
+        let is_fit = most.is_finite() && (1e-250..=1e250).contains(&divisor) && norms < 1e-3;
+        is_fit.then_some(Known { error, most, divisor, norms })
+    }
+
+    /// The range of a score from `sum = Σ β_i K̂_i` and `size = A`.
+    pub(crate) fn range(
+        &self,
+        known: &Known,
+        weights: &Weights,
+        sum: f64,
+        size: f64,
+    ) -> Option<Proved> {
+        let steps = (self.rows / 8) as f64 + 8.0;
+        let (value, error) = if let Profile::Gaussian { .. } = self.profile {
+            let relative = known.error + gamma(steps);
+            (sum, relative * size * (1.0 + 1e-9) + 5e-38 * weights.used)
+        } else {
+            let p = match self.profile {
+                Profile::Power { degree, .. } | Profile::NormalizedPower { degree, .. } => degree,
+                _ => 1,
+            };
+            let p = f64::from(p);
+            let from_products = p * known.error * size * (1.0 + 1e-6);
+            let from_sums = gamma(steps + 2.0 * p + 8.0) * weights.used * known.most;
+            let error = from_products + from_sums + f64::MIN_POSITIVE * weights.used;
+            let scaled = error / known.divisor * (1.0 + 1e-6) + known.norms * weights.own;
+            (sum / known.divisor, scaled)
+        };
+        let error = (error + 8.0 * UNIT * (value.abs() + weights.offset.abs())) * (1.0 + 1e-9)
+            + f64::MIN_POSITIVE;
+        Proved::between(value - weights.offset - error, value - weights.offset + error)
+    }
+}

@@ -1,0 +1,87 @@
+use std::any::Any;
+use std::fmt::Debug;
+
+use mercer_data::{Matrix, Row};
+use mercer_machine::Section;
+use mercer_spec::Spec;
+
+use crate::closer::Closer;
+use crate::{Exact, LoadError};
+
+/// One step of a plan: works on the still-open queries of a block and reports what it proves, as often as
+/// it learns something. What it computes for a query must not depend on the other queries of the block.
+pub trait Stage: Debug + Send + Sync {
+    /// Its text.
+    fn spec(&self) -> Spec;
+
+    /// Working memory of one thread.
+    fn scratch(&self) -> Box<dyn Any + Send>;
+
+    /// Works on the open queries; `scratch` is one made by [`Stage::scratch`].
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any);
+}
+
+/// How stages come back from a model file.
+#[derive(Debug)]
+pub struct Loader {
+    /// Name of the stage.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// Makes the stage; checks every number, since files are not trusted.
+    pub load: fn(&Section, &Exact) -> Result<Box<dyn Stage>, LoadError>,
+}
+
+/// All stages before the exact one; one line each.
+pub static STAGES: &[&Loader] = &[&crate::stages::LOW_PRECISION, &crate::stages::SPECTRAL];
+
+/// 1 to 256 queries at work: those still open, and what is known of each.
+#[derive(Debug)]
+pub struct Block<'a> {
+    rows: &'a Matrix,
+    first: usize,
+    own: &'a [f64],
+    open: &'a mut Vec<u32>,
+}
+
+impl<'a> Block<'a> {
+    pub(crate) fn new(
+        rows: &'a Matrix,
+        first: usize,
+        own: &'a [f64],
+        open: &'a mut Vec<u32>,
+    ) -> Self {
+        Self { rows, first, own, open }
+    }
+
+    /// Queries of the block, closed ones included.
+    pub fn len(&self) -> usize {
+        self.own.len()
+    }
+
+    /// Whether it has no queries.
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty()
+    }
+
+    /// One query.
+    pub fn row(&self, query: u32) -> Row<'a> {
+        self.rows.row(self.first + query as usize)
+    }
+
+    /// The squared norm of a query, centred as the machine is, summed loosely: see
+    /// [`mercer_kernel::block::Packed::loose_norm`].
+    pub fn own(&self, query: u32) -> f64 {
+        self.own[query as usize]
+    }
+
+    /// The queries whose label is not settled yet.
+    pub fn open(&self) -> &[u32] {
+        self.open
+    }
+
+    /// Forgets the queries that were closed meanwhile.
+    pub fn compact(&mut self, closer: &Closer<'_>) {
+        self.open.retain(|query| closer.is_open(*query));
+    }
+}

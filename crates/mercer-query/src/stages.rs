@@ -1,0 +1,7 @@
+//! The stages before the exact one; each has its fitting half in the compile room.
+
+mod low_precision;
+mod spectral;
+
+pub(crate) use low_precision::LOADER as LOW_PRECISION;
+pub(crate) use spectral::LOADER as SPECTRAL;

@@ -1,0 +1,331 @@
+use std::any::Any;
+
+use mercer_kernel::block::{Packed, Queries};
+use mercer_kernel::{Form, Profile};
+use mercer_machine::{Machine, Score, Section};
+use mercer_simd::Isa;
+use mercer_spec::Spec;
+
+use crate::certify::quadratic::{Checkpoint, Energy, Quadratic};
+use crate::closer::Closer;
+use crate::stage::{Block, Loader, Stage};
+use crate::{Exact, LoadError};
+
+pub(crate) static LOADER: Loader = Loader {
+    name: "spectral",
+    summary: "degree-2 kernels as a quadratic form, eigenvector by eigenvector",
+    load,
+};
+
+/// Eigenvectors taken at once grow from the first number to the second.
+const CHUNKS: (usize, usize) = (8, 128);
+
+/// The quadratic form of each score; see [`crate::certify::quadratic`] for what is proved.
+#[derive(Debug)]
+struct Spectral {
+    isa: Isa,
+    forms: Vec<QuadraticForm>,
+    columns: u64,
+}
+
+#[derive(Debug)]
+struct QuadraticForm {
+    bound: Quadratic,
+    values: Vec<f64>,
+    /// `e_j,last s`.
+    constants: Vec<f64>,
+    chunks: Vec<Chunk>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    first: usize,
+    vectors: Packed,
+    checkpoint: Checkpoint,
+}
+
+/// Working memory of one thread.
+struct Scratch {
+    queries: Queries,
+    products: Vec<f64>,
+    loaded: Vec<u32>,
+    /// Head and spent energy of each query and score.
+    sums: Vec<(f64, f64)>,
+    energies: Vec<Option<Energy>>,
+    wanted: Vec<u32>,
+    /// Which scores of each loaded query run in this round.
+    runs: Vec<bool>,
+}
+
+/// `scale²` or 1, `s²`, and whether the kernel is normalised; `None` if it is not of degree 2.
+fn degree_two(machine: &Machine) -> Option<(f64, f64, bool)> {
+    let Form::Dot(finish) = machine.kernel().form() else { return None };
+    match finish.profile() {
+        Profile::Power { scale, shift, degree: 2 } if shift >= 0.0 => {
+            Some((scale * scale, shift / scale, false))
+        }
+        Profile::NormalizedPower { scale, shift, degree: 2 } if shift >= 0.0 => {
+            Some((1.0, shift / scale, true))
+        }
+        _ => None,
+    }
+}
+
+/// Arrays, all scores one after the other: `counts` eigenvectors of each score, `values` (eigenvalues),
+/// `vectors` (live columns, then the constant one), and `errors` (residual and defect of each score).
+fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+    let refuse = |reason: &str| LoadError::unfit("spectral", reason);
+    if section.spec.trim() != "spectral" {
+        return Err(refuse("it takes no parameters"));
+    }
+    let machine = exact.machine();
+    let (factor, constant, is_normalized) = degree_two(machine)
+        .ok_or_else(|| refuse("the kernel is not of degree 2 with a constant of at least 0"))?;
+    let columns = exact.packed().live_columns();
+    let (counts, values, vectors, errors) = (
+        section.indices("counts").ok_or_else(|| refuse("its counts are missing"))?,
+        section.reals("values").ok_or_else(|| refuse("its values are missing"))?,
+        section.reals("vectors").ok_or_else(|| refuse("its vectors are missing"))?,
+        section.reals("errors").ok_or_else(|| refuse("its errors are missing"))?,
+    );
+    let scores = machine.scores();
+    let total: usize = counts.iter().map(|count| *count as usize).sum();
+    let fits = counts.len() == scores.len()
+        && errors.len() == 2 * scores.len()
+        && values.len() == total
+        && total.checked_mul(columns + 1) == Some(vectors.len())
+        && counts.iter().all(|count| *count as usize <= columns + 1);
+    if !fits {
+        return Err(refuse("its arrays do not fit the machine"));
+    }
+    if [values, vectors, errors].concat().iter().any(|value| !value.is_finite()) {
+        return Err(refuse("its arrays hold values that are not finite"));
+    }
+    if errors.chunks(2).any(|pair| pair[0] < 0.0 || !(0.0..=0.01).contains(&pair[1])) {
+        return Err(refuse("its errors are too large or negative"));
+    }
+    let mut forms = Vec::new();
+    let mut start = 0;
+    for ((score, count), errors) in scores.iter().zip(counts).zip(errors.chunks(2)) {
+        let Score::Expansion { offset, .. } = score else {
+            return Err(refuse("a linear score is one product already"));
+        };
+        let range = start..start + *count as usize;
+        start = range.end;
+        let values = &values[range.clone()];
+        let largest = values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        let (residual, defect, offset) = (errors[0], errors[1], *offset);
+        let bound = Quadratic {
+            factor,
+            is_normalized,
+            offset,
+            constant,
+            residual,
+            defect,
+            largest,
+            columns,
+        };
+        let vectors = &vectors[range.start * (columns + 1)..range.end * (columns + 1)];
+        forms.push(QuadraticForm::new(bound, values, vectors, exact.packed()));
+    }
+    let columns = machine.columns() as u64;
+    Ok(Box::new(Spectral { isa: exact.isa(), forms, columns }))
+}
+
+impl QuadraticForm {
+    fn new(bound: Quadratic, values: &[f64], vectors: &[f64], like: &Packed) -> Self {
+        let columns = bound.columns;
+        let root = bound.constant.sqrt();
+        let row = |j: usize| &vectors[j * (columns + 1)..(j + 1) * (columns + 1)];
+        let constants = (0..values.len()).map(|j| row(j)[columns] * root).collect();
+        let mut chunks = Vec::new();
+        let (mut first, mut size) = (0, CHUNKS.0);
+        while first < values.len() {
+            let end = (first + size).min(values.len());
+            let vectors = Packed::aligned(like, end - first, |j, out| {
+                out.copy_from_slice(&row(first + j)[..columns]);
+            });
+            let checkpoint = bound.checkpoint(end, &values[end..]);
+            chunks.push(Chunk { first, vectors, checkpoint });
+            // 8, 8, 16, 32, ...: each round doubles what is known.
+            size = end.min(CHUNKS.1);
+            first = end;
+        }
+        Self { bound, values: values.to_vec(), constants, chunks }
+    }
+
+    /// Adds the products of a chunk to the sums of one query, one eigenvector after the other.
+    fn add(&self, first: usize, products: &[f64], sums: &mut (f64, f64)) {
+        let (mut head, mut spent) = *sums;
+        let known = self.values[first..].iter().zip(&self.constants[first..]);
+        for (product, (value, constant)) in products.iter().zip(known) {
+            let y = product + constant;
+            let square = y * y;
+            head += value * square;
+            spent += square;
+        }
+        *sums = (head, spent);
+    }
+}
+
+impl Spectral {
+    /// Decides which scores of which loaded queries run in this round, and pays for them.
+    fn plan_round(&self, round: usize, closer: &mut Closer<'_>, scratch: &mut Scratch) -> bool {
+        let scores = self.forms.len();
+        let Scratch { loaded, energies, wanted, runs, .. } = scratch;
+        runs.clear();
+        runs.resize(loaded.len() * scores, false);
+        let mut any = false;
+        for (position, query) in loaded.iter().enumerate() {
+            if !closer.is_open(*query) {
+                continue;
+            }
+            closer.wanted(*query, wanted);
+            for score in wanted.iter().map(|score| *score as usize) {
+                let Some(chunk) = self.forms[score].chunks.get(round) else { continue };
+                if energies[*query as usize * scores + score].is_none() {
+                    continue;
+                }
+                if !closer.charge(*query, chunk.vectors.rows() as u64 * self.columns) {
+                    break;
+                }
+                runs[position * scores + score] = true;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// One chunk of one score for all loaded queries that want it.
+    fn run_chunk(
+        &self,
+        score: usize,
+        round: usize,
+        block: &Block<'_>,
+        closer: &mut Closer<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let scores = self.forms.len();
+        let form = &self.forms[score];
+        let Some(chunk) = form.chunks.get(round) else { return };
+        let Scratch { queries, products, loaded, sums, energies, runs, .. } = scratch;
+        if !runs.iter().skip(score).step_by(scores).any(|runs| *runs) {
+            return;
+        }
+        let rows = loaded.iter().map(|query| block.row(*query));
+        chunk.vectors.visit(self.isa, queries, rows, products, |tile| {
+            for position in tile.queries.clone() {
+                if !runs[position * scores + score] {
+                    continue;
+                }
+                let query = loaded[position];
+                let at = query as usize * scores + score;
+                let Some(energy) = energies[at] else { continue };
+                if closer.is_observed() {
+                    form.observe(
+                        chunk.first,
+                        tile.of(position),
+                        sums[at],
+                        energy,
+                        |range, used| {
+                            closer.observe(query, score, range, used);
+                        },
+                    );
+                }
+                form.add(chunk.first, tile.of(position), &mut sums[at]);
+                let (head, spent) = sums[at];
+                let range = form.bound.range(&chunk.checkpoint, energy, head, spent);
+                if let Some(range) = range {
+                    closer.prove(query, score, range, chunk.first + chunk.vectors.rows());
+                }
+            }
+        });
+    }
+}
+
+impl QuadraticForm {
+    /// Ranges after each eigenvector but the last of a chunk, for whoever watches.
+    fn observe(
+        &self,
+        first: usize,
+        products: &[f64],
+        mut sums: (f64, f64),
+        energy: Energy,
+        mut tell: impl FnMut(crate::Proved, usize),
+    ) {
+        for j in 0..products.len().saturating_sub(1) {
+            self.add(first + j, &products[j..=j], &mut sums);
+            let used = first + j + 1;
+            let checkpoint = self.bound.checkpoint(used, &self.values[used..]);
+            if let Some(range) = self.bound.range(&checkpoint, energy, sums.0, sums.1) {
+                tell(range, used);
+            }
+        }
+    }
+}
+
+impl Stage for Spectral {
+    fn spec(&self) -> Spec {
+        Spec::new("spectral")
+    }
+
+    fn scratch(&self) -> Box<dyn Any + Send> {
+        let chunks = self.forms.iter().flat_map(|form| &form.chunks);
+        let queries = chunks.take(1).map(|chunk| chunk.vectors.queries()).last();
+        let scratch = queries.map(|queries| Scratch {
+            queries,
+            products: Vec::new(),
+            loaded: Vec::new(),
+            sums: Vec::new(),
+            energies: Vec::new(),
+            wanted: Vec::new(),
+            runs: Vec::new(),
+        });
+        Box::new(scratch)
+    }
+
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+        let scratch = scratch.downcast_mut::<Option<Scratch>>().expect("made by this stage");
+        // No eigenvector at all: nothing to do.
+        let Some(scratch) = scratch else { return };
+        let chunks = self.forms.iter().flat_map(|form| &form.chunks);
+        let Some(any) = chunks.take(1).last() else { return };
+        let scores = self.forms.len();
+        scratch.sums.clear();
+        scratch.sums.resize(block.len() * scores, (0.0, 0.0));
+        scratch.energies.clear();
+        scratch.energies.resize(block.len() * scores, None);
+        for query in block.open() {
+            let (own, width) = (block.own(*query), block.row(*query).width());
+            for (score, form) in self.forms.iter().enumerate() {
+                let width = width.max(form.bound.columns);
+                scratch.energies[*query as usize * scores + score] = form.bound.energy(own, width);
+            }
+        }
+        scratch.loaded.clear();
+        let rounds = self.forms.iter().map(|form| form.chunks.len()).max().unwrap_or(0);
+        for round in 0..rounds {
+            // Survivors move together as soon as half of the block is closed.
+            if round == 0 || 2 * block.open().len() <= scratch.loaded.len() {
+                scratch.loaded.clear();
+                scratch.loaded.extend_from_slice(block.open());
+                let rows = scratch.loaded.iter().map(|query| block.row(*query));
+                any.vectors.load_bare(self.isa, rows, &mut scratch.queries);
+            }
+            if !self.plan_round(round, closer, scratch) {
+                break;
+            }
+            for score in 0..scores {
+                self.run_chunk(score, round, block, closer, scratch);
+            }
+            for query in block.open() {
+                closer.judge(*query);
+            }
+            block.compact(closer);
+            if block.open().is_empty() {
+                break;
+            }
+        }
+        block.compact(closer);
+    }
+}

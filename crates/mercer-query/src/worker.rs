@@ -1,0 +1,110 @@
+use std::any::Any;
+use std::ops::Range;
+
+use mercer_data::Matrix;
+
+use crate::closer::{Asking, Closer, Memory, Step};
+use crate::exact::Scratch;
+use crate::stage::Block;
+use crate::{Decision, Plan, QueryError};
+
+/// One thread's hands: a plan with the working memory to run it. Kept, it allocates next to nothing; it
+/// answers one query as well as a block of them, with the same bits.
+#[derive(Debug)]
+pub struct Worker<'a> {
+    plan: &'a Plan,
+    exact: Scratch,
+    stages: Vec<Box<dyn Any + Send>>,
+    memory: Memory,
+    own: Vec<f64>,
+    open: Vec<u32>,
+    decisions: Vec<Decision>,
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            exact: plan.closing().scratch(),
+            stages: plan.stages().iter().map(|stage| stage.scratch()).collect(),
+            memory: Memory::default(),
+            own: Vec::new(),
+            open: Vec::new(),
+            decisions: Vec::new(),
+        }
+    }
+
+    /// Answers some rows, which must lie within the kernel's domain ([`Plan::check`]).
+    ///
+    /// # Errors
+    /// If a score overflows.
+    pub fn decide(
+        &mut self,
+        rows: &Matrix,
+        range: Range<usize>,
+        asking: &Asking,
+    ) -> Result<&[Decision], QueryError> {
+        self.decisions.clear();
+        let size = self.plan.closing().block();
+        for first in range.clone().step_by(size) {
+            self.block(rows, first..(first + size).min(range.end), asking, None)?;
+            self.decisions.extend(self.memory.decisions.iter().flatten());
+        }
+        Ok(&self.decisions)
+    }
+
+    /// One block; the decisions and who made them stay in the memory.
+    pub(crate) fn block(
+        &mut self,
+        rows: &Matrix,
+        range: Range<usize>,
+        asking: &Asking,
+        steps: Option<&mut Vec<Step>>,
+    ) -> Result<(), QueryError> {
+        let exact = self.plan.closing();
+        let (first, count) = (range.start, range.len());
+        self.memory.reset(count, exact.machine().scores().len());
+        self.open.clear();
+        self.open.extend(0..count as u32);
+        let mut closer = Closer::new(exact, asking, &mut self.memory, steps);
+        if !self.plan.stages().is_empty() {
+            self.own.clear();
+            for (query, row) in (0u32..).zip(range.map(|row| rows.row(row))) {
+                let own = exact.packed().loose_norm(row);
+                self.own.push(own);
+                closer.set_errors(query, |errors| exact.errors(row, own, errors));
+            }
+            let mut block = Block::new(rows, first, &self.own, &mut self.open);
+            for (stage, scratch) in self.plan.stages().iter().zip(&mut self.stages) {
+                if block.open().is_empty() {
+                    break;
+                }
+                stage.run(&mut block, &mut closer, scratch.as_mut());
+                closer.stage += 1;
+            }
+        }
+        closer.stage = self.plan.stages().len();
+        self.open.clear();
+        self.open
+            .extend((0..count as u32).filter(|query| closer.charge_exact(*query, exact.cost())));
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let left = self.open.iter().map(|query| rows.row(first + *query as usize));
+        let decisions = exact.decide(left, 0, &mut self.exact).map_err(|error| match error {
+            QueryError::NotFinite { row, value } => {
+                let row = first + self.open[row - 1] as usize + 1;
+                QueryError::NotFinite { row, value }
+            }
+            other => other,
+        })?;
+        for (query, decision) in self.open.iter().zip(decisions) {
+            closer.settle(*query, decision);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+}
