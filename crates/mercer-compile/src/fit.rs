@@ -13,6 +13,8 @@ use crate::{CompileError, Task};
 pub struct Fitter {
     /// Name of the stage.
     pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
     /// Fits it.
     pub fit: fn(&Spec, &Task<'_>) -> Result<Section, CompileError>,
 }

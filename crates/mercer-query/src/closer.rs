@@ -36,6 +36,8 @@ pub struct Step {
     pub range: Interval,
     /// What the query had cost by then.
     pub cost: Cost,
+    /// Whether the range was only shown between two proofs, and nothing rests on it.
+    pub is_between: bool,
 }
 
 /// Closes queries whose answer can no longer change; knows the vote, the budget and the observer.
@@ -137,12 +139,12 @@ impl<'a> Closer<'a> {
             *place = met;
         }
         let range = *place;
-        self.note(query, score, range, progress);
+        self.note(query, score, range, progress, false);
     }
 
     /// Tells the observer, if there is one, what is known between two proofs; changes nothing.
     pub fn observe(&mut self, query: u32, score: usize, range: Proved, progress: usize) {
-        self.note(query, score, range.interval(), progress);
+        self.note(query, score, range.interval(), progress, true);
     }
 
     /// Whether somebody watches, so that steps in between are worth showing.
@@ -150,10 +152,17 @@ impl<'a> Closer<'a> {
         self.steps.is_some()
     }
 
-    fn note(&mut self, query: u32, score: usize, range: Interval, progress: usize) {
+    fn note(
+        &mut self,
+        query: u32,
+        score: usize,
+        range: Interval,
+        progress: usize,
+        is_between: bool,
+    ) {
         let cost = Cost { multiply_adds: self.memory.costs[query as usize] };
         if let Some(steps) = &mut self.steps {
-            steps.push(Step { stage: self.stage, score, progress, range, cost });
+            steps.push(Step { stage: self.stage, score, progress, range, cost, is_between });
         }
     }
 
@@ -214,7 +223,7 @@ impl<'a> Closer<'a> {
             if met.low <= met.high {
                 score = met;
             }
-            self.note(query as u32, 0, score, 0);
+            self.note(query as u32, 0, score, 0, false);
         }
         self.close(query, exact.answer, score, Certainty::Exact);
     }

@@ -64,10 +64,24 @@ impl Exact {
     pub(crate) fn errors(&self, row: Row<'_>, own: f64, out: &mut [f64]) {
         // Every bound grows with the norm; a loose sum is off by less than this.
         let own = own * (1.0 + 1e-9);
-        let size = self.rounding.of_query(&self.packed, own, row.width());
+        let size = self.rounding.of_query(&self.packed, own, self.width(row));
         let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
         for (number, place) in out.iter_mut().enumerate() {
             *place = self.radius(number, &size, length);
+        }
+    }
+
+    /// Columns that a sum over the row and a support meets: those of the machine, or more if the row is
+    /// non-zero beyond them. The same for dense and sparse rows.
+    pub(crate) fn width(&self, row: Row<'_>) -> usize {
+        let columns = self.machine.columns();
+        match row {
+            Row::Dense(values) if values.len() > columns => {
+                let beyond = values[columns..].iter().rposition(|value| *value != 0.0);
+                beyond.map_or(columns, |last| columns + last + 1)
+            }
+            Row::Dense(_) => columns,
+            Row::Sparse { .. } => row.width().max(columns),
         }
     }
 
@@ -153,7 +167,7 @@ impl Exact {
     }
 
     fn decision(&self, row: Row<'_>, own: f64, scores: &[f64]) -> Decision {
-        let size = self.rounding.of_query(&self.packed, own, row.width());
+        let size = self.rounding.of_query(&self.packed, own, self.width(row));
         let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
         let radius = |number: usize| self.radius(number, &size, length);
         let verdict = self.machine.verdict(scores);

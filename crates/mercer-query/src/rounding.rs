@@ -104,7 +104,8 @@ impl Rounding {
         let error = |other: f64| bound::error(kernel, columns, own, other, self.is_shifted);
         // Errors grow with the support's length, except where short ones underflow.
         let kernel_error = error(self.longest).max(error(self.shortest.min(self.longest)));
-        let is_safe = own > SAFE && self.shortest > SAFE;
+        // An infinite error means that something may overflow: then no relative bound holds either.
+        let is_safe = own > SAFE && self.shortest > SAFE && kernel_error.is_finite();
         let relative_error = if self.is_semidefinite && is_safe {
             bound::relative_error(kernel, columns, self.is_shifted)
         } else {

@@ -40,6 +40,7 @@ pub static STAGES: &[&Loader] = &[&crate::stages::LOW_PRECISION, &crate::stages:
 pub struct Block<'a> {
     rows: &'a Matrix,
     first: usize,
+    exact: &'a Exact,
     own: &'a [f64],
     open: &'a mut Vec<u32>,
 }
@@ -48,10 +49,11 @@ impl<'a> Block<'a> {
     pub(crate) fn new(
         rows: &'a Matrix,
         first: usize,
+        exact: &'a Exact,
         own: &'a [f64],
         open: &'a mut Vec<u32>,
     ) -> Self {
-        Self { rows, first, own, open }
+        Self { rows, first, exact, own, open }
     }
 
     /// Queries of the block, closed ones included.
@@ -73,6 +75,11 @@ impl<'a> Block<'a> {
     /// [`mercer_kernel::block::Packed::loose_norm`].
     pub fn own(&self, query: u32) -> f64 {
         self.own[query as usize]
+    }
+
+    /// Columns that matter to a query: those of the machine, or up to its last non-zero one.
+    pub fn width(&self, query: u32) -> usize {
+        self.exact.width(self.row(query))
     }
 
     /// The queries whose label is not settled yet.

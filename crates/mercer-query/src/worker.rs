@@ -74,7 +74,7 @@ impl<'a> Worker<'a> {
                 self.own.push(own);
                 closer.set_errors(query, |errors| exact.errors(row, own, errors));
             }
-            let mut block = Block::new(rows, first, &self.own, &mut self.open);
+            let mut block = Block::new(rows, first, exact, &self.own, &mut self.open);
             for (stage, scratch) in self.plan.stages().iter().zip(&mut self.stages) {
                 if block.open().is_empty() {
                     break;

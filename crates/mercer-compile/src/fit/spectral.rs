@@ -8,7 +8,11 @@ use super::{Fitter, no_arguments};
 use crate::eigen::symmetric;
 use crate::{CompileError, Task};
 
-pub(super) static FITTER: Fitter = Fitter { name: "spectral", fit };
+pub(super) static FITTER: Fitter = Fitter {
+    name: "spectral",
+    summary: "degree-2 kernels as a quadratic form, eigenvector after eigenvector, with a proved range",
+    fit,
+};
 
 /// Wider machines would take minutes, and gigabytes for many scores.
 const MOST_COLUMNS: usize = 3000;

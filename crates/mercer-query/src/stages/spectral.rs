@@ -296,9 +296,8 @@ impl Stage for Spectral {
         scratch.energies.clear();
         scratch.energies.resize(block.len() * scores, None);
         for query in block.open() {
-            let (own, width) = (block.own(*query), block.row(*query).width());
+            let (own, width) = (block.own(*query), block.width(*query));
             for (score, form) in self.forms.iter().enumerate() {
-                let width = width.max(form.bound.columns);
                 scratch.energies[*query as usize * scores + score] = form.bound.energy(own, width);
             }
         }

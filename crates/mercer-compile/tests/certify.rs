@@ -1,0 +1,276 @@
+//! The laws of certificates, over every certifying stage, on sane, trained-like and hostile machines.
+
+use mercer_compile::{CompileError, compile};
+use mercer_data::Matrix;
+use mercer_kernel::{Domain, parse};
+use mercer_machine::{ClassName, Machine, Output, Scheme, Score};
+use mercer_query::{Asking, Certainty, Plan};
+use mercer_testkit::laws::certify::{CertifyLaw, Tally};
+use mercer_testkit::{generate, machines};
+
+const SPECTRAL: &str = "cascade(spectral, exact)";
+const SINGLE: &str = "cascade(low_precision, exact)";
+
+/// Kernels of degree 2, which `spectral` takes.
+const QUADRATIC: [&str; 6] = [
+    "polynomial(degree=2, gamma=1, coef0=1)",
+    "polynomial(degree=2, gamma=0.5, coef0=0)",
+    "polynomial(degree=2, gamma=1e-9, coef0=1)",
+    "polynomial(degree=2, gamma=1e9, coef0=1)",
+    "normalized(polynomial(degree=2, gamma=0.5, coef0=1))",
+    "normalized(polynomial(degree=2, gamma=1, coef0=0))",
+];
+
+/// Kernels that `low_precision` takes.
+const SINGLES: [&str; 10] = [
+    "rbf(gamma=0.05)",
+    "rbf(gamma=1)",
+    "rbf(gamma=1e-9)",
+    "rbf(gamma=1e9)",
+    "linear",
+    "polynomial(degree=2, gamma=1, coef0=1)",
+    "polynomial(degree=9, gamma=0.1, coef0=2)",
+    "polynomial(degree=5, gamma=0.3, coef0=-1)",
+    "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
+    "normalized(linear)",
+];
+
+fn two_classes() -> Output {
+    let names = vec![ClassName::Number(1.0), ClassName::Number(-1.0)];
+    Output::Classes { names, scheme: Scheme::OneVsOne }
+}
+
+/// Two clouds, one for each sign of the coefficients, as training leaves them.
+fn trained(kernel: &str, columns: usize, count: usize, output: Output, seed: u64) -> Machine {
+    let supports = clouds(count, columns, seed);
+    let betas: Vec<f64> =
+        (0..count).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 } / count as f64).collect();
+    let scores = (0..output.scores()).map(|_| Score::expansion(&betas, 0.01)).collect();
+    Machine::new(parse(kernel).unwrap(), supports, scores, output).unwrap()
+}
+
+fn clouds(count: usize, columns: usize, seed: u64) -> Matrix {
+    let noise = generate::values(&generate::dense(count, columns, seed));
+    let push = |(at, x): (usize, f64)| {
+        let (row, column) = (at / columns, at % columns);
+        let centre = if row % 2 == 0 { (column % 3) as f64 } else { (column % 2) as f64 - 0.5 };
+        centre + 0.5 * x
+    };
+    Matrix::dense(columns, noise.into_iter().enumerate().map(push).collect()).unwrap()
+}
+
+/// A plan for a machine, or nothing if the stage refuses it, which it may.
+fn check(plan: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
+    let sections = match compile(machine, &plan.parse().unwrap(), None) {
+        Ok(sections) => sections,
+        Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return,
+        Err(other) => panic!("{name}: {other}"),
+    };
+    let name = format!("{plan} for {} on {name}", machine.kernel().spec());
+    let law = CertifyLaw { name, machine, sections: &sections, queries };
+    law.ranges_contain_the_score(tally).unwrap();
+    law.answers_are_exact_and_alike(tally).unwrap();
+    law.budgets_are_kept().unwrap();
+}
+
+#[test]
+fn certificates_hold_on_sane_machines() {
+    let mut tally = Tally::default();
+    for (plan, kernels) in [(SPECTRAL, &QUADRATIC[..]), (SINGLE, &SINGLES[..])] {
+        let mut own = Tally::default();
+        for kernel in kernels {
+            let queries = clouds(60, 24, 11);
+            let machine = trained(kernel, 24, 50, two_classes(), 10);
+            check(plan, "clouds", &machine, &queries, &mut own);
+            for (name, output) in machines::outputs() {
+                let kernel = parse(kernel).unwrap();
+                let supports = generate::sparse(40, 20, 0.5, 3);
+                let machine = machines::random(&kernel, &supports, &output, 4);
+                let queries = generate::sparse(30, 22, 0.5, 5);
+                check(plan, name, &machine, &queries, &mut own);
+            }
+        }
+        println!("{plan}: {own:?}");
+        assert!(own.certified * 3 > own.asked, "{plan}: {own:?}");
+        tally.pairs += own.pairs;
+    }
+    assert!(tally.pairs > 20_000, "{tally:?}");
+}
+
+#[test]
+fn certificates_hold_on_hostile_machines() {
+    let mut tally = Tally::default();
+    for (plan, kernels) in [(SPECTRAL, &QUADRATIC[..]), (SINGLE, &SINGLES[..])] {
+        for text in kernels {
+            let kernel = parse(text).unwrap();
+            let mut cases = generate::sane(Domain::Real, 5);
+            cases.extend(generate::hostile(Domain::Real, 6));
+            for case in &cases {
+                let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);
+                check(plan, case.name, &machine, &case.rows, &mut tally);
+                // Ordinary supports, strange queries.
+                let supports = generate::dense(20, case.rows.columns(), 8);
+                let machine = machines::random(&kernel, &supports, &Output::Novelty, 9);
+                check(plan, case.name, &machine, &case.rows, &mut tally);
+            }
+        }
+    }
+    println!("hostile: {tally:?}");
+    assert!(tally.pairs > 5_000 && tally.certified > 1000, "{tally:?}");
+}
+
+/// `f = 0` everywhere: nothing may be certified, whatever noise the stages see.
+#[test]
+fn scores_that_cancel_are_never_certified() {
+    for (plan, text) in [
+        (SPECTRAL, "polynomial(degree=2, gamma=1, coef0=0)"),
+        (SPECTRAL, "normalized(polynomial(degree=2, gamma=1, coef0=0))"),
+        (SINGLE, "polynomial(degree=2, gamma=1, coef0=0)"),
+        (SINGLE, "polynomial(degree=4, gamma=1, coef0=0)"),
+    ] {
+        // An even kernel does not tell z from -z.
+        let half = generate::dense(15, 9, 21);
+        let mut values = generate::values(&half);
+        values.extend(generate::values(&half).iter().map(|x| -x));
+        let supports = Matrix::dense(9, values).unwrap();
+        for size in [1.0, 1e6] {
+            let betas: Vec<f64> = (0..30).map(|row| if row < 15 { size } else { -size }).collect();
+            let scores = vec![Score::expansion(&betas, 0.0)];
+            let kernel = parse(text).unwrap();
+            let machine = Machine::new(kernel, supports.clone(), scores, two_classes()).unwrap();
+            let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
+            let queries = generate::dense(50, 9, 22);
+            let law = CertifyLaw {
+                name: text.into(),
+                machine: &machine,
+                sections: &sections,
+                queries: &queries,
+            };
+            let mut tally = Tally::default();
+            law.ranges_contain_the_score(&mut tally).unwrap();
+            law.answers_are_exact_and_alike(&mut tally).unwrap();
+            assert_eq!(tally.certified, 0, "{plan} {text}");
+        }
+    }
+}
+
+/// Nearly equal supports with large opposite coefficients; rows far from zero; all queries equal.
+#[test]
+fn certificates_hold_where_much_cancels() {
+    let mut tally = Tally::default();
+    for (plan, kernels) in [(SPECTRAL, &QUADRATIC[..]), (SINGLE, &SINGLES[..])] {
+        for text in kernels {
+            let base = generate::values(&generate::dense(12, 8, 31));
+            let near: Vec<f64> = base.iter().map(|x| x * (1.0 + 1e-13)).collect();
+            for shift in [0.0, 1e3, 1e6] {
+                let values = base.iter().chain(&near).map(|x| x + shift).collect();
+                let supports = Matrix::dense(8, values).unwrap();
+                let betas: Vec<f64> =
+                    (0..24).map(|row| if row < 12 { 1e6 } else { -1e6 }).collect();
+                let scores = vec![Score::expansion(&betas, 1e-3)];
+                let kernel = parse(text).unwrap();
+                let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
+                let queries = generate::map(&generate::dense(20, 8, 32), |x| x + shift);
+                check(plan, "near duplicates", &machine, &queries, &mut tally);
+                check(plan, "equal queries", &machine, &queries.select([3; 20]), &mut tally);
+            }
+        }
+    }
+    println!("cancelling: {tally:?}");
+}
+
+/// A million ranges; a regression without tolerance settles nothing, so every step is seen.
+#[test]
+fn a_million_ranges_contain_the_score() {
+    let mut tally = Tally::default();
+    for (number, kernel) in (0u64..).zip(&QUADRATIC[..4]) {
+        let machine = trained(kernel, 40, 30, Output::Value, 40 + number);
+        let queries = clouds(8600, 40, 50 + number);
+        let sections = compile(&machine, &SPECTRAL.parse().unwrap(), None).unwrap();
+        let name = (*kernel).to_owned();
+        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        law.ranges_contain_the_score(&mut tally).unwrap();
+    }
+    println!("ordinary: {tally:?}");
+    assert!(tally.pairs >= 1_000_000, "{tally:?}");
+}
+
+#[test]
+fn regressions_settle_at_their_tolerance() {
+    let machine = trained(QUADRATIC[0], 12, 40, Output::Value, 60);
+    let queries = clouds(100, 12, 61);
+    let sections = compile(&machine, &SPECTRAL.parse().unwrap(), None).unwrap();
+    let plan = Plan::load(&machine, &sections).unwrap();
+    let exact = Plan::exact(&machine).scores(&queries).unwrap();
+    let asking = Asking { tolerance: Some(0.05), ..Asking::default() };
+    let answers = plan.decide_with(&queries, &asking).unwrap();
+    for (decision, score) in answers.decisions.iter().zip(exact) {
+        let mercer_machine::Answer::Value(value) = decision.answer else { panic!("a value") };
+        assert!((value - score).abs() <= 0.05 * (1.0 + 1e-9), "{decision:?}, exactly {score}");
+    }
+    let certified = answers.settled_by_stage[0];
+    assert!(certified > 50, "{certified}");
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_a_sentence() {
+    let message = |kernel: &str, plan: &str| {
+        let machine = trained(kernel, 5, 10, two_classes(), 70);
+        compile(&machine, &plan.parse().unwrap(), None).unwrap_err().to_string()
+    };
+    assert_eq!(
+        message("rbf(gamma=1)", SPECTRAL),
+        "stage 'spectral' does not fit this machine: rbf(gamma=1) is not a polynomial of degree 2"
+    );
+    assert!(message("laplacian(gamma=1)", SINGLE).contains("no error bound"));
+    assert!(message("rbf(gamma=1)", "cascade(low_precision)").contains("the last stage must be"));
+    assert!(message("rbf(gamma=1)", "cascade(oracle, exact)").contains("no stage 'oracle'"));
+    assert!(message("rbf(gamma=1)", "rbf(gamma=1)").contains("is not a plan"));
+}
+
+/// A plan survives its file; a damaged section is refused, not trusted.
+#[test]
+fn plans_come_back_from_files() {
+    let own = mercer_machine::file::format("mercer").unwrap();
+    let machine = trained(QUADRATIC[0], 9, 30, two_classes(), 80);
+    let plan = "cascade(low_precision, spectral, exact)";
+    let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
+    let mut model = mercer_machine::Model::from(machine);
+    model.plan = Some(sections.clone());
+    let bytes = mercer_machine::file::to_bytes(&model, own).unwrap();
+    let again = mercer_machine::file::from_bytes(&bytes).unwrap();
+    let queries = clouds(40, 9, 81);
+    let (before, after) = (Plan::of(&model).unwrap(), Plan::of(&again).unwrap());
+    let decisions = before.decide(&queries).unwrap();
+    assert_eq!(decisions, after.decide(&queries).unwrap());
+    assert!(decisions.iter().any(|decision| decision.certainty == Certainty::Certified));
+    let broken = |change: fn(&mut mercer_machine::Array)| {
+        let mut sections = sections.clone();
+        for (_, array) in &mut sections.sections[1].arrays {
+            change(array);
+        }
+        assert!(Plan::load(&again.machine, &sections).is_err());
+    };
+    use mercer_machine::Array::{F64, U32};
+    broken(|array| {
+        if let F64(values) = array {
+            values[0] = f64::NAN
+        }
+    });
+    broken(|array| {
+        if let F64(values) = array {
+            values.truncate(1)
+        }
+    });
+    broken(|array| {
+        if let F64(values) = array {
+            values.iter_mut().for_each(|x| *x -= 1.0)
+        }
+    });
+    broken(|array| {
+        if let U32(values) = array {
+            values[0] = u32::MAX
+        }
+    });
+    broken(|array| *array = F64(Vec::new()));
+}

@@ -1,0 +1,218 @@
+//! A certificate is never wrong.
+
+use mercer_data::Matrix;
+use mercer_kernel::{Form, Profile};
+use mercer_machine::{Machine, PlanSections, Score};
+use mercer_query::{Asking, Certainty, Decision, Plan, QueryError, Require};
+use mercer_simd::Isa;
+
+use super::kernels::Verdict;
+use crate::{Dd, generate, reference};
+
+/// What the laws looked at; a law over nothing proves nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Ranges compared with the score in double-double arithmetic.
+    pub pairs: u64,
+    /// Decisions compared with the exact ones.
+    pub asked: u64,
+    /// Those that were certified.
+    pub certified: u64,
+}
+
+/// A machine with a plan, and rows to ask.
+#[derive(Debug)]
+pub struct CertifyLaw<'a> {
+    /// What the case is called.
+    pub name: String,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Its plan.
+    pub sections: &'a PlanSections,
+    /// The rows.
+    pub queries: &'a Matrix,
+}
+
+impl CertifyLaw<'_> {
+    /// Every range at every step contains the score in double-double arithmetic; no proof widens what was
+    /// proved before; the final range of a single score contains it too.
+    pub fn ranges_contain_the_score(&self, tally: &mut Tally) -> Verdict {
+        let plan = self.plan()?;
+        let truth = Truth::new(self.machine);
+        for row in 0..self.queries.rows() {
+            let x = generate::row(self.queries, row);
+            let scores: Vec<Dd> =
+                (0..self.machine.scores().len()).map(|score| truth.score(score, &x)).collect();
+            let explained = match plan.explain(self.queries, row, &Asking::default()) {
+                Ok(explained) => explained,
+                Err(QueryError::NotFinite { .. }) => continue,
+                Err(other) => return Err(format!("{}: {other}", self.name)),
+            };
+            let mut proved = vec![(f64::NEG_INFINITY, f64::INFINITY); scores.len()];
+            for step in &explained.steps {
+                let (range, score) = (step.range, scores[step.score]);
+                let inside = score >= Dd::from(range.low) && score <= Dd::from(range.high);
+                if !inside {
+                    let what = format!("{}, row {row}, {step:?}", self.name);
+                    return Err(format!("{what}: {score:?} is outside"));
+                }
+                let (low, high) = &mut proved[step.score];
+                if !step.is_between {
+                    if range.low < *low || range.high > *high {
+                        return Err(format!("{}, row {row}: {step:?} widens", self.name));
+                    }
+                    (*low, *high) = (range.low, range.high);
+                }
+                tally.pairs += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// A certified answer is the exact one, and no answer depends on the batch, the threads or the
+    /// instruction set.
+    pub fn answers_are_exact_and_alike(&self, tally: &mut Tally) -> Verdict {
+        let plan = self.plan()?;
+        let Ok(truth) = Plan::exact(self.machine).decide(self.queries) else { return Ok(()) };
+        let batch = plan.decide(self.queries).map_err(|error| format!("{}: {error}", self.name))?;
+        for (row, (found, exact)) in batch.iter().zip(&truth).enumerate() {
+            let is_value = matches!(exact.answer, mercer_machine::Answer::Value(_));
+            if found.answer != exact.answer && !is_value {
+                return Err(format!("{}, row {row}: {found:?}, exactly {exact:?}", self.name));
+            }
+            tally.asked += 1;
+            tally.certified += u64::from(found.certainty == Certainty::Certified);
+        }
+        self.same("alone", &batch, &self.alone(&plan)?)?;
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let pool = pool.map_err(|error| error.to_string())?;
+            let found = pool.install(|| plan.decide(self.queries));
+            self.same("on other threads", &batch, &found.map_err(|error| error.to_string())?)?;
+        }
+        let dense = plan.decide(&self.queries.to_dense()).map_err(|error| error.to_string())?;
+        self.same("from dense rows", &batch, &dense)?;
+        for isa in Isa::available() {
+            let plan = Plan::with_isa(self.machine, self.sections, *isa);
+            let plan = plan.map_err(|error| format!("{}: {error}", self.name))?;
+            let found = plan.decide(self.queries).map_err(|error| error.to_string())?;
+            self.same(isa.name(), &batch, &found)?;
+        }
+        Ok(())
+    }
+
+    /// No query costs more than its budget, and with proof required every answer is the exact one.
+    pub fn budgets_are_kept(&self) -> Verdict {
+        let plan = self.plan()?;
+        let Ok(truth) = Plan::exact(self.machine).decide(self.queries) else { return Ok(()) };
+        let (width, whole) = (self.machine.columns() as u64, plan.closing().cost().multiply_adds);
+        for budget in [0, width, 8 * width, 20 * width, whole / 2, whole, 2 * whole, 9 * whole] {
+            let asking = Asking { budget: Some(budget), ..Asking::default() };
+            let answers = plan.decide_with(self.queries, &asking).map_err(|e| e.to_string())?;
+            for (row, (found, exact)) in answers.decisions.iter().zip(&truth).enumerate() {
+                let what = || format!("{}, row {row}, budget {budget}: {found:?}", self.name);
+                if found.cost.multiply_adds > budget {
+                    return Err(format!("{} costs too much", what()));
+                }
+                let is_settled = found.certainty >= Certainty::Certified;
+                if is_settled && found.answer != exact.answer {
+                    return Err(format!("{}, exactly {exact:?}", what()));
+                }
+            }
+            let asking = Asking { require: Require::Certified, ..asking };
+            let answers = plan.decide_with(self.queries, &asking).map_err(|e| e.to_string())?;
+            for (found, exact) in answers.decisions.iter().zip(&truth) {
+                if found.certainty == Certainty::Unsettled || found.answer != exact.answer {
+                    return Err(format!("{}: {found:?}, exactly {exact:?}", self.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(&self) -> Result<Plan, String> {
+        Plan::load(self.machine, self.sections).map_err(|error| format!("{}: {error}", self.name))
+    }
+
+    fn alone(&self, plan: &Plan) -> Result<Vec<Decision>, String> {
+        let mut worker = plan.worker();
+        let mut all = Vec::new();
+        for row in 0..self.queries.rows() {
+            let found = worker.decide(self.queries, row..row + 1, &Asking::default());
+            all.extend_from_slice(found.map_err(|error| error.to_string())?);
+        }
+        Ok(all)
+    }
+
+    fn same(&self, how: &str, expected: &[Decision], found: &[Decision]) -> Verdict {
+        let bits = |decision: &Decision| {
+            let range = decision.score;
+            (range.low.to_bits(), range.high.to_bits(), decision.certainty, decision.cost)
+        };
+        for (row, (a, b)) in expected.iter().zip(found).enumerate() {
+            if a.answer != b.answer || bits(a) != bits(b) {
+                return Err(format!("{}, row {row}: {a:?}, but {b:?} {how}", self.name));
+            }
+        }
+        if expected.len() == found.len() { Ok(()) } else { Err(format!("{}: {how}", self.name)) }
+    }
+}
+
+/// Scores in double-double arithmetic: quickly where the scale allows it, else by the wide reference.
+struct Truth<'a> {
+    machine: &'a Machine,
+    supports: Vec<Vec<f64>>,
+    profile: Profile,
+}
+
+impl<'a> Truth<'a> {
+    fn new(machine: &'a Machine) -> Self {
+        let supports: Vec<Vec<f64>> = (0..machine.supports().rows())
+            .map(|row| generate::row(machine.supports(), row))
+            .collect();
+        let profile = match machine.kernel().form() {
+            Form::Dot(finish) | Form::Shift(finish) => finish.profile(),
+            _ => Profile::Other,
+        };
+        Self { machine, supports, profile }
+    }
+
+    fn score(&self, number: usize, x: &[f64]) -> Dd {
+        let Score::Expansion { supports, coefficients, offset } = &self.machine.scores()[number]
+        else {
+            panic!("laws of certificates look at expansions")
+        };
+        let named = || supports.iter().map(|support| &self.supports[*support as usize]);
+        let is_sane = |x: &f64| *x == 0.0 || (1e-40..1e40).contains(&x.abs());
+        let sane = named().flatten().chain(x).all(is_sane);
+        if !sane || matches!(self.profile, Profile::Other | Profile::NormalizedPower { .. }) {
+            let supports: Vec<Vec<f64>> = named().cloned().collect();
+            let spec = self.machine.kernel().spec();
+            return reference::expansion(&spec, &supports, coefficients, *offset, x);
+        }
+        let terms = named().zip(coefficients);
+        let values = terms.map(|(support, beta)| Dd::from(*beta) * self.value(support, x));
+        values.fold(Dd::from(-offset), |sum, term| sum + term)
+    }
+
+    fn value(&self, u: &[f64], v: &[f64]) -> Dd {
+        let pairs = || u.iter().zip(v);
+        let dot = || pairs().fold(Dd::ZERO, |sum, (a, b)| sum + Dd::product(*a, *b));
+        match self.profile {
+            Profile::Power { scale, shift, degree } => {
+                (Dd::from(scale) * dot() + Dd::from(shift)).powi(degree)
+            }
+            Profile::Gaussian { gamma } => {
+                // Queries may be wider than supports.
+                let rest = v[u.len().min(v.len())..].iter().map(|b| (0.0, *b));
+                let all = pairs().map(|(a, b)| (*a, *b)).chain(rest);
+                let square = |sum: Dd, (a, b): (f64, f64)| {
+                    let gap = Dd::sum(a, -b);
+                    sum + gap * gap
+                };
+                (Dd::from(-gamma) * all.fold(Dd::ZERO, square)).exp()
+            }
+            _ => dot(),
+        }
+    }
+}
