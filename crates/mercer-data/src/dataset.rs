@@ -1,3 +1,6 @@
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use crate::Matrix;
 
 /// Examples with what is known about them.
@@ -9,6 +12,34 @@ pub struct Dataset {
     pub targets: Targets,
     /// Names of the columns, where the file has them.
     pub names: Option<Vec<String>>,
+}
+
+impl Dataset {
+    /// Some of the rows, in the order given.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn select(&self, rows: &[usize]) -> Self {
+        Self {
+            examples: self.examples.select(rows.iter().copied()),
+            targets: self.targets.select(rows),
+            names: self.names.clone(),
+        }
+    }
+}
+
+/// `count` of `rows` positions, in increasing order; the same seed gives the same ones, and all of them if
+/// there are no more.
+pub fn draw(rows: usize, count: usize, seed: u64) -> Vec<usize> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut positions: Vec<usize> = (0..rows).collect();
+    let count = count.min(rows);
+    for place in 0..count {
+        positions.swap(place, rng.random_range(place..rows));
+    }
+    positions.truncate(count);
+    positions.sort_unstable();
+    positions
 }
 
 /// What is to be learned or checked.
@@ -29,6 +60,18 @@ impl Targets {
             Self::Absent => 0,
             Self::Numbers(numbers) => numbers.len(),
             Self::Names(names) => names.len(),
+        }
+    }
+
+    /// Some of them, in the order given.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn select(&self, rows: &[usize]) -> Self {
+        match self {
+            Self::Absent => Self::Absent,
+            Self::Numbers(all) => Self::Numbers(rows.iter().map(|row| all[*row]).collect()),
+            Self::Names(all) => Self::Names(rows.iter().map(|row| all[*row].clone()).collect()),
         }
     }
 

@@ -126,6 +126,14 @@ pub enum DataError {
         /// What there is.
         known: String,
     },
+    /// What the target format cannot say.
+    #[error("{format} cannot express {what}")]
+    Inexpressible {
+        /// The format.
+        format: &'static str,
+        /// What it cannot say.
+        what: String,
+    },
     /// A packed file that is not.
     #[error("packed with {codec} by its name, but not by its contents")]
     NotPacked {

@@ -11,7 +11,7 @@ mod row;
 pub mod synthetic;
 pub mod write;
 
-pub use dataset::{Dataset, Targets};
+pub use dataset::{Dataset, Targets, draw};
 pub use error::DataError;
 pub use matrix::{Matrix, MatrixBuilder};
 pub use row::Row;

@@ -16,6 +16,8 @@ use std::path::Path;
 
 pub use options::{Label, Missing, Options};
 
+pub(crate) use npy::MAGIC as NPY_MAGIC;
+
 use crate::{DataError, Dataset};
 
 /// Rows per chunk when a whole file is read.
@@ -103,12 +105,23 @@ pub fn dataset(path: &Path, options: &Options) -> Result<Dataset, DataError> {
 
 /// Gathers all chunks that are left.
 pub fn whole(chunks: &mut dyn Chunks) -> Result<Dataset, DataError> {
+    whole_with_ids(chunks).map(|(data, _)| data)
+}
+
+/// Gathers all chunks that are left, and the ids of their rows where a column of ids was named.
+pub fn whole_with_ids(
+    chunks: &mut dyn Chunks,
+) -> Result<(Dataset, Option<Vec<String>>), DataError> {
     let mut gathered: Option<gather::Gathered> = None;
+    let mut ids: Option<Vec<String>> = None;
     while let Some(chunk) = chunks.next_chunk(CHUNK_ROWS)? {
         match &mut gathered {
             None => gathered = Some(gather::Gathered::new(&chunk)),
             Some(gathered) => gathered.push(&chunk),
         }
+        if let Some(more) = chunks.ids() {
+            ids.get_or_insert_default().extend_from_slice(more);
+        }
     }
-    gathered.ok_or(DataError::Empty)?.finish()
+    Ok((gathered.ok_or(DataError::Empty)?.finish()?, ids))
 }

@@ -1,114 +1,93 @@
-//! Files appear whole or not at all.
+//! Datasets become files, which appear whole or not at all.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+mod csv;
+mod libsvm;
+mod npy;
+mod whole;
 
-/// A file under a temporary name beside its target, which [`Whole::commit`] moves into place.
-///
-/// Until then an existing file stays as it was; dropped without `commit`, nothing is left behind.
-/// A target that is not a regular file (a pipe, `/dev/null`) is written directly.
+use std::io::Write;
+use std::path::Path;
+
+pub use whole::Whole;
+
+use crate::{DataError, Dataset, Targets};
+
+/// Formats that store every value refuse rows wider than this.
+const MAX_DENSE_COLUMNS: usize = 1 << 24;
+
+/// A file format that datasets can be written in.
 #[derive(Debug)]
-pub struct Whole {
-    writer: Option<BufWriter<File>>,
-    temporary: Option<PathBuf>,
-    target: PathBuf,
+pub struct Format {
+    /// Its name in `--format`.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// File name endings, without the dot.
+    pub endings: &'static [&'static str],
+    /// Whether targets need a file of their own.
+    pub labels_apart: bool,
+    write: fn(&Dataset, Option<&[String]>, &mut dyn Write) -> Result<(), DataError>,
 }
 
-impl Whole {
-    /// Starts writing what is to become `target`.
-    pub fn create(target: &Path) -> io::Result<Self> {
-        let special = fs::metadata(target).is_ok_and(|meta| !meta.is_file());
-        if special {
-            let file = fs::OpenOptions::new().write(true).open(target)?;
-            let writer = Some(BufWriter::new(file));
-            return Ok(Self { writer, temporary: None, target: target.to_owned() });
-        }
-        let name = target.file_name().ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "the output path names no file")
-        })?;
-        for attempt in 0..100 {
-            let mut hidden = std::ffi::OsString::from(".");
-            hidden.push(name);
-            hidden.push(format!(".{}-{attempt}.tmp", std::process::id()));
-            let temporary = target.with_file_name(hidden);
-            match fs::OpenOptions::new().write(true).create_new(true).open(&temporary) {
-                Ok(file) => {
-                    let writer = Some(BufWriter::with_capacity(1 << 18, file));
-                    return Ok(Self {
-                        writer,
-                        temporary: Some(temporary),
-                        target: target.to_owned(),
-                    });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "no free temporary name beside the output",
-        ))
-    }
+/// All writers; one line each.
+pub static FORMATS: &[&Format] = &[&libsvm::FORMAT, &csv::FORMAT, &npy::FORMAT];
 
-    /// Syncs the file and moves it into place.
-    pub fn commit(mut self) -> io::Result<()> {
-        let writer = self.writer.take().expect("the writer is taken by commit alone");
-        let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-        if let Some(temporary) = &self.temporary {
-            file.sync_all()?;
-            fs::rename(temporary, &self.target)?;
-            self.temporary = None;
-        }
-        Ok(())
-    }
+/// The format of that name; by the ending of `path` if none is named.
+///
+/// # Errors
+/// If there is no such format, or the ending is not known.
+pub fn format(name: Option<&str>, path: &Path) -> Result<&'static Format, DataError> {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let found = FORMATS.iter().copied().find(|format| match name {
+        Some(name) => format.name == name,
+        None => format.endings.contains(&ending.as_str()),
+    });
+    found.ok_or_else(|| {
+        let known: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+        let name = name.map_or(ending, ToOwned::to_owned);
+        DataError::UnknownFormat { name, known: known.join(", ") }
+    })
 }
 
-impl Write for Whole {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.as_mut().expect("open until commit").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.writer.as_mut().expect("open until commit").flush()
-    }
+/// Writes a dataset, with an id for each row if there are ids.
+///
+/// # Errors
+/// If the format cannot say something, or writing fails.
+pub fn dataset(
+    data: &Dataset,
+    ids: Option<&[String]>,
+    format: &Format,
+    out: &mut dyn Write,
+) -> Result<(), DataError> {
+    (format.write)(data, ids, out)
 }
 
-impl Drop for Whole {
-    fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
-            drop(self.writer.take());
-            let _ = fs::remove_file(temporary);
-        }
+/// Writes targets alone: an NPY array of numbers.
+///
+/// # Errors
+/// If they are words, or writing fails.
+pub fn labels(targets: &Targets, out: &mut dyn Write) -> Result<(), DataError> {
+    npy::labels(targets, out)
+}
+
+fn inexpressible(format: &'static str, what: impl Into<String>) -> DataError {
+    DataError::Inexpressible { format, what: what.into() }
+}
+
+fn check_dense(format: &'static str, data: &Dataset) -> Result<(), DataError> {
+    let columns = data.examples.columns();
+    if columns <= MAX_DENSE_COLUMNS {
+        return Ok(());
     }
+    let what = format!("{columns} columns (every value is stored; at most {MAX_DENSE_COLUMNS})");
+    Err(inexpressible(format, what))
+}
+
+/// The shortest text that reads back as the same f64.
+fn digits(value: f64) -> String {
+    let plain = format!("{value}");
+    if plain.len() <= 24 { plain } else { format!("{value:e}") }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unfinished_file_leaves_the_old_one_and_nothing_else() {
-        let folder = std::env::temp_dir().join(format!("mercer-whole-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let target = folder.join("out.txt");
-        fs::write(&target, "old").unwrap();
-        {
-            let mut file = Whole::create(&target).unwrap();
-            file.write_all(b"half").unwrap();
-        }
-        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        let mut file = Whole::create(&target).unwrap();
-        file.write_all(b"new").unwrap();
-        file.commit().unwrap();
-        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn an_unwritable_place_is_an_error() {
-        assert!(Whole::create(Path::new("/nonexistent/folder/file")).is_err());
-    }
-}
+mod tests;

@@ -1,0 +1,50 @@
+use std::io::Write;
+
+use super::{Format, check_dense, digits};
+use crate::{DataError, Dataset, Targets};
+
+pub(super) static FORMAT: Format = Format {
+    name: "csv",
+    summary: "comma separated table with a header; ids first, the label last",
+    endings: &["csv"],
+    labels_apart: false,
+    write,
+};
+
+fn write(data: &Dataset, ids: Option<&[String]>, out: &mut dyn Write) -> Result<(), DataError> {
+    check_dense("CSV", data)?;
+    let mut table = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(out);
+    let columns = data.examples.columns();
+    // A header holds no number: names that look like one get a letter.
+    let name = |column: usize| match data.names.as_ref().map(|names| &names[column]) {
+        Some(name) if !name.is_empty() && fast_float2::parse::<f64, _>(name).is_err() => {
+            name.clone()
+        }
+        Some(name) => format!("x{name}"),
+        None => format!("x{}", column + 1),
+    };
+    let has_label = data.targets != Targets::Absent;
+    let header = ids.map(|_| "id".to_owned()).into_iter().chain((0..columns).map(name));
+    table.write_record(header.chain(has_label.then(|| "label".to_owned()))).map_err(from_csv)?;
+    let mut values = vec![0.0; columns];
+    for (at, row) in data.examples.iter().enumerate() {
+        row.write_dense(&mut values);
+        let label = match &data.targets {
+            Targets::Absent => None,
+            Targets::Numbers(numbers) => Some(digits(numbers[at])),
+            Targets::Names(names) => Some(names[at].clone()),
+        };
+        let id = ids.map(|ids| ids[at].clone());
+        let numbers = values.iter().map(|value| digits(*value));
+        table.write_record(id.into_iter().chain(numbers).chain(label)).map_err(from_csv)?;
+    }
+    table.flush()?;
+    Ok(())
+}
+
+fn from_csv(error: csv::Error) -> DataError {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => DataError::Io(error),
+        other => DataError::Io(std::io::Error::other(format!("{other:?}"))),
+    }
+}

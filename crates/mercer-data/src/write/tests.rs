@@ -1,0 +1,55 @@
+use std::io::Cursor;
+
+use super::*;
+use crate::Matrix;
+use crate::read::{Options, from_reader, whole};
+
+fn back(bytes: Vec<u8>, name: &str) -> Dataset {
+    let mut chunks = from_reader(Cursor::new(bytes), name, &Options::default()).unwrap();
+    whole(&mut *chunks).unwrap()
+}
+
+fn sample() -> Dataset {
+    let values = vec![0.1, 0.0, -1e300, 5e-324, 1.0 / 3.0, 1e17];
+    Dataset {
+        examples: Matrix::dense(3, values).unwrap(),
+        targets: Targets::Numbers(vec![-1.0, 2.5]),
+        names: None,
+    }
+}
+
+#[test]
+fn every_format_gives_back_every_bit() {
+    let data = sample();
+    for format in FORMATS {
+        let mut bytes = Vec::new();
+        dataset(&data, None, format, &mut bytes).unwrap();
+        let again = back(bytes, &format!("x.{}", format.endings[0]));
+        assert_eq!(again.examples.to_dense(), data.examples, "{}", format.name);
+        if !format.labels_apart {
+            assert_eq!(again.targets, data.targets, "{}", format.name);
+        }
+    }
+    let mut bytes = Vec::new();
+    labels(&data.targets, &mut bytes).unwrap();
+    assert_eq!(back(bytes, "y.npy").examples.as_dense().unwrap(), [-1.0, 2.5]);
+}
+
+#[test]
+fn what_a_format_cannot_say_is_refused_by_name() {
+    let words = Dataset { targets: Targets::Names(vec!["a".into(), "b".into()]), ..sample() };
+    let ids = ["x".to_owned(), "y".to_owned()];
+    let said = |data: &Dataset, ids, name: &str| {
+        let format = FORMATS.iter().find(|format| format.name == name).unwrap();
+        dataset(data, ids, format, &mut Vec::new()).unwrap_err().to_string()
+    };
+    assert_eq!(
+        said(&words, None, "libsvm"),
+        "LIBSVM text cannot express the label 'a' (only numbers)"
+    );
+    assert_eq!(said(&sample(), Some(&ids), "npy"), "NPY cannot express ids of rows");
+    let mut text = Vec::new();
+    dataset(&words, Some(&ids), FORMATS[1], &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.starts_with("id,x1,x2,x3,label\nx,0.1,0,-1e300,a\n"), "{text}");
+}
