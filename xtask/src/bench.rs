@@ -2,6 +2,7 @@
 
 mod predict;
 mod report;
+mod train;
 
 use std::process::ExitCode;
 
@@ -14,6 +15,7 @@ pub const VERB: Verb = Verb {
     usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--peers PYTHON] [--write FILE]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
+            train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task\n\
             --peers PYTHON  also measures the peers installed for this interpreter\n\
@@ -33,7 +35,7 @@ struct Options {
 /// A name and what it measures.
 type Topic = (&'static str, fn(&Options) -> Result<ExitCode>);
 
-const TOPICS: &[Topic] = &[("predict", predict::run)];
+const TOPICS: &[Topic] = &[("predict", predict::run), ("train", train::run)];
 
 fn run(mut args: Args) -> Result<ExitCode> {
     let options = Options {

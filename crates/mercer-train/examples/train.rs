@@ -1,45 +1,160 @@
 //! Trains on a file and prints how it went.
 //!
 //! `cargo run --release -p mercer-train --example train -- FILE.svm --kernel 'rbf(gamma=0.02)' --c 10`
+//!
+//! Further words: `--formulation 'nu_svc(nu=0.3)'`, `--solver`, `--tolerance`, `--memory MB`,
+//! `--time-limit SECONDS`, `--scheme ovr`, `--test FILE`, `--json yes`, `--progress yes`.
 
 use std::path::Path;
 use std::time::Duration;
 
-use mercer_machine::Scheme;
-use mercer_train::{Training, formulation, solver, train};
+use mercer_data::{Dataset, Matrix, Targets, read};
+use mercer_kernel::block::{BLOCK, Packed};
+use mercer_machine::{Answer, Machine, Scheme, Score};
+use mercer_simd::Isa;
+use mercer_train::{Report, Training, formulation, solver, train};
+use rayon::prelude::*;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let named = |name: &str| {
-        let at = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(at + 1).cloned()
-    };
-    let file = arguments.first().ok_or("which file?")?;
-    let kernel = mercer_kernel::parse(&named("--kernel").unwrap_or("rbf(gamma=1)".into()))?;
-    let c_svc = format!("c_svc(C={})", named("--c").unwrap_or("1".into()));
-    let formulation = formulation(&named("--formulation").unwrap_or(c_svc))?;
-    let mut training = Training::default()
-        .solver(solver(&named("--solver").unwrap_or("smo".into()))?)
-        .tolerance(named("--tolerance").map_or(Ok(1e-3), |text| text.parse())?);
-    if let Some(megabytes) = named("--memory") {
-        training = training.memory(megabytes.parse::<usize>()? << 20);
+type Failure = Box<dyn std::error::Error>;
+
+struct Words(Vec<String>);
+
+impl Words {
+    fn get(&self, name: &str) -> Option<&str> {
+        let at = self.0.iter().position(|word| word == name)?;
+        self.0.get(at + 1).map(String::as_str)
     }
-    if let Some(seconds) = named("--time-limit") {
-        training = training.time_limit(Some(Duration::try_from_secs_f64(seconds.parse()?)?));
-    }
-    if named("--scheme").as_deref() == Some("ovr") {
-        training = training.scheme(Scheme::OneVsRest);
-    }
-    let data = mercer_data::read::dataset(Path::new(file), &mercer_data::read::Options::default())?;
-    let verbose = arguments.iter().any(|argument| argument == "--verbose");
-    let trained = train(&data, &kernel, &formulation, &training, &mut |progress| {
-        if verbose {
-            eprintln!("{progress:?}");
+}
+
+fn main() -> Result<(), Failure> {
+    let words = Words(std::env::args().skip(1).collect());
+    let data = load(words.0.first().ok_or("which file?")?)?;
+    let kernel = mercer_kernel::parse(words.get("--kernel").unwrap_or("rbf(gamma=1)"))?;
+    let c_svc = format!("c_svc(C={})", words.get("--c").unwrap_or("1"));
+    let formulation = formulation(words.get("--formulation").unwrap_or(&c_svc))?;
+    let progress = words.get("--progress").is_some();
+    let trained = train(&data, &kernel, &formulation, &training(&words)?, &mut |at| {
+        if progress {
+            eprintln!("{at:?}");
         }
     })?;
-    let mut report = trained.report;
-    report.parts.clear();
-    println!("{report:#?}");
-    println!("kernel rows: {:.1}", report.kernel_values as f64 / data.examples.rows() as f64);
+    let quality = match words.get("--test") {
+        Some(file) => Some(quality(&trained.machine, &load(file)?)),
+        None => None,
+    };
+    if words.get("--json").is_some() {
+        print_json(&trained.report, quality);
+    } else {
+        let mut report = trained.report;
+        report.parts.clear();
+        println!("{report:#?}\n{quality:?}");
+        println!("kernel rows: {:.1}", report.kernel_values as f64 / data.examples.rows() as f64);
+    }
     Ok(())
+}
+
+fn load(file: &str) -> Result<Dataset, Failure> {
+    Ok(read::dataset(Path::new(file), &read::Options::default())?)
+}
+
+fn training(words: &Words) -> Result<Training, Failure> {
+    let mut training = Training::default()
+        .solver(solver(words.get("--solver").unwrap_or("smo"))?)
+        .tolerance(words.get("--tolerance").unwrap_or("1e-3").parse()?);
+    if let Some(megabytes) = words.get("--memory") {
+        training = training.memory(megabytes.parse::<usize>()? << 20);
+    }
+    if let Some(seconds) = words.get("--time-limit") {
+        training = training.time_limit(Some(Duration::try_from_secs_f64(seconds.parse()?)?));
+    }
+    if words.get("--scheme") == Some("ovr") {
+        training = training.scheme(Scheme::OneVsRest);
+    }
+    Ok(training)
+}
+
+/// The keys are those of `benches/peers/train.py`.
+fn print_json(report: &Report, quality: Option<(&str, f64)>) {
+    let quality = quality.map_or_else(String::new, |(key, value)| format!(", \"{key}\": {value}"));
+    println!(
+        "{{\"seconds\": {}, \"objective\": {}, \"gap\": {}, \"n_support\": {}, \"iterations\": {}, \
+         \"converged\": {}, \"peak_mb\": {}{quality}}}",
+        report.seconds,
+        report.objective,
+        report.gap,
+        report.supports,
+        report.iterations,
+        report.converged,
+        peak_megabytes().unwrap_or(report.peak_memory_bytes as f64 / 1048576.0),
+    );
+}
+
+/// The most memory this process ever held, where the system tells.
+fn peak_megabytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
+}
+
+/// Share of right classes, or the mean squared error.
+fn quality(machine: &Machine, data: &Dataset) -> (&'static str, f64) {
+    let packed = Packed::new(machine.kernel().clone(), machine.supports(), machine.centre());
+    let starts: Vec<usize> = (0..data.examples.rows()).step_by(BLOCK).collect();
+    let sums: Vec<(f64, f64)> = starts
+        .par_iter()
+        .flat_map_iter(|start| {
+            let end = (start + BLOCK).min(data.examples.rows());
+            let scores = scores(machine, &packed, &data.examples, *start..end);
+            (*start..end).zip(scores).map(|(row, scores)| {
+                let answer = machine.verdict(&scores).answer;
+                match (answer, &data.targets) {
+                    (Answer::Class(class), Targets::Numbers(all)) => {
+                        let right = machine.classes()[class].to_string() == all[row].to_string();
+                        (f64::from(u8::from(right)), 0.0)
+                    }
+                    (Answer::Class(class), Targets::Names(all)) => {
+                        let right = machine.classes()[class].to_string() == all[row];
+                        (f64::from(u8::from(right)), 0.0)
+                    }
+                    (Answer::Value(value), Targets::Numbers(all)) => {
+                        (0.0, (value - all[row]).powi(2))
+                    }
+                    _ => (0.0, 0.0),
+                }
+            })
+        })
+        .collect();
+    let rows = sums.len().max(1) as f64;
+    if machine.classes().is_empty() {
+        ("mean_squared_error", sums.iter().map(|(_, error)| error).sum::<f64>() / rows)
+    } else {
+        ("accuracy", sums.iter().map(|(right, _)| right).sum::<f64>() / rows)
+    }
+}
+
+fn scores(
+    machine: &Machine,
+    packed: &Packed,
+    rows: &Matrix,
+    range: std::ops::Range<usize>,
+) -> Vec<Vec<f64>> {
+    let isa = Isa::current();
+    let (mut queries, mut scratch) = (packed.queries(), Vec::new());
+    let mut kernel = vec![vec![0.0; packed.rows()]; range.len()];
+    let rows = range.map(|row| rows.row(row));
+    packed.load(isa, rows.clone(), &mut queries);
+    packed.visit(isa, &queries, rows, &mut scratch, |tile| {
+        for query in tile.queries.clone() {
+            kernel[query][tile.rows.clone()].copy_from_slice(tile.of(query));
+        }
+    });
+    let score = |score: &Score, kernel: &[f64]| match score {
+        Score::Expansion { supports, coefficients, offset } => {
+            let terms = supports.iter().zip(coefficients);
+            terms.map(|(at, beta)| beta * kernel[*at as usize]).sum::<f64>() - offset
+        }
+        Score::Linear { .. } => f64::NAN,
+    };
+    let all = |kernel: &Vec<f64>| machine.scores().iter().map(|s| score(s, kernel)).collect();
+    kernel.iter().map(all).collect()
 }

@@ -53,9 +53,16 @@ impl Qp {
     /// the new one.
     pub fn unfold(&self, coefficients: &[f64]) -> Vec<f64> {
         let scale = self.scale_of(coefficients);
-        (0..self.len())
-            .map(|v| (scale * coefficients[v % self.rows]).clamp(self.lower[v], self.upper[v]))
-            .collect()
+        let near = |value: f64, limit: f64| (value - limit).abs() <= 1e-9 * limit.abs();
+        let fitted = |v: usize| {
+            let value = scale * coefficients[v % self.rows];
+            match (near(value, self.lower[v]), near(value, self.upper[v])) {
+                (true, _) => self.lower[v],
+                (_, true) => self.upper[v],
+                _ => value.clamp(self.lower[v], self.upper[v]),
+            }
+        };
+        (0..self.len()).map(fitted).collect()
     }
 
     fn scale_of(&self, coefficients: &[f64]) -> f64 {

@@ -56,7 +56,9 @@ const DRIFT_SHARE: f64 = 0.25;
 /// Rounds in a row without a gain above rounding after which nothing more is expected.
 const IDLE_ROUNDS: u32 = 10;
 /// Rounds after which the gradient is checked against doubles for the first time; doubled each time.
-const FIRST_CHECK: u64 = 256;
+const FIRST_CHECK: u64 = 64;
+/// Rows looked at in such a check.
+const SAMPLE: usize = 256;
 
 #[derive(Debug)]
 struct Smo {
@@ -150,12 +152,15 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
                 return Ok(self.best_so_far(Some(stop)));
             }
             let share = if self.state.double { 1.0 } else { SINGLE_SHARE };
-            let is_due = self.state.rounds >= self.state.next_check;
-            if violation <= share * control.tolerance || is_due {
+            if violation <= share * control.tolerance {
                 match self.look(control.tolerance) {
                     Verdict::Done(optimality) => return Ok(self.solution(optimality, None)),
                     Verdict::GoOn => continue,
                 }
+            }
+            if !self.state.double && self.state.rounds >= self.state.next_check {
+                self.sample_drift(control.tolerance);
+                continue;
             }
             if self.settings.shrinking && !self.question.shared {
                 self.shrink(&scan);
@@ -229,11 +234,29 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
 
     /// `Kβ` of all rows from kernel values in doubles.
     fn honest_field(&self) -> Vec<f64> {
+        self.honest_sums(&self.examples)
+    }
+
+    fn honest_sums(&self, examples: &[u32]) -> Vec<f64> {
         let folded = self.question.qp.fold(&self.state.beta);
         let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
         let supports: Vec<u32> = used.iter().map(|row| self.examples[*row]).collect();
         let weights: Vec<f64> = used.iter().map(|row| folded[*row]).collect();
-        fields(&self.question.gram.source, &self.examples, &supports, &weights)
+        fields(&self.question.gram.source, examples, &supports, &weights)
+    }
+
+    /// Compares the gradient of some rows with doubles; goes on in doubles if singles are too coarse.
+    fn sample_drift(&mut self, tolerance: f64) {
+        self.state.next_check = 2 * self.state.rounds.max(FIRST_CHECK / 2);
+        let step = self.state.active.len().div_ceil(SAMPLE).max(1);
+        let places: Vec<usize> = (0..self.state.active.len()).step_by(step).collect();
+        let rows = places.iter().map(|at| self.examples[self.state.active[*at] as usize]);
+        let honest = self.honest_sums(&rows.collect::<Vec<u32>>());
+        let running = places.iter().map(|at| self.state.field[*at]);
+        let drift = running.zip(&honest).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        if drift > DRIFT_SHARE * tolerance {
+            self.use_doubles();
+        }
     }
 
     /// Recomputes the gradient in doubles, takes all rows back, and judges the point.
@@ -245,7 +268,6 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         }
         let active = self.state.active.iter().map(|row| field[*row as usize]);
         let drift = active.zip(&self.state.field).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        self.state.next_check = 2 * self.state.rounds.max(FIRST_CHECK / 2);
         self.take_back(field);
         if drift > DRIFT_SHARE * tolerance {
             self.use_doubles();

@@ -1,0 +1,242 @@
+//! Training: Mercer and, if asked for, its peers, on the same rows at the same tolerance.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::{Options, report};
+use crate::workspace::{self, Workspace, stdout_of};
+
+/// The tasks of the topic; others are measured when they are named.
+const USUAL: [&str; 5] = ["mnist38", "mnist8rest20k", "mnist10", "a9a", "covtype50k"];
+
+/// A task of `benches/tasks.toml`.
+#[derive(Debug, PartialEq)]
+struct Task {
+    name: String,
+    kernel: String,
+    /// `c_svc(C=10)`.
+    formulation: String,
+}
+
+/// One program on one task.
+struct Line {
+    task: String,
+    program: String,
+    answer: Value,
+}
+
+/// Measures every task whose rows were written; fails if Mercer could not train one of them.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let prepared = match &options.prepared {
+        Some(folder) => std::path::absolute(folder)?,
+        None => workspace.target.join("bench"),
+    };
+    let data = std::env::var_os("MERCER_DATA");
+    let data = workspace.root.join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
+    let text = fs::read_to_string(workspace.root.join("benches/tasks.toml"))
+        .context("cannot read benches/tasks.toml")?;
+    let wanted: Vec<&str> = match options.tasks.as_slice() {
+        [] => USUAL.to_vec(),
+        named => named.iter().map(String::as_str).collect(),
+    };
+    let (ready, missing): (Vec<_>, Vec<_>) = read_tasks(&text, &wanted)?
+        .into_iter()
+        .partition(|task| training_rows(&prepared, task).is_file());
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|task| task.name.as_str()).collect();
+        let (out, data) = (workspace.shown(&prepared), workspace.shown(&data));
+        println!("train: skipped, no rows in {out}: {}", names.join(" "));
+        println!(
+            "  this writes them: PYTHON benches/peers/rows.py --data {data} --out {out} {}",
+            names.join(" ")
+        );
+    }
+    if ready.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let build = ["build", "--release", "--locked", "-p", "mercer-train", "--example", "train"];
+    workspace::run(&mut workspace.cargo(build))?;
+    let mut lines = Vec::new();
+    let mut notes = vec!["Tolerance 1e-3, cache 1 GB; seconds of wall clock".to_owned()];
+    let mut code = ExitCode::SUCCESS;
+    for task in &ready {
+        eprintln!("train: {}", task.name);
+        match measure(&mut mercer(&workspace, &prepared, task)) {
+            Ok(answer) => lines.push(Line::new(task, "mercer", answer)),
+            Err(error) => {
+                eprintln!("train: {}: {error:#}", task.name);
+                code = ExitCode::FAILURE;
+                notes.push(format!("Not measured: Mercer on {}", task.name));
+            }
+        }
+        if let Some(python) = &options.peers {
+            notes.extend(peers(&workspace, python, &data, task, &mut lines));
+        }
+    }
+    notes.dedup();
+    publish(&workspace, options, &table(&lines), &notes)?;
+    Ok(code)
+}
+
+impl Line {
+    fn new(task: &Task, program: &str, answer: Value) -> Self {
+        Self { task: task.name.clone(), program: program.to_owned(), answer }
+    }
+
+    fn number(&self, key: &str) -> Option<f64> {
+        self.answer.get(key)?.as_f64()
+    }
+}
+
+fn training_rows(prepared: &Path, task: &Task) -> PathBuf {
+    prepared.join(format!("{}.train.svm", task.name))
+}
+
+/// The tasks of these names, in this order.
+fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<Task>> {
+    let table: toml::Table = text.parse().context("benches/tasks.toml")?;
+    let listed = table.get("task").and_then(toml::Value::as_array);
+    let listed: Vec<&toml::Value> = listed.into_iter().flatten().collect();
+    let find = |name: &&str| {
+        let named =
+            |task: &&&toml::Value| task.get("name").and_then(toml::Value::as_str) == Some(*name);
+        let Some(task) = listed.iter().find(named) else {
+            bail!("no task '{name}' in benches/tasks.toml")
+        };
+        let text = |key: &str| task.get(key).and_then(toml::Value::as_str).unwrap_or_default();
+        let number = |key: &str| {
+            let value = task.get(key)?;
+            value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
+        };
+        let parameters: Vec<String> = ["C", "nu", "epsilon"]
+            .iter()
+            .filter_map(|key| Some(format!("{key}={}", number(key)?)))
+            .collect();
+        Ok(Task {
+            name: (*name).to_owned(),
+            kernel: text("kernel").to_owned(),
+            formulation: format!("{}({})", text("formulation"), parameters.join(", ")),
+        })
+    };
+    wanted.iter().map(find).collect()
+}
+
+fn mercer(workspace: &Workspace, prepared: &Path, task: &Task) -> Command {
+    let program = format!("release/examples/train{}", std::env::consts::EXE_SUFFIX);
+    let mut command = workspace.command(workspace.target.join(program));
+    command.arg(training_rows(prepared, task)).args(["--kernel", &task.kernel]);
+    command.args(["--formulation", &task.formulation, "--json", "yes"]);
+    let queries = prepared.join(format!("{}.test.svm", task.name));
+    if queries.is_file() {
+        command.arg("--test").arg(queries);
+    }
+    command
+}
+
+/// Adds what the peers say; returns notes on what they did not.
+fn peers(
+    workspace: &Workspace,
+    python: &str,
+    data: &Path,
+    task: &Task,
+    lines: &mut Vec<Line>,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    for peer in ["intelex", "libsvm"] {
+        let mut command = workspace.command(python);
+        command.arg("benches/peers/train.py").arg(&task.name).arg("--data").arg(data);
+        command.args(["--peer", peer]);
+        match measure(&mut command) {
+            Ok(answer) => {
+                notes.extend(report::versions_of(&answer));
+                lines.push(Line::new(task, peer, answer));
+            }
+            Err(error) => {
+                eprintln!("train: {}: {error:#}", task.name);
+                notes.push(format!("Not measured: {peer} on {}", task.name));
+            }
+        }
+    }
+    notes
+}
+
+/// Runs a program that prints one JSON object with the time it took.
+fn measure(command: &mut Command) -> Result<Value> {
+    let text = stdout_of(command)?;
+    let answer: Value =
+        serde_json::from_str(&text).context("what it printed is not one JSON object")?;
+    if answer.get("seconds").and_then(Value::as_f64).is_none() {
+        bail!("what it printed has no seconds");
+    }
+    Ok(answer)
+}
+
+/// A Markdown table: times, ratios to Mercer's (2.00: takes twice as long), and what was found.
+fn table(lines: &[Line]) -> String {
+    let mut text = String::from(
+        "| task | program | seconds | / mercer | objective | off by | supports | quality | peak MB |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    for line in lines {
+        let own = lines.iter().find(|own| own.task == line.task && own.program == "mercer");
+        let cell = |value: Option<f64>, digits: usize| {
+            value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+        };
+        let base = |key: &str| own.and_then(|own| own.number(key));
+        let ratio = line.number("seconds").zip(base("seconds")).map(|(a, b)| a / b);
+        let off = line.number("objective").zip(base("objective")).map(|(a, b)| (a - b) / b.abs());
+        let quality = line.number("accuracy").or_else(|| line.number("mean_squared_error"));
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            line.task,
+            line.program,
+            cell(line.number("seconds"), 2),
+            cell(ratio, 2),
+            cell(line.number("objective"), 3),
+            off.map_or_else(String::new, |off| format!("{off:.0e}")),
+            cell(line.number("n_support"), 0),
+            cell(quality, 4),
+            cell(line.number("peak_mb"), 0),
+        );
+    }
+    text
+}
+
+/// Prints the table, and writes it where the options say.
+fn publish(workspace: &Workspace, options: &Options, table: &str, notes: &[String]) -> Result<()> {
+    print!("{table}");
+    notes.iter().for_each(|note| println!("{note}"));
+    let Some(file) = &options.write else {
+        return Ok(());
+    };
+    let mut command = "cargo xtask bench train --prepared DIR".to_owned();
+    command.extend(options.peers.iter().map(|_| " --peers PYTHON"));
+    command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
+    let page = report::page(workspace, "Training", &command, table, notes);
+    fs::write(file, page).with_context(|| format!("cannot write {file}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_become_the_texts_of_kernel_and_formulation() {
+        let text = "[[task]]\nname = 'a'\nkernel = 'linear'\nformulation = 'epsilon_svr'\n\
+                    C = 10.0\nepsilon = 0.1\n[[task]]\nname = 'b'\n";
+        let task = Task {
+            name: "a".to_owned(),
+            kernel: "linear".to_owned(),
+            formulation: "epsilon_svr(C=10, epsilon=0.1)".to_owned(),
+        };
+        assert_eq!(read_tasks(text, &["a"]).unwrap(), [task]);
+        assert!(read_tasks(text, &["c"]).is_err());
+    }
+}
