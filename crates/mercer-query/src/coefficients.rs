@@ -9,6 +9,11 @@ pub(crate) struct Coefficients {
     chunks: Vec<Chunk>,
 }
 
+/// Bounds on `Σ|β_i| v_i` of all scores at the price of one: within a chunk every score takes the sum with
+/// the largest `|β_i|` of any score. With a single score it is that sum itself.
+#[derive(Debug)]
+pub(crate) struct Sizes(Coefficients);
+
 #[derive(Debug, Default)]
 struct Chunk {
     scores: Vec<u32>,
@@ -45,6 +50,19 @@ impl Coefficients {
         Self { chunk_rows, chunks }
     }
 
+    /// The largest size of a coefficient of each support, over all scores: chunk by chunk one row.
+    pub(crate) fn sizes(machine: &Machine, map: impl Fn(usize, f64) -> f64) -> Sizes {
+        let mut sizes = Self::with(machine, |support, beta| map(support, beta).abs());
+        for chunk in &mut sizes.chunks {
+            let mut most = vec![0.0f64; sizes.chunk_rows];
+            for row in chunk.values.chunks_exact(sizes.chunk_rows) {
+                most.iter_mut().zip(row).for_each(|(most, size)| *most = most.max(*size));
+            }
+            chunk.values = most;
+        }
+        Sizes(sizes)
+    }
+
     /// Adds the kernel values of one query against supports `first..first + values.len()` to the eight
     /// partial sums of each score: partial `i mod 8` takes support `i`, in index order.
     pub(crate) fn add(&self, isa: Isa, first: usize, values: &[f64], partials: &mut [[f64; 8]]) {
@@ -59,6 +77,27 @@ impl Coefficients {
                 let betas = &betas[inside..inside + count];
                 let partial = &mut partials[*score as usize..=*score as usize];
                 mercer_simd::weighted_sums(isa, values, 0, &[betas], partial);
+            }
+            at += count;
+        }
+    }
+}
+
+impl Sizes {
+    /// Adds the bound for the values of one query, none negative, against supports from `first` on.
+    pub(crate) fn add(&self, isa: Isa, first: usize, values: &[f64], sizes: &mut [f64]) {
+        let Self(Coefficients { chunk_rows, chunks }) = self;
+        let mut at = 0;
+        while at < values.len() {
+            let (chunk, inside) = ((first + at) / chunk_rows, (first + at) % chunk_rows);
+            let count = (chunk_rows - inside).min(values.len() - at);
+            let Chunk { scores, values: most } = &chunks[chunk];
+            if !scores.is_empty() {
+                let mut partial = [[0.0; 8]];
+                let row = &most[inside..inside + count];
+                mercer_simd::weighted_sums(isa, &values[at..at + count], 0, &[row], &mut partial);
+                let sum = mercer_simd::fold8(&partial[0]);
+                scores.iter().for_each(|score| sizes[*score as usize] += sum);
             }
             at += count;
         }

@@ -16,6 +16,8 @@
 //!
 //! `|f - (Σ β_i K̂_i - b)| <= r A + 5e-38 Σ|β_i|`.
 //!
+//! An upper bound on A does as well: machines of many scores take one, see [`crate::coefficients::Sizes`].
+//!
 //! **Powers.** The product is taken to double precision before `t = scale s + shift`, which is then wrong
 //! by at most `e = scale γ'_(n+3) |x| Z + 4 u (scale |x| Z + |shift|)`. So `|K - K̂| <= p e (|t̂| + e)^(p-1)`
 //! and with `A = Σ|β_i| (|t̂_i| + e)^(p-1)` the score is wrong by at most `p e A`. Normalised powers carry

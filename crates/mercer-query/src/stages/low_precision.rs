@@ -8,7 +8,7 @@ use mercer_spec::Spec;
 
 use crate::certify::singles::{Known, Singles as Bound, Weights};
 use crate::closer::Closer;
-use crate::coefficients::Coefficients;
+use crate::coefficients::{Coefficients, Sizes};
 use crate::stage::{Block, Loader, Stage};
 use crate::{Exact, LoadError};
 
@@ -26,7 +26,7 @@ struct LowPrecision {
     bound: Bound,
     weights: Vec<Weights>,
     coefficients: Coefficients,
-    sizes: Coefficients,
+    sizes: Sizes,
     norms: Vec<f32>,
     cost: u64,
 }
@@ -38,7 +38,7 @@ struct Scratch {
     values: Vec<f64>,
     powers: Vec<f64>,
     sums: Vec<[f64; 8]>,
-    sizes: Vec<[f64; 8]>,
+    sizes: Vec<f64>,
     asked: Vec<(u32, Known)>,
 }
 
@@ -79,7 +79,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
         _ => beta,
     };
     let coefficients = Coefficients::with(machine, used);
-    let sizes = Coefficients::with(machine, |support, beta| used(support, beta).abs());
+    let sizes = Coefficients::sizes(machine, used);
     let weights = machine.scores().iter().map(|score| weights(score, &used)).collect();
     let norms = own.iter().map(|square| *square as f32).collect();
     let cost = packed.rows() as u64 * machine.columns() as u64;
@@ -107,7 +107,7 @@ impl LowPrecision {
         first: usize,
         own: f64,
         known: &Known,
-        scratch: (&mut Vec<f64>, &mut Vec<f64>, &mut [[f64; 8]], &mut [[f64; 8]]),
+        scratch: (&mut Vec<f64>, &mut Vec<f64>, &mut [[f64; 8]], &mut [f64]),
     ) {
         let (values, powers, sums, sizes) = scratch;
         values.resize(products.len(), 0.0);
@@ -168,10 +168,10 @@ impl Stage for LowPrecision {
             return;
         }
         let scores = self.weights.len();
-        for partials in [&mut *sums, &mut *sizes] {
-            partials.clear();
-            partials.resize(asked.len() * scores, [0.0; 8]);
-        }
+        sums.clear();
+        sums.resize(asked.len() * scores, [0.0; 8]);
+        sizes.clear();
+        sizes.resize(asked.len() * scores, 0.0);
         self.singles.load(asked.iter().map(|(query, _)| block.row(*query)), queries);
         self.singles.visit(self.isa, queries, products, |mut tile| {
             for position in tile.queries.clone() {
@@ -186,7 +186,7 @@ impl Stage for LowPrecision {
         for (position, (query, known)) in asked.iter().enumerate() {
             for (score, weights) in self.weights.iter().enumerate() {
                 let at = position * scores + score;
-                let (sum, size) = (fold8(&sums[at]), fold8(&sizes[at]));
+                let (sum, size) = (fold8(&sums[at]), sizes[at]);
                 if let Some(range) = self.bound.range(known, weights, sum, size) {
                     closer.prove(*query, score, range, 0);
                 }

@@ -18,7 +18,7 @@ pub(crate) static LOADER: Loader = Loader {
 };
 
 /// Eigenvectors taken at once grow from the first number to the second.
-const CHUNKS: (usize, usize) = (8, 128);
+const CHUNKS: (usize, usize) = (16, 128);
 
 /// The quadratic form of each score; see [`crate::certify::quadratic`] for what is proved.
 #[derive(Debug)]
