@@ -54,6 +54,12 @@ pub(crate) enum Verb {
     Train(Train),
     /// Answer queries
     Predict(Predict),
+    /// Turn a data file into another format, or take some of its rows
+    Convert(Convert),
+    /// Fit a plan of stages to a model, so that easy queries cost little
+    Compile(Compile),
+    /// Show how one query is answered, step by step
+    Explain(Explain),
     /// Measure how fast a model answers on this machine
     Bench(Bench),
     /// List kernels, file formats and instruction sets
@@ -92,7 +98,7 @@ pub(crate) struct Inspect {
 /// How a data file is read.
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The data file; `-` reads standard input, `.gz` is unpacked
+    /// The data file; `-` reads standard input; .gz, .bz2, .xz and .zst are unpacked
     pub(crate) data: PathBuf,
     /// Reader to use; by the file's name if not given (see `mercer list`)
     #[arg(long, value_name = "FORMAT")]
@@ -103,6 +109,64 @@ pub(crate) struct Input {
     /// Indices of LIBSVM text count from 0
     #[arg(long)]
     pub(crate) zero_based: bool,
+    /// A file with one target per row, for formats that hold none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
+    /// Column of a table that only names rows: a name or a number from 1
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) id: Option<String>,
+    /// What an empty field of a table stands for
+    #[arg(long, default_value = "error", value_name = "POLICY")]
+    pub(crate) missing: MissingPolicy,
+    /// Columns of a table that hold categories: each category becomes a column of zeros and ones
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    pub(crate) one_hot: Vec<String>,
+    /// How much a packed file may unpack to
+    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = size)]
+    pub(crate) max_unpacked: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MissingPolicy {
+    /// It is refused
+    Error,
+    /// Zero
+    Zero,
+    /// The mean of its column in this file; the whole file is held in memory to know it
+    Mean,
+    /// The row is left out
+    Drop,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Convert {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// The file to write
+    pub(crate) output: PathBuf,
+    /// Format to write; by the output's name if not given
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// Where labels go if the format holds none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels_output: Option<PathBuf>,
+    /// Sort the columns of each row of LIBSVM text
+    #[arg(long)]
+    pub(crate) sort: bool,
+    /// Keep this share of the rows, drawn at random; --rest takes the others
+    #[arg(long, value_name = "FRACTION", value_parser = fraction, conflicts_with = "sample")]
+    pub(crate) split: Option<f64>,
+    /// Keep this many rows, drawn at random; --rest takes the others
+    #[arg(long, value_name = "N")]
+    pub(crate) sample: Option<NonZero<usize>>,
+    /// Where the rows go that --split or --sample leave out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rest: Option<PathBuf>,
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| *value > 0.0 && *value < 1.0);
+    value.ok_or_else(|| "write a share between 0 and 1, as 0.8".to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -210,6 +274,59 @@ pub(crate) struct Predict {
     /// How answers are written; by the output's name if not given
     #[arg(long)]
     pub(crate) format: Option<OutputFormat>,
+    #[command(flatten)]
+    pub(crate) demands: Demands,
+}
+
+/// What answers may cost and must be.
+#[derive(Debug, Args)]
+pub(crate) struct Demands {
+    /// Most kernel values that one query may cost; queries that need more are marked unsettled
+    #[arg(long, value_name = "K")]
+    pub(crate) budget_kernels: Option<u64>,
+    /// Half-width at which the value of a regression is settled
+    #[arg(long, value_name = "T")]
+    pub(crate) value_tolerance: Option<f64>,
+    /// `certified`: queries whose budget does not suffice are answered exactly all the same
+    #[arg(long, value_name = "WORD")]
+    pub(crate) require: Option<RequireName>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RequireName {
+    /// Every answer is certified or exact
+    Certified,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compile {
+    /// The model file to read
+    pub(crate) model: PathBuf,
+    /// The plan: `exact`, or `cascade(stage, ..., exact)` with stages of `mercer list`
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: String,
+    /// Queries such as will be asked; stages that fit themselves to queries read them
+    #[arg(long, value_name = "DATA")]
+    pub(crate) sample: Option<PathBuf>,
+    /// The model file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// The model file
+    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Which row of the data, from 1
+    #[arg(long, default_value = "1", value_name = "N")]
+    pub(crate) row: NonZero<usize>,
+    /// Draw the ranges against the cost into this SVG file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) demands: Demands,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

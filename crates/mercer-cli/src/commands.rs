@@ -1,7 +1,10 @@
 //! One file per verb.
 
 mod bench;
+mod compile;
+mod convert;
 mod demo;
+mod explain;
 mod export;
 mod import;
 mod inspect;
@@ -14,10 +17,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use mercer::data::read::Options;
+use mercer::data::read::{Missing, Options};
 use mercer::machine::{Machine, Model, Score, file};
+use mercer::query::{Asking, Require};
 
-use crate::args::{Arguments, Input, Verb};
+use crate::args::{Arguments, Demands, Input, MissingPolicy, RequireName, Verb};
 use crate::console::Console;
 use crate::failure::Interrupted;
 
@@ -27,7 +31,10 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Export(export) => export::run(&export, console),
         Verb::Inspect(inspect) => inspect::run(&inspect, console),
         Verb::Train(train) => train::run(&train, console),
+        Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),
         Verb::Predict(predict) => predict::run(&predict, console),
+        Verb::Compile(compile) => compile::run(&compile, console),
+        Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
         Verb::List => list::run(console),
         Verb::Demo => demo::run(console),
@@ -57,14 +64,42 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
 fn read_options(input: &Input, model: &Model) -> Options {
     let precomputed = model.machine.kernel().spec().name() == "precomputed";
     let features = Some(model.input.features.unwrap_or(model.machine.columns()));
-    Options { precomputed, features, ..input_options(input) }
+    let names = model.input.names.clone();
+    Options { precomputed, features, names, ..input_options(input) }
 }
 
 /// How the data file is to be read, as far as the command line says.
 fn input_options(input: &Input) -> Options {
     let label = input.label.parse().unwrap_or_else(|never| match never {});
-    let (format, zero_based) = (input.input_format.clone(), input.zero_based);
-    Options { format, label, zero_based, ..Options::default() }
+    Options {
+        format: input.input_format.clone(),
+        label,
+        labels: input.labels.clone(),
+        id: input.id.clone(),
+        missing: match input.missing {
+            MissingPolicy::Error => Missing::Error,
+            MissingPolicy::Zero => Missing::Zero,
+            MissingPolicy::Mean => Missing::Mean,
+            MissingPolicy::Drop => Missing::Drop,
+        },
+        one_hot: input.one_hot.clone(),
+        zero_based: input.zero_based,
+        unpacked_limit: input.max_unpacked as u64,
+        ..Options::default()
+    }
+}
+
+/// What the flags demand, for a machine of that many columns.
+fn asking(demands: &Demands, model: &Model) -> Asking {
+    let columns = model.machine.columns() as u64;
+    Asking {
+        budget: demands.budget_kernels.map(|kernels| kernels.saturating_mul(columns)),
+        tolerance: demands.value_tolerance,
+        require: match demands.require {
+            Some(RequireName::Certified) => Require::Certified,
+            None => Require::Nothing,
+        },
+    }
 }
 
 /// Refuses tables of another width than the machine's, naming both.

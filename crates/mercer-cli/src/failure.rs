@@ -58,6 +58,12 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
             DataError::NotAPair { .. } | DataError::NotANumber { .. } => {
                 Some("`--input-format csv` reads tables; `--label` names their target column")
             }
+            DataError::UnsortedColumn { column, previous, .. } if column < previous => {
+                Some("`mercer convert --sort` rewrites the file")
+            }
+            DataError::Missing { .. } => {
+                Some("`--missing zero`, `mean` or `drop` say what empty fields stand for")
+            }
             DataError::NoSuchColumn { .. } => {
                 Some("`--label` takes a name, a number from 1, `last` or `none`")
             }

@@ -6,6 +6,7 @@ mod console;
 mod failure;
 mod labels;
 mod output;
+mod picture;
 mod timing;
 
 use std::process::ExitCode;

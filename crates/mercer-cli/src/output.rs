@@ -29,6 +29,7 @@ impl Answers {
         path: Option<&Path>,
         format: Option<OutputFormat>,
         json: bool,
+        has_ids: bool,
     ) -> io::Result<Self> {
         let ending = path.and_then(Path::extension).and_then(|ending| ending.to_str());
         let by_name = match ending {
@@ -43,16 +44,24 @@ impl Answers {
         };
         let mut answers = Self { sink, format: format.unwrap_or(by_name), row: 0 };
         if answers.format == OutputFormat::Csv {
-            answers.line("row,label,low,high,certainty,cost")?;
+            let id = if has_ids { "id," } else { "" };
+            answers.line(&format!("row,{id}label,low,high,certainty,cost"))?;
         }
         Ok(answers)
     }
 
-    pub(crate) fn write(&mut self, machine: &Machine, decisions: &[Decision]) -> io::Result<()> {
+    /// Writes decisions, with the ids of their rows where the data have ids.
+    pub(crate) fn write(
+        &mut self,
+        machine: &Machine,
+        decisions: &[Decision],
+        ids: Option<&[String]>,
+    ) -> io::Result<()> {
         if matches!(self.sink, Sink::Nowhere) {
             return Ok(());
         }
-        for decision in decisions {
+        for (at, decision) in decisions.iter().enumerate() {
+            let id = ids.map(|ids| ids[at].as_str());
             self.row += 1;
             let label = labels::text(machine, decision.answer);
             let (low, high) = (decision.score.low, decision.score.high);
@@ -61,13 +70,20 @@ impl Answers {
             let line = match self.format {
                 OutputFormat::Libsvm => label,
                 OutputFormat::Csv => {
-                    format!("{},{},{low},{high},{certainty},{cost}", self.row, quoted(&label))
+                    let id = id.map_or(String::new(), |id| quoted(id) + ",");
+                    let label = quoted(&label);
+                    format!("{},{id}{label},{low},{high},{certainty},{cost}", self.row)
                 }
-                OutputFormat::Jsonl => json!({
-                    "row": self.row, "label": label, "low": low, "high": high,
-                    "certainty": certainty, "cost": cost,
-                })
-                .to_string(),
+                OutputFormat::Jsonl => {
+                    let mut object = json!({
+                        "row": self.row, "label": label, "low": low, "high": high,
+                        "certainty": certainty, "cost": cost,
+                    });
+                    if let Some(id) = id {
+                        object["id"] = id.into();
+                    }
+                    object.to_string()
+                }
             };
             self.line(&line)?;
         }

@@ -105,7 +105,15 @@ fn json_objects_have_their_documented_keys() {
     let listed = json(&["list", "--json"]);
     assert_eq!(
         keys(&listed),
-        ["data_formats", "formulations", "instruction_sets", "kernels", "model_formats", "solvers"]
+        [
+            "data_formats",
+            "formulations",
+            "instruction_sets",
+            "kernels",
+            "model_formats",
+            "solvers",
+            "stages"
+        ]
     );
     let inspected = json(&["inspect", &model, "--json"]);
     assert_eq!(inspected["supports"], 616);
@@ -197,6 +205,95 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
     if kill.is_ok_and(|status| status.success()) && output.status.code() != Some(0) {
         assert_eq!(output.status.code(), Some(130));
         assert_eq!(done(&["predict", model.to_str().unwrap(), &data]).lines().count(), 6000);
+    }
+}
+
+#[test]
+fn compiled_plans_give_the_same_labels_and_say_what_settled_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let sonar = dataset("sonar/sonar.csv");
+    let degree_2 = place("sonar.mercer");
+    let kernel = "polynomial(degree=2, gamma=1, coef0=1)";
+    done(&["train", &sonar, "-o", &degree_2, "--kernel", kernel]);
+    let (digits, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    let cases = [
+        (&degree_2, &sonar, "cascade(spectral, exact)"),
+        (&degree_2, &sonar, "cascade(low_precision, spectral, exact)"),
+        (&digits, &queries, "cascade(low_precision, exact)"),
+    ];
+    for (model, data, plan) in cases {
+        let compiled = place("compiled.mercer");
+        done(&["compile", model, "--plan", plan, "-o", &compiled]);
+        assert_eq!(done(&["predict", model, data]), done(&["predict", &compiled, data]), "{plan}");
+        let report = done(&["bench", &compiled, data, "--json", "--repeats", "1"]);
+        let report: Value = serde_json::from_str(&report).unwrap();
+        assert_eq!(report["disagreements"], 0, "{plan}");
+        assert_eq!(report["plan"], plan);
+        for key in ["plan_batch_us", "plan_single_us", "plan_batch_us_all_threads", "mean_cost"] {
+            assert!(report[key].as_f64().unwrap() > 0.0, "{plan} {key}");
+        }
+        let settled = report["settled_by_stage"].as_object().unwrap();
+        let total: u64 = settled.values().map(|count| count.as_u64().unwrap()).sum();
+        assert_eq!(total, report["queries"].as_u64().unwrap());
+        assert!(settled["exact"].as_u64().unwrap() < total / 2, "{plan}: {settled:?}");
+    }
+}
+
+#[test]
+fn explain_shows_each_step_as_text_json_and_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (sonar, model, picture) =
+        (dataset("sonar/sonar.csv"), place("m.mercer"), place("path.svg"));
+    let kernel = "polynomial(degree=2, gamma=1, coef0=1)";
+    done(&["train", &sonar, "-o", &model, "--kernel", kernel]);
+    done(&["compile", &model, "--plan", "cascade(spectral, exact)", "-o", &model]);
+    let text = done(&["explain", &model, &sonar, "--row", "208", "--svg", &picture]);
+    assert!(text.starts_with("row 208: label ") && text.contains("spectral"), "{text}");
+    let object: Value =
+        serde_json::from_str(&done(&["explain", &model, &sonar, "--row", "5", "--json"])).unwrap();
+    assert_eq!(
+        keys(&object),
+        ["certainty", "closed_by", "cost", "exact_cost", "high", "label", "low", "row", "steps"]
+    );
+    let steps = object["steps"].as_array().unwrap();
+    let width = |step: &Value| step["high"].as_f64().unwrap() - step["low"].as_f64().unwrap();
+    assert!(steps.windows(2).all(|pair| width(&pair[1]) <= width(&pair[0])), "ranges never widen");
+    assert!(fs::read_to_string(picture).unwrap().contains("<polygon"));
+    let (code, said) = refused(&["explain", &model, &sonar, "--row", "209"]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("there is no row 209"), "{said}");
+}
+
+#[test]
+fn budgets_leave_queries_unsettled_unless_certainty_is_required() {
+    let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    let ask = |flags: &[&str]| -> Value {
+        let arguments = [&["predict", &model, &queries, "--json"], flags].concat();
+        serde_json::from_str(&done(&arguments)).unwrap()
+    };
+    let poor = ask(&["--budget-kernels", "10"]);
+    assert_eq!(poor["certainty"]["unsettled"], 597);
+    assert_eq!(poor["mean_cost"], 0.0);
+    let firm = ask(&["--budget-kernels", "10", "--require", "certified"]);
+    assert_eq!(firm["certainty"]["exact"], 597);
+    let rich = ask(&["--budget-kernels", "616"]);
+    assert_eq!(rich["certainty"]["exact"], 597);
+}
+
+#[test]
+fn plans_that_do_not_fit_are_refused_with_a_sentence() {
+    let model = dataset("digits/digits.model");
+    for (plan, message) in [
+        ("cascade(spectral, exact)", "spectral"),
+        ("cascade(low_precision)", "the last stage must be exact"),
+        ("cascade(sorcery, exact)", "there is no stage 'sorcery'"),
+        ("cascade(", "expected at character 9"),
+    ] {
+        let (code, said) = refused(&["compile", &model, "--plan", plan, "-o", "unused.mercer"]);
+        assert_eq!(code, Some(1), "{plan}");
+        assert!(said.contains(message), "{plan}: {said}");
     }
 }
 

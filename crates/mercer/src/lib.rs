@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub use mercer_compile as compile;
 pub use mercer_data as data;
 pub use mercer_kernel as kernel;
 pub use mercer_machine as machine;

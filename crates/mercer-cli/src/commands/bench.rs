@@ -1,6 +1,6 @@
 use anyhow::Context;
 use mercer::data::{Matrix, read};
-use mercer::query::Plan;
+use mercer::query::{Asking, Plan};
 use serde_json::json;
 
 use super::{StopSignal, check_width, load, read_options};
@@ -25,37 +25,79 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
         .with_context(source)?;
     let rows = &data.examples;
     check_width(&model, rows.columns(), rows.is_sparse()).with_context(source)?;
-    let plan = Plan::exact(&model.machine);
-    plan.decide(rows).with_context(source)?;
+    let exact = Plan::exact(&model.machine);
+    let truth = exact.decide(rows).with_context(source)?;
     stop.check()?;
-    let times = measure(&plan, rows, bench.repeats, bench.single_queries)?;
+    let times = measure(&exact, rows, bench)?;
+    stop.check()?;
     let (supports, features) = (model.machine.supports().rows(), model.machine.columns());
-    let live = plan.closing().packed().live_columns();
+    let live = exact.closing().packed().live_columns();
     let threads = rayon::current_num_threads();
     let isa = mercer::simd::Isa::current();
-    if console.json {
-        let object = json!({
-            "exact_batch_us": times.batch, "exact_single_us": times.single,
-            "exact_batch_us_all_threads": times.batch_all_threads,
-            "queries": rows.rows(), "supports": supports, "features": features,
-            "live_columns": live, "threads": threads, "instruction_set": isa.name(),
-        });
-        println!("{object}");
-        return Ok(DONE);
+    let mut object = json!({
+        "exact_batch_us": times.batch, "exact_single_us": times.single,
+        "exact_batch_us_all_threads": times.batch_all_threads,
+        "queries": rows.rows(), "supports": supports, "features": features,
+        "live_columns": live, "threads": threads, "instruction_set": isa.name(),
+    });
+    if !console.json {
+        let count = rows.rows();
+        println!("{count} queries, {supports} supports, {features} columns ({live} live), {isa}");
+        println!("microseconds per query, best of {}:", bench.repeats);
+        print("exact", &times, threads, None);
     }
-    println!(
-        "{} queries, {supports} supports, {features} columns ({live} live), {isa}",
-        rows.rows()
-    );
-    println!("microseconds per query, best of {}:", bench.repeats);
-    println!("  exact, batch, one thread      {:10.2}", times.batch);
-    println!("  exact, batch, {threads} threads       {:10.2}", times.batch_all_threads);
-    println!("  exact, one query at a time    {:10.2}", times.single);
+    if model.plan.is_some() {
+        let plan = Plan::of(&model)?;
+        let answers = plan.decide_with(rows, &Asking::default()).with_context(source)?;
+        let pairs = truth.iter().zip(&answers.decisions);
+        let disagreements = pairs.filter(|(a, b)| a.answer != b.answer).count();
+        let plan_times = measure(&plan, rows, bench)?;
+        if console.json {
+            let names = plan.stages().iter().map(|stage| stage.spec().to_string());
+            let names = names.chain(["exact".to_owned()]);
+            let settled: serde_json::Map<String, serde_json::Value> =
+                names.zip(answers.settled_by_stage.iter().map(|count| json!(count))).collect();
+            object["plan"] = json!(plan.spec().to_string());
+            object["plan_batch_us"] = json!(plan_times.batch);
+            object["plan_single_us"] = json!(plan_times.single);
+            object["plan_batch_us_all_threads"] = json!(plan_times.batch_all_threads);
+            object["disagreements"] = json!(disagreements);
+            object["settled_by_stage"] = settled.into();
+            object["mean_cost"] = json!(answers.mean_cost());
+        } else {
+            println!("{}", plan.spec());
+            print("plan", &plan_times, threads, Some(&times));
+            let settled: Vec<String> =
+                answers.settled_by_stage.iter().map(ToString::to_string).collect();
+            println!("  settled by stage              {}", settled.join(", "));
+            println!("  mean cost                     {:10.0} multiply-adds", answers.mean_cost());
+            println!("  disagreements with exact      {disagreements:10}");
+        }
+    }
+    if console.json {
+        println!("{object}");
+    }
     Ok(DONE)
 }
 
+fn print(name: &str, times: &Times, threads: usize, baseline: Option<&Times>) {
+    let line = |what: &str, own: f64, exact: Option<f64>| {
+        let gain = exact.map_or(String::new(), |exact| format!("   {:.2}x", exact / own));
+        println!("  {:30}{own:10.2}{gain}", format!("{name}, {what}"));
+    };
+    line("batch, one thread", times.batch, baseline.map(|b| b.batch));
+    let all = format!("batch, {threads} threads");
+    line(&all, times.batch_all_threads, baseline.map(|b| b.batch_all_threads));
+    line("one query at a time", times.single, baseline.map(|b| b.single));
+}
+
 /// Times a plan on these rows: whole batch on one thread, one at a time, whole batch on all threads.
-pub(super) fn measure(
+fn measure(plan: &Plan, rows: &Matrix, bench: &Bench) -> anyhow::Result<Times> {
+    times(plan, rows, bench.repeats, bench.single_queries)
+}
+
+/// As [`measure`], with the number of repeats and of single queries.
+pub(super) fn times(
     plan: &Plan,
     rows: &Matrix,
     repeats: u32,
@@ -66,13 +108,13 @@ pub(super) fn measure(
     };
     let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     let one_thread = alone.install(|| best_us(repeats, rows.rows(), batch));
-    let exact = plan.closing();
     let singles = rows.rows().min(single_queries);
-    let mut scratch = exact.scratch();
+    let mut worker = plan.worker();
+    let asking = Asking::default();
     let single = best_us(repeats, singles, || {
         for row in 0..singles {
-            let one = std::iter::once(rows.row(row));
-            let _ = std::hint::black_box(exact.decide(one, row, &mut scratch));
+            let _ =
+                std::hint::black_box(worker.decide(rows, row..row + 1, &asking).map(<[_]>::len));
         }
     });
     let batch_all_threads = best_us(repeats, rows.rows(), batch);

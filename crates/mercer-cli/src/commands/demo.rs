@@ -5,7 +5,7 @@ use mercer::machine::{Answer, Model, file};
 use mercer::query::{Certainty, Plan};
 use serde_json::json;
 
-use super::bench::measure;
+use super::bench::times;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels::Fit;
@@ -31,7 +31,7 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
     fit.add(machine, &answers, &data.targets);
     let exact = decisions.iter().filter(|d| d.certainty == Certainty::Exact).count();
     let (own, text) = (changed(&model, "mercer", &data)?, changed(&model, "libsvm", &data)?);
-    let times = measure(&plan, &data.examples, 5, 597)?;
+    let times = times(&plan, &data.examples, 5, 597)?;
     let (supports, source) = (machine.supports().rows(), model.provenance.source_supports);
     if console.json {
         let object = json!({

@@ -1,3 +1,4 @@
+use mercer::compile::FITTERS;
 use mercer::data::read;
 use mercer::kernel::KERNELS;
 use mercer::machine::file;
@@ -19,10 +20,13 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         FORMULATIONS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let solvers: Vec<(String, &str)> =
         SOLVERS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
+    let stages: Vec<(String, &str)> =
+        FITTERS.iter().map(|fitter| (fitter.name.to_owned(), fitter.summary)).collect();
     let sections = [
         ("kernels", kernels),
         ("formulations", formulations),
         ("solvers", solvers),
+        ("stages", stages),
         ("data_formats", readers),
         ("model_formats", models),
     ];

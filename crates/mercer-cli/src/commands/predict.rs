@@ -6,7 +6,7 @@ use mercer::machine::{Answer, Output};
 use mercer::query::{Certainty, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
-use super::{StopSignal, check_width, load, read_options};
+use super::{StopSignal, asking, check_width, load, read_options};
 use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -17,6 +17,10 @@ use crate::output::{Answers, certainty};
 fn chunk_rows(columns: usize) -> usize {
     ((64usize << 20) / (8 * columns.max(1))).clamp(256, 8192)
 }
+
+/// From the least to the most authority.
+const LEVELS: [Certainty; 4] =
+    [Certainty::Unsettled, Certainty::Calibrated, Certainty::Certified, Certainty::Exact];
 
 /// What is gathered over all chunks.
 #[derive(Debug, Default)]
@@ -31,7 +35,8 @@ struct Tally {
 pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&predict.model, console)?;
-    let plan = Plan::exact(&model.machine);
+    let plan = Plan::of(&model)?;
+    let asking = asking(&predict.demands, &model);
     let source = || predict.input.data.display().to_string();
     let mut chunks = read::open(&predict.input.data, &read_options(&predict.input, &model))
         .with_context(source)?;
@@ -39,8 +44,10 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
         Some(path) => path.display().to_string(),
         None => "standard output".to_owned(),
     };
-    let mut answers = Answers::open(predict.output.as_deref(), predict.format, console.json)
-        .with_context(target)?;
+    let has_ids = predict.input.id.is_some();
+    let mut answers =
+        Answers::open(predict.output.as_deref(), predict.format, console.json, has_ids)
+            .with_context(target)?;
     let progress = console.rows("predicting");
     let mut tally = Tally::default();
     let rows_at_once = chunk_rows(model.machine.columns());
@@ -49,10 +56,13 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
         let rows = &chunk.examples;
         check_width(&model, rows.columns(), rows.is_sparse()).with_context(source)?;
         let start = Instant::now();
-        let decisions =
-            plan.decide(rows).map_err(|error| shift(error, tally.queries)).with_context(source)?;
+        let decisions = plan
+            .decide_with(rows, &asking)
+            .map_err(|error| shift(error, tally.queries))
+            .with_context(source)?
+            .decisions;
         tally.seconds += start.elapsed().as_secs_f64();
-        answers.write(&model.machine, &decisions).with_context(target)?;
+        answers.write(&model.machine, &decisions, chunks.ids()).with_context(target)?;
         let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
         tally.fit.add(&model.machine, &given, &chunk.targets);
         for decision in &decisions {
@@ -85,9 +95,7 @@ fn report(tally: &Tally, output: &Output, console: &Console) {
     let is_value = matches!(output, Output::Value);
     let mean_cost = tally.multiply_adds as f64 / tally.queries as f64;
     if console.json {
-        let levels =
-            [Certainty::Unsettled, Certainty::Calibrated, Certainty::Certified, Certainty::Exact];
-        let counts: Map<String, Value> = levels
+        let counts: Map<String, Value> = LEVELS
             .iter()
             .map(|level| (certainty(*level).to_owned(), tally.certainties[*level as usize].into()))
             .collect();
@@ -114,8 +122,15 @@ fn report(tally: &Tally, output: &Output, console: &Console) {
         }
     };
     let each = 1e6 * tally.seconds / tally.queries as f64;
+    let kinds: Vec<String> = LEVELS
+        .iter()
+        .rev()
+        .filter(|level| tally.certainties[**level as usize] > 0)
+        .map(|level| format!("{} {}", tally.certainties[*level as usize], certainty(*level)))
+        .collect();
     console.summary(&format!(
-        "{} queries{quality}; all exact, {mean_cost:.0} multiply-adds and {each:.1} us each",
+        "{} queries{quality}; {}; {mean_cost:.0} multiply-adds and {each:.1} us each",
         tally.queries,
+        kinds.join(", "),
     ));
 }

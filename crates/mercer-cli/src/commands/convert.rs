@@ -1,0 +1,103 @@
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use mercer::data::write::{self, Whole};
+use mercer::data::{Dataset, Targets, draw, read};
+use serde_json::json;
+
+use super::{StopSignal, input_options};
+use crate::args::Convert;
+use crate::console::Console;
+use crate::failure::DONE;
+
+pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Result<u8> {
+    let stop = StopSignal::install()?;
+    let named = || convert.output.display().to_string();
+    let format = write::format(convert.format.as_deref(), &convert.output).with_context(named)?;
+    let is_parted = convert.split.is_some() || convert.sample.is_some();
+    anyhow::ensure!(is_parted || convert.rest.is_none(), "--rest needs --split or --sample");
+    let mut options = input_options(&convert.input);
+    options.sort = convert.sort;
+    let source = || convert.input.data.display().to_string();
+    let mut chunks = read::open(&convert.input.data, &options).with_context(source)?;
+    let (data, ids) = read::whole_with_ids(&mut *chunks).with_context(source)?;
+    stop.check()?;
+    let rows = data.examples.rows();
+    let kept = match (convert.split, convert.sample) {
+        (Some(share), _) => draw(rows, (share * rows as f64).round() as usize, seed),
+        (None, Some(count)) => draw(rows, count.get(), seed),
+        (None, None) => (0..rows).collect(),
+    };
+    anyhow::ensure!(!kept.is_empty(), "{}: no row is left of {rows}", source());
+    let mut files = Files { format, pending: Vec::new() };
+    let labels = convert.labels_output.as_deref();
+    if kept.len() == rows {
+        files.add(&data, ids.as_deref(), &convert.output, labels)?;
+    } else {
+        files.add_some(&data, ids.as_deref(), &kept, &convert.output, labels)?;
+    }
+    if let Some(rest) = &convert.rest {
+        let others: Vec<usize> = (0..rows).filter(|row| kept.binary_search(row).is_err()).collect();
+        anyhow::ensure!(!others.is_empty(), "{}: no row is left for --rest", source());
+        files.add_some(&data, ids.as_deref(), &others, rest, None)?;
+    }
+    stop.check()?;
+    files.commit()?;
+    let (kept, columns) = (kept.len(), data.examples.columns());
+    if console.json {
+        println!("{}", json!({ "rows": rows, "kept": kept, "columns": columns }));
+    }
+    console.summary(&format!("{}: {kept} of {rows} rows, {columns} columns", named()));
+    Ok(DONE)
+}
+
+/// Files written in full before any of them takes its place.
+struct Files {
+    format: &'static write::Format,
+    pending: Vec<(Whole, PathBuf)>,
+}
+
+impl Files {
+    fn add_some(
+        &mut self,
+        data: &Dataset,
+        ids: Option<&[String]>,
+        rows: &[usize],
+        path: &Path,
+        labels: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let ids: Option<Vec<String>> =
+            ids.map(|ids| rows.iter().map(|row| ids[*row].clone()).collect());
+        self.add(&data.select(rows), ids.as_deref(), path, labels)
+    }
+
+    fn add(
+        &mut self,
+        data: &Dataset,
+        ids: Option<&[String]>,
+        path: &Path,
+        labels: Option<&Path>,
+    ) -> anyhow::Result<()> {
+        let mut file = Whole::create(path).with_context(|| path.display().to_string())?;
+        write::dataset(data, ids, self.format, &mut file)
+            .with_context(|| path.display().to_string())?;
+        self.pending.push((file, path.to_owned()));
+        if !self.format.labels_apart || data.targets == Targets::Absent {
+            anyhow::ensure!(labels.is_none(), "there are no labels to write apart");
+            return Ok(());
+        }
+        let beside = path.with_extension("labels.npy");
+        let path = labels.unwrap_or(&beside);
+        let mut file = Whole::create(path).with_context(|| path.display().to_string())?;
+        write::labels(&data.targets, &mut file).with_context(|| path.display().to_string())?;
+        self.pending.push((file, path.to_owned()));
+        Ok(())
+    }
+
+    fn commit(self) -> anyhow::Result<()> {
+        for (file, path) in self.pending {
+            file.commit().with_context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
+}

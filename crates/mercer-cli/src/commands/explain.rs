@@ -1,0 +1,126 @@
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use mercer::data::read;
+use mercer::data::write::Whole;
+use mercer::query::{Explanation, Plan};
+use serde_json::{Value, json};
+
+use super::{asking, check_width, load, read_options};
+use crate::args::Explain;
+use crate::console::Console;
+use crate::failure::DONE;
+use crate::labels;
+use crate::output::certainty;
+use crate::picture::{Band, bands};
+
+pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> {
+    let model = load(&arguments.model, console)?;
+    let source = || arguments.input.data.display().to_string();
+    let mut chunks = read::open(&arguments.input.data, &read_options(&arguments.input, &model))
+        .with_context(source)?;
+    let (wanted, mut before) = (arguments.row.get(), 0);
+    let chunk = loop {
+        let chunk = chunks.next_chunk(1024).with_context(source)?;
+        let chunk = chunk.with_context(|| format!("{}: there is no row {wanted}", source()))?;
+        if before + chunk.examples.rows() >= wanted {
+            break chunk.examples;
+        }
+        before += chunk.examples.rows();
+    };
+    check_width(&model, chunk.columns(), chunk.is_sparse()).with_context(source)?;
+    let plan = Plan::of(&model)?;
+    let demands = asking(&arguments.demands, &model);
+    let path = plan.explain(&chunk, wanted - before - 1, &demands).with_context(source)?;
+    let label = labels::text(&model.machine, path.decision.answer);
+    if let Some(file) = &arguments.svg {
+        draw(&path, &label, file).with_context(|| file.display().to_string())?;
+    }
+    let exact = plan.closing().cost().multiply_adds;
+    if console.json {
+        println!("{}", object(&path, &label, wanted, exact));
+    } else {
+        print(&path, &label, wanted, exact, model.machine.scores().len());
+    }
+    Ok(DONE)
+}
+
+fn object(path: &Explanation, label: &str, row: usize, exact: u64) -> Value {
+    let steps: Vec<Value> = path
+        .steps
+        .iter()
+        .map(|step| {
+            json!({
+                "stage": path.stages[step.stage], "score": step.score, "progress": step.progress,
+                "low": step.range.low, "high": step.range.high, "cost": step.cost.multiply_adds,
+            })
+        })
+        .collect();
+    let decision = &path.decision;
+    json!({
+        "row": row, "label": label, "low": decision.score.low, "high": decision.score.high,
+        "certainty": certainty(decision.certainty), "cost": decision.cost.multiply_adds,
+        "exact_cost": exact, "closed_by": path.stages[path.closed_by], "steps": steps,
+    })
+}
+
+fn print(path: &Explanation, label: &str, row: usize, exact: u64, scores: usize) {
+    let decision = &path.decision;
+    println!(
+        "row {row}: label {label}, {} by {}",
+        certainty(decision.certainty),
+        path.stages[path.closed_by],
+    );
+    let share = 100.0 * decision.cost.multiply_adds as f64 / exact.max(1) as f64;
+    println!(
+        "score in [{:.9}, {:.9}]; {} multiply-adds, {share:.1} % of the exact evaluation",
+        decision.score.low, decision.score.high, decision.cost.multiply_adds,
+    );
+    if path.steps.is_empty() {
+        return;
+    }
+    println!(
+        "{:>14} {:>6} {:>8} {:>14} {:>14} {:>12}",
+        "stage", "score", "step", "low", "high", "cost"
+    );
+    // Many duels would flood the screen: --json has them all.
+    let limit = if scores > 1 { 60 } else { 400 };
+    for step in path.steps.iter().take(limit) {
+        println!(
+            "{:>14} {:>6} {:>8} {:>14.6} {:>14.6} {:>12}",
+            path.stages[step.stage],
+            step.score,
+            step.progress,
+            step.range.low,
+            step.range.high,
+            step.cost.multiply_adds,
+        );
+    }
+    if path.steps.len() > limit {
+        println!("... {} more steps; --json prints them all", path.steps.len() - limit);
+    }
+}
+
+/// The range of the first score after each step, against what the query had cost by then.
+fn draw(path: &Explanation, label: &str, file: &Path) -> anyhow::Result<()> {
+    let first = path.steps.iter().filter(|step| step.score == 0);
+    let mut points: Vec<Band> = first
+        .map(|step| Band {
+            x: step.cost.multiply_adds as f64,
+            low: step.range.low,
+            high: step.range.high,
+        })
+        .collect();
+    let decision = &path.decision;
+    points.push(Band {
+        x: decision.cost.multiply_adds as f64,
+        low: decision.score.low,
+        high: decision.score.high,
+    });
+    let title = format!("label {label}, {}", certainty(decision.certainty));
+    let mut out = Whole::create(file)?;
+    out.write_all(bands(&title, "multiply-adds", "range of the score", &points).as_bytes())?;
+    out.commit()?;
+    Ok(())
+}
