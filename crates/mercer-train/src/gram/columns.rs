@@ -2,7 +2,7 @@
 
 use mercer_kernel::block::{BLOCK, Packed};
 use mercer_kernel::{Finish, Profile};
-use mercer_simd::{DenseQueries32, Isa, Panels32};
+use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
 use rayon::prelude::*;
 
 use super::source::{Singles, Source};
@@ -39,8 +39,13 @@ struct Piece {
 
 /// A batch of examples ready to be multiplied with panels.
 struct Batch {
-    queries: DenseQueries32,
+    queries: Queries,
     norms: Vec<f32>,
+}
+
+enum Queries {
+    Dense(DenseQueries32),
+    Sparse(SparseQueries32),
 }
 
 impl Columns {
@@ -133,14 +138,23 @@ fn pieces<T>(rows: &mut [Vec<T>], length: usize) -> Vec<Vec<&mut [T]>> {
 
 impl Batch {
     fn new(source: &Source<'_>, singles: &Singles, rows: &[u32]) -> Self {
+        let mut norms = Vec::with_capacity(rows.len());
+        if singles.is_sparse {
+            let mut queries = SparseQueries32::new(singles.columns());
+            let (mut slots, mut values) = (Vec::new(), Vec::new());
+            for row in rows {
+                norms.push(singles.list(source.row(*row), &mut slots, &mut values));
+                queries.push(&slots, &values);
+            }
+            return Self { queries: Queries::Sparse(queries), norms };
+        }
         let mut queries = DenseQueries32::new(singles.columns());
         let mut buffer = vec![0.0; singles.columns()];
-        let mut norms = Vec::with_capacity(rows.len());
         for row in rows {
             norms.push(singles.write(source.row(*row), &mut buffer));
             queries.push(&buffer);
         }
-        Self { queries, norms }
+        Self { queries: Queries::Dense(queries), norms }
     }
 }
 
@@ -171,9 +185,17 @@ impl Piece {
         let isa = Isa::current();
         let range = 0..self.panels.panels();
         let stride = self.panels.lanes(range.clone()).len();
-        scratch.products.resize(batch.queries.len() * stride, 0.0);
-        let products = &mut scratch.products[..batch.queries.len() * stride];
-        self.panels.dots_dense(isa, &batch.queries, range, products, stride);
+        let size = batch.norms.len() * stride;
+        scratch.products.resize(size.max(scratch.products.len()), 0.0);
+        let products = &mut scratch.products[..size];
+        match &batch.queries {
+            Queries::Dense(queries) => {
+                self.panels.dots_dense(isa, queries, range, products, stride);
+            }
+            Queries::Sparse(queries) => {
+                self.panels.dots_sparse(isa, queries, range, products, stride);
+            }
+        }
         let products = products.chunks_exact_mut(stride);
         for ((row, products), own) in rows.iter_mut().zip(products).zip(&batch.norms) {
             match profile {

@@ -4,12 +4,9 @@ use mercer_data::{Matrix, Row};
 use mercer_kernel::{Form, KernelRef, Profile};
 use rayon::prelude::*;
 
-/// Nanoseconds of one column of a dense product in singles, of one non-zero of a sparse product in
-/// doubles, and by how much the function applied to it costs more in doubles
-/// (`cargo run --release -p mercer-simd --example speed`, AVX2).
-const SINGLE_COST: f64 = 0.025;
-const SPARSE_COST: f64 = 0.09;
-const DOUBLE_FINISH: f64 = 1.2;
+/// A non-zero of a sparse product costs this many columns of a dense one, both in singles
+/// (`cargo run --release -p mercer-simd --example speed`).
+const SPARSE_COST: f64 = 2.0;
 /// Kernel values beyond this are not trusted to singles.
 const SINGLE_LIMIT: f64 = 1e30;
 
@@ -24,13 +21,16 @@ pub(crate) struct Source<'a> {
     pub(crate) diagonal: Vec<f64>,
     /// Whether singles can hold the kernel values.
     pub(super) fits_singles: bool,
-    /// How rows look in singles; `None` where doubles are needed or cheaper.
+    /// How rows look in singles; `None` for kernels that need doubles.
     pub(super) singles: Option<Singles>,
 }
 
-/// Rows in singles: live columns only, less the mean where the kernel depends on differences only.
+/// Rows in singles: live columns only. Where the kernel depends on differences only, dense rows are less
+/// the mean; sparse ones only in columns that lie far from zero in every row, so that zeros stay zeros.
 #[derive(Debug)]
 pub(super) struct Singles {
+    /// Whether rows are multiplied as lists of non-zeros.
+    pub(super) is_sparse: bool,
     slots: Vec<u32>,
     /// Mean of each live column.
     centre: Vec<f64>,
@@ -51,7 +51,7 @@ impl<'a> Source<'a> {
             .par_iter()
             .map(|row| kernel.value(examples.row(*row), examples.row(*row)))
             .collect();
-        let singles = Singles::new(kernel, examples, &columns, is_shift);
+        let singles = Singles::new(kernel, examples, &columns, centre.as_deref());
         let fits_singles = diagonal.iter().all(|value| value.abs() < SINGLE_LIMIT);
         Self { kernel, examples, centre, diagonal, fits_singles, singles }
     }
@@ -66,7 +66,7 @@ impl Singles {
         kernel: &KernelRef,
         examples: &Matrix,
         columns: &Moments,
-        is_shift: bool,
+        far: Option<&[f64]>,
     ) -> Option<Self> {
         let profile = kernel.form().finish()?.profile();
         let known =
@@ -74,27 +74,43 @@ impl Singles {
         if !known || !matches!(kernel.form(), Form::Dot(_) | Form::Shift(_)) {
             return None;
         }
+        let is_shift = matches!(kernel.form(), Form::Shift(_));
         let live = |column: usize| {
             if is_shift { !columns.is_constant(column) } else { columns.counts[column] > 0 }
         };
         let kept: Vec<usize> = (0..examples.columns()).filter(|column| live(*column)).collect();
         let per_row = examples.nonzeros() as f64 / examples.rows().max(1) as f64;
-        let (single, sparse) = (SINGLE_COST * kept.len() as f64, SPARSE_COST * per_row);
-        if single > sparse + DOUBLE_FINISH {
-            return None;
-        }
+        let is_sparse = SPARSE_COST * per_row < kept.len() as f64;
         let mut slots = vec![DEAD; examples.columns()];
         for (slot, column) in (0u32..).zip(&kept) {
             slots[*column] = slot;
         }
-        let shift = |column: &usize| if is_shift { columns.means[*column] } else { 0.0 };
+        let shift = |column: &usize| match (is_shift, is_sparse) {
+            (false, _) => 0.0,
+            (true, false) => columns.means[*column],
+            (true, true) => far.map_or(0.0, |far| far[*column]),
+        };
         let centre: Vec<f64> = kept.iter().map(shift).collect();
         let empty = centre.iter().map(|shift| -*shift as f32).collect();
-        Some(Self { slots, centre, empty, profile })
+        Some(Self { is_sparse, slots, centre, empty, profile })
     }
 
     pub(super) fn columns(&self) -> usize {
         self.centre.len()
+    }
+
+    /// Non-zero entries of the row, for sparse products; returns its squared norm, rounded once.
+    pub(super) fn list(&self, row: Row<'_>, slots: &mut Vec<u32>, values: &mut Vec<f32>) -> f32 {
+        slots.clear();
+        values.clear();
+        for (column, value) in row.nonzeros() {
+            let slot = self.slots[column as usize];
+            if slot != DEAD {
+                slots.push(slot);
+                values.push((value - self.centre[slot as usize]) as f32);
+            }
+        }
+        squared_norm(values)
     }
 
     /// Writes the row and returns its squared norm, rounded once.
@@ -106,8 +122,12 @@ impl Singles {
                 out[slot as usize] = (value - self.centre[slot as usize]) as f32;
             }
         }
-        out.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() as f32
+        squared_norm(out)
     }
+}
+
+fn squared_norm(values: &[f32]) -> f32 {
+    values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() as f32
 }
 
 /// What is known of each column.

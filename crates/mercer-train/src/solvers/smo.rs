@@ -18,7 +18,7 @@ use crate::gram::fields;
 use crate::optimality::Optimality;
 use inner::Inner;
 
-/// SMO with blocks ([WSL18] ThunderSVM, oneDAL): each round takes a working set of the worst violators and
+/// SMO with blocks ([Wen18], oneDAL): each round takes a working set of the worst violators and
 /// part of the previous set, computes their kernel rows as one block, solves the small programme by pair
 /// steps of second order ([FCL05]) and adds the result to the gradient.
 ///
