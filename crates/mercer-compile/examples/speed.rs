@@ -24,6 +24,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let plan = Plan::load(&model.machine, &sections)?;
     println!("loaded in {:.2?}", start.elapsed());
+    if std::env::var_os("PROFILE").is_some() {
+        let mut worker = plan.worker();
+        for row in (0..100 * rows.rows()).map(|at| at % rows.rows()) {
+            worker.decide(&rows, row..row + 1, &Asking::default())?;
+        }
+        return Ok(());
+    }
     let exact = Plan::exact(&model.machine);
     let asking = Asking::default();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;

@@ -3,7 +3,8 @@
 use mercer_compile::{CompileError, compile};
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
-use mercer_machine::{ClassName, Machine, Output, Scheme, Score};
+use mercer_machine::Array::{F64, U32};
+use mercer_machine::{Answer, ClassName, Machine, Output, Scheme, Score};
 use mercer_query::{Asking, Certainty, Plan};
 use mercer_testkit::laws::certify::{CertifyLaw, Tally};
 use mercer_testkit::{generate, machines};
@@ -196,6 +197,65 @@ fn a_million_ranges_contain_the_score() {
 }
 
 #[test]
+fn a_hundred_thousand_ranges_of_singles_contain_the_score() {
+    let mut tally = Tally::default();
+    let kernels = ["rbf(gamma=0.05)", "rbf(gamma=3)", "polynomial(degree=3, gamma=0.2, coef0=1)"];
+    for (number, kernel) in (0u64..).zip(kernels) {
+        let machine = trained(kernel, 20, 20, Output::Value, 90 + number);
+        let queries = clouds(17_000, 20, 95 + number);
+        let sections = compile(&machine, &SINGLE.parse().unwrap(), None).unwrap();
+        let name = kernel.to_owned();
+        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        law.ranges_contain_the_score(&mut tally).unwrap();
+    }
+    println!("singles: {tally:?}");
+    assert!(tally.pairs >= 100_000, "{tally:?}");
+}
+
+/// Several classes certify the label without settling every duel.
+#[test]
+fn several_classes_settle_before_all_their_scores_do() {
+    for scheme in [Scheme::OneVsOne, Scheme::OneVsRest] {
+        let names = (0..5).map(|n| ClassName::Number(f64::from(n))).collect();
+        let output = Output::Classes { names, scheme };
+        for (plan, kernel) in [(SPECTRAL, QUADRATIC[0]), (SINGLE, "rbf(gamma=0.1)")] {
+            let kernel = parse(kernel).unwrap();
+            let machine = machines::random(&kernel, &clouds(60, 30, 100), &output, 101);
+            let queries = clouds(200, 30, 102);
+            let mut tally = Tally::default();
+            check(plan, "five classes", &machine, &queries, &mut tally);
+            assert!(tally.certified * 10 > tally.asked * 9, "{plan}: {tally:?}");
+            let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
+            let plan = Plan::load(&machine, &sections).unwrap();
+            let answers = plan.decide_with(&queries, &Asking::default()).unwrap();
+            let all = 31.0 * 30.0 * machine.scores().len() as f64;
+            assert!(answers.mean_cost() < 0.9 * all, "{} of {all}", answers.mean_cost());
+        }
+    }
+}
+
+/// With no budget at all the offset alone decides, and nothing is claimed.
+#[test]
+fn without_a_budget_the_offset_decides() {
+    for offset in [0.5, -0.5] {
+        let kernel = parse("rbf(gamma=1)").unwrap();
+        let scores = vec![Score::expansion(&[1.0, -1.0], offset)];
+        let supports = Matrix::dense(1, vec![0.0, 1.0]).unwrap();
+        let machine = Machine::new(kernel, supports, scores, two_classes()).unwrap();
+        let sections = compile(&machine, &SINGLE.parse().unwrap(), None).unwrap();
+        let plan = Plan::load(&machine, &sections).unwrap();
+        let asking = Asking { budget: Some(0), ..Asking::default() };
+        let answers = plan.decide_with(&generate::dense(3, 1, 1), &asking).unwrap();
+        assert_eq!(answers.unsettled, 3);
+        for decision in answers.decisions {
+            assert_eq!(decision.answer, Answer::Class(usize::from(offset > 0.0)));
+            assert_eq!(decision.certainty, Certainty::Unsettled);
+            assert_eq!(decision.score.low, f64::NEG_INFINITY);
+        }
+    }
+}
+
+#[test]
 fn regressions_settle_at_their_tolerance() {
     let machine = trained(QUADRATIC[0], 12, 40, Output::Value, 60);
     let queries = clouds(100, 12, 61);
@@ -205,7 +265,7 @@ fn regressions_settle_at_their_tolerance() {
     let asking = Asking { tolerance: Some(0.05), ..Asking::default() };
     let answers = plan.decide_with(&queries, &asking).unwrap();
     for (decision, score) in answers.decisions.iter().zip(exact) {
-        let mercer_machine::Answer::Value(value) = decision.answer else { panic!("a value") };
+        let Answer::Value(value) = decision.answer else { panic!("a value") };
         assert!((value - score).abs() <= 0.05 * (1.0 + 1e-9), "{decision:?}, exactly {score}");
     }
     let certified = answers.settled_by_stage[0];
@@ -251,25 +311,24 @@ fn plans_come_back_from_files() {
         }
         assert!(Plan::load(&again.machine, &sections).is_err());
     };
-    use mercer_machine::Array::{F64, U32};
     broken(|array| {
         if let F64(values) = array {
-            values[0] = f64::NAN
+            values[0] = f64::NAN;
         }
     });
     broken(|array| {
         if let F64(values) = array {
-            values.truncate(1)
+            values.truncate(1);
         }
     });
     broken(|array| {
         if let F64(values) = array {
-            values.iter_mut().for_each(|x| *x -= 1.0)
+            values.iter_mut().for_each(|x| *x -= 1.0);
         }
     });
     broken(|array| {
         if let U32(values) = array {
-            values[0] = u32::MAX
+            values[0] = u32::MAX;
         }
     });
     broken(|array| *array = F64(Vec::new()));

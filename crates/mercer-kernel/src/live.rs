@@ -64,6 +64,28 @@ impl Live {
         self.slots.get(column as usize).copied().filter(|slot| *slot != DEAD)
     }
 
+    /// Writes slots and converted values of the entries in live columns, and drops the others.
+    pub(crate) fn keep_live<T: Copy + Default>(
+        &self,
+        (columns, values): (&[u32], &[f64]),
+        convert: impl Fn(f64) -> T,
+        slots: &mut Vec<u32>,
+        kept_values: &mut Vec<T>,
+    ) {
+        slots.resize(columns.len(), 0);
+        kept_values.resize(columns.len(), T::default());
+        let mut kept = 0;
+        // Written first and counted if live: no branch to mispredict.
+        for (column, value) in columns.iter().zip(values) {
+            let slot = self.slots.get(*column as usize).copied().unwrap_or(DEAD);
+            slots[kept] = slot;
+            kept_values[kept] = convert(*value);
+            kept += usize::from(slot != DEAD);
+        }
+        slots.truncate(kept);
+        kept_values.truncate(kept);
+    }
+
     /// Writes the live columns of a dense unshifted row; returns whether all other columns are zero.
     pub(crate) fn gather(&self, row: &[f64], out: &mut [f64]) -> bool {
         if self.columns.len() == row.len() && self.slots.len() == row.len() {

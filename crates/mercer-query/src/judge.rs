@@ -88,9 +88,9 @@ impl Ranges<'_> {
             let middle = range.low / 2.0 + range.high / 2.0;
             middle.is_finite().then_some(middle)
         };
-        let offsets = self.machine.scores().iter().map(|score| -score.offset());
         if self.ranges.len() == 1 {
-            let score = middle(&self.ranges[0]).or(offsets.last()).unwrap_or(0.0);
+            let nothing_run = -self.machine.scores()[0].offset();
+            let score = middle(&self.ranges[0]).unwrap_or(nothing_run);
             return (self.machine.verdict(&[score]).answer, self.ranges[0]);
         }
         let middles: Vec<Option<f64>> = self.ranges.iter().map(middle).collect();
@@ -102,9 +102,8 @@ impl Ranges<'_> {
         match scheme {
             Scheme::OneVsOne => {
                 for ((a, b), middle) in pairs(names.len()).zip(&middles) {
-                    match middle {
-                        Some(score) => tally[if *score > 0.0 { a } else { b }] += 1.0,
-                        None => {}
+                    if let Some(score) = middle {
+                        tally[if *score > 0.0 { a } else { b }] += 1.0;
                     }
                 }
             }
@@ -201,5 +200,61 @@ impl Votes {
 
     fn is_alive(&self, class: usize) -> bool {
         !(0..self.least.len()).any(|other| other != class && self.surely_beats(other, class))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mercer_data::Matrix;
+    use mercer_machine::{ClassName, Score};
+
+    fn machine(scheme: Scheme) -> Machine {
+        let kernel = mercer_kernel::parse("linear").expect("a kernel without parameters");
+        let names = (0..3).map(|n| ClassName::Number(f64::from(n))).collect();
+        let scores = (0..3).map(|_| Score::expansion(&[1.0], 0.0)).collect();
+        let supports = Matrix::dense(1, vec![1.0]).expect("one row");
+        Machine::new(kernel, supports, scores, Output::Classes { names, scheme })
+            .expect("parts fit")
+    }
+
+    fn settled(scheme: Scheme, ranges: [(f64, f64); 3], error: f64) -> (Option<Answer>, Vec<u32>) {
+        let machine = machine(scheme);
+        let ranges = ranges.map(|(low, high)| Interval { low, high });
+        let ranges = Ranges { machine: &machine, ranges: &ranges, errors: &[error; 3] };
+        let mut wanted = Vec::new();
+        ranges.wanted(&mut wanted);
+        (ranges.settled(None).map(|(answer, _)| answer), wanted)
+    }
+
+    #[test]
+    fn a_class_wins_once_no_open_duel_can_change_it() {
+        // 0 beats both others; whether 1 beats 2 does not matter.
+        let ranges = [(1.0, 2.0), (0.5, 3.0), (-1.0, 1.0)];
+        let (answer, wanted) = settled(Scheme::OneVsOne, ranges, 0.1);
+        assert_eq!((answer, wanted.as_slice()), (Some(Answer::Class(0)), &[][..]));
+    }
+
+    #[test]
+    fn a_range_that_touches_the_rounding_bound_is_open() {
+        let ranges = [(0.1, 2.0), (0.5, 3.0), (-1.0, 1.0)];
+        let (answer, wanted) = settled(Scheme::OneVsOne, ranges, 0.1);
+        assert_eq!((answer, wanted.as_slice()), (None, &[0, 2][..]));
+    }
+
+    #[test]
+    fn sure_ties_go_to_the_lowest_class() {
+        // 0 beats 1, 2 beats 0, 1 beats 2: one vote each.
+        let ranges = [(1.0, 2.0), (-3.0, -2.0), (1.0, 2.0)];
+        assert_eq!(settled(Scheme::OneVsOne, ranges, 0.1).0, Some(Answer::Class(0)));
+    }
+
+    #[test]
+    fn one_vs_rest_needs_ranges_apart_by_both_bounds() {
+        let ranges = [(1.0, 2.0), (0.0, 0.9), (-5.0, -4.0)];
+        let (answer, wanted) = settled(Scheme::OneVsRest, ranges, 0.04);
+        assert_eq!((answer, wanted.as_slice()), (Some(Answer::Class(0)), &[0][..]));
+        let (answer, wanted) = settled(Scheme::OneVsRest, ranges, 0.05);
+        assert_eq!((answer, wanted.as_slice()), (None, &[0, 1][..]));
     }
 }

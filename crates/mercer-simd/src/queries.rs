@@ -202,14 +202,18 @@ impl<T: Element + Plain> SparseQueries<T> {
             columns.last().is_none_or(|&last| (last as usize) < self.columns),
             "no such column"
         );
-        let mut entries = columns.iter().zip(values).peekable();
         let width = Self::stretch(self.columns);
+        let mut begin = 0;
         for (at, stretch) in self.stretches.iter_mut().enumerate() {
-            let end = (at + 1) * width;
-            while let Some((&column, &value)) = entries.next_if(|(c, _)| (**c as usize) < end) {
-                stretch.entries.push(Entry { value, column });
+            let limit = (at + 1) * width;
+            let mut end = begin;
+            while end < columns.len() && (columns[end] as usize) < limit {
+                end += 1;
             }
+            let pairs = columns[begin..end].iter().zip(&values[begin..end]);
+            stretch.entries.extend(pairs.map(|(&column, &value)| Entry { value, column }));
             stretch.ends.push(stretch.entries.len());
+            begin = end;
         }
         self.length += 1;
     }

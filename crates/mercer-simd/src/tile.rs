@@ -135,6 +135,10 @@ impl<T: Element> Sweep<T> {
                 self.strip::<V, N, Q>(lane, queries.clone());
                 lane += N * V::LANES;
             }
+            if N > 4 && lane + 4 * V::LANES <= self.width {
+                self.strip::<V, 4, Q>(lane, queries.clone());
+                lane += 4 * V::LANES;
+            }
             while lane + 2 * V::LANES <= self.width {
                 self.strip::<V, 2, Q>(lane, queries.clone());
                 lane += 2 * V::LANES;
@@ -324,9 +328,12 @@ impl<T: Element> Walk<'_, T> {
                 if self.width == 6 * V::LANES {
                     return self.strip::<V, 6>(0, out);
                 }
-                if self.width >= 3 * V::LANES {
-                    self.strip::<V, 3>(0, out);
-                    lane = 3 * V::LANES;
+                if self.width >= 4 * V::LANES {
+                    self.strip::<V, 4>(0, out);
+                    lane = 4 * V::LANES;
+                } else if self.width >= 2 * V::LANES {
+                    self.strip::<V, 2>(0, out);
+                    lane = 2 * V::LANES;
                 }
                 while lane < self.width {
                     self.strip::<V, 1>(lane, out);
@@ -336,9 +343,16 @@ impl<T: Element> Walk<'_, T> {
                 if self.width == 12 * V::LANES {
                     return self.strip::<V, 12>(0, out);
                 }
-                if self.width >= 6 * V::LANES {
+                // As many accumulators as fit: a walk waits for each multiply-add, however few they are.
+                if self.width >= 8 * V::LANES {
+                    self.strip::<V, 8>(0, out);
+                    lane = 8 * V::LANES;
+                } else if self.width >= 6 * V::LANES {
                     self.strip::<V, 6>(0, out);
                     lane = 6 * V::LANES;
+                } else if self.width >= 4 * V::LANES {
+                    self.strip::<V, 4>(0, out);
+                    lane = 4 * V::LANES;
                 }
                 while lane < self.width {
                     self.strip::<V, 2>(lane, out);

@@ -149,14 +149,8 @@ impl Queries {
                 Norms::Chain => mercer_simd::dot(isa, values, values),
                 Norms::None => 0.0,
             });
-            self.columns.clear();
-            self.column_values.clear();
-            for (column, value) in columns.iter().zip(values) {
-                if let Some(slot) = packed.live.slot(*column) {
-                    self.columns.push(slot);
-                    self.column_values.push(*value);
-                }
-            }
+            let (slots, kept) = (&mut self.columns, &mut self.column_values);
+            packed.live.keep_live((columns, values), |value| value, slots, kept);
             self.sparse.push(&self.columns, &self.column_values);
         }
     }

@@ -159,15 +159,8 @@ impl SingleQueries {
     }
 
     fn push_sparse(&mut self, live: &Live, row: Row<'_>) {
-        self.columns.clear();
-        self.values.clear();
-        let (columns, values) = self.shifted.apply(row, live.shifts());
-        for (column, value) in columns.iter().zip(values) {
-            if let Some(slot) = live.slot(*column) {
-                self.columns.push(slot);
-                self.values.push(*value as f32);
-            }
-        }
+        let entries = self.shifted.apply(row, live.shifts());
+        live.keep_live(entries, |value| value as f32, &mut self.columns, &mut self.values);
         self.sparse.push(&self.columns, &self.values);
     }
 }

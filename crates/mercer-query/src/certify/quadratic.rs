@@ -91,7 +91,7 @@ impl Quadratic {
         let sum = own + self.constant;
         let relative = 2.0 * gamma(width as f64 + 16.0);
         let (low, high) = (sum * (1.0 - relative), sum * (1.0 + relative));
-        let is_sane = high >= 1e-200 && high <= 1e250 && high * self.largest >= 1e-250;
+        let is_sane = (1e-200..=1e250).contains(&high) && high * self.largest >= 1e-250;
         (is_sane && relative < 0.01).then_some(Energy { low, high })
     }
 

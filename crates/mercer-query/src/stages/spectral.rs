@@ -82,31 +82,11 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let (factor, constant, is_normalized) = degree_two(machine)
         .ok_or_else(|| refuse("the kernel is not of degree 2 with a constant of at least 0"))?;
     let columns = exact.packed().live_columns();
-    let (counts, values, vectors, errors) = (
-        section.indices("counts").ok_or_else(|| refuse("its counts are missing"))?,
-        section.reals("values").ok_or_else(|| refuse("its values are missing"))?,
-        section.reals("vectors").ok_or_else(|| refuse("its vectors are missing"))?,
-        section.reals("errors").ok_or_else(|| refuse("its errors are missing"))?,
-    );
-    let scores = machine.scores();
-    let total: usize = counts.iter().map(|count| *count as usize).sum();
-    let fits = counts.len() == scores.len()
-        && errors.len() == 2 * scores.len()
-        && values.len() == total
-        && total.checked_mul(columns + 1) == Some(vectors.len())
-        && counts.iter().all(|count| *count as usize <= columns + 1);
-    if !fits {
-        return Err(refuse("its arrays do not fit the machine"));
-    }
-    if [values, vectors, errors].concat().iter().any(|value| !value.is_finite()) {
-        return Err(refuse("its arrays hold values that are not finite"));
-    }
-    if errors.chunks(2).any(|pair| pair[0] < 0.0 || !(0.0..=0.01).contains(&pair[1])) {
-        return Err(refuse("its errors are too large or negative"));
-    }
+    let Arrays { counts, values, vectors, errors } =
+        Arrays::new(section, machine.scores().len(), columns).map_err(refuse)?;
     let mut forms = Vec::new();
     let mut start = 0;
-    for ((score, count), errors) in scores.iter().zip(counts).zip(errors.chunks(2)) {
+    for ((score, count), errors) in machine.scores().iter().zip(counts).zip(errors.chunks(2)) {
         let Score::Expansion { offset, .. } = score else {
             return Err(refuse("a linear score is one product already"));
         };
@@ -132,6 +112,43 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     Ok(Box::new(Spectral { isa: exact.isa(), forms, columns }))
 }
 
+/// The arrays of a section, checked: lengths fit each other and the machine, numbers are finite.
+struct Arrays<'a> {
+    counts: &'a [u32],
+    values: &'a [f64],
+    vectors: &'a [f64],
+    errors: &'a [f64],
+}
+
+impl<'a> Arrays<'a> {
+    fn new(section: &'a Section, scores: usize, columns: usize) -> Result<Self, &'static str> {
+        let arrays = Self {
+            counts: section.indices("counts").ok_or("its counts are missing")?,
+            values: section.reals("values").ok_or("its values are missing")?,
+            vectors: section.reals("vectors").ok_or("its vectors are missing")?,
+            errors: section.reals("errors").ok_or("its errors are missing")?,
+        };
+        let Self { counts, values, vectors, errors } = arrays;
+        let total: usize = counts.iter().map(|count| *count as usize).sum();
+        let fits = counts.len() == scores
+            && errors.len() == 2 * scores
+            && values.len() == total
+            && total.checked_mul(columns + 1) == Some(vectors.len())
+            && counts.iter().all(|count| *count as usize <= columns + 1);
+        if !fits {
+            return Err("its arrays do not fit the machine");
+        }
+        let all = values.iter().chain(vectors).chain(errors);
+        if all.into_iter().any(|value| !value.is_finite()) {
+            return Err("its arrays hold values that are not finite");
+        }
+        if errors.chunks(2).any(|pair| pair[0] < 0.0 || !(0.0..=0.01).contains(&pair[1])) {
+            return Err("its errors are too large or negative");
+        }
+        Ok(arrays)
+    }
+}
+
 impl QuadraticForm {
     fn new(bound: Quadratic, values: &[f64], vectors: &[f64], like: &Packed) -> Self {
         let columns = bound.columns;
@@ -147,7 +164,7 @@ impl QuadraticForm {
             });
             let checkpoint = bound.checkpoint(end, &values[end..]);
             chunks.push(Chunk { first, vectors, checkpoint });
-            // 8, 8, 16, 32, ...: each round doubles what is known.
+            // 16, 16, 32, 64, ...: each round doubles what is known.
             size = end.min(CHUNKS.1);
             first = end;
         }
@@ -270,8 +287,8 @@ impl Stage for Spectral {
     }
 
     fn scratch(&self) -> Box<dyn Any + Send> {
-        let chunks = self.forms.iter().flat_map(|form| &form.chunks);
-        let queries = chunks.take(1).map(|chunk| chunk.vectors.queries()).last();
+        let mut chunks = self.forms.iter().flat_map(|form| &form.chunks);
+        let queries = chunks.next().map(|chunk| chunk.vectors.queries());
         let scratch = queries.map(|queries| Scratch {
             queries,
             products: Vec::new(),
@@ -288,8 +305,8 @@ impl Stage for Spectral {
         let scratch = scratch.downcast_mut::<Option<Scratch>>().expect("made by this stage");
         // No eigenvector at all: nothing to do.
         let Some(scratch) = scratch else { return };
-        let chunks = self.forms.iter().flat_map(|form| &form.chunks);
-        let Some(any) = chunks.take(1).last() else { return };
+        let mut chunks = self.forms.iter().flat_map(|form| &form.chunks);
+        let Some(any) = chunks.next() else { return };
         let scores = self.forms.len();
         scratch.sums.clear();
         scratch.sums.resize(block.len() * scores, (0.0, 0.0));
