@@ -9,7 +9,7 @@ use super::source::Source;
 /// Supports packed by one thread.
 const PACK: usize = 1024;
 /// Supports held packed at the same time.
-const HELD: usize = 16 * PACK;
+const HELD: usize = 4 * PACK;
 
 /// `Σ_j weights[j] K(examples[i], supports[j])` for every `i`, from kernel values in doubles.
 pub(crate) fn fields(
