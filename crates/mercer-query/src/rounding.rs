@@ -16,6 +16,9 @@ use mercer_machine::{Machine, Score};
 /// Self-sums above it lose no digits to underflow, nor do the kernel values made of them.
 const SAFE: f64 = 1e-25;
 
+/// A self-sum of zero may hide a row whose squares underflow; it is at most this.
+const HIDDEN: f64 = 1e-300;
+
 /// Constants of all scores of one machine.
 #[derive(Debug)]
 pub(crate) struct Rounding {
@@ -53,7 +56,7 @@ pub(crate) struct QuerySize {
 impl Rounding {
     pub(crate) fn new(machine: &Machine, packed: &Packed) -> Self {
         let is_semidefinite = machine.kernel().is_positive_semidefinite();
-        let sums = packed.self_sums();
+        let sums: Vec<f64> = packed.self_sums().iter().map(|own| own.max(HIDDEN)).collect();
         let up = |sum: f64, terms: usize| sum * (1.0 + (terms as f64 + 8.0) * f64::EPSILON);
         let roots: Vec<f64> = if is_semidefinite {
             let value = |own: &f64| bound::value(machine.kernel().as_ref(), *own, *own).sqrt();
@@ -94,6 +97,7 @@ impl Rounding {
     /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
     pub(crate) fn of_query(&self, packed: &Packed, own: f64, width: usize) -> QuerySize {
         let kernel = packed.kernel().as_ref();
+        let own = own.max(HIDDEN);
         let columns = self.columns.max(width);
         let value = bound::value(kernel, own, own);
         let factor = if self.is_semidefinite {

@@ -29,7 +29,8 @@
 //!
 //! **Scales.** Queries with `|x|²` outside `{0} ∪ [1e-24, 1e30]` get no range, nor do machines with such a
 //! Z: within, nothing overflows, and what is lost to underflow, at most `2^-149` for each column, is far
-//! below the spare unit `v |x| Z`.
+//! below the spare unit `v |x| Z`. A computed norm of zero may hide rows of up to 1e-150, so both norms are
+//! raised by that, and a product by what it would miss.
 
 use mercer_kernel::Profile;
 use mercer_kernel::bound::{UNIT, gamma};
@@ -76,6 +77,9 @@ pub(crate) struct Known {
     norms: f64,
 }
 
+/// Length of a row whose squared norm underflows, at most.
+const HIDDEN: f64 = 1e-150;
+
 fn is_sane(square: f64) -> bool {
     square == 0.0 || (1e-24..=1e30).contains(&square)
 }
@@ -86,6 +90,12 @@ fn gamma_single(n: f64) -> f64 {
     if nv < 0.5 { nv / (1.0 - nv) * (1.0 + 4.0 * UNIT) } else { f64::INFINITY }
 }
 
+/// `t(x, x)^(p/2)` of a row with squared norm `own`, where that is far from overflow and underflow.
+pub(crate) fn power_norm([scale, shift]: [f64; 2], degree: u32, own: f64) -> Option<f64> {
+    let norm = mercer_simd::powi1(scale * own + shift, degree).sqrt();
+    (norm > 1e-120 && norm < 1e120 && (shift > 0.0 || own > 1e-200)).then_some(norm)
+}
+
 impl Singles {
     /// What is known of a query with squared norm `own`; `None` where nothing can be claimed.
     pub(crate) fn query(&self, own: f64) -> Option<Known> {
@@ -93,8 +103,9 @@ impl Singles {
         if !is_sane(own) || !is_sane(longest * longest) {
             return None;
         }
-        let length = own.sqrt() * (1.0 + 1e-9);
-        let product = gamma_single(self.terms + 3.0) * length * longest;
+        let (length, longest) = (own.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
+        let product =
+            gamma_single(self.terms + 3.0) * length * longest + HIDDEN * (length + longest);
         match self.profile {
             Profile::Gaussian { gamma: width } => {
                 if !(1e-30..=1e30).contains(&width) {
@@ -108,12 +119,15 @@ impl Singles {
                 let error = (delta * (1.0 + delta) + 1.1 * exponential) * 1.01;
                 (delta <= 0.5).then_some(Known { error, most: 1.0, divisor: 1.0, norms: 0.0 })
             }
-            Profile::Identity => self.power(own, product, [1.0, 0.0], 1, false),
+            Profile::Identity => self.power(own, product, [1.0, 0.0], 1),
             Profile::Power { scale, shift, degree } => {
-                self.power(own, product, [scale, shift], degree, false)
+                self.power(own, product, [scale, shift], degree)
             }
             Profile::NormalizedPower { scale, shift, degree } => {
-                self.power(own, product, [scale, shift], degree, true)
+                let divisor = power_norm([scale, shift], degree, own)?;
+                let norms = 1.01 * f64::from(degree) * gamma(self.columns as f64 + 20.0);
+                let known = self.power(own, product, [scale, shift], degree)?;
+                (norms < 1e-3).then_some(Known { divisor, norms, ..known })
             }
             Profile::Other => None,
         }
@@ -125,20 +139,12 @@ impl Singles {
         product: f64,
         [scale, shift]: [f64; 2],
         degree: u32,
-        is_normalized: bool,
     ) -> Option<Known> {
-        let inside = scale * own.sqrt() * self.longest * (1.0 + 1e-8) + shift.abs();
+        let (length, longest) = (own.sqrt() + HIDDEN, self.longest + HIDDEN);
+        let inside = scale * length * longest * (1.0 + 1e-8) + shift.abs();
         let error = 1.001 * scale * product + 4.0 * UNIT * inside + f64::MIN_POSITIVE;
         let most = (inside + error).powi(degree as i32) * (1.0 + 1e-9);
-        let (divisor, norms) = if is_normalized {
-            let p = f64::from(degree);
-            let divisor = scale.mul_add(own, shift).powf(p / 2.0);
-            (divisor, 1.01 * p * gamma(self.columns as f64 + 20.0))
-        } else {
-            (1.0, 0.0)
-        };
-        let is_fit = most.is_finite() && (1e-250..=1e250).contains(&divisor) && norms < 1e-3;
-        is_fit.then_some(Known { error, most, divisor, norms })
+        most.is_finite().then_some(Known { error, most, divisor: 1.0, norms: 0.0 })
     }
 
     /// The range of a score from `sum = Σ β_i K̂_i` and `size = A`.

@@ -6,7 +6,7 @@ use mercer_machine::{Score, Section};
 use mercer_simd::{Isa, fold8};
 use mercer_spec::Spec;
 
-use crate::certify::singles::{Known, Singles as Bound, Weights};
+use crate::certify::singles::{Known, Singles as Bound, Weights, power_norm};
 use crate::closer::Closer;
 use crate::coefficients::{Coefficients, Sizes};
 use crate::stage::{Block, Loader, Stage};
@@ -27,7 +27,7 @@ struct LowPrecision {
     weights: Vec<Weights>,
     coefficients: Coefficients,
     sizes: Sizes,
-    norms: Vec<f32>,
+    squares: Vec<f32>,
     cost: u64,
 }
 
@@ -71,21 +71,33 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
         rows: packed.rows(),
         columns: machine.columns(),
     };
-    let used = |support: usize, beta: f64| match profile {
-        Profile::NormalizedPower { scale, shift, degree } => {
-            let norm = scale.mul_add(own[support], shift).powf(f64::from(degree) / 2.0);
-            if norm > 0.0 { beta / norm } else { 0.0 }
-        }
-        _ => beta,
-    };
+    let norms = support_norms(profile, exact)
+        .ok_or_else(|| refuse("a support is too short or too long to be normalised"))?;
+    let used = |support: usize, beta: f64| beta * norms[support];
     let coefficients = Coefficients::with(machine, used);
     let sizes = Coefficients::sizes(machine, used);
     let weights = machine.scores().iter().map(|score| weights(score, &used)).collect();
-    let norms = own.iter().map(|square| *square as f32).collect();
+    let squares = own.iter().map(|square| *square as f32).collect();
     let cost = packed.rows() as u64 * machine.columns() as u64;
     let isa = exact.isa();
-    let stage = LowPrecision { isa, singles, bound, weights, coefficients, sizes, norms, cost };
+    let stage = LowPrecision { isa, singles, bound, weights, coefficients, sizes, squares, cost };
     Ok(Box::new(stage))
+}
+
+/// What the coefficient of each support is multiplied by: the inverse norm for normalised kernels, 1 for
+/// others. A support of zeros without a constant has the kernel value 0.
+fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
+    let supports = exact.machine().supports();
+    let Profile::NormalizedPower { scale, shift, degree } = profile else {
+        return Some(vec![1.0; supports.rows()]);
+    };
+    let inverse = |(row, own): (usize, &f64)| {
+        if shift == 0.0 && supports.row(row).nonzeros().next().is_none() {
+            return Some(0.0);
+        }
+        power_norm([scale, shift], degree, *own).map(|norm| 1.0 / norm)
+    };
+    exact.packed().self_sums().iter().enumerate().map(inverse).collect()
 }
 
 fn weights(score: &Score, used: &impl Fn(usize, f64) -> f64) -> Weights {
@@ -114,8 +126,8 @@ impl LowPrecision {
         let isa = self.isa;
         let (scale, shift, degree) = match self.bound.profile {
             Profile::Gaussian { gamma } => {
-                let norms = &self.norms[first..first + products.len()];
-                mercer_simd::gaussian32(isa, products, own as f32, norms, gamma as f32);
+                let squares = &self.squares[first..first + products.len()];
+                mercer_simd::gaussian32(isa, products, own as f32, squares, gamma as f32);
                 mercer_simd::widen(isa, products, values);
                 self.coefficients.add(isa, first, values, sums);
                 self.sizes.add(isa, first, values, sizes);
