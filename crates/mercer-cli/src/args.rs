@@ -249,7 +249,7 @@ fn size(text: &str) -> Result<usize, String> {
         .unwrap_or((text, 1));
     let bytes = number.trim().parse::<f64>().ok().map(|number| number * unit as f64);
     match bytes {
-        Some(bytes) if bytes >= 1.0 && bytes < 1e18 => Ok(bytes as usize),
+        Some(bytes) if (1.0..1e18).contains(&bytes) => Ok(bytes as usize),
         _ => Err("write a size as 512MiB or 2GiB".to_owned()),
     }
 }

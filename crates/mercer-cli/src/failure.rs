@@ -40,7 +40,7 @@ pub(crate) fn report(error: &anyhow::Error, console: &Console) -> ExitCode {
     if let Some(hint) = error.chain().find_map(hint) {
         console.hint(hint);
     }
-    let interrupted = error.chain().any(|cause| cause.is::<Interrupted>());
+    let interrupted = error.chain().any(<dyn std::error::Error>::is::<Interrupted>);
     ExitCode::from(if interrupted { INTERRUPTED } else { ERROR })
 }
 

@@ -50,9 +50,8 @@ pub(super) fn run(arguments: &Train, console: &Console) -> anyhow::Result<u8> {
     report(arguments, &model, &trained.report, console);
     Ok(match trained.report.stop {
         Some(Stop::Cancelled) => INTERRUPTED,
-        Some(_) => STOPPED,
         None if trained.report.converged => DONE,
-        None => STOPPED,
+        _ => STOPPED,
     })
 }
 
