@@ -86,12 +86,9 @@ impl<T: Copy + Default + Send> Cache<T> {
         let freed: usize = entries
             .into_par_iter()
             .map(|entry| {
-                for (to, from) in kept.iter().enumerate() {
-                    entry.values[to] = entry.values[*from as usize];
-                }
                 let freed = entry.values.len() - kept.len();
-                entry.values.truncate(kept.len());
-                entry.values.shrink_to_fit();
+                // A new buffer: cutting the old one leaves a hole that no later row fits.
+                entry.values = kept.iter().map(|from| entry.values[*from as usize]).collect();
                 freed
             })
             .sum();
