@@ -1,7 +1,8 @@
 //! The commands as a person runs them.
 
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -188,7 +189,8 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
         text.push_str(if row % 2 == 0 { "1" } else { "-1" });
         for column in 1..30 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            text.push_str(&format!(" {column}:{}", (state >> 40) as f64 / 1e6));
+            let value = (state >> 40) as f64 / 1e6;
+            write!(text, " {column}:{value}").unwrap();
         }
         text.push('\n');
     }
