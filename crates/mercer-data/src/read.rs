@@ -71,7 +71,16 @@ fn open_alone(path: &Path, options: &Options) -> Result<Box<dyn Chunks>, DataErr
     } else {
         Box::new(File::open(path)?)
     };
-    let (source, name) = unpack::unpack(raw, &name.unwrap_or_default(), options.unpacked_limit)?;
+    from_packed(raw, &name.unwrap_or_default(), options)
+}
+
+/// As [`from_reader`], for bytes that may be packed.
+pub fn from_packed(
+    source: impl Read + Send + 'static,
+    name: &str,
+    options: &Options,
+) -> Result<Box<dyn Chunks>, DataError> {
+    let (source, name) = unpack::unpack(Box::new(source), name, options.unpacked_limit)?;
     from_reader(source, &name, options)
 }
 

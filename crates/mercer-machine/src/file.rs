@@ -1,7 +1,11 @@
 //! Model files: our own, and those of others.
 
+mod c;
+mod liblinear;
 mod libsvm;
+mod onnx;
 mod own;
+mod text;
 
 use std::fs;
 use std::io::Write;
@@ -24,7 +28,8 @@ pub struct Format {
 }
 
 /// All kinds; one line each.
-pub static FORMATS: &[&Format] = &[&own::FORMAT, &libsvm::FORMAT];
+pub static FORMATS: &[&Format] =
+    &[&own::FORMAT, &libsvm::FORMAT, &liblinear::FORMAT, &onnx::FORMAT, &c::DOUBLE, &c::FLOAT];
 
 /// Reads a model file of any known kind.
 pub fn load(path: &Path) -> Result<Model, MachineError> {
@@ -43,7 +48,8 @@ pub fn recognise(bytes: &[u8]) -> Result<&'static Format, MachineError> {
     }
     let found = FORMATS.iter().copied().find(|format| (format.recognise)(bytes));
     found.ok_or(MachineError::Unrecognised {
-        reason: "neither a mercer model nor LIBSVM model text (which begins with svm_type)",
+        reason: "neither a mercer model, nor LIBSVM or LIBLINEAR model text (which begin with svm_type \
+                 or solver_type), nor an ONNX model",
     })
 }
 

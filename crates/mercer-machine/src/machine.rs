@@ -245,11 +245,17 @@ fn move_coefficients(score: Score, place: &[u32], supports: usize) -> Score {
     }
 }
 
+/// Wider supports are not centred: their columns are counted, not measured, and a file may name any.
+const MAX_CENTRED: usize = 1 << 24;
+
 /// The mean support in columns that lie far from zero, zero elsewhere; `None` if that is everywhere.
 ///
 /// A column is shifted if it is non-zero in every support and its mean exceeds twice its spread: there
 /// `|x|² + |z|² - 2 x·z` would cancel. Other columns keep their zeros, so sparse rows stay sparse.
 fn centre(supports: &Matrix) -> Option<Arc<[f64]>> {
+    if supports.columns() > MAX_CENTRED {
+        return None;
+    }
     let rows = supports.rows() as f64;
     let mut counts = vec![0usize; supports.columns()];
     let mut means = vec![0.0; supports.columns()];

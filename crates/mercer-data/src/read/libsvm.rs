@@ -87,15 +87,21 @@ impl Reader {
         if end == 0 {
             return Ok(false);
         }
-        let mut rest = Vec::with_capacity(self.block.len() - end + BLOCK);
+        let ahead = if self.ended { 0 } else { BLOCK };
+        let mut rest = Vec::with_capacity(self.block.len() - end + ahead);
         rest.extend_from_slice(&self.block[end..]);
         let block = std::mem::replace(&mut self.block, rest);
         let (source, rest, ended) = (&mut self.source, &mut self.block, self.ended);
         let (syntax, lines) = (self.syntax, self.lines);
-        let ((pieces, lines), read) = rayon::join(
-            || parse(syntax, &block[..end], lines),
-            || if ended { Ok(0) } else { fill(source, rest) },
-        );
+        let mut more = || if ended { Ok(0) } else { fill(source, rest) };
+        let ((pieces, lines), read) = if end <= PIECE {
+            // Waking another thread would cost more than it saves.
+            let piece = Piece::parse(syntax, &block[..end], lines);
+            let count = memchr::memchr_iter(b'\n', &block[..end]).count();
+            ((vec![piece], lines + count), more())
+        } else {
+            rayon::join(|| parse(syntax, &block[..end], lines), more)
+        };
         self.pieces.extend(pieces);
         self.lines = lines;
         match read {

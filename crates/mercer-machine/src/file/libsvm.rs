@@ -1,7 +1,7 @@
 //! LIBSVM model text, all five types (grammar: `docs/format.md`).
 
 mod read;
-mod write;
+pub(super) mod write;
 
 use super::Format;
 
@@ -35,7 +35,7 @@ enum Task {
 
 /// Where the coefficient of pair `(first, second)` stands in the line of a vector of class `own`: vectors
 /// of the first class use column `second - 1`, those of the second column `first`.
-fn column_of(first: usize, second: usize, own: usize) -> usize {
+pub(in crate::file) fn column_of(first: usize, second: usize, own: usize) -> usize {
     if own == first { second - 1 } else { first }
 }
 

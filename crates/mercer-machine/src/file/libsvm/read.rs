@@ -2,6 +2,7 @@ use mercer_data::{Matrix, MatrixBuilder};
 use mercer_kernel::KernelRef;
 use mercer_spec::Spec;
 
+use super::super::text::Lines;
 use super::{TYPES, Task, column_of};
 use crate::{
     ClassName, Input, Machine, MachineError, Model, Output, Probabilities, Provenance, Scheme,
@@ -29,7 +30,7 @@ const MAX_CLASSES: usize = 10_000;
 
 /// Reads model text.
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
-    let mut lines = Lines { bytes, at: 0, number: 0 };
+    let mut lines = Lines::new(bytes);
     let header = Header::read(&mut lines)?;
     let (supports, columns) = read_vectors(&mut lines, &header)?;
     let offsets = &header.rho;
@@ -78,39 +79,6 @@ fn class_starts(per_class: &[usize]) -> Vec<usize> {
         starts.push(starts[starts.len() - 1] + count);
     }
     starts
-}
-
-/// Lines with their numbers.
-struct Lines<'a> {
-    bytes: &'a [u8],
-    at: usize,
-    number: usize,
-}
-
-impl<'a> Lines<'a> {
-    fn next(&mut self) -> Result<Option<&'a str>, MachineError> {
-        if self.at >= self.bytes.len() {
-            return Ok(None);
-        }
-        let rest = &self.bytes[self.at..];
-        let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-        self.at += end + 1;
-        self.number += 1;
-        let line = std::str::from_utf8(&rest[..end]).map_err(|_| self.error("not text"))?;
-        Ok(Some(line))
-    }
-
-    fn error(&self, reason: impl Into<String>) -> MachineError {
-        MachineError::Text { line: self.number, reason: reason.into() }
-    }
-
-    fn number(&self, token: &str) -> Result<f64, MachineError> {
-        let value = token.parse::<f64>().ok().filter(|value| value.is_finite());
-        value.ok_or_else(|| {
-            let shown: String = token.chars().take(40).collect();
-            self.error(format!("'{shown}' is not a finite number"))
-        })
-    }
 }
 
 #[derive(Debug)]

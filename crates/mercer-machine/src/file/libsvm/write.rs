@@ -3,6 +3,7 @@ use std::io::Write;
 use mercer_data::Row;
 use mercer_kernel::{Form, Profile};
 
+use super::super::text::{digits, is_label};
 use super::{TYPES, Task, column_of};
 use crate::{ClassName, Machine, MachineError, Model, Output, Probabilities, Scheme, Score, pairs};
 
@@ -39,22 +40,16 @@ fn write_row(row: Row<'_>, out: &mut dyn Write) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// The shortest text that reads back as the same f64; at most 17 significant digits.
-fn digits(value: f64) -> String {
-    let plain = format!("{value}");
-    if plain.len() <= 24 { plain } else { format!("{value:e}") }
-}
-
 /// One line of the file: a support and its coefficients as a vector of one class.
-struct VectorLine {
-    class: usize,
-    support: usize,
-    coefficients: Vec<f64>,
+pub(in crate::file) struct VectorLine {
+    pub(in crate::file) class: usize,
+    pub(in crate::file) support: usize,
+    pub(in crate::file) coefficients: Vec<f64>,
 }
 
 /// Supports grouped by class. A support whose duels share no class is written once for each class needed
 /// to cover them: the coefficient of a duel may stand with either of its two classes.
-fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>, MachineError> {
+pub(in crate::file) fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>, MachineError> {
     let classes = match machine.output() {
         Output::Classes { names, scheme: Scheme::OneVsOne } => names.len(),
         Output::Classes { names, .. } if names.len() == 2 => 2,
@@ -158,10 +153,6 @@ fn write_header(
     }
     writeln!(out, "SV")?;
     Ok(())
-}
-
-fn is_label(number: f64) -> bool {
-    number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX)
 }
 
 fn write_kernel(machine: &Machine, out: &mut dyn Write) -> Result<(), MachineError> {

@@ -1,0 +1,115 @@
+//! Rows with known answers, by which the file checks itself.
+
+use std::io::Write;
+
+use mercer_data::Row;
+
+use super::{Real, write_list};
+use crate::{Answer, Machine, MachineError, Output, Score};
+
+/// Test vectors at most.
+const COUNT: usize = 16;
+
+pub(super) fn write(
+    machine: &Machine,
+    real: Real,
+    out: &mut dyn Write,
+) -> Result<(), MachineError> {
+    // Roundings of the file's sums, relative to the sum of all sizes: far above what they can be.
+    let slack = match real {
+        Real::Double => 1e-9,
+        Real::Float => 1e-3,
+    };
+    let mut rows = Vec::new();
+    let (mut answers, mut values, mut slacks) = (Vec::new(), Vec::new(), Vec::new());
+    for row in candidates(machine) {
+        let (scores, sizes) = scores(machine, &row);
+        let is_clear = scores.iter().zip(&sizes).all(|(f, size)| f.abs() > slack * size);
+        let is_value = *machine.output() == Output::Value;
+        if !scores.iter().all(|score| score.is_finite()) || !(is_clear || is_value) {
+            continue;
+        }
+        answers.push(match machine.verdict(&scores).answer {
+            Answer::Class(class) => class as i64,
+            Answer::Inlier(inlier) => {
+                if inlier {
+                    1
+                } else {
+                    -1
+                }
+            }
+            Answer::Value(_) => 0,
+        });
+        values.push(scores[0]);
+        slacks.push(slack * sizes[0] + f64::MIN_POSITIVE);
+        rows.extend(row);
+    }
+    let number = |value: &f64| real.literal(*value);
+    writeln!(out, "#ifdef MERCER_TEST\n#include <stdio.h>\n")?;
+    writeln!(out, "#define TESTS {}\n", answers.len())?;
+    write_list(out, "mercer_real test_rows[]", &rows, number)?;
+    write_list(out, "int test_answers[]", &answers, |answer| Ok(answer.to_string()))?;
+    write_list(out, "double test_scores[]", &values, |value| Real::Double.literal(*value))?;
+    write_list(out, "double test_slacks[]", &slacks, |value| Real::Double.literal(*value))?;
+    writeln!(out, "int main(void) {{\n    int t, wrong = 0;")?;
+    writeln!(out, "    mercer_real scores[MERCER_SCORES];")?;
+    writeln!(out, "    for (t = 0; t < TESTS; t++) {{")?;
+    writeln!(out, "        const mercer_real *row = test_rows + (long)t * MERCER_COLUMNS;")?;
+    writeln!(out, "        mercer_scores(row, scores);")?;
+    writeln!(
+        out,
+        "        if (fabs((double)scores[0] - test_scores[t]) > test_slacks[t]) wrong++;"
+    )?;
+    writeln!(out, "        else if (mercer_decide(row) != test_answers[t]) wrong++;\n    }}")?;
+    writeln!(out, "    printf(\"%d of %d wrong\\n\", wrong, TESTS);")?;
+    writeln!(out, "    return wrong != 0;\n}}\n#endif")?;
+    Ok(())
+}
+
+/// The origin, some supports, and what lies halfway between neighbours.
+fn candidates(machine: &Machine) -> Vec<Vec<f64>> {
+    let columns = machine.columns();
+    let dense = |support: usize| {
+        let mut row = vec![0.0; columns];
+        machine.supports().row(support).write_dense(&mut row);
+        // Values as the file holds them in either arithmetic.
+        row.iter_mut().for_each(|value| *value = f64::from(*value as f32));
+        row
+    };
+    let supports = machine.supports().rows();
+    let step = supports.div_ceil(COUNT / 2).max(1);
+    let chosen: Vec<Vec<f64>> = (0..supports).step_by(step).map(dense).collect();
+    let mut rows = vec![vec![0.0; columns], vec![1.0; columns]];
+    for pair in chosen.windows(2) {
+        let halfway = pair[0].iter().zip(&pair[1]);
+        rows.push(halfway.map(|(a, b)| f64::from((0.5 * (a + b)) as f32)).collect());
+    }
+    rows.extend(chosen);
+    rows.truncate(COUNT);
+    rows
+}
+
+/// Scores by their definition, and the sums of the sizes of their terms.
+fn scores(machine: &Machine, row: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let row = Row::Dense(row);
+    let of = |score: &Score| {
+        let (mut sum, mut size) = (-score.offset(), score.offset().abs());
+        let mut add = |term: f64| {
+            sum += term;
+            size += term.abs();
+        };
+        match score {
+            Score::Expansion { supports, coefficients, .. } => {
+                for (support, beta) in supports.iter().zip(coefficients) {
+                    let support = machine.supports().row(*support as usize);
+                    add(beta * machine.kernel().value(support, row));
+                }
+            }
+            Score::Linear { weights, .. } => {
+                row.nonzeros().for_each(|(column, x)| add(x * weights[column as usize]));
+            }
+        }
+        (sum, size)
+    };
+    machine.scores().iter().map(of).unzip()
+}
