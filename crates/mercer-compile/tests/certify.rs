@@ -210,6 +210,32 @@ fn a_million_ranges_contain_the_score() {
     assert!(tally.pairs >= 1_000_000, "{tally:?}");
 }
 
+/// As long as wanted: `MERCER_SOAK=1e9 cargo test --release -p mercer-compile soak -- --ignored`.
+#[test]
+#[ignore = "runs for MERCER_SOAK ranges, a hundred million by default"]
+fn soak() {
+    let wanted = std::env::var("MERCER_SOAK").ok().and_then(|text| text.parse().ok());
+    let wanted: f64 = wanted.unwrap_or(1e8);
+    let mut tally = Tally::default();
+    for seed in 1000.. {
+        for (plan, kernels) in [(SPECTRAL, &QUADRATIC[..]), (SINGLE, &SINGLES[..])] {
+            let kernel = kernels[seed as usize % kernels.len()];
+            let columns = 5 + (seed % 60) as usize;
+            let machine = trained(kernel, columns, 30, Output::Value, seed);
+            let queries = clouds(2000, columns, seed + 1);
+            let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
+            let name = format!("{plan} for {kernel}, seed {seed}");
+            let law =
+                CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+            law.ranges_contain_the_score(&mut tally).unwrap();
+        }
+        if tally.pairs as f64 >= wanted {
+            break;
+        }
+    }
+    println!("soak: {tally:?}");
+}
+
 #[test]
 fn a_hundred_thousand_ranges_of_singles_contain_the_score() {
     let mut tally = Tally::default();
