@@ -54,6 +54,8 @@ pub(crate) enum Verb {
     Train(Train),
     /// Answer queries
     Predict(Predict),
+    /// Look at data before training, or at a model before it is shipped
+    Check(Check),
     /// Turn a data file into another format, or take some of its rows
     Convert(Convert),
     /// Fit a plan of stages to a model, so that easy queries cost little
@@ -87,6 +89,9 @@ pub(crate) struct Export {
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Queries on which the labels of the written file are compared
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sample: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +141,15 @@ pub(crate) enum MissingPolicy {
     Mean,
     /// The row is left out
     Drop,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// For a model: queries on which exports are compared; its supports if not given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sample: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

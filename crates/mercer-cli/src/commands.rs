@@ -1,6 +1,7 @@
 //! One file per verb.
 
 mod bench;
+mod check;
 mod compile;
 mod convert;
 mod demo;
@@ -31,6 +32,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Export(export) => export::run(&export, console),
         Verb::Inspect(inspect) => inspect::run(&inspect, console),
         Verb::Train(train) => train::run(&train, console),
+        Verb::Check(check) => check::run(&check, console),
         Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),
         Verb::Predict(predict) => predict::run(&predict, console),
         Verb::Compile(compile) => compile::run(&compile, console),

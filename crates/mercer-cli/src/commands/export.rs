@@ -1,5 +1,9 @@
+use std::path::Path;
+
 use anyhow::Context;
-use mercer::machine::file;
+use mercer::data::read::{self, Options};
+use mercer::machine::{Answer, Machine, Model, file};
+use mercer::query::Plan;
 use serde_json::json;
 
 use super::load;
@@ -13,11 +17,50 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
         format!("unknown model format '{}'; known are {}", export.format, known.join(", "))
     })?;
     let model = load(&export.model, console)?;
+    let changed = match &export.sample {
+        Some(sample) => changed(&model, format, sample)?,
+        None => None,
+    };
     file::save(&model, format, &export.output)
         .with_context(|| export.output.display().to_string())?;
     if console.json {
-        println!("{}", json!({ "format": format.name }));
+        let mut object = json!({ "format": format.name });
+        if let Some((changed, queries)) = changed {
+            object["changed"] = changed.into();
+            object["queries"] = queries.into();
+        }
+        println!("{object}");
     }
-    console.summary(&format!("{}: {}", export.output.display(), format.summary));
+    let lost = match changed {
+        Some((changed, queries)) => {
+            format!(
+                "; {changed} of {queries} labels of the sample change by what the format rounds"
+            )
+        }
+        None => String::new(),
+    };
+    console.summary(&format!("{}: {}{lost}", export.output.display(), format.summary));
     Ok(DONE)
+}
+
+/// How many labels of a sample change when the written numbers are read back; `None` where the format
+/// cannot be read. A program that computes in 32-bit floats may change more.
+fn changed(
+    model: &Model,
+    format: &file::Format,
+    sample: &Path,
+) -> anyhow::Result<Option<(usize, usize)>> {
+    let Ok(again) = file::from_bytes(&file::to_bytes(model, format)?) else { return Ok(None) };
+    let named = || sample.display().to_string();
+    let features = Some(model.input.features.unwrap_or(model.machine.columns()));
+    let names = model.input.names.clone();
+    let options = Options { features, names, ..Options::default() };
+    let rows = read::dataset(sample, &options).with_context(named)?.examples;
+    let answers = |machine: &Machine| -> anyhow::Result<Vec<Answer>> {
+        let decisions = Plan::exact(machine).decide(&rows).with_context(named)?;
+        Ok(decisions.iter().map(|decision| decision.answer).collect())
+    };
+    let (before, after) = (answers(&model.machine)?, answers(&again.machine)?);
+    let changed = before.iter().zip(&after).filter(|(a, b)| a != b).count();
+    Ok(Some((changed, before.len())))
 }
