@@ -442,6 +442,11 @@ fn the_demo_runs_and_changes_no_label() {
     assert_eq!(object["queries"], 597);
     assert_eq!(object["changed_by_own_format"], 0);
     assert_eq!(object["changed_by_libsvm_format"], 0);
+    assert_eq!(object["labels_unlike_libsvm"], 0);
+    for row in object["rows"].as_array().unwrap() {
+        assert_eq!(row["disagreements"], 0, "{row}");
+        assert!(row["accuracy"].as_f64().unwrap() > 0.95, "{row}");
+    }
 }
 
 #[test]

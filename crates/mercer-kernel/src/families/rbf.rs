@@ -64,8 +64,12 @@ impl Finish for Rbf {
     }
 }
 
-/// Error of a computed `exp(-gamma t)`, `t >= 0` known to within `error`.
+/// Error of a computed `exp(-gamma t)`, `t >= 0` known to within `error`. Nothing is claimed where sums may
+/// overflow: their difference is NaN.
 pub(super) fn exponential_error(gamma: f64, error: f64) -> f64 {
+    if !error.is_finite() {
+        return f64::INFINITY;
+    }
     (gamma * error * (1.0 + 4.0 * UNIT)).min(1.0)
         + UNIT
         + mercer_simd::EXP_RELATIVE_ERROR * (1.0 + 1e-6)
