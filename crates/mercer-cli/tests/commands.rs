@@ -445,7 +445,7 @@ fn the_demo_runs_and_changes_no_label() {
     assert_eq!(object["labels_unlike_libsvm"], 0);
     for row in object["rows"].as_array().unwrap() {
         assert_eq!(row["disagreements"], 0, "{row}");
-        assert!(row["accuracy"].as_f64().unwrap() > 0.95, "{row}");
+        assert!(row["accuracy"].as_f64().unwrap() > 0.9, "{row}");
     }
 }
 
