@@ -168,6 +168,9 @@ pub enum DataError {
         /// How many there are.
         columns: usize,
     },
+    /// A table of targets alone.
+    #[error("there are no columns beside the label")]
+    NoFeatures,
     /// A column without a mean.
     #[error("column '{column}' has no values at all")]
     NoValues {

@@ -57,6 +57,11 @@ impl Reader {
         let names = has_header.then(|| first.iter().map(str::to_owned).collect());
         let fields = Fields { count: first.len(), names };
         let columns = Columns::choose(&fields, options)?;
+        // A file of labels has no features, and is read so on purpose.
+        let is_labels = fields.count == 1 && options.label == super::Label::Last;
+        if columns.numeric.is_empty() && columns.categorical.is_empty() && !is_labels {
+            return Err(DataError::NoFeatures);
+        }
         let pending = (!has_header).then_some(first);
         let (missing, whole, ids) = (options.missing, None, Vec::new());
         Ok(Self { records, pending, fields, columns, missing, whole, ids })

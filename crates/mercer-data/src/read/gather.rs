@@ -46,6 +46,9 @@ impl Gathered {
             Rows::Dense(values) => Matrix::dense(self.columns, values)?,
             Rows::Sparse(builder) => builder.finish(self.columns),
         };
+        if !self.targets.is_empty() && examples.rows() == 0 {
+            return Err(DataError::NoFeatures);
+        }
         Ok(Dataset { examples, targets: self.targets, names: self.names })
     }
 }

@@ -34,6 +34,7 @@ fn errors_name_line_and_column() {
         ("a,b\n1,", label("guess"), "line 2: column 'b' is empty; missing values are not accepted"),
         ("a,b\n1,x", label("guess"), "line 2: 'x' is not a number"),
         ("a,b\n1,nan", label("guess"), "line 2: column 'b' is NaN; values must be finite"),
+        ("label\n1\n", label("guess"), "there are no columns beside the label"),
         ("a,b\n1,2", label("c"), "there is no column 'c'; the columns are a, b"),
     ] {
         assert_eq!(read(text, &options).map(|_| ()).unwrap_err().to_string(), message);
