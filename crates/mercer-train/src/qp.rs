@@ -17,7 +17,7 @@ pub struct Qp {
     pub linear: Vec<f64>,
     /// A feasible point; its sums over the groups are the constants.
     pub start: Vec<f64>,
-    /// The group of each variable: 0, or 0 and 1 in the ν formulations ([SSWB00]).
+    /// The group of each variable: 0, or 0 and 1 in the ν formulations (\[SSWB00\]).
     pub groups: Vec<u8>,
 }
 

@@ -5,7 +5,7 @@ use mercer_spec::Entry;
 use super::additive::Additive;
 use crate::{KernelRef, Term};
 
-/// `K(u, v) = Σ 2 u_j v_j / (u_j + v_j)`, the additive chi-squared kernel ([YW12]).
+/// `K(u, v) = Σ 2 u_j v_j / (u_j + v_j)`, the additive chi-squared kernel (\[YW12\]).
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
     name: "chi2",
     summary: "Σ 2 u_j v_j / (u_j + v_j)",

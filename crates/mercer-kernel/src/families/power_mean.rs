@@ -5,7 +5,7 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 use super::linear::Identity;
 use crate::{Domain, Form, Kernel, KernelRef, Term};
 
-/// `K(u, v) = Σ ((u_j^p + v_j^p) / 2)^(1/p)`, the power mean family of [YW12].
+/// `K(u, v) = Σ ((u_j^p + v_j^p) / 2)^(1/p)`, the power mean family of \[YW12\].
 ///
 /// p = -1 is `chi2`, p = 0 `hellinger`, p = -inf `intersection`. Semidefinite for p <= 0; for p > 0 terms
 /// do not vanish where one row is zero, and nothing is proved.

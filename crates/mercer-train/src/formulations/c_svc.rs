@@ -5,7 +5,7 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Formulation, FormulationEntry, Goal, Part};
 use crate::{Qp, TrainError};
 
-/// `min ½|w|² + C Σ w_i ξ_i`, `y_i f(x_i) >= 1 - ξ_i` ([CV95], [CL11] eq. 1).
+/// `min ½|w|² + C Σ w_i ξ_i`, `y_i f(x_i) >= 1 - ξ_i` (\[CV95\], \[CL11\] eq. 1).
 ///
 /// Dual in β = y α: `min ½ β'Kβ - y'β`, `0 <= y_i β_i <= C w_i`, `Σ β = 0`.
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {

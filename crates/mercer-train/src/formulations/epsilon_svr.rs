@@ -5,7 +5,7 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Formulation, FormulationEntry, Goal, Part};
 use crate::{Qp, TrainError};
 
-/// ε-SVR ([Vap98], [CL11] eq. 10): errors up to ε are free, the rest costs C each.
+/// ε-SVR (\[Vap98\], \[CL11\] eq. 10): errors up to ε are free, the rest costs C each.
 ///
 /// Dual: variables `0 <= β_i <= C w_i` with `q_i = ε - y_i`, and `-C w_i <= β_{n+i} <= 0` with
 /// `q_{n+i} = -(ε + y_i)`; `Σ β = 0`.

@@ -5,7 +5,7 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Conclusion, Formulation, FormulationEntry, Goal, Part, fill};
 use crate::{Qp, TrainError};
 
-/// ν-SVC ([SSWB00], [CL11] eq. 3): ν bounds the share of errors from above, of supports from below.
+/// ν-SVC (\[SSWB00\], \[CL11\] eq. 3): ν bounds the share of errors from above, of supports from below.
 ///
 /// Dual in β = y α: `min ½ β'Kβ`, `0 <= y_i β_i <= w_i`, `Σ_{y=1} β = -Σ_{y=-1} β = ν Σ w / 2`. With the
 /// multipliers `r_+`, `r_-` of the two sums the machine is `(β / r, (r_+ + r_-) / 2r)`, `r = (r_+ - r_-) / 2`.

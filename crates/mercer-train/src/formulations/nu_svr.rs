@@ -5,7 +5,7 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Conclusion, Formulation, FormulationEntry, Goal, Part, fill};
 use crate::{Qp, TrainError};
 
-/// ν-SVR ([SSWB00], [CL11] eq. 12): the width of the tube is found; ν bounds the share outside it.
+/// ν-SVR (\[SSWB00\], \[CL11\] eq. 12): the width of the tube is found; ν bounds the share outside it.
 ///
 /// Dual: `0 <= β_i <= C w_i` and `-C w_i <= β_{n+i} <= 0`, both with `q = -y_i`; the first sum to
 /// `C ν Σ w / 2`, the second to the same below zero. Half the sum of the multipliers is b.

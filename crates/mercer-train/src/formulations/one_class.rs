@@ -5,7 +5,7 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Formulation, FormulationEntry, Goal, Part, fill};
 use crate::{Qp, TrainError};
 
-/// One-class SVM ([SPSSW01], [CL11] eq. 7): a share ν of the examples may lie outside.
+/// One-class SVM (\[SPSSW01\], \[CL11\] eq. 7): a share ν of the examples may lie outside.
 ///
 /// Dual: `min ½ β'Kβ`, `0 <= β_i <= w_i`, `Σ β = ν Σ w` (LIBSVM's scaling).
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {

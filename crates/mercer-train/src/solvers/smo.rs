@@ -18,9 +18,9 @@ use crate::gram::fields;
 use crate::optimality::Optimality;
 use inner::Inner;
 
-/// SMO with blocks ([Wen18], oneDAL): each round takes a working set of the worst violators and
+/// SMO with blocks (\[Wen18\], oneDAL): each round takes a working set of the worst violators and
 /// part of the previous set, computes their kernel rows as one block, solves the small programme by pair
-/// steps of second order ([FCL05]) and adds the result to the gradient.
+/// steps of second order (\[FCL05\]) and adds the result to the gradient.
 ///
 /// Kernel rows are singles, the gradient is doubles. Before the end the gradient is recomputed from kernel
 /// values in doubles; if singles turn out to be too coarse, the solver goes on with rows of doubles.

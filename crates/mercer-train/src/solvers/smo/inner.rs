@@ -1,6 +1,6 @@
 //! The small programme of a working set, solved by pair steps of second order.
 
-/// Curvature below this is taken as this ([CL11] section 4.1.2, LIBSVM's TAU).
+/// Curvature below this is taken as this (\[CL11\] section 4.1.2, LIBSVM's TAU).
 const LEAST_CURVATURE: f64 = 1e-12;
 /// The set is solved until its violation falls to this share of what it was.
 const DEPTH: f64 = 0.1;
@@ -81,7 +81,7 @@ impl Inner<'_> {
     }
 
     /// The pair within one group that lowers the objective most: `max (F_t - F_i)² / (K_ii + K_tt - 2 K_it)`
-    /// ([FCL05] WSS 2).
+    /// (\[FCL05\] WSS 2).
     fn partner(&self, worst: [Worst; 2], goal: f64) -> Option<(usize, usize)> {
         let size = self.beta.len();
         let (mut best, mut pair) = (0.0, None);

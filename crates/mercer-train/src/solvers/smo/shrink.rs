@@ -14,7 +14,7 @@ const LEAST_ROWS: usize = 1000;
 
 impl Run<'_, '_, '_> {
     /// Leaves out rows all of whose variables sit at a bound and would be the last to be chosen
-    /// ([CL11] section 5.3): at the lower bound with F above all that may fall, or at the upper bound with
+    /// (\[CL11\] section 5.3): at the lower bound with F above all that may fall, or at the upper bound with
     /// F below all that may grow.
     pub(super) fn shrink(&mut self, scan: &Scan) {
         let state = &mut self.state;
