@@ -250,3 +250,23 @@ fn a_full_disk_is_an_error() {
     let said = refused(&["convert", &queries, "/dev/full", "--format", "csv"]);
     assert!(said.contains("No space left on device"), "{said}");
 }
+
+#[test]
+fn labels_of_their_own_file_must_fit_the_rows() {
+    let folder = Folder::new();
+    let model = folder.write("m.model", SMALL);
+    let (rows, npy) = (folder.write("d.csv", "a,b\n1,0\n0,1\n"), folder.path("d.npy"));
+    done(&["convert", &rows, &npy, "--label", "none"]);
+    let fit = folder.write("fit.csv", "1\n-1\n");
+    let told = done(&["predict", &model, &npy, "--labels", &fit, "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap()["accuracy"], 1.0);
+    let long = folder.write("long.csv", "1\n-1\n1\n");
+    let said = refused(&["predict", &model, &npy, "--labels", &long]);
+    assert!(said.contains("2 rows, but 3 labels"), "{said}");
+    let short = folder.write("short.csv", "1\n");
+    let said = refused(&["predict", &model, &npy, "--labels", &short]);
+    assert!(said.contains("2 rows, but 1 labels"), "{said}");
+    let two = folder.write("two.csv", "1,2\n3,4\n");
+    let said = refused(&["predict", &model, &npy, "--labels", &two]);
+    assert!(said.contains("the labels file has 2 columns, one is needed"), "{said}");
+}
