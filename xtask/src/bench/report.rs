@@ -32,6 +32,8 @@ pub struct Series {
 pub fn series_of(program: &str, task: &str, answer: &Value) -> Vec<Series> {
     let mut numbers = Vec::new();
     flatten("", answer, &mut numbers);
+    let mut numbers = all_cores_first(&numbers);
+    numbers.sort_by(|a, b| a.0.cmp(&b.0));
     let mut found = Vec::new();
     for (key, micros) in &numbers {
         let Some(key) = key.strip_suffix("_us") else {
@@ -56,6 +58,21 @@ pub fn series_of(program: &str, task: &str, answer: &Value) -> Vec<Series> {
         }
     }
     found
+}
+
+/// Peers use all cores: `exact_batch_us_all_threads` becomes `exact_batch_us`, and what had that name
+/// becomes a variant.
+fn all_cores_first(numbers: &[(String, f64)]) -> Vec<(String, f64)> {
+    let rename = |(key, number): &(String, f64)| {
+        let has_twin = numbers.iter().any(|(other, _)| *other == format!("{key}_all_threads"));
+        let key = match key.strip_suffix("_all_threads") {
+            Some(plain) => plain.to_owned(),
+            None if has_twin => key.replace("_batch_us", "_batch_one_thread_us"),
+            None => key.clone(),
+        };
+        (key, *number)
+    };
+    numbers.iter().map(rename).collect()
 }
 
 fn flatten(prefix: &str, value: &Value, numbers: &mut Vec<(String, f64)>) {
@@ -183,6 +200,11 @@ mod tests {
 
     #[test]
     fn times_are_found_by_their_keys() {
+        let threads = json!({"exact_batch_us": 9.0, "exact_batch_us_all_threads": 5.0});
+        let rows = series_of("mercer", "x", &threads);
+        let named = |name: &str| rows.iter().find(|row| row.name == name).map(|row| row.micros);
+        assert_eq!(named("mercer exact"), Some(5.0));
+        assert_eq!(named("mercer exact one thread"), Some(9.0));
         let answer = json!({"queries": 7, "intelex_batch_f32_us": 2.5, "intelex_differs": 3});
         let found = series_of("", "digits", &answer);
         let expected = Series {
