@@ -18,7 +18,7 @@ mod power_mean;
 
 use mercer_spec::{Checked, Registry, SpecError};
 
-use crate::KernelRef;
+use crate::{Finish, Form, KernelRef};
 
 /// Every kernel.
 pub static KERNELS: Registry<KernelRef> = Registry {
@@ -44,4 +44,22 @@ pub static KERNELS: Registry<KernelRef> = Registry {
 fn inner(checked: &Checked<'_>) -> Result<KernelRef, SpecError> {
     let spec = checked.spec("inner").expect("the entry declares a component");
     KERNELS.build(spec)
+}
+
+/// The function of the kernel inside another one.
+fn finish_of(inner: &KernelRef) -> &dyn Finish {
+    match inner.form() {
+        Form::Dot(finish) | Form::Shift(finish) | Form::Additive(_, finish) => finish,
+        Form::Opaque => unreachable!("no registered kernel is opaque"),
+    }
+}
+
+/// The form of a kernel that puts its own function in place of the inner one's.
+fn form_over<'a>(inner: &'a KernelRef, finish: &'a dyn Finish) -> Form<'a> {
+    match inner.form() {
+        Form::Dot(_) => Form::Dot(finish),
+        Form::Shift(_) => Form::Shift(finish),
+        Form::Additive(term, _) => Form::Additive(term, finish),
+        Form::Opaque => Form::Opaque,
+    }
 }

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
-use super::inner;
 use super::rbf::exponential_error;
+use super::{finish_of, form_over, inner};
 use crate::bound::UNIT;
 use crate::{Domain, Finish, Form, Kernel, KernelRef};
 
@@ -45,23 +45,9 @@ struct Exponential {
     gamma: f64,
 }
 
-impl Exponential {
-    fn inner_finish(&self) -> &dyn Finish {
-        match self.inner.form() {
-            Form::Dot(finish) | Form::Shift(finish) | Form::Additive(_, finish) => finish,
-            Form::Opaque => unreachable!("no registered kernel is opaque"),
-        }
-    }
-}
-
 impl Kernel for Exponential {
     fn form(&self) -> Form<'_> {
-        match self.inner.form() {
-            Form::Dot(_) => Form::Dot(self),
-            Form::Shift(_) => Form::Shift(self),
-            Form::Additive(term, _) => Form::Additive(term, self),
-            Form::Opaque => Form::Opaque,
-        }
+        form_over(&self.inner, self)
     }
 
     fn is_positive_semidefinite(&self) -> bool {
@@ -79,7 +65,7 @@ impl Kernel for Exponential {
 
 impl Finish for Exponential {
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
-        let inner = self.inner_finish();
+        let inner = finish_of(&self.inner);
         inner.finish(isa, sums, uu, vv);
         let mut own_values = [vv, &[uu]].concat();
         inner.self_values(isa, &mut own_values);
@@ -98,7 +84,7 @@ impl Finish for Exponential {
 
     /// As for `rbf`, with the errors of the three inner values and three roundings of their sum.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64 {
-        let inner = self.inner_finish();
+        let inner = finish_of(&self.inner);
         let wrong = |a: f64, b: f64, m: f64| inner.error(relative, a, b, m);
         let (mu, mv) = (uu * (1.0 + 1e-6), vv * (1.0 + 1e-6));
         let errors = wrong(uu, uu, mu) + wrong(vv, vv, mv) + 2.0 * wrong(uu, vv, magnitude);

@@ -1,9 +1,8 @@
-use mercer_data::Row;
 use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 use std::sync::Arc;
 
-use super::inner;
+use super::{finish_of, form_over, inner};
 use crate::bound::UNIT;
 use crate::{Domain, Finish, Form, Kernel, KernelRef, Profile};
 
@@ -36,23 +35,9 @@ struct Normalized {
     inner: KernelRef,
 }
 
-impl Normalized {
-    fn inner_finish(&self) -> &dyn Finish {
-        match self.inner.form() {
-            Form::Dot(finish) | Form::Shift(finish) | Form::Additive(_, finish) => finish,
-            Form::Opaque => unreachable!("no registered kernel is opaque"),
-        }
-    }
-}
-
 impl Kernel for Normalized {
     fn form(&self) -> Form<'_> {
-        match self.inner.form() {
-            Form::Dot(_) => Form::Dot(self),
-            Form::Shift(_) => Form::Shift(self),
-            Form::Additive(term, _) => Form::Additive(term, self),
-            Form::Opaque => Form::Opaque,
-        }
+        form_over(&self.inner, self)
     }
 
     fn is_positive_semidefinite(&self) -> bool {
@@ -66,15 +51,11 @@ impl Kernel for Normalized {
     fn domain(&self) -> Domain {
         self.inner.domain()
     }
-
-    fn value(&self, u: Row<'_>, v: Row<'_>) -> f64 {
-        self.form().value(u, v)
-    }
 }
 
 impl Finish for Normalized {
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
-        let inner = self.inner_finish();
+        let inner = finish_of(&self.inner);
         inner.finish(isa, sums, uu, vv);
         let mut roots = [vv, &[uu]].concat();
         inner.self_values(isa, &mut roots);
@@ -98,7 +79,7 @@ impl Finish for Normalized {
     /// Where a self-value may overflow the quotient is NaN and nothing is claimed. Where one may have
     /// underflowed nothing is known but that both the value and the quotient lie within [-1, 1].
     fn error(&self, relative: f64, uu: f64, vv: f64, _: f64) -> f64 {
-        let inner = self.inner_finish();
+        let inner = finish_of(&self.inner);
         let size = |own: f64| inner.bound(own, own, own);
         let (least, most) = (size(uu).min(size(vv)), size(uu).max(size(vv)));
         if !most.is_finite() {
@@ -111,12 +92,12 @@ impl Finish for Normalized {
     }
 
     fn relative_error(&self, relative: f64) -> Option<f64> {
-        let inner = self.inner_finish().relative_error(relative)?;
+        let inner = finish_of(&self.inner).relative_error(relative)?;
         (inner < 1e-2).then_some(2.1 * inner + 6.0 * UNIT)
     }
 
     fn profile(&self) -> Profile {
-        match self.inner_finish().profile() {
+        match finish_of(&self.inner).profile() {
             Profile::Power { scale, shift, degree } => {
                 Profile::NormalizedPower { scale, shift, degree }
             }
