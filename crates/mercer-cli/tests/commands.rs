@@ -201,12 +201,17 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     let output = child.wait_with_output().unwrap();
-    if kill.is_ok_and(|status| status.success()) && output.status.code() != Some(0) {
-        assert_eq!(output.status.code(), Some(130));
+    // 3: doubles could not tell better points apart before the signal came. Nothing else is excused.
+    let code = output.status.code();
+    assert!(matches!(code, Some(130 | 3)), "{code:?}");
+    if model.exists() {
         assert_eq!(done(&["predict", model.to_str().unwrap(), &data]).lines().count(), 6000);
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("interrupted; nothing was written"), "{said}");
     }
 }
 
