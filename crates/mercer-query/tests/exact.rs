@@ -129,17 +129,20 @@ fn libsvm_text_keeps_every_label() {
                 let Ok(bytes) = file::to_bytes(&model, text) else { continue };
                 let again = file::from_bytes(&bytes).unwrap();
                 let decide = |machine: &Machine| match Plan::exact(machine).decide(&queries) {
-                    Ok(decisions) => decisions.iter().map(|d| d.answer).collect(),
-                    Err(_) => Vec::<Answer>::new(),
+                    Ok(decisions) => decisions,
+                    Err(QueryError::NotFinite { .. }) => Vec::new(),
+                    Err(other) => panic!("{}: {other}", kernel.spec()),
                 };
                 let (before, after) = (decide(&machine), decide(&again.machine));
+                assert_eq!(before.len(), after.len());
                 for (a, b) in before.iter().zip(&after) {
-                    let same = match (a, b) {
-                        (Answer::Value(a), Answer::Value(b)) => {
-                            (a - b).abs() <= 1e-9 * a.abs().max(1.0)
-                                || kernel.spec().name() != "rbf"
+                    // Supports may come back in another order, so the bits of a value may change, but
+                    // both ranges contain the one true score.
+                    let same = match (a.answer, b.answer) {
+                        (Answer::Value(_), Answer::Value(_)) => {
+                            a.score.low <= b.score.high && b.score.low <= a.score.high
                         }
-                        _ => a == b,
+                        (a, b) => a == b,
                     };
                     assert!(same, "{} {name} shifted by {shift}: {a:?} {b:?}", kernel.spec());
                     kept += 1;
