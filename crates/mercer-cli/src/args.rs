@@ -164,6 +164,9 @@ pub(crate) struct Convert {
     /// Where labels go if the format holds none
     #[arg(long, value_name = "FILE")]
     pub(crate) labels_output: Option<PathBuf>,
+    /// Scale the rows as this model scales its queries
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) scaled_by: Option<PathBuf>,
     /// Sort the columns of each row of LIBSVM text
     #[arg(long)]
     pub(crate) sort: bool,
@@ -190,6 +193,9 @@ pub(crate) struct Train {
     /// The model file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Scaling of the rows (see `mercer list`): fitted on the examples, kept with the model, applied to queries
+    #[arg(long, value_name = "SCALING")]
+    pub(crate) scale: Option<String>,
     /// Kernel (see `mercer list`); `scale` and `auto` stand for numbers that fit the data
     #[arg(long, default_value = "rbf(gamma=scale)", value_name = "KERNEL")]
     pub(crate) kernel: String,

@@ -62,14 +62,6 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
     Ok(model)
 }
 
-/// How the data file is to be read for this machine.
-fn read_options(input: &Input, model: &Model) -> Options {
-    let precomputed = model.machine.kernel().spec().name() == "precomputed";
-    let features = Some(model.input.features.unwrap_or(model.machine.columns()));
-    let names = model.input.names.clone();
-    Options { precomputed, features, names, ..input_options(input) }
-}
-
 /// How the data file is to be read, as far as the command line says.
 fn input_options(input: &Input) -> Options {
     let label = input.label.parse().unwrap_or_else(|never| match never {});
@@ -102,14 +94,6 @@ fn asking(demands: &Demands, model: &Model) -> Asking {
             None => Require::Nothing,
         },
     }
-}
-
-/// Refuses tables of another width than the machine's, naming both.
-fn check_width(model: &Model, found: usize, is_sparse: bool) -> anyhow::Result<()> {
-    let Some(expected) = model.input.features else { return Ok(()) };
-    let fits = if is_sparse { found <= expected } else { found == expected };
-    anyhow::ensure!(fits, "rows have {found} columns, the machine expects {expected}");
-    Ok(())
 }
 
 /// What a machine is, in a few words.

@@ -7,6 +7,7 @@ mod failure;
 mod labels;
 mod output;
 mod picture;
+mod queries;
 mod timing;
 
 use std::process::ExitCode;

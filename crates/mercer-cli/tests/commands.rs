@@ -1,48 +1,20 @@
 //! The commands as a person runs them.
 
+mod common;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-fn mercer(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_mercer")).args(arguments).output().expect("mercer starts")
-}
-
-fn done(arguments: &[&str]) -> String {
-    let output = mercer(arguments);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {text}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-/// Exit code and what was said on standard error.
-fn refused(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = mercer(arguments);
-    assert!(output.stdout.is_empty(), "{arguments:?} printed to standard output");
-    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
-fn dataset(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets").join(name);
-    path.to_str().expect("a plain path").to_owned()
-}
-
-fn write(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
-    let path: PathBuf = folder.path().join(name);
-    fs::write(&path, text).expect("the temporary folder is writable");
-    path.to_str().expect("a plain path").to_owned()
-}
+use common::{Folder, SMALL, dataset, done, mercer, refused_with};
 
 fn keys(object: &Value) -> Vec<&str> {
     object.as_object().expect("one object").keys().map(String::as_str).collect()
 }
-
-const SMALL: &str = "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 1 -1\n\
-    nr_sv 1 1\nSV\n1 1:1 \n-1 2:1 \n";
 
 #[test]
 fn labels_are_those_of_libsvm() {
@@ -59,9 +31,9 @@ fn labels_are_those_of_libsvm() {
 
 #[test]
 fn import_and_export_change_no_label() {
-    let folder = tempfile::tempdir().unwrap();
-    let (own, text) = (folder.path().join("digits.mercer"), folder.path().join("digits.txt"));
-    let (own, text) = (own.to_str().unwrap(), text.to_str().unwrap());
+    let folder = Folder::new();
+    let (own, text) = (folder.path("digits.mercer"), folder.path("digits.txt"));
+    let (own, text) = (own.as_str(), text.as_str());
     let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
     done(&["import", &model, "-o", own]);
     done(&["export", own, "--format", "libsvm", "-o", text]);
@@ -112,6 +84,7 @@ fn json_objects_have_their_documented_keys() {
             "instruction_sets",
             "kernels",
             "model_formats",
+            "scalings",
             "solvers",
             "stages"
         ]
@@ -124,9 +97,9 @@ fn json_objects_have_their_documented_keys() {
 
 #[test]
 fn training_reports_its_documented_keys_and_the_model_answers() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = folder.path().join("sonar.mercer");
-    let model = model.to_str().unwrap();
+    let folder = Folder::new();
+    let model = folder.path("sonar.mercer");
+    let model = model.as_str();
     let data = dataset("sonar/sonar.csv");
     let text = done(&["train", &data, "-o", model, "--kernel", "rbf(gamma=1)", "--json"]);
     let report: Value = serde_json::from_str(&text).unwrap();
@@ -151,9 +124,9 @@ fn training_reports_its_documented_keys_and_the_model_answers() {
 
 #[test]
 fn a_limit_ends_training_with_a_usable_machine_and_exit_code_3() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = folder.path().join("m.mercer");
-    let model = model.to_str().unwrap();
+    let folder = Folder::new();
+    let model = folder.path("m.mercer");
+    let model = model.as_str();
     let data = dataset("digits/digits.csv.gz");
     let run = mercer(&["train", &data, "-o", model, "--max-iterations", "5"]);
     assert_eq!(run.status.code(), Some(3));
@@ -170,18 +143,18 @@ fn wrong_training_texts_are_refused_with_what_is_known() {
         ("--formulation", "c_svc(C=0)", "'C' must be"),
         ("--formulation", "nu_svc(nu=0.999)", "nu"),
     ] {
-        let (code, said) = refused(&["train", &data, "-o", "unused.mercer", flag, text]);
+        let (code, said) = refused_with(&["train", &data, "-o", "unused.mercer", flag, text]);
         assert_eq!(code, Some(1), "{text}");
         assert!(said.contains(message), "{text}: {said}");
     }
-    let (code, _) = refused(&["train", &data, "-o", "unused.mercer", "--time-limit", "soon"]);
+    let (code, _) = refused_with(&["train", &data, "-o", "unused.mercer", "--time-limit", "soon"]);
     assert_eq!(code, Some(2));
 }
 
 #[test]
 fn an_interrupted_training_leaves_the_best_machine_so_far() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = folder.path().join("m.mercer");
+    let folder = Folder::new();
+    let model = folder.path("m.mercer");
     // Enough rows and a hard enough problem that a second is not enough.
     let mut text = String::new();
     let mut state = 1u64;
@@ -194,9 +167,9 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
         }
         text.push('\n');
     }
-    let data = write(&folder, "noise.svm", &text);
+    let data = folder.write("noise.svm", &text);
     let child = Command::new(env!("CARGO_BIN_EXE_mercer"))
-        .args(["train", &data, "-o", model.to_str().unwrap(), "--kernel", "rbf(gamma=0.01)"])
+        .args(["train", &data, "-o", &model, "--kernel", "rbf(gamma=0.01)"])
         .args(["--formulation", "c_svc(C=1e6)", "--tolerance", "1e-9"])
         .stderr(Stdio::piped())
         .spawn()
@@ -207,8 +180,8 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
     // 3: doubles could not tell better points apart before the signal came. Nothing else is excused.
     let code = output.status.code();
     assert!(matches!(code, Some(130 | 3)), "{code:?}");
-    if model.exists() {
-        assert_eq!(done(&["predict", model.to_str().unwrap(), &data]).lines().count(), 6000);
+    if Path::new(&model).exists() {
+        assert_eq!(done(&["predict", &model, &data]).lines().count(), 6000);
     } else {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("interrupted; nothing was written"), "{said}");
@@ -217,8 +190,8 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
 
 #[test]
 fn compiled_plans_give_the_same_labels_and_say_what_settled_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let place = |name: &str| folder.path(name);
     let sonar = dataset("sonar/sonar.csv");
     let degree_2 = place("sonar.mercer");
     let kernel = "polynomial(degree=2, gamma=1, coef0=1)";
@@ -249,8 +222,8 @@ fn compiled_plans_give_the_same_labels_and_say_what_settled_them() {
 
 #[test]
 fn explain_shows_each_step_as_text_json_and_picture() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let folder = Folder::new();
+    let place = |name: &str| folder.path(name);
     let (sonar, model, picture) =
         (dataset("sonar/sonar.csv"), place("m.mercer"), place("path.svg"));
     let kernel = "polynomial(degree=2, gamma=1, coef0=1)";
@@ -268,7 +241,7 @@ fn explain_shows_each_step_as_text_json_and_picture() {
     let width = |step: &Value| step["high"].as_f64().unwrap() - step["low"].as_f64().unwrap();
     assert!(steps.windows(2).all(|pair| width(&pair[1]) <= width(&pair[0])), "ranges never widen");
     assert!(fs::read_to_string(picture).unwrap().contains("<polygon"));
-    let (code, said) = refused(&["explain", &model, &sonar, "--row", "209"]);
+    let (code, said) = refused_with(&["explain", &model, &sonar, "--row", "209"]);
     assert_eq!(code, Some(1));
     assert!(said.contains("there is no row 209"), "{said}");
 }
@@ -298,7 +271,8 @@ fn plans_that_do_not_fit_are_refused_with_a_sentence() {
         ("cascade(sorcery, exact)", "there is no stage 'sorcery'"),
         ("cascade(", "expected at character 9"),
     ] {
-        let (code, said) = refused(&["compile", &model, "--plan", plan, "-o", "unused.mercer"]);
+        let (code, said) =
+            refused_with(&["compile", &model, "--plan", plan, "-o", "unused.mercer"]);
         assert_eq!(code, Some(1), "{plan}");
         assert!(said.contains(message), "{plan}: {said}");
     }
@@ -306,11 +280,11 @@ fn plans_that_do_not_fit_are_refused_with_a_sentence() {
 
 #[test]
 fn regression_reports_its_squared_error() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = Folder::new();
     let text =
         "svm_type epsilon_svr\nkernel_type linear\nnr_class 2\ntotal_sv 1\nrho 1\nSV\n2 1:1 \n";
-    let model = write(&folder, "m.model", text);
-    let data = write(&folder, "d.svm", "3 1:2\n6 1:3\n");
+    let model = folder.write("m.model", text);
+    let data = folder.write("d.svm", "3 1:2\n6 1:3\n");
     let object: Value = serde_json::from_str(&done(&["predict", &model, &data, "--json"])).unwrap();
     assert_eq!(object["mse"], 0.5);
     assert!(object.get("accuracy").is_none());
@@ -318,9 +292,9 @@ fn regression_reports_its_squared_error() {
 
 #[test]
 fn answers_come_as_table_lines_or_objects() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = write(&folder, "m.model", SMALL);
-    let data = write(&folder, "d.csv", "a,b,label\n1,0,1\n0,2,-1\n");
+    let folder = Folder::new();
+    let model = folder.write("m.model", SMALL);
+    let data = folder.write("d.csv", "a,b,label\n1,0,1\n0,2,-1\n");
     let table = done(&["predict", &model, &data, "--format", "csv"]);
     let lines: Vec<&str> = table.lines().collect();
     assert_eq!(lines[0], "row,label,low,high,certainty,cost");
@@ -329,8 +303,8 @@ fn answers_come_as_table_lines_or_objects() {
     let second: Value = serde_json::from_str(objects.lines().nth(1).unwrap()).unwrap();
     assert_eq!(keys(&second), ["certainty", "cost", "high", "label", "low", "row"]);
     assert_eq!((&second["label"], &second["row"]), (&"-1".into(), &2.into()));
-    let file = folder.path().join("out.csv");
-    done(&["predict", &model, &data, "-o", file.to_str().unwrap()]);
+    let file = folder.path("out.csv");
+    done(&["predict", &model, &data, "-o", &file]);
     assert_eq!(fs::read_to_string(file).unwrap(), table);
 }
 
@@ -367,9 +341,9 @@ fn threads_change_nothing_but_time() {
 
 #[test]
 fn bad_input_gets_a_sentence_and_an_exit_code() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = write(&folder, "m.model", SMALL);
-    let good = write(&folder, "good.svm", "1 1:1\n");
+    let folder = Folder::new();
+    let model = folder.write("m.model", SMALL);
+    let good = folder.write("good.svm", "1 1:1\n");
     let cases = [
         ("nan.svm", "1 1:nan\n", "line 1: column 1 is NaN; values must be finite"),
         (
@@ -382,46 +356,45 @@ fn bad_input_gets_a_sentence_and_an_exit_code() {
         ("word.svm", "1 1:x\n", "line 1: 'x' is not a number"),
     ];
     for (name, text, message) in cases {
-        let data = write(&folder, name, text);
-        let (code, said) = refused(&["predict", &model, &data]);
+        let data = folder.write(name, text);
+        let (code, said) = refused_with(&["predict", &model, &data]);
         assert_eq!(code, Some(1), "{name}");
         assert!(said.contains(message) && said.contains(name), "{name}: {said}");
     }
-    let zero_based = write(&folder, "zero.svm", "1 0:1\n");
-    let (_, said) = refused(&["predict", &model, &zero_based]);
+    let zero_based = folder.write("zero.svm", "1 0:1\n");
+    let (_, said) = refused_with(&["predict", &model, &zero_based]);
     assert!(said.contains("hint: `--zero-based`"), "{said}");
-    let (code, said) = refused(&["predict", &good, &model]);
+    let (code, said) = refused_with(&["predict", &good, &model]);
     assert_eq!(code, Some(1));
     assert!(said.contains("not a model file") && said.contains("hint"), "{said}");
-    let (code, said) = refused(&["predict", &model, &good, "-o", "/nonexistent/out.txt"]);
+    let (code, said) = refused_with(&["predict", &model, &good, "-o", "/nonexistent/out.txt"]);
     assert_eq!(code, Some(1));
     assert!(said.contains("/nonexistent/out.txt"), "{said}");
-    let (code, _) = refused(&["predict", &model]);
+    let (code, _) = refused_with(&["predict", &model]);
     assert_eq!(code, Some(2));
-    let (code, _) = refused(&["predict", "missing.model", &good]);
+    let (code, _) = refused_with(&["predict", "missing.model", &good]);
     assert_eq!(code, Some(1));
 }
 
 #[test]
 fn a_failed_run_leaves_the_old_output() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = write(&folder, "m.model", SMALL);
-    let out = write(&folder, "out.txt", "precious");
+    let folder = Folder::new();
+    let model = folder.write("m.model", SMALL);
+    let out = folder.write("out.txt", "precious");
     let mut text = "1 1:1\n".repeat(20_000);
     text.push_str("1 1:broken\n");
-    let data = write(&folder, "d.svm", &text);
-    refused(&["predict", &model, &data, "-o", &out]);
+    let data = folder.write("d.svm", &text);
+    refused_with(&["predict", &model, &data, "-o", &out]);
     assert_eq!(fs::read_to_string(&out).unwrap(), "precious");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no temporary file is left");
+    assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 3, "no temporary file is left");
 }
 
 #[test]
 fn exporting_what_a_format_cannot_say_is_refused_by_name() {
-    let folder = tempfile::tempdir().unwrap();
-    let model = write(&folder, "m.model", SMALL);
-    let out = folder.path().join("x.onnx");
-    let (code, said) =
-        refused(&["export", &model, "--format", "onyx", "-o", out.to_str().unwrap()]);
+    let folder = Folder::new();
+    let model = folder.write("m.model", SMALL);
+    let out = folder.path("x.onnx");
+    let (code, said) = refused_with(&["export", &model, "--format", "onyx", "-o", &out]);
     assert_eq!(code, Some(1));
     assert!(said.contains("unknown model format 'onyx'; known are mercer, libsvm"), "{said}");
 }

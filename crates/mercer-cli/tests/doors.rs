@@ -1,53 +1,15 @@
 //! Files in and out, as a person meets them.
 
+mod common;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-fn mercer(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_mercer")).args(arguments).output().expect("mercer starts")
-}
-
-fn done(arguments: &[&str]) -> String {
-    let output = mercer(arguments);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {text}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn refused(arguments: &[&str]) -> String {
-    let output = mercer(arguments);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn dataset(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets").join(name);
-    path.to_str().expect("a plain path").to_owned()
-}
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().expect("a plain path").to_owned()
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        fs::write(self.path(name), text).unwrap();
-        self.path(name)
-    }
-}
-
-const SMALL: &str = "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 1 -1\n\
-    nr_sv 1 1\nSV\n1 1:1 \n-1 2:1 \n";
+use common::{Folder, SMALL, dataset, done, refused};
 
 #[test]
 fn data_survive_every_way_round() {

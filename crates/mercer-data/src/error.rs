@@ -195,6 +195,31 @@ pub enum DataError {
         /// The limit.
         limit: usize,
     },
+    /// Rows of another width than a machine's.
+    #[error("rows have {found} columns, the machine expects {expected}")]
+    Width {
+        /// Columns of the rows.
+        found: usize,
+        /// Columns expected.
+        expected: usize,
+    },
+    /// Sparse rows that would become dense ones.
+    #[error(
+        "{scaling} moves zeros: these sparse rows would take {gib:.1} GiB; max_abs, unit_norm and \
+         standard(centre=no) keep zeros"
+    )]
+    MovesZeros {
+        /// The scaling.
+        scaling: String,
+        /// Size of the dense rows.
+        gib: f64,
+    },
+    /// A scaling that cannot be.
+    #[error("scaling: {reason}")]
+    BadScaling {
+        /// What is wrong.
+        reason: String,
+    },
     /// Not text, or text in the wrong encoding.
     #[error("line {line}: {reason}")]
     Malformed {

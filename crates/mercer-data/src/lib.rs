@@ -8,6 +8,7 @@ mod error;
 mod matrix;
 pub mod read;
 mod row;
+pub mod scale;
 pub mod synthetic;
 pub mod write;
 
@@ -15,3 +16,4 @@ pub use dataset::{Dataset, Targets, draw};
 pub use error::DataError;
 pub use matrix::{Matrix, MatrixBuilder};
 pub use row::Row;
+pub use scale::Scaling;

@@ -53,6 +53,11 @@ pub trait Chunks: Send {
     fn ids(&self) -> Option<&[String]> {
         None
     }
+
+    /// Named columns that are left out because [`Options::names`] does not name them.
+    fn ignored(&self) -> &[String] {
+        &[]
+    }
 }
 
 /// Opens a file for reading in chunks: `-` is standard input; `.gz`, `.bz2`, `.xz` and `.zst` are unpacked.

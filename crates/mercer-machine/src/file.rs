@@ -1,6 +1,7 @@
 //! Model files: our own, and those of others.
 
 mod c;
+mod fold;
 mod liblinear;
 mod libsvm;
 mod onnx;

@@ -1,3 +1,7 @@
+use std::borrow::Cow;
+
+use mercer_data::{DataError, Matrix, Scaling};
+
 use crate::{Machine, PlanSections};
 
 /// A machine with all that travels with it.
@@ -30,6 +34,21 @@ pub struct Input {
     pub features: Option<usize>,
     /// Names of the columns, where known.
     pub names: Option<Vec<String>>,
+    /// What is done to rows before the machine sees them; supports are stored as they are after it.
+    pub scaling: Option<Scaling>,
+}
+
+impl Input {
+    /// Rows as the machine sees them: scaled, where examples were.
+    ///
+    /// # Errors
+    /// If a scaled value overflows.
+    pub fn prepare<'a>(&self, rows: &'a Matrix) -> Result<Cow<'a, Matrix>, DataError> {
+        match &self.scaling {
+            Some(scaling) => scaling.apply(rows).map(Cow::Owned),
+            None => Ok(Cow::Borrowed(rows)),
+        }
+    }
 }
 
 /// How scores become probabilities.

@@ -1,12 +1,13 @@
 use anyhow::Context;
-use mercer::data::{Matrix, read};
+use mercer::data::Matrix;
 use mercer::query::{Asking, Plan};
 use serde_json::json;
 
-use super::{StopSignal, check_width, load, read_options};
+use super::{StopSignal, input_options, load};
 use crate::args::Bench;
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::queries::Queries;
 use crate::timing::best_us;
 
 /// What was measured, in microseconds per query.
@@ -21,10 +22,9 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&bench.model, console)?;
     let source = || bench.input.data.display().to_string();
-    let data = read::dataset(&bench.input.data, &read_options(&bench.input, &model))
-        .with_context(source)?;
+    let options = input_options(&bench.input);
+    let data = Queries::whole(&bench.input.data, options, &model, console)?;
     let rows = &data.examples;
-    check_width(&model, rows.columns(), rows.is_sparse()).with_context(source)?;
     let exact = Plan::exact(&model.machine);
     let truth = exact.decide(rows).with_context(source)?;
     stop.check()?;

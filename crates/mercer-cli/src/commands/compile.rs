@@ -1,6 +1,6 @@
 use anyhow::Context;
 use mercer::compile::compile;
-use mercer::data::read;
+use mercer::data::read::Options;
 use mercer::machine::{Model, file};
 use mercer::spec::Spec;
 use serde_json::json;
@@ -9,18 +9,13 @@ use super::load;
 use crate::args::Compile;
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Compile, console: &Console) -> anyhow::Result<u8> {
     let plan: Spec = arguments.plan.parse()?;
     let model = load(&arguments.model, console)?;
     let sample = match &arguments.sample {
-        Some(path) => {
-            let options = read::Options {
-                features: Some(model.input.features.unwrap_or(model.machine.columns())),
-                ..read::Options::default()
-            };
-            Some(read::dataset(path, &options).with_context(|| path.display().to_string())?)
-        }
+        Some(path) => Some(Queries::whole(path, Options::default(), &model, console)?),
         None => None,
     };
     let start = std::time::Instant::now();

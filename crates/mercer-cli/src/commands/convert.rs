@@ -1,14 +1,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use mercer::data::read::{self, Chunks};
 use mercer::data::write::{self, Whole};
-use mercer::data::{Dataset, Targets, draw, read};
+use mercer::data::{Dataset, Targets, draw};
 use serde_json::json;
 
-use super::{StopSignal, input_options};
+use super::{StopSignal, input_options, load};
 use crate::args::Convert;
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::queries::Queries;
 
 pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
@@ -19,7 +21,11 @@ pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Re
     let mut options = input_options(&convert.input);
     options.sort = convert.sort;
     let source = || convert.input.data.display().to_string();
-    let mut chunks = read::open(&convert.input.data, &options).with_context(source)?;
+    let model = convert.scaled_by.as_ref().map(|path| load(path, console)).transpose()?;
+    let mut chunks: Box<dyn Chunks + '_> = match &model {
+        Some(model) => Box::new(Queries::open(&convert.input.data, options, model, console)?),
+        None => read::open(&convert.input.data, &options).with_context(source)?,
+    };
     let (data, ids) = read::whole_with_ids(&mut *chunks).with_context(source)?;
     stop.check()?;
     let rows = data.examples.rows();

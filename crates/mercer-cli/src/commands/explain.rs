@@ -2,24 +2,25 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use mercer::data::read;
+use mercer::data::read::Chunks;
 use mercer::data::write::Whole;
 use mercer::query::{Explanation, Plan};
 use serde_json::{Value, json};
 
-use super::{asking, check_width, load, read_options};
+use super::{asking, input_options, load};
 use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels;
 use crate::output::certainty;
 use crate::picture::{Band, bands};
+use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> {
     let model = load(&arguments.model, console)?;
     let source = || arguments.input.data.display().to_string();
-    let mut chunks = read::open(&arguments.input.data, &read_options(&arguments.input, &model))
-        .with_context(source)?;
+    let options = input_options(&arguments.input);
+    let mut chunks = Queries::open(&arguments.input.data, options, &model, console)?;
     let (wanted, mut before) = (arguments.row.get(), 0);
     let chunk = loop {
         let chunk = chunks.next_chunk(1024).with_context(source)?;
@@ -29,7 +30,6 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
         }
         before += chunk.examples.rows();
     };
-    check_width(&model, chunk.columns(), chunk.is_sparse()).with_context(source)?;
     let plan = Plan::of(&model)?;
     let demands = asking(&arguments.demands, &model);
     let path = plan.explain(&chunk, wanted - before - 1, &demands).with_context(source)?;

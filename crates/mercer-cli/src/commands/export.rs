@@ -1,8 +1,8 @@
 use std::path::Path;
 
 use anyhow::Context;
-use mercer::data::read::{self, Options};
-use mercer::machine::{Answer, Machine, Model, file};
+use mercer::data::read::Options;
+use mercer::machine::{Answer, Input, Model, file};
 use mercer::query::Plan;
 use serde_json::json;
 
@@ -10,6 +10,7 @@ use super::load;
 use crate::args::Export;
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::queries::Queries;
 
 pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     let format = file::format(&export.format).with_context(|| {
@@ -18,7 +19,7 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     })?;
     let model = load(&export.model, console)?;
     let changed = match &export.sample {
-        Some(sample) => changed(&model, format, sample)?,
+        Some(sample) => changed(&model, format, sample, console)?,
         None => None,
     };
     file::save(&model, format, &export.output)
@@ -49,18 +50,18 @@ fn changed(
     model: &Model,
     format: &file::Format,
     sample: &Path,
+    console: &Console,
 ) -> anyhow::Result<Option<(usize, usize)>> {
     let Ok(again) = file::from_bytes(&file::to_bytes(model, format)?) else { return Ok(None) };
     let named = || sample.display().to_string();
-    let features = Some(model.input.features.unwrap_or(model.machine.columns()));
-    let names = model.input.names.clone();
-    let options = Options { features, names, ..Options::default() };
-    let rows = read::dataset(sample, &options).with_context(named)?.examples;
-    let answers = |machine: &Machine| -> anyhow::Result<Vec<Answer>> {
-        let decisions = Plan::exact(machine).decide(&rows).with_context(named)?;
+    let raw = Model { input: Input { scaling: None, ..model.input.clone() }, ..model.clone() };
+    let rows = Queries::whole(sample, Options::default(), &raw, console)?.examples;
+    let answers = |model: &Model| -> anyhow::Result<Vec<Answer>> {
+        let rows = model.input.prepare(&rows).with_context(named)?;
+        let decisions = Plan::exact(&model.machine).decide(&rows).with_context(named)?;
         Ok(decisions.iter().map(|decision| decision.answer).collect())
     };
-    let (before, after) = (answers(&model.machine)?, answers(&again.machine)?);
+    let (before, after) = (answers(model)?, answers(&again)?);
     let changed = before.iter().zip(&after).filter(|(a, b)| a != b).count();
     Ok(Some((changed, before.len())))
 }

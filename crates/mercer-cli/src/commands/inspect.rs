@@ -21,6 +21,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         Probabilities::Marks(_) => "density marks",
         _ => "other",
     });
+    let scaling = model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string());
     if console.json {
         let scheme = match machine.output() {
             Output::Value => "value",
@@ -36,7 +37,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
             "live_columns": packed.live_columns(), "density": density,
             "centred": machine.centre().is_some(), "packed_bytes": packed.bytes(),
             "multiply_adds": plan.closing().cost().multiply_adds,
-            "probabilities": probabilities, "origin": model.provenance.origin,
+            "scaling": scaling, "probabilities": probabilities, "origin": model.provenance.origin,
             "formulation": model.provenance.formulation,
         });
         println!("{object}");
@@ -58,6 +59,9 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         packed.live_columns(),
         100.0 * density,
     );
+    if let Some(scaling) = scaling {
+        println!("  scaling        {scaling}, applied to queries");
+    }
     if machine.centre().is_some() {
         println!("  centred        columns far from zero are shifted by the mean support");
     }

@@ -1,5 +1,6 @@
 use mercer::compile::FITTERS;
 use mercer::data::read;
+use mercer::data::scale::SCALINGS;
 use mercer::kernel::KERNELS;
 use mercer::machine::file;
 use mercer::simd::Isa;
@@ -12,6 +13,8 @@ use crate::failure::DONE;
 pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
     let kernels: Vec<(String, &str)> =
         KERNELS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
+    let scalings: Vec<(String, &str)> =
+        SCALINGS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let readers: Vec<(String, &str)> =
         read::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary)).collect();
     let models: Vec<(String, &str)> =
@@ -24,6 +27,7 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         FITTERS.iter().map(|fitter| (fitter.name.to_owned(), fitter.summary)).collect();
     let sections = [
         ("kernels", kernels),
+        ("scalings", scalings),
         ("formulations", formulations),
         ("solvers", solvers),
         ("stages", stages),

@@ -1,17 +1,18 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use mercer::data::read;
+use mercer::data::read::Chunks;
 use mercer::machine::{Answer, Output};
 use mercer::query::{Certainty, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
-use super::{StopSignal, asking, check_width, load, read_options};
+use super::{StopSignal, asking, input_options, load};
 use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels::Fit;
 use crate::output::{Answers, certainty};
+use crate::queries::Queries;
 
 /// Rows held at a time, fewer where they are wide: at most 64 MiB if they are dense.
 fn chunk_rows(columns: usize) -> usize {
@@ -38,8 +39,8 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     let plan = Plan::of(&model)?;
     let asking = asking(&predict.demands, &model);
     let source = || predict.input.data.display().to_string();
-    let mut chunks = read::open(&predict.input.data, &read_options(&predict.input, &model))
-        .with_context(source)?;
+    let options = input_options(&predict.input);
+    let mut chunks = Queries::open(&predict.input.data, options, &model, console)?;
     let target = || match &predict.output {
         Some(path) => path.display().to_string(),
         None => "standard output".to_owned(),
@@ -54,7 +55,6 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     while let Some(chunk) = chunks.next_chunk(rows_at_once).with_context(source)? {
         stop.check()?;
         let rows = &chunk.examples;
-        check_width(&model, rows.columns(), rows.is_sparse()).with_context(source)?;
         let start = Instant::now();
         let decisions = plan
             .decide_with(rows, &asking)
@@ -75,7 +75,7 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     anyhow::ensure!(tally.queries > 0, "{}: the file holds no rows", source());
     answers.finish().with_context(target)?;
     progress.finish_and_clear();
-    report(&tally, model.machine.output(), console);
+    report(&tally, model.machine.output(), chunks.ignored(), console);
     Ok(DONE)
 }
 
@@ -90,7 +90,7 @@ fn shift(error: QueryError, before: usize) -> QueryError {
     }
 }
 
-fn report(tally: &Tally, output: &Output, console: &Console) {
+fn report(tally: &Tally, output: &Output, ignored: &[String], console: &Console) {
     let fit = &tally.fit;
     let is_value = matches!(output, Output::Value);
     let mean_cost = tally.multiply_adds as f64 / tally.queries as f64;
@@ -103,6 +103,9 @@ fn report(tally: &Tally, output: &Output, console: &Console) {
             "queries": tally.queries, "seconds": tally.seconds, "mean_cost": mean_cost,
             "certainty": counts,
         });
+        if !ignored.is_empty() {
+            object["ignored_columns"] = json!(ignored);
+        }
         if fit.counted() > 0 {
             let (key, value) = if is_value {
                 ("mse", fit.mean_squared_error())

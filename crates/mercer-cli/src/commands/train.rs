@@ -3,7 +3,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use mercer::data::{Dataset, read};
+use mercer::data::scale::{self, Recipe};
+use mercer::data::{Dataset, Scaling, read};
 use mercer::kernel::{KERNELS, KernelRef, fit_words};
 use mercer::machine::{ClassName, Input, Model, Provenance, Scheme, file};
 use mercer::spec::Spec;
@@ -20,7 +21,12 @@ use crate::failure::{DONE, INTERRUPTED, STOPPED};
 pub(super) fn run(arguments: &Train, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let formulation = formulation(&arguments.formulation)?;
-    let data = read_examples(arguments)?;
+    let recipe = arguments.scale.as_deref().map(scale::parse).transpose()?;
+    let mut data = read_examples(arguments)?;
+    // LIBSVM text does not say how wide rows are: wider ones fit too.
+    let features = (!data.examples.is_sparse()).then_some(data.examples.columns());
+    stop.check()?;
+    let scaling = recipe.map(|recipe| scaled(&recipe, &mut data, arguments)).transpose()?;
     stop.check()?;
     let kernel = kernel(&arguments.kernel, &data)?;
     console.info(&format!("{}, {}", formulation.spec(), kernel.spec()));
@@ -31,11 +37,7 @@ pub(super) fn run(arguments: &Train, console: &Console) -> anyhow::Result<u8> {
         .with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
     let model = Model {
-        // LIBSVM text does not say how wide rows are: wider ones fit too.
-        input: Input {
-            features: (!data.examples.is_sparse()).then_some(data.examples.columns()),
-            names: data.names.clone(),
-        },
+        input: Input { features, names: data.names.clone(), scaling },
         provenance: Provenance {
             origin: "mercer".to_owned(),
             formulation: Some(formulation.spec().to_string()),
@@ -61,6 +63,18 @@ fn read_examples(arguments: &Train) -> anyhow::Result<Dataset> {
     options.targets_needed = true;
     let source = || arguments.input.data.display().to_string();
     read::dataset(&arguments.input.data, &options).with_context(source)
+}
+
+/// Fits the scaling and puts the scaled examples in place of the examples.
+fn scaled(recipe: &Recipe, data: &mut Dataset, arguments: &Train) -> anyhow::Result<Scaling> {
+    anyhow::ensure!(
+        arguments.kernel.trim() != "precomputed",
+        "--scale: the rows of a precomputed kernel are kernel values and take no scaling"
+    );
+    let source = || arguments.input.data.display().to_string();
+    let scaling = recipe.fit(&data.examples).with_context(source)?;
+    data.examples = scaling.apply(&data.examples).with_context(source)?;
+    Ok(scaling)
 }
 
 fn kernel(text: &str, data: &Dataset) -> anyhow::Result<KernelRef> {

@@ -129,6 +129,10 @@ impl Chunks for Reader {
         Ok(Some(Dataset { examples, targets, names }))
     }
 
+    fn ignored(&self) -> &[String] {
+        &self.columns.ignored
+    }
+
     fn ids(&self) -> Option<&[String]> {
         self.columns.id.map(|_| self.ids.as_slice())
     }

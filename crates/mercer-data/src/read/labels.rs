@@ -52,6 +52,10 @@ impl Chunks for Joined {
         Ok(Some(chunk))
     }
 
+    fn ignored(&self) -> &[String] {
+        self.rows.ignored()
+    }
+
     fn ids(&self) -> Option<&[String]> {
         self.rows.ids()
     }

@@ -1,6 +1,7 @@
 //! One self-contained C99 file: constants, a kernel, the vote, test vectors; no allocation.
 
 mod kernel;
+mod scaling;
 mod vectors;
 
 use std::io::Write;
@@ -72,7 +73,7 @@ fn inexpressible(what: impl Into<String>) -> MachineError {
 fn write(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), MachineError> {
     let machine = &model.machine;
     let kernel = Kernel::of(machine, real)?;
-    write_comment(machine, real, out)?;
+    write_comment(model, real, out)?;
     writeln!(out, "#include <math.h>\n\ntypedef {} mercer_real;\n", real.name())?;
     writeln!(out, "#define MERCER_COLUMNS {}", machine.columns())?;
     writeln!(out, "#define MERCER_SUPPORTS {}", machine.supports().rows())?;
@@ -85,9 +86,13 @@ fn write(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), MachineEr
         kernel.write(machine.supports().is_sparse(), out)?;
     }
     write_linear(machine, real, out)?;
-    write_scores(machine, real, out)?;
+    let scaling = model.input.scaling.as_ref();
+    if let Some(scaling) = scaling {
+        scaling::write(scaling, machine.columns(), real, out)?;
+    }
+    write_scores(machine, scaling.is_some(), real, out)?;
     write_decide(machine, out)?;
-    vectors::write(machine, real, out)
+    vectors::write(machine, scaling, real, out)
 }
 
 /// Entries of expansions, and multiply-adds and bytes of constants of the whole machine.
@@ -112,7 +117,8 @@ fn entries_of(score: &Score) -> usize {
     }
 }
 
-fn write_comment(machine: &Machine, real: Real, out: &mut dyn Write) -> Result<(), MachineError> {
+fn write_comment(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), MachineError> {
+    let machine = &model.machine;
     let (multiplies, bytes) = sizes(machine, real);
     let answers = match machine.output() {
         Output::Value => "regression: scores[0] is the value, mercer_decide returns 0",
@@ -122,6 +128,9 @@ fn write_comment(machine: &Machine, real: Real, out: &mut dyn Write) -> Result<(
     let (rows, columns) = (machine.supports().rows(), machine.columns());
     writeln!(out, "/* A kernel machine written by mercer {}.", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, " *\n * kernel       {}", machine.kernel().spec())?;
+    if let Some(scaling) = &model.input.scaling {
+        writeln!(out, " * scaling      {}; rows are given as they are before it", scaling.spec())?;
+    }
     writeln!(out, " * answers      {answers}")?;
     writeln!(out, " * supports     {rows} of {columns} columns")?;
     writeln!(out, " * constants    {bytes} bytes; no memory is allocated")?;
@@ -231,11 +240,20 @@ fn write_linear(machine: &Machine, real: Real, out: &mut dyn Write) -> Result<()
     Ok(())
 }
 
-fn write_scores(machine: &Machine, real: Real, out: &mut dyn Write) -> Result<(), MachineError> {
+fn write_scores(
+    machine: &Machine,
+    is_scaled: bool,
+    real: Real,
+    out: &mut dyn Write,
+) -> Result<(), MachineError> {
     let offsets = machine.scores().iter().map(Score::offset);
     write_list(out, "mercer_real offsets[MERCER_SCORES]", offsets, |b| real.literal(b))?;
     writeln!(out, "void mercer_scores(const mercer_real *row, mercer_real *scores) {{")?;
     writeln!(out, "    unsigned i, p;")?;
+    if is_scaled {
+        writeln!(out, "    mercer_real scaled[MERCER_COLUMNS];")?;
+        writeln!(out, "    scale(row, scaled);\n    row = scaled;")?;
+    }
     writeln!(out, "    (void)row; (void)p;")?;
     writeln!(out, "    for (i = 0; i < MERCER_SCORES; i++) scores[i] = 0;")?;
     if machine.supports().rows() > 0 {

@@ -25,8 +25,8 @@ pub(super) static FORMAT: Format = Format {
 const MARK: &[u8] = b"\"mercer\":";
 /// Key of our JSON in the header's metadata.
 const KEY: &str = "mercer";
-/// Newest format this version writes and reads.
-const FORMAT_NUMBER: u64 = 1;
+/// Newest format this version reads; it writes the lowest that says everything.
+const FORMAT_NUMBER: u64 = 2;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use anyhow::Context;
-use mercer::data::{Dataset, Matrix, Row, Targets, draw, read};
+use mercer::data::scale::Columns;
+use mercer::data::{Dataset, Targets, draw, read};
 use mercer::kernel;
 use mercer::machine::{Machine, Output, Score};
 use mercer::query::Plan;
@@ -32,48 +33,6 @@ pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
     targets(&data.targets, &mut findings);
     cost(&data, &columns, &mut findings)?;
     Ok(findings)
-}
-
-/// Least and largest value, mean and spread of each column, zeros included.
-struct Columns {
-    low: Vec<f64>,
-    high: Vec<f64>,
-    spread: Vec<f64>,
-}
-
-impl Columns {
-    fn of(examples: &Matrix) -> Self {
-        let (rows, width) = (examples.rows() as f64, examples.columns());
-        let mut count = vec![0usize; width];
-        let (mut low, mut high) = (vec![f64::INFINITY; width], vec![f64::NEG_INFINITY; width]);
-        let mut mean = vec![0.0; width];
-        for (column, value) in examples.iter().flat_map(Row::nonzeros) {
-            let column = column as usize;
-            count[column] += 1;
-            low[column] = low[column].min(value);
-            high[column] = high[column].max(value);
-            mean[column] += value / rows;
-        }
-        let mut spread = vec![0.0; width];
-        for (column, value) in examples.iter().flat_map(Row::nonzeros) {
-            let column = column as usize;
-            spread[column] += (value - mean[column]).powi(2) / rows;
-        }
-        for column in 0..width {
-            if count[column] < examples.rows() {
-                low[column] = low[column].min(0.0);
-                high[column] = high[column].max(0.0);
-                let zeros = rows - count[column] as f64;
-                spread[column] += mean[column].powi(2) * zeros / rows;
-            }
-            spread[column] = spread[column].sqrt();
-        }
-        Self { low, high, spread }
-    }
-
-    fn constants(&self) -> Vec<usize> {
-        (0..self.low.len()).filter(|column| self.low[*column] == self.high[*column]).collect()
-    }
 }
 
 fn shape(data: &Dataset, findings: &mut Findings) {
@@ -109,13 +68,13 @@ fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) {
     let (Some(least), Some(most)) = (by_spread.first(), by_spread.last()) else { return };
     let ratio = columns.spread[*most] / columns.spread[*least];
     findings.figure("spread ratio", format!("{ratio:.1}"), ratio);
-    let median = columns.spread[by_spread[by_spread.len() / 2]];
+    let median = columns.spread[by_spread[(by_spread.len() - 1) / 2]];
     let wide: Vec<usize> =
         by_spread.iter().rev().copied().filter(|c| columns.spread[*c] > 10.0 * median).collect();
     if !wide.is_empty() && !data.examples.is_sparse() {
         findings.remark(format!(
             "columns are not on one scale: {} spread more than ten times the median and will decide \
-             alone under rbf; scale them",
+             alone under rbf: `mercer train --scale standard`",
             named(data, &wide)
         ));
     }

@@ -1,6 +1,7 @@
-use anyhow::Context;
-use mercer::data::{Matrix, read};
-use mercer::machine::{Answer, Machine, Model, Score, file};
+use std::borrow::Cow;
+
+use mercer::data::Matrix;
+use mercer::machine::{Answer, Input, Machine, Model, Score, file};
 use mercer::query::Plan;
 use serde_json::json;
 
@@ -8,6 +9,7 @@ use super::super::{describe, input_options, load};
 use super::{Findings, size};
 use crate::args::Check;
 use crate::console::Console;
+use crate::queries::Queries;
 
 /// Supports compared pair by pair.
 const COMPARED: usize = 400;
@@ -25,20 +27,22 @@ pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findin
     );
     findings.figure("answers", describe(machine), describe(machine));
     findings.figure("supports", supports.to_string(), supports);
+    if let Some(scaling) = &model.input.scaling {
+        findings.figure("scaling", scaling.spec().to_string(), scaling.spec().to_string());
+    }
     let packed = plan.closing().packed().bytes();
     findings.figure("packed", size(packed as f64), packed);
     bounded(machine, &mut findings);
     conditioning(machine, &mut findings);
-    let rows = match &check.sample {
+    let sample = match &check.sample {
         Some(path) => {
-            let mut options = input_options(&check.input);
-            options.features = Some(machine.columns());
-            let data = read::dataset(path, &options).with_context(|| path.display().to_string())?;
-            data.examples
+            let raw =
+                Model { input: Input { scaling: None, ..model.input.clone() }, ..model.clone() };
+            Some(Queries::whole(path, input_options(&check.input), &raw, console)?.examples)
         }
-        None => machine.supports().as_ref().clone(),
+        None => None,
     };
-    exports(&model, &rows, check.sample.is_some(), &mut findings)?;
+    exports(&model, sample.as_ref(), &mut findings)?;
     Ok(findings)
 }
 
@@ -84,25 +88,28 @@ fn conditioning(machine: &Machine, findings: &mut Findings) {
     }
 }
 
-/// What each format would lose, told by writing, reading back and asking again.
-fn exports(
-    model: &Model,
-    rows: &Matrix,
-    is_sample: bool,
-    findings: &mut Findings,
-) -> anyhow::Result<()> {
-    let what = if is_sample { "sample" } else { "supports" };
-    let answers = |machine: &Machine| -> anyhow::Result<Vec<Answer>> {
-        let decisions = Plan::exact(machine).decide(rows)?;
+/// What each format would lose, told by writing, reading back and asking again: the rows of a sample, or the
+/// supports, which are rows as they are after scaling.
+fn exports(model: &Model, sample: Option<&Matrix>, findings: &mut Findings) -> anyhow::Result<()> {
+    let what = if sample.is_some() { "sample" } else { "supports" };
+    let rows = sample.unwrap_or(model.machine.supports());
+    let answers = |model: &Model| -> anyhow::Result<Vec<Answer>> {
+        let prepared = match sample {
+            Some(_) => model.input.prepare(rows)?,
+            None => Cow::Borrowed(rows),
+        };
+        let decisions = Plan::exact(&model.machine).decide(&prepared)?;
         Ok(decisions.iter().map(|decision| decision.answer).collect())
     };
-    let before = if rows.rows() == 0 { Vec::new() } else { answers(&model.machine)? };
+    let before = if rows.rows() == 0 { Vec::new() } else { answers(model)? };
     for format in file::FORMATS {
         let (text, value) = match file::to_bytes(model, format) {
             Err(error) => (error.to_string(), json!(null)),
             Ok(bytes) => match file::from_bytes(&bytes) {
-                Ok(again) if !before.is_empty() => {
-                    let after = answers(&again.machine)?;
+                Ok(again)
+                    if !before.is_empty() && (sample.is_some() || same_space(model, &again)) =>
+                {
+                    let after = answers(&again)?;
                     let changed = before.iter().zip(&after).filter(|(a, b)| differs(**a, **b));
                     let changed = changed.count();
                     let text = format!("{changed} of {} labels of the {what} change", before.len());
@@ -118,6 +125,11 @@ fn exports(
         findings.figure(key(format.name), text, value);
     }
     Ok(())
+}
+
+/// Whether the supports of one are rows for the other: not where a scaling was folded into the scores.
+fn same_space(model: &Model, again: &Model) -> bool {
+    model.input.scaling.is_some() == again.input.scaling.is_some()
 }
 
 /// Values of a regression may move by what 32-bit floats lose.

@@ -84,7 +84,7 @@ pub(super) enum Column {
 }
 
 /// What becomes of each field.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Columns {
     pub(super) label: Option<usize>,
     pub(super) id: Option<usize>,
@@ -92,6 +92,8 @@ pub(super) struct Columns {
     pub(super) categorical: Vec<Categorical>,
     /// The columns of the matrix, in order; those of open categories come with `close`.
     pub(super) order: Vec<Column>,
+    /// Names of fields that are neither expected nor label nor id.
+    pub(super) ignored: Vec<String>,
 }
 
 impl Columns {
@@ -103,8 +105,7 @@ impl Columns {
             return Self::expected(fields, options, id, expected);
         }
         let label = find_label(fields, options, id, &[])?;
-        let mut columns =
-            Self { label, id, numeric: Vec::new(), categorical: Vec::new(), order: Vec::new() };
+        let mut columns = Self { label, id, ..Self::default() };
         for field in (0..fields.count).filter(|field| Some(*field) != label && Some(*field) != id) {
             if hot.contains(&field) {
                 columns.categorical.push(Categorical { field, known: HashMap::new(), open: true });
@@ -123,13 +124,7 @@ impl Columns {
         id: Option<usize>,
         expected: &[String],
     ) -> Result<Self, DataError> {
-        let mut columns = Self {
-            label: None,
-            id,
-            numeric: Vec::new(),
-            categorical: Vec::new(),
-            order: Vec::new(),
-        };
+        let mut columns = Self { id, ..Self::default() };
         for name in expected {
             if let Some(field) = fields.named(name) {
                 columns.order.push(Column::Number(columns.numeric.len()));
@@ -158,6 +153,11 @@ impl Columns {
             .chain(columns.categorical.iter().map(|known| known.field))
             .collect();
         columns.label = find_label(fields, options, id, &taken)?;
+        let is_left_out = |field: &usize| {
+            !taken.contains(field) && Some(*field) != columns.label && Some(*field) != id
+        };
+        columns.ignored =
+            (0..fields.count).filter(is_left_out).map(|field| fields.name(field)).collect();
         Ok(columns)
     }
 

@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use mercer_data::Row;
+use mercer_data::scale::Map;
+use mercer_data::{Matrix, Row, Scaling};
 
 use super::{Real, write_list};
 use crate::{Answer, Machine, MachineError, Output, Score};
@@ -12,9 +13,11 @@ const COUNT: usize = 16;
 
 pub(super) fn write(
     machine: &Machine,
+    scaling: Option<&Scaling>,
     real: Real,
     out: &mut dyn Write,
 ) -> Result<(), MachineError> {
+    let scaling = scaling.map(|scaling| as_written(scaling, real)).transpose()?;
     // Roundings of the file's sums, relative to the sum of all sizes: far above what they can be.
     let slack = match real {
         Real::Double => 1e-9,
@@ -22,8 +25,17 @@ pub(super) fn write(
     };
     let mut rows = Vec::new();
     let (mut answers, mut values, mut slacks) = (Vec::new(), Vec::new(), Vec::new());
-    for row in candidates(machine) {
-        let (scores, sizes) = scores(machine, &row);
+    for row in candidates(machine, scaling.as_ref()) {
+        let seen = match &scaling {
+            Some(scaling) => {
+                let scaled = scaling.apply(&Matrix::dense(row.len(), row.clone())?)?;
+                let mut seen = vec![0.0; row.len()];
+                scaled.iter().for_each(|scaled| scaled.write_dense(&mut seen));
+                seen
+            }
+            None => row.clone(),
+        };
+        let (scores, sizes) = scores(machine, &seen);
         let is_clear = scores.iter().zip(&sizes).all(|(f, size)| f.abs() > slack * size);
         let is_value = *machine.output() == Output::Value;
         if !scores.iter().all(|score| score.is_finite()) || !(is_clear || is_value) {
@@ -66,12 +78,50 @@ pub(super) fn write(
     Ok(())
 }
 
+/// The scaling with its numbers as the file holds them.
+fn as_written(scaling: &Scaling, real: Real) -> Result<Scaling, MachineError> {
+    let narrow = |values: &[f64]| -> Vec<f64> {
+        match real {
+            Real::Double => values.to_vec(),
+            Real::Float => values.iter().map(|value| f64::from(*value as f32)).collect(),
+        }
+    };
+    let map = match scaling.map() {
+        Map::Affine { centres, factors } => {
+            Map::Affine { centres: narrow(centres), factors: narrow(factors) }
+        }
+        Map::UnitNorm(norm) => Map::UnitNorm(*norm),
+        Map::Quantiles { knots, count } => Map::Quantiles { knots: narrow(knots), count: *count },
+    };
+    Ok(Scaling::from_parts(&scaling.spec().to_string(), map)?)
+}
+
+/// A value that the scaling maps near to `value`.
+fn unscaled(scaling: Option<&Scaling>, column: usize, value: f64) -> f64 {
+    match scaling.map(Scaling::map) {
+        Some(Map::Affine { centres, factors }) => {
+            match (centres.get(column), factors.get(column)) {
+                (Some(centre), Some(factor)) if *factor != 0.0 => value / factor + centre,
+                _ => 0.0,
+            }
+        }
+        Some(Map::Quantiles { knots, count }) => {
+            let place = (value.clamp(0.0, 1.0) * (count - 1) as f64).round() as usize;
+            knots.get(column * count + place).copied().unwrap_or(0.0)
+        }
+        Some(Map::UnitNorm(_)) | None => value,
+    }
+}
+
 /// The origin, some supports, and what lies halfway between neighbours.
-fn candidates(machine: &Machine) -> Vec<Vec<f64>> {
+fn candidates(machine: &Machine, scaling: Option<&Scaling>) -> Vec<Vec<f64>> {
     let columns = machine.columns();
     let dense = |support: usize| {
         let mut row = vec![0.0; columns];
         machine.supports().row(support).write_dense(&mut row);
+        for (column, value) in row.iter_mut().enumerate() {
+            *value = unscaled(scaling, column, *value);
+        }
         // Values as the file holds them in either arithmetic.
         row.iter_mut().for_each(|value| *value = f64::from(*value as f32));
         row

@@ -1,14 +1,18 @@
 use std::io::Write;
 
+use super::super::fold::without_scaling;
 use super::super::text::{digits, is_label};
 use crate::{ClassName, MachineError, Model, Output, Scheme, Score};
 
+const NAME: &str = "LIBLINEAR model text";
+
 fn inexpressible(what: &str) -> MachineError {
-    MachineError::Inexpressible { format: "LIBLINEAR model text", what: what.to_owned() }
+    MachineError::Inexpressible { format: NAME, what: what.to_owned() }
 }
 
 /// Writes linear scores; the offset becomes the weight of a constant column 1.
 pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineError> {
+    let model = &*without_scaling(model, NAME)?;
     let machine = &model.machine;
     let (solver, classes) = match machine.output() {
         Output::Value => ("L2R_L2LOSS_SVR", 2),

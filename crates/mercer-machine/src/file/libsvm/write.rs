@@ -3,6 +3,7 @@ use std::io::Write;
 use mercer_data::Row;
 use mercer_kernel::{Form, Profile};
 
+use super::super::fold::without_scaling;
 use super::super::text::{digits, is_label};
 use super::{TYPES, Task, column_of};
 use crate::{ClassName, Machine, MachineError, Model, Output, Probabilities, Scheme, Score, pairs};
@@ -11,6 +12,7 @@ const NAME: &str = "LIBSVM model text";
 
 /// Writes model text with 17 digits.
 pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineError> {
+    let model = &*without_scaling(model, NAME)?;
     let machine = &model.machine;
     let lines = vector_lines(machine)?;
     write_header(model, &lines, out)?;

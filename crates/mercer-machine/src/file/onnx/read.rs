@@ -1,4 +1,5 @@
-use mercer_data::Matrix;
+use mercer_data::scale::{Map, Norm};
+use mercer_data::{Matrix, Scaling};
 use mercer_kernel::KernelRef;
 use mercer_spec::Spec;
 
@@ -51,14 +52,49 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
         }
     }
     let svm = svm.ok_or_else(|| unreadable("a graph without SVMClassifier or SVMRegressor"))?;
-    check_neighbours(&svm, &others, &inputs)?;
+    let scaler = check_neighbours(&svm, &others, &inputs)?;
     let attributes = Attributes::read(&svm)?;
     let has_sign = others.iter().any(|node| node.operator == "Sign");
-    if svm.operator == "SVMClassifier" {
-        attributes.classifier()
+    let mut model = if svm.operator == "SVMClassifier" {
+        attributes.classifier()?
     } else {
-        attributes.regressor(has_sign)
+        attributes.regressor(has_sign)?
+    };
+    let scaling = scaler.map(|node| scaling(node, model.machine.columns())).transpose()?;
+    model.input.scaling = scaling;
+    Ok(model)
+}
+
+/// The scaling a `Scaler` or `Normalizer` stands for.
+fn scaling(node: &Node<'_>, columns: usize) -> Result<Scaling, MachineError> {
+    let (mut offsets, mut factors, mut norm) = (vec![0.0], vec![1.0], Norm::Max);
+    for message in &node.attributes {
+        let one = Attribute::read(message)?;
+        match one.name {
+            "offset" => offsets = one.floats,
+            "scale" => factors = one.floats,
+            "norm" => {
+                norm = match text(one.text)? {
+                    "L1" => Norm::L1,
+                    "L2" => Norm::L2,
+                    "MAX" => Norm::Max,
+                    other => return Err(damaged(format!("unknown norm '{other}'"))),
+                }
+            }
+            other => return Err(damaged(format!("unknown attribute '{other}'"))),
+        }
     }
+    if node.operator == "Normalizer" {
+        let spec = format!("unit_norm(norm={})", norm.name());
+        return Ok(Scaling::from_parts(&spec, Map::UnitNorm(norm))?);
+    }
+    let spread = |values: Vec<f64>| match values[..] {
+        [one] => Ok(vec![one; columns]),
+        _ if values.len() == columns => Ok(values),
+        _ => Err(damaged("the Scaler's numbers do not fit the vectors")),
+    };
+    let map = Map::Affine { centres: spread(offsets)?, factors: spread(factors)? };
+    Ok(Scaling::from_parts(Scaling::AFFINE, map)?)
 }
 
 fn unreadable(what: &str) -> MachineError {
@@ -115,16 +151,25 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The SVM must see the graph's input itself; what follows must leave its label.
-fn check_neighbours(
+/// The SVM must see the graph's input itself, or scaled once; what follows must leave its label. Returns the
+/// node that scales.
+fn check_neighbours<'a, 'b>(
     svm: &Node<'_>,
-    others: &[Node<'_>],
+    others: &'b [Node<'a>],
     inputs: &[&str],
-) -> Result<(), MachineError> {
+) -> Result<Option<&'b Node<'a>>, MachineError> {
     let mut source = svm.input.unwrap_or_default();
+    let mut scaler = None;
+    let is_scaler =
+        |node: &Node<'_>| matches!(node.operator, "Scaler" | "Normalizer") && node.domain == DOMAIN;
     while let Some(node) = others.iter().find(|node| node.output == Some(source)) {
-        if node.operator != "Cast" || node.input == Some(source) {
+        if is_scaler(node) && scaler.is_none() {
+            scaler = Some(node);
+        } else if node.operator != "Cast" || node.input == Some(source) {
             return Err(unreadable(&format!("a {} before the SVM", node.operator)));
+        }
+        if node.input == Some(source) {
+            return Err(damaged("a node reads its own output"));
         }
         source = node.input.unwrap_or_default();
         if inputs.contains(&source) {
@@ -134,9 +179,13 @@ fn check_neighbours(
     if !inputs.contains(&source) {
         return Err(damaged("the SVM does not read the graph's input"));
     }
-    match others.iter().find(|node| !AFTER.contains(&node.operator)) {
+    let is_other = |node: &&Node<'_>| {
+        !AFTER.contains(&node.operator)
+            && scaler.is_none_or(|scaler: &Node<'_>| !std::ptr::eq(scaler, *node))
+    };
+    match others.iter().find(is_other) {
         Some(node) => Err(unreadable(&format!("a {} beside the SVM", node.operator))),
-        None => Ok(()),
+        None => Ok(scaler),
     }
 }
 
@@ -287,7 +336,7 @@ impl Attributes {
 }
 
 fn finish(machine: Machine, vectors: usize, probabilities: Option<Probabilities>) -> Model {
-    let input = Input { features: Some(machine.columns()), names: None };
+    let input = Input { features: Some(machine.columns()), ..Input::default() };
     let provenance = Provenance {
         origin: "onnx".to_owned(),
         source_supports: Some(vectors),

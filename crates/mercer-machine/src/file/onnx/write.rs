@@ -1,6 +1,7 @@
 use std::io::Write;
 
-use mercer_data::Row;
+use mercer_data::scale::Map;
+use mercer_data::{Row, Scaling};
 use mercer_kernel::{Finish, Form, Profile};
 
 use super::super::libsvm::write::{VectorLine, vector_lines};
@@ -28,16 +29,18 @@ pub(super) fn write(saved: &Model, out: &mut dyn Write) -> Result<(), MachineErr
     let machine = &saved.machine;
     let is_classifier = matches!(machine.output(), Output::Classes { .. });
     let has_words = machine.classes().iter().any(|name| matches!(name, ClassName::Text(_)));
+    let scaling = saved.input.scaling.as_ref().map(scaler).transpose()?;
     let (svm, answers) = if is_classifier {
         let label = if has_words { 8 } else { 7 };
         let answers = vec![("label", label, None), ("scores", 1, Some(score_columns(machine)))];
         (classifier(saved)?, answers)
     } else {
-        (regressor(machine)?, vec![("score", 1, Some(1))])
+        (regressor(saved)?, vec![("score", 1, Some(1))])
     };
     let outputs = answers.iter().fold(svm, |svm, (name, ..)| svm.bytes(node::OUTPUT, name));
-    let mut whole = Message::default()
-        .message(graph::NODE, outputs)
+    let nodes = scaling.into_iter().chain([outputs]);
+    let mut whole = nodes
+        .fold(Message::default(), |whole, node| whole.message(graph::NODE, node))
         .bytes(graph::NAME, "mercer")
         .message(graph::INPUT, tensor("rows", 1, Some(machine.columns())));
     for (name, kind, columns) in answers {
@@ -71,12 +74,35 @@ fn tensor(name: &str, kind: i64, columns: Option<usize>) -> Message {
     Message::default().bytes(1, name).message(2, Message::default().message(1, tensor))
 }
 
-fn start(operator: &str) -> Message {
+fn start(operator: &str, name: &str, input: &str) -> Message {
     Message::default()
-        .bytes(node::INPUT, "rows")
-        .bytes(node::NAME, "svm")
+        .bytes(node::INPUT, input)
+        .bytes(node::NAME, name)
         .bytes(node::OPERATOR, operator)
         .bytes(node::DOMAIN, DOMAIN)
+}
+
+/// What the SVM reads: the graph's input, or what the scaling makes of it.
+fn svm_input(saved: &Model) -> &'static str {
+    if saved.input.scaling.is_some() { "scaled" } else { "rows" }
+}
+
+/// `Scaler` computes `(x - offset) scale`, `Normalizer` divides each row by its norm.
+fn scaler(scaling: &Scaling) -> Result<Message, MachineError> {
+    let node = match scaling.map() {
+        Map::Affine { centres, factors } => start("Scaler", "scaling", "rows")
+            .message(node::ATTRIBUTE, floats("offset", centres)?)
+            .message(node::ATTRIBUTE, floats("scale", factors)?),
+        Map::UnitNorm(norm) => {
+            let word = norm.name().to_uppercase();
+            let start = start("Normalizer", "scaling", "rows");
+            start.message(node::ATTRIBUTE, words("norm", &word))
+        }
+        Map::Quantiles { .. } => {
+            return Err(inexpressible(format!("rows scaled by {}", scaling.spec())));
+        }
+    };
+    Ok(node.bytes(node::OUTPUT, "scaled"))
 }
 
 fn classifier(saved: &Model) -> Result<Message, MachineError> {
@@ -100,7 +126,7 @@ fn classifier(saved: &Model) -> Result<Message, MachineError> {
         coefficients.extend(lines.iter().map(|line| line.coefficients[column]));
     }
     let offsets: Vec<f64> = machine.scores().iter().map(|score| -score.offset()).collect();
-    let mut svm = start("SVMClassifier");
+    let mut svm = start("SVMClassifier", "svm", svm_input(saved));
     svm = labels(svm, machine.classes())?
         .message(node::ATTRIBUTE, floats("coefficients", &coefficients)?)
         .message(node::ATTRIBUTE, integers("vectors_per_class", &per_class))
@@ -113,10 +139,11 @@ fn classifier(saved: &Model) -> Result<Message, MachineError> {
     vectors_and_kernel(svm, machine, &lines)
 }
 
-fn regressor(machine: &Machine) -> Result<Message, MachineError> {
+fn regressor(saved: &Model) -> Result<Message, MachineError> {
+    let machine = &saved.machine;
     let score = &machine.scores()[0];
     let is_novelty = i64::from(*machine.output() == Output::Novelty);
-    let mut svm = start("SVMRegressor")
+    let mut svm = start("SVMRegressor", "svm", svm_input(saved))
         .message(node::ATTRIBUTE, floats("rho", &[-score.offset()])?)
         .message(node::ATTRIBUTE, integer("one_class", is_novelty));
     if let Score::Linear { weights, .. } = score {

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{ClassName, Input, Output, Probabilities, Provenance, Scheme};
+use crate::{ClassName, Output, Probabilities, Provenance, Scheme};
 
 /// The JSON text beside the arrays.
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub(super) struct Header {
     pub(super) features: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) names: Option<Vec<String>>,
+    /// Format 2 and later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) scaling: Option<ScalingText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) probabilities: Option<ProbabilitiesText>,
     pub(super) provenance: ProvenanceText,
@@ -35,6 +38,16 @@ pub(super) struct PlanText {
     pub(super) machine: String,
     /// Texts of the stages that keep a section.
     pub(super) stages: Vec<String>,
+}
+
+/// The scaling; its arrays are called `input/scaling/<name>`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScalingText {
+    pub(super) spec: String,
+    /// Quantiles in each column, where there are quantiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) quantiles: Option<usize>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -136,11 +149,5 @@ impl From<ProvenanceText> for Provenance {
     fn from(text: ProvenanceText) -> Self {
         let ProvenanceText { origin, formulation, version, source_supports } = text;
         Self { origin, formulation, version, source_supports }
-    }
-}
-
-impl Header {
-    pub(super) fn input(&self) -> Input {
-        Input { features: self.features, names: self.names.clone() }
     }
 }

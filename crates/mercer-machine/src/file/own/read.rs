@@ -1,10 +1,11 @@
-use mercer_data::Matrix;
+use mercer_data::scale::{self, Map};
+use mercer_data::{Matrix, Scaling};
 use safetensors::{Dtype, SafeTensors};
 
-use super::header::{Header, PlanText, ProbabilitiesText};
+use super::header::{Header, PlanText, ProbabilitiesText, ScalingText};
 use super::{FORMAT_NUMBER, KEY, write};
 use crate::{
-    Array, Machine, MachineError, Model, PlanSections, Probabilities, Score, Section, file,
+    Array, Input, Machine, MachineError, Model, PlanSections, Probabilities, Score, Section, file,
 };
 
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
@@ -25,7 +26,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let probabilities = probabilities(&arrays, &header)?;
     let centre = arrays.reals_if("machine/centre")?;
     let plan = header.plan.take().map(|text| plan(&arrays, text)).transpose()?;
-    let (input, provenance) = (header.input(), header.provenance.into());
+    let scaling = header.scaling.take().map(|text| scaling(&arrays, &text)).transpose()?;
+    let input = Input { features: header.features, names: header.names.take(), scaling };
+    let provenance = header.provenance.into();
     let machine = Machine::new(kernel, supports, scores, header.output.into())?;
     if machine.supports().rows() != rows {
         return Err(damaged(&"it repeats a support"));
@@ -35,6 +38,24 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
         return Err(damaged(&"its plan was made for another machine"));
     }
     Ok(Model { machine, plan, input, probabilities, provenance })
+}
+
+/// The scaling: its arrays tell which map it is.
+fn scaling(arrays: &Arrays<'_>, text: &ScalingText) -> Result<Scaling, MachineError> {
+    let map = if let Some(centres) = arrays.reals_if("input/scaling/centres")? {
+        Map::Affine { centres, factors: arrays.reals("input/scaling/factors")? }
+    } else if let Some(knots) = arrays.reals_if("input/scaling/knots")? {
+        Map::Quantiles { knots, count: text.quantiles.unwrap_or(0) }
+    } else {
+        // One that looks at rows alone is all in its text.
+        let nothing = Matrix::dense(0, Vec::new())?;
+        let recipe = scale::parse(&text.spec)?;
+        match recipe.fit(&nothing)?.map() {
+            Map::UnitNorm(norm) => Map::UnitNorm(*norm),
+            _ => return Err(missing("input/scaling")),
+        }
+    };
+    Scaling::from_parts(&text.spec, map).map_err(|error| damaged(&error))
 }
 
 /// The plan's texts with the arrays of each stage; what they mean is checked where they are used.

@@ -15,7 +15,11 @@ fn sample() -> Model {
     Model {
         machine: Machine::new(kernel, supports, scores, output).unwrap(),
         plan: None,
-        input: Input { features: Some(3), names: Some(vec!["a".into(), "b".into(), "ü".into()]) },
+        input: Input {
+            features: Some(3),
+            names: Some(vec!["a".into(), "b".into(), "ü".into()]),
+            scaling: None,
+        },
         probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
         provenance: Provenance { origin: "test".into(), ..Provenance::default() },
     }
@@ -86,7 +90,7 @@ fn newer_files_are_told_apart_from_damaged_ones() {
     let mut newer = bytes.clone();
     newer[at + 11] = b'9';
     let message = from_bytes(&newer).unwrap_err().to_string();
-    assert_eq!(message, "the model file has format 9; this version reads up to 1");
+    assert_eq!(message, "the model file has format 9; this version reads up to 2");
 }
 
 /// The file as version 0.1.0 wrote it: later versions must read it to the same bits.
@@ -101,9 +105,43 @@ fn the_golden_file_of_format_1_reads_as_it_was_written() {
     assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
 }
 
+fn scaled(text: &str) -> Model {
+    let mut model = sample();
+    let rows = Matrix::dense(3, vec![1.0, 0.1, -2.0, 4.0, 1.0 / 3.0, 5.0, 2.0, 7.0, 1e-3]).unwrap();
+    model.input.scaling = Some(mercer_data::scale::parse(text).unwrap().fit(&rows).unwrap());
+    model
+}
+
+#[test]
+fn scalings_travel_with_the_model_to_the_last_bit() {
+    for text in
+        ["standard", "min_max(low=-1)", "max_abs", "unit_norm(norm=l1)", "quantile(count=3)"]
+    {
+        let model = scaled(text);
+        let bytes = to_bytes(&model, &FORMAT).unwrap();
+        assert!(String::from_utf8_lossy(&bytes).contains("\\\"format\\\":2,"), "{text}");
+        let again = from_bytes(&bytes).unwrap();
+        assert_eq!(model.input, again.input, "{text}");
+        assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes, "{text}");
+    }
+}
+
+/// The first file with a scaling: format 2.
+#[test]
+fn the_golden_file_of_format_2_reads_as_it_was_written() {
+    let golden = include_bytes!("golden-2.mercer");
+    let model = from_bytes(golden).unwrap();
+    assert_eq!(model.machine.scores(), sample().machine.scores());
+    assert_eq!(model.input, scaled("standard").input);
+    assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
+}
+
 #[test]
 #[ignore = "writes the golden file: cargo xtask fixtures golden-model"]
-fn write_the_golden_file() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/file/own/golden-1.mercer");
-    std::fs::write(path, to_bytes(&sample(), &FORMAT).unwrap()).unwrap();
+fn write_the_golden_files() {
+    for (number, model) in [(1, sample()), (2, scaled("standard"))] {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/file/own");
+        let path = format!("{folder}/golden-{number}.mercer");
+        std::fs::write(path, to_bytes(&model, &FORMAT).unwrap()).unwrap();
+    }
 }

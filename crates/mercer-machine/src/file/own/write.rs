@@ -5,8 +5,11 @@ use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use sha2::{Digest, Sha256};
 
-use super::header::{Header, PlanText};
-use super::{FORMAT_NUMBER, KEY};
+use mercer_data::Scaling;
+use mercer_data::scale::Map;
+
+use super::KEY;
+use super::header::{Header, PlanText, ScalingText};
 use crate::{Array, Machine, MachineError, Model, PlanSections, Probabilities, Score};
 
 /// Named arrays, as little-endian bytes.
@@ -58,7 +61,7 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
     let digest =
         digest(arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice())));
     let header = Header {
-        format: FORMAT_NUMBER,
+        format: format_number(model),
         digest,
         kernel: machine.kernel().spec().to_string(),
         output: machine.output().into(),
@@ -67,6 +70,7 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         columns: machine.columns(),
         features: model.input.features,
         names: model.input.names.clone(),
+        scaling: model.input.scaling.as_ref().map(scaling_text),
         probabilities: model.probabilities.as_ref().map(Into::into),
         provenance: (&model.provenance).into(),
         plan: model.plan.as_ref().map(plan_text),
@@ -83,6 +87,19 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| damaged(&error))?;
     out.write_all(&bytes)?;
     Ok(())
+}
+
+/// The lowest format that says everything: what older programs can read, they shall.
+fn format_number(model: &Model) -> u64 {
+    if model.input.scaling.is_some() { 2 } else { 1 }
+}
+
+fn scaling_text(scaling: &Scaling) -> ScalingText {
+    let quantiles = match scaling.map() {
+        Map::Quantiles { count, .. } => Some(*count),
+        _ => None,
+    };
+    ScalingText { spec: scaling.spec().to_string(), quantiles }
 }
 
 fn plan_text(plan: &PlanSections) -> PlanText {
@@ -122,6 +139,14 @@ fn arrays(model: &Model) -> Arrays {
         Some(Probabilities::Laplace { sigma }) => arrays.reals("probabilities/sigma", &[*sigma]),
         Some(Probabilities::Marks(marks)) => arrays.reals("probabilities/marks", marks),
         None => {}
+    }
+    match model.input.scaling.as_ref().map(Scaling::map) {
+        Some(Map::Affine { centres, factors }) => {
+            arrays.reals("input/scaling/centres", centres);
+            arrays.reals("input/scaling/factors", factors);
+        }
+        Some(Map::Quantiles { knots, .. }) => arrays.reals("input/scaling/knots", knots),
+        Some(Map::UnitNorm(_)) | None => {}
     }
     if let Some(plan) = &model.plan {
         plan_arrays(plan, &mut arrays);

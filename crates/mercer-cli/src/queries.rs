@@ -1,0 +1,91 @@
+//! Rows read for a model: columns matched by name, widths checked, scaled as the examples were.
+
+use std::path::Path;
+
+use anyhow::Context;
+use mercer::data::read::{self, Chunks, Options};
+use mercer::data::{DataError, Dataset};
+use mercer::machine::Model;
+
+use crate::console::Console;
+
+/// A data file being read for a model.
+pub(crate) struct Queries<'a> {
+    chunks: Box<dyn Chunks>,
+    model: &'a Model,
+    rows: usize,
+}
+
+impl<'a> Queries<'a> {
+    /// Opens a file; columns that the model does not know are told to people once.
+    pub(crate) fn open(
+        path: &Path,
+        options: Options,
+        model: &'a Model,
+        console: &Console,
+    ) -> anyhow::Result<Self> {
+        let precomputed = model.machine.kernel().spec().name() == "precomputed";
+        let features = Some(model.input.features.unwrap_or(model.machine.columns()));
+        let names = model.input.names.clone();
+        let options = Options { precomputed, features, names, ..options };
+        let named = || path.display().to_string();
+        let chunks = read::open(path, &options).with_context(named)?;
+        if !chunks.ignored().is_empty() {
+            let columns = chunks.ignored().join(", ");
+            console.warn(&format!(
+                "{}: left out, since the machine does not know them: {columns}",
+                named()
+            ));
+        }
+        Ok(Self { chunks, model, rows: 0 })
+    }
+
+    /// Reads all rows.
+    pub(crate) fn whole(
+        path: &Path,
+        options: Options,
+        model: &'a Model,
+        console: &Console,
+    ) -> anyhow::Result<Dataset> {
+        let mut queries = Self::open(path, options, model, console)?;
+        read::whole(&mut queries).with_context(|| path.display().to_string())
+    }
+
+    fn prepare(&self, chunk: Dataset) -> Result<Dataset, DataError> {
+        let input = &self.model.input;
+        let (found, is_sparse) = (chunk.examples.columns(), chunk.examples.is_sparse());
+        if let Some(expected) = input.features {
+            let fits = if is_sparse { found <= expected } else { found == expected };
+            if !fits {
+                return Err(DataError::Width { found, expected });
+            }
+        }
+        if input.scaling.is_none() {
+            return Ok(chunk);
+        }
+        let examples = input.prepare(&chunk.examples).map_err(|error| match error {
+            DataError::NotFiniteAt { row, column, value } => {
+                DataError::NotFiniteAt { row: row + self.rows, column, value }
+            }
+            other => other,
+        })?;
+        Ok(Dataset { examples: examples.into_owned(), ..chunk })
+    }
+}
+
+impl Chunks for Queries<'_> {
+    fn next_chunk(&mut self, rows: usize) -> Result<Option<Dataset>, DataError> {
+        let Some(chunk) = self.chunks.next_chunk(rows)? else { return Ok(None) };
+        let chunk = self.prepare(chunk)?;
+        self.rows += chunk.examples.rows();
+        Ok(Some(chunk))
+    }
+
+    fn ids(&self) -> Option<&[String]> {
+        self.chunks.ids()
+    }
+
+    fn ignored(&self) -> &[String] {
+        self.chunks.ignored()
+    }
+}

@@ -1,0 +1,66 @@
+//! What the tests of the command share.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+pub fn mercer(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_mercer")).args(arguments).output().expect("mercer starts")
+}
+
+/// What a command that must succeed prints.
+pub fn done(arguments: &[&str]) -> String {
+    let output = mercer(arguments);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {text}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// As [`done`], for one JSON object.
+pub fn object(arguments: &[&str]) -> Value {
+    serde_json::from_str(&done(arguments)).expect("one JSON object")
+}
+
+/// Exit code and what was said on standard error.
+pub fn refused_with(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = mercer(arguments);
+    assert!(output.stdout.is_empty(), "{arguments:?} printed to standard output");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// What is said about bad input.
+pub fn refused(arguments: &[&str]) -> String {
+    let output = mercer(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn dataset(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../datasets").join(name);
+    path.to_str().expect("a plain path").to_owned()
+}
+
+/// A folder that goes away.
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().expect("a plain path").to_owned()
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> String {
+        fs::write(self.path(name), text).unwrap();
+        self.path(name)
+    }
+}
+
+/// Two supports, two classes, linear.
+pub const SMALL: &str = "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 1 -1\n\
+    nr_sv 1 1\nSV\n1 1:1 \n-1 2:1 \n";

@@ -1,0 +1,72 @@
+//! Formats without scaling: an affine one is folded into scores that are linear in the row.
+
+use std::borrow::Cow;
+
+use mercer_data::scale::Map;
+use mercer_data::{DataError, Matrix, MatrixBuilder, Row};
+
+use crate::{Machine, MachineError, Model, Score};
+
+/// The same scores of unscaled rows, without a scaling.
+///
+/// `w·((x - c) f) - b = (w f)·x - (b + (w f)·c)`, and so for the supports of a linear kernel. Other kernels do
+/// not carry a factor for each column: they are refused by name.
+pub(super) fn without_scaling<'a>(
+    model: &'a Model,
+    format: &'static str,
+) -> Result<Cow<'a, Model>, MachineError> {
+    let Some(scaling) = &model.input.scaling else { return Ok(Cow::Borrowed(model)) };
+    let machine = &model.machine;
+    let is_linear = machine.kernel().spec().name() == "linear"
+        || machine.scores().iter().all(|score| matches!(score, Score::Linear { .. }));
+    let (Map::Affine { centres, factors }, true) = (scaling.map(), is_linear) else {
+        let what = format!("rows scaled by {}", scaling.spec());
+        let kernel = machine.kernel().spec();
+        let what = if is_linear { what } else { format!("{what} under the kernel {kernel}") };
+        return Err(MachineError::Inexpressible { format, what });
+    };
+    let get = |values: &[f64], column: usize| values.get(column).copied().unwrap_or(0.0);
+    let supports = scaled_columns(machine.supports(), factors)?;
+    let shift = |row: Row<'_>| -> f64 {
+        row.nonzeros().map(|(column, value)| value * get(centres, column as usize)).sum()
+    };
+    let shifts: Vec<f64> = supports.iter().map(shift).collect();
+    let fold = |score: &Score| match score {
+        Score::Expansion { supports, coefficients, offset } => {
+            let moved = supports.iter().zip(coefficients);
+            let moved: f64 = moved.map(|(support, beta)| beta * shifts[*support as usize]).sum();
+            let (supports, coefficients) = (supports.clone(), coefficients.clone());
+            Score::Expansion { supports, coefficients, offset: offset + moved }
+        }
+        Score::Linear { weights, offset } => {
+            let weights: Vec<f64> =
+                weights.iter().enumerate().map(|(at, weight)| weight * get(factors, at)).collect();
+            let moved: f64 =
+                weights.iter().enumerate().map(|(at, weight)| weight * get(centres, at)).sum();
+            Score::Linear { weights, offset: offset + moved }
+        }
+    };
+    let scores = machine.scores().iter().map(fold).collect();
+    let output = machine.output().clone();
+    let folded = Machine::new(machine.kernel().clone(), supports, scores, output)?;
+    let mut model = Model { plan: None, machine: folded, ..model.clone() };
+    model.input.scaling = None;
+    Ok(Cow::Owned(model))
+}
+
+fn scaled_columns(supports: &Matrix, factors: &[f64]) -> Result<Matrix, DataError> {
+    let mut builder = MatrixBuilder::new();
+    for (number, row) in (1..).zip(supports.iter()) {
+        for (column, value) in row.nonzeros() {
+            let value = value * factors.get(column as usize).copied().unwrap_or(0.0);
+            if !value.is_finite() {
+                let column = column as usize + 1;
+                return Err(DataError::NotFiniteAt { row: number, column, value });
+            }
+            builder.push(column, value);
+        }
+        builder.end_row();
+    }
+    let folded = builder.finish(supports.columns());
+    Ok(if supports.is_sparse() { folded } else { folded.to_dense() })
+}
