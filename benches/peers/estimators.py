@@ -119,7 +119,7 @@ def accelerated():
 
 
 def timed(action):
-    """Seconds an action took, and how many cores other processes kept busy meanwhile."""
+    """Seconds an action took, those of all its threads, and the cores others kept busy meanwhile."""
 
     def busy():
         ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
@@ -127,10 +127,10 @@ def timed(action):
         everyone = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
         return everyone - own.user - own.system
 
-    elsewhere, before = busy(), time.perf_counter()
+    elsewhere, before, used = busy(), time.perf_counter(), time.process_time()
     action()
-    seconds = time.perf_counter() - before
-    return seconds, max(0.0, (busy() - elsewhere) / seconds)
+    seconds, used = time.perf_counter() - before, time.process_time() - used
+    return seconds, used, max(0.0, (busy() - elsewhere) / seconds)
 
 
 def machine_facts():

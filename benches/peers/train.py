@@ -1,6 +1,6 @@
 """Times the peers' training on one task; prints one JSON object.
 
-    python train.py --data DIR [--peer libsvm|intelex] TASK
+    python train.py --data DIR [--peer libsvm|intelex] [--rows N] TASK
 
 Each peer runs in a process of its own, so that its peak memory is its own. `objective` is the dual
 objective LIBSVM prints, 1/2 a'Qa - sum a (one-vs-one: summed over the pairs; epsilon-SVR:
@@ -53,29 +53,32 @@ def objective(task, fitted, targets):
     return float(value)
 
 
-def measure(task, data, peer):
+def measure(task, data, peer, count):
     rows = load_rows(task, data)
+    examples, targets = rows.examples[:count], rows.targets[:count]
     estimator = estimators.make(task, peer)
     before = peak_mb()
-    fit = lambda: estimator.fit(rows.examples, rows.targets)  # noqa: E731
+    fit = lambda: estimator.fit(examples, targets)  # noqa: E731
     with estimators.accelerated() if peer == "intelex" else nullcontext():
-        seconds, elsewhere = estimators.timed(fit)
+        seconds, used, elsewhere = estimators.timed(fit)
     peak = peak_mb()
     return {
         "seconds": round(seconds, 3),
-        "objective": objective(task, estimator, rows.targets),
+        "cpu_seconds": round(used, 3),
+        "objective": objective(task, estimator, targets),
         "n_support": int(estimator.support_vectors_.shape[0]),
         **estimators.quality(task, estimator.predict(rows.queries), rows.answers),
         "peak_mb": peak,
         "peak_before_fit_mb": before,
         "cores_busy_elsewhere": round(elsewhere, 2),
-        "examples": int(rows.examples.shape[0]),
-        "columns": int(rows.examples.shape[1]),
+        "examples": int(examples.shape[0]),
+        "columns": int(examples.shape[1]),
     }
 
 
 def in_own_process(options, peer):
     command = [sys.executable, __file__, options.task, "--data", str(options.data), "--peer", peer]
+    command += ["--rows", str(options.rows)] if options.rows else []
     done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         return {"failed": done.returncode}
@@ -87,10 +90,11 @@ def main():
     parser.add_argument("task", metavar="TASK")
     parser.add_argument("--data", required=True, type=Path, help="directory of the data files")
     parser.add_argument("--peer", choices=PEERS, help="one peer, in this process")
+    parser.add_argument("--rows", type=int, help="the first rows only")
     options = parser.parse_args()
     task = find_task(options.task)
     if options.peer:
-        print(json.dumps(measure(task, options.data, options.peer)))
+        print(json.dumps(measure(task, options.data, options.peer, options.rows)))
         return
     report = {"task": task["name"], "cache_mb": estimators.CACHE_MB}
     report |= {peer: in_own_process(options, peer) for peer in PEERS}

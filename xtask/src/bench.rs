@@ -12,12 +12,13 @@ use crate::{Args, Verb};
 
 pub const VERB: Verb = Verb {
     name: "bench",
-    usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--peers PYTHON] [--write FILE]",
+    usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task\n\
+            --rows N        training on the first N rows only; several show how time grows\n\
             --peers PYTHON  also measures the peers installed for this interpreter\n\
             --write FILE    writes the table there, with machine, commit and command\n\
             MERCER_DATA names the directory of the data files (../shared/data)",
@@ -28,6 +29,7 @@ pub const VERB: Verb = Verb {
 struct Options {
     prepared: Option<String>,
     tasks: Vec<String>,
+    rows: Vec<usize>,
     peers: Option<String>,
     write: Option<String>,
 }
@@ -41,6 +43,7 @@ fn run(mut args: Args) -> Result<ExitCode> {
     let options = Options {
         prepared: args.value("--prepared")?,
         tasks: args.values("--task")?,
+        rows: args.values("--rows")?.iter().map(|count| count.parse()).collect::<Result<_, _>>()?,
         peers: args.value("--peers")?,
         write: args.value("--write")?,
     };

@@ -151,14 +151,11 @@ fn wrong_training_texts_are_refused_with_what_is_known() {
     assert_eq!(code, Some(2));
 }
 
-#[test]
-fn an_interrupted_training_leaves_the_best_machine_so_far() {
-    let folder = Folder::new();
-    let model = folder.path("m.mercer");
-    // Enough rows and a hard enough problem that a second is not enough.
+/// Rows that no machine can learn: as LIBSVM text.
+fn noise(rows: usize) -> String {
     let mut text = String::new();
     let mut state = 1u64;
-    for row in 0..6000 {
+    for row in 0..rows {
         text.push_str(if row % 2 == 0 { "1" } else { "-1" });
         for column in 1..30 {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -167,7 +164,50 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
         }
         text.push('\n');
     }
-    let data = folder.write("noise.svm", &text);
+    text
+}
+
+#[test]
+fn a_training_killed_at_any_moment_resumes_to_the_same_bits() {
+    let folder = Folder::new();
+    let data = folder.write("noise.svm", &noise(2000));
+    let (whole, pieces) = (folder.path("whole.mercer"), folder.path("pieces.mercer"));
+    let checkpoint = folder.path("checkpoint");
+    let words = |model: &str| {
+        let words = ["train", &data, "-o", model, "--kernel", "rbf(gamma=0.01)", "--formulation"];
+        let words = words.into_iter().chain(["c_svc(C=100)", "--solver", "smo(working_set=16)"]);
+        words.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let keep = ["--checkpoint", &checkpoint, "--checkpoint-every", "0s", "--resume"];
+    let command = |words: &[String]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mercer"));
+        command.args(words).stderr(Stdio::null());
+        command
+    };
+    assert!(command(&words(&whole)).status().unwrap().success());
+    let mut killed = 0;
+    for pause in [40, 90, 60, 130, 75] {
+        let mut child = command(&words(&pieces)).args(keep).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(pause));
+        child.kill().unwrap();
+        killed += u32::from(!child.wait().unwrap().success());
+    }
+    assert!(killed > 0, "the training is too short to be killed");
+    assert!(command(&words(&pieces)).args(keep).status().unwrap().success());
+    let text = |model: &str| {
+        let out = folder.path("out.model");
+        done(&["export", model, "--format", "libsvm", "-o", &out]);
+        fs::read_to_string(out).unwrap()
+    };
+    assert_eq!(text(&whole), text(&pieces));
+}
+
+#[test]
+fn an_interrupted_training_leaves_the_best_machine_so_far() {
+    let folder = Folder::new();
+    let model = folder.path("m.mercer");
+    // Enough rows and a hard enough problem that a second is not enough.
+    let data = folder.write("noise.svm", &noise(6000));
     let child = Command::new(env!("CARGO_BIN_EXE_mercer"))
         .args(["train", &data, "-o", &model, "--kernel", "rbf(gamma=0.01)"])
         .args(["--formulation", "c_svc(C=1e6)", "--tolerance", "1e-9"])

@@ -116,11 +116,25 @@ impl Matrix {
         builder.finish(self.columns)
     }
 
+    /// Bytes of the stored values.
+    pub fn bytes(&self) -> usize {
+        match &self.storage {
+            Storage::Dense(_) => self.dense_bytes(),
+            Storage::Sparse { .. } => self.sparse_bytes(),
+        }
+    }
+
+    fn dense_bytes(&self) -> usize {
+        8 * self.rows * self.columns
+    }
+
+    fn sparse_bytes(&self) -> usize {
+        12 * self.nonzeros() + 8 * (self.rows + 1)
+    }
+
     /// The smaller storage of the two, counting bytes.
     pub fn compact(self) -> Self {
-        let sparse_bytes = 12 * self.nonzeros() + 8 * (self.rows + 1);
-        let dense_bytes = 8 * self.rows * self.columns;
-        match (&self.storage, sparse_bytes < dense_bytes) {
+        match (&self.storage, self.sparse_bytes() < self.dense_bytes()) {
             (Storage::Dense(_), true) => self.to_sparse(),
             (Storage::Sparse { .. }, false) => self.to_dense(),
             _ => self,

@@ -14,16 +14,19 @@ pub(crate) struct Learned {
     pub(crate) offset: f64,
 }
 
-/// Puts the scores over one set of supports.
+/// Puts the scores over one set of supports, in the order of `blocks`: the supports of a class stand
+/// together, so that a duel reads two runs of them and skips the others.
 pub(crate) fn machine(
     kernel: &KernelRef,
     examples: &Matrix,
+    blocks: &[Vec<u32>],
     learned: &[Learned],
     output: Output,
 ) -> Result<Machine, TrainError> {
     let mut used = vec![false; examples.rows()];
     learned.iter().flat_map(|score| &score.examples).for_each(|row| used[*row as usize] = true);
-    let supports: Vec<usize> = (0..examples.rows()).filter(|row| used[*row]).collect();
+    let ordered = blocks.iter().flatten().map(|row| *row as usize);
+    let supports: Vec<usize> = ordered.filter(|row| used[*row]).collect();
     let mut place = vec![0u32; examples.rows()];
     for (position, row) in (0u32..).zip(&supports) {
         place[*row] = position;

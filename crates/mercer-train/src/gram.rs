@@ -17,8 +17,10 @@ pub(crate) use fields::fields;
 pub(crate) use source::Source;
 use value::Value;
 
+/// Values per segment of a kept row, at most: whole pieces of work of every kind.
+const SEGMENT: usize = 3072;
 /// Columns of the gradient per piece of work.
-const PIECE: usize = 2048;
+const PIECE: usize = SEGMENT / 2;
 
 /// Kernel rows over blocks of columns.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Gram<'a> {
     /// Kernel values computed so far.
     computed: u64,
     peak_pack: usize,
+    /// The most bytes of rows in singles, once they are gone.
+    peak_kept: usize,
 }
 
 #[derive(Debug)]
@@ -74,7 +78,7 @@ impl<'a> Gram<'a> {
         } else {
             Rows::Double(Store::new(&source, &blocks, true, memory))
         };
-        let mut gram = Self { source, full: blocks, rows, computed: 0, peak_pack: 0 };
+        let mut gram = Self { source, full: blocks, rows, computed: 0, peak_pack: 0, peak_kept: 0 };
         gram.note_pack();
         gram
     }
@@ -96,6 +100,9 @@ impl<'a> Gram<'a> {
     /// Continues in doubles; all rows are computed anew.
     pub(crate) fn become_double(&mut self, memory: usize) {
         if !self.is_double() {
+            // The rows in singles go before memory is taken for those in doubles.
+            self.peak_kept = self.kept_bytes();
+            self.rows = Rows::Double(Store { columns: Vec::new(), cache: Cache::new(0, 1) });
             self.rows = Rows::Double(Store::new(&self.source, &self.full, true, memory));
             self.note_pack();
         }
@@ -139,11 +146,14 @@ impl<'a> Gram<'a> {
 
     /// The most bytes of packed and kept rows held at once.
     pub(crate) fn peak_bytes(&self) -> usize {
-        let kept = match &self.rows {
+        self.peak_pack + self.peak_kept.max(self.kept_bytes())
+    }
+
+    fn kept_bytes(&self) -> usize {
+        match &self.rows {
             Rows::Single(store) => store.cache.peak(),
             Rows::Double(store) => store.cache.peak(),
-        };
-        self.peak_pack + kept
+        }
     }
 
     fn note_pack(&mut self) {
@@ -157,15 +167,16 @@ impl<T: Value> Store<T> {
         let columns: Vec<Columns> =
             blocks.iter().map(|rows| Columns::new(source, rows.clone(), exact)).collect();
         let packed: usize = columns.iter().map(Columns::bytes).sum();
-        Self { columns, cache: Cache::new(memory.saturating_sub(packed)) }
-    }
-
-    fn width(&self, view: &View) -> usize {
-        view.blocks.iter().map(|block| self.columns[*block as usize].len()).sum()
+        let longest = columns.iter().map(Columns::len).max().unwrap_or(0);
+        let cache = Cache::new(memory.saturating_sub(packed), longest.min(SEGMENT));
+        Self { columns, cache }
     }
 
     fn capacity(&self, view: &View) -> usize {
-        self.cache.limit() / (self.width(view) * size_of::<T>()).max(1)
+        let segment = self.cache.segment();
+        let lengths = view.blocks.iter().map(|block| self.columns[*block as usize].len());
+        let segments: usize = lengths.map(|length| length.div_ceil(segment)).sum();
+        self.cache.limit() / segments.max(1)
     }
 
     fn fetch(&mut self, source: &Source<'_>, view: &View, examples: &[u32]) -> u64 {
@@ -186,7 +197,7 @@ impl<T: Value> Store<T> {
         computed
     }
 
-    fn row(&self, block: u32, example: u32) -> &[T] {
+    fn row(&self, block: u32, example: u32) -> &[Vec<T>] {
         self.cache.get((block, example)).expect("rows are fetched before they are read")
     }
 
@@ -203,21 +214,23 @@ impl<T: Value> Store<T> {
 
     fn table(&self, view: &View, examples: &[u32], columns: &[u32]) -> Vec<f64> {
         let starts = self.starts(view);
+        let segment = self.cache.segment();
         let place = |column: &u32| {
             let block = starts.partition_point(|start| *start <= *column as usize) - 1;
-            (block, *column as usize - starts[block])
+            let inside = *column as usize - starts[block];
+            (block, inside / segment, inside % segment)
         };
-        let places: Vec<(usize, usize)> = columns.iter().map(place).collect();
+        let places: Vec<(usize, usize, usize)> = columns.iter().map(place).collect();
         let size = columns.len();
         let mut table = vec![0.0; size * size];
         // Values to the right of the diagonal are read, those to the left are theirs: reading is slow, each
         // value lies in a cache line of its own.
         let rows = table.par_chunks_mut(size.max(1)).with_min_len(16).enumerate();
         rows.zip(examples).for_each(|((first, out), example)| {
-            let parts: Vec<&[T]> =
+            let parts: Vec<&[Vec<T>]> =
                 view.blocks.iter().map(|block| self.row(*block, *example)).collect();
-            for (value, (block, column)) in out.iter_mut().zip(&places).skip(first) {
-                *value = parts[*block][*column].wide();
+            for (value, (block, segment, at)) in out.iter_mut().zip(&places).skip(first) {
+                *value = parts[*block][*segment][*at].wide();
             }
         });
         for row in 1..size {
@@ -233,9 +246,13 @@ impl<T: Value> Store<T> {
         for block in &view.blocks {
             let (part, behind) = rest.split_at_mut(self.columns[*block as usize].len());
             rest = behind;
-            let rows: Vec<&[T]> = examples.iter().map(|row| self.row(*block, *row)).collect();
+            let rows: Vec<&[Vec<T>]> = examples.iter().map(|row| self.row(*block, *row)).collect();
+            let segment = self.cache.segment();
             part.par_chunks_mut(PIECE).enumerate().for_each(|(piece, field)| {
-                add_rows(&rows, deltas, piece * PIECE, field);
+                let (number, start) = (piece * PIECE / segment, piece * PIECE % segment);
+                let inside = start..start + field.len();
+                let rows: Vec<&[T]> = rows.iter().map(|row| &row[number][inside.clone()]).collect();
+                add_rows(&rows, deltas, field);
             });
         }
     }
@@ -259,10 +276,10 @@ impl<T: Value> Store<T> {
     }
 }
 
-/// `field[c] += Σ_i deltas[i] rows[i][start + c]`, four rows at a time in the order given.
-fn add_rows<T: Value>(rows: &[&[T]], deltas: &[f64], start: usize, field: &mut [f64]) {
+/// `field[c] += Σ_i deltas[i] rows[i][c]`, four rows at a time in the order given.
+fn add_rows<T: Value>(rows: &[&[T]], deltas: &[f64], field: &mut [f64]) {
     let length = field.len();
-    let part = |row: usize| &rows[row][start..start + length];
+    let part = |row: usize| &rows[row][..length];
     let fours = rows.len() / 4 * 4;
     for first in (0..fours).step_by(4) {
         let (a, b, c, d) = (part(first), part(first + 1), part(first + 2), part(first + 3));

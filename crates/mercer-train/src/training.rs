@@ -5,7 +5,7 @@ mod prepare;
 
 use std::time::Duration;
 
-use mercer_data::Dataset;
+use mercer_data::{Dataset, Matrix};
 use mercer_kernel::KernelRef;
 use mercer_machine::{ClassName, Machine, Output, Scheme};
 
@@ -75,7 +75,8 @@ impl Training {
         self
     }
 
-    /// Bytes for packed rows and kept kernel rows.
+    /// Bytes for the whole training: examples, packed rows, kept kernel rows, and a tenth for buffers.
+    /// However large the examples are, a quarter stays for the rows.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
@@ -121,6 +122,12 @@ impl Training {
     pub fn warm_start(mut self, machine: Option<Machine>) -> Self {
         self.warm = machine;
         self
+    }
+
+    /// What the examples leave for packed and kept rows.
+    fn memory_beside(&self, examples: &Matrix) -> usize {
+        let rows = self.memory - self.memory / 10;
+        rows.saturating_sub(examples.bytes()).max(self.memory / 4)
     }
 
     fn check(&self) -> Result<(), TrainError> {
@@ -170,10 +177,12 @@ pub fn train(
         None => None,
     };
     control.parts = reduction.questions();
-    let gram = Gram::new(source, reduction.blocks(), training.memory);
-    let mut course = Course { training, programmes, gram, warm, parts: Vec::new() };
+    let memory = training.memory_beside(&data.examples);
+    let gram = Gram::new(source, reduction.blocks(), memory);
+    let mut course = Course { training, programmes, gram, memory, warm, parts: Vec::new() };
     let learned = course.run(&mut control)?;
-    let machine = assemble::machine(kernel, &data.examples, &learned, inputs.output.clone())?;
+    let (blocks, output) = (reduction.blocks(), inputs.output.clone());
+    let machine = assemble::machine(kernel, &data.examples, &blocks, &learned, output)?;
     let report = course.report(&control, &machine);
     Ok(Trained { machine, report })
 }
@@ -198,6 +207,7 @@ struct Course<'c, 'a> {
     training: &'c Training,
     programmes: Programmes<'c>,
     gram: Gram<'a>,
+    memory: usize,
     warm: Option<Warm<'c>>,
     parts: Vec<(PartReport, Option<Stop>)>,
 }
@@ -256,7 +266,7 @@ impl Course<'_, '_> {
         };
         control.start_part(number);
         let shared = self.programmes.reduction.shares_blocks();
-        let memory = self.training.memory;
+        let memory = self.memory;
         let mut question = Question { gram: &mut self.gram, view, qp, from, shared, memory };
         let solution = self.training.solver.solve(&mut question, &mut Steering(control))?;
         if solution.stop.is_none() || solution.stop == Some(Stop::Stalled) {

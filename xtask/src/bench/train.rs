@@ -26,6 +26,8 @@ struct Task {
 /// One program on one task.
 struct Line {
     task: String,
+    /// The first rows only.
+    rows: Option<usize>,
     program: String,
     answer: Value,
 }
@@ -63,35 +65,77 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let build = ["build", "--release", "--locked", "-p", "mercer-train", "--example", "train"];
     workspace::run(&mut workspace.cargo(build))?;
     let mut lines = Vec::new();
-    let mut notes = vec!["Tolerance 1e-3, cache 1 GB; seconds of wall clock".to_owned()];
+    let mut notes = vec![
+        "Tolerance 1e-3, cache 1 GB; seconds of wall clock, and of all threads together".to_owned(),
+    ];
     let mut code = ExitCode::SUCCESS;
-    for task in &ready {
-        eprintln!("train: {}", task.name);
-        match measure(&mut mercer(&workspace, &prepared, task)) {
-            Ok(answer) => lines.push(Line::new(task, "mercer", answer)),
+    let counts: Vec<Option<usize>> = match options.rows.as_slice() {
+        [] => vec![None],
+        rows => rows.iter().copied().map(Some).collect(),
+    };
+    for (task, rows) in ready.iter().flat_map(|task| counts.iter().map(move |rows| (task, *rows))) {
+        let name = shown(&task.name, rows);
+        eprintln!("train: {name}");
+        match measure(&mut mercer(&workspace, &prepared, task, rows)) {
+            Ok(answer) => lines.push(Line::new(task, rows, "mercer", answer)),
             Err(error) => {
-                eprintln!("train: {}: {error:#}", task.name);
+                eprintln!("train: {name}: {error:#}");
                 code = ExitCode::FAILURE;
-                notes.push(format!("Not measured: Mercer on {}", task.name));
+                notes.push(format!("Not measured: Mercer on {name}"));
             }
         }
         if let Some(python) = &options.peers {
-            notes.extend(peers(&workspace, python, &data, task, &mut lines));
+            notes.extend(peers(&workspace, python, &data, (task, rows), &mut lines));
         }
     }
     notes.dedup();
+    notes.extend(growth(&lines));
     publish(&workspace, options, &table(&lines), &notes)?;
     Ok(code)
 }
 
 impl Line {
-    fn new(task: &Task, program: &str, answer: Value) -> Self {
-        Self { task: task.name.clone(), program: program.to_owned(), answer }
+    fn new(task: &Task, rows: Option<usize>, program: &str, answer: Value) -> Self {
+        Self { task: task.name.clone(), rows, program: program.to_owned(), answer }
     }
 
     fn number(&self, key: &str) -> Option<f64> {
         self.answer.get(key)?.as_f64()
     }
+}
+
+/// `a9a`, or `a9a, 8000 rows`.
+fn shown(task: &str, rows: Option<usize>) -> String {
+    rows.map_or_else(|| task.to_owned(), |rows| format!("{task}, {rows} rows"))
+}
+
+/// The exponent of the time in the number of rows, for each task and program measured at several.
+fn growth(lines: &[Line]) -> Vec<String> {
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for line in lines {
+        if !seen.contains(&(&line.task, &line.program)) {
+            seen.push((&line.task, &line.program));
+        }
+    }
+    let exponent = |(task, program): (&str, &str)| {
+        let own = lines.iter().filter(|line| line.task == task && line.program == program);
+        let points: Vec<(f64, f64)> = own
+            .filter_map(|line| Some(((line.rows? as f64).ln(), line.number("seconds")?.ln())))
+            .collect();
+        let slope = slope(&points)?;
+        Some(format!("{task}: {program}'s time grows as rows^{slope:.2}"))
+    };
+    seen.into_iter().filter_map(exponent).collect()
+}
+
+/// Of the line of least squares; `None` for fewer than two places.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let count = points.len() as f64;
+    let mean_x = points.iter().map(|(x, _)| x).sum::<f64>() / count;
+    let mean_y = points.iter().map(|(_, y)| y).sum::<f64>() / count;
+    let spread: f64 = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
+    let joint: f64 = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
+    (spread > 0.0).then_some(joint / spread)
 }
 
 fn training_rows(prepared: &Path, task: &Task) -> PathBuf {
@@ -127,11 +171,12 @@ fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<Task>> {
     wanted.iter().map(find).collect()
 }
 
-fn mercer(workspace: &Workspace, prepared: &Path, task: &Task) -> Command {
+fn mercer(workspace: &Workspace, prepared: &Path, task: &Task, rows: Option<usize>) -> Command {
     let program = format!("release/examples/train{}", std::env::consts::EXE_SUFFIX);
     let mut command = workspace.command(workspace.target.join(program));
     command.arg(training_rows(prepared, task)).args(["--kernel", &task.kernel]);
     command.args(["--formulation", &task.formulation, "--json", "yes"]);
+    command.args(rows.iter().flat_map(|rows| ["--rows".to_owned(), rows.to_string()]));
     let queries = prepared.join(format!("{}.test.svm", task.name));
     if queries.is_file() {
         command.arg("--test").arg(queries);
@@ -144,7 +189,7 @@ fn peers(
     workspace: &Workspace,
     python: &str,
     data: &Path,
-    task: &Task,
+    (task, rows): (&Task, Option<usize>),
     lines: &mut Vec<Line>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
@@ -152,14 +197,16 @@ fn peers(
         let mut command = workspace.command(python);
         command.arg("benches/peers/train.py").arg(&task.name).arg("--data").arg(data);
         command.args(["--peer", peer]);
+        command.args(rows.iter().flat_map(|rows| ["--rows".to_owned(), rows.to_string()]));
         match measure(&mut command) {
             Ok(answer) => {
                 notes.extend(report::versions_of(&answer));
-                lines.push(Line::new(task, peer, answer));
+                lines.push(Line::new(task, rows, peer, answer));
             }
             Err(error) => {
-                eprintln!("train: {}: {error:#}", task.name);
-                notes.push(format!("Not measured: {peer} on {}", task.name));
+                let name = shown(&task.name, rows);
+                eprintln!("train: {name}: {error:#}");
+                notes.push(format!("Not measured: {peer} on {name}"));
             }
         }
     }
@@ -180,25 +227,28 @@ fn measure(command: &mut Command) -> Result<Value> {
 /// A Markdown table: times, ratios to Mercer's (2.00: takes twice as long), and what was found.
 fn table(lines: &[Line]) -> String {
     let mut text = String::from(
-        "| task | program | seconds | / mercer | objective | off by | supports | quality | peak MB |\n\
-         |---|---|---:|---:|---:|---:|---:|---:|---:|\n",
+        "| task | program | seconds | / mercer | CPU s | / mercer | objective | off by | supports | quality | peak MB |\n\
+         |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for line in lines {
-        let own = lines.iter().find(|own| own.task == line.task && own.program == "mercer");
+        let same = |own: &&Line| (&own.task, own.rows) == (&line.task, line.rows);
+        let own = lines.iter().filter(same).find(|own| own.program == "mercer");
         let cell = |value: Option<f64>, digits: usize| {
             value.map_or_else(String::new, |value| format!("{value:.digits$}"))
         };
         let base = |key: &str| own.and_then(|own| own.number(key));
-        let ratio = line.number("seconds").zip(base("seconds")).map(|(a, b)| a / b);
+        let ratio = |key: &str| line.number(key).zip(base(key)).map(|(a, b)| a / b);
         let off = line.number("objective").zip(base("objective")).map(|(a, b)| (a - b) / b.abs());
         let quality = line.number("accuracy").or_else(|| line.number("mean_squared_error"));
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            line.task,
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            shown(&line.task, line.rows),
             line.program,
             cell(line.number("seconds"), 2),
-            cell(ratio, 2),
+            cell(ratio("seconds"), 2),
+            cell(line.number("cpu_seconds"), 2),
+            cell(ratio("cpu_seconds"), 2),
             cell(line.number("objective"), 3),
             off.map_or_else(String::new, |off| format!("{off:.0e}")),
             cell(line.number("n_support"), 0),
@@ -219,6 +269,7 @@ fn publish(workspace: &Workspace, options: &Options, table: &str, notes: &[Strin
     let mut command = "cargo xtask bench train --prepared DIR".to_owned();
     command.extend(options.peers.iter().map(|_| " --peers PYTHON"));
     command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
+    command.extend(options.rows.iter().map(|count| format!(" --rows {count}")));
     let page = report::page(workspace, "Training", &command, table, notes);
     fs::write(file, page).with_context(|| format!("cannot write {file}"))
 }
@@ -226,6 +277,19 @@ fn publish(workspace: &Workspace, options: &Options, table: &str, notes: &[Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn growth_is_the_slope_in_logarithms() {
+        let line = |rows: usize| Line {
+            task: "a".to_owned(),
+            rows: Some(rows),
+            program: "mercer".to_owned(),
+            answer: serde_json::json!({"seconds": 1e-6 * (rows as f64).powi(2)}),
+        };
+        let lines = [line(1000), line(2000), line(8000)];
+        assert_eq!(growth(&lines), ["a: mercer's time grows as rows^2.00"]);
+        assert!(growth(&lines[..1]).is_empty());
+    }
 
     #[test]
     fn tasks_become_the_texts_of_kernel_and_formulation() {

@@ -5,6 +5,7 @@ use mercer_kernel::{Finish, Profile};
 use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
 use rayon::prelude::*;
 
+use super::cache::Segments;
 use super::source::{Singles, Source};
 use super::value::Value;
 
@@ -80,14 +81,15 @@ impl Columns {
         }
     }
 
-    /// Kernel values of the wanted examples against all columns; `out` holds one full row for each.
+    /// Kernel values of the wanted examples against all columns; `out` holds one full row for each, in
+    /// segments that pieces of work divide evenly if there are several.
     ///
     /// Every value has the same bits whatever else is computed beside it and on how many threads.
     pub(super) fn compute<T: Value>(
         &self,
         source: &Source<'_>,
         wanted: &[u32],
-        out: &mut [Vec<T>],
+        out: &mut [Segments<T>],
     ) {
         if wanted.is_empty() || self.rows.is_empty() {
             return;
@@ -101,7 +103,7 @@ impl Columns {
                     .par_chunks(BATCH)
                     .map(|batch| Batch::new(source, singles, batch))
                     .collect();
-                pieces(out, SINGLE_PIECE).into_par_iter().zip(packs).for_each_init(
+                pieces(out, self.len(), SINGLE_PIECE).into_par_iter().zip(packs).for_each_init(
                     Scratch::default,
                     |scratch, (mut rows, piece)| {
                         for (batch, rows) in batches.iter().zip(rows.chunks_mut(BATCH)) {
@@ -111,7 +113,7 @@ impl Columns {
                 );
             }
             Pack::Doubles(packs) => {
-                pieces(out, DOUBLE_PIECE).into_par_iter().zip(packs).for_each(
+                pieces(out, self.len(), DOUBLE_PIECE).into_par_iter().zip(packs).for_each(
                     |(mut rows, packed)| {
                         for (batch, rows) in wanted.chunks(BLOCK).zip(rows.chunks_mut(BLOCK)) {
                             fill_doubles(source, packed, batch, rows);
@@ -123,14 +125,17 @@ impl Columns {
     }
 }
 
-/// Cuts all rows at the same places: `result[piece][row]`.
-fn pieces<T>(rows: &mut [Vec<T>], length: usize) -> Vec<Vec<&mut [T]>> {
-    let count = rows.first().map_or(0, |row| row.len().div_ceil(length));
+/// Cuts all rows of `width` values at the same places: `result[piece][row]`.
+fn pieces<T>(rows: &mut [Segments<T>], width: usize, length: usize) -> Vec<Vec<&mut [T]>> {
+    let count = width.div_ceil(length);
     let mut pieces: Vec<Vec<&mut [T]>> =
         (0..count).map(|_| Vec::with_capacity(rows.len())).collect();
     for row in rows {
-        for (pieces, part) in pieces.iter_mut().zip(row.chunks_mut(length)) {
-            pieces.push(part);
+        let parts = row.iter_mut().flat_map(|segment| segment.chunks_mut(length));
+        let starts = (0..).step_by(length);
+        for ((pieces, part), start) in pieces.iter_mut().zip(parts).zip(starts) {
+            let inside = part.len().min(width - start);
+            pieces.push(&mut part[..inside]);
         }
     }
     pieces
