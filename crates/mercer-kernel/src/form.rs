@@ -58,6 +58,12 @@ pub trait Finish: Debug + Send + Sync {
     /// Bound on |K(u, v)| given the self-sums and a bound on |b(u, v)|.
     fn bound(&self, uu: f64, vv: f64, magnitude: f64) -> f64;
 
+    /// Bound on `K(v, v)` given a bound on `b(v, v)`, as tight as can be: what is left of a query after a
+    /// projection is a difference from it.
+    fn self_bound(&self, own: f64) -> f64 {
+        self.bound(own, own, own)
+    }
+
     /// Bound on the absolute error of a computed value, when `b(u, v)` is wrong by at most
     /// `relative * magnitude` and the self-sums by the relative error `relative`. Between two values of
     /// `vv` it is at most the larger of the errors there.

@@ -101,7 +101,7 @@ impl Live {
 }
 
 impl Live {
-    /// See [`crate::block::Packed::loose_norm`].
+    /// See [`crate::block::Packed::loose_self_sum`].
     pub(crate) fn loose_norm(&self, row: Row<'_>) -> f64 {
         let mut sums = [0.0; 8];
         if self.shifts.is_empty() {

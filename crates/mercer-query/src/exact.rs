@@ -60,7 +60,7 @@ impl Exact {
         self.isa
     }
 
-    /// eps_f of each score for a query whose squared norm is `own`, summed in any order.
+    /// eps_f of each score for a query whose self-sum is `own`, summed in any order.
     pub(crate) fn errors(&self, row: Row<'_>, own: f64, out: &mut [f64]) {
         // Every bound grows with the norm; a loose sum is off by less than this.
         let own = own * (1.0 + 1e-9);

@@ -71,8 +71,8 @@ impl<'a> Block<'a> {
         self.rows.row(self.first + query as usize)
     }
 
-    /// The squared norm of a query, centred as the machine is, summed loosely: see
-    /// [`mercer_kernel::block::Packed::loose_norm`].
+    /// The self-sum of a query, centred as the machine is, summed loosely: see
+    /// [`mercer_kernel::block::Packed::loose_self_sum`].
     pub fn own(&self, query: u32) -> f64 {
         self.own[query as usize]
     }

@@ -70,7 +70,7 @@ impl<'a> Worker<'a> {
         if !self.plan.stages().is_empty() {
             self.own.clear();
             for (query, row) in (0u32..).zip(range.map(|row| rows.row(row))) {
-                let own = exact.packed().loose_norm(row);
+                let own = exact.packed().loose_self_sum(row);
                 self.own.push(own);
                 closer.set_errors(query, |errors| exact.errors(row, own, errors));
             }

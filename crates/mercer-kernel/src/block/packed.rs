@@ -65,10 +65,36 @@ impl Packed {
             Form::Opaque => true,
         };
         let live = Arc::new(Live::new(rows, centre, keep_all));
-        let inverts = match form {
-            Form::Additive(term, _) => term.vanishes_at_zero(),
-            _ => true,
+        let is_inverted = inverts(&form) && prefers_inverted(rows, &live);
+        Self::within(kernel.clone(), rows, live, is_inverted)
+    }
+
+    /// Packs rows in consecutive pieces of these sizes. All pieces take the same [`Queries`], loaded by
+    /// any of them.
+    ///
+    /// # Panics
+    /// If the sizes do not add up to the rows.
+    pub fn pieces(
+        kernel: &KernelRef,
+        rows: &Matrix,
+        centre: Option<&[f64]>,
+        sizes: &[usize],
+    ) -> Vec<Self> {
+        assert_eq!(sizes.iter().sum::<usize>(), rows.rows(), "pieces of all rows");
+        let whole = Self::new(kernel.clone(), rows, centre);
+        let is_inverted = matches!(whole.store, Store::Inverted(_));
+        let mut first = 0;
+        let piece = |size: &usize| {
+            let range = first..first + size;
+            first = range.end;
+            Self::within(kernel.clone(), &rows.select(range), Arc::clone(&whole.live), is_inverted)
         };
+        sizes.iter().map(piece).collect()
+    }
+
+    /// Packs rows in live columns that were found before.
+    fn within(kernel: KernelRef, rows: &Matrix, live: Arc<Live>, is_inverted: bool) -> Self {
+        let form = kernel.form();
         let mut self_sums: Vec<f64> =
             rows.iter().map(|row| centred_self(&form, row, &live)).collect();
         let vectorised = match form {
@@ -78,7 +104,7 @@ impl Packed {
         };
         let store = if !vectorised {
             Store::Rows(rows.clone())
-        } else if inverts && prefers_inverted(rows, &live) {
+        } else if is_inverted {
             Store::Inverted(Inverted::new(rows, &live))
         } else {
             Store::Panels(pack(rows, &live))
@@ -162,11 +188,15 @@ impl Packed {
         queries.fill(self, isa, rows, Norms::None);
     }
 
-    /// The squared norm of a centred row, all its columns included: eight partial sums by column modulo
-    /// eight and a fixed tree, so that its bits depend on the row alone and no long chain delays it. Its
-    /// relative error is at most `γ_n`, `n` being an eighth of the columns plus 6.
-    pub fn loose_norm(&self, row: Row<'_>) -> f64 {
-        self.live.loose_norm(row)
+    /// The self-sum `b(x, x)` of a row, all its columns included, in an order that no long chain delays:
+    /// eight partial sums of squares by column modulo eight and a fixed tree for products of centred
+    /// rows, plain columns for additive kernels. Its bits depend on the row alone. Its relative error is
+    /// at most `γ_n`, `n` being the columns plus 6 and the roundings of one term.
+    pub fn loose_self_sum(&self, row: Row<'_>) -> f64 {
+        match self.kernel.form() {
+            form @ Form::Additive(..) => form.base(row, row),
+            _ => self.live.loose_norm(row),
+        }
     }
 
     /// Whether queries are kept as lists of non-zero entries.
@@ -290,6 +320,14 @@ impl Packed {
                 visit(Tile { queries: query..query + 1, rows, values: scratch, stride });
             }
         }
+    }
+}
+
+/// Whether only columns where both rows are non-zero count, so that rows may be kept by column.
+fn inverts(form: &Form<'_>) -> bool {
+    match form {
+        Form::Additive(term, _) => term.vanishes_at_zero(),
+        _ => true,
     }
 }
 

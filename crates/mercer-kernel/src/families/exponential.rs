@@ -82,6 +82,10 @@ impl Finish for Exponential {
         1.0 + 1e-10
     }
 
+    fn self_bound(&self, _: f64) -> f64 {
+        1.0
+    }
+
     /// As for `rbf`, with the errors of the three inner values and three roundings of their sum.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64 {
         let inner = finish_of(&self.inner);

@@ -74,6 +74,10 @@ impl Finish for Laplacian {
         1.0 + 1e-10
     }
 
+    fn self_bound(&self, _: f64) -> f64 {
+        1.0
+    }
+
     /// All terms are positive, so the sum t has a relative error, and `t exp(-t) <= 1/e < 0.4` bounds what
     /// it does to the value (0.5 while the relative error is below one tenth).
     fn error(&self, relative: f64, _: f64, _: f64, _: f64) -> f64 {

@@ -72,6 +72,10 @@ impl Finish for Normalized {
         1.0 + 1e-6
     }
 
+    fn self_bound(&self, _: f64) -> f64 {
+        1.0
+    }
+
     /// With r the inner relative error: the numerator is wrong by `r bound <= r N (1 + 1e-6)` because a
     /// polynomial with non-negative constant has `bound(u, v) <= N = sqrt(K(u,u) K(v,v))`, the two roots
     /// by `r / 2` each, and four roundings follow.

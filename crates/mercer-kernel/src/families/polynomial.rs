@@ -84,6 +84,11 @@ impl Finish for Polynomial {
         self.inside(magnitude).powi(self.degree as i32) * (1.0 + 1e-10)
     }
 
+    fn self_bound(&self, own: f64) -> f64 {
+        let p = f64::from(self.degree);
+        self.inside(own).powi(self.degree as i32) * (1.0 + (4.0 * p + 8.0) * UNIT)
+    }
+
     /// The inside is wrong by `gamma e + u A`, the power multiplies that by `p A^(p-1)` and adds at most
     /// `p` roundings of its own; the factor covers the second order while `p (relative + u) < 1e-2`.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64 {

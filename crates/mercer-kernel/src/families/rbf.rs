@@ -48,6 +48,10 @@ impl Finish for Rbf {
         1.0 + 1e-10
     }
 
+    fn self_bound(&self, _: f64) -> f64 {
+        1.0
+    }
+
     /// `|u - v|²` is wrong by at most `E = (relative + 3u)(|u| + |v|)² <= 2 (relative + 3u)(uu + vv)`;
     /// clamping at zero only helps. exp(-t) is Lipschitz with constant 1 for t >= 0, the product with
     /// gamma adds `u t exp(-t) <= u / e`, and exp itself its relative error.

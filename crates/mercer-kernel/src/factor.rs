@@ -1,0 +1,319 @@
+//! One pivoted Cholesky factorisation for everything that picks a few rows to stand for many.
+//!
+//! Rows are points `Φ_i` of feature space, known through their kernel. The factor embeds them in
+//! coordinates: after `k` pivots `Z_1..Z_k` each row has coordinates `g_i` with `g_i·g_j` equal to the
+//! inner product of the projections onto the span of the pivots, and a squared distance `d_i` from that
+//! span. *Targets* are further points `W = Σ β_i Φ_i`, known through their inner products with the rows;
+//! they get coordinates `w` of their own.
+//!
+//! Choosing `p` adds one coordinate to all:
+//!
+//! `g_i,k = (K(i, p) - g_i·g_p) / √d_p`,  `d_i -= g_i,k²`,  `w_k = c_p / √d_p`,  `c_i -= w_k g_i,k`,
+//!
+//! `c_i = <Φ_i, W_res>` being what of the target a row still meets. What is chosen is the business of a
+//! [`Pivots`] rule; the engine computes columns when they are asked for, keeps residuals in compensated
+//! sums, and refuses pivots whose residual has fallen below a share of their own square, which
+//! duplicates and dependent rows do.
+//!
+//! Nothing that is proved may rest on the accuracy of a factor: whoever certifies measures it.
+
+mod columns;
+mod compensated;
+mod rules;
+
+pub use columns::{Columns, KernelColumns};
+pub use compensated::Compensated;
+pub use rules::{Gain, Given, Greedy, Pivots};
+
+/// What rows share with a point, and what they do not.
+#[derive(Debug)]
+pub struct Target {
+    /// `<Φ_i, W_res>` of each row.
+    residual: Vec<Compensated>,
+    /// The same, rounded.
+    values: Vec<f64>,
+    /// Coordinates of the point.
+    coordinates: Vec<f64>,
+    /// `|W_res|²`.
+    square: Compensated,
+}
+
+impl Target {
+    /// `<Φ_i, W_res>` of each row.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Coordinates of the point along the pivots.
+    pub fn coordinates(&self) -> &[f64] {
+        &self.coordinates
+    }
+
+    /// What is left of its squared length; may fall below zero by rounding.
+    pub fn square(&self) -> f64 {
+        self.square.value()
+    }
+}
+
+/// One pivot: a row, or a point from outside.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pivot {
+    /// The row, unless the point came from outside.
+    pub row: Option<usize>,
+    /// Its coordinates, the last one `√d` at the time it was chosen.
+    pub coordinates: Vec<f64>,
+}
+
+/// A point from outside: its kernel values with all rows and pivots, its own, and its products with the
+/// targets.
+#[derive(Debug, Clone, Copy)]
+pub struct Point<'a> {
+    /// `K(i, z)` of every row.
+    pub rows: &'a [f64],
+    /// `K(Z_j, z)` of every pivot.
+    pub pivots: &'a [f64],
+    /// `K(z, z)`.
+    pub own: f64,
+    /// `<W, z>` of every target.
+    pub targets: &'a [f64],
+}
+
+/// A partial factor of the Gram matrix of some rows.
+#[derive(Debug)]
+pub struct Factor<C> {
+    columns: C,
+    /// Coordinate after coordinate, one value per row.
+    coordinates: Vec<Vec<f64>>,
+    residual: Vec<Compensated>,
+    distances: Vec<f64>,
+    targets: Vec<Target>,
+    pivots: Vec<Pivot>,
+    is_used: Vec<bool>,
+    /// Share of its own square that the residual of a pivot must exceed.
+    floor: f64,
+    column: Vec<f64>,
+}
+
+impl<C: Columns> Factor<C> {
+    /// Nothing chosen yet. `floor` is the relative pivot test: rows whose residual is not above that
+    /// share of their own square are not chosen.
+    pub fn new(columns: C, floor: f64) -> Self {
+        let distances = columns.diagonal().to_vec();
+        let residual = distances.iter().map(|own| Compensated::from(*own)).collect();
+        let rows = distances.len();
+        Self {
+            columns,
+            coordinates: Vec::new(),
+            residual,
+            distances,
+            targets: Vec::new(),
+            pivots: Vec::new(),
+            is_used: vec![false; rows],
+            floor,
+            column: vec![0.0; rows],
+        }
+    }
+
+    /// Follows a point `W` of squared length `square` whose inner products with the rows are `products`.
+    ///
+    /// # Panics
+    /// If pivots were chosen already, or there is not one product for each row.
+    pub fn with_target(mut self, products: &[f64], square: f64) -> Self {
+        assert!(self.pivots.is_empty(), "targets come before pivots");
+        assert_eq!(products.len(), self.rows(), "one product per row");
+        self.targets.push(Target {
+            residual: products.iter().map(|value| Compensated::from(*value)).collect(),
+            values: products.to_vec(),
+            coordinates: Vec::new(),
+            square: Compensated::from(square),
+        });
+        self
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.distances.len()
+    }
+
+    /// Number of pivots.
+    pub fn rank(&self) -> usize {
+        self.pivots.len()
+    }
+
+    /// The pivots chosen so far.
+    pub fn pivots(&self) -> &[Pivot] {
+        &self.pivots
+    }
+
+    /// Squared distances of all rows from the span of the pivots; may fall below zero by rounding.
+    pub fn distances(&self) -> &[f64] {
+        &self.distances
+    }
+
+    /// The targets, in the order in which they were given.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// One coordinate of all rows.
+    pub fn coordinate(&self, number: usize) -> &[f64] {
+        &self.coordinates[number]
+    }
+
+    /// All coordinates of one row.
+    pub fn row(&self, row: usize) -> Vec<f64> {
+        self.coordinates.iter().map(|values| values[row]).collect()
+    }
+
+    /// Whether a row may still be chosen.
+    pub fn is_open(&self, row: usize) -> bool {
+        let own = self.columns.diagonal()[row];
+        !self.is_used[row] && self.distances[row] > self.floor * own && self.distances[row] > 0.0
+    }
+
+    /// The sum of all squared distances: how much of the rows is not yet represented.
+    pub fn trace(&self) -> f64 {
+        self.distances.iter().map(|distance| distance.max(0.0)).sum()
+    }
+
+    /// Inner products of all rows with what is left of one: `K(i, row) - g_i·g_row`.
+    pub fn residual_column(&mut self, row: usize, out: &mut [f64]) {
+        self.columns.column(row, out);
+        for values in &self.coordinates {
+            subtract(out, values, values[row]);
+        }
+    }
+
+    /// Chooses a row; `false` if the pivot test refuses it.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn push(&mut self, row: usize) -> bool {
+        if !self.is_open(row) {
+            return false;
+        }
+        let mut column = std::mem::take(&mut self.column);
+        self.residual_column(row, &mut column);
+        let left: Vec<f64> = self.targets.iter().map(|target| target.values[row]).collect();
+        let (distance, coordinates) = (self.distances[row], self.row(row));
+        self.embed(&column, coordinates, distance, &left, Some(row));
+        self.column = column;
+        self.is_used[row] = true;
+        true
+    }
+
+    /// Chooses a point from outside; `false` if the pivot test refuses it.
+    ///
+    /// # Panics
+    /// If the lengths do not fit.
+    pub fn push_point(&mut self, point: &Point<'_>) -> bool {
+        assert_eq!(point.rows.len(), self.rows(), "one value per row");
+        let coordinates = self.coordinates_of(point.pivots);
+        let mut distance = Compensated::from(point.own);
+        coordinates.iter().for_each(|y| distance.subtract_product(*y, *y));
+        let distance = distance.value();
+        if !(distance > self.floor * point.own && distance > 0.0) {
+            return false;
+        }
+        let mut column = point.rows.to_vec();
+        for (values, y) in self.coordinates.iter().zip(&coordinates) {
+            subtract(&mut column, values, *y);
+        }
+        let left: Vec<f64> = self
+            .targets
+            .iter()
+            .zip(point.targets)
+            .map(|(target, product)| {
+                let mut left = Compensated::from(*product);
+                let pairs = target.coordinates.iter().zip(&coordinates);
+                pairs.for_each(|(w, y)| left.subtract_product(*w, *y));
+                left.value()
+            })
+            .collect();
+        self.embed(&column, coordinates, distance, &left, None);
+        true
+    }
+
+    /// Coordinates of a point from its kernel values with the pivots.
+    ///
+    /// `y_k = (K(Z_k, x) - Σ_(i<k) V_k,i y_i) / V_k,k`   (\[DeCoste03\] eq. 16)
+    pub fn coordinates_of(&self, values: &[f64]) -> Vec<f64> {
+        let mut coordinates: Vec<f64> = Vec::with_capacity(self.pivots.len());
+        for (pivot, value) in self.pivots.iter().zip(values) {
+            let (own, before) = pivot.coordinates.split_last().expect("a pivot has its own axis");
+            let explained: f64 = before.iter().zip(&coordinates).map(|(v, y)| v * y).sum();
+            coordinates.push((value - explained) / own);
+        }
+        coordinates
+    }
+
+    fn embed(
+        &mut self,
+        column: &[f64],
+        mut coordinates: Vec<f64>,
+        distance: f64,
+        left: &[f64],
+        row: Option<usize>,
+    ) {
+        let root = distance.sqrt();
+        let mut axis: Vec<f64> = column.iter().map(|value| value / root).collect();
+        if let Some(row) = row {
+            axis[row] = root;
+        }
+        for ((place, sum), g) in self.distances.iter_mut().zip(&mut self.residual).zip(&axis) {
+            sum.subtract_product(*g, *g);
+            *place = sum.value();
+        }
+        for (target, left) in self.targets.iter_mut().zip(left) {
+            let w = left / root;
+            target.coordinates.push(w);
+            target.square.subtract_product(w, w);
+            let places = target.values.iter_mut().zip(&mut target.residual);
+            for ((place, sum), g) in places.zip(&axis) {
+                sum.subtract_product(w, *g);
+                *place = sum.value();
+            }
+        }
+        coordinates.push(root);
+        self.pivots.push(Pivot { row, coordinates });
+        self.coordinates.push(axis);
+    }
+
+    /// Lets a rule choose until it has nothing to propose, nothing it proposes is accepted, or `limit`
+    /// pivots are chosen. `go_on` is asked after every pivot. Returns whether it went to its end.
+    pub fn grow(
+        &mut self,
+        rule: &mut dyn Pivots<C>,
+        limit: usize,
+        go_on: &mut dyn FnMut(&Self) -> bool,
+    ) -> bool {
+        let mut proposed = Vec::new();
+        while self.rank() < limit {
+            proposed.clear();
+            rule.propose(self, &mut proposed);
+            let before = self.rank();
+            for row in &proposed {
+                if self.rank() < limit && self.push(*row) {
+                    rule.chosen(self);
+                    if !go_on(self) {
+                        return false;
+                    }
+                }
+            }
+            if self.rank() == before {
+                break;
+            }
+        }
+        true
+    }
+}
+
+/// `out -= factor values`.
+fn subtract(out: &mut [f64], values: &[f64], factor: f64) {
+    for (place, value) in out.iter_mut().zip(values) {
+        *place = (-factor).mul_add(*value, *place);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use std::collections::HashMap;
+
+use mercer_data::{Matrix, Row};
+use mercer_simd::Isa;
+
+use crate::KernelRef;
+use crate::block::{Packed, Queries};
+
+/// Columns of a Gram matrix, computed when they are asked for.
+pub trait Columns {
+    /// `K(i, i)` of every row.
+    fn diagonal(&self) -> &[f64];
+
+    /// `K(i, row)` of every row `i`.
+    fn column(&mut self, row: usize, out: &mut [f64]);
+}
+
+/// Columns of the Gram matrix of some rows; those computed are kept as long as they fit a limit.
+#[derive(Debug)]
+pub struct KernelColumns {
+    packed: Packed,
+    rows: Matrix,
+    diagonal: Vec<f64>,
+    queries: Queries,
+    scratch: Vec<f64>,
+    kept: HashMap<usize, Box<[f64]>>,
+    /// Columns that may be kept.
+    limit: usize,
+}
+
+impl KernelColumns {
+    /// Rows under a kernel, less `centre` where the kernel depends on differences only; at most `memory`
+    /// bytes of columns are kept.
+    pub fn new(kernel: KernelRef, rows: Matrix, centre: Option<&[f64]>, memory: usize) -> Self {
+        let packed = Packed::new(kernel, &rows, centre);
+        let mut diagonal = packed.self_sums().to_vec();
+        let form = packed.kernel().form();
+        match form.finish() {
+            Some(finish) => finish.self_values(Isa::current(), &mut diagonal),
+            None => {
+                let values = rows.iter().map(|row| packed.kernel().value(row, row));
+                diagonal = values.collect();
+            }
+        }
+        let limit = memory / (8 * rows.rows().max(1));
+        let (queries, scratch, kept) = (packed.queries(), Vec::new(), HashMap::new());
+        Self { packed, rows, diagonal, queries, scratch, kept, limit }
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> &Matrix {
+        &self.rows
+    }
+
+    /// `K(i, z)` of every row `i` for a point from outside.
+    pub fn against(&mut self, point: Row<'_>, out: &mut [f64]) {
+        let Self { packed, queries, scratch, .. } = self;
+        fill(packed, queries, scratch, point, out);
+    }
+}
+
+fn fill(
+    packed: &Packed,
+    queries: &mut Queries,
+    scratch: &mut Vec<f64>,
+    point: Row<'_>,
+    out: &mut [f64],
+) {
+    let (isa, point) = (Isa::current(), std::iter::once(point));
+    packed.load(isa, point.clone(), queries);
+    packed.visit(isa, queries, point, scratch, |tile| {
+        out[tile.rows.clone()].copy_from_slice(tile.of(0));
+    });
+}
+
+impl Columns for KernelColumns {
+    fn diagonal(&self) -> &[f64] {
+        &self.diagonal
+    }
+
+    fn column(&mut self, row: usize, out: &mut [f64]) {
+        if let Some(kept) = self.kept.get(&row) {
+            out.copy_from_slice(kept);
+            return;
+        }
+        let Self { packed, queries, scratch, rows, .. } = self;
+        fill(packed, queries, scratch, rows.row(row), out);
+        if self.kept.len() < self.limit {
+            self.kept.insert(row, out.into());
+        }
+    }
+}
