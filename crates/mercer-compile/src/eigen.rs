@@ -146,7 +146,7 @@ fn sweep(
 }
 
 /// Four partial sums; order does not matter here.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let (left, right) = (a.chunks_exact(4), b.chunks_exact(4));
     let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a * b).sum();

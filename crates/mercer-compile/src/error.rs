@@ -26,6 +26,9 @@ pub enum CompileError {
         /// Why.
         reason: String,
     },
+    /// Whoever watched ended it.
+    #[error("the fitting was ended")]
+    Ended,
     /// The stage was fitted, but cannot be used.
     #[error(transparent)]
     Load(#[from] mercer_query::LoadError),

@@ -1,5 +1,6 @@
 //! The fitting half of each stage; the asking half has the same name in the query room.
 
+mod anytime;
 mod low_precision;
 mod spectral;
 
@@ -20,7 +21,7 @@ pub struct Fitter {
 }
 
 /// All stages that can be fitted; one line each.
-pub static FITTERS: &[&Fitter] = &[&low_precision::FITTER, &spectral::FITTER];
+pub static FITTERS: &[&Fitter] = &[&low_precision::FITTER, &spectral::FITTER, &anytime::FITTER];
 
 /// Refuses arguments of a stage that takes none.
 fn no_arguments(stage: &'static str, spec: &Spec) -> Result<(), CompileError> {

@@ -17,9 +17,12 @@
 mod eigen;
 mod error;
 mod fit;
+mod minimize;
+mod watch;
 
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
+pub use watch::{Progress, Watch};
 
 use mercer_data::Matrix;
 use mercer_machine::{Machine, PlanSections, Section, file};
@@ -33,6 +36,19 @@ pub struct Task<'a> {
     pub exact: &'a Exact,
     /// Queries such as will be asked, where there are some.
     pub sample: Option<&'a Matrix>,
+    /// Rows the machine was trained on, where there are some.
+    pub training: Option<&'a Matrix>,
+    /// Who is told how far it is, and may end it.
+    pub watch: Watch<'a>,
+}
+
+/// Rows beside the machine that fitting may look at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Material<'a> {
+    /// Queries such as will be asked.
+    pub sample: Option<&'a Matrix>,
+    /// Rows the machine was trained on.
+    pub training: Option<&'a Matrix>,
 }
 
 /// Fits the stages of a plan to a machine: `exact`, or `cascade(stage, ..., exact)`.
@@ -44,8 +60,22 @@ pub fn compile(
     plan: &Spec,
     sample: Option<&Matrix>,
 ) -> Result<PlanSections, CompileError> {
+    compile_with(machine, plan, Material { sample, training: None }, Watch::NOBODY)
+}
+
+/// As [`compile`], with all rows there are, under a watch.
+///
+/// # Errors
+/// As [`compile`], or if whoever watches ends it.
+pub fn compile_with(
+    machine: &Machine,
+    plan: &Spec,
+    material: Material<'_>,
+    watch: Watch<'_>,
+) -> Result<PlanSections, CompileError> {
     let exact = Exact::new(machine);
-    let task = Task { exact: &exact, sample };
+    let Material { sample, training } = material;
+    let task = Task { exact: &exact, sample, training, watch };
     let mut sections: Vec<Section> = Vec::new();
     for stage in stages(plan)? {
         let fitter = FITTERS.iter().find(|fitter| fitter.name == stage.name());

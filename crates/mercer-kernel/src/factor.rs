@@ -130,6 +130,11 @@ impl<C: Columns> Factor<C> {
         self
     }
 
+    /// Where the kernel values come from.
+    pub fn columns(&mut self) -> &mut C {
+        &mut self.columns
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.distances.len()
@@ -311,7 +316,7 @@ impl<C: Columns> Factor<C> {
 /// `out -= factor values`.
 fn subtract(out: &mut [f64], values: &[f64], factor: f64) {
     for (place, value) in out.iter_mut().zip(values) {
-        *place = (-factor).mul_add(*value, *place);
+        *place -= factor * value;
     }
 }
 

@@ -4,6 +4,7 @@
 //! machine as stored, in real arithmetic, whatever was rounded on the way. Each derivation stands with its
 //! bound.
 
+pub(crate) mod projection;
 pub(crate) mod quadratic;
 pub(crate) mod singles;
 
@@ -20,6 +21,12 @@ impl Proved {
     /// The range, unless an overflow left nothing to claim.
     fn between(low: f64, high: f64) -> Option<Self> {
         (low.is_finite() && high.is_finite() && low <= high).then_some(Self { low, high })
+    }
+
+    /// What both say, if they meet; two true ranges do.
+    pub(crate) fn meet(self, other: Self) -> Self {
+        let met = Self { low: self.low.max(other.low), high: self.high.min(other.high) };
+        if met.low <= met.high { met } else { self }
     }
 
     /// As an interval.

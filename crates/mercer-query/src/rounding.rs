@@ -10,7 +10,7 @@
 //! machine times a number of the query; other kernels use their own bound at the longest support.
 
 use mercer_kernel::block::Packed;
-use mercer_kernel::bound;
+use mercer_kernel::{Kernel, bound};
 use mercer_machine::{Machine, Score};
 
 /// Self-sums above it lose no digits to underflow, nor do the kernel values made of them.
@@ -23,7 +23,13 @@ const HIDDEN: f64 = 1e-300;
 #[derive(Debug)]
 pub(crate) struct Rounding {
     scores: Vec<Constants>,
-    /// Largest and smallest `b(z, z)` of a support.
+    rows: RowSizes,
+}
+
+/// How long some packed rows are, for bounds on their kernel values with any query.
+#[derive(Debug, Clone)]
+pub(crate) struct RowSizes {
+    /// Largest and smallest `b(z, z)` of a row.
     longest: f64,
     shortest: f64,
     columns: usize,
@@ -46,24 +52,67 @@ struct Constants {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuerySize {
     /// Bound on one kernel value over `sqrt(K_ii)` (semidefinite) or over 1.
-    factor: f64,
+    pub(crate) factor: f64,
     /// Bound on the error of one kernel value.
-    kernel_error: f64,
+    pub(crate) kernel_error: f64,
     /// The same, relative to the bound on the value, where the kernel has one.
-    relative_error: Option<f64>,
+    pub(crate) relative_error: Option<f64>,
+}
+
+/// Bounds on `sqrt(K(z, z))` of rows with these self-sums, semidefinite kernels only.
+pub(crate) fn roots(kernel: &dyn Kernel, self_sums: &[f64]) -> Vec<f64> {
+    let root = |own: &f64| bound::value(kernel, own.max(HIDDEN), own.max(HIDDEN)).sqrt();
+    self_sums.iter().map(root).collect()
+}
+
+impl RowSizes {
+    /// Rows with these self-sums.
+    pub(crate) fn new(
+        kernel: &dyn Kernel,
+        self_sums: impl Iterator<Item = f64> + Clone,
+        columns: usize,
+        is_shifted: bool,
+    ) -> Self {
+        let sums = self_sums.map(|own| own.max(HIDDEN));
+        Self {
+            longest: sums.clone().fold(0.0, f64::max),
+            shortest: sums.fold(f64::INFINITY, f64::min),
+            columns,
+            is_shifted,
+            is_semidefinite: kernel.is_positive_semidefinite(),
+        }
+    }
+
+    /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
+    pub(crate) fn of_query(&self, kernel: &dyn Kernel, own: f64, width: usize) -> QuerySize {
+        let own = own.max(HIDDEN);
+        let columns = self.columns.max(width);
+        let value = bound::value(kernel, own, own);
+        let factor = if self.is_semidefinite {
+            value.sqrt() * (1.0 + 1e-15)
+        } else {
+            bound::value(kernel, own, self.longest)
+        };
+        let error = |other: f64| bound::error(kernel, columns, own, other, self.is_shifted);
+        // Errors grow with the row's length, except where short ones underflow.
+        let kernel_error = error(self.longest).max(error(self.shortest.min(self.longest)));
+        // An infinite error means that something may overflow: then no relative bound holds either.
+        let is_safe = own > SAFE && self.shortest > SAFE && kernel_error.is_finite();
+        let relative_error = if self.is_semidefinite && is_safe {
+            bound::relative_error(kernel, columns, self.is_shifted)
+        } else {
+            None
+        };
+        QuerySize { factor, kernel_error, relative_error }
+    }
 }
 
 impl Rounding {
     pub(crate) fn new(machine: &Machine, packed: &Packed) -> Self {
-        let is_semidefinite = machine.kernel().is_positive_semidefinite();
-        let sums: Vec<f64> = packed.self_sums().iter().map(|own| own.max(HIDDEN)).collect();
+        let kernel = machine.kernel().as_ref();
+        let is_semidefinite = kernel.is_positive_semidefinite();
         let up = |sum: f64, terms: usize| sum * (1.0 + (terms as f64 + 8.0) * f64::EPSILON);
-        let roots: Vec<f64> = if is_semidefinite {
-            let value = |own: &f64| bound::value(machine.kernel().as_ref(), *own, *own).sqrt();
-            sums.iter().map(value).collect()
-        } else {
-            Vec::new()
-        };
+        let roots = if is_semidefinite { roots(kernel, packed.self_sums()) } else { Vec::new() };
         let constants = |score: &Score| match score {
             Score::Expansion { supports, coefficients, offset } => {
                 let weight = coefficients.iter().map(|beta| beta.abs()).sum();
@@ -84,38 +133,14 @@ impl Rounding {
                 offset: offset.abs(),
             },
         };
-        Self {
-            scores: machine.scores().iter().map(constants).collect(),
-            longest: sums.iter().copied().fold(0.0, f64::max),
-            shortest: sums.iter().copied().fold(f64::INFINITY, f64::min),
-            columns: machine.columns(),
-            is_shifted: packed.is_shifted(),
-            is_semidefinite,
-        }
+        let sums = packed.self_sums().iter().copied();
+        let rows = RowSizes::new(kernel, sums, machine.columns(), packed.is_shifted());
+        Self { scores: machine.scores().iter().map(constants).collect(), rows }
     }
 
     /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
     pub(crate) fn of_query(&self, packed: &Packed, own: f64, width: usize) -> QuerySize {
-        let kernel = packed.kernel().as_ref();
-        let own = own.max(HIDDEN);
-        let columns = self.columns.max(width);
-        let value = bound::value(kernel, own, own);
-        let factor = if self.is_semidefinite {
-            value.sqrt() * (1.0 + 1e-15)
-        } else {
-            bound::value(kernel, own, self.longest)
-        };
-        let error = |other: f64| bound::error(kernel, columns, own, other, self.is_shifted);
-        // Errors grow with the support's length, except where short ones underflow.
-        let kernel_error = error(self.longest).max(error(self.shortest.min(self.longest)));
-        // An infinite error means that something may overflow: then no relative bound holds either.
-        let is_safe = own > SAFE && self.shortest > SAFE && kernel_error.is_finite();
-        let relative_error = if self.is_semidefinite && is_safe {
-            bound::relative_error(kernel, columns, self.is_shifted)
-        } else {
-            None
-        };
-        QuerySize { factor, kernel_error, relative_error }
+        self.rows.of_query(packed.kernel().as_ref(), own, width)
     }
 
     /// eps_f of one expansion score.
@@ -124,7 +149,8 @@ impl Rounding {
         if constants.weight == 0.0 {
             return bound::gamma(1.0) * constants.offset;
         }
-        let weight = if self.is_semidefinite { constants.self_weight } else { constants.weight };
+        let weight =
+            if self.rows.is_semidefinite { constants.self_weight } else { constants.weight };
         let magnitude = weight * query.factor;
         let from_kernel = match query.relative_error {
             Some(relative) => relative * magnitude,

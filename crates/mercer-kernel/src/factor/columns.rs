@@ -52,6 +52,16 @@ impl KernelColumns {
         &self.rows
     }
 
+    /// `b(i, i)` of every row.
+    pub fn self_sums(&self) -> &[f64] {
+        self.packed.self_sums()
+    }
+
+    /// Whether rows are centred first.
+    pub fn is_shifted(&self) -> bool {
+        self.packed.is_shifted()
+    }
+
     /// `K(i, z)` of every row `i` for a point from outside.
     pub fn against(&mut self, point: Row<'_>, out: &mut [f64]) {
         let Self { packed, queries, scratch, .. } = self;

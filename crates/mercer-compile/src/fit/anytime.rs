@@ -1,0 +1,232 @@
+//! Basis points for the stage `anytime`: chosen by one of several orders, then measured.
+
+mod clusters;
+mod constants;
+mod limit;
+mod moved;
+mod orders;
+mod pool;
+mod settings;
+
+use mercer_data::{Matrix, MatrixBuilder};
+use mercer_kernel::factor::{Factor, Given, KernelColumns};
+use mercer_machine::{Array, Output, Score, Section};
+use mercer_spec::Spec;
+
+use constants::{Constants, Lengths};
+use orders::Ordering;
+use pool::Pool;
+use settings::{Order, Settings};
+
+use super::Fitter;
+use crate::{CompileError, Task};
+
+pub(super) static FITTER: Fitter = Fitter {
+    name: "anytime",
+    summary: "projections onto basis points, one by one, with a proved range after each; semidefinite kernels",
+    fit,
+};
+
+/// A machine whose rest is this share of it is explained.
+const EXPLAINED: f64 = 1e-14;
+
+fn unfit(reason: impl Into<String>) -> CompileError {
+    CompileError::Unfit { stage: "anytime", reason: reason.into() }
+}
+
+fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+    let machine = task.exact.machine();
+    let has_signs = task.sample.is_some_and(|sample| sample.rows() > 0)
+        && !matches!(machine.output(), Output::Value);
+    let settings = settings::parse(spec, has_signs)?;
+    check(task, &settings, has_signs)?;
+    let kernel = machine.kernel().clone();
+    let supports = machine.supports().as_ref().clone();
+    let mut columns = KernelColumns::new(kernel, supports, machine.centre(), 0);
+    let lengths = Lengths::new(machine, &mut columns, &task.watch)?;
+    let mut arrays = Arrays::new(machine.scores().len());
+    let mut centres = Vec::new();
+    match task.sample {
+        Some(sample) if settings.clusters > 1 => {
+            let sample = &fitted(sample, machine.columns());
+            for (centre, rows) in clusters::parts(sample, settings.clusters, settings.seed) {
+                let mine = sample.select(rows);
+                arrays.add(sequence(task, &settings, Some(&mine), &mut columns, &lengths)?);
+                centres.extend(centre);
+            }
+        }
+        sample => arrays.add(sequence(task, &settings, sample, &mut columns, &lengths)?),
+    }
+    Ok(arrays.section(spec, settings.chunk, centres))
+}
+
+/// Whether the machine can be projected, and the order has the rows it needs.
+fn check(task: &Task<'_>, settings: &Settings, has_signs: bool) -> Result<(), CompileError> {
+    let machine = task.exact.machine();
+    let kernel = machine.kernel();
+    if !kernel.is_positive_semidefinite() || kernel.form().finish().is_none() {
+        return Err(unfit(format!("{} is not known to be positive semidefinite", kernel.spec())));
+    }
+    if machine.scores().iter().any(|score| matches!(score, Score::Linear { .. })) {
+        return Err(unfit("a linear score is one product already"));
+    }
+    if machine.supports().rows() == 0 {
+        return Err(unfit("it has no supports"));
+    }
+    if (settings.order.needs_sample() || settings.clusters > 1) && !has_signs {
+        let what = if settings.clusters > 1 { "clusters need" } else { "this order needs" };
+        return Err(unfit(format!(
+            "{what} a sample of queries (--sample) whose scores have a sign"
+        )));
+    }
+    if settings.order == Order::MinWzN && task.training.is_none() {
+        return Err(unfit("min_wz_n needs the rows it was trained on (--training)"));
+    }
+    Ok(())
+}
+
+/// Rows cut to the machine's columns.
+fn fitted(rows: &Matrix, columns: usize) -> Matrix {
+    let mut builder = MatrixBuilder::new();
+    for row in rows.iter() {
+        let inside = row.nonzeros().take_while(|(column, _)| (*column as usize) < columns);
+        inside.for_each(|(column, value)| builder.push(column, value));
+        builder.end_row();
+    }
+    builder.finish(columns).compact()
+}
+
+/// Basis points and what is known after each.
+struct Sequence {
+    basis: Matrix,
+    constants: Constants,
+}
+
+fn sequence(
+    task: &Task<'_>,
+    settings: &Settings,
+    sample: Option<&Matrix>,
+    columns: &mut KernelColumns,
+    lengths: &Lengths,
+) -> Result<Sequence, CompileError> {
+    let machine = task.exact.machine();
+    let takes_training = settings.order == Order::MinWzN
+        || settings.order == Order::Sgma
+        || settings.order.needs_sample();
+    let training = task.training.filter(|_| takes_training);
+    let pool = Pool::new(task.exact, training, sample, settings);
+    let mut factor = pool.factor(task.exact, settings.floor);
+    let mut limit = settings.steps;
+    if settings.stops_at_break_even {
+        limit = limit.min(limit::break_even(task.exact));
+    }
+    let basis = if settings.order == Order::Moved {
+        moved::points(machine, &pool, &mut factor, limit, &task.watch)?
+    } else {
+        choose(&pool, &mut factor, settings, limit, task)?
+    };
+    if basis.rows() == 0 {
+        return Err(unfit("no basis point passes the pivot test"));
+    }
+    let rows: Vec<&[f64]> =
+        factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
+    let mut constants = Constants::new(machine, &basis, &rows, columns, lengths)?;
+    if settings.stops_at_break_even && !pool.witnesses.is_empty() {
+        constants.truncate(limit::cheapest(task.exact, &pool, &factor, &constants));
+    }
+    let basis = basis.select(0..constants.steps());
+    Ok(Sequence { basis, constants })
+}
+
+/// Rows of the pool, in the order that the rule takes them.
+fn choose(
+    pool: &Pool,
+    factor: &mut Factor<KernelColumns>,
+    settings: &Settings,
+    limit: usize,
+    task: &Task<'_>,
+) -> Result<Matrix, CompileError> {
+    let squares = |factor: &Factor<KernelColumns>| {
+        factor.targets().iter().map(|target| target.square().max(0.0)).sum::<f64>()
+    };
+    let (whole, mut ended) = (squares(factor), None);
+    let mut go_on = |factor: &Factor<KernelColumns>| {
+        ended = task.watch.step("choosing basis points", factor.rank(), limit).err();
+        ended.is_none() && squares(factor) > EXPLAINED * whole
+    };
+    if settings.order == Order::Given {
+        factor.grow(&mut Given::new(pool.supports.clone()), limit, &mut go_on);
+    } else {
+        let mut rule = Ordering::new(pool, settings, factor);
+        factor.grow(&mut rule, limit, &mut go_on);
+    }
+    match ended {
+        Some(error) => Err(error),
+        None => Ok(pool.rows.select(factor.pivots().iter().filter_map(|pivot| pivot.row))),
+    }
+}
+
+/// The arrays of the section, sequence after sequence.
+struct Arrays {
+    scores: usize,
+    counts: Vec<u32>,
+    starts: Vec<u32>,
+    columns: Vec<u32>,
+    values: Vec<f64>,
+    triangle: Vec<f64>,
+    defects: Vec<f64>,
+    weights: Vec<f64>,
+    rests: Vec<f64>,
+    hidden: Vec<f64>,
+}
+
+impl Arrays {
+    fn new(scores: usize) -> Self {
+        Self {
+            scores,
+            counts: Vec::new(),
+            starts: vec![0],
+            columns: Vec::new(),
+            values: Vec::new(),
+            triangle: Vec::new(),
+            defects: Vec::new(),
+            weights: Vec::new(),
+            rests: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, sequence: Sequence) {
+        let Sequence { basis, constants } = sequence;
+        self.counts.push(constants.steps() as u32);
+        for row in basis.iter() {
+            for (column, value) in row.nonzeros() {
+                self.columns.push(column);
+                self.values.push(value);
+            }
+            self.starts.push(self.values.len() as u32);
+        }
+        self.triangle.extend(&constants.triangle);
+        self.defects.extend(&constants.defects);
+        for score in 0..self.scores {
+            self.weights.extend(&constants.weights[score]);
+            self.rests.extend(&constants.rests[score]);
+            self.hidden.extend(&constants.hidden[score]);
+        }
+    }
+
+    fn section(self, spec: &Spec, chunk: usize, centres: Vec<f64>) -> Section {
+        let section = Section::new(spec.to_string())
+            .with("chunk", Array::U32(vec![chunk as u32]))
+            .with("counts", Array::U32(self.counts))
+            .with("basis_starts", Array::U32(self.starts))
+            .with("basis_columns", Array::U32(self.columns))
+            .with("basis_values", Array::F64(self.values))
+            .with("triangle", Array::F64(self.triangle))
+            .with("defects", Array::F64(self.defects))
+            .with("weights", Array::F64(self.weights))
+            .with("rests", Array::F64(self.rests))
+            .with("hidden", Array::F64(self.hidden));
+        if centres.is_empty() { section } else { section.with("centres", Array::F64(centres)) }
+    }
+}

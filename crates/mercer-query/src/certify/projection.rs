@@ -1,0 +1,156 @@
+//! Machine and query projected onto a few points of feature space, step by step.
+//!
+//! Basis points `Z_1..Z_k` and a lower triangular matrix T, meant to be the inverse of the Cholesky factor
+//! of their Gram matrix, give `e_i = Σ_(j<=i) T_ij Φ(Z_j)`, meant to be orthonormal. A score is
+//! `f + b = <W, Q>`, `W = Σ β_i Φ(x_i)`, `Q = Φ(x)`; stored beside T are numbers `w_i`, meant to be
+//! `<e_i, W>`. Nothing below needs T or w to be accurate. With
+//!
+//! `y_i = <e_i, Q> = Σ_j T_ij K(Z_j, x)`, `D_ij = <e_i, e_j> - [i = j]`, `c_i = <e_i, W>`, and after `k`
+//! steps `W = Σ w_i e_i + W'`, `Q = Σ y_i e_i + Q'` (sums over `i <= k`), exactly
+//!
+//! `<W, Q> = Σ w_i y_i + <W', Σ y_i e_i> + <W', Q'>`,  `<W', e_i> = c_i - w_i - (D w)_i =: h_i`,
+//! `|Q'|² = K(x, x) - |y|² + y'Dy`,  `|W'|² = |W|² - 2 w'c + |w|² + w'Dw`.
+//!
+//! So `|<W, Q> - Σ w_i y_i| <= Ω_k R_k + |h| |y|` where `Ω_k >= |W'|`, `R_k >= |Q'|`: that is \[DeCoste03\]
+//! eq. 22 (whose eq. 21 to 23 reduce to it), made true for the factor at hand instead of an exact one.
+//! Offline: `Ω_k`, `hidden_k >= |h|`, `delta_k >= ||D||_F`; see the fitting half for how they are bounded.
+//!
+//! **Rounding.** `u = 2^-53`, `γ_n = n u / (1 - n u)`. Let `s_j >= sqrt(K(Z_j, Z_j))`, `q >= sqrt(K(x, x))`,
+//! `t_i = Σ_j |T_ij| s_j`, `τ_i = Σ_j |T_ij|`, and `B_k`, `A_k` the norms of their first `k`. Kernel values
+//! have `|K̂_j - K_j| <= r s_j q`, or at least `<= ε`. The computed `ŷ_i` is a chain of `i` fused
+//! multiply-adds, so `|ŷ_i - y_i| <= γ_i Σ|T_ij||K̂_j| + Σ|T_ij||K̂_j - K_j|` and
+//!
+//! `|ŷ - y| <= e_k = q E_k`,  `E_k = 1.01 (γ_k + r) B_k`, or `γ_k B_k 1.01 + (ε / q) A_k`.
+//!
+//! `|y| <= sqrt(1 + delta_k) q <= 1.005 q` as `delta_k <= 0.01`. While `E_k <= 0.1`:
+//!
+//! - the sum `N = Σ ŷ_i²` in step order: `| N - |y|² | <= γ_(k+1) |ŷ|² + e (2 |y| + e)`, so
+//!   `R_k² <= q² - N + q² noise`, `noise = 1.3 (γ_(k+4) + delta_k) + 2.1 E_k + E_k²`;
+//! - the sum `F = Σ w_i ŷ_i`, one chain: wrong by `γ_k |w||ŷ| + |w| e`, so with `|h||y|` the score lies
+//!   within `Ω_k R_k + q (|w|_k (E_k + 1.2 γ_(k+4)) + 1.2 hidden_k)` of `F - b`.
+//!
+//! What follows in doubles is at most eight roundings of numbers no larger than what is widened. Nothing is
+//! claimed where `q²` lies outside 1e-100 to 1e100, so that products that underflow stay far below `u q`.
+
+use mercer_kernel::bound::{UNIT, gamma};
+
+use super::Proved;
+use crate::rounding::QuerySize;
+
+/// Largest `delta_k` for which the constants above hold.
+pub(crate) const MOST_DEFECT: f64 = 0.01;
+
+/// What the steps of all scores share: one number for each step.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shared {
+    /// `A_k`: what an absolute error of kernel values is multiplied by.
+    absolute: Vec<f64>,
+    /// `B_k`: the same for a relative one.
+    relative: Vec<f64>,
+    /// `1.01 γ_k B_k`.
+    chain: Vec<f64>,
+    /// `1.3 (γ_(k+4) + delta_k)`.
+    noise: Vec<f64>,
+}
+
+/// One step of one score.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    /// `w_k`.
+    pub weight: f64,
+    /// `Ω_k`.
+    rest: f64,
+    /// `|w|_k`.
+    norm: f64,
+    /// `1.2 (γ_(k+4) |w|_k + hidden_k)`.
+    constant: f64,
+}
+
+/// What is known of a query.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    square: f64,
+    root: f64,
+    /// `1.01 r`, or zero.
+    relative: f64,
+    /// `ε / q`, or zero.
+    absolute: f64,
+}
+
+/// What a step leaves of a query, over `q`: the length of the rest and the error of its coordinates.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Left {
+    rest: f64,
+    error: f64,
+}
+
+impl Shared {
+    /// Constants of all steps from the rows of T (row `i` has `i + 1` entries), the sizes `s_j` of the
+    /// basis points and `delta`.
+    pub(crate) fn new<'a>(
+        rows: impl Iterator<Item = &'a [f64]>,
+        sizes: &[f64],
+        delta: &[f64],
+    ) -> Self {
+        let mut shared = Self::default();
+        let (mut ones, mut sized) = (0.0, 0.0);
+        for ((row, delta), k) in rows.zip(delta).zip(1u32..) {
+            let k = f64::from(k);
+            let up = 1.0 + (k + 8.0) * f64::EPSILON;
+            let plain: f64 = row.iter().map(|t| t.abs()).sum::<f64>() * up;
+            let long: f64 = row.iter().zip(sizes).map(|(t, s)| t.abs() * s).sum::<f64>() * up;
+            ones += plain * plain * up;
+            sized += long * long * up;
+            let (absolute, relative) = (ones.sqrt() * up, sized.sqrt() * up);
+            shared.absolute.push(absolute);
+            shared.relative.push(relative);
+            shared.chain.push(1.011 * gamma(k) * relative);
+            shared.noise.push(1.3 * (gamma(k + 4.0) + delta));
+        }
+        shared
+    }
+
+    /// What step `k` (from 0) leaves of a query whose squared coordinates add up to `spent`; `None` where
+    /// nothing can be claimed.
+    pub(crate) fn left(&self, k: usize, known: &Known, spent: f64) -> Option<Left> {
+        let error =
+            self.chain[k] + known.relative * self.relative[k] + known.absolute * self.absolute[k];
+        let noise = self.noise[k] + (2.1 + error) * error;
+        let rest = (known.square - spent + known.square * noise).max(0.0).sqrt() / known.root;
+        (error <= 0.1 && rest.is_finite()).then_some(Left { rest, error })
+    }
+}
+
+impl Step {
+    /// `k` from 1; `norm` is `|w|_k` rounded up.
+    pub(crate) fn new(k: usize, weight: f64, rest: f64, norm: f64, hidden: f64) -> Self {
+        let constant = 1.2001 * (gamma(k as f64 + 4.0) * norm + hidden) + f64::MIN_POSITIVE;
+        Self { weight, rest, norm, constant }
+    }
+
+    /// The range of the score `f = sum - offset` after this step.
+    pub(crate) fn range(&self, known: &Known, left: Left, sum: f64, offset: f64) -> Option<Proved> {
+        let width = self.rest * left.rest + self.norm * left.error + self.constant;
+        let half = known.root * width * (1.0 + 1e-12)
+            + 8.0 * UNIT * (sum.abs() + offset.abs())
+            + f64::MIN_POSITIVE;
+        let middle = sum - offset;
+        Proved::between((middle - half).next_down(), (middle + half).next_up())
+    }
+}
+
+impl Known {
+    /// A query with `K(x, x) <= square`, and what is known of its kernel values.
+    pub(crate) fn new(square: f64, size: &QuerySize) -> Option<Self> {
+        if !(1e-100..=1e100).contains(&square) {
+            return None;
+        }
+        let root = square.sqrt() * (1.0 + 4.0 * UNIT);
+        let (relative, absolute) = match size.relative_error {
+            Some(relative) => (1.01 * relative * (size.factor / root).max(1.0), 0.0),
+            None => (0.0, 1.001 * size.kernel_error / root),
+        };
+        let is_sane = relative.is_finite() && absolute.is_finite();
+        is_sane.then_some(Self { square, root, relative, absolute })
+    }
+}

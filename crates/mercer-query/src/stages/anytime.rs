@@ -1,0 +1,330 @@
+//! Machine and query projected onto a few basis points, one after the other (\[DeCoste03\]).
+
+mod arrays;
+
+use std::any::Any;
+
+use mercer_kernel::block::{Packed, Queries};
+use mercer_kernel::bound::gamma;
+use mercer_kernel::{Form, KernelRef};
+use mercer_simd::{DenseQueries64, Isa, Panels64};
+use mercer_spec::Spec;
+
+use crate::certify::Proved;
+use crate::certify::projection::{Known, Shared, Step};
+use crate::closer::Closer;
+use crate::rounding::RowSizes;
+use crate::stage::{Block, Loader, Stage};
+
+pub(crate) static LOADER: Loader = Loader {
+    name: "anytime",
+    summary: "projections onto basis points, one by one; the rests of machine and query bound the score",
+    load: |section, exact| Ok(Box::new(arrays::load(section, exact)?)),
+};
+
+/// Basis points computed at once grow with what is known, but no further than this.
+const MOST_AT_ONCE: usize = 48;
+
+/// One sequence of basis points for all queries, or one for each part of query space.
+#[derive(Debug)]
+struct Anytime {
+    spec: Spec,
+    isa: Isa,
+    kernel: KernelRef,
+    offsets: Vec<f64>,
+    columns: u64,
+    sequences: Vec<Sequence>,
+    /// Centres of the parts of query space, if there are several.
+    router: Option<Router>,
+}
+
+/// Basis points in the order in which they are met, and what is known after each.
+#[derive(Debug)]
+struct Sequence {
+    chunks: Vec<Chunk>,
+    shared: Shared,
+    /// Steps of each score.
+    scores: Vec<Vec<Step>>,
+    sizes: RowSizes,
+}
+
+/// Basis points computed at once.
+#[derive(Debug)]
+struct Chunk {
+    first: usize,
+    basis: Packed,
+    /// Rows of T, as long as the last of them.
+    triangle: Panels64,
+}
+
+/// Sends a query to the nearest centre: the largest `c·x - |c|²/2`.
+#[derive(Debug)]
+struct Router {
+    centres: Packed,
+    halves: Vec<f64>,
+}
+
+/// Working memory of one thread.
+struct Scratch {
+    sequences: Vec<(Queries, Vec<DenseQueries64>)>,
+    router: Option<Queries>,
+    routes: Vec<u32>,
+    tile: Vec<f64>,
+    products: Vec<f64>,
+    /// Kernel values of each query of the block with the basis.
+    values: Vec<f64>,
+    known: Vec<Option<Known>>,
+    /// `Σ ŷ²` of each query, then `Σ w ŷ` of each query and score.
+    spent: Vec<f64>,
+    sums: Vec<f64>,
+    loaded: Vec<u32>,
+    runs: Vec<u32>,
+    wanted: Vec<u32>,
+}
+
+/// One query in one chunk.
+struct Running<'a> {
+    first: usize,
+    known: &'a Known,
+    wanted: &'a [u32],
+    spent: &'a mut f64,
+    sums: &'a mut [f64],
+}
+
+/// Sizes of the chunks of a sequence: `first` at the beginning, a quarter of what is known later.
+fn chunk_sizes(steps: usize, first: usize) -> Vec<usize> {
+    let (mut sizes, mut done) = (Vec::new(), 0);
+    while done < steps {
+        let wanted = first.max((done / 4).next_multiple_of(8).min(MOST_AT_ONCE));
+        // Someone who wants single steps gets single steps.
+        let size = if first < 8 { first } else { wanted }.min(steps - done);
+        sizes.push(size);
+        done += size;
+    }
+    sizes
+}
+
+impl Sequence {
+    /// Multiply-adds of a chunk: kernel values, coordinates, and one sum for each score.
+    fn cost(&self, chunk: &Chunk, columns: u64) -> u64 {
+        let (rows, end) = (chunk.basis.rows(), chunk.first + chunk.basis.rows());
+        let triangle = (end * (end + 1) - chunk.first * (chunk.first + 1)) / 2;
+        rows as u64 * columns + (triangle + rows * self.scores.len()) as u64
+    }
+
+    /// Runs the steps of one chunk for one query, given its coordinates; reports what each score became.
+    fn steps(
+        &self,
+        query: Running<'_>,
+        coordinates: &[f64],
+        offsets: &[f64],
+        mut report: impl FnMut(u32, usize, Proved),
+    ) {
+        let Running { first, known, wanted, spent, sums } = query;
+        for (k, y) in (first..).zip(coordinates) {
+            *spent += y * y;
+            for (sum, steps) in sums.iter_mut().zip(&self.scores) {
+                *sum += steps[k].weight * y;
+            }
+            let Some(left) = self.shared.left(k, known, *spent) else { continue };
+            for score in wanted {
+                let at = *score as usize;
+                let range = self.scores[at][k].range(known, left, sums[at], offsets[at]);
+                if let Some(range) = range {
+                    report(*score, k + 1, range);
+                }
+            }
+        }
+    }
+}
+
+impl Anytime {
+    /// What is known of a query before the first step: a bound on `K(x, x)` and on kernel errors.
+    fn known(&self, sequence: &Sequence, own: f64, width: usize) -> Option<Known> {
+        let form = self.kernel.form();
+        let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
+        let relative = 2.0 * gamma(width as f64 + 16.0 + per_term);
+        // A self-sum of zero may hide squares that underflow.
+        let own = own * (1.0 + relative) + 1e-300;
+        let size = sequence.sizes.of_query(self.kernel.as_ref(), own, width);
+        Known::new(form.finish()?.self_bound(own) * (1.0 + 1e-15), &size)
+    }
+
+    /// Which sequence each open query belongs to.
+    fn route(&self, block: &Block<'_>, scratch: &mut Scratch) {
+        scratch.routes.clear();
+        scratch.routes.resize(block.len(), 0);
+        let (Some(router), Some(queries)) = (&self.router, &mut scratch.router) else { return };
+        let rows = block.open().iter().map(|query| block.row(*query));
+        router.centres.load_bare(self.isa, rows.clone(), queries);
+        let mut best = vec![f64::NEG_INFINITY; block.open().len()];
+        router.centres.visit(self.isa, queries, rows, &mut scratch.tile, |tile| {
+            for position in tile.queries.clone() {
+                for (centre, product) in tile.rows.clone().zip(tile.of(position)) {
+                    let nearness = product - router.halves[centre];
+                    if nearness > best[position] {
+                        best[position] = nearness;
+                        scratch.routes[block.open()[position] as usize] = centre as u32;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Runs one sequence over its open queries.
+    fn run_sequence(
+        &self,
+        number: usize,
+        block: &mut Block<'_>,
+        closer: &mut Closer<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let sequence = &self.sequences[number];
+        let mine = |query: &u32| scratch.routes[*query as usize] == number as u32;
+        scratch.loaded.clear();
+        scratch.loaded.extend(block.open().iter().filter(|query| mine(query)));
+        for query in &scratch.loaded {
+            let (own, width) = (block.own(*query), block.width(*query));
+            scratch.known[*query as usize] = self.known(sequence, own, width);
+        }
+        let known = &scratch.known;
+        scratch.loaded.retain(|query| known[*query as usize].is_some());
+        let mut is_stale = true;
+        for (at, chunk) in sequence.chunks.iter().enumerate() {
+            let open = scratch.loaded.iter().filter(|query| closer.is_open(**query)).count();
+            if open == 0 {
+                break;
+            }
+            // Survivors move together as soon as half of them are closed.
+            if is_stale || 2 * open <= scratch.loaded.len() {
+                scratch.loaded.retain(|query| closer.is_open(*query));
+                let rows = scratch.loaded.iter().map(|query| block.row(*query));
+                chunk.basis.load(self.isa, rows, &mut scratch.sequences[number].0);
+                is_stale = false;
+            }
+            let cost = sequence.cost(chunk, self.columns);
+            scratch.runs.clear();
+            for query in &scratch.loaded {
+                if closer.is_open(*query) && closer.charge(*query, cost) {
+                    scratch.runs.push(*query);
+                }
+            }
+            if !scratch.runs.is_empty() {
+                self.run_chunk(number, at, block, closer, scratch);
+            }
+        }
+    }
+
+    /// One chunk for all queries that run.
+    fn run_chunk(
+        &self,
+        number: usize,
+        at: usize,
+        block: &Block<'_>,
+        closer: &mut Closer<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let (sequence, scores) = (&self.sequences[number], self.offsets.len());
+        let chunk = &sequence.chunks[at];
+        let stride = sequence.scores.first().map_or(0, Vec::len);
+        let Scratch { sequences, tile, products, values, known, spent, sums, .. } = scratch;
+        let (loaded, runs, wanted) = (&scratch.loaded, &scratch.runs, &mut scratch.wanted);
+        let (queries, dense) = &mut sequences[number];
+        let rows = loaded.iter().map(|query| block.row(*query));
+        chunk.basis.visit(self.isa, queries, rows, tile, |tile| {
+            for position in tile.queries.clone() {
+                let start = loaded[position] as usize * stride + chunk.first + tile.rows.start;
+                values[start..start + tile.rows.len()].copy_from_slice(tile.of(position));
+            }
+        });
+        let (dense, end) = (&mut dense[at], chunk.first + chunk.basis.rows());
+        dense.clear();
+        for query in runs {
+            dense.push(&values[*query as usize * stride..][..end]);
+        }
+        let panels = 0..chunk.triangle.panels();
+        let lanes = chunk.triangle.lanes(panels.clone()).len();
+        products.clear();
+        products.resize(runs.len() * lanes, 0.0);
+        chunk.triangle.dots_dense(self.isa, dense, panels, products, lanes);
+        let is_observed = closer.is_observed();
+        for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
+            let place = *query as usize;
+            let Some(known) = &known[place] else { continue };
+            closer.wanted(*query, wanted);
+            let sums = &mut sums[place * scores..(place + 1) * scores];
+            let (first, spent) = (chunk.first, &mut spent[place]);
+            let running = Running { first, known, wanted, spent, sums };
+            let coordinates = &coordinates[..chunk.basis.rows()];
+            let mut met: Option<(u32, usize, Proved)> = None;
+            let report = |score: u32, step, range: Proved| match met {
+                // One score, nobody watching: what all steps say together is reported once.
+                Some((_, _, before)) if scores == 1 && !is_observed => {
+                    met = Some((score, step, before.meet(range)));
+                }
+                None if scores == 1 && !is_observed => met = Some((score, step, range)),
+                _ => closer.prove(*query, score as usize, range, step),
+            };
+            sequence.steps(running, coordinates, &self.offsets, report);
+            if let Some((score, step, range)) = met {
+                closer.prove(*query, score as usize, range, step);
+            }
+            closer.judge(*query);
+        }
+    }
+}
+
+impl Stage for Anytime {
+    fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    fn scratch(&self) -> Box<dyn Any + Send> {
+        let of = |sequence: &Sequence| {
+            let columns = |chunk: &Chunk| DenseQueries64::new(chunk.triangle.columns());
+            let queries = sequence.chunks[0].basis.queries();
+            (queries, sequence.chunks.iter().map(columns).collect())
+        };
+        Box::new(Scratch {
+            sequences: self.sequences.iter().map(of).collect(),
+            router: self.router.as_ref().map(|router| router.centres.queries()),
+            routes: Vec::new(),
+            tile: Vec::new(),
+            products: Vec::new(),
+            values: Vec::new(),
+            known: Vec::new(),
+            spent: Vec::new(),
+            sums: Vec::new(),
+            loaded: Vec::new(),
+            runs: Vec::new(),
+            wanted: Vec::new(),
+        })
+    }
+
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+        if self.router.is_some() {
+            for query in block.open() {
+                // Finding its part of query space costs a query one product with each centre.
+                closer.charge(*query, self.sequences.len() as u64 * self.columns);
+            }
+            block.compact(closer);
+        }
+        self.route(block, scratch);
+        let longest = self.sequences.iter().map(|sequence| sequence.scores[0].len()).max();
+        let needed = block.len() * longest.unwrap_or(0);
+        if scratch.values.len() < needed {
+            scratch.values.resize(needed, 0.0);
+        }
+        scratch.known.clear();
+        scratch.known.resize(block.len(), None);
+        scratch.spent.clear();
+        scratch.spent.resize(block.len(), 0.0);
+        scratch.sums.clear();
+        scratch.sums.resize(block.len() * self.offsets.len(), 0.0);
+        for number in 0..self.sequences.len() {
+            self.run_sequence(number, block, closer, scratch);
+        }
+        block.compact(closer);
+    }
+}
