@@ -328,6 +328,9 @@ pub(crate) struct Compile {
     /// Queries such as will be asked; stages that fit themselves to queries read them
     #[arg(long, value_name = "DATA")]
     pub(crate) sample: Option<PathBuf>,
+    /// Rows the machine was trained on; some stages choose among them
+    #[arg(long, value_name = "DATA")]
+    pub(crate) training: Option<PathBuf>,
     /// The model file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
