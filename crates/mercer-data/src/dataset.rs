@@ -31,6 +31,17 @@ impl Dataset {
 /// `count` of `rows` positions, in increasing order; the same seed gives the same ones, and all of them if
 /// there are no more.
 pub fn draw(rows: usize, count: usize, seed: u64) -> Vec<usize> {
+    let mut positions = first_shuffled(rows, count, seed);
+    positions.sort_unstable();
+    positions
+}
+
+/// All positions in random order; the same seed gives the same order.
+pub fn shuffled(rows: usize, seed: u64) -> Vec<usize> {
+    first_shuffled(rows, rows, seed)
+}
+
+fn first_shuffled(rows: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut positions: Vec<usize> = (0..rows).collect();
     let count = count.min(rows);
@@ -38,7 +49,6 @@ pub fn draw(rows: usize, count: usize, seed: u64) -> Vec<usize> {
         positions.swap(place, rng.random_range(place..rows));
     }
     positions.truncate(count);
-    positions.sort_unstable();
     positions
 }
 

@@ -12,7 +12,7 @@ pub mod scale;
 pub mod synthetic;
 pub mod write;
 
-pub use dataset::{Dataset, Targets, draw};
+pub use dataset::{Dataset, Targets, draw, shuffled};
 pub use error::DataError;
 pub use matrix::{Matrix, MatrixBuilder};
 pub use row::Row;

@@ -29,20 +29,30 @@ pub fn pairs(classes: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 impl Machine {
+    /// The answer that these scores give: [`Output::verdict`].
+    ///
+    /// # Panics
+    /// If there are fewer scores than the machine has.
+    pub fn verdict(&self, scores: &[f64]) -> Verdict {
+        self.output().verdict(&scores[..self.scores().len()])
+    }
+}
+
+impl Output {
     /// The answer that these scores give.
     ///
     /// One-vs-one: f > 0 votes for the first class of the pair, otherwise (also f = 0) the second; most
     /// votes win, ties go to the lowest position. One-vs-rest: largest score, ties to the lowest position.
     ///
     /// # Panics
-    /// If there are fewer scores than the machine has.
+    /// If there are fewer scores than it needs.
     pub fn verdict(&self, scores: &[f64]) -> Verdict {
-        match self.output() {
+        match self {
             Output::Value => Verdict { answer: Answer::Value(scores[0]), score: scores[0] },
             Output::Novelty => {
                 Verdict { answer: Answer::Inlier(scores[0] > 0.0), score: scores[0] }
             }
-            Output::Classes { .. } if self.scores().len() == 1 => {
+            Output::Classes { .. } if scores.len() == 1 => {
                 let class = usize::from(scores[0] <= 0.0);
                 Verdict { answer: Answer::Class(class), score: scores[0] }
             }

@@ -48,6 +48,18 @@ pub enum Stop {
     Stalled,
 }
 
+impl Stop {
+    /// The same as a sentence.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Cancelled => "it was interrupted",
+            Self::TimeLimit => "the time limit was reached",
+            Self::IterationLimit => "the limit of iterations was reached",
+            Self::Stalled => "doubles cannot tell better points apart",
+        }
+    }
+}
+
 /// Where a training stands.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {

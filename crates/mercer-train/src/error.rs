@@ -119,6 +119,40 @@ pub enum TrainError {
         /// What it may be.
         range: &'static str,
     },
+    /// Folds that are not those of the examples.
+    #[error("folds are given for {found} examples, there are {rows}")]
+    FoldCount {
+        /// Examples with a fold.
+        found: usize,
+        /// Examples.
+        rows: usize,
+    },
+    /// A fold without examples.
+    #[error("no example is in fold {fold}; folds are numbered from 0 without gaps")]
+    EmptyFold {
+        /// Its number.
+        fold: usize,
+    },
+    /// Formulations that cannot be compared.
+    #[error("'{first}' and '{other}' answer different questions and cannot be compared")]
+    MixedGoals {
+        /// One of them.
+        first: String,
+        /// The other.
+        other: String,
+    },
+    /// A search among nothing.
+    #[error("there is nothing to choose from: no kernel or no formulation is given")]
+    NoCandidates,
+    /// A search that has nothing to go by.
+    #[error("{formulation} has no targets to be judged by; give each example +1 (usual) or -1")]
+    NothingToJudge {
+        /// What is minimised.
+        formulation: String,
+    },
+    /// A comparison that a limit or the cancel token ended.
+    #[error("{}", .0.reason())]
+    Stopped(crate::Stop),
     /// A kernel value that doubles cannot hold.
     #[error("the kernel value of example {row} with itself is {value}; scale the data")]
     KernelNotFinite {

@@ -22,8 +22,10 @@ mod optimality;
 mod qp;
 mod reduce;
 mod report;
+mod search;
 mod solvers;
 mod training;
+mod validate;
 mod warm;
 
 pub use checkpoint::Checkpoint;
@@ -35,5 +37,7 @@ pub use formulations::{
 pub use optimality::Optimality;
 pub use qp::Qp;
 pub use report::{PartReport, Report, Trained};
+pub use search::{Candidate, Found, GridError, Search, SearchProgress, expand, search};
 pub use solvers::{SOLVERS, Solver, SolverRef, solver};
 pub use training::{Training, train};
+pub use validate::{Folds, Measure, Validation, by_class, cross_validate};

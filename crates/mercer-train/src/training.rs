@@ -1,7 +1,7 @@
 //! Training: options, and the way from data to a machine.
 
-mod digest;
-mod prepare;
+pub(crate) mod digest;
+pub(crate) mod prepare;
 
 use std::time::Duration;
 
@@ -18,20 +18,21 @@ use crate::report::{PartReport, Report, Trained};
 use crate::solvers::{From, Question, Solution, State, Steering};
 use crate::warm::Warm;
 use crate::{
-    Cancel, Checkpoint, FormulationRef, Optimality, Part, Progress, Qp, SolverRef, Stop, TrainError,
+    Cancel, Checkpoint, Conclusion, FormulationRef, Optimality, Part, Progress, Qp, SolverRef,
+    Stop, TrainError,
 };
 
 /// How to train: solver, limits, memory, weights, checkpoints.
 #[derive(Debug, Clone)]
 pub struct Training {
-    solver: SolverRef,
-    scheme: Scheme,
-    tolerance: f64,
-    memory: usize,
-    time_limit: Option<Duration>,
-    max_iterations: Option<u64>,
-    cancel: Cancel,
-    weights: Option<Vec<f64>>,
+    pub(crate) solver: SolverRef,
+    pub(crate) scheme: Scheme,
+    pub(crate) tolerance: f64,
+    pub(crate) memory: usize,
+    pub(crate) time_limit: Option<Duration>,
+    pub(crate) max_iterations: Option<u64>,
+    pub(crate) cancel: Cancel,
+    pub(crate) weights: Option<Vec<f64>>,
     class_weights: Vec<(ClassName, f64)>,
     checkpoint: Option<Checkpoint>,
     warm: Option<Machine>,
@@ -125,12 +126,12 @@ impl Training {
     }
 
     /// What the examples leave for packed and kept rows.
-    fn memory_beside(&self, examples: &Matrix) -> usize {
+    pub(crate) fn memory_beside(&self, examples: &Matrix) -> usize {
         let rows = self.memory - self.memory / 10;
         rows.saturating_sub(examples.bytes()).max(self.memory / 4)
     }
 
-    fn check(&self) -> Result<(), TrainError> {
+    pub(crate) fn check(&self) -> Result<(), TrainError> {
         if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
             let (option, value) = ("the tolerance", self.tolerance);
             return Err(TrainError::Option { option, value, range: "above 0 and finite" });
@@ -169,7 +170,8 @@ pub fn train(
         (0..reduction.questions()).try_for_each(|number| programmes.get(number).map(drop))?;
     }
     if let Some(checkpoint) = &training.checkpoint {
-        let digest = digest::of(data, kernel, formulation, training);
+        let asked = format!("{} {}", kernel.spec(), formulation.spec());
+        let digest = digest::of(&asked, data, training);
         control.keeper = Some(Keeper::new(checkpoint, digest));
     }
     let warm = match &training.warm {
@@ -281,14 +283,8 @@ impl Course<'_, '_> {
         qp: &Qp,
         solution: Solution,
     ) -> Result<Learned, TrainError> {
+        let conclusion = conclusion(self.programmes.formulation, &solution)?;
         let Solution { beta, optimality, stop } = solution;
-        let conclusion = self.programmes.formulation.conclude(&optimality.multipliers);
-        let conclusion = match (conclusion, stop) {
-            (Err(_), Some(_)) => {
-                crate::Conclusion { scale: 1.0, offset: optimality.multipliers[0] }
-            }
-            (conclusion, _) => conclusion?,
-        };
         let view = View::new(&binary.blocks);
         let all = self.gram.examples(&view);
         let folded = qp.fold(&beta);
@@ -342,8 +338,20 @@ impl Course<'_, '_> {
     }
 }
 
+/// How a solution becomes a score; one that ended early becomes one somehow.
+pub(crate) fn conclusion(
+    formulation: &FormulationRef,
+    solution: &Solution,
+) -> Result<Conclusion, TrainError> {
+    let multipliers = &solution.optimality.multipliers;
+    match (formulation.conclude(multipliers), solution.stop) {
+        (Err(_), Some(_)) => Ok(Conclusion { scale: 1.0, offset: multipliers[0] }),
+        (conclusion, _) => conclusion,
+    }
+}
+
 /// Without supports the score is a constant: the sign of the larger class.
-fn majority(targets: &[f64], otherwise: f64) -> f64 {
+pub(crate) fn majority(targets: &[f64], otherwise: f64) -> f64 {
     let balance: f64 = targets.iter().filter(|y| y.abs() == 1.0).sum();
     if targets.iter().all(|y| y.abs() == 1.0) {
         if balance >= 0.0 { -1.0 } else { 1.0 }

@@ -1,27 +1,18 @@
 //! What a checkpoint belongs to.
 
 use mercer_data::{Dataset, Targets};
-use mercer_kernel::KernelRef;
 use sha2::{Digest, Sha256};
 
 use super::Training;
-use crate::FormulationRef;
 
-/// A digest of everything that decides the result: data, kernel, formulation, solver and options, but no
-/// limits.
-pub(super) fn of(
-    data: &Dataset,
-    kernel: &KernelRef,
-    formulation: &FormulationRef,
-    training: &Training,
-) -> [u8; 32] {
+/// A digest of everything that decides the result: what is asked (kernel and formulation), data, solver and
+/// options, but no limits.
+pub(crate) fn of(asked: &str, data: &Dataset, training: &Training) -> [u8; 32] {
     let mut sha = Sha256::new();
     let class_weights: Vec<String> =
         training.class_weights.iter().map(|(name, weight)| format!("{name}={weight:?}")).collect();
     let text = format!(
-        "{} {} {} {:?} {:?} {} {class_weights:?} {} {}",
-        kernel.spec(),
-        formulation.spec(),
+        "{asked} {} {:?} {:?} {} {class_weights:?} {} {}",
         training.solver.spec(),
         training.scheme,
         training.tolerance,

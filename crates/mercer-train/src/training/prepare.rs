@@ -15,15 +15,16 @@ const MOST_QUESTIONS: usize = 1_000_000;
 
 /// Checked targets and weights.
 #[derive(Debug)]
-pub(super) struct Inputs<'a> {
-    labels: Labels,
+pub(crate) struct Inputs<'a> {
+    pub(crate) labels: Labels,
     /// Weight of each example, class weights included.
-    weights: Vec<f64>,
-    values: &'a [f64],
-    pub(super) output: Output,
+    pub(crate) weights: Vec<f64>,
+    /// Targets of a regression.
+    pub(crate) values: &'a [f64],
+    pub(crate) output: Output,
 }
 
-pub(super) fn inputs<'a>(
+pub(crate) fn inputs<'a>(
     data: &'a Dataset,
     kernel: &KernelRef,
     formulation: &FormulationRef,
@@ -168,7 +169,7 @@ fn check_domain(data: &Dataset, kernel: &KernelRef) -> Result<(), TrainError> {
 }
 
 /// Refuses kernel values that doubles cannot hold.
-pub(super) fn check_diagonal(source: &Source<'_>) -> Result<(), TrainError> {
+pub(crate) fn check_diagonal(source: &Source<'_>) -> Result<(), TrainError> {
     match source.diagonal.iter().position(|value| !value.is_finite()) {
         Some(row) => Err(TrainError::KernelNotFinite { row: row + 1, value: source.diagonal[row] }),
         None => Ok(()),

@@ -1,0 +1,375 @@
+//! Cross-validation: every example is asked of machines that did not learn from it.
+//!
+//! All folds and all formulations of a path read the rows of one Gram matrix, and each solution is where
+//! the next formulation of the path starts: values of C in increasing order cost little more than the last.
+
+mod folded;
+mod folds;
+
+use std::time::Instant;
+
+use mercer_data::{Dataset, Targets};
+use mercer_kernel::KernelRef;
+use mercer_machine::{Answer, Output};
+
+use crate::control::{Control, Stop};
+use crate::gram::{Gram, Source, View};
+use crate::reduce::Binary;
+use crate::solvers::{From, Question, Solution, Steering};
+use crate::training::prepare::{self, Inputs};
+use crate::training::{conclusion, majority};
+use crate::{FormulationRef, Goal, Part, Progress, Qp, TrainError, Training};
+use folded::Folded;
+pub use folds::Folds;
+pub(crate) use folds::dealt;
+
+/// Rows of supports fetched at once to score the examples held out.
+const FETCH: usize = 256;
+
+/// What the folds say of one kernel and one formulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Validation {
+    /// Scores of each example by the machine of the other folds, from kernel values as training has them
+    /// (singles where they pay); none for examples of weight zero.
+    pub scores: Vec<Vec<f64>>,
+    /// How scores become answers.
+    pub output: Output,
+    /// What is measured.
+    pub measure: Measure,
+    /// Over all examples.
+    pub quality: f64,
+    /// For each fold.
+    pub folds: Vec<f64>,
+    /// Squared correlation of answers and targets, for regressions.
+    pub correlation: Option<f64>,
+    /// Pair steps of all trainings.
+    pub iterations: u64,
+    /// Seconds of all trainings; kernel rows count where they were first needed.
+    pub seconds: f64,
+    /// Whether all trainings reached the tolerance.
+    pub converged: bool,
+}
+
+impl Validation {
+    /// The mean over the folds.
+    pub fn mean(&self) -> f64 {
+        self.folds.iter().sum::<f64>() / self.folds.len() as f64
+    }
+}
+
+/// How answers are measured against targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Share of right answers; more is better.
+    Accuracy,
+    /// Mean squared error; less is better.
+    SquaredError,
+    /// Share of examples that a novelty machine accepts, where no targets say which it should.
+    Accepted,
+}
+
+impl Measure {
+    /// How machines of this goal are measured by these targets.
+    pub fn of(goal: Goal, targets: &Targets) -> Self {
+        match (goal, targets) {
+            (Goal::Value, _) => Self::SquaredError,
+            (Goal::Novelty, Targets::Absent | Targets::Names(_)) => Self::Accepted,
+            _ => Self::Accuracy,
+        }
+    }
+
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Accuracy => "accuracy",
+            Self::SquaredError => "mean_squared_error",
+            Self::Accepted => "accepted",
+        }
+    }
+
+    /// Whether `a` is better than `b`.
+    pub fn prefers(self, a: f64, b: f64) -> bool {
+        if self == Self::SquaredError { a < b } else { a > b }
+    }
+}
+
+/// Validates one kernel with each of several formulations; give those that differ in C in increasing order.
+///
+/// A formulation that no fold can satisfy (ν) has an error in its place. A limit of steps is one for each
+/// training. Results do not depend on the number of threads.
+///
+/// # Errors
+/// As [`crate::train`]; [`TrainError::Stopped`] if a limit of time or the cancel token ended it.
+pub fn cross_validate(
+    data: &Dataset,
+    kernel: &KernelRef,
+    formulations: &[FormulationRef],
+    folds: &Folds,
+    training: &Training,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Vec<Result<Validation, TrainError>>, TrainError> {
+    training.check()?;
+    let Some(first) = formulations.first() else { return Ok(Vec::new()) };
+    if let Some(other) = formulations.iter().find(|other| other.goal() != first.goal()) {
+        let (first, other) = (first.spec().to_string(), other.spec().to_string());
+        return Err(TrainError::MixedGoals { first, other });
+    }
+    let inputs = prepare::inputs(data, kernel, first, training)?;
+    if folds.of().len() != data.examples.rows() {
+        let (found, rows) = (folds.of().len(), data.examples.rows());
+        return Err(TrainError::FoldCount { found, rows });
+    }
+    let source = Source::new(kernel, &data.examples);
+    prepare::check_diagonal(&source)?;
+    let folded = Folded::new(&inputs, training.scheme, folds);
+    let memory = training.memory_beside(&data.examples);
+    let gram = Gram::new(source, folded.blocks().to_vec(), memory);
+    let mut control = Control::new(observer, training.cancel.clone());
+    control.time_limit = training.time_limit;
+    control.tolerance = training.tolerance;
+    control.parts = folds.count() * folded.questions() * formulations.len();
+    let mut rounds = Rounds { training, folded: &folded, gram, memory, control };
+    let rows = data.examples.rows();
+    let mut courses: Vec<Course<'_>> =
+        formulations.iter().map(|formulation| Course::new(formulation, rows)).collect();
+    rounds.run(folds.count(), &mut courses)?;
+    Ok(courses.into_iter().map(|course| course.judged(data, &inputs, folds)).collect())
+}
+
+/// One formulation under way.
+#[derive(Debug)]
+struct Course<'f> {
+    formulation: &'f FormulationRef,
+    /// Of each example; none for those of weight zero.
+    scores: Vec<Vec<f64>>,
+    iterations: u64,
+    seconds: f64,
+    converged: bool,
+    failure: Option<TrainError>,
+}
+
+impl<'f> Course<'f> {
+    fn new(formulation: &'f FormulationRef, rows: usize) -> Self {
+        let scores = vec![Vec::new(); rows];
+        Self { formulation, scores, iterations: 0, seconds: 0.0, converged: true, failure: None }
+    }
+
+    fn judged(
+        self,
+        data: &Dataset,
+        inputs: &Inputs<'_>,
+        folds: &Folds,
+    ) -> Result<Validation, TrainError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let measure = Measure::of(self.formulation.goal(), &data.targets);
+        let judge = Judge { inputs, targets: &data.targets };
+        let asked = |fold: Option<u32>| {
+            let of = folds.of();
+            (0..self.scores.len())
+                .filter(move |row| fold.is_none_or(|fold| of[*row] == fold))
+                .filter(|row| !self.scores[*row].is_empty())
+        };
+        let quality = judge.quality(asked(None), &self.scores);
+        let each = |fold| judge.quality(asked(Some(fold)), &self.scores);
+        Ok(Validation {
+            output: inputs.output.clone(),
+            measure,
+            quality,
+            folds: (0..folds.count() as u32).map(each).collect(),
+            correlation: judge.correlation(asked(None), &self.scores),
+            iterations: self.iterations,
+            seconds: self.seconds,
+            converged: self.converged,
+            scores: self.scores,
+        })
+    }
+}
+
+/// The trainings of all folds, questions and formulations, over one Gram matrix.
+struct Rounds<'r, 'a, 'o> {
+    training: &'r Training,
+    folded: &'r Folded<'r>,
+    gram: Gram<'a>,
+    memory: usize,
+    control: Control<'o>,
+}
+
+impl Rounds<'_, '_, '_> {
+    fn run(&mut self, folds: usize, courses: &mut [Course<'_>]) -> Result<(), TrainError> {
+        let mut part = 0;
+        for fold in 0..folds {
+            let held_out = self.folded.held_out(fold);
+            for number in 0..self.folded.questions() {
+                let binary = self.folded.question(number, fold);
+                let mut last: Option<(Qp, Vec<f64>)> = None;
+                for course in courses.iter_mut() {
+                    self.control.start_part(part);
+                    part += 1;
+                    if course.failure.is_some() {
+                        continue;
+                    }
+                    let scores = self.round(&binary, fold, course, &mut last)?;
+                    for (example, score) in held_out.iter().zip(scores) {
+                        course.scores[*example as usize].push(score);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Trains one formulation on the other folds; scores of the examples held out.
+    fn round(
+        &mut self,
+        binary: &Binary,
+        fold: usize,
+        course: &mut Course<'_>,
+        last: &mut Option<(Qp, Vec<f64>)>,
+    ) -> Result<Vec<f64>, TrainError> {
+        let (started, before) = (Instant::now(), self.control.iterations);
+        let blocks = self.folded.own_blocks(fold);
+        let width = self.folded.held_out(fold).len();
+        if let Some(score) = self.one_sided(binary) {
+            return Ok(vec![score; width]);
+        }
+        let part = Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
+        let qp = match course.formulation.programme(&part) {
+            Ok(qp) => qp,
+            Err(failure) => {
+                course.failure = Some(failure);
+                return Ok(Vec::new());
+            }
+        };
+        let from = match last.take() {
+            Some((before, beta)) if before.len() == qp.len() => {
+                qp.repaired(&qp.unfold(&before.fold(&beta)))
+            }
+            _ => qp.start.clone(),
+        };
+        let solution = self.solve(binary, &qp, from)?;
+        course.converged &= solution.stop.is_none();
+        let found = conclusion(course.formulation, &solution);
+        let scores = match found {
+            Ok(found) => {
+                let coefficients = qp.fold(&solution.beta);
+                let offset = if coefficients.iter().all(|beta| *beta == 0.0) {
+                    majority(&binary.targets, found.offset)
+                } else {
+                    found.offset
+                };
+                let field = self.field(binary, &coefficients, &blocks, width);
+                field.iter().map(|sum| found.scale * sum - offset).collect()
+            }
+            Err(failure) => {
+                course.failure = Some(failure);
+                Vec::new()
+            }
+        };
+        *last = Some((qp, solution.beta));
+        course.iterations += self.control.iterations - before;
+        course.seconds += started.elapsed().as_secs_f64();
+        Ok(scores)
+    }
+
+    /// The score where the other folds have one class of a duel only, or none of them.
+    fn one_sided(&self, binary: &Binary) -> Option<f64> {
+        if !self.folded.is_classes() {
+            return None;
+        }
+        let side = |sign: f64| binary.targets.contains(&sign);
+        match (side(1.0), side(-1.0)) {
+            (true, true) => None,
+            (true, false) => Some(1.0),
+            (false, true) => Some(-1.0),
+            (false, false) => Some(0.0),
+        }
+    }
+
+    fn solve(&mut self, binary: &Binary, qp: &Qp, from: Vec<f64>) -> Result<Solution, TrainError> {
+        let limit = self.training.max_iterations;
+        self.control.max_iterations = limit.map(|limit| self.control.iterations + limit);
+        let view = View::new(&binary.blocks);
+        let (gram, memory) = (&mut self.gram, self.memory);
+        let mut question =
+            Question { gram, view, qp, from: From::Point(from), shared: true, memory };
+        let solution =
+            self.training.solver.solve(&mut question, &mut Steering(&mut self.control))?;
+        match solution.stop {
+            Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) => Err(TrainError::Stopped(stop)),
+            _ => Ok(solution),
+        }
+    }
+
+    /// `Σ β K` of the examples held out.
+    fn field(
+        &mut self,
+        binary: &Binary,
+        coefficients: &[f64],
+        blocks: &[usize],
+        width: usize,
+    ) -> Vec<f64> {
+        let examples = self.gram.examples(&View::new(&binary.blocks));
+        let used = examples.iter().zip(coefficients).filter(|(_, beta)| **beta != 0.0);
+        let (supports, weights): (Vec<u32>, Vec<f64>) = used.unzip();
+        let view = View::new(blocks);
+        let mut field = vec![0.0; width];
+        for (supports, weights) in supports.chunks(FETCH).zip(weights.chunks(FETCH)) {
+            self.gram.fetch(&view, supports);
+            self.gram.add(&view, supports, weights, &mut field);
+        }
+        field
+    }
+}
+
+/// Compares answers with targets.
+struct Judge<'j> {
+    inputs: &'j Inputs<'j>,
+    targets: &'j Targets,
+}
+
+impl Judge<'_> {
+    fn quality(&self, rows: impl Iterator<Item = usize>, scores: &[Vec<f64>]) -> f64 {
+        let output = &self.inputs.output;
+        let known = match self.targets {
+            Targets::Numbers(numbers) => Some(numbers.as_slice()),
+            _ => None,
+        };
+        let (mut sum, mut count) = (0.0, 0usize);
+        for row in rows {
+            sum += match output.verdict(&scores[row]).answer {
+                Answer::Class(class) => {
+                    f64::from(u8::from(class == self.inputs.labels.class_of[row] as usize))
+                }
+                Answer::Value(value) => (value - self.inputs.values[row]).powi(2),
+                Answer::Inlier(inside) => {
+                    let expected = known.is_none_or(|targets| targets[row] > 0.0);
+                    f64::from(u8::from(inside == expected))
+                }
+            };
+            count += 1;
+        }
+        sum / count.max(1) as f64
+    }
+
+    fn correlation(&self, rows: impl Iterator<Item = usize>, scores: &[Vec<f64>]) -> Option<f64> {
+        if self.inputs.output != Output::Value {
+            return None;
+        }
+        let pairs: Vec<(f64, f64)> =
+            rows.map(|row| (scores[row][0], self.inputs.values[row])).collect();
+        let count = pairs.len() as f64;
+        let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
+        let (x, y) = (mean(|pair| pair.0), mean(|pair| pair.1));
+        let sum = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
+        let joint = sum(&|pair| (pair.0 - x) * (pair.1 - y));
+        let spread = sum(&|pair| (pair.0 - x).powi(2)) * sum(&|pair| (pair.1 - y).powi(2));
+        Some(joint * joint / spread)
+    }
+}
+
+/// Whether examples of a formulation are dealt to folds by class.
+pub fn by_class(formulation: &FormulationRef) -> bool {
+    formulation.goal() == Goal::Classes
+}
