@@ -3,11 +3,13 @@
 //! The values have the bits of [`crate::Kernel::value`] on the centred rows, whatever the block, the
 //! instruction set, and the storage of either side.
 
+mod coded;
 mod inverted;
 mod packed;
 mod queries;
 mod singles;
 
+pub use coded::{Coded, CodedQueries, CodedQuery, CodedTile, Grid};
 pub use packed::{Packed, Tile};
 pub use queries::Queries;
 pub use singles::{SingleQueries, SingleTile, Singles};

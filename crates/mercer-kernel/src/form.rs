@@ -106,6 +106,13 @@ pub enum Profile {
         /// Inverse width.
         gamma: f64,
     },
+    /// `tanh(scale s + shift)`
+    Sigmoid {
+        /// Factor of the base.
+        scale: f64,
+        /// Added constant.
+        shift: f64,
+    },
     /// Anything else.
     Other,
 }

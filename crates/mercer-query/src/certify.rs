@@ -7,6 +7,7 @@
 pub(crate) mod projection;
 pub(crate) mod quadratic;
 pub(crate) mod singles;
+pub(crate) mod steps;
 
 use crate::Interval;
 

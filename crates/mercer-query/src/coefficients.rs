@@ -103,3 +103,78 @@ impl Sizes {
         }
     }
 }
+
+/// Coefficients of all expansions in single precision, scaled so that the largest is about 1, with the
+/// bounds of [`Sizes`]: one pass over the values serves all sums of a chunk.
+#[derive(Debug)]
+pub(crate) struct Narrow {
+    chunk_rows: usize,
+    chunks: Vec<NarrowChunk>,
+    unit: f64,
+}
+
+#[derive(Debug, Default)]
+struct NarrowChunk {
+    scores: Vec<u32>,
+    /// The largest sizes, rounded up, then `chunk_rows` coefficients for each score named.
+    values: Vec<f32>,
+}
+
+impl Narrow {
+    /// `None` if the coefficients cannot be scaled.
+    pub(crate) fn new(machine: &Machine) -> Option<Self> {
+        let (wide, sizes) =
+            (Coefficients::new(machine), Coefficients::sizes(machine, |_, beta| beta));
+        let sizes = sizes.0;
+        let all = sizes.chunks.iter().flat_map(|chunk| &chunk.values);
+        let most = all.copied().fold(0.0, f64::max);
+        if !(1e-250..=1e250).contains(&most) {
+            return None;
+        }
+        // The exponent alone: the largest power of two that is not above it.
+        let unit = f64::from_bits(most.to_bits() & 0x7FF0_0000_0000_0000);
+        let scaled = |(wide, size): (&Chunk, &Chunk)| {
+            // Singles are rounded to nearest, so one step up is at least the size.
+            let up = |size: &f64| if *size == 0.0 { 0.0 } else { ((size / unit) as f32).next_up() };
+            let mut values: Vec<f32> = size.values.iter().map(up).collect();
+            values.extend(wide.values.iter().map(|beta| (beta / unit) as f32));
+            NarrowChunk { scores: wide.scores.clone(), values }
+        };
+        let chunks = wide.chunks.iter().zip(&sizes.chunks).map(scaled).collect();
+        Some(Self { chunk_rows: wide.chunk_rows, chunks, unit })
+    }
+
+    /// What coefficients were divided by: a power of two.
+    pub(crate) fn unit(&self) -> f64 {
+        self.unit
+    }
+
+    /// Adds what the values of one query, none negative, against supports from `first` on give to the sums
+    /// and the bounds of all scores, both in units of [`Narrow::unit`]. `scratch` is any memory.
+    pub(crate) fn add(
+        &self,
+        isa: Isa,
+        first: usize,
+        values: &[f32],
+        (sums, sizes): (&mut [f64], &mut [f64]),
+        scratch: &mut Vec<f64>,
+    ) {
+        let mut at = 0;
+        while at < values.len() {
+            let (chunk, inside) = ((first + at) / self.chunk_rows, (first + at) % self.chunk_rows);
+            let count = (self.chunk_rows - inside).min(values.len() - at);
+            let NarrowChunk { scores, values: rows } = &self.chunks[chunk];
+            if !scores.is_empty() {
+                scratch.clear();
+                scratch.resize(scores.len() + 1, 0.0);
+                let (values, rows) = (&values[at..at + count], &rows[inside..]);
+                mercer_simd::weighted_sums32(isa, values, rows, self.chunk_rows, scratch);
+                for (score, sum) in scores.iter().zip(&scratch[1..]) {
+                    sums[*score as usize] += sum;
+                    sizes[*score as usize] += scratch[0];
+                }
+            }
+            at += count;
+        }
+    }
+}

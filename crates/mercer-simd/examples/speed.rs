@@ -6,9 +6,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use mercer_simd::{
-    ByteQueries, DenseQueries32, DenseQueries64, Isa, Panels32, Panels64, PanelsI8,
-    SparseQueries64, Term, exp, exp32, gaussian, gemm_nt, gemm_nt32, ln, polynomial, tanh,
-    weighted_sums,
+    BytePanels, DenseQueries32, DenseQueries64, Isa, Panels32, Panels64, SparseQueries64, Term,
+    exp, exp32, gaussian, gemm_nt, gemm_nt32, ln, polynomial, tanh, weighted_sums,
 };
 
 const BLOCK: usize = 256;
@@ -179,22 +178,22 @@ impl Problem {
 
     fn bytes(&self) {
         let (rows, columns) = (self.rows, self.columns);
-        let panels = PanelsI8::pack(rows, columns, |row, buffer| {
+        let panels = BytePanels::pack(Isa::current(), rows, columns, |row, buffer| {
             for (byte, x) in buffer.iter_mut().zip(&self.supports[row * columns..]) {
-                *byte = (x * 254.0) as i8;
+                *byte = (x * 255.0 + 127.5) as u8;
             }
         });
         let asked: Vec<u8> = self.asked.iter().map(|x| (x * 255.0 + 127.5) as u8).collect();
         let stride = panels.lanes(0..panels.panels()).len();
         for count in [1, 8, BLOCK] {
             let mut out = vec![0; stride * count];
-            let mut queries = ByteQueries::new(columns);
+            let mut queries = panels.queries();
             let seconds = best(self.runs, || {
                 queries.clear();
                 asked.chunks(columns).take(count).for_each(|row| queries.push(row));
-                panels.dots(Isa::current(), &queries, 0..panels.panels(), &mut out, stride);
+                panels.dots(&queries, 0..panels.panels(), &mut out, stride);
             });
-            println!("  i8  {count:3} queries {:6.1} GOP/s", self.flops(count) / seconds / 1e9);
+            println!("  u8  {count:3} queries {:6.1} GOP/s", self.flops(count) / seconds / 1e9);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! AVX2 with FMA: four doubles, eight singles, four byte rows.
+//! AVX2 with FMA: four doubles, eight singles, sixteen byte rows.
 
 #![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
 use std::arch::x86_64::{
-    __m256, __m256d, __m256i, _mm_loadu_si128, _mm256_add_epi32, _mm256_add_pd, _mm256_add_ps,
-    _mm256_cvtepi8_epi16, _mm256_fmadd_pd, _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps,
-    _mm256_madd_epi16, _mm256_set1_epi64x, _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_si256,
-    _mm256_storeu_pd, _mm256_storeu_ps, _mm256_storeu_si256,
+    __m256, __m256d, __m256i, _mm256_add_epi32, _mm256_add_pd, _mm256_add_ps, _mm256_fmadd_pd,
+    _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_set1_epi32, _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_si256, _mm256_slli_epi32,
+    _mm256_srai_epi16, _mm256_storeu_pd, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi32,
 };
 
 use crate::vector::{ByteVector, Machine, Task, Vector};
@@ -17,7 +17,7 @@ pub struct Avx2;
 impl Machine for Avx2 {
     type V64 = F64x4;
     type V32 = F32x8;
-    type Bytes = Pairs4;
+    type Bytes = Words16;
 }
 
 /// Compiles a task for AVX2 and FMA.
@@ -83,48 +83,64 @@ vector! {
     _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm256_add_ps
 }
 
-/// Two sums for each of four rows: bytes 0 and 1, bytes 2 and 3.
+/// Sixteen rows, two columns at a time, a 16-bit word holding a byte of row `r` and one of row `r + 8`.
+///
+/// The word is `w = low + 256 high`, with `high` signed (stored less 128). So `low·x` needs no unpacking:
+/// it is `w·x - 256 high·x`, and one shift per 32 bytes serves two multiplications.
 #[derive(Copy, Clone)]
-pub struct Pairs4(__m256i);
+pub struct Words16 {
+    words: __m256i,
+    highs: __m256i,
+}
 
-impl ByteVector for Pairs4 {
-    const ROWS: usize = 4;
+impl ByteVector for Words16 {
+    const ROWS: usize = 16;
+    const GROUP: usize = 2;
+    const REGISTERS: usize = 4;
     type Query = __m256i;
+
+    fn place(row: usize, column: usize, byte: u8) -> (usize, u8) {
+        word_place(8, row, column, byte)
+    }
 
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller has proved the instruction set.
-        Pairs4(unsafe { _mm256_setzero_si256() })
+        unsafe { Words16 { words: _mm256_setzero_si256(), highs: _mm256_setzero_si256() } }
     }
 
     #[inline(always)]
-    unsafe fn query(_bytes: *const u8, wide: *const i16) -> __m256i {
-        // SAFETY: the caller has proved the instruction set and gives four readable words.
-        unsafe { _mm256_set1_epi64x(wide.cast::<i64>().read_unaligned()) }
+    unsafe fn query(word: u32) -> __m256i {
+        // SAFETY: the caller has proved the instruction set.
+        unsafe { _mm256_set1_epi32(word.cast_signed()) }
     }
 
     #[inline(always)]
-    unsafe fn multiply_add<const Q: usize>(
-        sums: &mut [Self; Q],
-        queries: &[__m256i; Q],
-        rows: *const i8,
-    ) {
-        // SAFETY: the caller has proved the instruction set and gives 16 readable bytes.
-        let wide = unsafe { _mm256_cvtepi8_epi16(_mm_loadu_si128(rows.cast())) };
-        for q in 0..Q {
-            // SAFETY: as above. Exact: |2 * 255 * 128| < 2^31, and the sum is bounded at packing.
-            sums[q].0 = unsafe { _mm256_add_epi32(sums[q].0, _mm256_madd_epi16(wide, queries[q])) };
+    unsafe fn multiply_add(&mut self, query: __m256i, rows: *const u8) {
+        // SAFETY: the caller has proved the instruction set and gives 32 readable bytes.
+        unsafe {
+            let words = _mm256_loadu_si256(rows.cast());
+            let highs = _mm256_srai_epi16::<8>(words);
+            self.words = _mm256_add_epi32(self.words, _mm256_madd_epi16(words, query));
+            self.highs = _mm256_add_epi32(self.highs, _mm256_madd_epi16(highs, query));
         }
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut i32) {
-        let mut pairs = [[0i32; 2]; 4];
-        // SAFETY: the array has the size of the register; a value proves the instruction set.
-        unsafe { _mm256_storeu_si256(pairs.as_mut_ptr().cast(), self.0) };
-        for (row, pair) in pairs.iter().enumerate() {
-            // SAFETY: the caller gives four writable elements.
-            unsafe { to.add(row).write(pair[0] + pair[1]) };
+    unsafe fn store(self, missing: i32, to: *mut i32) {
+        // SAFETY: a value proves the instruction set; the caller gives sixteen writable elements.
+        unsafe {
+            let lows = _mm256_sub_epi32(self.words, _mm256_slli_epi32::<8>(self.highs));
+            let highs = _mm256_add_epi32(self.highs, _mm256_set1_epi32(missing));
+            _mm256_storeu_si256(to.cast(), lows);
+            _mm256_storeu_si256(to.add(8).cast(), highs);
         }
     }
+}
+
+/// Where a byte lies when word `2 r + c` holds column `c` of row `r` below that of row `r + half`, the
+/// latter less 128.
+pub(crate) fn word_place(half: usize, row: usize, column: usize, byte: u8) -> (usize, u8) {
+    let word = 2 * (row % half) + column;
+    if row < half { (2 * word, byte) } else { (2 * word + 1, byte ^ 0x80) }
 }

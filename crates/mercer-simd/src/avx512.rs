@@ -3,14 +3,14 @@
 #![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
 use std::arch::x86_64::{
-    __m512, __m512d, __m512i, _mm256_loadu_si256, _mm512_add_epi32, _mm512_add_pd, _mm512_add_ps,
-    _mm512_cvtepi8_epi16, _mm512_dpbusd_epi32, _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_loadu_pd,
-    _mm512_loadu_ps, _mm512_loadu_si512, _mm512_madd_epi16, _mm512_set1_epi32, _mm512_set1_epi64,
-    _mm512_set1_pd, _mm512_set1_ps, _mm512_setzero_si512, _mm512_storeu_pd, _mm512_storeu_ps,
-    _mm512_storeu_si512,
+    __m512, __m512d, __m512i, _mm512_add_epi32, _mm512_add_pd, _mm512_add_ps, _mm512_dpbusd_epi32,
+    _mm512_fmadd_pd, _mm512_fmadd_ps, _mm512_loadu_pd, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_madd_epi16, _mm512_set1_epi32, _mm512_set1_pd, _mm512_set1_ps, _mm512_setzero_si512,
+    _mm512_slli_epi32, _mm512_srai_epi16, _mm512_storeu_pd, _mm512_storeu_ps, _mm512_storeu_si512,
+    _mm512_sub_epi32,
 };
 
-use crate::avx2::vector;
+use crate::avx2::{vector, word_place};
 use crate::vector::{ByteVector, Machine, Task, Vector};
 
 /// The machine with AVX-512 F, BW, DQ and VL.
@@ -19,7 +19,7 @@ pub struct Avx512;
 impl Machine for Avx512 {
     type V64 = F64x8;
     type V32 = F32x16;
-    type Bytes = Pairs8;
+    type Bytes = Words32;
 }
 
 /// The machine that also has the byte dot product of VNNI.
@@ -55,59 +55,71 @@ vector! {
     _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm512_add_ps
 }
 
-/// Two sums for each of eight rows: bytes 0 and 1, bytes 2 and 3.
+/// Thirty-two rows, two columns at a time: as [`crate::avx2::Words16`], twice as wide.
 #[derive(Copy, Clone)]
-pub struct Pairs8(__m512i);
+pub struct Words32 {
+    words: __m512i,
+    highs: __m512i,
+}
 
-impl ByteVector for Pairs8 {
-    const ROWS: usize = 8;
+impl ByteVector for Words32 {
+    const ROWS: usize = 32;
+    const GROUP: usize = 2;
+    const REGISTERS: usize = 3;
     type Query = __m512i;
+
+    fn place(row: usize, column: usize, byte: u8) -> (usize, u8) {
+        word_place(16, row, column, byte)
+    }
 
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller has proved the instruction set.
-        Pairs8(unsafe { _mm512_setzero_si512() })
+        unsafe { Words32 { words: _mm512_setzero_si512(), highs: _mm512_setzero_si512() } }
     }
 
     #[inline(always)]
-    unsafe fn query(_bytes: *const u8, wide: *const i16) -> __m512i {
-        // SAFETY: the caller has proved the instruction set and gives four readable words.
-        unsafe { _mm512_set1_epi64(wide.cast::<i64>().read_unaligned()) }
+    unsafe fn query(word: u32) -> __m512i {
+        // SAFETY: the caller has proved the instruction set.
+        unsafe { _mm512_set1_epi32(word.cast_signed()) }
     }
 
     #[inline(always)]
-    unsafe fn multiply_add<const Q: usize>(
-        sums: &mut [Self; Q],
-        queries: &[__m512i; Q],
-        rows: *const i8,
-    ) {
-        // SAFETY: the caller has proved the instruction set and gives 32 readable bytes.
-        let wide = unsafe { _mm512_cvtepi8_epi16(_mm256_loadu_si256(rows.cast())) };
-        for q in 0..Q {
-            // SAFETY: as above. Exact: |2 * 255 * 128| < 2^31, and the sum is bounded at packing.
-            sums[q].0 = unsafe { _mm512_add_epi32(sums[q].0, _mm512_madd_epi16(wide, queries[q])) };
+    unsafe fn multiply_add(&mut self, query: __m512i, rows: *const u8) {
+        // SAFETY: the caller has proved the instruction set and gives 64 readable bytes.
+        unsafe {
+            let words = _mm512_loadu_si512(rows.cast());
+            let highs = _mm512_srai_epi16::<8>(words);
+            self.words = _mm512_add_epi32(self.words, _mm512_madd_epi16(words, query));
+            self.highs = _mm512_add_epi32(self.highs, _mm512_madd_epi16(highs, query));
         }
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut i32) {
-        let mut pairs = [[0i32; 2]; 8];
-        // SAFETY: the array has the size of the register; a value proves the instruction set.
-        unsafe { _mm512_storeu_si512(pairs.as_mut_ptr().cast(), self.0) };
-        for (row, pair) in pairs.iter().enumerate() {
-            // SAFETY: the caller gives eight writable elements.
-            unsafe { to.add(row).write(pair[0] + pair[1]) };
+    unsafe fn store(self, missing: i32, to: *mut i32) {
+        // SAFETY: a value proves the instruction set; the caller gives 32 writable elements.
+        unsafe {
+            let lows = _mm512_sub_epi32(self.words, _mm512_slli_epi32::<8>(self.highs));
+            let highs = _mm512_add_epi32(self.highs, _mm512_set1_epi32(missing));
+            _mm512_storeu_si512(to.cast(), lows);
+            _mm512_storeu_si512(to.add(16).cast(), highs);
         }
     }
 }
 
-/// One sum for each of sixteen rows, four bytes at a time.
+/// Sixteen rows, four columns at a time; rows are stored less 128, as VNNI wants one signed factor.
 #[derive(Copy, Clone)]
 pub struct Quads16(__m512i);
 
 impl ByteVector for Quads16 {
     const ROWS: usize = 16;
+    const GROUP: usize = 4;
+    const REGISTERS: usize = 6;
     type Query = __m512i;
+
+    fn place(row: usize, column: usize, byte: u8) -> (usize, u8) {
+        (4 * row + column, byte ^ 0x80)
+    }
 
     #[inline(always)]
     unsafe fn zero() -> Self {
@@ -116,28 +128,27 @@ impl ByteVector for Quads16 {
     }
 
     #[inline(always)]
-    unsafe fn query(bytes: *const u8, _wide: *const i16) -> __m512i {
-        // SAFETY: the caller has proved the instruction set and gives four readable bytes.
-        unsafe { _mm512_set1_epi32(bytes.cast::<i32>().read_unaligned()) }
+    unsafe fn query(word: u32) -> __m512i {
+        // SAFETY: the caller has proved the instruction set.
+        unsafe { _mm512_set1_epi32(word.cast_signed()) }
     }
 
     #[inline(always)]
-    unsafe fn multiply_add<const Q: usize>(
-        sums: &mut [Self; Q],
-        queries: &[__m512i; Q],
-        rows: *const i8,
-    ) {
-        // SAFETY: the caller has proved the instruction set and gives 64 readable bytes.
-        let rows = unsafe { _mm512_loadu_si512(rows.cast()) };
-        for q in 0..Q {
-            // SAFETY: as above. The form without saturation: exact while the sum fits 32 bits.
-            sums[q].0 = unsafe { _mm512_dpbusd_epi32(sums[q].0, queries[q], rows) };
+    unsafe fn multiply_add(&mut self, query: __m512i, rows: *const u8) {
+        // SAFETY: the caller has proved the instruction set and gives 64 readable bytes. The form
+        // without saturation.
+        unsafe {
+            let rows = _mm512_loadu_si512(rows.cast());
+            self.0 = _mm512_dpbusd_epi32(self.0, query, rows);
         }
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut i32) {
+    unsafe fn store(self, missing: i32, to: *mut i32) {
         // SAFETY: a value proves the instruction set; the caller gives sixteen writable elements.
-        unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+        unsafe {
+            let sums = _mm512_add_epi32(self.0, _mm512_set1_epi32(missing));
+            _mm512_storeu_si512(to.cast(), sums);
+        }
     }
 }

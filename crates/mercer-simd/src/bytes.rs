@@ -1,4 +1,4 @@
-//! Rows of signed bytes against queries of unsigned bytes: exact integer products.
+//! Rows of bytes against queries of bytes, zeros of the queries skipped: exact integer products.
 
 #![expect(unsafe_code, reason = "pointer arithmetic inside panels, bounded by the safe driver")]
 #![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
@@ -9,45 +9,48 @@ use crate::isa::Isa;
 use crate::lines::Lines;
 use crate::vector::{ByteVector, Machine, Task};
 
-/// Rows in a panel of bytes.
-const ROWS: usize = 16;
-/// Consecutive columns of a row that lie together.
-const QUAD: usize = 4;
-
-/// Rows of signed bytes, laid out as `[panel of 16 rows][four columns][row][column of the four]`.
+/// Rows of unsigned bytes packed once for one instruction set, laid out as
+/// `[panel][group of columns][register of rows][byte]`.
+///
+/// The order of the bytes in a register is what its multiplier wants; the products are the same.
 #[derive(Clone, Debug)]
-pub struct PanelsI8 {
-    values: Lines<i8>,
-    sums: Vec<i32>,
+pub struct BytePanels {
+    isa: Isa,
+    shape: Shape,
+    values: Lines<u8>,
     rows: usize,
     columns: usize,
 }
 
-impl PanelsI8 {
-    /// Columns up to which a product cannot overflow: `255 · 128 · 65536 < 2^31`.
-    pub const MOST_COLUMNS: usize = 65_536;
+/// How an instruction set wants bytes to lie.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Shape {
+    /// Columns that are multiplied together.
+    group: usize,
+    /// Rows of one register.
+    rows: usize,
+    /// Registers side by side in a full panel.
+    registers: usize,
+}
+
+impl Shape {
+    fn panel_rows(self) -> usize {
+        self.rows * self.registers
+    }
+}
+
+impl BytePanels {
+    /// Columns up to which a product cannot overflow: `255 · 255 · 33_000 < 2^31`.
+    pub const MOST_COLUMNS: usize = 33_000;
 
     /// Packs `rows` rows; `fill(row, buffer)` writes row `row` into a zeroed buffer.
     ///
     /// # Panics
-    /// If there are more than [`PanelsI8::MOST_COLUMNS`] columns or they do not fit in memory.
-    pub fn pack(rows: usize, columns: usize, mut fill: impl FnMut(usize, &mut [i8])) -> Self {
+    /// If there are more than [`BytePanels::MOST_COLUMNS`] columns or they do not fit in memory.
+    pub fn pack(isa: Isa, rows: usize, columns: usize, fill: impl FnMut(usize, &mut [u8])) -> Self {
         assert!(columns <= Self::MOST_COLUMNS, "too many columns for 32-bit sums");
-        let quads = columns.div_ceil(QUAD);
-        let size = rows.next_multiple_of(ROWS).checked_mul(quads * QUAD);
-        let mut values = Lines::zeroed(size.expect("panels larger than memory"));
-        let mut buffer = vec![0; columns];
-        let mut sums = Vec::with_capacity(rows);
-        for row in 0..rows {
-            buffer.fill(0);
-            fill(row, &mut buffer);
-            sums.push(buffer.iter().map(|&z| i32::from(z)).sum());
-            let panel = &mut values[row / ROWS * ROWS * QUAD * quads..];
-            for (lanes, four) in panel.chunks_exact_mut(ROWS * QUAD).zip(buffer.chunks(QUAD)) {
-                lanes[row % ROWS * QUAD..][..four.len()].copy_from_slice(four);
-            }
-        }
-        PanelsI8 { values, sums, rows, columns }
+        let (shape, values) = isa.run(Pack { rows, columns, fill });
+        BytePanels { isa, shape, values, rows, columns }
     }
 
     /// Rows packed, without padding.
@@ -60,19 +63,19 @@ impl PanelsI8 {
         self.columns
     }
 
-    /// Number of panels of 16 rows.
+    /// Rows of a full panel: 48, 64 or 96.
+    pub fn panel_rows(&self) -> usize {
+        self.shape.panel_rows()
+    }
+
+    /// Number of panels.
     pub fn panels(&self) -> usize {
-        self.rows.div_ceil(ROWS)
+        self.rows.div_ceil(self.panel_rows())
     }
 
     /// Memory held by the packed values.
     pub fn bytes(&self) -> usize {
         self.values.len()
-    }
-
-    /// The sum of each row, to correct products for the zero point of a quantised query.
-    pub fn row_sums(&self) -> &[i32] {
-        &self.sums
     }
 
     /// Row indices covered by these panels; the end counts the padding rows of the last panel.
@@ -81,51 +84,72 @@ impl PanelsI8 {
     /// If there are not that many panels.
     pub fn lanes(&self, panels: Range<usize>) -> Range<usize> {
         assert!(panels.start <= panels.end && panels.end <= self.panels(), "no such panels");
-        panels.start * ROWS..panels.end * ROWS
+        let padded = self.rows.next_multiple_of(self.shape.rows);
+        let width = self.panel_rows();
+        (panels.start * width).min(padded)..(panels.end * width).min(padded)
+    }
+
+    /// An empty block of queries for these rows.
+    pub fn queries(&self) -> ByteQueries {
+        ByteQueries {
+            group: self.shape.group,
+            columns: self.columns,
+            entries: Vec::new(),
+            ends: Vec::new(),
+            sums: Vec::new(),
+            row: vec![0; self.columns.next_multiple_of(4)],
+        }
     }
 
     /// `out[q * stride + (lane − first lane)]` = exact dot product of query `q` and row `lane`.
     ///
     /// # Panics
-    /// If the columns differ, the panels do not exist, `stride` is narrower than the panels or
-    /// `out` too short.
+    /// If the queries were not made for these rows, the panels do not exist, `stride` is narrower
+    /// than the panels or `out` too short.
     pub fn dots(
         &self,
-        isa: Isa,
         queries: &ByteQueries,
         panels: Range<usize>,
         out: &mut [i32],
         stride: usize,
     ) {
-        assert_eq!(queries.columns, self.columns, "queries and rows differ in columns");
+        let fits = queries.columns == self.columns && queries.group == self.shape.group;
+        assert!(fits, "the queries were not made for these rows");
         let lanes = self.lanes(panels.clone()).len();
         crate::panels::check_room(queries.len(), lanes, out.len(), stride);
         if lanes > 0 && queries.len() > 0 {
-            isa.run(ByteDots { panels: self, queries, range: panels, out, stride });
+            self.isa.run(ByteDots { panels: self, queries, range: panels, out, stride });
         }
     }
 }
 
-/// Queries of unsigned bytes, row after row, as bytes and widened.
+/// Queries of unsigned bytes: the groups of columns that are not zero throughout.
 #[derive(Clone, Debug)]
 pub struct ByteQueries {
-    bytes: Lines<u8>,
-    wide: Lines<i16>,
+    group: usize,
     columns: usize,
-    length: usize,
+    entries: Vec<Entry>,
+    /// End of each query in `entries`.
+    ends: Vec<usize>,
+    /// Sum of the bytes of each query.
+    sums: Vec<i32>,
+    row: Vec<u8>,
+}
+
+/// One group of columns of a query.
+#[derive(Copy, Clone, Debug, Default)]
+struct Entry {
+    group: u32,
+    /// Two words or four bytes, as the multiplier wants them.
+    word: u32,
 }
 
 impl ByteQueries {
-    /// An empty block.
-    pub fn new(columns: usize) -> Self {
-        ByteQueries { bytes: Lines::zeroed(0), wide: Lines::zeroed(0), columns, length: 0 }
-    }
-
     /// Removes all queries and keeps the memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.wide.clear();
-        self.length = 0;
+        self.entries.clear();
+        self.ends.clear();
+        self.sums.clear();
     }
 
     /// Appends one query.
@@ -134,21 +158,34 @@ impl ByteQueries {
     /// If `row` has not one value per column.
     pub fn push(&mut self, row: &[u8]) {
         assert_eq!(row.len(), self.columns, "one value per column");
-        let start = self.bytes.len();
-        let end = start + self.columns.next_multiple_of(QUAD);
-        self.bytes.grow(end);
-        self.wide.grow(end);
-        self.bytes[start..][..self.columns].copy_from_slice(row);
-        for (wide, &byte) in self.wide[start..].iter_mut().zip(row) {
-            *wide = byte.into();
+        self.row[..row.len()].copy_from_slice(row);
+        let start = self.entries.len();
+        self.entries.resize(start + self.columns.div_ceil(self.group), Entry::default());
+        let entries = &mut self.entries[start..];
+        let mut kept = 0;
+        // Written first and counted if not zero: no branch to mispredict.
+        if self.group == 2 {
+            for (group, bytes) in (0u32..).zip(self.row.as_chunks::<2>().0).take(entries.len()) {
+                let word = u32::from(bytes[0]) | u32::from(bytes[1]) << 16;
+                entries[kept] = Entry { group, word };
+                kept += usize::from(word != 0);
+            }
+        } else {
+            for (group, bytes) in (0u32..).zip(self.row.as_chunks::<4>().0) {
+                let word = u32::from_le_bytes(*bytes);
+                entries[kept] = Entry { group, word };
+                kept += usize::from(word != 0);
+            }
         }
-        self.length += 1;
+        self.entries.truncate(start + kept);
+        self.ends.push(self.entries.len());
+        self.sums.push(row.iter().map(|byte| i32::from(*byte)).sum());
     }
 
     /// Number of queries.
     #[expect(clippy::len_without_is_empty, reason = "a block is asked for its size, not its state")]
     pub fn len(&self) -> usize {
-        self.length
+        self.ends.len()
     }
 
     /// Columns of each query.
@@ -157,8 +194,46 @@ impl ByteQueries {
     }
 }
 
+struct Pack<F> {
+    rows: usize,
+    columns: usize,
+    fill: F,
+}
+
+impl<F: FnMut(usize, &mut [u8])> Task for Pack<F> {
+    type Output = (Shape, Lines<u8>);
+
+    #[inline(always)]
+    fn run<M: Machine>(mut self) -> (Shape, Lines<u8>) {
+        let group = M::Bytes::GROUP;
+        let shape = Shape { group, rows: M::Bytes::ROWS, registers: M::Bytes::REGISTERS };
+        let groups = self.columns.div_ceil(group);
+        let register = shape.rows * group;
+        let size = self.rows.next_multiple_of(shape.rows).checked_mul(groups * group);
+        let mut values = Lines::zeroed(size.expect("panels larger than memory"));
+        let mut buffer = vec![0; self.columns];
+        for row in 0..self.rows {
+            buffer.fill(0);
+            (self.fill)(row, &mut buffer);
+            let panel = row / shape.panel_rows();
+            let left = self.rows.next_multiple_of(shape.rows) - panel * shape.panel_rows();
+            let registers = shape.registers.min(left / shape.rows);
+            let inside = row % shape.panel_rows();
+            let start =
+                panel * shape.panel_rows() * groups * group + inside / shape.rows * register;
+            for column in 0..groups * group {
+                let at = start + column / group * registers * register;
+                let byte = buffer.get(column).copied().unwrap_or(0);
+                let (place, stored) = M::Bytes::place(inside % shape.rows, column % group, byte);
+                values[at + place] = stored;
+            }
+        }
+        (shape, values)
+    }
+}
+
 struct ByteDots<'a> {
-    panels: &'a PanelsI8,
+    panels: &'a BytePanels,
     queries: &'a ByteQueries,
     range: Range<usize>,
     out: &'a mut [i32],
@@ -170,109 +245,69 @@ impl Task for ByteDots<'_> {
 
     #[inline(always)]
     fn run<M: Machine>(self) {
-        let quads = self.panels.columns.div_ceil(QUAD);
-        let lanes = self.panels.lanes(self.range.clone());
-        let sweep = ByteSweep {
-            rows: self.panels.values[lanes.start * QUAD * quads..].as_ptr(),
-            lanes: lanes.len(),
-            quads,
-            bytes: self.queries.bytes.as_ptr(),
-            wide: self.queries.wide.as_ptr(),
-            out: self.out.as_mut_ptr(),
-            stride: self.stride,
-        };
-        // SAFETY: `dots` checked that `out` holds all queries times all lanes of the range; `M` is
-        // the machine of the target features this body was inlined into.
-        unsafe { sweep.all::<M::Bytes>(self.queries.len()) }
-    }
-}
-
-/// All rows of a range of panels against some queries.
-#[derive(Copy, Clone)]
-struct ByteSweep {
-    rows: *const i8,
-    lanes: usize,
-    quads: usize,
-    bytes: *const u8,
-    wide: *const i16,
-    out: *mut i32,
-    stride: usize,
-}
-
-impl ByteSweep {
-    /// Tiles of `N` vectors by `Q` queries that fit the registers of the machine.
-    #[inline(always)]
-    unsafe fn all<B: ByteVector>(self, queries: usize) {
-        let mut lane = 0;
-        // SAFETY: strips end within the lanes, which are a multiple of 16.
-        unsafe {
-            if B::ROWS == ROWS {
-                while lane + 4 * ROWS <= self.lanes {
-                    self.strip::<B, 4, 4>(lane, queries);
-                    lane += 4 * ROWS;
+        let (panels, queries) = (self.panels, self.queries);
+        let groups = panels.columns.div_ceil(panels.shape.group);
+        let first = panels.lanes(self.range.clone()).start;
+        for panel in self.range {
+            let lanes = panels.lanes(panel..panel + 1);
+            let bytes = groups * panels.shape.group;
+            let sweep = Sweep {
+                rows: &panels.values[lanes.start * bytes..lanes.end * bytes],
+                entries: &queries.entries,
+                groups,
+            };
+            let mut start = 0;
+            for (query, end) in queries.ends.iter().enumerate() {
+                let out = &mut self.out[query * self.stride + lanes.start - first..][..lanes.len()];
+                let range = start..*end;
+                let sum = queries.sums[query];
+                match lanes.len() / panels.shape.rows {
+                    1 => sweep.query::<M::Bytes, 1>(range, sum, out),
+                    2 => sweep.query::<M::Bytes, 2>(range, sum, out),
+                    3 => sweep.query::<M::Bytes, 3>(range, sum, out),
+                    4 => sweep.query::<M::Bytes, 4>(range, sum, out),
+                    5 => sweep.query::<M::Bytes, 5>(range, sum, out),
+                    _ => sweep.query::<M::Bytes, 6>(range, sum, out),
                 }
-                while lane < self.lanes {
-                    self.strip::<B, 1, 4>(lane, queries);
-                    lane += ROWS;
-                }
-            } else {
-                while lane < self.lanes {
-                    self.strip::<B, 2, 4>(lane, queries);
-                    lane += 2 * B::ROWS;
-                }
+                start = *end;
             }
         }
     }
+}
 
+/// All rows of one panel.
+struct Sweep<'a> {
+    rows: &'a [u8],
+    entries: &'a [Entry],
+    groups: usize,
+}
+
+impl Sweep<'_> {
+    /// One query against `N` registers of rows.
     #[inline(always)]
-    unsafe fn strip<B: ByteVector, const N: usize, const Q: usize>(
-        self,
-        lane: usize,
-        queries: usize,
+    fn query<B: ByteVector, const N: usize>(
+        &self,
+        entries: Range<usize>,
+        sum: i32,
+        out: &mut [i32],
     ) {
-        let mut query = 0;
-        // SAFETY: the strip exists and so do the queries.
+        assert!(
+            out.len() == N * B::ROWS && self.rows.len() == N * B::ROWS * B::GROUP * self.groups
+        );
+        // SAFETY: entries name groups below `groups`, since `push` counted them off a row of as many
+        // columns as the panel has; each group has `N` registers in the panel, and `out` a place for
+        // each of their rows. `B` belongs to the machine this body was inlined into.
         unsafe {
-            while query + Q <= queries {
-                self.tile::<B, N, Q>(lane, query);
-                query += Q;
+            let mut sums = [B::zero(); N];
+            for entry in &self.entries[entries] {
+                let x = B::query(entry.word);
+                let rows = self.rows.as_ptr().add(entry.group as usize * N * B::ROWS * B::GROUP);
+                for n in 0..N {
+                    sums[n].multiply_add(x, rows.add(n * B::ROWS * B::GROUP));
+                }
             }
-            while query < queries {
-                self.tile::<B, N, 1>(lane, query);
-                query += 1;
-            }
-        }
-    }
-
-    /// `N` vectors of rows from `lane` on times `Q` queries from `query` on, over all columns.
-    #[inline(always)]
-    unsafe fn tile<B: ByteVector, const N: usize, const Q: usize>(self, lane: usize, query: usize) {
-        // SAFETY: the caller gives rows and queries that exist; each has `quads` groups of four.
-        unsafe {
-            let mut sums = [[B::zero(); Q]; N];
-            let mut rows = [self.rows; N];
             for n in 0..N {
-                let row = lane + n * B::ROWS;
-                let panel = row / ROWS * ROWS * QUAD * self.quads;
-                rows[n] = self.rows.add(panel + row % ROWS * QUAD);
-            }
-            let first = query * QUAD * self.quads;
-            for quad in 0..self.quads {
-                let start = first + quad * QUAD;
-                let mut four = [B::query(self.bytes.add(start), self.wide.add(start)); Q];
-                for q in 1..Q {
-                    let place = start + q * QUAD * self.quads;
-                    four[q] = B::query(self.bytes.add(place), self.wide.add(place));
-                }
-                for n in 0..N {
-                    B::multiply_add(&mut sums[n], &four, rows[n].add(quad * ROWS * QUAD));
-                }
-            }
-            for q in 0..Q {
-                for n in 0..N {
-                    let place = (query + q) * self.stride + lane + n * B::ROWS;
-                    sums[n][q].store(self.out.add(place));
-                }
+                sums[n].store(sum.wrapping_mul(128), out.as_mut_ptr().add(n * B::ROWS));
             }
         }
     }

@@ -28,19 +28,20 @@ mod queries;
 mod scalar;
 mod slices;
 mod sums;
+mod sums32;
 mod terms;
 mod tile;
 mod vector;
 
-pub use bytes::{ByteQueries, PanelsI8};
+pub use bytes::{BytePanels, ByteQueries};
 pub use isa::Isa;
 pub use maths::{
     EXP_RELATIVE_ERROR, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, distance1, exp1, gaussian1, ln1,
     polynomial1, powi1, tanh1,
 };
 pub use maths32::{
-    EXP32_RELATIVE_ERROR, distance1_32, distances32, exp1_32, exp32, gaussian1_32, gaussian32,
-    widen,
+    EXP2_32_RELATIVE_ERROR, EXP32_RELATIVE_ERROR, codes, distance1_32, distances32, exp1_32,
+    exp2_1_32, exp32, gaussian_steps32, gaussian1_32, gaussian32, widen,
 };
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
 pub use product::{gemm_nt, gemm_nt32};
@@ -49,4 +50,5 @@ pub use queries::{
 };
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
 pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};
+pub use sums32::weighted_sums32;
 pub use terms::Term;

@@ -40,6 +40,29 @@ pub fn exp1_32(x: f32) -> f32 {
     if x.is_nan() { x } else { bounded }
 }
 
+/// Largest relative error of [`exp2_1_32`] for arguments from −126 to 0.
+///
+/// The polynomial is off by 1e-7 and its evaluation by less than two units of `2^-24`; a test visits
+/// every argument that gives another remainder.
+pub const EXP2_32_RELATIVE_ERROR: f32 = 3e-7;
+
+/// `(2^f − 1) / f` on `|f| <= 1/2`: minimax relative to `2^f`, rounded.
+#[expect(clippy::approx_constant, reason = "a fitted coefficient near ln 2, not ln 2")]
+const EXP2_TAIL: [f32; 5] =
+    [0.693_147, 0.240_222_42, 0.055_507_336, 0.009_671_513, 0.001_326_472_6];
+
+/// `2^x` for `x <= 0`, with `2^-126` for all smaller arguments and NaN: what a sum of Gaussians needs.
+#[inline(always)]
+pub fn exp2_1_32(x: f32) -> f32 {
+    let x = if x > -126.0 { x } else { -126.0 };
+    let shifted = x + ROUNDER;
+    let f = x - (shifted - ROUNDER);
+    let c = EXP2_TAIL;
+    let tail = c[4].mul_add(f, c[3]).mul_add(f, c[2]).mul_add(f, c[1]).mul_add(f, c[0]);
+    let value = tail.mul_add(f, 1.0);
+    f32::from_bits(value.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
 /// Squared distance from a dot product and two squared norms: `max(0, fma(−2, s, |x|² + |z|²))`.
 ///
 /// NaN, from norms that overflow, stays NaN.
@@ -117,6 +140,45 @@ pub fn gaussian32(isa: Isa, dots: &mut [f32], query_norm: f32, norms: &[f32], ga
     isa.run(Gaussian(dots, query_norm, norms, gamma));
 }
 
+struct Steps<'a> {
+    dots: &'a [i32],
+    own: i32,
+    norms: &'a [i32],
+    factors: [f32; 2],
+    out: &'a mut [f32],
+}
+
+impl Task for Steps<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine>(self) {
+        let [scale, shift] = self.factors;
+        for ((value, &dot), &norm) in self.out.iter_mut().zip(self.dots).zip(self.norms) {
+            let steps = self.own.wrapping_add(norm).wrapping_sub(dot.wrapping_mul(2));
+            *value = exp2_1_32((steps as f32).mul_add(-scale, -shift));
+        }
+    }
+}
+
+/// `2^{−(scale d + shift)}`, as [`exp2_1_32`], of the squared distances `d = own + norm − 2 dot` of integer rows.
+///
+/// `d` is exact where it fits 31 bits; it is rounded once to a single, and so is the exponent.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn gaussian_steps32(
+    isa: Isa,
+    dots: &[i32],
+    own: i32,
+    norms: &[i32],
+    [scale, shift]: [f32; 2],
+    out: &mut [f32],
+) {
+    assert!(dots.len() == norms.len() && dots.len() == out.len(), "one norm and place per product");
+    isa.run(Steps { dots, own, norms, factors: [scale, shift], out });
+}
+
 struct Widen<'a>(&'a [f32], &'a mut [f64]);
 
 impl Task for Widen<'_> {
@@ -137,4 +199,44 @@ impl Task for Widen<'_> {
 pub fn widen(isa: Isa, singles: &[f32], out: &mut [f64]) {
     assert_eq!(singles.len(), out.len(), "one place per value");
     isa.run(Widen(singles, out));
+}
+
+struct Codes<'a> {
+    values: &'a [f64],
+    step: f64,
+    base: f64,
+    out: &'a mut [u8],
+}
+
+/// `1.5 * 2^52`: adding it rounds to an integer, left in the low bits.
+const WIDE_ROUNDER: f64 = 6_755_399_441_055_744.0;
+
+impl Task for Codes<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<M: Machine>(self) -> f64 {
+        let inverse = 1.0 / self.step;
+        let mut worst = [0.0f64; 8];
+        for (places, values) in self.out.chunks_mut(8).zip(self.values.chunks(8)) {
+            for (worst, (place, &x)) in worst.iter_mut().zip(places.iter_mut().zip(values)) {
+                let shifted = (x - self.base) * inverse + WIDE_ROUNDER;
+                let code = (shifted - WIDE_ROUNDER).clamp(0.0, 255.0);
+                let residual = (x - (self.base + self.step * code)).abs();
+                *worst = if residual > *worst { residual } else { *worst };
+                *place = (code + WIDE_ROUNDER).to_bits() as u8;
+            }
+        }
+        worst.into_iter().fold(0.0, f64::max)
+    }
+}
+
+/// Nearest codes q from 0 to 255 of finite values near `base + step q`; returns the largest size of a
+/// residual `x − (base + step q)`, each computed with three roundings.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn codes(isa: Isa, values: &[f64], step: f64, base: f64, out: &mut [u8]) -> f64 {
+    assert_eq!(values.len(), out.len(), "one place per value");
+    isa.run(Codes { values, step, base, out })
 }

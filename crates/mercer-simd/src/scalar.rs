@@ -1,6 +1,6 @@
 //! The twin without target features: arrays as vectors, `mul_add` as fused multiply-add.
 //!
-//! Its shapes are those of AVX-512 (eight doubles, sixteen singles, eight or sixteen byte rows), so
+//! Its shapes are those of AVX-512 (eight doubles, sixteen singles, sixteen byte rows), so
 //! testing it tests the geometry that AVX-512 takes.
 
 #![expect(unsafe_code, reason = "implements the unsafe constructors of the vector traits")]
@@ -70,13 +70,19 @@ macro_rules! lanes {
 lanes!(f64, 8);
 lanes!(f32, 16);
 
-/// Sixteen sums of byte products.
+/// Sixteen sums of products of byte pairs.
 #[derive(Copy, Clone)]
 pub struct Sums([i32; 16]);
 
 impl ByteVector for Sums {
     const ROWS: usize = 16;
-    type Query = [i32; 4];
+    const GROUP: usize = 2;
+    const REGISTERS: usize = 3;
+    type Query = [i32; 2];
+
+    fn place(row: usize, column: usize, byte: u8) -> (usize, u8) {
+        (2 * row + column, byte)
+    }
 
     #[inline(always)]
     unsafe fn zero() -> Self {
@@ -84,31 +90,21 @@ impl ByteVector for Sums {
     }
 
     #[inline(always)]
-    unsafe fn query(bytes: *const u8, _wide: *const i16) -> [i32; 4] {
-        // SAFETY: the caller gives four readable bytes.
-        let bytes = unsafe { bytes.cast::<[u8; 4]>().read_unaligned() };
-        [bytes[0].into(), bytes[1].into(), bytes[2].into(), bytes[3].into()]
+    unsafe fn query(word: u32) -> [i32; 2] {
+        [(word & 0xFFFF).cast_signed(), (word >> 16).cast_signed()]
     }
 
     #[inline(always)]
-    unsafe fn multiply_add<const Q: usize>(
-        sums: &mut [Self; Q],
-        queries: &[[i32; 4]; Q],
-        rows: *const i8,
-    ) {
-        // SAFETY: the caller gives 64 readable bytes.
-        let rows = unsafe { rows.cast::<[[i8; 4]; 16]>().read_unaligned() };
-        for q in 0..Q {
-            for (sum, row) in sums[q].0.iter_mut().zip(&rows) {
-                for (x, &z) in queries[q].iter().zip(row) {
-                    *sum += x * i32::from(z);
-                }
-            }
+    unsafe fn multiply_add(&mut self, query: [i32; 2], rows: *const u8) {
+        // SAFETY: the caller gives 32 readable bytes.
+        let rows = unsafe { rows.cast::<[[u8; 2]; 16]>().read_unaligned() };
+        for (sum, row) in self.0.iter_mut().zip(&rows) {
+            *sum += query[0] * i32::from(row[0]) + query[1] * i32::from(row[1]);
         }
     }
 
     #[inline(always)]
-    unsafe fn store(self, to: *mut i32) {
+    unsafe fn store(self, _missing: i32, to: *mut i32) {
         // SAFETY: the caller gives that many writable elements.
         unsafe { to.cast::<[i32; 16]>().write_unaligned(self.0) }
     }

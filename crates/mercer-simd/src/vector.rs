@@ -37,12 +37,22 @@ pub trait Vector: Copy {
     fn add(self, other: Self) -> Self;
 }
 
-/// Sixteen rows of four signed bytes against four unsigned bytes, exact in 32 bits.
+/// Products of unsigned bytes of several rows with those of a query, summed modulo 2^32.
+///
+/// Some multipliers want a signed factor, so half or all of the rows may be stored less 128; `store`
+/// adds what is missing.
 pub trait ByteVector: Copy {
-    /// Rows covered by one vector.
+    /// Rows covered by one register of bytes.
     const ROWS: usize;
-    /// Four bytes of a query, as the multiplier wants them, the same for all rows.
+    /// Columns multiplied together: 2 or 4.
+    const GROUP: usize;
+    /// Registers side by side in a panel, at most 6.
+    const REGISTERS: usize;
+    /// A group of query bytes, the same for all rows.
     type Query: Copy;
+
+    /// Where the byte of a row and a column of the group lies within a register, and how.
+    fn place(row: usize, column: usize, byte: u8) -> (usize, u8);
 
     /// Nothing summed yet.
     ///
@@ -50,27 +60,23 @@ pub trait ByteVector: Copy {
     /// The machine must support this type's instruction set.
     unsafe fn zero() -> Self;
 
-    /// Four query bytes, given both as bytes and widened to 16 bits.
+    /// A group of query bytes: two 16-bit words or four bytes.
     ///
     /// # Safety
-    /// As for `zero`; both pointers must be readable for four elements.
-    unsafe fn query(bytes: *const u8, wide: *const i16) -> Self::Query;
+    /// As for `zero`.
+    unsafe fn query(word: u32) -> Self::Query;
 
-    /// Adds the products of four bytes in each of `ROWS` rows.
+    /// Adds the products of a group in each of `ROWS` rows.
     ///
     /// # Safety
-    /// As for `zero`; `rows` must be readable for `4 * ROWS` bytes.
-    unsafe fn multiply_add<const Q: usize>(
-        sums: &mut [Self; Q],
-        queries: &[Self::Query; Q],
-        rows: *const i8,
-    );
+    /// As for `zero`; `rows` must be readable for `ROWS * GROUP` bytes.
+    unsafe fn multiply_add(&mut self, query: Self::Query, rows: *const u8);
 
-    /// Writes one sum per row.
+    /// Writes one sum per row; `missing` is 128 times the sum of all query bytes.
     ///
     /// # Safety
     /// As for `zero`; `to` must be writable for `ROWS` elements.
-    unsafe fn store(self, to: *mut i32);
+    unsafe fn store(self, missing: i32, to: *mut i32);
 }
 
 /// One instruction set: its vector types.

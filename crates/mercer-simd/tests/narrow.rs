@@ -4,8 +4,9 @@ mod common;
 
 use common::Noise;
 use mercer_simd::{
-    ByteQueries, EXP32_RELATIVE_ERROR, Isa, PanelsI8, distance1_32, distances32, exp1_32, exp32,
-    gaussian1_32, gaussian32,
+    BytePanels, EXP2_32_RELATIVE_ERROR, EXP32_RELATIVE_ERROR, Isa, codes, distance1_32,
+    distances32, exp1_32, exp2_1_32, exp32, gaussian_steps32, gaussian1_32, gaussian32,
+    weighted_sums32,
 };
 
 #[test]
@@ -22,62 +23,112 @@ fn products_of_bytes_are_exact() {
         [80, 64, 9],
         [100, 65, 13],
         [130, 784, 2],
+        [300, 66, 3],
     ];
     for [rows, columns, queries] in shapes {
-        let mut byte = || match noise.below(4) {
+        let mut byte = || match noise.below(6) {
             0 => 255,
             1 => 128,
+            2 | 3 => 0,
             _ => noise.bits() as u8,
         };
-        let supports: Vec<Vec<i8>> =
-            (0..rows).map(|_| (0..columns).map(|_| byte() as i8).collect()).collect();
-        let asked: Vec<Vec<u8>> =
-            (0..queries).map(|_| (0..columns).map(|_| byte()).collect()).collect();
-        let panels =
-            PanelsI8::pack(rows, columns, |row, buffer| buffer.copy_from_slice(&supports[row]));
-        let mut block = ByteQueries::new(columns);
-        for x in &asked {
-            block.push(x);
-        }
-        let lanes = panels.lanes(0..panels.panels()).len();
+        let mut table = |count: usize| -> Vec<Vec<u8>> {
+            (0..count).map(|_| (0..columns).map(|_| byte()).collect()).collect()
+        };
+        let (supports, asked) = (table(rows), table(queries));
         for &isa in Isa::available() {
+            let panels = BytePanels::pack(isa, rows, columns, |row, buffer| {
+                buffer.copy_from_slice(&supports[row]);
+            });
+            let mut block = panels.queries();
+            for x in &asked {
+                block.push(x);
+            }
+            let lanes = panels.lanes(0..panels.panels()).len();
             let stride = lanes + 1;
             let mut out = vec![i32::MIN; stride * queries];
-            panels.dots(isa, &block, 0..panels.panels(), &mut out, stride);
+            panels.dots(&block, 0..panels.panels(), &mut out, stride);
             for (q, x) in asked.iter().enumerate() {
                 for (row, z) in supports.iter().enumerate() {
                     let exact: i32 =
                         x.iter().zip(z).map(|(&x, &z)| i32::from(x) * i32::from(z)).sum();
                     assert_eq!(out[q * stride + row], exact, "{isa} {rows} {columns}");
                 }
-                if lanes > 0 {
-                    assert_eq!(out[q * stride + lanes], i32::MIN, "the gap stays");
-                }
+                assert_eq!(out[q * stride + lanes], i32::MIN, "the gap stays");
             }
-            if panels.panels() > 1 {
-                let mut part = vec![0; 16 * queries];
-                panels.dots(isa, &block, 1..2, &mut part, 16);
+            let width = panels.panel_rows();
+            if panels.panels() > 2 {
+                let mut part = vec![0; width * queries];
+                panels.dots(&block, 1..2, &mut part, width);
                 for q in 0..queries {
-                    assert_eq!(part[q * 16..][..16], out[q * stride + 16..][..16]);
+                    assert_eq!(part[q * width..][..width], out[q * stride + width..][..width]);
                 }
             }
         }
-        let sums: Vec<i32> =
-            supports.iter().map(|z| z.iter().map(|&z| i32::from(z)).sum()).collect();
-        assert_eq!(panels.row_sums(), sums);
     }
 }
 
 #[test]
 fn the_largest_products_of_bytes_do_not_overflow() {
-    let columns = PanelsI8::MOST_COLUMNS;
-    let panels = PanelsI8::pack(1, columns, |_, row| row.fill(-128));
-    let mut block = ByteQueries::new(columns);
-    block.push(&vec![255; columns]);
+    let columns = BytePanels::MOST_COLUMNS;
     for &isa in Isa::available() {
-        let mut out = [0; 16];
-        panels.dots(isa, &block, 0..1, &mut out, 16);
-        assert_eq!(out[0], -128 * 255 * 65_536, "{isa}");
+        let panels = BytePanels::pack(isa, 40, columns, |_, row| row.fill(255));
+        let mut block = panels.queries();
+        block.push(&vec![255; columns]);
+        let lanes = panels.lanes(0..panels.panels()).len();
+        let mut out = vec![0; lanes];
+        panels.dots(&block, 0..panels.panels(), &mut out, lanes);
+        assert!(out[..40].iter().all(|sum| *sum == 255 * 255 * 33_000), "{isa}");
+    }
+}
+
+#[test]
+fn short_sums_of_singles_have_the_bits_of_their_definition() {
+    let mut noise = Noise::new(53);
+    for length in [0, 1, 15, 16, 17, 40, 192] {
+        let mut row =
+            || -> Vec<f32> { (0..200).map(|_| noise.between(-1.0, 1.0) as f32).collect() };
+        let values = row()[..length].to_vec();
+        let rows: Vec<f32> = (0..6).flat_map(|_| row()).collect();
+        let expected = |s: usize| {
+            let mut partials = [0.0f32; 16];
+            for (i, value) in values.iter().enumerate() {
+                partials[i % 16] = value.mul_add(rows[200 * s + i], partials[i % 16]);
+            }
+            let half: [f64; 8] =
+                std::array::from_fn(|l| f64::from(partials[l]) + f64::from(partials[l + 8]));
+            1.0 + mercer_simd::fold8(&half)
+        };
+        for &isa in Isa::available() {
+            for count in 0..=6 {
+                let mut sums = vec![1.0; count];
+                weighted_sums32(isa, &values, &rows, 200, &mut sums);
+                for (s, sum) in sums.iter().enumerate() {
+                    assert_eq!(sum.to_bits(), expected(s).to_bits(), "{isa} {length}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn gaussians_of_integer_rows_are_those_of_their_distances() {
+    let mut noise = Noise::new(55);
+    for length in [0, 1, 7, 8, 33] {
+        let draw = |noise: &mut Noise| (noise.bits() % 1_000_000) as i32;
+        let dots: Vec<i32> = (0..length).map(|_| draw(&mut noise)).collect();
+        // Sums of norms may pass 2^31; the distances do not.
+        let norms: Vec<i32> = dots.iter().map(|dot| dot + draw(&mut noise)).collect();
+        let (own, factors) = (1_000_000, [1e-6, 0.5]);
+        for &isa in Isa::available() {
+            let mut out = vec![0.0; length];
+            gaussian_steps32(isa, &dots, own, &norms, factors, &mut out);
+            for ((value, dot), norm) in out.iter().zip(&dots).zip(&norms) {
+                let distance = (own + norm - 2 * dot) as f32;
+                let expected = exp2_1_32(distance.mul_add(-1e-6, -0.5));
+                assert_eq!(value.to_bits(), expected.to_bits(), "{isa}");
+            }
+        }
     }
 }
 
@@ -96,6 +147,50 @@ fn single_exp_is_within_its_error() {
     assert_eq!(exp1_32(-87.01).to_bits(), 0);
     assert_eq!(exp1_32(88.73).to_bits(), f32::INFINITY.to_bits());
     assert!(exp1_32(88.722_83).is_finite() && exp1_32(f32::NAN).is_nan());
+}
+
+/// Every remainder of size 1/4 and more, which are the worst: arguments below −1.5 only repeat those of
+/// [−1.5, −0.5].
+#[test]
+fn single_powers_of_two_are_within_their_error() {
+    let mut worst: f64 = 0.0;
+    for bits in (-0.25f32).to_bits()..=(-1.5f32).to_bits() {
+        let x = f32::from_bits(bits);
+        let exact = f64::from(x).exp2();
+        worst = worst.max((f64::from(exp2_1_32(x)) / exact - 1.0).abs());
+    }
+    println!("exp2_32: {worst:e}");
+    assert!(worst <= f64::from(EXP2_32_RELATIVE_ERROR));
+    let mut noise = Noise::new(63);
+    for _ in 0..100_000 {
+        let x = noise.between(-126.0, 0.0) as f32;
+        let error = f64::from(exp2_1_32(x)) / f64::from(x).exp2() - 1.0;
+        assert!(error.abs() <= f64::from(EXP2_32_RELATIVE_ERROR), "{x}");
+    }
+    assert_eq!(exp2_1_32(0.0).to_bits(), 1.0f32.to_bits());
+    for x in [-126.0, -127.0, -1e30, f32::NEG_INFINITY, f32::NAN] {
+        assert_eq!(exp2_1_32(x).to_bits(), f32::MIN_POSITIVE.to_bits());
+    }
+    for x in [-1e-3, -1e-20, -1e-45] {
+        assert!((exp2_1_32(x) - 1.0 - x * std::f32::consts::LN_2).abs() <= 3e-7);
+    }
+}
+
+#[test]
+fn codes_and_residuals_give_back_the_values() {
+    let values: Vec<f64> = (0..29).map(|n| -2.0 + 0.5 * f64::from(n * 9 % 256) + 1e-6).collect();
+    for &isa in Isa::available() {
+        let mut out = vec![7; values.len()];
+        let worst = codes(isa, &values, 0.5, -2.0, &mut out);
+        for (n, code) in out.iter().enumerate() {
+            assert_eq!(usize::from(*code), n * 9 % 256);
+        }
+        assert!((worst - 1e-6).abs() < 1e-12, "{isa}");
+        let mut out = [0; 4];
+        let far = [1e3, -1e300, f64::MAX, 0.3];
+        assert!(codes(isa, &far[..1], 0.5, -2.0, &mut out[..1]) > 100.0);
+        assert_eq!(codes(isa, &far, 0.5, -2.0, &mut out).to_bits(), f64::MAX.to_bits());
+    }
 }
 
 #[test]

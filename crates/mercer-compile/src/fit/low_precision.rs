@@ -1,13 +1,35 @@
-use mercer_machine::Section;
+mod grid;
+
+use mercer_data::Matrix;
+use mercer_machine::{Array, Section};
+use mercer_spec::Spec;
 
 use super::{Fitter, no_arguments};
+use crate::{CompileError, Task};
 
-/// Nothing to fit: the supports are rounded when the plan is loaded.
 pub(super) static FITTER: Fitter = Fitter {
     name: "low_precision",
-    summary: "all supports in single precision, with a proved range; rbf, polynomial, linear",
-    fit: |spec, _| {
-        no_arguments("low_precision", spec)?;
-        Ok(Section::new("low_precision"))
-    },
+    summary: "all supports in integers or single precision, with a proved range; kernels of a product or a distance",
+    fit,
 };
+
+/// Supports that leave more columns empty than this are better walked by their entries.
+const LEAST_DENSITY: f64 = 0.02;
+
+/// Looks for a grid; all else is rounded when the plan is loaded.
+fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+    no_arguments("low_precision", spec)?;
+    let section = Section::new("low_precision");
+    let supports = task.exact.machine().supports();
+    let live = supports.rows() as f64 * task.exact.packed().live_columns() as f64;
+    if (supports.nonzeros() as f64) < LEAST_DENSITY * live {
+        return Ok(section);
+    }
+    // A sample that is off the supports' grid must not hide it: its queries take the other path.
+    let together: Vec<&Matrix> = std::iter::once(supports.as_ref()).chain(task.sample).collect();
+    let grid = grid::find(&together).or_else(|| grid::find(&together[..1]));
+    Ok(match grid {
+        Some(grid) => section.with("grid", Array::F64(vec![grid.step(), grid.base()])),
+        None => section,
+    })
+}

@@ -4,7 +4,7 @@ use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use crate::bound::UNIT;
-use crate::{Finish, Form, Kernel, KernelRef};
+use crate::{Finish, Form, Kernel, KernelRef, Profile};
 
 /// `K(u, v) = tanh(gamma u·v + coef0)`
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
@@ -70,5 +70,9 @@ impl Finish for Sigmoid {
 
     fn relative_error(&self, _: f64) -> Option<f64> {
         None
+    }
+
+    fn profile(&self) -> Profile {
+        Profile::Sigmoid { scale: self.gamma, shift: self.coef0 }
     }
 }

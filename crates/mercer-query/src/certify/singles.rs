@@ -24,8 +24,14 @@
 //! `1 / t(z, z)^(p/2)` in their coefficients and are divided by `t(x, x)^(p/2)`: both are wrong by the
 //! relative error `p γ_(d+20)`, and a normalised value is at most 1 in size.
 //!
-//! **Sums** run in doubles, eight chains and a tree: at most `m / 8 + 4` roundings of each term, counted
-//! with the error above.
+//! **Sigmoid.** tanh has slope 1 at most: `|K - K̂| <= min(e, 2) + 2^-50`, and the score is wrong by at most
+//! that times `Σ|β_i|`.
+//!
+//! **Sums** of powers and sigmoids run in doubles, eight chains and a tree: at most `m / 8 + 4` roundings
+//! of each term, counted with the error above. Those of Gaussians run in singles over at most 192 terms in
+//! sixteen chains, with coefficients rounded to singles: 13 roundings of each term, counted as 16; their
+//! results are added in doubles. Coefficients are scaled by a power of two so that the largest is about 1,
+//! and each term loses at most `2^-149` of that to underflow.
 //!
 //! **Scales.** Queries with `|x|²` outside `{0} ∪ [1e-24, 1e30]` get no range, nor do machines with such a
 //! Z: within, nothing overflows, and what is lost to underflow, at most `2^-149` for each column, is far
@@ -38,7 +44,7 @@ use mercer_kernel::bound::{UNIT, gamma};
 use super::Proved;
 
 /// Unit roundoff of singles.
-const SINGLE: f64 = f32::EPSILON as f64 / 2.0;
+pub(super) const SINGLE: f64 = f32::EPSILON as f64 / 2.0;
 
 /// Offline constants of one machine.
 #[derive(Debug, Clone)]
@@ -62,6 +68,8 @@ pub(crate) struct Weights {
     /// `Σ|β_i|` of the machine, rounded up.
     pub own: f64,
     pub offset: f64,
+    /// At most as much as a term of a sum in singles loses to underflow, for all terms together.
+    pub lost: f64,
 }
 
 /// What is known of a query.
@@ -78,9 +86,9 @@ pub(crate) struct Known {
 }
 
 /// Length of a row whose squared norm underflows, at most.
-const HIDDEN: f64 = 1e-150;
+pub(super) const HIDDEN: f64 = 1e-150;
 
-fn is_sane(square: f64) -> bool {
+pub(super) fn is_sane(square: f64) -> bool {
     square == 0.0 || (1e-24..=1e30).contains(&square)
 }
 
@@ -96,6 +104,17 @@ pub(crate) fn power_norm([scale, shift]: [f64; 2], degree: u32, own: f64) -> Opt
     (norm > 1e-120 && norm < 1e120 && (shift > 0.0 || own > 1e-200)).then_some(norm)
 }
 
+impl Known {
+    /// From bounds on the error of the exponent and the relative one of the exponential function; `None`
+    /// where the former is too large.
+    pub(super) fn gaussian(delta: f64, exponential: f32) -> Option<Self> {
+        let exponential = f64::from(exponential);
+        // e^δ - 1 <= δ + δ² for δ <= 1/2.
+        let error = (delta * (1.0 + delta) + 1.1 * exponential) * 1.01;
+        (delta <= 0.5).then_some(Self { error, most: 1.0, divisor: 1.0, norms: 0.0 })
+    }
+}
+
 impl Singles {
     /// What is known of a query with squared norm `own`; `None` where nothing can be claimed.
     pub(crate) fn query(&self, own: f64) -> Option<Known> {
@@ -106,19 +125,21 @@ impl Singles {
         let (length, longest) = (own.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
         let product =
             gamma_single(self.terms + 3.0) * length * longest + HIDDEN * (length + longest);
+        let Profile::Gaussian { gamma: width } = self.profile else {
+            return self.with_products(own, product);
+        };
+        if !(1e-30..=1e30).contains(&width) {
+            return None;
+        }
+        let squares = (length * length + longest * longest) * 2.2 * SINGLE;
+        let most = (width * 1.01 * (length + longest).powi(2)).min(88.0);
+        let delta = width * (2.0 * product + squares) * 1.001 + 3.2 * SINGLE * most + 1e-40;
+        Known::gaussian(delta, mercer_simd::EXP32_RELATIVE_ERROR)
+    }
+
+    /// What is known of a query whose products are wrong by at most `product`; not for Gaussians.
+    pub(super) fn with_products(&self, own: f64, product: f64) -> Option<Known> {
         match self.profile {
-            Profile::Gaussian { gamma: width } => {
-                if !(1e-30..=1e30).contains(&width) {
-                    return None;
-                }
-                let squares = (length * length + longest * longest) * 2.2 * SINGLE;
-                let most = (width * 1.01 * (length + longest).powi(2)).min(88.0);
-                let delta = width * (2.0 * product + squares) * 1.001 + 3.2 * SINGLE * most + 1e-40;
-                let exponential = f64::from(mercer_simd::EXP32_RELATIVE_ERROR);
-                // e^δ - 1 <= δ + δ² for δ <= 1/2.
-                let error = (delta * (1.0 + delta) + 1.1 * exponential) * 1.01;
-                (delta <= 0.5).then_some(Known { error, most: 1.0, divisor: 1.0, norms: 0.0 })
-            }
             Profile::Identity => self.power(own, product, [1.0, 0.0], 1),
             Profile::Power { scale, shift, degree } => {
                 self.power(own, product, [scale, shift], degree)
@@ -129,7 +150,12 @@ impl Singles {
                 let known = self.power(own, product, [scale, shift], degree)?;
                 (norms < 1e-3).then_some(Known { divisor, norms, ..known })
             }
-            Profile::Other => None,
+            Profile::Sigmoid { scale, shift } => {
+                let known = self.power(own, product, [scale.abs(), shift], 1)?;
+                let error = known.error.min(2.0) + mercer_simd::TANH_RELATIVE_ERROR;
+                Some(Known { error, most: 1.0 + 1e-9, ..known })
+            }
+            Profile::Gaussian { .. } | Profile::Other => None,
         }
     }
 
@@ -157,14 +183,15 @@ impl Singles {
     ) -> Option<Proved> {
         let steps = (self.rows / 8) as f64 + 8.0;
         let (value, error) = if let Profile::Gaussian { .. } = self.profile {
-            let relative = known.error + gamma(steps);
-            (sum, relative * size * (1.0 + 1e-9) + 5e-38 * weights.used)
+            let relative = known.error + gamma_single(16.0) + gamma(steps);
+            (sum, relative * size * (1.0 + 1e-5) + 5e-38 * weights.used + weights.lost)
         } else {
             let p = match self.profile {
                 Profile::Power { degree, .. } | Profile::NormalizedPower { degree, .. } => degree,
                 _ => 1,
             };
             let p = f64::from(p);
+            let size = if p > 1.0 { size } else { weights.used };
             let from_products = p * known.error * size * (1.0 + 1e-6);
             let from_sums = gamma(steps + 2.0 * p + 8.0) * weights.used * known.most;
             let error = from_products + from_sums + f64::MIN_POSITIVE * weights.used;

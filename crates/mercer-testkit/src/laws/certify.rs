@@ -185,7 +185,11 @@ impl<'a> Truth<'a> {
         let named = || supports.iter().map(|support| &self.supports[*support as usize]);
         let is_sane = |x: &f64| *x == 0.0 || (1e-40..1e40).contains(&x.abs());
         let sane = named().flatten().chain(x).all(is_sane);
-        if !sane || matches!(self.profile, Profile::Other | Profile::NormalizedPower { .. }) {
+        let is_quick = matches!(
+            self.profile,
+            Profile::Identity | Profile::Power { .. } | Profile::Gaussian { .. }
+        );
+        if !sane || !is_quick {
             let supports: Vec<Vec<f64>> = named().cloned().collect();
             let spec = self.machine.kernel().spec();
             return reference::expansion(&spec, &supports, coefficients, *offset, x);
@@ -203,9 +207,11 @@ impl<'a> Truth<'a> {
                 (Dd::from(scale) * dot() + Dd::from(shift)).powi(degree)
             }
             Profile::Gaussian { gamma } => {
-                // Queries may be wider than supports.
-                let rest = v[u.len().min(v.len())..].iter().map(|b| (0.0, *b));
-                let all = pairs().map(|(a, b)| (*a, *b)).chain(rest);
+                // Queries may be wider than supports, or narrower.
+                let shared = u.len().min(v.len());
+                let wider = v[shared..].iter().map(|b| (0.0, *b));
+                let narrower = u[shared..].iter().map(|a| (*a, 0.0));
+                let all = pairs().map(|(a, b)| (*a, *b)).chain(wider).chain(narrower);
                 let square = |sum: Dd, (a, b): (f64, f64)| {
                     let gap = Dd::sum(a, -b);
                     sum + gap * gap

@@ -1,0 +1,360 @@
+use std::ops::Range;
+
+use mercer_data::{Matrix, Row};
+use mercer_simd::{BytePanels, ByteQueries, Isa};
+
+/// Rows of products per tile, whatever the instruction set.
+const TILE_ROWS: usize = 192;
+/// Unit roundoff of doubles.
+const UNIT: f64 = f64::EPSILON / 2.0;
+/// Residuals above this share of a step mean that a query is off the grid.
+const OFF_GRID: f64 = 1e-3;
+
+/// Evenly spaced values `base + step q` with codes q from 0 to 255: pixels, counts, ratings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Grid {
+    step: f64,
+    base: f64,
+}
+
+/// Rows on a grid, as bytes: products of codes are exact, and what the codes leave over is known.
+///
+/// A row is `z = base + step b + ρ` with codes `b`; columns where all rows have code 0 are dead.
+#[derive(Debug)]
+pub struct Coded {
+    grid: Grid,
+    panels: BytePanels,
+    /// Column to position among the live ones, or their number for the dead ones.
+    slots: Vec<u32>,
+    dead: Vec<u32>,
+    live: usize,
+    squares: Vec<i32>,
+    sums: Vec<f64>,
+    leftover: f64,
+}
+
+/// A block of queries on the grid; kept and refilled, it allocates nothing.
+#[derive(Debug)]
+pub struct CodedQueries {
+    block: ByteQueries,
+    /// Codes of the live columns, and a place for those of the dead ones.
+    row: Vec<u8>,
+    wide: Vec<f64>,
+    entries: Vec<u8>,
+}
+
+/// What is known of one query `x = base + step a + r` beside its codes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CodedQuery {
+    /// `Σ a²` over the live columns, exact.
+    pub squares: i32,
+    /// `Σ a` over the live columns, exact.
+    pub sum: i32,
+    /// At least `|r|` over the live columns.
+    pub leftover: f64,
+    /// `Σ (x - z')²` over all other columns, where `z'` is the base, or 0 beyond the rows' width.
+    pub beyond: f64,
+    /// `Σ x` over the dead columns within the rows' width.
+    pub dead_sum: f64,
+    /// `Σ |x|` over the same.
+    pub dead_size: f64,
+}
+
+/// Products of codes of some queries with some rows.
+#[derive(Debug)]
+pub struct CodedTile<'a> {
+    /// Which queries of the block.
+    pub queries: Range<usize>,
+    /// Which rows.
+    pub rows: Range<usize>,
+    products: &'a [i32],
+    stride: usize,
+}
+
+impl CodedTile<'_> {
+    /// Products of one query of the block with the tile's rows.
+    pub fn of(&self, query: usize) -> &[i32] {
+        let start = (query - self.queries.start) * self.stride;
+        &self.products[start..start + self.rows.len()]
+    }
+}
+
+impl Grid {
+    /// A grid of sane size, far from overflow and underflow.
+    pub fn new(step: f64, base: f64) -> Option<Self> {
+        let sane = (1e-12..=1e15).contains(&step) && base.abs() <= 1e15;
+        sane.then_some(Self { step, base })
+    }
+
+    /// Distance between neighbours.
+    pub fn step(&self) -> f64 {
+        self.step
+    }
+
+    /// The value of code 0.
+    pub fn base(&self) -> f64 {
+        self.base
+    }
+
+    /// Upper bound on the norm of true residuals from the largest computed one, each of which is off by at
+    /// most `3 u (|base| + 255 step)` and two roundings of its own.
+    fn norm(&self, worst: f64, count: usize) -> f64 {
+        let most = self.base.abs() + 255.0 * self.step;
+        (count as f64).sqrt() * (worst * (1.0 + 1e-9) + 3.1 * UNIT * most)
+    }
+}
+
+impl Coded {
+    /// Codes and packs rows; `None` if one is off the grid, or there are too many columns.
+    pub fn new(isa: Isa, grid: Grid, rows: &Matrix) -> Option<Self> {
+        let width = rows.columns();
+        let mut used = vec![false; width];
+        let (mut squares, mut sums) = (Vec::new(), Vec::new());
+        let mut leftover = 0.0f64;
+        let (mut wide, mut codes) = (vec![0.0; width], vec![0u8; width]);
+        let mut fill = |row: usize, codes: &mut [u8]| {
+            wide.fill(0.0);
+            rows.row(row).nonzeros().for_each(|(column, x)| wide[column as usize] = x);
+            let worst = mercer_simd::codes(isa, &wide, grid.step, grid.base, codes);
+            leftover = leftover.max(grid.norm(worst, width));
+            worst <= OFF_GRID * grid.step
+        };
+        for row in 0..rows.rows() {
+            if !fill(row, &mut codes) {
+                return None;
+            }
+            used.iter_mut().zip(&codes).for_each(|(used, code)| *used |= *code != 0);
+        }
+        let live = used.iter().filter(|used| **used).count();
+        if live > BytePanels::MOST_COLUMNS {
+            return None;
+        }
+        let mut next = 0;
+        let mut place = |used: &bool| {
+            next += u32::from(*used);
+            if *used { next - 1 } else { live as u32 }
+        };
+        let slots = used.iter().map(&mut place).collect();
+        let dead = (0u32..).zip(&used).filter(|(_, used)| !**used).map(|(at, _)| at).collect();
+        let panels = BytePanels::pack(isa, rows.rows(), live, |row, out| {
+            fill(row, &mut codes);
+            let kept = codes.iter().zip(&used).filter(|(_, used)| **used);
+            out.iter_mut().zip(kept).for_each(|(place, (code, _))| *place = *code);
+            squares.push(square_sum(out));
+            sums.push(out.iter().map(|code| f64::from(*code)).sum());
+        });
+        Some(Self { grid, panels, slots, dead, live, squares, sums, leftover })
+    }
+
+    /// The grid.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// Columns in which some row has a code other than 0.
+    pub fn live_columns(&self) -> usize {
+        self.live
+    }
+
+    /// `Σ b²` of each row, exact.
+    pub fn squares(&self) -> &[i32] {
+        &self.squares
+    }
+
+    /// `Σ b` of each row, exact.
+    pub fn sums(&self) -> &[f64] {
+        &self.sums
+    }
+
+    /// At least `|ρ|` of every row, dead columns included.
+    pub fn leftover(&self) -> f64 {
+        self.leftover
+    }
+
+    /// An empty block for these rows.
+    pub fn queries(&self) -> CodedQueries {
+        let (wide, entries) = (Vec::new(), Vec::new());
+        CodedQueries { block: self.panels.queries(), row: vec![0; self.live + 1], wide, entries }
+    }
+
+    /// Codes a query; `None` if it is off the grid. It joins the block by [`CodedQueries::keep`].
+    pub fn code(&self, isa: Isa, row: Row<'_>, queries: &mut CodedQueries) -> Option<CodedQuery> {
+        let CodedQueries { row: codes, wide, entries, .. } = queries;
+        codes.fill(0);
+        let width = self.slots.len();
+        let worst = match row {
+            Row::Sparse { columns, values } if self.grid.base == 0.0 => {
+                let inside = columns.partition_point(|column| (*column as usize) < width);
+                let worst = self.code_values(isa, &values[..inside], entries)?;
+                for (column, code) in columns.iter().zip(entries.iter()) {
+                    codes[self.slots[*column as usize] as usize] = *code;
+                }
+                worst
+            }
+            Row::Dense(values) if values.len() >= width => {
+                self.code_dense(isa, &values[..width], entries, codes)?
+            }
+            _ => {
+                // A zero is a value like any other here.
+                wide.clear();
+                wide.resize(width, 0.0);
+                let inside = row.nonzeros().take_while(|(column, _)| (*column as usize) < width);
+                inside.for_each(|(column, x)| wide[column as usize] = x);
+                self.code_dense(isa, wide, entries, codes)?
+            }
+        };
+        let mut query = CodedQuery {
+            squares: square_sum(&codes[..self.live]),
+            sum: codes[..self.live].iter().map(|code| i32::from(*code)).sum(),
+            leftover: self.grid.norm(worst, self.live),
+            beyond: 0.0,
+            dead_sum: 0.0,
+            dead_size: 0.0,
+        };
+        self.add_dead(row, &mut query);
+        Some(query)
+    }
+
+    fn code_dense(
+        &self,
+        isa: Isa,
+        values: &[f64],
+        entries: &mut Vec<u8>,
+        codes: &mut [u8],
+    ) -> Option<f64> {
+        let worst = self.code_values(isa, values, entries)?;
+        for (slot, code) in self.slots.iter().zip(entries.iter()) {
+            codes[*slot as usize] = *code;
+        }
+        Some(worst)
+    }
+
+    /// Codes of values and the size of their largest residual.
+    fn code_values(&self, isa: Isa, values: &[f64], codes: &mut Vec<u8>) -> Option<f64> {
+        codes.resize(values.len(), 0);
+        let Grid { step, base } = self.grid;
+        let worst = mercer_simd::codes(isa, values, step, base, codes);
+        (worst <= OFF_GRID * step).then_some(worst)
+    }
+
+    /// Columns without codes. Within the rows' width their values lie on the grid as well, or the query
+    /// was refused.
+    fn add_dead(&self, row: Row<'_>, query: &mut CodedQuery) {
+        let (width, base) = (self.slots.len(), self.grid.base);
+        let mut dead = |x: f64| {
+            query.beyond += (x - base) * (x - base);
+            query.dead_sum += x;
+            query.dead_size += x.abs();
+        };
+        match row {
+            Row::Dense(values) => {
+                for column in &self.dead {
+                    dead(values.get(*column as usize).copied().unwrap_or(0.0));
+                }
+            }
+            Row::Sparse { columns, values } if base == 0.0 => {
+                for (column, x) in columns.iter().zip(values) {
+                    if self
+                        .slots
+                        .get(*column as usize)
+                        .is_some_and(|slot| *slot == self.live as u32)
+                    {
+                        dead(*x);
+                    }
+                }
+            }
+            Row::Sparse { columns, values } => {
+                for column in &self.dead {
+                    dead(columns.binary_search(column).map_or(0.0, |at| values[at]));
+                }
+            }
+        }
+        let outside = |column: u32| column as usize >= width;
+        query.beyond += match row {
+            Row::Dense(values) if values.len() <= width => 0.0,
+            Row::Sparse { columns, .. } if columns.last().is_none_or(|last| !outside(*last)) => 0.0,
+            _ => {
+                let far = row.nonzeros().filter(|(column, _)| outside(*column));
+                far.map(|(_, x)| x * x).sum::<f64>()
+            }
+        };
+    }
+
+    /// Computes all products of the block, tile after tile in row order.
+    pub fn visit(
+        &self,
+        queries: &CodedQueries,
+        scratch: &mut Vec<i32>,
+        mut visit: impl FnMut(CodedTile<'_>),
+    ) {
+        let panels = &self.panels;
+        let per_tile = TILE_ROWS / panels.panel_rows();
+        let count = queries.block.len();
+        for first in (0..panels.panels()).step_by(per_tile) {
+            let range = first..(first + per_tile).min(panels.panels());
+            let lanes = panels.lanes(range.clone());
+            let stride = lanes.len();
+            scratch.resize(count * stride, 0);
+            panels.dots(&queries.block, range, scratch, stride);
+            let rows = lanes.start..lanes.end.min(panels.rows());
+            visit(CodedTile { queries: 0..count, rows, products: scratch, stride });
+        }
+    }
+}
+
+impl CodedQueries {
+    /// Removes all queries and keeps the memory.
+    pub fn clear(&mut self) {
+        self.block.clear();
+    }
+
+    /// Appends the query that was coded last.
+    pub fn keep(&mut self) {
+        let live = self.row.len() - 1;
+        self.block.push(&self.row[..live]);
+    }
+}
+
+fn square_sum(codes: &[u8]) -> i32 {
+    codes.iter().map(|code| i32::from(*code) * i32::from(*code)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_what_they_leave_over_give_back_the_rows() {
+        let values = vec![0.0, 0.5, 127.5, 0.0, 1.0, 0.0, 3.0, 0.0];
+        let isa = Isa::current();
+        let rows = Matrix::dense(4, values).unwrap();
+        let coded = Coded::new(Isa::current(), Grid::new(0.5, 0.0).unwrap(), &rows).unwrap();
+        assert_eq!((coded.live_columns(), coded.squares()), (3, &[1 + 255 * 255, 4 + 36][..]));
+        let mut queries = coded.queries();
+        let query = coded.code(isa, Row::Dense(&[2.5, 0.5, 1.0 + 1e-7, 7.5, 2.0]), &mut queries);
+        let query = query.unwrap();
+        assert_eq!((query.squares, query.sum), (25 + 1 + 4, 8));
+        assert!(query.leftover >= 1e-7 && query.leftover < 2e-7);
+        assert!((query.beyond - (7.5 * 7.5 + 4.0)).abs() < 1e-12);
+        queries.keep();
+        let mut seen = Vec::new();
+        coded.visit(&queries, &mut Vec::new(), |tile| seen.extend_from_slice(tile.of(0)));
+        assert_eq!(seen, [1 + 2 * 255, 5 * 2 + 2 * 6]);
+    }
+
+    #[test]
+    fn queries_off_the_grid_are_refused() {
+        let isa = Isa::current();
+        let rows = Matrix::dense(2, vec![-1.0, 1.0, 0.0, 0.5]).unwrap();
+        let coded = Coded::new(Isa::current(), Grid::new(0.5, -1.0).unwrap(), &rows).unwrap();
+        let mut queries = coded.queries();
+        for off in [[0.3, 0.0], [-1.5, 0.0], [1e3, 0.0], [f64::MAX, 0.0]] {
+            assert_eq!(coded.code(isa, Row::Dense(&off), &mut queries), None);
+        }
+        // A sparse zero has code 2 here.
+        let sparse = Row::Sparse { columns: &[1], values: &[0.5] };
+        let dense = coded.code(isa, Row::Dense(&[0.0, 0.5]), &mut queries);
+        assert_eq!(coded.code(isa, sparse, &mut queries), dense);
+        assert_eq!(dense.unwrap().squares, 4 + 9);
+    }
+}

@@ -1,0 +1,99 @@
+//! Kernel expansions computed from integer products of codes.
+//!
+//! Rows lie near a grid: a support is `z = z' + ρ`, a query `x = x' + r` with `z' = base + step b`,
+//! `x' = base + step a` and codes a, b from 0 to 255. In columns without codes `x' = x`, and `z'` is the
+//! base, or 0 beyond the machine's columns. Products of codes are exact in 32 bits; upper bounds on `|r|`
+//! and on the largest `|ρ_i|` come with the codes ([`mercer_kernel::block::Coded`]), and `η` is their sum.
+//! Notation is that of [`super::singles`].
+//!
+//! **Gaussian.** `d'² = |x' - z'|² = step² D + B`, where `D = Σ(a - b)²` is an exact integer and `B` the sum
+//! over columns without codes. The triangle inequality gives `|d - d'| <= η`, so
+//! `|d² - d'²| <= η (2 d' + η)`. The exponent `t = γ step² D + γ B` has terms of one sign only: rounding D,
+//! `γ step²`, `γ B` and the result to singles makes a relative error of at most `3.2 v`. So the exponent
+//! is wrong by at most
+//!
+//! `δ = γ η (2 d' + η) + 3.2 v T`, where `T = min(88, γ d'²)` and `d' = sqrt(T / γ)`.
+//!
+//! Both terms grow with d'; where the computed exponent exceeds `126 ln 2 = 87.3` the value is taken as
+//! `2^-126 < 2e-38`, and then `K < 5e-38` as long as `δ <= 1/2`. The rest is as for singles: `r = e^δ / (1 - ε) - 1`.
+//!
+//! **Others.** `x·z = x'·z' + r·z + x'·ρ`, so the product of the grid rows is off by at most
+//! `|r| Z + (|x| + |r|) |ρ|`. It is put together from integers in doubles,
+//! `x'·z' = step² Σab + base (step Σa + step Σb + n base + Σ_dead x)`, with at most 10 roundings, and those
+//! of the sum over dead columns, relative to the sizes of its terms, which together are at most
+//! `M = (step |a| + |base| sqrt(n)) (Z + |ρ| + 2 |base| sqrt(n)) + |base| Σ_dead |x|`. What follows is as
+//! for singles with this error of a product.
+
+use mercer_kernel::Profile;
+use mercer_kernel::block::{Coded, CodedQuery};
+use mercer_kernel::bound::UNIT;
+
+use super::singles::{HIDDEN, Known, SINGLE, Singles, is_sane};
+
+/// Offline constants of one machine beside those for singles.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Steps {
+    step: f64,
+    base: f64,
+    /// Live columns.
+    live: f64,
+    /// Largest `|ρ_i|`.
+    leftover: f64,
+    /// Largest `|b_i|`, rounded up.
+    longest_code: f64,
+}
+
+impl Steps {
+    pub(crate) fn new(coded: &Coded) -> Self {
+        let most = coded.squares().iter().copied().max().unwrap_or(0);
+        Self {
+            step: coded.grid().step(),
+            base: coded.grid().base(),
+            live: coded.live_columns() as f64,
+            leftover: coded.leftover(),
+            longest_code: f64::from(most).sqrt() * (1.0 + 1e-15),
+        }
+    }
+
+    /// Factor and constant of the exponent of a Gaussian to the base 2: `γ step² / ln 2` and `γ B / ln 2`,
+    /// rounded once each.
+    pub(crate) fn exponent(&self, width: f64, query: &CodedQuery) -> [f32; 2] {
+        let width = width * std::f64::consts::LOG2_E;
+        [(width * self.step * self.step) as f32, (width * query.beyond) as f32]
+    }
+
+    /// What is known of a query whose squared norm is `own`; `None` where nothing can be claimed.
+    pub(crate) fn query(&self, singles: &Singles, own: f64, query: &CodedQuery) -> Option<Known> {
+        let longest = singles.longest;
+        if !is_sane(own) || !is_sane(longest * longest) {
+            return None;
+        }
+        let codes = f64::from(query.squares).sqrt() * (1.0 + 1e-15);
+        if let Profile::Gaussian { gamma: width } = singles.profile {
+            let factor = width * self.step * self.step;
+            if !(1e-30..=1e30).contains(&width) || !(1e-30..=1e30).contains(&factor) {
+                return None;
+            }
+            let apart = query.leftover + self.leftover + HIDDEN;
+            let distance = self.step * (codes + self.longest_code);
+            let most = (width * 1.01 * (distance * distance + query.beyond)).min(88.0);
+            let furthest = (most / width).sqrt() * 1.001;
+            let from_grid = width * apart * (2.0 * furthest + apart) * 1.001;
+            let delta = from_grid + 3.2 * SINGLE * most + 1e-40;
+            return Known::gaussian(delta, mercer_simd::EXP2_32_RELATIVE_ERROR);
+        }
+        let (length, longest) = (own.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
+        let left = query.leftover * longest + (length + query.leftover) * self.leftover;
+        let base = self.base.abs() * self.live.sqrt();
+        let sizes = (self.step * codes + base) * (longest + self.leftover + 2.0 * base)
+            + self.base.abs() * query.dead_size;
+        let roundings = 10.0 + if self.base == 0.0 { 0.0 } else { singles.columns as f64 };
+        singles.with_products(own, (left + roundings * UNIT * sizes) * (1.0 + 1e-9) + HIDDEN)
+    }
+
+    /// The part of `x'·z'` that only depends on the query, and the factors of `Σab` and of `Σb`.
+    pub(crate) fn product(&self, query: &CodedQuery) -> [f64; 3] {
+        let sum = self.step * f64::from(query.sum) + self.live * self.base + query.dead_sum;
+        [self.base * sum, self.step * self.step, self.base * self.step]
+    }
+}

@@ -1,0 +1,177 @@
+use mercer_kernel::{Form, Profile};
+use mercer_machine::Score;
+use mercer_simd::{Isa, fold8};
+
+use crate::Exact;
+use crate::certify::singles::{Known, Singles as Bound, Weights, power_norm};
+use crate::closer::Closer;
+use crate::coefficients::{Coefficients, Narrow, Sizes};
+
+/// From products or kernel values of all supports to ranges of all scores.
+#[derive(Debug)]
+pub(super) struct Expansion {
+    pub(super) isa: Isa,
+    pub(super) bound: Bound,
+    weights: Vec<Weights>,
+    coefficients: Way,
+}
+
+/// Gaussians are at most 1 and are summed in singles, everything else in doubles.
+#[derive(Debug)]
+enum Way {
+    Singles(Narrow),
+    Doubles(Coefficients, Sizes),
+}
+
+/// Sums of the queries at work, one row of scores after the other.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    /// Gaussians of one query and some supports.
+    pub(super) narrow: Vec<f32>,
+    /// Products of one query and some supports.
+    pub(super) values: Vec<f64>,
+    powers: Vec<f64>,
+    eights: Vec<[f64; 8]>,
+    sums: Vec<f64>,
+    sizes: Vec<f64>,
+    memory: Vec<f64>,
+}
+
+impl Expansion {
+    /// `terms` is how often a product is rounded. Refuses with a reason.
+    pub(super) fn new(exact: &Exact, terms: usize) -> Result<Self, String> {
+        let (machine, packed) = (exact.machine(), exact.packed());
+        let profile = match machine.kernel().form() {
+            Form::Dot(finish) | Form::Shift(finish) => finish.profile(),
+            _ => Profile::Other,
+        };
+        if profile == Profile::Other {
+            let kernel = machine.kernel().spec();
+            return Err(format!("no error bound in low precision is known for {kernel}"));
+        }
+        let longest = packed.self_sums().iter().copied().fold(0.0, f64::max);
+        let bound = Bound {
+            profile,
+            terms: terms as f64,
+            longest: longest.sqrt() * (1.0 + 1e-9),
+            rows: packed.rows(),
+            columns: machine.columns(),
+        };
+        let norms = support_norms(profile, exact)
+            .ok_or("a support is too short or too long to be normalised")?;
+        let used = |support: usize, beta: f64| beta * norms[support];
+        let (coefficients, unit) = if let Profile::Gaussian { .. } = profile {
+            let narrow = Narrow::new(machine)
+                .ok_or("the coefficients are too large or too small for single precision")?;
+            let unit = narrow.unit();
+            (Way::Singles(narrow), unit)
+        } else {
+            let sizes = Coefficients::sizes(machine, used);
+            (Way::Doubles(Coefficients::with(machine, used), sizes), 0.0)
+        };
+        // 2^-149 for the product, the coefficient and the size of each term, with room.
+        let lost = unit * packed.rows() as f64 * 1e-44;
+        let weights = machine.scores().iter().map(|score| weights(score, &used, lost)).collect();
+        Ok(Self { isa: exact.isa(), bound, weights, coefficients })
+    }
+
+    /// Makes room for some queries.
+    pub(super) fn clear(&self, sums: &mut Sums, queries: usize) {
+        let places = queries * self.weights.len();
+        sums.sums.clear();
+        sums.sums.resize(places, 0.0);
+        sums.sizes.clear();
+        sums.sizes.resize(places, 0.0);
+        sums.eights.clear();
+        if let Way::Doubles(..) = self.coefficients {
+            sums.eights.resize(places, [0.0; 8]);
+        }
+    }
+
+    /// Adds `sums.narrow`, the Gaussians of the query at `position` and the supports from `first` on.
+    pub(super) fn add_gaussians(&self, position: usize, first: usize, sums: &mut Sums) {
+        let Way::Singles(narrow) = &self.coefficients else { return };
+        let place = position * self.weights.len()..(position + 1) * self.weights.len();
+        let places = (&mut sums.sums[place.clone()], &mut sums.sizes[place]);
+        narrow.add(self.isa, first, &sums.narrow, places, &mut sums.memory);
+    }
+
+    /// Adds the kernel values made of `sums.values`, the products of the query at `position` and the
+    /// supports from `first` on.
+    pub(super) fn add_products(
+        &self,
+        position: usize,
+        first: usize,
+        known: &Known,
+        sums: &mut Sums,
+    ) {
+        let Way::Doubles(coefficients, sizes) = &self.coefficients else { return };
+        let Sums { values, powers, .. } = sums;
+        let isa = self.isa;
+        let place = position * self.weights.len()..(position + 1) * self.weights.len();
+        let (scale, shift, degree) = match self.bound.profile {
+            Profile::Power { scale, shift, degree }
+            | Profile::NormalizedPower { scale, shift, degree } => (scale, shift, degree),
+            Profile::Sigmoid { scale, shift } => (scale, shift, 1),
+            _ => (1.0, 0.0, 1),
+        };
+        if degree > 1 {
+            powers.clear();
+            powers.extend(values.iter().map(|s| (scale * s + shift).abs() + known.error));
+            mercer_simd::polynomial(isa, powers, 1.0, 0.0, degree - 1);
+            sizes.add(isa, first, powers, &mut sums.sizes[place.clone()]);
+        }
+        mercer_simd::polynomial(isa, values, scale, shift, degree);
+        if let Profile::Sigmoid { .. } = self.bound.profile {
+            mercer_simd::tanh(isa, values);
+        }
+        coefficients.add(isa, first, values, &mut sums.eights[place]);
+    }
+
+    /// Proves the ranges of all scores of the queries asked.
+    pub(super) fn report(&self, asked: &[(u32, Known)], sums: &Sums, closer: &mut Closer<'_>) {
+        let scores = self.weights.len();
+        for (position, (query, known)) in asked.iter().enumerate() {
+            for (score, weights) in self.weights.iter().enumerate() {
+                let at = position * scores + score;
+                let (sum, size) = match &self.coefficients {
+                    Way::Singles(narrow) => {
+                        (sums.sums[at] * narrow.unit(), sums.sizes[at] * narrow.unit())
+                    }
+                    Way::Doubles(..) => (fold8(&sums.eights[at]), sums.sizes[at]),
+                };
+                if let Some(range) = self.bound.range(known, weights, sum, size) {
+                    closer.prove(*query, score, range, 0);
+                }
+            }
+            closer.judge(*query);
+        }
+    }
+}
+
+/// What the coefficient of each support is multiplied by: the inverse norm for normalised kernels, 1 for
+/// others. A support of zeros without a constant has the kernel value 0.
+fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
+    let supports = exact.machine().supports();
+    let Profile::NormalizedPower { scale, shift, degree } = profile else {
+        return Some(vec![1.0; supports.rows()]);
+    };
+    let inverse = |(row, own): (usize, &f64)| {
+        if shift == 0.0 && supports.row(row).nonzeros().next().is_none() {
+            return Some(0.0);
+        }
+        power_norm([scale, shift], degree, *own).map(|norm| 1.0 / norm)
+    };
+    exact.packed().self_sums().iter().enumerate().map(inverse).collect()
+}
+
+fn weights(score: &Score, used: &impl Fn(usize, f64) -> f64, lost: f64) -> Weights {
+    let Score::Expansion { supports, coefficients, offset } = score else {
+        unreachable!("linear scores were refused")
+    };
+    let up = |sum: f64| sum * (1.0 + (supports.len() as f64 + 8.0) * f64::EPSILON);
+    let named = supports.iter().zip(coefficients);
+    let sum: f64 = named.map(|(support, beta)| used(*support as usize, *beta).abs()).sum();
+    let own: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
+    Weights { used: up(sum), own: up(own), offset: *offset, lost }
+}

@@ -1,0 +1,110 @@
+//! Weighted sums in single precision, short enough to keep their rounding small.
+
+#![expect(unsafe_code, reason = "vector loads inside slices of checked lengths")]
+#![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
+
+use crate::isa::Isa;
+use crate::vector::{Machine, Task, Vector};
+
+/// Partial sums, by index: two AVX2 registers or one of AVX-512.
+const LANES: usize = 16;
+
+struct ShortSums<'a> {
+    values: &'a [f32],
+    rows: &'a [f32],
+    stride: usize,
+    sums: &'a mut [f64],
+}
+
+impl ShortSums<'_> {
+    /// `S` rows from `first` on share the loads of the values.
+    #[inline(always)]
+    fn rows<M: Machine, const S: usize>(&mut self, first: usize) {
+        let mut rows = [self.values; S];
+        for s in 0..S {
+            rows[s] = &self.rows[(first + s) * self.stride..][..self.values.len()];
+        }
+        let mut partials = [[0.0f32; LANES]; S];
+        // SAFETY: each row is as long as the values, and `M` is the machine of the target features
+        // this body was inlined into.
+        unsafe {
+            if M::V32::LANES == LANES {
+                add_blocks::<M::V32, 1, S>(self.values, rows, &mut partials);
+            } else {
+                add_blocks::<M::V32, 2, S>(self.values, rows, &mut partials);
+            }
+        }
+        let done = self.values.len() / LANES * LANES;
+        for s in 0..S {
+            let pairs = self.values[done..].iter().zip(&rows[s][done..]);
+            for (sum, (value, weight)) in partials[s].iter_mut().zip(pairs) {
+                *sum = value.mul_add(*weight, *sum);
+            }
+            let mut half = [0.0f64; LANES / 2];
+            for lane in 0..LANES / 2 {
+                half[lane] = f64::from(partials[s][lane]) + f64::from(partials[s][lane + 8]);
+            }
+            self.sums[first + s] += crate::fold8(&half);
+        }
+    }
+}
+
+/// The whole blocks of sixteen, as `N` registers each.
+#[inline(always)]
+unsafe fn add_blocks<V: Vector<Element = f32>, const N: usize, const S: usize>(
+    values: &[f32],
+    rows: [&[f32]; S],
+    partials: &mut [[f32; LANES]; S],
+) {
+    // SAFETY: the caller gives rows as long as the values, `N * LANES = 16` and the machine of `V`.
+    unsafe {
+        let mut sums = [[V::splat(0.0); N]; S];
+        for block in 0..values.len() / LANES {
+            for n in 0..N {
+                let at = LANES * block + n * V::LANES;
+                let value = V::load(values.as_ptr().add(at));
+                for s in 0..S {
+                    let row = V::load(rows[s].as_ptr().add(at));
+                    sums[s][n] = value.fma(row, sums[s][n]);
+                }
+            }
+        }
+        for s in 0..S {
+            for n in 0..N {
+                sums[s][n].store(partials[s].as_mut_ptr().add(n * V::LANES));
+            }
+        }
+    }
+}
+
+impl Task for ShortSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine>(mut self) {
+        let count = self.sums.len();
+        for first in (0..count).step_by(4) {
+            match count - first {
+                1 => self.rows::<M, 1>(first),
+                2 => self.rows::<M, 2>(first),
+                3 => self.rows::<M, 3>(first),
+                _ => self.rows::<M, 4>(first),
+            }
+        }
+    }
+}
+
+/// Adds `Σ_i values[i] * rows[s * stride + i]` to `sums[s]`: sixteen partial sums by index, each a chain of
+/// fused multiply-adds in singles, folded by a fixed tree in doubles.
+///
+/// With `n = ceil(values / 16)` a product passes `n` roundings of singles and 4 of doubles, and the
+/// total one more of doubles.
+///
+/// # Panics
+/// If there is not one row for each sum, the last one as long as the values.
+pub fn weighted_sums32(isa: Isa, values: &[f32], rows: &[f32], stride: usize, sums: &mut [f64]) {
+    let last = sums.len().saturating_sub(1).saturating_mul(stride);
+    let fits = stride >= values.len() && rows.len() >= last.saturating_add(values.len());
+    assert!(sums.is_empty() || fits, "one row for each sum");
+    isa.run(ShortSums { values, rows, stride, sums });
+}
