@@ -213,6 +213,10 @@ fn shape(profile: Profile, product: f64, square: f64, own: f64) -> Shape {
             let value = lower * inside;
             Shape { value, across: p * scale * lower, along: -p * scale / length * value }
         }
+        Profile::Sigmoid { scale, shift } => {
+            let value = mercer_simd::tanh1(scale * product + shift);
+            Shape { value, across: scale * (1.0 - value * value), along: 0.0 }
+        }
         Profile::Identity | Profile::Other => Shape { value: product, across: 1.0, along: 0.0 },
     }
 }
