@@ -8,7 +8,7 @@ use mercer_spec::Spec;
 use rayon::prelude::*;
 
 use crate::stage::{STAGES, Stage};
-use crate::{Asking, Certainty, Decision, Exact, LoadError, QueryError, Step, Worker};
+use crate::{Asking, Certainty, Decision, Exact, LoadError, QueryError, Scratch, Step, Worker};
 
 /// How a machine is asked: stage after stage, the last one exact. Work runs in the rayon pool of the
 /// caller; what comes out depends on the machine, the plan and the row alone.
@@ -202,16 +202,19 @@ impl Plan {
     pub fn scores(&self, rows: &Matrix) -> Result<Vec<f64>, QueryError> {
         self.check(rows)?;
         let count = self.exact.machine().scores().len();
-        let blocks = self.blocks(rows.rows());
-        let parts = blocks.into_par_iter().map_init(
-            || self.exact.scratch(),
-            |scratch, range| {
-                let mut out = vec![0.0; range.len() * count];
-                self.exact.scores(range.map(|row| rows.row(row)), scratch, &mut out);
-                out
-            },
-        );
-        let scores = parts.collect::<Vec<_>>().concat();
+        let run = |scratch: &mut Scratch, range: Range<usize>| {
+            let mut out = vec![0.0; range.len() * count];
+            self.exact.scores(range.map(|row| rows.row(row)), scratch, &mut out);
+            out
+        };
+        let mut blocks = self.blocks(rows.rows());
+        // One block stays on the caller's thread: waking others takes longer than a query.
+        let scores = if blocks.len() < 2 {
+            blocks.pop().map_or(Vec::new(), |range| run(&mut self.exact.scratch(), range))
+        } else {
+            let parts = blocks.into_par_iter().map_init(|| self.exact.scratch(), run);
+            parts.collect::<Vec<_>>().concat()
+        };
         match scores.iter().position(|score| !score.is_finite()) {
             Some(at) => Err(QueryError::NotFinite { row: at / count + 1, value: scores[at] }),
             None => Ok(scores),

@@ -4,15 +4,7 @@ use mercer_data::Matrix;
 use mercer_kernel::KernelRef;
 use mercer_machine::{Machine, Output, Score};
 
-use crate::TrainError;
-
-/// The score of one question: coefficients of examples, and b.
-#[derive(Debug, Clone)]
-pub(crate) struct Learned {
-    pub(crate) examples: Vec<u32>,
-    pub(crate) coefficients: Vec<f64>,
-    pub(crate) offset: f64,
-}
+use crate::{Expansion, TrainError};
 
 /// Puts the scores over one set of supports, in the order of `blocks`: the supports of a class stand
 /// together, so that a duel reads two runs of them and skips the others.
@@ -20,7 +12,7 @@ pub(crate) fn machine(
     kernel: &KernelRef,
     examples: &Matrix,
     blocks: &[Vec<u32>],
-    learned: &[Learned],
+    learned: &[Expansion],
     output: Output,
 ) -> Result<Machine, TrainError> {
     let mut used = vec![false; examples.rows()];

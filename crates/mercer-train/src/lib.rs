@@ -36,7 +36,7 @@ pub use formulations::{
 };
 pub use optimality::Optimality;
 pub use qp::Qp;
-pub use report::{PartReport, Report, Trained};
+pub use report::{Expansion, PartReport, Report, Trained};
 pub use search::{Candidate, Found, GridError, Search, SearchProgress, expand, search};
 pub use solvers::{SOLVERS, Solver, SolverRef, solver};
 pub use training::{Training, train};

@@ -9,6 +9,19 @@ pub struct Trained {
     pub machine: Machine,
     /// How it went.
     pub report: Report,
+    /// What each question gave, example by example: the machine before equal supports were merged.
+    pub expansions: Vec<Expansion>,
+}
+
+/// The score of one question: coefficients of examples, and b.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expansion {
+    /// Examples with a coefficient, by position.
+    pub examples: Vec<u32>,
+    /// Their coefficients β.
+    pub coefficients: Vec<f64>,
+    /// b.
+    pub offset: f64,
 }
 
 /// How a training went. Objective, gap and violation are recomputed from kernel values in doubles.
@@ -47,6 +60,8 @@ pub struct PartReport {
     pub name: String,
     /// Whether it reached the tolerance.
     pub converged: bool,
+    /// Pair steps; none are known of a question that a checkpoint had finished.
+    pub iterations: u64,
     /// Dual objective as LIBSVM prints it.
     pub objective: f64,
     /// Duality gap.

@@ -9,7 +9,7 @@ use mercer_data::{Dataset, Matrix};
 use mercer_kernel::KernelRef;
 use mercer_machine::{ClassName, Machine, Output, Scheme};
 
-use crate::assemble::{self, Learned};
+use crate::assemble;
 use crate::checkpoint::Keeper;
 use crate::control::Control;
 use crate::gram::{Gram, Source, View};
@@ -18,8 +18,8 @@ use crate::report::{PartReport, Report, Trained};
 use crate::solvers::{From, Question, Solution, State, Steering};
 use crate::warm::Warm;
 use crate::{
-    Cancel, Checkpoint, Conclusion, FormulationRef, Optimality, Part, Progress, Qp, SolverRef,
-    Stop, TrainError,
+    Cancel, Checkpoint, Conclusion, Expansion, FormulationRef, Optimality, Part, Progress, Qp,
+    SolverRef, Stop, TrainError,
 };
 
 /// How to train: solver, limits, memory, weights, checkpoints.
@@ -186,7 +186,7 @@ pub fn train(
     let (blocks, output) = (reduction.blocks(), inputs.output.clone());
     let machine = assemble::machine(kernel, &data.examples, &blocks, &learned, output)?;
     let report = course.report(&control, &machine);
-    Ok(Trained { machine, report })
+    Ok(Trained { machine, report, expansions: learned })
 }
 
 /// The programme of each question.
@@ -215,7 +215,7 @@ struct Course<'c, 'a> {
 }
 
 impl Course<'_, '_> {
-    fn run(&mut self, control: &mut Control<'_>) -> Result<Vec<Learned>, TrainError> {
+    fn run(&mut self, control: &mut Control<'_>) -> Result<Vec<Expansion>, TrainError> {
         let saved = match &mut control.keeper {
             Some(keeper) => keeper.load()?,
             None => None,
@@ -232,6 +232,7 @@ impl Course<'_, '_> {
         for number in 0..control.parts {
             let (binary, qp) = self.programmes.get(number)?;
             let known = finished.next();
+            let steps_before = control.iterations;
             let solution = match known {
                 Some(solution) => solution,
                 None if number > 0 && control.stop().is_some() => {
@@ -244,6 +245,9 @@ impl Course<'_, '_> {
                 }
             };
             learned.push(self.conclude(&binary, &qp, solution)?);
+            if let Some((report, _)) = self.parts.last_mut() {
+                report.iterations = control.iterations - steps_before;
+            }
         }
         Ok(learned)
     }
@@ -282,7 +286,7 @@ impl Course<'_, '_> {
         binary: &Binary,
         qp: &Qp,
         solution: Solution,
-    ) -> Result<Learned, TrainError> {
+    ) -> Result<Expansion, TrainError> {
         let conclusion = conclusion(self.programmes.formulation, &solution)?;
         let Solution { beta, optimality, stop } = solution;
         let view = View::new(&binary.blocks);
@@ -298,7 +302,7 @@ impl Course<'_, '_> {
         } else {
             conclusion.offset
         };
-        Ok(Learned {
+        Ok(Expansion {
             examples: used.iter().map(|row| all[*row]).collect(),
             coefficients: used.iter().map(|row| conclusion.scale * folded[*row]).collect(),
             offset,
@@ -306,7 +310,7 @@ impl Course<'_, '_> {
     }
 
     /// A question that was not begun: the larger class wins.
-    fn skip(&mut self, binary: &Binary, qp: &Qp, stop: Option<Stop>) -> Learned {
+    fn skip(&mut self, binary: &Binary, qp: &Qp, stop: Option<Stop>) -> Expansion {
         let mut optimality = Optimality::of(qp, &qp.start, &vec![0.0; qp.rows]);
         if qp.start.iter().any(|value| *value != 0.0) {
             (optimality.gap, optimality.violation) = (f64::INFINITY, f64::INFINITY);
@@ -316,7 +320,7 @@ impl Course<'_, '_> {
         report.objective = 0.0;
         self.parts.push((report, stop));
         let offset = majority(&binary.targets, 0.0);
-        Learned { examples: Vec::new(), coefficients: Vec::new(), offset }
+        Expansion { examples: Vec::new(), coefficients: Vec::new(), offset }
     }
 
     fn report(&self, control: &Control<'_>, machine: &Machine) -> Report {
@@ -375,6 +379,7 @@ fn part_report(
     PartReport {
         name: binary.name.clone(),
         converged: optimality.violation <= tolerance,
+        iterations: 0,
         objective: scale * scale * optimality.objective,
         gap: scale * scale * optimality.gap,
         violation: optimality.violation,

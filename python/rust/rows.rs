@@ -1,0 +1,219 @@
+//! Rows that come from Python: dense arrays of doubles or singles, or compressed rows.
+
+use mercer::data::{DataError, Matrix, MatrixBuilder};
+use numpy::ndarray::{ArrayView1, ArrayView2};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+/// Rows as Python hands them over. Nothing is copied yet.
+#[derive(FromPyObject)]
+pub(crate) enum Rows<'py> {
+    /// Doubles, in any order of storage.
+    Doubles(PyReadonlyArray2<'py, f64>),
+    /// Singles, in any order of storage.
+    Singles(PyReadonlyArray2<'py, f32>),
+    /// Row starts, columns, values, number of columns.
+    Compressed(Integers<'py>, Integers<'py>, Floats<'py>, usize),
+}
+
+#[derive(FromPyObject)]
+pub(crate) enum Integers<'py> {
+    Narrow(PyReadonlyArray1<'py, i32>),
+    Wide(PyReadonlyArray1<'py, i64>),
+}
+
+#[derive(FromPyObject)]
+pub(crate) enum Floats<'py> {
+    Doubles(PyReadonlyArray1<'py, f64>),
+    Singles(PyReadonlyArray1<'py, f32>),
+}
+
+/// The same rows as views that may be read without the interpreter lock.
+#[derive(Clone, Copy)]
+pub(crate) enum View<'a> {
+    Doubles(ArrayView2<'a, f64>),
+    Singles(ArrayView2<'a, f32>),
+    Compressed(IntegersView<'a>, IntegersView<'a>, FloatsView<'a>, usize),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum IntegersView<'a> {
+    Narrow(ArrayView1<'a, i32>),
+    Wide(ArrayView1<'a, i64>),
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum FloatsView<'a> {
+    Doubles(ArrayView1<'a, f64>),
+    Singles(ArrayView1<'a, f32>),
+}
+
+impl Rows<'_> {
+    pub(crate) fn view(&self) -> View<'_> {
+        match self {
+            Self::Doubles(array) => View::Doubles(array.as_array()),
+            Self::Singles(array) => View::Singles(array.as_array()),
+            Self::Compressed(starts, columns, values, width) => {
+                View::Compressed(starts.view(), columns.view(), values.view(), *width)
+            }
+        }
+    }
+}
+
+impl Integers<'_> {
+    fn view(&self) -> IntegersView<'_> {
+        match self {
+            Self::Narrow(array) => IntegersView::Narrow(array.as_array()),
+            Self::Wide(array) => IntegersView::Wide(array.as_array()),
+        }
+    }
+}
+
+impl Floats<'_> {
+    fn view(&self) -> FloatsView<'_> {
+        match self {
+            Self::Doubles(array) => FloatsView::Doubles(array.as_array()),
+            Self::Singles(array) => FloatsView::Singles(array.as_array()),
+        }
+    }
+}
+
+impl IntegersView<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Narrow(array) => array.len(),
+            Self::Wide(array) => array.len(),
+        }
+    }
+
+    /// The entry at `place`; a negative one is no position and becomes the largest.
+    fn get(&self, place: usize) -> usize {
+        match self {
+            Self::Narrow(array) => usize::try_from(array[place]).unwrap_or(usize::MAX),
+            Self::Wide(array) => usize::try_from(array[place]).unwrap_or(usize::MAX),
+        }
+    }
+}
+
+impl FloatsView<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Doubles(array) => array.len(),
+            Self::Singles(array) => array.len(),
+        }
+    }
+
+    fn get(&self, place: usize) -> f64 {
+        match self {
+            Self::Doubles(array) => array[place],
+            Self::Singles(array) => f64::from(array[place]),
+        }
+    }
+}
+
+impl View<'_> {
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Doubles(array) => array.nrows(),
+            Self::Singles(array) => array.nrows(),
+            Self::Compressed(starts, ..) => starts.len().saturating_sub(1),
+        }
+    }
+
+    /// The rows as a matrix, in the order given: the one copy that is made.
+    ///
+    /// # Errors
+    /// If values are not finite or compressed rows contradict themselves.
+    pub(crate) fn matrix(&self, order: Option<&[usize]>) -> Result<Matrix, DataError> {
+        match self {
+            Self::Doubles(array) => dense(array, order, |value| value),
+            Self::Singles(array) => dense(array, order, f64::from),
+            Self::Compressed(starts, columns, values, width) => {
+                let (starts, columns, values) = (*starts, *columns, *values);
+                let parts = Compressed { starts, columns, values, width: *width };
+                parts.matrix(self.rows(), order)
+            }
+        }
+    }
+}
+
+fn dense<T: Copy>(
+    array: &ArrayView2<'_, T>,
+    order: Option<&[usize]>,
+    wide: impl Fn(T) -> f64 + Copy,
+) -> Result<Matrix, DataError> {
+    let (rows, columns) = array.dim();
+    let mut values = Vec::with_capacity(rows * columns);
+    match (order, array.as_slice()) {
+        (None, Some(slice)) => values.extend(slice.iter().map(|value| wide(*value))),
+        (None, None) => values.extend(array.iter().map(|value| wide(*value))),
+        (Some(order), _) => {
+            for row in order {
+                match array.row(*row).as_slice() {
+                    Some(slice) => values.extend(slice.iter().map(|value| wide(*value))),
+                    None => values.extend(array.row(*row).iter().map(|value| wide(*value))),
+                }
+            }
+        }
+    }
+    if columns == 0 {
+        return Err(DataError::NoFeatures);
+    }
+    Matrix::dense(columns, values).map_err(|error| match error {
+        DataError::NotFiniteAt { row, column, value } => {
+            let row = order.map_or(row, |order| order[row - 1] + 1);
+            DataError::NotFiniteAt { row, column, value }
+        }
+        other => other,
+    })
+}
+
+/// The parts of compressed rows.
+struct Compressed<'a> {
+    starts: IntegersView<'a>,
+    columns: IntegersView<'a>,
+    values: FloatsView<'a>,
+    width: usize,
+}
+
+impl Compressed<'_> {
+    fn matrix(&self, rows: usize, order: Option<&[usize]>) -> Result<Matrix, DataError> {
+        let bad = |row: usize, reason| DataError::BadSparseRow { row: row + 1, reason };
+        if self.columns.len() != self.values.len() {
+            return Err(bad(0, "as many columns as values are needed"));
+        }
+        if self.width > u32::MAX as usize - 1 {
+            return Err(bad(0, "more columns than 32 bits can count"));
+        }
+        let mut builder = MatrixBuilder::new();
+        let mut add = |row: usize| {
+            let (start, end) = (self.starts.get(row), self.starts.get(row + 1));
+            if start > end || end > self.columns.len() {
+                return Err(bad(row, "row starts must not decrease"));
+            }
+            let mut next = 0;
+            for place in start..end {
+                let (column, value) = (self.columns.get(place), self.values.get(place));
+                if column < next {
+                    return Err(bad(row, "columns must increase"));
+                }
+                if column >= self.width {
+                    return Err(bad(row, "a column lies beyond the width"));
+                }
+                if !value.is_finite() {
+                    let (row, column) = (row + 1, column + 1);
+                    return Err(DataError::NotFiniteAt { row, column, value });
+                }
+                next = column + 1;
+                builder.push(column as u32, value);
+            }
+            builder.end_row();
+            Ok(())
+        };
+        match order {
+            Some(order) => order.iter().try_for_each(|row| add(*row))?,
+            None => (0..rows).try_for_each(add)?,
+        }
+        Ok(builder.finish(self.width))
+    }
+}

@@ -1,0 +1,317 @@
+//! Training with progress, Ctrl-C and the lock released.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use mercer::data::{DataError, Dataset, Targets};
+use mercer::kernel::{KERNELS, KernelRef, parse};
+use mercer::machine::{Input, Machine, Model, Output, Provenance, Score};
+use mercer::spec::SpecError;
+use mercer::train::{
+    Cancel, Expansion, FormulationRef, Progress, Stop, TrainError, Trained, Training, formulation,
+};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::Raise;
+use crate::gram::Gram;
+use crate::model::{Name, PyModel};
+use crate::rows::Rows;
+use crate::threads;
+
+/// How often signals are looked for, and the least time between two calls of the observer.
+const BEAT: Duration = Duration::from_millis(50);
+
+/// What is to be learned.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Task {
+    /// `rbf(gamma=0.5)`, or `precomputed`: then the rows are kernel values.
+    kernel: String,
+    /// `c_svc(C=1)`
+    formulation: String,
+    /// One per example; empty for novelty.
+    targets: Vec<f64>,
+    /// One per example, or none.
+    weights: Option<Vec<f64>>,
+    /// The order in which the examples are taken.
+    order: Option<Vec<usize>>,
+    /// What classes 0, 1, ... are called.
+    names: Option<Vec<Name>>,
+    tolerance: f64,
+    /// Bytes for kept kernel rows; examples and packed rows come on top.
+    memory: usize,
+    max_iterations: Option<u64>,
+    threads: usize,
+}
+
+/// What happens while a training runs.
+enum News {
+    Progress(Progress),
+    End(Result<Trained, Trouble>),
+}
+
+enum Trouble {
+    Data(DataError),
+    Spec(SpecError),
+    Train(TrainError),
+}
+
+impl Trouble {
+    fn raise(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Data(error) => error.raise(py),
+            Self::Spec(error) => error.raise(py),
+            Self::Train(error) => error.raise(py),
+        }
+    }
+}
+
+/// Learns a machine; returns it with what is known of its training.
+///
+/// `observer` is told where the training stands, ten times a second at most. If it raises, or Ctrl-C is
+/// pressed, the training ends and the exception is raised.
+#[pyfunction]
+#[pyo3(signature = (rows, task, observer=None))]
+pub(crate) fn train<'py>(
+    py: Python<'py>,
+    rows: Rows<'py>,
+    task: Task,
+    observer: Option<Py<PyAny>>,
+) -> PyResult<(PyModel, Bound<'py, PyDict>)> {
+    let what = formulation(&task.formulation).map_err(|error| error.raise(py))?;
+    let view = rows.view();
+    let cancel = Cancel::new();
+    let (sender, mut receiver) = channel();
+    let (task, what, cancel) = (&task, &what, &cancel);
+    let trained = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let work = || {
+                let data = || view.matrix(task.order.as_deref()).map_err(Trouble::Data);
+                run(data()?, task, what, cancel, &sender)
+            };
+            let result = threads::within(task.threads, work);
+            // The receiver waits for this, always.
+            let _ = sender.send(News::End(result));
+        });
+        let mut raised = None;
+        loop {
+            // Only a unique reference may cross into work without the lock.
+            let receiver = &mut receiver;
+            match py.detach(move || receiver.recv_timeout(BEAT)) {
+                Ok(News::End(result)) => break raised.map_or(Ok(result), Err),
+                Ok(News::Progress(progress)) => {
+                    if let (Some(observer), None) = (&observer, &raised) {
+                        raised = tell(py, observer, &progress).err();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    break Err(pyo3::exceptions::PyRuntimeError::new_err("the training died"));
+                }
+            }
+            raised = raised.or_else(|| py.check_signals().err());
+            if raised.is_some() {
+                cancel.cancel();
+            }
+        }
+    })?;
+    let trained = trained.map_err(|error| error.raise(py))?;
+    let rows = view.rows();
+    let report = report(py, &trained)?;
+    let model = model(py, trained, task, what, rows)?;
+    Ok((model, report))
+}
+
+fn run(
+    rows: mercer::data::Matrix,
+    task: &Task,
+    what: &FormulationRef,
+    cancel: &Cancel,
+    sender: &Sender<News>,
+) -> Result<Trained, Trouble> {
+    let (kernel, examples): (KernelRef, _) = if task.kernel == "precomputed" {
+        let serials = Gram::serials(rows.rows()).map_err(Trouble::Data)?;
+        // The order was applied to the rows; the columns of a Gram matrix follow.
+        let values = match &task.order {
+            Some(order) => ordered_columns(&rows, order).map_err(Trouble::Data)?,
+            None => rows,
+        };
+        (Arc::new(Gram::new(values)), serials)
+    } else {
+        (KERNELS.parse(&task.kernel).map_err(Trouble::Spec)?, rows)
+    };
+    let targets = if task.targets.is_empty() {
+        Targets::Absent
+    } else {
+        let order = task.order.clone().unwrap_or_else(|| (0..task.targets.len()).collect());
+        Targets::Numbers(order.iter().map(|row| task.targets[*row]).collect())
+    };
+    let weights = task.weights.as_ref().map(|weights| match &task.order {
+        Some(order) => order.iter().map(|row| weights[*row]).collect(),
+        None => weights.clone(),
+    });
+    let packed = match examples.as_sparse() {
+        Some((_, columns, _)) => 24 * columns.len() + 16 * examples.rows(),
+        None => 12 * examples.rows() * examples.columns(),
+    };
+    let data = Dataset { examples, targets, names: None };
+    let training = Training::default()
+        .tolerance(task.tolerance)
+        .memory(task.memory + packed)
+        .max_iterations(task.max_iterations)
+        .weights(weights)
+        .cancel(cancel.clone());
+    let mut last = Instant::now();
+    let mut observe = |progress: &Progress| {
+        if last.elapsed() >= 2 * BEAT {
+            last = Instant::now();
+            // Nobody listens if the interpreter has raised already.
+            let _ = sender.send(News::Progress(*progress));
+        }
+    };
+    mercer::train::train(&data, &kernel, what, &training, &mut observe).map_err(Trouble::Train)
+}
+
+fn ordered_columns(
+    rows: &mercer::data::Matrix,
+    order: &[usize],
+) -> Result<mercer::data::Matrix, DataError> {
+    let values = rows.iter().flat_map(|row| order.iter().map(move |column| row.get(*column)));
+    mercer::data::Matrix::dense(order.len(), values.collect())
+}
+
+fn tell(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> PyResult<()> {
+    let fields = PyDict::new(py);
+    fields.set_item("iterations", progress.iterations)?;
+    fields.set_item("part", progress.part)?;
+    fields.set_item("parts", progress.parts)?;
+    fields.set_item("violation", progress.violation)?;
+    fields.set_item("gap", progress.gap)?;
+    fields.set_item("supports", progress.supports)?;
+    fields.set_item("elapsed", progress.elapsed.as_secs_f64())?;
+    fields.set_item("time_left", progress.time_left.map(|left| left.as_secs_f64()))?;
+    observer.call1(py, (fields,)).map(drop)
+}
+
+/// What is known of a training: coefficients of each question by example, and how it went.
+fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict>> {
+    let report = &trained.report;
+    let fields = PyDict::new(py);
+    let mut parts = Vec::new();
+    for (part, expansion) in report.parts.iter().zip(&trained.expansions) {
+        let fields = PyDict::new(py);
+        let examples = expansion.examples.iter().map(|example| i64::from(*example)).collect();
+        fields.set_item("examples", PyArray1::<i64>::from_vec(py, examples))?;
+        let coefficients = PyArray1::from_slice(py, &expansion.coefficients);
+        fields.set_item("coefficients", coefficients)?;
+        fields.set_item("offset", expansion.offset)?;
+        fields.set_item("name", &part.name)?;
+        fields.set_item("iterations", part.iterations)?;
+        fields.set_item("converged", part.converged)?;
+        fields.set_item("gap", part.gap)?;
+        parts.push(fields);
+    }
+    fields.set_item("parts", parts)?;
+    fields.set_item("converged", report.converged)?;
+    fields.set_item(
+        "stop",
+        report.stop.map(|stop| match stop {
+            Stop::Cancelled => "cancelled",
+            Stop::TimeLimit => "time limit",
+            Stop::IterationLimit => "iteration limit",
+            Stop::Stalled => "stalled",
+            _ => "stopped",
+        }),
+    )?;
+    fields.set_item("iterations", report.iterations)?;
+    fields.set_item("objective", report.objective)?;
+    fields.set_item("gap", report.gap)?;
+    fields.set_item("violation", report.violation)?;
+    fields.set_item("supports", report.supports)?;
+    fields.set_item("bounded", report.bounded)?;
+    fields.set_item("kernel_values", report.kernel_values)?;
+    fields.set_item("peak_memory_bytes", report.peak_memory_bytes)?;
+    fields.set_item("seconds", report.seconds)?;
+    Ok(fields)
+}
+
+/// The machine under the names of its classes; over unit vectors if kernel values were given.
+fn model(
+    py: Python<'_>,
+    trained: Trained,
+    task: &Task,
+    what: &FormulationRef,
+    rows: usize,
+) -> PyResult<PyModel> {
+    let machine = trained.machine;
+    let output = match (machine.output(), &task.names) {
+        (Output::Classes { names, scheme }, Some(given)) => {
+            // Classes that no example has would make the positions lie.
+            let position = |name: &mercer::machine::ClassName| match name {
+                mercer::machine::ClassName::Number(code) => *code as usize,
+                mercer::machine::ClassName::Text(_) => usize::MAX,
+            };
+            let names = names
+                .iter()
+                .map(|name| given.get(position(name)).map(|name| name.clone().into()))
+                .collect::<Option<Vec<_>>>();
+            let names = names.ok_or_else(|| {
+                pyo3::exceptions::PyValueError::new_err("there are more classes than names")
+            })?;
+            Output::Classes { names, scheme: *scheme }
+        }
+        (output, _) => output.clone(),
+    };
+    let (kernel, supports, scores, centre) = if task.kernel == "precomputed" {
+        let kernel = parse("precomputed").map_err(|error| error.raise(py))?;
+        let (supports, scores) = given(&trained.expansions, task, rows);
+        (kernel, supports, scores, None)
+    } else {
+        let supports = machine.supports().as_ref().clone();
+        let centre = machine.centre().map(<[f64]>::to_vec);
+        (machine.kernel().clone(), supports, machine.scores().to_vec(), centre)
+    };
+    let columns = supports.columns();
+    let machine = Machine::new(kernel, supports, scores, output)
+        .and_then(|machine| machine.with_centre(centre))
+        .map_err(|error| error.raise(py))?;
+    let model = Model {
+        input: Input { features: Some(columns), ..Input::default() },
+        provenance: Provenance {
+            origin: "mercer".to_owned(),
+            formulation: Some(what.spec().to_string()),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            source_supports: None,
+        },
+        ..Model::from(machine)
+    };
+    PyModel::new(py, model)
+}
+
+/// Supports by their serial numbers, and scores over them.
+fn given(expansions: &[Expansion], task: &Task, rows: usize) -> (mercer::data::Matrix, Vec<Score>) {
+    let serial = |example: u32| match &task.order {
+        Some(order) => order[example as usize],
+        None => example as usize,
+    };
+    let mut serials: Vec<usize> =
+        expansions.iter().flat_map(|e| &e.examples).map(|example| serial(*example)).collect();
+    serials.sort_unstable();
+    serials.dedup();
+    let scores = expansions
+        .iter()
+        .map(|expansion| {
+            let mut betas = vec![0.0; serials.len()];
+            for (example, beta) in expansion.examples.iter().zip(&expansion.coefficients) {
+                if let Ok(place) = serials.binary_search(&serial(*example)) {
+                    betas[place] = *beta;
+                }
+            }
+            Score::expansion(&betas, expansion.offset)
+        })
+        .collect();
+    (Gram::units(&serials, rows), scores)
+}

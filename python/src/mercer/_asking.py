@@ -1,0 +1,129 @@
+"""What every fitted machine can be asked beyond ``predict``."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+CERTAINTIES = np.array(["unsettled", "calibrated", "certified", "exact"])
+
+
+class Asking:
+    """Decisions, explanations and files, for estimators and models alike.
+
+    A subclass says what its compiled model is (``_compiled``), how rows reach it (``_ready``), what the
+    labels of its answers are (``_labels``), and how many threads work (``_threads``).
+    """
+
+    def decide(self, X, *, budget=None, tolerance=None, require=None):
+        """Decisions with their ranges, certainties and costs.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_queries, n_features)
+        budget : int, optional
+            Most multiply-adds that one query may cost; a query that needs more is ``unsettled``.
+        tolerance : float, optional
+            Half-width at which the value of a regression is settled.
+        require : {"certified"}, optional
+            Queries whose budget does not suffice are answered exactly instead.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            Structured, with the fields ``label``, ``low``, ``high`` (a range that contains the score, or
+            with several classes the margin of the winner), ``certainty`` and ``cost`` in multiply-adds.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.svm import SVC
+        >>> X = np.array([[-2.0, -1.0], [-1.0, -1.0], [1.0, 1.0], [2.0, 1.0]])
+        >>> svc = SVC().fit(X, ["left", "left", "right", "right"])
+        >>> decisions = svc.decide([[-3.0, 0.0], [3.0, 1.0]])
+        >>> [str(label) for label in decisions["label"]]
+        ['left', 'right']
+        >>> [str(word) for word in decisions["certainty"]]
+        ['exact', 'exact']
+        """
+        model = self._compiled()
+        demand = _demand(budget, tolerance, require)
+        found = model.decide(self._ready(X), demand, self._threads())
+        label = self._labels(found["answer"])
+        kinds = [
+            ("label", label.dtype),
+            ("low", np.float64),
+            ("high", np.float64),
+            ("certainty", CERTAINTIES.dtype),
+            ("cost", np.uint64),
+        ]
+        decisions = np.empty(len(label), dtype=kinds)
+        decisions["label"] = label
+        decisions["low"], decisions["high"] = found["low"], found["high"]
+        decisions["certainty"] = CERTAINTIES[found["certainty"]]
+        decisions["cost"] = found["cost"]
+        return decisions
+
+    def explain(self, x, *, budget=None, tolerance=None, require=None):
+        """How one query is answered, step by step.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,) or (1, n_features)
+        budget, tolerance, require
+            As for :meth:`decide`.
+
+        Returns
+        -------
+        dict
+            The decision, the stages of the plan, which one closed the query, and what was known after
+            each step.
+        """
+        if getattr(x, "ndim", None) == 1 or (isinstance(x, (list, tuple)) and np.ndim(x) == 1):
+            x = [x] if isinstance(x, (list, tuple)) else x.reshape(1, -1)
+        told = self._compiled().explain(self._ready(x), _demand(budget, tolerance, require))
+        label = self._labels(told.pop("answer"))[0]
+        told["certainty"] = str(CERTAINTIES[told["certainty"]])
+        return {"label": label, **told}
+
+    def save(self, path):
+        """Writes the machine with its plan to a file that ``mercer.load`` and the command ``mercer`` read.
+
+        The file holds the support vectors, which are rows of the training data.
+        """
+        self._saveable().save(os.fspath(path), "mercer")
+
+    def to_onnx(self, path=None):
+        """The machine as an ONNX model: bytes, or a file if a path is given. ONNX holds singles only."""
+        return self._export("onnx", path)
+
+    def to_libsvm(self, path=None):
+        """The machine as LIBSVM model text: bytes, or a file if a path is given."""
+        return self._export("libsvm", path)
+
+    def to_c(self, path=None, *, single=False):
+        """The machine as a C source file without dependencies: bytes, or a file if a path is given."""
+        return self._export("c-float" if single else "c", path)
+
+    def _export(self, format, path):
+        model = self._saveable()
+        if path is None:
+            return model.to_bytes(format)
+        model.save(os.fspath(path), format)
+        return None
+
+    def _saveable(self):
+        return self._compiled()
+
+
+def _demand(budget, tolerance, require):
+    if require not in (None, "certified"):
+        raise ValueError(f"require is {require!r}; it must be None or 'certified'")
+    if budget is not None and budget < 0:
+        raise ValueError(f"budget is {budget}; it must be at least 0")
+    return {
+        "budget": None if budget is None else int(budget),
+        "tolerance": None if tolerance is None else float(tolerance),
+        "require_certified": require == "certified",
+    }

@@ -1,0 +1,43 @@
+"""Rows on their way into the compiled half, without needless copies."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import scipy.sparse as sp
+
+FLOATS = [np.float64, np.float32]
+
+
+def pack(rows):
+    """What the compiled half takes: a dense array of floats, or the parts of compressed rows."""
+    if not sp.issparse(rows):
+        return rows
+    rows = rows.tocsr()
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    data = rows.data
+    if data.dtype not in FLOATS:
+        data = data.astype(np.float64)
+    indptr, indices = rows.indptr, rows.indices
+    if indptr.dtype != indices.dtype or indptr.dtype not in (np.int32, np.int64):
+        indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
+    return indptr, indices, data, rows.shape[1]
+
+
+def threads(n_jobs: int | None) -> int:
+    """How many threads work; 0 means all of the machine's.
+
+    Without a number it is all, unless a pool of processes has said how many each may use
+    (``OMP_NUM_THREADS``, as joblib does).
+    """
+    if n_jobs is None:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        return int(limit) if limit.isdigit() else 0
+    if n_jobs == 0:
+        raise ValueError("n_jobs == 0 has no meaning; None or -1 means all cores")
+    if n_jobs < 0:
+        return max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    return int(n_jobs)
