@@ -76,6 +76,14 @@ pub enum DataError {
         /// Column name or number.
         column: String,
     },
+    /// An empty field of a file without lines.
+    #[error("row {row}: column '{column}' is empty; missing values are not accepted")]
+    MissingAt {
+        /// Row, from 1.
+        row: usize,
+        /// Column name.
+        column: String,
+    },
     /// The label column asked for does not exist.
     #[error("there is no column '{name}'; the columns are {known}")]
     NoSuchColumn {

@@ -1,6 +1,7 @@
 //! Files become datasets, whole or in chunks.
 
 mod array;
+mod arrow;
 mod csv;
 mod gather;
 mod idx;
@@ -8,6 +9,9 @@ mod labels;
 mod libsvm;
 mod npy;
 mod options;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod table;
 mod unpack;
 
 use std::fs::File;
@@ -16,6 +20,7 @@ use std::path::Path;
 
 pub use options::{Label, Missing, Options};
 
+pub(crate) use arrow::{CONTINUATION as ARROW_CONTINUATION, MAGIC as ARROW_MAGIC};
 pub(crate) use npy::MAGIC as NPY_MAGIC;
 
 use crate::{DataError, Dataset};
@@ -40,7 +45,15 @@ pub struct Format {
 }
 
 /// All readers; one line each.
-pub static FORMATS: &[&Format] = &[&libsvm::FORMAT, &csv::FORMAT, &npy::FORMAT, &idx::FORMAT];
+pub static FORMATS: &[&Format] = &[
+    &libsvm::FORMAT,
+    &csv::FORMAT,
+    &npy::FORMAT,
+    &idx::FORMAT,
+    &arrow::FORMAT,
+    #[cfg(feature = "parquet")]
+    &parquet::FORMAT,
+];
 
 type Source = Box<dyn Read + Send>;
 

@@ -1,8 +1,11 @@
 //! Datasets become files, which appear whole or not at all.
 
+mod arrow;
 mod csv;
 mod libsvm;
 mod npy;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod whole;
 
 use std::io::Write;
@@ -30,7 +33,14 @@ pub struct Format {
 }
 
 /// All writers; one line each.
-pub static FORMATS: &[&Format] = &[&libsvm::FORMAT, &csv::FORMAT, &npy::FORMAT];
+pub static FORMATS: &[&Format] = &[
+    &libsvm::FORMAT,
+    &csv::FORMAT,
+    &npy::FORMAT,
+    &arrow::FORMAT,
+    #[cfg(feature = "parquet")]
+    &parquet::FORMAT,
+];
 
 /// The format of that name; by the ending of `path` if none is named.
 ///
@@ -81,6 +91,22 @@ fn check_dense(format: &'static str, data: &Dataset) -> Result<(), DataError> {
     }
     let what = format!("{columns} columns (every value is stored; at most {MAX_DENSE_COLUMNS})");
     Err(inexpressible(format, what))
+}
+
+/// Names of all fields of a table: ids first, the label last. A header of text holds no number: names that
+/// look like one get a letter.
+fn header(data: &Dataset, has_ids: bool) -> Vec<String> {
+    let name = |column: usize| match data.names.as_ref().map(|names| &names[column]) {
+        Some(name) if !name.is_empty() && fast_float2::parse::<f64, _>(name).is_err() => {
+            name.clone()
+        }
+        Some(name) => format!("x{name}"),
+        None => format!("x{}", column + 1),
+    };
+    let names = (0..data.examples.columns()).map(name);
+    let ids = has_ids.then(|| "id".to_owned()).into_iter();
+    let label = (data.targets != Targets::Absent).then(|| "label".to_owned());
+    ids.chain(names).chain(label).collect()
 }
 
 /// The shortest text that reads back as the same f64.

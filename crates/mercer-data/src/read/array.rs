@@ -16,22 +16,23 @@ pub(super) enum Scalar {
     I32,
     U64,
     I64,
+    F16,
     F32,
     F64,
 }
 
 impl Scalar {
-    fn bytes(self) -> usize {
+    pub(super) fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
-            Self::U16 | Self::I16 => 2,
+            Self::U16 | Self::I16 | Self::F16 => 2,
             Self::U32 | Self::I32 | Self::F32 => 4,
             Self::U64 | Self::I64 | Self::F64 => 8,
         }
     }
 
     /// The number in `bytes`, little-endian; `None` if no double equals it.
-    fn value(self, bytes: [u8; 8]) -> Option<f64> {
+    pub(super) fn value(self, bytes: [u8; 8]) -> Option<f64> {
         let [a, b, c, d, ..] = bytes;
         Some(match self {
             Self::U8 => f64::from(a),
@@ -40,6 +41,7 @@ impl Scalar {
             Self::I16 => f64::from(i16::from_le_bytes([a, b])),
             Self::U32 => f64::from(u32::from_le_bytes([a, b, c, d])),
             Self::I32 => f64::from(i32::from_le_bytes([a, b, c, d])),
+            Self::F16 => half(u16::from_le_bytes([a, b])),
             Self::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
             Self::F64 => f64::from_le_bytes(bytes),
             Self::U64 => {
@@ -53,6 +55,18 @@ impl Scalar {
                 return (value as i64 == whole && value < 2f64.powi(63)).then_some(value);
             }
         })
+    }
+}
+
+/// A 16-bit float: sign, five bits of exponent, ten of fraction.
+fn half(bits: u16) -> f64 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    sign * match exponent {
+        0 => fraction * 2f64.powi(-24),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
     }
 }
 

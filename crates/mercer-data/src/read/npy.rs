@@ -102,6 +102,7 @@ fn descr(text: &str) -> Result<(Scalar, bool), DataError> {
         "i4" => Scalar::I32,
         "u8" => Scalar::U64,
         "i8" => Scalar::I64,
+        "f2" => Scalar::F16,
         "f4" => Scalar::F32,
         "f8" => Scalar::F64,
         _ => return Err(error(format!("numbers of type '{inner}' are not read"))),
@@ -140,6 +141,9 @@ mod tests {
         let shorts: Vec<u8> = [-1i16, 300].map(i16::to_be_bytes).concat();
         let data = read(file(">i2", "False", "(2,)", &shorts)).unwrap();
         assert_eq!(data.examples.as_dense().unwrap(), [-1.0, 300.0]);
+        let halves: Vec<u8> = [0x3c00u16, 0xc100, 0x0001, 0x7bff].map(u16::to_le_bytes).concat();
+        let data = read(file("<f2", "False", "(4,)", &halves)).unwrap();
+        assert_eq!(data.examples.as_dense().unwrap(), [1.0, -2.5, 2f64.powi(-24), 65504.0]);
         let images = read(file("|u1", "False", "(2, 2, 1)", &[1, 2, 3, 4])).unwrap();
         assert_eq!(images.examples.columns(), 2);
     }

@@ -1,6 +1,6 @@
 use std::io::Write;
 
-use super::{Format, check_dense, digits};
+use super::{Format, check_dense, digits, header};
 use crate::{DataError, Dataset, Targets};
 
 pub(super) static FORMAT: Format = Format {
@@ -15,17 +15,7 @@ fn write(data: &Dataset, ids: Option<&[String]>, out: &mut dyn Write) -> Result<
     check_dense("CSV", data)?;
     let mut table = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(out);
     let columns = data.examples.columns();
-    // A header holds no number: names that look like one get a letter.
-    let name = |column: usize| match data.names.as_ref().map(|names| &names[column]) {
-        Some(name) if !name.is_empty() && fast_float2::parse::<f64, _>(name).is_err() => {
-            name.clone()
-        }
-        Some(name) => format!("x{name}"),
-        None => format!("x{}", column + 1),
-    };
-    let has_label = data.targets != Targets::Absent;
-    let header = ids.map(|_| "id".to_owned()).into_iter().chain((0..columns).map(name));
-    table.write_record(header.chain(has_label.then(|| "label".to_owned()))).map_err(from_csv)?;
+    table.write_record(header(data, ids.is_some())).map_err(from_csv)?;
     let mut values = vec![0.0; columns];
     for (at, row) in data.examples.iter().enumerate() {
         row.write_dense(&mut values);

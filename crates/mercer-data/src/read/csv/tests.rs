@@ -1,5 +1,6 @@
-use super::super::from_reader;
+use super::super::{Missing, from_reader};
 use super::*;
+use crate::{Dataset, Targets};
 
 fn read(text: &'static str, options: &Options) -> Result<Option<Dataset>, DataError> {
     from_reader(text.as_bytes(), "x.csv", options)?.next_chunk(1000)

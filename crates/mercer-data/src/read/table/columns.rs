@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::super::{Label, Options};
 use crate::DataError;
+use crate::read::{Label, Options};
 
 /// Column names that mark the target when nothing else is said.
 const LABEL_NAMES: [&str; 3] = ["label", "target", "class"];
@@ -12,13 +12,13 @@ const MAX_CATEGORIES: usize = 1024;
 
 /// The fields of each record.
 #[derive(Debug)]
-pub(super) struct Fields {
-    pub(super) count: usize,
-    pub(super) names: Option<Vec<String>>,
+pub(in crate::read) struct Fields {
+    pub(in crate::read) count: usize,
+    pub(in crate::read) names: Option<Vec<String>>,
 }
 
 impl Fields {
-    pub(super) fn name(&self, field: usize) -> String {
+    pub(in crate::read) fn name(&self, field: usize) -> String {
         let name = self.names.as_ref().map(|names| names[field].clone());
         name.unwrap_or_else(|| (field + 1).to_string())
     }
@@ -42,8 +42,8 @@ impl Fields {
 
 /// A field whose words are categories.
 #[derive(Debug)]
-pub(super) struct Categorical {
-    pub(super) field: usize,
+pub(in crate::read) struct Categorical {
+    pub(in crate::read) field: usize,
     known: HashMap<String, u32>,
     /// Further categories are new ones, not errors.
     open: bool,
@@ -51,7 +51,7 @@ pub(super) struct Categorical {
 
 impl Categorical {
     /// The category of a word.
-    pub(super) fn of(
+    pub(in crate::read) fn of(
         &mut self,
         word: &str,
         line: usize,
@@ -76,7 +76,7 @@ impl Categorical {
 
 /// One column of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Column {
+pub(in crate::read) enum Column {
     /// The number at this position among the numeric fields.
     Number(usize),
     /// 1 where the field at this position among the categorical ones holds this category.
@@ -85,19 +85,19 @@ pub(super) enum Column {
 
 /// What becomes of each field.
 #[derive(Debug, Default)]
-pub(super) struct Columns {
-    pub(super) label: Option<usize>,
-    pub(super) id: Option<usize>,
-    pub(super) numeric: Vec<usize>,
-    pub(super) categorical: Vec<Categorical>,
+pub(in crate::read) struct Columns {
+    pub(in crate::read) label: Option<usize>,
+    pub(in crate::read) id: Option<usize>,
+    pub(in crate::read) numeric: Vec<usize>,
+    pub(in crate::read) categorical: Vec<Categorical>,
     /// The columns of the matrix, in order; those of open categories come with `close`.
-    pub(super) order: Vec<Column>,
+    pub(in crate::read) order: Vec<Column>,
     /// Names of fields that are neither expected nor label nor id.
-    pub(super) ignored: Vec<String>,
+    pub(in crate::read) ignored: Vec<String>,
 }
 
 impl Columns {
-    pub(super) fn choose(fields: &Fields, options: &Options) -> Result<Self, DataError> {
+    pub(in crate::read) fn choose(fields: &Fields, options: &Options) -> Result<Self, DataError> {
         let id = options.id.as_ref().map(|id| fields.find(id)).transpose()?;
         let hot = options.one_hot.iter().map(|name| fields.find(name));
         let hot = hot.collect::<Result<Vec<_>, _>>()?;
@@ -162,12 +162,12 @@ impl Columns {
     }
 
     /// Whether categories are still being learned from the file.
-    pub(super) fn has_open_categories(&self) -> bool {
+    pub(in crate::read) fn has_open_categories(&self) -> bool {
         self.categorical.iter().any(|known| known.open)
     }
 
     /// All rows were read: categories, sorted by their words, become columns after the numeric ones.
-    pub(super) fn close(&mut self) {
+    pub(in crate::read) fn close(&mut self) {
         for (place, categorical) in self.categorical.iter().enumerate() {
             if !categorical.open {
                 continue;
@@ -178,12 +178,12 @@ impl Columns {
         }
     }
 
-    pub(super) fn width(&self) -> usize {
+    pub(in crate::read) fn width(&self) -> usize {
         self.order.len()
     }
 
     /// Names of the columns, if the fields have names.
-    pub(super) fn names(&self, fields: &Fields) -> Option<Vec<String>> {
+    pub(in crate::read) fn names(&self, fields: &Fields) -> Option<Vec<String>> {
         fields.names.as_ref()?;
         let name = |column: &Column| match column {
             Column::Number(at) => fields.name(self.numeric[*at]),

@@ -1,6 +1,7 @@
 //! Rows as they stand in the file, before categories and missing values become numbers.
 
 use super::columns::{Column, Columns, Fields};
+use super::{Cell, Records};
 use crate::read::Missing;
 use crate::{DataError, Matrix, MatrixBuilder};
 
@@ -11,7 +12,7 @@ const NO_CATEGORY: u32 = u32::MAX;
 
 /// Some rows. A missing number is NaN: those in the file were checked to be finite.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(in crate::read) struct Table {
     rows: usize,
     numbers: Vec<f64>,
     categories: Vec<u32>,
@@ -20,30 +21,34 @@ pub(super) struct Table {
 }
 
 /// A number as tables write it.
-pub(super) fn number(field: &str) -> Option<f64> {
+pub(in crate::read) fn number(field: &str) -> Option<f64> {
     fast_float2::parse::<f64, _>(field.strip_prefix('+').unwrap_or(field)).ok()
 }
 
 impl Table {
-    pub(super) fn rows(&self) -> usize {
+    pub(in crate::read) fn rows(&self) -> usize {
         self.rows
     }
 
-    pub(super) fn values(&self) -> usize {
+    pub(in crate::read) fn values(&self) -> usize {
         self.numbers.len() + self.categories.len()
     }
 
-    pub(super) fn push(
+    pub(in crate::read) fn push(
         &mut self,
         line: usize,
-        record: &csv::StringRecord,
+        record: &impl Records,
         fields: &Fields,
         columns: &mut Columns,
         missing: Missing,
     ) -> Result<(), DataError> {
-        let is_missing = |field: usize| match missing {
-            Missing::Error => record[field].is_empty(),
-            _ => MISSING_WORDS.iter().any(|word| word.eq_ignore_ascii_case(&record[field])),
+        let is_missing = |field: usize| match (record.cell(field), missing) {
+            (Cell::Missing, _) => true,
+            (Cell::Number(value), _) => value.is_nan() && missing != Missing::Error,
+            (Cell::Text(text), Missing::Error) => text.is_empty(),
+            (Cell::Text(text), _) => {
+                MISSING_WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
+            }
         };
         let missing_at = |field: usize| DataError::Missing { line, column: fields.name(field) };
         let categorical = columns.categorical.iter().map(|known| known.field);
@@ -61,7 +66,7 @@ impl Table {
             let value = match (is_missing(field), missing) {
                 (true, Missing::Mean) => f64::NAN,
                 (true, _) => 0.0,
-                (false, _) => finite(line, &record[field], || fields.name(field))?,
+                (false, _) => finite(line, record.cell(field), || fields.name(field))?,
             };
             self.numbers.push(value);
         }
@@ -69,7 +74,7 @@ impl Table {
             let category = if is_missing(known.field) {
                 NO_CATEGORY
             } else {
-                known.of(&record[known.field], line, fields)?
+                known.of(&record.cell(known.field).text(), line, fields)?
             };
             self.categories.push(category);
         }
@@ -77,15 +82,19 @@ impl Table {
             if is_missing(label) {
                 return Err(missing_at(label));
             }
-            self.labels.push(record[label].to_owned());
+            self.labels.push(record.cell(label).text().into_owned());
         }
-        self.ids.extend(columns.id.map(|id| record[id].to_owned()));
+        self.ids.extend(columns.id.map(|id| record.cell(id).text().into_owned()));
         self.rows += 1;
         Ok(())
     }
 
     /// Puts the mean of its column in the place of each missing number.
-    pub(super) fn fill(&mut self, fields: &Fields, columns: &Columns) -> Result<(), DataError> {
+    pub(in crate::read) fn fill(
+        &mut self,
+        fields: &Fields,
+        columns: &Columns,
+    ) -> Result<(), DataError> {
         let width = columns.numeric.len();
         for (position, field) in columns.numeric.iter().enumerate() {
             let own = || self.numbers.iter().skip(position).step_by(width);
@@ -108,7 +117,11 @@ impl Table {
     }
 
     /// The first `rows` rows as a matrix; with categories, zeros are left out.
-    pub(super) fn examples(&self, rows: usize, columns: &Columns) -> Result<Matrix, DataError> {
+    pub(in crate::read) fn examples(
+        &self,
+        rows: usize,
+        columns: &Columns,
+    ) -> Result<Matrix, DataError> {
         let (numeric, categorical) = (columns.numeric.len(), columns.categorical.len());
         if categorical == 0 {
             let plain = columns.order.iter().enumerate().all(|(at, c)| *c == Column::Number(at));
@@ -131,29 +144,33 @@ impl Table {
         Ok(builder.finish(columns.width()))
     }
 
-    pub(super) fn take_labels(&mut self, rows: usize) -> Vec<String> {
+    pub(in crate::read) fn take_labels(&mut self, rows: usize) -> Vec<String> {
         let rows = rows.min(self.labels.len());
         self.labels.drain(..rows).collect()
     }
 
-    pub(super) fn take_ids(&mut self, rows: usize) -> Vec<String> {
+    pub(in crate::read) fn take_ids(&mut self, rows: usize) -> Vec<String> {
         let rows = rows.min(self.ids.len());
         self.ids.drain(..rows).collect()
     }
 
     /// Leaves out the first rows, whose labels and ids were taken.
-    pub(super) fn forget(&mut self, rows: usize, columns: &Columns) {
+    pub(in crate::read) fn forget(&mut self, rows: usize, columns: &Columns) {
         self.numbers.drain(..rows * columns.numeric.len());
         self.categories.drain(..rows * columns.categorical.len());
         self.rows -= rows;
     }
 }
 
-fn finite(line: usize, field: &str, name: impl Fn() -> String) -> Result<f64, DataError> {
-    let value = number(field).ok_or_else(|| {
-        let token = field.chars().take(40).collect();
-        DataError::NotANumber { line, token }
-    })?;
+fn finite(line: usize, cell: Cell<'_>, name: impl Fn() -> String) -> Result<f64, DataError> {
+    let value = match cell {
+        Cell::Number(value) => value,
+        Cell::Missing => f64::NAN,
+        Cell::Text(field) => number(field).ok_or_else(|| {
+            let token = field.chars().take(40).collect();
+            DataError::NotANumber { line, token }
+        })?,
+    };
     if value.is_finite() {
         return Ok(value);
     }

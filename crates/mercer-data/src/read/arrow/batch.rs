@@ -1,0 +1,255 @@
+//! Batches of rows, and dictionaries of words.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use super::flat::Table;
+use super::schema::{Field, Kind};
+use super::{Cell, error};
+use crate::DataError;
+
+/// Kinds of messages.
+pub(super) const DICTIONARY: u8 = 2;
+pub(super) const RECORDS: u8 = 3;
+
+/// Words that numbers point to.
+#[derive(Debug)]
+pub(super) struct Words(Vec<String>);
+
+impl Words {
+    pub(super) fn read(
+        data: Table<'_>,
+        fields: &[Field],
+        id: i64,
+        body: Vec<u8>,
+        limit: u64,
+    ) -> Result<Self, DataError> {
+        let user = fields.iter().find(|field| field.dictionary == Some(id));
+        let user = user.ok_or_else(|| error("a dictionary that no column uses"))?;
+        let (name, kind) = (format!("words of {}", user.name), user.words);
+        let field = Field { name, kind, dictionary: None, words: kind };
+        let batch = Batch::read(data, &[field], body, limit)?;
+        let none = HashMap::new();
+        let word = |row| match batch.cell(0, row, &none) {
+            Cell::Text(text) => text.to_owned(),
+            _ => String::new(),
+        };
+        Ok(Self((0..batch.rows()).map(word).collect()))
+    }
+
+    pub(super) fn append(&mut self, more: Self) {
+        self.0.extend(more.0);
+    }
+}
+
+/// A batch of rows.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    rows: usize,
+    columns: Vec<Column>,
+}
+
+#[derive(Debug)]
+struct Column {
+    kind: Kind,
+    dictionary: Option<i64>,
+    /// One bit per row; all rows are there if it is empty.
+    valid: Vec<u8>,
+    values: Vec<u8>,
+    /// Where texts begin and end in `values`.
+    offsets: Vec<u8>,
+}
+
+/// Buffers of a batch, in order.
+struct Buffers<'a> {
+    body: &'a [u8],
+    places: std::vec::IntoIter<(i64, i64)>,
+    codec: Option<u8>,
+    /// Bytes that may still be unpacked.
+    left: u64,
+}
+
+impl Buffers<'_> {
+    fn next(&mut self) -> Result<Vec<u8>, DataError> {
+        let damaged = || error("a buffer lies outside its message");
+        let (offset, length) = self.places.next().ok_or_else(damaged)?;
+        let start = usize::try_from(offset).map_err(|_| damaged())?;
+        let end = usize::try_from(length).ok().and_then(|length| start.checked_add(length));
+        let end = end.ok_or_else(damaged)?;
+        let bytes = self.body.get(start..end).ok_or_else(damaged)?;
+        match self.codec {
+            Some(codec) if !bytes.is_empty() => self.unpack(codec, bytes),
+            _ => Ok(bytes.to_vec()),
+        }
+    }
+
+    fn unpack(&mut self, codec: u8, bytes: &[u8]) -> Result<Vec<u8>, DataError> {
+        let (length, packed) =
+            bytes.split_first_chunk::<8>().ok_or_else(|| error("a packed buffer is cut off"))?;
+        let length = i64::from_le_bytes(*length);
+        if length == -1 {
+            return Ok(packed.to_vec());
+        }
+        let length =
+            u64::try_from(length).map_err(|_| error("a packed buffer of negative length"))?;
+        if length > self.left {
+            return Err(error("the file unpacks to more than --max-unpacked allows"));
+        }
+        self.left -= length;
+        let mut out = Vec::new();
+        let read = match codec {
+            0 => lz4_flex::frame::FrameDecoder::new(packed).take(length + 1).read_to_end(&mut out),
+            #[cfg(feature = "zstd")]
+            1 => zstd::stream::read::Decoder::new(packed)
+                .and_then(|decoder| decoder.take(length + 1).read_to_end(&mut out)),
+            #[cfg(not(feature = "zstd"))]
+            1 => return Err(DataError::NotBuiltIn { what: "zstd" }),
+            _ => return Err(error("buffers are packed in an unknown way")),
+        };
+        read.map_err(|cause| error(format!("a packed buffer is damaged: {cause}")))?;
+        if out.len() as u64 == length {
+            Ok(out)
+        } else {
+            Err(error("a packed buffer is not as long as it says"))
+        }
+    }
+}
+
+impl Batch {
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn read(
+        header: Table<'_>,
+        fields: &[Field],
+        body: Vec<u8>,
+        limit: u64,
+    ) -> Result<Self, DataError> {
+        let codec = header.table(3)?.map(|packing| packing.byte(0)).transpose()?;
+        let places = header.pairs(2)?.into_iter();
+        let mut buffers = Buffers { body: &body, places, codec, left: limit };
+        let nodes = header.pairs(1)?;
+        if nodes.len() != fields.len() {
+            return Err(error(format!("a batch of {} columns, not {}", nodes.len(), fields.len())));
+        }
+        let length = header.long(0, 0)?;
+        let rows = usize::try_from(length).map_err(|_| error("a batch of negative length"))?;
+        let mut columns = Vec::new();
+        for (field, (length, _)) in fields.iter().zip(nodes) {
+            if length != rows as i64 {
+                return Err(error(format!("column '{}' has {length} of {rows} rows", field.name)));
+            }
+            let valid = buffers.next()?;
+            let offsets =
+                if matches!(field.kind, Kind::Text(_)) { buffers.next()? } else { Vec::new() };
+            let values = buffers.next()?;
+            let (kind, dictionary) = (field.kind, field.dictionary);
+            let column = Column { kind, dictionary, valid, values, offsets };
+            column.check(rows, &field.name)?;
+            columns.push(column);
+        }
+        Ok(Self { rows, columns })
+    }
+
+    /// Every number that stands for a word has one.
+    pub(super) fn check_words(&self, words: &HashMap<i64, Words>) -> Result<(), DataError> {
+        for column in &self.columns {
+            let Some(id) = column.dictionary else { continue };
+            let known = words.get(&id).map_or(0, |words| words.0.len());
+            for row in (0..self.rows).filter(|row| column.is_valid(*row)) {
+                if column.number(row).is_none_or(|at| !(at >= 0.0 && at < known as f64)) {
+                    return Err(error(format!("row {} names a word that is not there", row + 1)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn cell<'a>(
+        &'a self,
+        field: usize,
+        row: usize,
+        words: &'a HashMap<i64, Words>,
+    ) -> Cell<'a> {
+        let column = &self.columns[field];
+        if !column.is_valid(row) {
+            return Cell::Missing;
+        }
+        match (column.kind, column.dictionary) {
+            (Kind::Text(_), _) => column.text(row).map_or(Cell::Missing, Cell::Text),
+            (_, Some(id)) => {
+                let word = words.get(&id).zip(column.number(row));
+                let word = word.and_then(|(words, at)| words.0.get(at as usize));
+                word.map_or(Cell::Missing, |word| Cell::Text(word))
+            }
+            // Checked in `check`: only whole numbers beyond 2^53 have no double.
+            (_, None) => column.number(row).map_or(Cell::Number(f64::NAN), Cell::Number),
+        }
+    }
+}
+
+impl Column {
+    /// All rows lie inside the buffers; texts are texts; whole numbers are exact as doubles.
+    fn check(&self, rows: usize, name: &str) -> Result<(), DataError> {
+        let short = || error(format!("column '{name}' is cut off"));
+        if !self.valid.is_empty() && self.valid.len() < rows.div_ceil(8) {
+            return Err(short());
+        }
+        let needed = match self.kind {
+            Kind::Number(scalar) => rows.checked_mul(scalar.bytes()),
+            Kind::Bool => Some(rows.div_ceil(8)),
+            Kind::Text(width) => {
+                let entries = if rows == 0 { 0 } else { rows.saturating_add(1) };
+                if entries.checked_mul(width).is_none_or(|needed| self.offsets.len() < needed) {
+                    return Err(short());
+                }
+                Some(0)
+            }
+        };
+        if needed.is_none_or(|needed| self.values.len() < needed) {
+            return Err(short());
+        }
+        for row in (0..rows).filter(|row| self.is_valid(*row)) {
+            match self.kind {
+                Kind::Text(_) if self.text(row).is_none() => {
+                    return Err(error(format!("column '{name}', row {} is not text", row + 1)));
+                }
+                Kind::Number(_) if self.number(row).is_none() => {
+                    return Err(error("a whole number beyond 2^53 is not exact as a double"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_valid(&self, row: usize) -> bool {
+        self.valid.is_empty() || bit(&self.valid, row)
+    }
+
+    fn number(&self, row: usize) -> Option<f64> {
+        let Kind::Number(scalar) = self.kind else {
+            return Some(f64::from(u8::from(bit(&self.values, row))));
+        };
+        let size = scalar.bytes();
+        let mut bytes = [0; 8];
+        bytes[..size].copy_from_slice(self.values.get(row * size..(row + 1) * size)?);
+        scalar.value(bytes)
+    }
+
+    fn text(&self, row: usize) -> Option<&str> {
+        let Kind::Text(width) = self.kind else { return None };
+        let offset = |at: usize| {
+            let bytes = self.offsets.get(at * width..(at + 1) * width)?;
+            let mut wide = [0; 8];
+            wide[..width].copy_from_slice(bytes);
+            usize::try_from(i64::from_le_bytes(wide)).ok()
+        };
+        std::str::from_utf8(self.values.get(offset(row)?..offset(row + 1)?)?).ok()
+    }
+}
+
+fn bit(bits: &[u8], at: usize) -> bool {
+    bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+}

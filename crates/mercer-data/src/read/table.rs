@@ -1,0 +1,147 @@
+//! Tables of any file format: fields become columns, labels, ids; missing values and categories numbers.
+
+pub(super) mod columns;
+pub(super) mod rows;
+
+use std::borrow::Cow;
+
+use super::{CHUNK_VALUES, Chunks, Label, Missing, Options};
+use crate::{DataError, Dataset, Targets};
+use columns::{Columns, Fields};
+use rows::{Table, number};
+
+/// One field of a record.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Cell<'a> {
+    Missing,
+    Number(f64),
+    Text(&'a str),
+}
+
+impl<'a> Cell<'a> {
+    /// The field as a word.
+    fn text(self) -> Cow<'a, str> {
+        match self {
+            Self::Missing => Cow::Borrowed(""),
+            Self::Number(value) => Cow::Owned(value.to_string()),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// Records of a file, one after the other.
+pub(super) trait Records: Send {
+    /// Goes to the next record and tells its line or row; `None` at the end.
+    fn advance(&mut self) -> Result<Option<usize>, DataError>;
+
+    /// A field of the record at hand.
+    fn cell(&self, field: usize) -> Cell<'_>;
+
+    /// An error that names a line, in the words of this format.
+    fn place(&self, error: DataError) -> DataError {
+        error
+    }
+}
+
+/// Makes datasets of records.
+pub(super) struct Reader<R> {
+    records: R,
+    fields: Fields,
+    columns: Columns,
+    missing: Missing,
+    /// All rows, where the whole file must be known before the first row is.
+    whole: Option<Table>,
+    ids: Vec<String>,
+}
+
+impl<R: Records> Reader<R> {
+    pub(super) fn new(records: R, fields: Fields, options: &Options) -> Result<Self, DataError> {
+        let columns = Columns::choose(&fields, options)?;
+        // A file of labels has no features, and is read so on purpose.
+        let is_labels = fields.count == 1 && options.label == Label::Last;
+        if columns.numeric.is_empty() && columns.categorical.is_empty() && !is_labels {
+            return Err(DataError::NoFeatures);
+        }
+        let (missing, whole, ids) = (options.missing, None, Vec::new());
+        Ok(Self { records, fields, columns, missing, whole, ids })
+    }
+
+    /// Reads up to `rows` rows as they stand, about `values` values.
+    fn read_table(&mut self, rows: usize, values: usize) -> Result<Table, DataError> {
+        let mut table = Table::default();
+        while table.rows() < rows && table.values() < values {
+            let Some(line) = self.records.advance()? else { break };
+            let Self { records, fields, columns, missing, .. } = self;
+            let pushed = table.push(line, records, fields, columns, *missing);
+            pushed.map_err(|error| self.records.place(error))?;
+        }
+        Ok(table)
+    }
+}
+
+impl<R: Records> Chunks for Reader<R> {
+    fn next_chunk(&mut self, rows: usize) -> Result<Option<Dataset>, DataError> {
+        let needs_whole = self.missing == Missing::Mean || self.columns.has_open_categories();
+        let (mut table, used) = if needs_whole {
+            if self.whole.is_none() {
+                let mut table = self.read_table(usize::MAX, usize::MAX)?;
+                self.columns.close();
+                table.fill(&self.fields, &self.columns)?;
+                self.whole = Some(table);
+            }
+            let whole = self.whole.take().unwrap_or_default();
+            (whole, rows.min(CHUNK_VALUES.div_ceil(self.columns.width().max(1))))
+        } else {
+            (self.read_table(rows, CHUNK_VALUES)?, rows)
+        };
+        let used = used.min(table.rows());
+        if used == 0 {
+            return Ok(None);
+        }
+        let examples = table.examples(used, &self.columns)?;
+        let labels = table.take_labels(used);
+        self.ids = table.take_ids(used);
+        table.forget(used, &self.columns);
+        if needs_whole {
+            self.whole = Some(table);
+        }
+        let names = self.columns.names(&self.fields);
+        let targets = if self.columns.label.is_some() { targets(labels) } else { Targets::Absent };
+        Ok(Some(Dataset { examples, targets, names }))
+    }
+
+    fn ids(&self) -> Option<&[String]> {
+        self.columns.id.map(|_| self.ids.as_slice())
+    }
+
+    fn ignored(&self) -> &[String] {
+        &self.columns.ignored
+    }
+}
+
+/// Numbers if all labels are finite numbers, names otherwise.
+fn targets(labels: Vec<String>) -> Targets {
+    let finite = |label: &String| number(label).filter(|value| value.is_finite());
+    match labels.iter().map(finite).collect::<Option<Vec<f64>>>() {
+        Some(numbers) => Targets::Numbers(numbers),
+        None => Targets::Names(labels),
+    }
+}
+
+/// An error about a line becomes one about a row of that format: its files have no lines.
+pub(super) fn by_row(format: &'static str, error: DataError) -> DataError {
+    let (DataError::NotANumber { line, .. }
+    | DataError::NotFinite { line, .. }
+    | DataError::Missing { line, .. }
+    | DataError::UnknownCategory { line, .. }) = error
+    else {
+        return error;
+    };
+    let text = error.to_string();
+    let reason = text.strip_prefix(&format!("line {line}: ")).unwrap_or(&text);
+    let reason = format!("row {line}: {reason}");
+    match error {
+        DataError::Missing { column, .. } => DataError::MissingAt { row: line, column },
+        _ => DataError::Array { format, reason },
+    }
+}
