@@ -19,7 +19,7 @@ REGRESSIONS = ("epsilon_svr", "nu_svr")
 FIELDS = {
     "name", "reader", "train", "test", "header", "label", "one_hot", "keep", "rows", "queries",
     "positive", "scale", "formulation", "kernel", "C", "nu", "epsilon", "tolerance", "predictor",
-    "trainer", "supports",
+    "trainer", "supports", "rotate",
 }  # fmt: skip
 
 
@@ -184,6 +184,18 @@ def scaled(task, examples, queries):
     raise TaskError(f"task {task['name']}: scale cannot be '{how}'")
 
 
+def rotated(task, examples, queries):
+    """Rows less the mean example, turned by a random orthogonal matrix: dense, same distances."""
+    if "rotate" not in task:
+        return examples, queries
+    columns = examples.shape[1]
+    state = np.random.RandomState(task["rotate"])  # its stream is fixed for all versions
+    turn, triangle = np.linalg.qr(state.standard_normal((columns, columns)))
+    turn *= np.sign(np.diag(triangle))
+    mean = examples.mean(axis=0)
+    return (examples - mean) @ turn, (queries - mean) @ turn
+
+
 def load_rows(task, directory):
     """Reads, selects, splits, relabels and scales the rows of a task."""
 
@@ -216,6 +228,7 @@ def load_rows(task, directory):
     if task["formulation"] == "one_class":
         examples, targets = examples[targets == 1], targets[targets == 1]
     examples, queries = scaled(task, examples, queries)
+    examples, queries = rotated(task, examples, queries)
     return Rows(examples, targets, queries, answers)
 
 

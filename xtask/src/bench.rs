@@ -2,6 +2,7 @@
 
 mod predict;
 mod report;
+mod soak;
 mod train;
 
 use std::process::ExitCode;
@@ -12,14 +13,17 @@ use crate::{Args, Verb};
 
 pub const VERB: Verb = Verb {
     name: "bench",
-    usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE]",
+    usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE] \
+            [--pairs N]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
+            soak      proved ranges against double-double scores, on random machines; only if named\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task\n\
             --rows N        training on the first N rows only; several show how time grows\n\
             --peers PYTHON  also measures the peers installed for this interpreter\n\
+            --pairs N       how many ranges the soak looks at (1e9)\n\
             --write FILE    writes the table there, with machine, commit and command\n\
             MERCER_DATA names the directory of the data files (../shared/data)",
     run,
@@ -32,12 +36,14 @@ struct Options {
     rows: Vec<usize>,
     peers: Option<String>,
     write: Option<String>,
+    pairs: Option<String>,
 }
 
-/// A name and what it measures.
-type Topic = (&'static str, fn(&Options) -> Result<ExitCode>);
+/// A name, what it measures, and whether it runs where no topic is named.
+type Topic = (&'static str, fn(&Options) -> Result<ExitCode>, bool);
 
-const TOPICS: &[Topic] = &[("predict", predict::run), ("train", train::run)];
+const TOPICS: &[Topic] =
+    &[("predict", predict::run, true), ("train", train::run, true), ("soak", soak::run, false)];
 
 fn run(mut args: Args) -> Result<ExitCode> {
     let options = Options {
@@ -46,15 +52,16 @@ fn run(mut args: Args) -> Result<ExitCode> {
         rows: args.values("--rows")?.iter().map(|count| count.parse()).collect::<Result<_, _>>()?,
         peers: args.value("--peers")?,
         write: args.value("--write")?,
+        pairs: args.value("--pairs")?,
     };
     let names = args.names()?;
-    let known: Vec<_> = TOPICS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<_> = TOPICS.iter().map(|(name, ..)| *name).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         bail!("no topic '{name}'; there are {}", known.join(", "));
     }
     let mut code = ExitCode::SUCCESS;
-    for (name, measure) in TOPICS {
-        if names.is_empty() || names.iter().any(|wanted| wanted == name) {
+    for (name, measure, is_usual) in TOPICS {
+        if (names.is_empty() && *is_usual) || names.iter().any(|wanted| wanted == name) {
             let ended = measure(&options)?;
             if ended != ExitCode::SUCCESS {
                 code = ended;

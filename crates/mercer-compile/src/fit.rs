@@ -2,6 +2,7 @@
 
 mod anytime;
 mod low_precision;
+mod projected;
 mod spectral;
 
 use mercer_machine::Section;
@@ -21,7 +22,8 @@ pub struct Fitter {
 }
 
 /// All stages that can be fitted; one line each.
-pub static FITTERS: &[&Fitter] = &[&low_precision::FITTER, &spectral::FITTER, &anytime::FITTER];
+pub static FITTERS: &[&Fitter] =
+    &[&low_precision::FITTER, &projected::FITTER, &spectral::FITTER, &anytime::FITTER];
 
 /// Refuses arguments of a stage that takes none.
 fn no_arguments(stage: &'static str, spec: &Spec) -> Result<(), CompileError> {

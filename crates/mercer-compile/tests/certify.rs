@@ -1,6 +1,6 @@
 //! The laws of certificates, over every certifying stage, on sane, trained-like and hostile machines.
 
-use mercer_compile::{CompileError, compile};
+use mercer_compile::{CompileError, FITTERS, Fitter, compile};
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
 use mercer_machine::Array::{F64, U32};
@@ -8,9 +8,11 @@ use mercer_machine::{Answer, ClassName, Machine, Output, Scheme, Score};
 use mercer_query::{Asking, Certainty, Plan};
 use mercer_testkit::laws::certify::{CertifyLaw, Tally};
 use mercer_testkit::{generate, machines};
+use rayon::prelude::*;
 
 const SPECTRAL: &str = "cascade(spectral, exact)";
 const SINGLE: &str = "cascade(low_precision, exact)";
+const PROJECTED: &str = "cascade(projected, exact)";
 
 /// Kernels of degree 2, which `spectral` takes.
 const QUADRATIC: [&str; 6] = [
@@ -35,6 +37,43 @@ const SINGLES: [&str; 10] = [
     "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
     "normalized(linear)",
 ];
+
+/// Kernels that `projected` takes.
+const PRODUCTS: [&str; 10] = [
+    "rbf(gamma=0.05)",
+    "rbf(gamma=1)",
+    "rbf(gamma=1e-9)",
+    "rbf(gamma=1e9)",
+    "linear",
+    "polynomial(degree=2, gamma=1, coef0=1)",
+    "polynomial(degree=9, gamma=0.1, coef0=2)",
+    "polynomial(degree=5, gamma=0.3, coef0=-1)",
+    "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
+    "normalized(linear)",
+];
+
+/// A few of the kernels that `anytime` takes.
+const SEMIDEFINITE: [&str; 3] =
+    ["rbf(gamma=0.05)", "polynomial(degree=2, gamma=1, coef0=1)", "rbf(gamma=1e-9)"];
+
+/// Every certifying stage of the registry with the kernels it takes: a new stage has no laws until it is here.
+fn stages() -> Vec<(String, &'static [&'static str])> {
+    let kernels = |name: &str| -> &'static [&'static str] {
+        match name {
+            // Its own laws, over all its orders, are in `anytime.rs`.
+            "anytime" => &SEMIDEFINITE,
+            "low_precision" => &SINGLES,
+            "projected" => &PRODUCTS,
+            "spectral" => &QUADRATIC,
+            other => panic!("say which kernels '{other}' takes"),
+        }
+    };
+    let plan = |fitter: &&Fitter| {
+        let name = fitter.name;
+        (format!("cascade({name}, exact)"), kernels(name))
+    };
+    FITTERS.iter().map(plan).collect()
+}
 
 fn two_classes() -> Output {
     let names = vec![ClassName::Number(1.0), ClassName::Number(-1.0)];
@@ -89,18 +128,18 @@ fn check(plan: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mu
 #[test]
 fn certificates_hold_on_sane_machines() {
     let mut tally = Tally::default();
-    for (plan, kernels) in [(SPECTRAL, &QUADRATIC[..]), (SINGLE, &SINGLES[..])] {
+    for (plan, kernels) in stages() {
         let mut own = Tally::default();
         for kernel in kernels {
             let queries = clouds(60, 24, 11);
             let machine = trained(kernel, 24, 50, two_classes(), 10);
-            check(plan, "clouds", &machine, &queries, &mut own);
+            check(&plan, "clouds", &machine, &queries, &mut own);
             for (name, output) in machines::outputs() {
                 let kernel = parse(kernel).unwrap();
                 let supports = generate::sparse(40, 20, 0.5, 3);
                 let machine = machines::random(&kernel, &supports, &output, 4);
                 let queries = generate::sparse(30, 22, 0.5, 5);
-                check(plan, name, &machine, &queries, &mut own);
+                check(&plan, name, &machine, &queries, &mut own);
             }
         }
         println!("{plan}: {own:?}");
@@ -113,20 +152,20 @@ fn certificates_hold_on_sane_machines() {
 #[test]
 fn certificates_hold_on_hostile_machines() {
     let mut tally = Tally::default();
-    for (plan, kernels) in [(SPECTRAL, &QUADRATIC[..]), (SINGLE, &SINGLES[..])] {
+    for (plan, kernels) in stages() {
         for text in kernels {
             let kernel = parse(text).unwrap();
             let mut cases = generate::sane(Domain::Real, 5);
             cases.extend(generate::hostile(Domain::Real, 6));
             for case in &cases {
                 let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);
-                check(plan, case.name, &machine, &case.rows, &mut tally);
-                check(plan, case.name, &without_offset(&machine), &case.rows, &mut tally);
+                check(&plan, case.name, &machine, &case.rows, &mut tally);
+                check(&plan, case.name, &without_offset(&machine), &case.rows, &mut tally);
                 // Ordinary supports, strange queries.
                 let supports = generate::dense(20, case.rows.columns(), 8);
                 let machine = machines::random(&kernel, &supports, &Output::Novelty, 9);
-                check(plan, case.name, &machine, &case.rows, &mut tally);
-                check(plan, case.name, &without_offset(&machine), &case.rows, &mut tally);
+                check(&plan, case.name, &machine, &case.rows, &mut tally);
+                check(&plan, case.name, &without_offset(&machine), &case.rows, &mut tally);
             }
         }
     }
@@ -142,6 +181,8 @@ fn scores_that_cancel_are_never_certified() {
         (SPECTRAL, "normalized(polynomial(degree=2, gamma=1, coef0=0))"),
         (SINGLE, "polynomial(degree=2, gamma=1, coef0=0)"),
         (SINGLE, "polynomial(degree=4, gamma=1, coef0=0)"),
+        (PROJECTED, "polynomial(degree=2, gamma=1, coef0=0)"),
+        (PROJECTED, "polynomial(degree=4, gamma=1, coef0=0)"),
     ] {
         // An even kernel does not tell z from -z.
         let half = generate::dense(15, 9, 21);
@@ -173,7 +214,7 @@ fn scores_that_cancel_are_never_certified() {
 #[test]
 fn certificates_hold_where_much_cancels() {
     let mut tally = Tally::default();
-    for (plan, kernels) in [(SPECTRAL, &QUADRATIC[..]), (SINGLE, &SINGLES[..])] {
+    for (plan, kernels) in stages() {
         for text in kernels {
             let base = generate::values(&generate::dense(12, 8, 31));
             let near: Vec<f64> = base.iter().map(|x| x * (1.0 + 1e-13)).collect();
@@ -186,8 +227,8 @@ fn certificates_hold_where_much_cancels() {
                 let kernel = parse(text).unwrap();
                 let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
                 let queries = generate::map(&generate::dense(20, 8, 32), |x| x + shift);
-                check(plan, "near duplicates", &machine, &queries, &mut tally);
-                check(plan, "equal queries", &machine, &queries.select([3; 20]), &mut tally);
+                check(&plan, "near duplicates", &machine, &queries, &mut tally);
+                check(&plan, "equal queries", &machine, &queries.select([3; 20]), &mut tally);
             }
         }
     }
@@ -210,30 +251,56 @@ fn a_million_ranges_contain_the_score() {
     assert!(tally.pairs >= 1_000_000, "{tally:?}");
 }
 
-/// As long as wanted: `MERCER_SOAK=1e9 cargo test --release -p mercer-compile soak -- --ignored`.
+/// As long as wanted: `cargo xtask bench soak --pairs 1e9`. Machines and queries come from seeds, stage after
+/// stage of the registry, kernel after kernel; all cores work.
 #[test]
 #[ignore = "runs for MERCER_SOAK ranges, a hundred million by default"]
 fn soak() {
     let wanted = std::env::var("MERCER_SOAK").ok().and_then(|text| text.parse().ok());
     let wanted: f64 = wanted.unwrap_or(1e8);
-    let mut tally = Tally::default();
-    for seed in 1000.. {
-        for (plan, kernels) in [(SPECTRAL, &QUADRATIC[..]), (SINGLE, &SINGLES[..])] {
-            let kernel = kernels[seed as usize % kernels.len()];
-            let columns = 5 + (seed % 60) as usize;
-            let machine = trained(kernel, columns, 30, Output::Value, seed);
-            let queries = clouds(2000, columns, seed + 1);
-            let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
-            let name = format!("{plan} for {kernel}, seed {seed}");
-            let law =
-                CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
-            law.ranges_contain_the_score(&mut tally).unwrap();
-        }
-        if tally.pairs as f64 >= wanted {
-            break;
+    let (start, mut pairs, mut shown) = (std::time::Instant::now(), 0, 0.0);
+    let at_once = 2 * rayon::current_num_threads().max(1) as u64;
+    let mut seed = 1000;
+    while (pairs as f64) < wanted {
+        let found = (seed..seed + at_once).into_par_iter().map(soak_one).sum::<u64>();
+        (pairs, seed) = (pairs + found, seed + at_once);
+        let share = pairs as f64 / wanted;
+        if share >= shown + 0.01 || share >= 1.0 {
+            shown = share;
+            let seconds = start.elapsed().as_secs_f64();
+            println!("soak: {pairs} ranges hold, {:.0} %, {seconds:.0} s", 100.0 * share.min(1.0));
         }
     }
-    println!("soak: {tally:?}");
+}
+
+/// All stages once; returns how many ranges were looked at.
+fn soak_one(seed: u64) -> u64 {
+    let mut tally = Tally::default();
+    for (plan, kernels) in stages() {
+        let kernel = kernels[seed as usize % kernels.len()];
+        let columns = 5 + (seed % 60) as usize;
+        let machine = trained(kernel, columns, 30, Output::Value, seed);
+        let queries = clouds(2000, columns, seed + 1);
+        // Each dimension of a projection is a stage of its own, so that every depth is seen.
+        let depths = if plan == PROJECTED { 1..=columns.min(24) } else { 0..=0 };
+        let text = match depths {
+            depths if *depths.start() == 0 => plan,
+            depths => {
+                depths.fold("cascade(".to_owned(), |text, depth| {
+                    format!("{text}projected(dimensions={depth}), ")
+                }) + "exact)"
+            }
+        };
+        let sections = match compile(&machine, &text.parse().unwrap(), None) {
+            Ok(sections) => sections,
+            Err(CompileError::Unfit { .. } | CompileError::Load(_)) => continue,
+            Err(other) => panic!("{other}"),
+        };
+        let name = format!("{text} for {kernel}, seed {seed}");
+        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        law.ranges_contain_the_score(&mut tally).unwrap();
+    }
+    tally.pairs
 }
 
 #[test]
@@ -252,13 +319,43 @@ fn a_hundred_thousand_ranges_of_singles_contain_the_score() {
     assert!(tally.pairs >= 100_000, "{tally:?}");
 }
 
+/// Projections on every number of dimensions, with and without look-ahead and corrections.
+#[test]
+fn a_hundred_thousand_ranges_of_projections_contain_the_score() {
+    let mut tally = Tally::default();
+    let kernels = [
+        "rbf(gamma=0.02)",
+        "rbf(gamma=1)",
+        "polynomial(degree=2, gamma=0.2, coef0=1)",
+        "polynomial(degree=3, gamma=0.2, coef0=-1)",
+        "normalized(polynomial(degree=4, gamma=0.3, coef0=1))",
+    ];
+    for (number, kernel) in (0u64..).zip(kernels) {
+        let machine = trained(kernel, 20, 40, Output::Value, 190 + number);
+        let (queries, sample) = (clouds(700, 20, 195 + number), clouds(60, 20, 200 + number));
+        let both = |depth: usize| {
+            let plain = format!("projected(dimensions={depth}, look_ahead={depth}, directions=0)");
+            format!("{plain}, projected(dimensions={depth}, directions={}), ", depth % 7)
+        };
+        let text = format!("cascade({}exact)", (1..=20).map(both).collect::<String>());
+        let sections = compile(&machine, &text.parse().unwrap(), Some(&sample)).unwrap();
+        let name = kernel.to_owned();
+        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        law.ranges_contain_the_score(&mut tally).unwrap();
+    }
+    println!("projections: {tally:?}");
+    assert!(tally.pairs >= 100_000, "{tally:?}");
+}
+
 /// Several classes certify the label without settling every duel.
 #[test]
 fn several_classes_settle_before_all_their_scores_do() {
     for scheme in [Scheme::OneVsOne, Scheme::OneVsRest] {
         let names = (0..5).map(|n| ClassName::Number(f64::from(n))).collect();
         let output = Output::Classes { names, scheme };
-        for (plan, kernel) in [(SPECTRAL, QUADRATIC[0]), (SINGLE, "rbf(gamma=0.1)")] {
+        for (plan, kernel) in
+            [(SPECTRAL, QUADRATIC[0]), (SINGLE, "rbf(gamma=0.1)"), (PROJECTED, "rbf(gamma=0.1)")]
+        {
             let kernel = parse(kernel).unwrap();
             let machine = machines::random(&kernel, &clouds(60, 30, 100), &output, 101);
             let queries = clouds(200, 30, 102);
@@ -269,7 +366,34 @@ fn several_classes_settle_before_all_their_scores_do() {
             let plan = Plan::load(&machine, &sections).unwrap();
             let answers = plan.decide_with(&queries, &Asking::default()).unwrap();
             let all = 31.0 * 30.0 * machine.scores().len() as f64;
-            assert!(answers.mean_cost() < 0.9 * all, "{} of {all}", answers.mean_cost());
+            // Sixty supports are too few for a projection to be cheaper.
+            let is_small = plan.stages()[0].spec().name() == "projected";
+            assert!(
+                is_small || answers.mean_cost() < 0.9 * all,
+                "{} of {all}",
+                answers.mean_cost()
+            );
+        }
+    }
+}
+
+/// A query of several classes that only the exact stage closes shows the range of every score.
+#[test]
+fn the_exact_stage_explains_every_score_it_closes() {
+    for scheme in [Scheme::OneVsOne, Scheme::OneVsRest] {
+        let names = (0..4).map(|n| ClassName::Number(f64::from(n))).collect();
+        let kernel = parse("rbf(gamma=0.1)").unwrap();
+        let output = Output::Classes { names, scheme };
+        let machine = machines::random(&kernel, &clouds(40, 6, 110), &output, 111);
+        let (queries, plan) = (clouds(5, 6, 112), Plan::exact(&machine));
+        let scores = plan.scores(&queries).unwrap();
+        let count = machine.scores().len();
+        for row in 0..5 {
+            let explained = plan.explain(&queries, row, &Asking::default()).unwrap();
+            assert_eq!(explained.steps.len(), count);
+            for (step, score) in explained.steps.iter().zip(&scores[row * count..]) {
+                assert!(step.range.contains(*score) && step.stage == 0, "{step:?} {score}");
+            }
         }
     }
 }
@@ -333,7 +457,7 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
 fn plans_come_back_from_files() {
     let own = mercer_machine::file::format("mercer").unwrap();
     let machine = trained(QUADRATIC[0], 9, 30, two_classes(), 80);
-    let plan = "cascade(low_precision, spectral, exact)";
+    let plan = "cascade(low_precision, spectral, projected, exact)";
     let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
     let mut model = mercer_machine::Model::from(machine);
     model.plan = Some(sections.clone());
@@ -345,11 +469,14 @@ fn plans_come_back_from_files() {
     assert_eq!(decisions, after.decide(&queries).unwrap());
     assert!(decisions.iter().any(|decision| decision.certainty == Certainty::Certified));
     let broken = |change: fn(&mut mercer_machine::Array)| {
-        let mut sections = sections.clone();
-        for (_, array) in &mut sections.sections[1].arrays {
-            change(array);
+        for stage in [1, 2] {
+            let mut sections = sections.clone();
+            for (_, array) in &mut sections.sections[stage].arrays {
+                change(array);
+            }
+            let loaded = Plan::load(&again.machine, &sections);
+            assert!(loaded.is_err() || sections == again.plan.clone().unwrap());
         }
-        assert!(Plan::load(&again.machine, &sections).is_err());
     };
     broken(|array| {
         if let F64(values) = array {

@@ -53,6 +53,14 @@ impl Section {
         }
     }
 
+    /// The array of that name, if it holds singles.
+    pub fn singles(&self, name: &str) -> Option<&[f32]> {
+        match self.array(name)? {
+            Array::F32(values) => Some(values),
+            _ => None,
+        }
+    }
+
     /// The array of that name, if it holds indices.
     pub fn indices(&self, name: &str) -> Option<&[u32]> {
         match self.array(name)? {

@@ -8,6 +8,7 @@ pub(crate) mod projection;
 pub(crate) mod quadratic;
 pub(crate) mod singles;
 pub(crate) mod steps;
+pub(crate) mod tail;
 
 use crate::Interval;
 

@@ -228,6 +228,17 @@ impl<'a> Closer<'a> {
         self.close(query, exact.answer, score, Certainty::Exact);
     }
 
+    /// Tells the observer the exact range of each of several scores, met with what was proved before.
+    pub(crate) fn observe_exact(&mut self, query: u32, scores: &[f64], errors: &[f64]) {
+        for (score, (value, error)) in scores.iter().zip(errors).enumerate() {
+            let range = Interval::around(*value, *error);
+            let known = self.memory.ranges[query as usize * self.memory.scores + score];
+            let met = Interval { low: range.low.max(known.low), high: range.high.min(known.high) };
+            let range = if met.low <= met.high { met } else { range };
+            self.note(query, score, range, 0, false);
+        }
+    }
+
     fn ranges(&self, query: usize) -> Ranges<'_> {
         let Memory { scores, ranges, errors, .. } = &*self.memory;
         let place = query * scores..(query + 1) * scores;

@@ -33,8 +33,12 @@ pub struct Loader {
 }
 
 /// All stages before the exact one; one line each.
-pub static STAGES: &[&Loader] =
-    &[&crate::stages::LOW_PRECISION, &crate::stages::SPECTRAL, &crate::stages::ANYTIME];
+pub static STAGES: &[&Loader] = &[
+    &crate::stages::LOW_PRECISION,
+    &crate::stages::PROJECTED,
+    &crate::stages::SPECTRAL,
+    &crate::stages::ANYTIME,
+];
 
 /// 1 to 256 queries at work: those still open, and what is known of each.
 #[derive(Debug)]

@@ -99,6 +99,14 @@ impl<'a> Worker<'a> {
             other => other,
         })?;
         for (query, decision) in self.open.iter().zip(decisions) {
+            let count = exact.machine().scores().len();
+            if closer.is_observed() && count > 1 {
+                let row = rows.row(first + *query as usize);
+                let (mut scores, mut errors) = (vec![0.0; count], vec![0.0; count]);
+                exact.scores(std::iter::once(row), &mut self.exact, &mut scores);
+                exact.errors(row, exact.packed().loose_self_sum(row), &mut errors);
+                closer.observe_exact(*query, &scores, &errors);
+            }
             closer.settle(*query, decision);
         }
         Ok(())

@@ -22,6 +22,7 @@ mod isa;
 mod lines;
 mod maths;
 mod maths32;
+mod moments;
 mod panels;
 mod product;
 mod queries;
@@ -43,6 +44,7 @@ pub use maths32::{
     EXP2_32_RELATIVE_ERROR, EXP32_RELATIVE_ERROR, codes, distance1_32, distances32, exp1_32,
     exp2_1_32, exp32, gaussian_steps32, gaussian1_32, gaussian32, widen,
 };
+pub use moments::{Moments, moments};
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
 pub use product::{gemm_nt, gemm_nt32};
 pub use queries::{

@@ -70,6 +70,21 @@ impl Singles {
         Some(Self { panels, live })
     }
 
+    /// Packs rows that are given in the live columns of `like`, already as singles; `fill(row, buffer)`
+    /// writes a row into a zeroed buffer. Queries are centred as for `like`, the rows are not; `None` if
+    /// they need too much memory.
+    pub fn of_rows(
+        like: &Packed,
+        rows: usize,
+        fill: impl FnMut(usize, &mut [f32]),
+    ) -> Option<Self> {
+        let live = Arc::clone(&like.live);
+        if rows.saturating_mul(live.len()).saturating_mul(4) > MAX_PANEL_BYTES {
+            return None;
+        }
+        Some(Self { panels: Panels32::pack(rows, live.len(), fill), live })
+    }
+
     /// `n` such that a product of rounded rows is within `γ_n Σ|x||z|` in the unit of singles.
     pub fn error_terms(&self) -> usize {
         Panels32::dot_error_terms(self.live.len())

@@ -93,7 +93,7 @@ pub(super) fn is_sane(square: f64) -> bool {
 }
 
 /// `γ'_n`, rounded up.
-fn gamma_single(n: f64) -> f64 {
+pub(super) fn gamma_single(n: f64) -> f64 {
     let nv = n * SINGLE;
     if nv < 0.5 { nv / (1.0 - nv) * (1.0 + 4.0 * UNIT) } else { f64::INFINITY }
 }

@@ -1,0 +1,372 @@
+use std::any::Any;
+
+use mercer_kernel::block::{SingleQueries, Singles};
+use mercer_kernel::{Form, Profile};
+use mercer_machine::{Score, Section};
+use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
+use mercer_spec::{Spec, Value};
+
+use crate::certify::singles::power_norm;
+use crate::certify::tail::{Known, Summed, Tail, Weights};
+use crate::closer::Closer;
+use crate::stage::{Block, Loader, Stage};
+use crate::{Exact, LoadError};
+
+mod arrays;
+
+use arrays::{Arrays, Shape};
+
+pub(crate) static LOADER: Loader = Loader {
+    name: "projected",
+    summary: "rbf and dot-product kernels along their main directions, the rest by a spectral tail",
+    load,
+};
+
+/// Panels per tile: 2 x 96 supports, whose factors stay in the first caches while all queries pass.
+const TILE_PANELS: usize = 2;
+const TILE: usize = TILE_PANELS * Panels32::WIDTH;
+/// Queries at once: their sums, one for each score and direction, stay in cache.
+const SUMS: usize = 1 << 16;
+/// `Σ β κ`, `Σ |β| κ` come before the directions; `|c/w|²` and the two extremes after them.
+const BEFORE: usize = 2;
+const AFTER: usize = 3;
+
+/// The expansion along a few directions; see [`crate::certify::tail`] for what is proved.
+#[derive(Debug)]
+struct Projected {
+    isa: Isa,
+    shape: Shape,
+    bound: Tail,
+    weights: Vec<Weights>,
+    /// The directions over the columns, then the corrections.
+    directions: Singles,
+    /// The supports along the head.
+    supports: Panels32,
+    squares: Vec<f32>,
+    /// Tile by tile, the scores with coefficients there.
+    tiles: Vec<Vec<Factors>>,
+    cost: u64,
+}
+
+/// Factors of one score for the supports of a tile, each row one for each support.
+#[derive(Debug)]
+struct Factors {
+    score: usize,
+    /// `β`, `|β|`, then those of `a_k`.
+    rows: Vec<Vec<f64>>,
+    squares: Vec<f64>,
+    peaks: Vec<f64>,
+}
+
+/// Working memory of one thread.
+struct Scratch {
+    queries: SingleQueries,
+    coordinates: Vec<f32>,
+    products: Vec<f32>,
+    head: DenseQueries32,
+    values: Vec<f64>,
+    slopes: Vec<f64>,
+    curves: Vec<f64>,
+    sums: Vec<f64>,
+    asked: Vec<u32>,
+    known: Vec<(u32, u32, Known)>,
+}
+
+/// What the kernel is as a function of the product.
+fn profile(exact: &Exact) -> Profile {
+    match exact.machine().kernel().form() {
+        Form::Dot(finish) | Form::Shift(finish) => finish.profile(),
+        _ => Profile::Other,
+    }
+}
+
+/// Scale, shift and degree of a power.
+fn power(profile: Profile) -> (f64, f64, u32) {
+    match profile {
+        Profile::Power { scale, shift, degree }
+        | Profile::NormalizedPower { scale, shift, degree } => (scale, shift, degree),
+        _ => (1.0, 0.0, 1),
+    }
+}
+
+/// The factors `κ' = slope K` or `slope t^(p-1)`, and `sup κ'' / 2` likewise.
+fn derivatives(profile: Profile) -> (f64, f64) {
+    if let Profile::Gaussian { gamma } = profile {
+        return (2.0 * gamma, 2.0 * gamma * gamma);
+    }
+    let (scale, _, degree) = power(profile);
+    let p = f64::from(degree);
+    (p * scale, 0.5 * p * (p - 1.0) * scale * scale)
+}
+
+fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+    let refuse = |reason: &str| LoadError::unfit("projected", reason);
+    let (machine, packed, profile) = (exact.machine(), exact.packed(), profile(exact));
+    if machine.scores().iter().any(|score| matches!(score, Score::Linear { .. })) {
+        return Err(refuse("a linear score is one product already"));
+    }
+    if matches!(profile, Profile::Other | Profile::Sigmoid { .. }) {
+        let kernel = machine.kernel().spec();
+        return Err(refuse(&format!("{kernel} is not a function of a product with known slopes")));
+    }
+    let shape = Shape::new(section, packed.live_columns(), packed.rows()).map_err(refuse)?;
+    let arrays = Arrays::new(section, &shape).map_err(refuse)?;
+    let norms = support_norms(profile, exact)
+        .ok_or_else(|| refuse("a support is too short or too long to be normalised"))?;
+    let bound = arrays.bound(&shape, profile, exact).map_err(refuse)?;
+    let tiles = shape.supports.div_ceil(TILE);
+    let factors = arrays.factors(&shape, exact, &norms, derivatives(profile), tiles);
+    let weights = weights(exact, &norms, &factors, bound.columns);
+    let directions = Singles::of_rows(packed, shape.ahead + shape.corrections, |row, out| {
+        let (from, row) = if row < shape.ahead {
+            (arrays.vectors, row)
+        } else {
+            (arrays.corrections, row - shape.ahead)
+        };
+        out.copy_from_slice(&from[row * shape.columns..(row + 1) * shape.columns]);
+    });
+    let directions = directions.ok_or_else(|| refuse("its directions need more than 4 GiB"))?;
+    let supports = Panels32::pack(shape.supports, shape.head, |row, out| {
+        out.copy_from_slice(&arrays.supports[row * shape.head..(row + 1) * shape.head]);
+    });
+    let squares = packed.self_sums().iter().map(|square| *square as f32).collect();
+    let rows: usize = factors.iter().flatten().map(|f| f.rows.len() + 3).sum::<usize>() * TILE;
+    let along_columns = machine.columns() * (shape.ahead + shape.corrections);
+    let cost = (shape.supports * shape.head + along_columns + rows) as u64;
+    let isa = exact.isa();
+    Ok(Box::new(Projected {
+        isa,
+        shape,
+        bound,
+        weights,
+        directions,
+        supports,
+        squares,
+        tiles: factors,
+        cost,
+    }))
+}
+
+/// What the coefficient of each support is multiplied by: the inverse norm for normalised kernels, else 1.
+fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
+    let supports = exact.machine().supports();
+    let Profile::NormalizedPower { scale, shift, degree } = profile else {
+        return Some(vec![1.0; supports.rows()]);
+    };
+    let inverse = |(row, own): (usize, &f64)| {
+        if shift == 0.0 && supports.row(row).nonzeros().next().is_none() {
+            return Some(0.0);
+        }
+        power_norm([scale, shift], degree, *own).map(|norm| 1.0 / norm)
+    };
+    exact.packed().self_sums().iter().enumerate().map(inverse).collect()
+}
+
+fn weights(exact: &Exact, norms: &[f64], tiles: &[Vec<Factors>], columns: usize) -> Vec<Weights> {
+    let up = 1.0 + (norms.len() + columns + 16) as f64 * f64::EPSILON;
+    let of = |(number, score): (usize, &Score)| {
+        let Score::Expansion { supports, coefficients, offset } = score else {
+            unreachable!("linear scores were refused")
+        };
+        let named = supports.iter().zip(coefficients);
+        let used: f64 = named.map(|(at, beta)| (beta * norms[*at as usize]).abs()).sum();
+        let own: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
+        let mine = || tiles.iter().flatten().filter(|factors| factors.score == number);
+        let slopes: f64 = mine().flat_map(|factors| &factors.squares).sum();
+        let peaks = mine().flat_map(|factors| &factors.peaks);
+        let peak = peaks.fold(0.0, |most: f64, peak| most.max(peak.abs()));
+        let slopes = slopes.sqrt() * up;
+        Weights { used: used * up, own: own * up, slopes, peak: peak * up, offset: *offset }
+    };
+    exact.machine().scores().iter().enumerate().map(of).collect()
+}
+
+impl Projected {
+    /// Sums kept for each query and score.
+    fn width(&self) -> usize {
+        BEFORE + self.shape.corrections + AFTER
+    }
+
+    /// Values, slopes and curves of one query for the supports of a tile, from their products.
+    fn finish(
+        &self,
+        products: &mut [f32],
+        first: usize,
+        own: f64,
+        known: &Known,
+        out: (&mut Vec<f64>, &mut Vec<f64>, &mut Vec<f64>),
+    ) {
+        let (values, slopes, curves) = out;
+        values.resize(products.len(), 0.0);
+        if let Profile::Gaussian { gamma } = self.bound.profile {
+            let squares = &self.squares[first..first + products.len()];
+            mercer_simd::gaussian32(self.isa, products, own as f32, squares, gamma as f32);
+            mercer_simd::widen(self.isa, products, values);
+            return;
+        }
+        let (scale, shift, degree) = power(self.bound.profile);
+        mercer_simd::widen(self.isa, products, values);
+        slopes.clone_from(values);
+        mercer_simd::polynomial(self.isa, slopes, scale, shift, degree - 1);
+        curves.clear();
+        if degree < 2 {
+            curves.resize(values.len(), 0.0);
+        } else {
+            let size = |s: &f64| s.mul_add(scale, shift).abs() + known.reach;
+            curves.extend(values.iter().map(size));
+            mercer_simd::polynomial(self.isa, curves, 1.0, 0.0, degree - 2);
+        }
+        mercer_simd::polynomial(self.isa, values, scale, shift, degree);
+    }
+
+    /// Adds what one query has in a tile to its sums.
+    fn add(&self, tile: usize, [values, slopes, curves]: [&[f64]; 3], sums: &mut [f64]) {
+        let width = self.width();
+        for factors in &self.tiles[tile] {
+            let sums = &mut sums[factors.score * width..(factors.score + 1) * width];
+            for (four, rows) in factors.rows.chunks(4).enumerate() {
+                let mut partials = [[0.0; 8]; 4];
+                let partials = &mut partials[..rows.len()];
+                let row = |at: usize| rows[at.min(rows.len() - 1)].as_slice();
+                let coefficients = [row(0), row(1), row(2), row(3)];
+                // The score and its size run over values, the directions over slopes.
+                if four == 0 && !std::ptr::eq(values, slopes) {
+                    let (scores, along) = partials.split_at_mut(BEFORE);
+                    let (first, rest) = coefficients.split_at(BEFORE);
+                    mercer_simd::weighted_sums(self.isa, values, 0, first, scores);
+                    mercer_simd::weighted_sums(self.isa, slopes, 0, &rest[..along.len()], along);
+                } else {
+                    let coefficients = &coefficients[..rows.len()];
+                    mercer_simd::weighted_sums(self.isa, slopes, 0, coefficients, partials);
+                }
+                for (sum, partial) in sums[4 * four..].iter_mut().zip(partials) {
+                    *sum += fold8(partial);
+                }
+            }
+            let (squares, peaks) = (&factors.squares, &factors.peaks);
+            let moments = mercer_simd::moments(self.isa, slopes, squares, curves, peaks);
+            let last = &mut sums[width - AFTER..];
+            last[0] += moments.squares;
+            last[1] = if moments.most > last[1] { moments.most } else { last[1] };
+            last[2] = if moments.least < last[2] { moments.least } else { last[2] };
+        }
+    }
+
+    /// Some queries from their rows to their ranges.
+    fn some(
+        &self,
+        block: &Block<'_>,
+        closer: &mut Closer<'_>,
+        range: std::ops::Range<usize>,
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { queries, coordinates, products, head, values, slopes, curves, sums, .. } =
+            scratch;
+        let (asked, known) = (&scratch.asked[range], &mut scratch.known);
+        let all = self.shape.ahead + self.shape.corrections;
+        coordinates.clear();
+        coordinates.resize(asked.len() * all, 0.0);
+        self.directions.load(asked.iter().map(|query| block.row(*query)), queries);
+        self.directions.visit(self.isa, queries, products, |mut tile| {
+            let rows = tile.rows.clone();
+            for query in tile.queries.clone() {
+                let place = query * all + rows.start..query * all + rows.end;
+                coordinates[place].copy_from_slice(tile.of(query));
+            }
+        });
+        known.clear();
+        head.clear();
+        for (position, query) in (0u32..).zip(asked) {
+            let row = &coordinates[position as usize * all..][..all];
+            let found = self.bound.query(block.own(*query), &row[..self.shape.ahead]);
+            if let Some(found) = found {
+                head.push(&row[..self.shape.head]);
+                known.push((*query, position, found));
+            }
+        }
+        let per_query = self.weights.len() * self.width();
+        sums.clear();
+        sums.resize(known.len() * per_query, 0.0);
+        for (tile, first) in (0..self.supports.panels()).step_by(TILE_PANELS).enumerate() {
+            let panels = first..(first + TILE_PANELS).min(self.supports.panels());
+            let lanes = self.supports.lanes(panels.clone());
+            let stride = lanes.len();
+            products.resize(known.len() * stride, 0.0);
+            self.supports.dots_dense(self.isa, head, panels, products, stride);
+            let count = lanes.end.min(self.shape.supports) - lanes.start;
+            let rows = products.chunks_exact_mut(stride).zip(sums.chunks_exact_mut(per_query));
+            for ((query, _, known), (products, sums)) in known.iter().zip(rows) {
+                let (products, own) = (&mut products[..count], block.own(*query));
+                self.finish(products, lanes.start, own, known, (values, slopes, curves));
+                let gaussian = matches!(self.bound.profile, Profile::Gaussian { .. });
+                let parts: [&[f64]; 3] =
+                    if gaussian { [values; 3] } else { [values, slopes, curves] };
+                self.add(tile, parts, sums);
+            }
+        }
+        for ((query, position, known), sums) in known.iter().zip(sums.chunks_exact(per_query)) {
+            let row = &coordinates[*position as usize * all..][..all];
+            for (score, sums) in sums.chunks_exact(self.width()).enumerate() {
+                let (along, last) = sums[BEFORE..].split_at(self.shape.corrections);
+                let summed = Summed {
+                    value: sums[0],
+                    size: sums[1],
+                    squares: last[0],
+                    most: last[1],
+                    least: last[2],
+                    along,
+                    corrections: &row[self.shape.ahead..],
+                };
+                if let Some(range) = self.bound.range(known, &self.weights[score], &summed) {
+                    closer.prove(*query, score, range, self.shape.head);
+                }
+            }
+            closer.judge(*query);
+        }
+    }
+}
+
+impl Stage for Projected {
+    fn spec(&self) -> Spec {
+        let Shape { head, ahead, corrections, .. } = self.shape;
+        let number = |count: usize| Value::Number(count as f64);
+        Spec::new("projected")
+            .set("dimensions", number(head))
+            .set("look_ahead", number(ahead))
+            .set("directions", number(corrections))
+    }
+
+    fn scratch(&self) -> Box<dyn Any + Send> {
+        Box::new(Scratch {
+            queries: self.directions.queries(),
+            coordinates: Vec::new(),
+            products: Vec::new(),
+            head: DenseQueries32::new(self.shape.head),
+            values: Vec::new(),
+            slopes: Vec::new(),
+            curves: Vec::new(),
+            sums: Vec::new(),
+            asked: Vec::new(),
+            known: Vec::new(),
+        })
+    }
+
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+        scratch.asked.clear();
+        for query in block.open() {
+            // A query of a scale that singles cannot hold is left to the next stage.
+            let own = block.own(*query);
+            let fits = own == 0.0 || (1e-24..=1e30).contains(&own);
+            if fits && closer.charge(*query, self.cost) {
+                scratch.asked.push(*query);
+            }
+        }
+        let size = (SUMS / (self.weights.len() * self.width()).max(1)).clamp(8, 256);
+        for first in (0..scratch.asked.len()).step_by(size) {
+            let range = first..(first + size).min(scratch.asked.len());
+            self.some(block, closer, range, scratch);
+        }
+        block.compact(closer);
+    }
+}

@@ -1,0 +1,201 @@
+//! The arrays of the stage as a file holds them, checked, and what is made of them.
+
+use mercer_kernel::Profile;
+use mercer_machine::{Score, Section};
+use mercer_simd::Panels32;
+use mercer_spec::{Spec, Value};
+
+use super::{Factors, TILE};
+use crate::Exact;
+use crate::certify::tail::Tail;
+
+/// Sizes of the arrays.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub columns: usize,
+    pub supports: usize,
+    pub head: usize,
+    pub ahead: usize,
+    pub corrections: usize,
+}
+
+/// `vectors` (look_ahead x live columns), `supports` (supports x dimensions) and `corrections` (directions x
+/// live columns) in singles; `values` (those of the look-ahead, then the rest), `weights`, `basis`
+/// (directions x supports) and `errors` (tail, defect, drift, skew, leak, rest of a support, excess,
+/// weighted rows) in doubles.
+pub(super) struct Arrays<'a> {
+    pub vectors: &'a [f32],
+    pub supports: &'a [f32],
+    pub corrections: &'a [f32],
+    values: &'a [f64],
+    weights: &'a [f64],
+    basis: &'a [f64],
+    errors: &'a [f64],
+}
+
+impl Shape {
+    pub(super) fn new(
+        section: &Section,
+        columns: usize,
+        supports: usize,
+    ) -> Result<Self, &'static str> {
+        let spec: Spec = section.spec.parse().map_err(|_| "its text cannot be read")?;
+        if !spec.positional().is_empty() || spec.named().len() != 3 {
+            return Err("it takes dimensions, look_ahead and directions");
+        }
+        let number = |name: &str, most: usize| match spec.get(name) {
+            Some(Value::Number(x)) if x.fract() == 0.0 && (0.0..=most as f64).contains(x) => {
+                Ok(*x as usize)
+            }
+            _ => Err("its dimensions, look_ahead or directions do not fit the machine"),
+        };
+        let ahead = number("look_ahead", columns)?;
+        let head = number("dimensions", ahead)?;
+        let corrections = number("directions", supports)?;
+        if head == 0 {
+            return Err("it needs at least one dimension");
+        }
+        Ok(Self { columns, supports, head, ahead, corrections })
+    }
+}
+
+impl<'a> Arrays<'a> {
+    pub(super) fn new(section: &'a Section, shape: &Shape) -> Result<Self, &'static str> {
+        let arrays = Self {
+            vectors: section.singles("vectors").ok_or("its vectors are missing")?,
+            supports: section.singles("supports").ok_or("its supports are missing")?,
+            corrections: section.singles("corrections").ok_or("its corrections are missing")?,
+            values: section.reals("values").ok_or("its values are missing")?,
+            weights: section.reals("weights").ok_or("its weights are missing")?,
+            basis: section.reals("basis").ok_or("its basis is missing")?,
+            errors: section.reals("errors").ok_or("its errors are missing")?,
+        };
+        let Shape { columns, supports, head, ahead, corrections } = *shape;
+        let fits = ahead.checked_mul(columns) == Some(arrays.vectors.len())
+            && supports.checked_mul(head) == Some(arrays.supports.len())
+            && corrections.checked_mul(columns) == Some(arrays.corrections.len())
+            && arrays.values.len() == ahead - head + 1
+            && arrays.weights.len() == supports
+            && corrections.checked_mul(supports) == Some(arrays.basis.len())
+            && arrays.errors.len() == 8;
+        if !fits {
+            return Err("its arrays do not fit the machine");
+        }
+        let singles = arrays.vectors.iter().chain(arrays.supports).chain(arrays.corrections);
+        let doubles = arrays.values.iter().chain(arrays.weights).chain(arrays.basis);
+        let mut all = singles.map(|x| f64::from(*x)).chain(doubles.copied());
+        if all.any(|x| !x.is_finite()) {
+            return Err("its arrays hold values that are not finite");
+        }
+        let positive = |x: &f64| *x >= 1e-6 && *x <= 1.0;
+        let at_least_zero = |x: &f64| *x >= 0.0 && x.is_finite();
+        if !arrays.weights.iter().all(positive)
+            || !arrays.values.iter().all(at_least_zero)
+            || !arrays.errors.iter().all(at_least_zero)
+            || arrays.errors[1] > 0.01
+            || arrays.errors[3] > 0.01
+        {
+            return Err("its weights, values or errors are out of range");
+        }
+        Ok(arrays)
+    }
+
+    /// The constants of the bound; what can be computed from the arrays is.
+    pub(super) fn bound(
+        &self,
+        shape: &Shape,
+        profile: Profile,
+        exact: &Exact,
+    ) -> Result<Tail, &'static str> {
+        let up = 1.0 + (shape.supports * shape.head + 16) as f64 * f64::EPSILON;
+        let norm = |row: &[f32]| row.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>();
+        let (mut weighted_head, mut weight, mut reach) = (0.0, 0.0, 0.0f64);
+        for (row, w) in self.supports.chunks_exact(shape.head).zip(self.weights) {
+            let square = norm(row);
+            weighted_head += w * w * square;
+            weight += w * w;
+            reach = reach.max(square);
+        }
+        let own = exact.packed().self_sums().iter().copied().fold(0.0, f64::max);
+        let errors = self.errors;
+        let (values, rest) = self.values.split_at(shape.ahead - shape.head);
+        let spread = spread(self.vectors, shape.columns) * up;
+        if !spread.is_finite() {
+            return Err("its vectors are too large");
+        }
+        Ok(Tail {
+            profile,
+            values: values.to_vec(),
+            rest: rest[0],
+            head: shape.head,
+            terms: Panels32::dot_error_terms(shape.columns) as f64,
+            head_terms: Panels32::dot_error_terms(shape.head) as f64,
+            spread,
+            weighted_head: weighted_head.sqrt() * up,
+            weighted_rows: errors[7],
+            weight: weight.sqrt() * up,
+            tail: errors[0],
+            defect: errors[1],
+            drift: errors[2],
+            skew: errors[3],
+            leak: errors[4],
+            reach_rest: errors[5],
+            excess: errors[6],
+            reach: reach.sqrt() * up,
+            longest: own.sqrt() * (1.0 + 1e-9),
+            corrections: norm(self.corrections).sqrt() * up,
+            tiles: shape.supports.div_ceil(TILE) as f64,
+            columns: exact.machine().columns(),
+        })
+    }
+
+    /// Factors of each tile and score with coefficients in it.
+    pub(super) fn factors(
+        &self,
+        shape: &Shape,
+        exact: &Exact,
+        norms: &[f64],
+        (slope, curve): (f64, f64),
+        tiles: usize,
+    ) -> Vec<Vec<Factors>> {
+        let mut all: Vec<Vec<Factors>> = Vec::new();
+        all.resize_with(tiles, Vec::new);
+        for (number, score) in exact.machine().scores().iter().enumerate() {
+            let Score::Expansion { supports, coefficients, .. } = score else { continue };
+            for (support, beta) in supports.iter().zip(coefficients) {
+                let support = *support as usize;
+                let (tile, at) = (support / TILE, support % TILE);
+                if all[tile].last().is_none_or(|factors| factors.score != number) {
+                    let count = TILE.min(shape.supports - tile * TILE);
+                    let rows = vec![vec![0.0; count]; super::BEFORE + shape.corrections];
+                    let (squares, peaks) = (vec![0.0; count], vec![0.0; count]);
+                    all[tile].push(Factors { score: number, rows, squares, peaks });
+                }
+                let factors = all[tile].last_mut().expect("pushed if it was missing");
+                let (beta, w) = (beta * norms[support], self.weights[support]);
+                let first = slope * beta / w;
+                factors.rows[0][at] = beta;
+                factors.rows[1][at] = beta.abs();
+                for (k, row) in factors.rows[super::BEFORE..].iter_mut().enumerate() {
+                    row[at] = self.basis[k * shape.supports + support] * first;
+                }
+                factors.squares[at] = first * first;
+                factors.peaks[at] = curve * beta / (w * w);
+            }
+        }
+        all
+    }
+}
+
+/// A bound on `|| |V| ||_2`: the root of the largest row sum times the largest column sum.
+fn spread(vectors: &[f32], columns: usize) -> f64 {
+    let mut sums = vec![0.0; columns];
+    let mut most = 0.0f64;
+    for row in vectors.chunks_exact(columns.max(1)) {
+        for (sum, x) in sums.iter_mut().zip(row) {
+            *sum += f64::from(x.abs());
+        }
+        most = most.max(row.iter().map(|x| f64::from(x.abs())).sum());
+    }
+    (most * sums.iter().copied().fold(0.0, f64::max)).sqrt()
+}
