@@ -64,6 +64,8 @@ pub(crate) enum Verb {
     Explain(Explain),
     /// Measure how fast a model answers on this machine
     Bench(Bench),
+    /// Make the tables of a paper anew, beside what it prints
+    Reproduce(Reproduce),
     /// List kernels, file formats and instruction sets
     List,
     /// Show the main job end to end on data that come with the program
@@ -334,6 +336,25 @@ pub(crate) struct Compile {
     /// The model file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reproduce {
+    /// The paper: decoste03
+    pub(crate) paper: String,
+    /// Folder with the data that do not come with the program (`mnist/t10k-images-idx3-ubyte.gz`);
+    /// $MERCER_DATA if not given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Only these machines: Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Timings of which the best counts
+    #[arg(long, default_value = "5", value_name = "N")]
+    pub(crate) repeats: u32,
+    /// A picture of bounds against steps for a few queries of the first machine
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

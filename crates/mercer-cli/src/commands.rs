@@ -11,6 +11,7 @@ mod import;
 mod inspect;
 mod list;
 mod predict;
+mod reproduce;
 mod train;
 
 use std::path::Path;
@@ -38,6 +39,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Compile(compile) => compile::run(&compile, console),
         Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
+        Verb::Reproduce(reproduce) => reproduce::run(&reproduce, console),
         Verb::List => list::run(console),
         Verb::Demo => demo::run(console),
     }

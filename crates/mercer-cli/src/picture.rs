@@ -12,37 +12,45 @@ const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 360.0;
 const MARGIN: f64 = 56.0;
 
-/// Ranges as a band along the axis, with a line at zero.
-pub(crate) fn bands(title: &str, x_name: &str, y_name: &str, points: &[Band]) -> String {
-    let finite: Vec<Band> =
-        points.iter().copied().filter(|p| p.low.is_finite() && p.high.is_finite()).collect();
-    let most = finite.iter().map(|p| p.x).fold(1.0, f64::max);
-    let low = finite.iter().map(|p| p.low).fold(0.0, f64::min);
-    let high = finite.iter().map(|p| p.high).fold(0.0, f64::max);
+/// Colours of the bands, by turns.
+const COLOURS: [&str; 4] = ["#2a78d6", "#c2571a", "#3b8a3e", "#8a4fb0"];
+
+/// Ranges as bands along the axis, one for each list of points, with a line at zero.
+pub(crate) fn bands(title: &str, x_name: &str, y_name: &str, lists: &[Vec<Band>]) -> String {
+    let is_finite = |p: &&Band| p.low.is_finite() && p.high.is_finite();
+    let all = || lists.iter().flatten().filter(is_finite);
+    let most = all().map(|p| p.x).fold(1.0, f64::max);
+    let low = all().map(|p| p.low).fold(0.0, f64::min);
+    let high = all().map(|p| p.high).fold(0.0, f64::max);
     let tall = (high - low).max(f64::MIN_POSITIVE);
     let x = |value: f64| MARGIN + (WIDTH - 2.0 * MARGIN) * value / most;
     let y = |value: f64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * (value - low) / tall;
-    let upper = finite.iter().map(|p| format!("{:.2},{:.2} ", x(p.x), y(p.high)));
-    let lower = finite.iter().rev().map(|p| format!("{:.2},{:.2} ", x(p.x), y(p.low)));
-    let outline: String = upper.chain(lower).collect();
-    let dots: String = finite
-        .iter()
-        .flat_map(|p| [(p.x, p.low), (p.x, p.high)])
-        .map(|(at, value)| {
+    let draw = |(points, colour): (&Vec<Band>, &&str)| {
+        let finite: Vec<&Band> = points.iter().filter(is_finite).collect();
+        let upper = finite.iter().map(|p| format!("{:.2},{:.2} ", x(p.x), y(p.high)));
+        let lower = finite.iter().rev().map(|p| format!("{:.2},{:.2} ", x(p.x), y(p.low)));
+        let outline: String = upper.chain(lower).collect();
+        let dot = |(at, value): (f64, f64)| {
             format!("<circle cx=\"{:.2}\" cy=\"{:.2}\" r=\"2.5\"/>", x(at), y(value))
-        })
-        .collect();
+        };
+        let ends = finite.iter().flat_map(|p| [(p.x, p.low), (p.x, p.high)]);
+        let dots: String = ends.map(dot).collect();
+        format!(
+            "<g fill=\"{colour}\" stroke=\"{colour}\"><polygon class=\"band\" points=\"{outline}\"/>{dots}</g>"
+        )
+    };
+    let drawn: String = lists.iter().zip(COLOURS.iter().cycle()).map(draw).collect();
     let (left, right, bottom) = (MARGIN, WIDTH - MARGIN, HEIGHT - MARGIN);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\
          <style>svg{{background:#fff;color:#222;font:13px sans-serif}}text{{fill:currentColor}}\
-         .band{{fill:#2a78d6;fill-opacity:.25;stroke:#2a78d6}}circle{{fill:#2a78d6}}\
+         .band{{fill-opacity:.25}}circle{{stroke:none}}\
          line{{stroke:currentColor;stroke-opacity:.6}}\
          @media(prefers-color-scheme:dark){{svg{{background:#181818;color:#ddd}}}}</style>\
          <title>{title}</title><text x=\"{left}\" y=\"24\" font-weight=\"bold\">{title}</text>\
          <line x1=\"{left}\" y1=\"{zero:.2}\" x2=\"{right}\" y2=\"{zero:.2}\"/>\
          <line x1=\"{left}\" y1=\"{left}\" x2=\"{left}\" y2=\"{bottom}\"/>\
-         <polygon class=\"band\" points=\"{outline}\"/>{dots}\
+         {drawn}\
          <text x=\"{left}\" y=\"{name_y}\">{x_name}: 0 to {most:.0}</text>\
          <text x=\"{left}\" y=\"44\">{y_name}: {low:.4} to {high:.4}</text></svg>\n",
         title = escape(title),
@@ -65,7 +73,7 @@ mod tests {
     #[test]
     fn names_are_escaped_and_points_lie_inside() {
         let points = [Band { x: 0.0, low: -1.0, high: 2.0 }, Band { x: 9.0, low: 0.5, high: 0.6 }];
-        let svg = bands("<script>", "cost", "score", &points);
+        let svg = bands("<script>", "cost", "score", &[points.to_vec()]);
         assert!(svg.contains("&lt;script&gt;") && !svg.contains("<script>"));
         assert!(svg.contains("584.00") && !svg.contains("NaN"));
     }

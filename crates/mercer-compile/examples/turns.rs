@@ -1,9 +1,11 @@
-//! Measures a plan against the exact one: `speed MODEL DATA PLAN`, on one thread, both in turns, in time on the processor.
+//! Measures a plan against the exact one: `turns MODEL DATA PLAN`, on one thread, both in turns, in time on the
+//! processor. With SAMPLE set the rows are the sample of queries and the training rows, too.
 
 use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mercer_compile::{Material, Watch, compile_with};
 use mercer_data::{Matrix, read};
 use mercer_machine::{Output, file};
 use mercer_query::{Asking, Certainty, Plan};
@@ -13,18 +15,28 @@ const RUNS: usize = 11;
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, model, data, text] = arguments.as_slice() else {
-        return Err("usage: speed MODEL DATA PLAN".into());
+        return Err("usage: turns MODEL DATA PLAN".into());
     };
     let model = file::load(Path::new(model))?;
     let rows = read::dataset(Path::new(data), &read::Options::default())?.examples;
     let rows = if std::env::var_os("DENSE").is_some() { rows.to_dense() } else { rows };
     let start = Instant::now();
-    let sections = mercer_compile::compile(&model.machine, &text.parse()?, None)?;
+    let sections = {
+        let sample = std::env::var_os("SAMPLE").map(|_| &rows);
+        let material = Material { sample, training: sample };
+        compile_with(&model.machine, &text.parse()?, material, Watch::NOBODY)?
+    };
     println!("compiled in {:.2?}", start.elapsed());
     let start = Instant::now();
     let plan = Plan::load(&model.machine, &sections)?;
     println!("loaded in {:.2?}", start.elapsed());
     if std::env::var_os("PROFILE").is_some() {
+        if std::env::var("PROFILE").is_ok_and(|how| how == "batch") {
+            for _ in 0..100 {
+                plan.decide(&rows)?;
+            }
+            return Ok(());
+        }
         let mut worker = plan.worker();
         for row in (0..100 * rows.rows()).map(|at| at % rows.rows()) {
             worker.decide(&rows, row..row + 1, &Asking::default())?;
@@ -50,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     println!("exact cost {}", exact.closing().cost().multiply_adds);
     if !matches!(model.machine.output(), Output::Value)
-        && text.starts_with("cascade(spectral, exact")
+        && (text.starts_with("cascade(spectral") || text.starts_with("cascade(anytime"))
     {
         println!("mean steps until the sign is proved {:.2}", mean_steps(&plan, &rows)?);
     }

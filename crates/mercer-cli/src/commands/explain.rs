@@ -120,7 +120,7 @@ fn draw(path: &Explanation, label: &str, file: &Path) -> anyhow::Result<()> {
     });
     let title = format!("label {label}, {}", certainty(decision.certainty));
     let mut out = Whole::create(file)?;
-    out.write_all(bands(&title, "multiply-adds", "range of the score", &points).as_bytes())?;
+    out.write_all(bands(&title, "multiply-adds", "range of the score", &[points]).as_bytes())?;
     out.commit()?;
     Ok(())
 }

@@ -14,6 +14,7 @@ use mercer_machine::{Array, Output, Score, Section};
 use mercer_spec::Spec;
 
 use constants::{Constants, Lengths};
+use limit::Costs;
 use orders::Ordering;
 use pool::Pool;
 use settings::{Order, Settings};
@@ -116,9 +117,10 @@ fn sequence(
     let training = task.training.filter(|_| takes_training);
     let pool = Pool::new(task.exact, training, sample, settings);
     let mut factor = pool.factor(task.exact, settings.floor);
+    let costs = Costs::new(task.exact);
     let mut limit = settings.steps;
     if settings.stops_at_break_even {
-        limit = limit.min(limit::break_even(task.exact));
+        limit = limit.min(costs.break_even());
     }
     let basis = if settings.order == Order::Moved {
         moved::points(machine, &pool, &mut factor, limit, &task.watch)?
@@ -132,7 +134,7 @@ fn sequence(
         factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
     let mut constants = Constants::new(machine, &basis, &rows, columns, lengths)?;
     if settings.stops_at_break_even && !pool.witnesses.is_empty() {
-        constants.truncate(limit::cheapest(task.exact, &pool, &factor, &constants));
+        constants.truncate(limit::cheapest(costs, &pool, &factor, &constants));
     }
     let basis = basis.select(0..constants.steps());
     Ok(Sequence { basis, constants })

@@ -29,6 +29,8 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
 
 /// Sums above it lose no digits to underflow.
 const SAFE: f64 = 1e-280;
+/// Rows normalised at once.
+const PIECE: usize = 192;
 
 #[derive(Debug)]
 struct Normalized {
@@ -57,14 +59,21 @@ impl Finish for Normalized {
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
         let inner = finish_of(&self.inner);
         inner.finish(isa, sums, uu, vv);
-        let mut roots = [vv, &[uu]].concat();
-        inner.self_values(isa, &mut roots);
-        mercer_simd::sqrt(isa, &mut roots);
-        let own = roots[vv.len()];
-        for (sum, other) in sums.iter_mut().zip(roots) {
-            let norm = own * other;
-            // Subnormal self-values are coarse enough to push the quotient beyond 1.
-            *sum = if norm > 0.0 { (*sum / norm).clamp(-1.0, 1.0) } else { 0.0 };
+        let mut own = [uu];
+        inner.self_values(isa, &mut own);
+        mercer_simd::sqrt(isa, &mut own);
+        // On the stack, piece by piece: this runs for every query and tile.
+        let mut roots = [0.0; PIECE];
+        for (sums, vv) in sums.chunks_mut(PIECE).zip(vv.chunks(PIECE)) {
+            let roots = &mut roots[..vv.len()];
+            roots.copy_from_slice(vv);
+            inner.self_values(isa, roots);
+            mercer_simd::sqrt(isa, roots);
+            for (sum, other) in sums.iter_mut().zip(&*roots) {
+                let norm = own[0] * other;
+                // Subnormal self-values are coarse enough to push the quotient beyond 1.
+                *sum = if norm > 0.0 { (*sum / norm).clamp(-1.0, 1.0) } else { 0.0 };
+            }
         }
     }
 

@@ -25,7 +25,8 @@
 //! `|y| <= sqrt(1 + delta_k) q <= 1.005 q` as `delta_k <= 0.01`. While `E_k <= 0.1`:
 //!
 //! - the sum `N = Σ ŷ_i²` in step order: `| N - |y|² | <= γ_(k+1) |ŷ|² + e (2 |y| + e)`, so
-//!   `R_k² <= q² - N + q² noise`, `noise = 1.3 (γ_(k+4) + delta_k) + 2.1 E_k + E_k²`;
+//!   `R_k² <= q² (1 - N / q² + noise)`, `noise = 1.3 (γ_(k+8) + delta_k) + 2.1 E_k + E_k²`, with the
+//!   four roundings of that sum;
 //! - the sum `F = Σ w_i ŷ_i`, one chain: wrong by `γ_k |w||ŷ| + |w| e`, so with `|h||y|` the score lies
 //!   within `Ω_k R_k + q (|w|_k (E_k + 1.2 γ_(k+4)) + 1.2 hidden_k)` of `F - b`.
 //!
@@ -49,7 +50,7 @@ pub(crate) struct Shared {
     relative: Vec<f64>,
     /// `1.01 γ_k B_k`.
     chain: Vec<f64>,
-    /// `1.3 (γ_(k+4) + delta_k)`.
+    /// `1.3 (γ_(k+8) + delta_k)`.
     noise: Vec<f64>,
 }
 
@@ -69,18 +70,20 @@ pub(crate) struct Step {
 /// What is known of a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
-    square: f64,
     root: f64,
+    /// `1 / q²`.
+    inverse: f64,
     /// `1.01 r`, or zero.
     relative: f64,
     /// `ε / q`, or zero.
     absolute: f64,
 }
 
-/// What a step leaves of a query, over `q`: the length of the rest and the error of its coordinates.
-#[derive(Debug, Clone, Copy)]
+/// What a step leaves of a query, over `q`: the squared length of the rest and the error of its
+/// coordinates.
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Left {
-    rest: f64,
+    square: f64,
     error: f64,
 }
 
@@ -105,19 +108,19 @@ impl Shared {
             shared.absolute.push(absolute);
             shared.relative.push(relative);
             shared.chain.push(1.011 * gamma(k) * relative);
-            shared.noise.push(1.3 * (gamma(k + 4.0) + delta));
+            shared.noise.push(1.3 * (gamma(k + 8.0) + delta));
         }
         shared
     }
 
-    /// What step `k` (from 0) leaves of a query whose squared coordinates add up to `spent`; `None` where
-    /// nothing can be claimed.
-    pub(crate) fn left(&self, k: usize, known: &Known, spent: f64) -> Option<Left> {
+    /// What step `k` (from 0) leaves of a query whose squared coordinates add up to `spent`.
+    #[inline]
+    pub(crate) fn left(&self, k: usize, known: &Known, spent: f64) -> Left {
         let error =
             self.chain[k] + known.relative * self.relative[k] + known.absolute * self.absolute[k];
         let noise = self.noise[k] + (2.1 + error) * error;
-        let rest = (known.square - spent + known.square * noise).max(0.0).sqrt() / known.root;
-        (error <= 0.1 && rest.is_finite()).then_some(Left { rest, error })
+        // Two roundings relative to 1, which the constants of the noise leave room for.
+        Left { square: (1.0 - spent * known.inverse + noise).max(0.0), error }
     }
 }
 
@@ -128,9 +131,21 @@ impl Step {
         Self { weight, rest, norm, constant }
     }
 
-    /// The range of the score `f = sum - offset` after this step.
+    /// Whether the range after this step is likely to leave zero out: a test without a root. What it says
+    /// is not relied on.
+    #[inline]
+    pub(crate) fn may_settle(&self, known: &Known, left: Left, sum: f64, offset: f64) -> bool {
+        let away = (sum - offset).abs() - known.root * (self.norm * left.error + self.constant);
+        let gap = self.rest * known.root;
+        away > 0.0 && away * away > gap * gap * left.square
+    }
+
+    /// The range of the score `f = sum - offset` after this step; `None` where nothing can be claimed.
     pub(crate) fn range(&self, known: &Known, left: Left, sum: f64, offset: f64) -> Option<Proved> {
-        let width = self.rest * left.rest + self.norm * left.error + self.constant;
+        if left.error.is_nan() || left.error > 0.1 {
+            return None;
+        }
+        let width = self.rest * left.square.sqrt() + self.norm * left.error + self.constant;
         let half = known.root * width * (1.0 + 1e-12)
             + 8.0 * UNIT * (sum.abs() + offset.abs())
             + f64::MIN_POSITIVE;
@@ -151,6 +166,6 @@ impl Known {
             None => (0.0, 1.001 * size.kernel_error / root),
         };
         let is_sane = relative.is_finite() && absolute.is_finite();
-        is_sane.then_some(Self { square, root, relative, absolute })
+        is_sane.then_some(Self { root, inverse: 1.0 / square, relative, absolute })
     }
 }

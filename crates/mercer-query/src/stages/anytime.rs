@@ -11,7 +11,7 @@ use mercer_simd::{DenseQueries64, Isa, Panels64};
 use mercer_spec::Spec;
 
 use crate::certify::Proved;
-use crate::certify::projection::{Known, Shared, Step};
+use crate::certify::projection::{Known, Left, Shared, Step};
 use crate::closer::Closer;
 use crate::rounding::RowSizes;
 use crate::stage::{Block, Loader, Stage};
@@ -80,6 +80,7 @@ struct Scratch {
     loaded: Vec<u32>,
     runs: Vec<u32>,
     wanted: Vec<u32>,
+    left: Vec<Left>,
 }
 
 /// One query in one chunk.
@@ -89,6 +90,7 @@ struct Running<'a> {
     wanted: &'a [u32],
     spent: &'a mut f64,
     sums: &'a mut [f64],
+    left: &'a mut Vec<Left>,
 }
 
 /// Sizes of the chunks of a sequence: `first` at the beginning, a quarter of what is known later.
@@ -112,7 +114,8 @@ impl Sequence {
         rows as u64 * columns + (triangle + rows * self.scores.len()) as u64
     }
 
-    /// Runs the steps of one chunk for one query, given its coordinates; reports what each score became.
+    /// Runs the steps of one chunk for one query, given its coordinates. Each wanted score is reported at
+    /// the first step that may settle it, or else at the last.
     fn steps(
         &self,
         query: Running<'_>,
@@ -120,18 +123,54 @@ impl Sequence {
         offsets: &[f64],
         mut report: impl FnMut(u32, usize, Proved),
     ) {
-        let Running { first, known, wanted, spent, sums } = query;
+        let Running { first, known, wanted, spent, sums, left } = query;
+        left.clear();
         for (k, y) in (first..).zip(coordinates) {
             *spent += y * y;
+            left.push(self.shared.left(k, known, *spent));
+        }
+        let mut is_wanted = wanted.iter().peekable();
+        for (score, (sum, steps)) in (0u32..).zip(sums.iter_mut().zip(&self.scores)) {
+            let steps = &steps[first..first + coordinates.len()];
+            if is_wanted.next_if_eq(&&score).is_none() {
+                *sum = steps.iter().zip(coordinates).fold(*sum, |sum, (s, y)| sum + s.weight * y);
+                continue;
+            }
+            let offset = offsets[score as usize];
+            let mut found: Option<(usize, f64)> = None;
+            for ((k, (step, y)), left) in steps.iter().zip(coordinates).enumerate().zip(&*left) {
+                *sum += step.weight * y;
+                if found.is_none() && step.may_settle(known, *left, *sum, offset) {
+                    found = Some((k, *sum));
+                }
+            }
+            let (k, sum) = found.unwrap_or((steps.len() - 1, *sum));
+            if let Some(range) = steps[k].range(known, left[k], sum, offset) {
+                report(score, first + k + 1, range);
+            }
+        }
+    }
+
+    /// The range of each wanted score after each step of a chunk, for whoever watches.
+    fn observe(
+        &self,
+        query: &Running<'_>,
+        coordinates: &[f64],
+        offsets: &[f64],
+        mut tell: impl FnMut(u32, usize, Proved),
+    ) {
+        let (mut spent, mut sums) = (*query.spent, query.sums.to_vec());
+        for (k, y) in (query.first..).zip(coordinates) {
+            spent += y * y;
+            let left = self.shared.left(k, query.known, spent);
             for (sum, steps) in sums.iter_mut().zip(&self.scores) {
                 *sum += steps[k].weight * y;
             }
-            let Some(left) = self.shared.left(k, known, *spent) else { continue };
-            for score in wanted {
+            for score in query.wanted {
                 let at = *score as usize;
-                let range = self.scores[at][k].range(known, left, sums[at], offsets[at]);
+                let range = self.scores[at][k].range(query.known, left, sums[at], offsets[at]);
                 if let Some(range) = range {
-                    report(*score, k + 1, range);
+                    tell(*score, k + 1, range);
                 }
             }
         }
@@ -227,7 +266,7 @@ impl Anytime {
         let (sequence, scores) = (&self.sequences[number], self.offsets.len());
         let chunk = &sequence.chunks[at];
         let stride = sequence.scores.first().map_or(0, Vec::len);
-        let Scratch { sequences, tile, products, values, known, spent, sums, .. } = scratch;
+        let Scratch { sequences, tile, products, values, known, spent, sums, left, .. } = scratch;
         let (loaded, runs, wanted) = (&scratch.loaded, &scratch.runs, &mut scratch.wanted);
         let (queries, dense) = &mut sequences[number];
         let rows = loaded.iter().map(|query| block.row(*query));
@@ -247,28 +286,22 @@ impl Anytime {
         products.clear();
         products.resize(runs.len() * lanes, 0.0);
         chunk.triangle.dots_dense(self.isa, dense, panels, products, lanes);
-        let is_observed = closer.is_observed();
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
             closer.wanted(*query, wanted);
             let sums = &mut sums[place * scores..(place + 1) * scores];
             let (first, spent) = (chunk.first, &mut spent[place]);
-            let running = Running { first, known, wanted, spent, sums };
+            let running = Running { first, known, wanted, spent, sums, left };
             let coordinates = &coordinates[..chunk.basis.rows()];
-            let mut met: Option<(u32, usize, Proved)> = None;
-            let report = |score: u32, step, range: Proved| match met {
-                // One score, nobody watching: what all steps say together is reported once.
-                Some((_, _, before)) if scores == 1 && !is_observed => {
-                    met = Some((score, step, before.meet(range)));
-                }
-                None if scores == 1 && !is_observed => met = Some((score, step, range)),
-                _ => closer.prove(*query, score as usize, range, step),
-            };
-            sequence.steps(running, coordinates, &self.offsets, report);
-            if let Some((score, step, range)) = met {
-                closer.prove(*query, score as usize, range, step);
+            if closer.is_observed() {
+                sequence.observe(&running, coordinates, &self.offsets, |score, step, range| {
+                    closer.observe(*query, score as usize, range, step);
+                });
             }
+            sequence.steps(running, coordinates, &self.offsets, |score, step, range| {
+                closer.prove(*query, score as usize, range, step);
+            });
             closer.judge(*query);
         }
     }
@@ -298,6 +331,7 @@ impl Stage for Anytime {
             loaded: Vec::new(),
             runs: Vec::new(),
             wanted: Vec::new(),
+            left: Vec::new(),
         })
     }
 

@@ -6,48 +6,74 @@ use mercer_query::Exact;
 use super::constants::Constants;
 use super::pool::Pool;
 
-/// Multiply-adds that the sums and bounds of one step are worth, beside its kernel value and coordinate
-/// (`cargo run --release -p mercer-compile --example turns`).
-const STEP: f64 = 24.0;
+/// What things cost in time, in multiply-adds of an exact answer. Measured on machines of 3 to 784 columns
+/// (`cargo run --release -p mercer-compile --example turns`): a few basis points at once use the metal half
+/// as well as a panel of supports.
+const BASIS: f64 = 2.0;
+/// The sums and bounds of one step.
+const STEP: f64 = 100.0;
+/// The function and the sum of one kernel value of an exact answer.
+const VALUE: f64 = 40.0;
+/// A non-zero of a sparse row costs this many columns of a dense one.
+const SPARSE: f64 = 2.2;
 
-/// Multiply-adds of `k` steps, as time goes.
-fn cost(k: usize, columns: f64) -> f64 {
-    let k = k as f64;
-    k * (columns + STEP) + k * (k + 1.0) / 2.0
+/// Costs of one machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Costs {
+    /// Columns of one product, as time goes.
+    columns: f64,
+    supports: f64,
 }
 
-/// Multiply-adds of an exact answer.
-fn exact_cost(exact: &Exact) -> f64 {
-    (exact.packed().rows() * exact.packed().live_columns().max(1)) as f64
-}
+impl Costs {
+    pub(super) fn new(exact: &Exact) -> Self {
+        let supports = exact.machine().supports();
+        let (rows, live) = (supports.rows().max(1) as f64, exact.packed().live_columns() as f64);
+        let nonzeros: usize = supports.iter().map(|row| row.nonzeros().count()).sum();
+        let columns = live.min(SPARSE * nonzeros as f64 / rows);
+        Self { columns, supports: rows }
+    }
 
-/// The most steps that cost no more than an exact answer; not the paper's `min(m, √(dm))`, which is late.
-pub(super) fn break_even(exact: &Exact) -> usize {
-    let (columns, most) = (exact.packed().live_columns() as f64, exact_cost(exact));
-    (1..=exact.packed().rows()).take_while(|k| cost(*k, columns) <= most).last().unwrap_or(1)
+    /// `k` steps.
+    fn steps(self, k: usize) -> f64 {
+        let k = k as f64;
+        k * (BASIS * self.columns + STEP) + k * (k + 1.0) / 2.0
+    }
+
+    /// An exact answer.
+    fn exact(self) -> f64 {
+        self.supports * (self.columns + VALUE)
+    }
+
+    /// The most steps that cost no more than an exact answer; not the paper's `min(m, √(dm))`, which is
+    /// late.
+    pub(super) fn break_even(self) -> usize {
+        let all = 1..=self.supports as usize;
+        all.take_while(|k| self.steps(*k) <= self.exact()).last().unwrap_or(1)
+    }
 }
 
 /// The number of steps that costs the sample least, all that are not settled by then answered exactly.
 pub(super) fn cheapest(
-    exact: &Exact,
+    costs: Costs,
     pool: &Pool,
     factor: &Factor<KernelColumns>,
     constants: &Constants,
 ) -> usize {
-    let (steps, columns) = (constants.steps(), exact.packed().live_columns() as f64);
+    let steps = constants.steps();
     let mut settled = vec![0usize; steps + 1];
     for row in pool.witnesses.clone() {
         if let Some(at) = settling_step(pool, factor, constants, row) {
             settled[at] += 1;
         }
     }
-    let (exact, all) = (exact_cost(exact), pool.witnesses.len());
+    let all = pool.witnesses.len();
     let (mut best, mut least) = (steps, f64::INFINITY);
     let (mut spent, mut done) = (0.0, 0);
     for k in 1..=steps {
-        spent += settled[k] as f64 * cost(k, columns);
+        spent += settled[k] as f64 * costs.steps(k);
         done += settled[k];
-        let total = spent + (all - done) as f64 * (cost(k, columns) + exact);
+        let total = spent + (all - done) as f64 * (costs.steps(k) + costs.exact());
         if total < least {
             (best, least) = (k, total);
         }

@@ -109,7 +109,7 @@ static ENTRY: Entry<(Option<Order>, Settings)> = Entry {
         Parameter {
             name: "chunk",
             kind: Kind::Integer { low: 1, high: 1024 },
-            default: Some("8"),
+            default: Some("16"),
             help: "basis points computed at once in the beginning; 1 goes step by step",
         },
         Parameter {

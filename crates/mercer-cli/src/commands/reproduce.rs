@@ -1,0 +1,34 @@
+//! Papers, done again: one file each, one line in `PAPERS`.
+
+mod decoste03;
+mod least_squares;
+mod tasks;
+
+use anyhow::Context;
+
+use super::StopSignal;
+use crate::args::Reproduce;
+use crate::console::Console;
+use crate::failure::DONE;
+
+/// A paper whose tables this program makes anew.
+struct Paper {
+    /// Its key in `docs/papers.md`, in small letters.
+    key: &'static str,
+    title: &'static str,
+    run: fn(&Reproduce, &Console, &StopSignal) -> anyhow::Result<()>,
+}
+
+static PAPERS: &[&Paper] = &[&decoste03::PAPER];
+
+pub(super) fn run(arguments: &Reproduce, console: &Console) -> anyhow::Result<u8> {
+    let stop = StopSignal::install()?;
+    let paper = PAPERS.iter().find(|paper| paper.key == arguments.paper).with_context(|| {
+        let known: Vec<String> =
+            PAPERS.iter().map(|paper| format!("{} ({})", paper.key, paper.title)).collect();
+        format!("there is no paper '{}'; known are {}", arguments.paper, known.join(", "))
+    })?;
+    console.info(paper.title);
+    (paper.run)(arguments, console, &stop)?;
+    Ok(DONE)
+}

@@ -1,0 +1,250 @@
+//! \[DeCoste03\], Table 2: steps until the sign of each training row is proved, for every order, beside what
+//! the paper prints; what the other certified stages do on the same machines; machines with all
+//! coefficients; low-rank machines; a picture of bounds against steps.
+
+mod measure;
+mod picture;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use mercer::data::{Dataset, Matrix, Targets, synthetic};
+use mercer::kernel::{KernelRef, parse};
+use mercer::machine::{Machine, Score};
+use mercer::train::{Cancel, Report, Training, formulation, train};
+use serde_json::{Value, json};
+
+use super::super::StopSignal;
+use super::least_squares::{Fit, machine as least_squares};
+use super::tasks::{self, Task};
+use super::{Paper, Reproduce};
+use crate::console::Console;
+use measure::{Measured, Subject};
+
+pub(super) static PAPER: Paper = Paper {
+    key: "decoste03",
+    title: "D. DeCoste, Anytime Query-Tuned Kernel Machine Classifiers via Cholesky Factorization, 2003",
+    run,
+};
+
+/// All orders, as Table 2 has them and then ours.
+const ORDERS: [&str; 9] =
+    ["given", "sgma", "min_wz", "min_wz_n", "hybrid", "mean_lh", "log_gap", "stop_count", "moved"];
+
+/// What the paper prints: `k` min, mean, median, max.
+const PRINTED: [(&str, &str, [f64; 4]); 18] = [
+    ("Sonar", "given", [1.0, 47.7, 45.0, 140.0]),
+    ("Sonar", "sgma", [f64::NAN, 26.2, f64::NAN, f64::NAN]),
+    ("Sonar", "min_wz", [1.0, 21.3, 17.0, 123.0]),
+    ("Sonar", "min_wz_n", [1.0, 22.5, 19.0, 109.0]),
+    ("Sonar", "hybrid", [1.0, 21.3, 18.0, 129.0]),
+    ("Haberman", "given", [1.0, 4.2, 3.0, 22.0]),
+    ("Haberman", "sgma", [f64::NAN, 4.5, f64::NAN, f64::NAN]),
+    ("Haberman", "min_wz", [1.0, 7.0, 8.0, 9.0]),
+    ("Haberman", "min_wz_n", [1.0, 6.1, 6.0, 9.0]),
+    ("Haberman", "hybrid", [1.0, 4.0, 3.0, 12.0]),
+    ("MNIST 3v8", "given", [1.0, 220.8, 233.0, 258.0]),
+    ("MNIST 3v8", "min_wz", [1.0, 150.3, 154.0, 205.0]),
+    ("MNIST 3v8", "min_wz_n", [1.0, 148.8, 155.0, 215.0]),
+    ("MNIST 3v8", "hybrid", [1.0, 151.4, 157.0, 217.0]),
+    ("MNIST 0v1", "given", [1.0, 61.1, 60.0, 76.0]),
+    ("MNIST 0v1", "min_wz", [1.0, 21.3, 21.0, 32.0]),
+    ("MNIST 0v1", "min_wz_n", [1.0, 17.9, 18.0, 35.0]),
+    ("MNIST 0v1", "hybrid", [1.0, 17.1, 17.0, 33.0]),
+];
+
+/// Supports of the paper: all, bounded, positive, negative.
+const PRINTED_SUPPORTS: [(&str, [usize; 4]); 4] = [
+    ("Sonar", [165, 153, 81, 84]),
+    ("Haberman", [180, 150, 79, 101]),
+    ("MNIST 3v8", [262, 71, 132, 130]),
+    ("MNIST 0v1", [76, 1, 24, 52]),
+];
+
+/// A machine of the table, as trained here.
+struct Trained {
+    name: String,
+    machine: Machine,
+    rows: Dataset,
+    report: Report,
+}
+
+fn run(arguments: &Reproduce, console: &Console, stop: &StopSignal) -> anyhow::Result<()> {
+    let mut objects: Vec<Value> = Vec::new();
+    let is_wanted =
+        |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+    let data =
+        arguments.data.clone().or_else(|| std::env::var_os("MERCER_DATA").map(PathBuf::from));
+    let mut drawn = false;
+    for task in tasks::of(PAPER.key)?.iter().filter(|task| is_wanted(&task.name)) {
+        let rows = match task.rows(data.as_deref())? {
+            Ok(rows) => rows,
+            Err(missing) => {
+                console.warn(&format!("{} is left out: {missing}", task.name));
+                continue;
+            }
+        };
+        let trained = learn(task, rows, stop)?;
+        let supports = supports(&trained);
+        if !console.json {
+            table::head(&trained.name, supports, printed_supports(&trained.name));
+        }
+        let machine = json!({
+            "task": trained.name, "kernel": task.kernel, "C": task.c, "supports": supports[0],
+            "bounded": supports[1], "positive": supports[2], "negative": supports[3],
+            "paper": printed_supports(&trained.name), "converged": trained.report.converged,
+        });
+        let mut rows = orders(task, &trained, arguments.repeats, console, stop)?;
+        rows.extend(least(task, &trained, arguments.repeats, console, stop)?);
+        let rows: Vec<Value> = rows.iter().map(Measured::object).collect();
+        objects.push(json!({ "machine": machine, "rows": rows }));
+        if let (Some(path), false) = (&arguments.svg, drawn) {
+            picture::draw(&trained.machine, &trained.rows.examples, path)?;
+            drawn = true;
+        }
+    }
+    if is_wanted("low rank") {
+        let rows: Vec<Value> =
+            low_rank(arguments.repeats, console, stop)?.iter().map(Measured::object).collect();
+        objects.push(json!({ "machine": { "task": "low rank" }, "rows": rows }));
+    }
+    if console.json {
+        println!("{}", json!({ "paper": PAPER.key, "title": PAPER.title, "tasks": objects }));
+    } else {
+        table::foot();
+    }
+    Ok(())
+}
+
+fn printed_supports(name: &str) -> Option<[usize; 4]> {
+    PRINTED_SUPPORTS.iter().find(|(other, _)| *other == name).map(|(_, counts)| *counts)
+}
+
+/// Trains with the solver of this program.
+fn learn(task: &Task, rows: Dataset, stop: &StopSignal) -> anyhow::Result<Trained> {
+    let (kernel, c_svc) = (parse(&task.kernel)?, formulation(&format!("c_svc(C={})", task.c))?);
+    let training =
+        Training::default().tolerance(task.tolerance).cancel(Cancel::from_flag(stop.flag()));
+    let trained = train(&rows, &kernel, &c_svc, &training, &mut |_| {})?;
+    stop.check()?;
+    let (machine, report) = (trained.machine, trained.report);
+    Ok(Trained { name: task.name.clone(), machine, rows, report })
+}
+
+/// Supports: all, bounded, positive, negative.
+fn supports(trained: &Trained) -> [usize; 4] {
+    let Score::Expansion { coefficients, .. } = &trained.machine.scores()[0] else {
+        return [0; 4];
+    };
+    let positive = coefficients.iter().filter(|beta| **beta > 0.0).count();
+    [coefficients.len(), trained.report.bounded, positive, coefficients.len() - positive]
+}
+
+/// Every order, then the other certified stages.
+fn orders(
+    task: &Task,
+    trained: &Trained,
+    repeats: u32,
+    console: &Console,
+    stop: &StopSignal,
+) -> anyhow::Result<Vec<Measured>> {
+    let (machine, rows) = (&trained.machine, &trained.rows.examples);
+    let subject = Subject { name: "SVM", machine, rows, repeats };
+    let mut rows = Vec::new();
+    for order in ORDERS {
+        let steps = if order == "moved" { task.moved } else { machine.supports().rows() };
+        let text = format!("anytime(order={order}, steps={steps}");
+        let printed = PRINTED.iter().find(|(name, other, _)| *name == task.name && *other == order);
+        let mut row = subject.anytime(order, &text, console, stop)?;
+        row.printed = printed.map(|(_, _, steps)| *steps);
+        show(&row, console);
+        rows.push(row);
+    }
+    for stage in ["spectral", "low_precision"] {
+        if let Some(row) = subject.other(stage, stop)? {
+            show(&row, console);
+            rows.push(row);
+        }
+    }
+    Ok(rows)
+}
+
+/// Machines with all coefficients on the same rows, where one dense solve is quick.
+fn least(
+    task: &Task,
+    trained: &Trained,
+    repeats: u32,
+    console: &Console,
+    stop: &StopSignal,
+) -> anyhow::Result<Vec<Measured>> {
+    let Targets::Numbers(signs) = &trained.rows.targets else { bail!("targets are numbers") };
+    let kernel = parse(&task.kernel)?;
+    // A thousand rows show it, and are solved at once.
+    let count = signs.len().min(1000);
+    let (rows, signs) = (trained.rows.examples.select(0..count), &signs[..count]);
+    let mut measured = Vec::new();
+    for fit in [Fit::Kfd, Fit::LsSvm, Fit::Ridge] {
+        let machine = least_squares(fit, &kernel, &rows, signs, task.c)?;
+        measured.extend(all_coefficients(fit, &machine, &rows, repeats, console, stop)?);
+    }
+    Ok(measured)
+}
+
+fn all_coefficients(
+    fit: Fit,
+    machine: &Machine,
+    rows: &Matrix,
+    repeats: u32,
+    console: &Console,
+    stop: &StopSignal,
+) -> anyhow::Result<Vec<Measured>> {
+    let subject = Subject { name: fit.name(), machine, rows, repeats };
+    let mut measured =
+        vec![subject.anytime("log_gap", "anytime(order=log_gap, steps=400", console, stop)?];
+    measured.extend(subject.other("spectral", stop)?);
+    measured.iter().for_each(|row| show(row, console));
+    Ok(measured)
+}
+
+/// Smooth kernels in two dimensions: a machine from SMO, and one with all coefficients.
+fn low_rank(repeats: u32, console: &Console, stop: &StopSignal) -> anyhow::Result<Vec<Measured>> {
+    let data = synthetic::ripley(2000, 1);
+    let kernel: KernelRef = parse("rbf(gamma=1)")?;
+    let training = Training::default().cancel(Cancel::from_flag(stop.flag()));
+    let c_svc = formulation("c_svc(C=1)")?;
+    let machine = train(&data, &kernel, &c_svc, &training, &mut |_| {})?.machine;
+    stop.check()?;
+    if !console.json {
+        println!("\nLow rank: Ripley's two dimensions, {}, C = 1", kernel.spec());
+        table::names();
+    }
+    let queries = synthetic::ripley(4000, 2).examples;
+    let subject = Subject { name: "SVM", machine: &machine, rows: &queries, repeats };
+    let mut rows = Vec::new();
+    for order in ["min_wz", "log_gap", "moved"] {
+        let text = format!("anytime(order={order}, steps=60");
+        let row = subject.anytime(order, &text, console, stop)?;
+        show(&row, console);
+        rows.push(row);
+    }
+    let signs: Vec<f64> = match &data.targets {
+        Targets::Numbers(numbers) => {
+            numbers.iter().map(|y| if *y > 0.5 { 1.0 } else { -1.0 }).collect()
+        }
+        _ => bail!("targets are numbers"),
+    };
+    let few = data.examples.select(0..1000);
+    let machine = least_squares(Fit::Kfd, &kernel, &few, &signs[..1000], 1.0)?;
+    let subject = Subject { name: "KFD", machine: &machine, rows: &queries, repeats };
+    let row = subject.anytime("log_gap", "anytime(order=log_gap, steps=60", console, stop)?;
+    show(&row, console);
+    rows.push(row);
+    Ok(rows)
+}
+
+fn show(row: &Measured, console: &Console) {
+    if !console.json {
+        table::row(row);
+    }
+}

@@ -1,0 +1,45 @@
+//! Bounds against steps for a few queries.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use mercer::compile::{Material, Watch, compile_with};
+use mercer::data::Matrix;
+use mercer::data::write::Whole;
+use mercer::machine::Machine;
+use mercer::query::{Asking, Plan};
+
+use crate::picture::{Band, bands};
+
+/// Queries shown: those at these quantiles of the number of steps.
+const QUANTILES: [f64; 4] = [0.1, 0.5, 0.8, 0.97];
+
+/// Draws the bounds of a few rows of a machine under the order `hybrid`.
+pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Result<()> {
+    let plan = "cascade(anytime(order=hybrid, stop=never, chunk=1), exact)".parse()?;
+    let material = Material { sample: Some(rows), training: None };
+    let sections = compile_with(machine, &plan, material, Watch::NOBODY)?;
+    let plan = Plan::load(machine, &sections)?;
+    let mut paths: Vec<Vec<Band>> = Vec::new();
+    for row in 0..rows.rows() {
+        let path = plan.explain(rows, row, &Asking::default())?;
+        let steps = path.steps.iter().filter(|step| step.stage == 0);
+        let band = |step: &mercer::query::Step| Band {
+            x: step.progress as f64,
+            low: step.range.low,
+            high: step.range.high,
+        };
+        paths.push(steps.map(band).collect());
+    }
+    paths.sort_by_key(Vec::len);
+    let shown: Vec<Vec<Band>> = QUANTILES
+        .iter()
+        .filter_map(|share| paths.get((share * paths.len() as f64) as usize).cloned())
+        .collect();
+    let mut out = Whole::create(file).with_context(|| file.display().to_string())?;
+    let text = bands("Bounds until the sign is proved", "steps", "range of the score", &shown);
+    out.write_all(text.as_bytes())?;
+    out.commit()?;
+    Ok(())
+}
