@@ -9,6 +9,8 @@ use mercer_kernel::block::Grid;
 const MOST_VALUES: usize = 2048;
 /// How far from its point a value may lie, in steps: text with few digits is rounded.
 const NEAR: f64 = 2e-4;
+/// Spellings of one point, at most: values that only look alike from afar are not a grid.
+const MOST_SPELLINGS: usize = 4;
 
 /// The coarsest grid of at most 256 points that holds all values, with 0 where that is possible.
 pub(super) fn find(rows: &[&Matrix]) -> Option<Grid> {
@@ -52,6 +54,11 @@ fn spacing(values: &[f64]) -> Option<Grid> {
         })
     };
     let step = (1..=255).map(|count| span / f64::from(count)).find(fits)?;
+    let mut codes: Vec<f64> = values.iter().map(|value| ((value - base) / step).round()).collect();
+    codes.dedup();
+    if MOST_SPELLINGS * codes.len() < values.len() {
+        return None;
+    }
     Grid::new(step, base)
 }
 
@@ -87,5 +94,8 @@ mod tests {
         assert_eq!(grid_of((0..300).map(f64::from).collect()), None);
         assert_eq!(grid_of(vec![0.0, 1.0, 2f64.sqrt()]), None);
         assert_eq!(grid_of(vec![0.0, 0.0]), None);
+        // With zero two points would do, but not for the differences.
+        let far = (0..200).map(|n| 1e6 + 0.5 * f64::from(n)).collect();
+        assert_eq!(grid_of(far), Some([0.5, 1e6]));
     }
 }
