@@ -2,6 +2,7 @@
 
 mod predict;
 mod report;
+mod search;
 mod soak;
 mod train;
 
@@ -19,6 +20,7 @@ pub const VERB: Verb = Verb {
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
             soak      proved ranges against double-double scores, on random machines; only if named\n\
+            search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task\n\
             --rows N        training on the first N rows only; several show how time grows\n\
@@ -42,8 +44,12 @@ struct Options {
 /// A name, what it measures, and whether it runs where no topic is named.
 type Topic = (&'static str, fn(&Options) -> Result<ExitCode>, bool);
 
-const TOPICS: &[Topic] =
-    &[("predict", predict::run, true), ("train", train::run, true), ("soak", soak::run, false)];
+const TOPICS: &[Topic] = &[
+    ("predict", predict::run, true),
+    ("train", train::run, true),
+    ("search", search::run, true),
+    ("soak", soak::run, false),
+];
 
 fn run(mut args: Args) -> Result<ExitCode> {
     let options = Options {

@@ -52,6 +52,8 @@ pub(crate) enum Verb {
     Inspect(Inspect),
     /// Learn a machine from examples
     Train(Train),
+    /// Find the kernel and the formulation that answer best, by cross-validation
+    Search(Search),
     /// Answer queries
     Predict(Predict),
     /// Look at data before training, or at a model before it is shipped
@@ -188,22 +190,12 @@ fn fraction(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| "write a share between 0 and 1, as 0.8".to_owned())
 }
 
+/// How machines are trained, whoever asks.
 #[derive(Debug, Args)]
-pub(crate) struct Train {
-    #[command(flatten)]
-    pub(crate) input: Input,
-    /// The model file to write
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
+pub(crate) struct Learning {
     /// Scaling of the rows (see `mercer list`): fitted on the examples, kept with the model, applied to queries
     #[arg(long, value_name = "SCALING")]
     pub(crate) scale: Option<String>,
-    /// Kernel (see `mercer list`); `scale` and `auto` stand for numbers that fit the data
-    #[arg(long, default_value = "rbf(gamma=scale)", value_name = "KERNEL")]
-    pub(crate) kernel: String,
-    /// What is minimised (see `mercer list`)
-    #[arg(long, default_value = "c_svc(C=1)", value_name = "TEXT")]
-    pub(crate) formulation: String,
     /// How it is minimised (see `mercer list`)
     #[arg(long, default_value = "smo", value_name = "TEXT")]
     pub(crate) solver: String,
@@ -216,10 +208,10 @@ pub(crate) struct Train {
     /// Memory of the whole training, data included: 512MiB, 2GiB, ...
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]
     pub(crate) memory: usize,
-    /// Stop after this time with the best machine so far (exit code 3): 90s, 10m, 2h, ...
+    /// Stop after this time with the best so far (exit code 3): 90s, 10m, 2h, ...
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) time_limit: Option<Duration>,
-    /// Stop after this many steps with the best machine so far (exit code 3)
+    /// Stop a training after this many steps with the best so far (exit code 3)
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u64>,
     /// Multiply the weight of a class; may be given several times
@@ -228,6 +220,29 @@ pub(crate) struct Train {
     /// A file with one weight per example and line
     #[arg(long, value_name = "FILE")]
     pub(crate) weights: Option<PathBuf>,
+    /// A file with the number of the fold of each example, from 0, one per line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) folds: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Train {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// The model file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Kernel (see `mercer list`); `scale` and `auto` stand for numbers that fit the data
+    #[arg(long, default_value = "rbf(gamma=scale)", value_name = "KERNEL")]
+    pub(crate) kernel: String,
+    /// What is minimised (see `mercer list`)
+    #[arg(long, default_value = "c_svc(C=1)", value_name = "TEXT")]
+    pub(crate) formulation: String,
+    #[command(flatten)]
+    pub(crate) learning: Learning,
+    /// Cross-validate in this many folds first
+    #[arg(long, value_name = "N")]
+    pub(crate) cv: Option<usize>,
     /// Save the training to this file now and then
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
@@ -240,6 +255,38 @@ pub(crate) struct Train {
     /// Start from this model's coefficients
     #[arg(long, value_name = "MODEL")]
     pub(crate) warm_start: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Search {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Kernels: values in braces, {0.1, 1, 10} or {2^-15..2^3; 7} for 7 values of equal ratio
+    #[arg(long, default_value = "rbf(gamma={2^-15..2^3; 7})", value_name = "GRID")]
+    pub(crate) kernel: String,
+    /// Formulations, with values in braces
+    #[arg(long, default_value = "c_svc(C={2^-5..2^15; 6})", value_name = "GRID")]
+    pub(crate) formulation: String,
+    #[command(flatten)]
+    pub(crate) learning: Learning,
+    /// Number of folds
+    #[arg(long, default_value_t = 5, value_name = "N", conflicts_with = "folds")]
+    pub(crate) cv: usize,
+    /// Begin on few examples; of each N candidates the best goes on, with N times as many examples
+    #[arg(long, value_name = "N")]
+    pub(crate) halving: Option<usize>,
+    /// Keep what was found in this file, and continue from it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Train the best on all examples and write that model
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write all candidates as a table (CSV)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) table: Option<PathBuf>,
+    /// Write a heat map of kernels and formulations
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -12,6 +12,7 @@ mod inspect;
 mod list;
 mod predict;
 mod reproduce;
+mod search;
 mod train;
 
 use std::path::Path;
@@ -32,7 +33,8 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Import(import) => import::run(&import, console),
         Verb::Export(export) => export::run(&export, console),
         Verb::Inspect(inspect) => inspect::run(&inspect, console),
-        Verb::Train(train) => train::run(&train, console),
+        Verb::Train(train) => train::run(&train, arguments.common.seed, console),
+        Verb::Search(search) => search::run(&search, arguments.common.seed, console),
         Verb::Check(check) => check::run(&check, console),
         Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),
         Verb::Predict(predict) => predict::run(&predict, console),
@@ -65,7 +67,7 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
 }
 
 /// How the data file is to be read, as far as the command line says.
-fn input_options(input: &Input) -> Options {
+pub(crate) fn input_options(input: &Input) -> Options {
     let label = input.label.parse().unwrap_or_else(|never| match never {});
     Options {
         format: input.input_format.clone(),
@@ -116,7 +118,7 @@ fn describe(machine: &Machine) -> String {
 
 /// Set by the first Ctrl-C or SIGTERM; the second ends the process at once.
 #[derive(Debug, Clone)]
-struct StopSignal(Arc<AtomicBool>);
+pub(crate) struct StopSignal(Arc<AtomicBool>);
 
 impl StopSignal {
     fn install() -> anyhow::Result<Self> {
@@ -130,11 +132,11 @@ impl StopSignal {
         Ok(Self(stop))
     }
 
-    fn flag(&self) -> Arc<AtomicBool> {
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
         self.0.clone()
     }
 
-    fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
     }
 }

@@ -5,6 +5,7 @@ mod commands;
 mod console;
 mod failure;
 mod labels;
+mod lesson;
 mod output;
 mod picture;
 mod queries;

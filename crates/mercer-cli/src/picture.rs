@@ -1,5 +1,7 @@
 //! Small SVG pictures, light and dark, without a library.
 
+use std::fmt::Write as _;
+
 /// A range above one place of the axis.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Band {
@@ -58,6 +60,68 @@ pub(crate) fn bands(title: &str, x_name: &str, y_name: &str, lists: &[Vec<Band>]
         y_name = escape(y_name),
         zero = y(0.0),
         name_y = HEIGHT - 20.0,
+    )
+}
+
+/// Values of a table as shades, each with its number: the best is darkest.
+pub(crate) fn heat_map(
+    title: &str,
+    rows: &[&str],
+    columns: &[&str],
+    cells: &[Vec<Option<f64>>],
+    more_is_better: bool,
+) -> String {
+    let (cell, tall, margin, head) = (84.0, 30.0, 230.0, 60.0);
+    let known = || cells.iter().flatten().flatten().copied();
+    let (low, high) = known().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
+    let share = |value: f64| {
+        let share = if high > low { (value - low) / (high - low) } else { 1.0 };
+        if more_is_better { share } else { 1.0 - share }
+    };
+    let (width, height) =
+        (margin + cell * columns.len() as f64 + 16.0, head + tall * rows.len() as f64 + 96.0);
+    let mut marks = String::new();
+    for (y, (name, values)) in rows.iter().zip(cells).enumerate() {
+        let top = head + tall * y as f64;
+        let _ = write!(
+            marks,
+            "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{}</text>",
+            margin - 8.0,
+            top + 20.0,
+            escape(name)
+        );
+        for (x, value) in values.iter().enumerate() {
+            let left = margin + cell * x as f64;
+            let Some(value) = value else { continue };
+            let opacity = 0.08 + 0.72 * share(*value);
+            let _ = write!(
+                marks,
+                "<rect x=\"{left:.0}\" y=\"{top:.0}\" width=\"{cell}\" height=\"{tall}\" \
+                 fill-opacity=\"{opacity:.2}\"/><text x=\"{:.0}\" y=\"{:.0}\" \
+                 text-anchor=\"middle\">{value:.4}</text>",
+                left + cell / 2.0,
+                top + 20.0,
+            );
+        }
+    }
+    for (x, name) in columns.iter().enumerate() {
+        let (left, top) =
+            (margin + cell * (x as f64 + 0.5), head + tall * rows.len() as f64 + 14.0);
+        let _ = write!(
+            marks,
+            "<text transform=\"translate({left:.0} {top:.0}) rotate(30)\">{}</text>",
+            escape(name)
+        );
+    }
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\
+         <style>svg{{background:#fff;color:#222;font:13px sans-serif}}text{{fill:currentColor}}\
+         rect{{fill:#2a78d6}}\
+         @media(prefers-color-scheme:dark){{svg{{background:#181818;color:#ddd}}}}</style>\
+         <title>{title}</title><text x=\"16\" y=\"28\" font-weight=\"bold\">{title}</text>{marks}</svg>\n",
+        title = escape(title),
     )
 }
 

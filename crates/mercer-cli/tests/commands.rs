@@ -151,6 +151,57 @@ fn wrong_training_texts_are_refused_with_what_is_known() {
     assert_eq!(code, Some(2));
 }
 
+#[test]
+fn a_search_shows_candidates_writes_its_files_and_trains_the_best() {
+    let folder = Folder::new();
+    let data = dataset("sonar/sonar.csv");
+    let (model, table) = (folder.path("best.mercer"), folder.path("all.csv"));
+    let (heat, journal) = (folder.path("heat.svg"), folder.path("journal"));
+    let words = |grid: &str| {
+        let words = ["search", &data, "--kernel", "rbf(gamma={0.01..1; 3})", "--formulation", grid];
+        let words = words.into_iter().chain(["--cv", "3", "--scale", "standard", "--json"]);
+        let words = words.chain(["-o", &model, "--table", &table, "--svg", &heat]);
+        words.chain(["--journal", &journal]).map(str::to_owned).collect::<Vec<String>>()
+    };
+    let run = |grid: &str| {
+        let words = words(grid);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        serde_json::from_str::<Value>(&done(&words)).expect("one object")
+    };
+    let found = run("c_svc(C={1, 10})");
+    assert_eq!(keys(&found), ["best", "candidates", "measure", "seconds", "stopped"]);
+    assert_eq!(found["candidates"].as_array().unwrap().len(), 6);
+    assert!(found["best"]["mean"].as_f64().unwrap() > 0.8, "{found}");
+    assert_eq!(fs::read_to_string(&table).unwrap().lines().count(), 7);
+    let picture = fs::read_to_string(&heat).unwrap();
+    assert_eq!(picture.matches("<rect").count(), 6);
+    assert_eq!(done(&["predict", &model, &data]).lines().count(), 208);
+    assert_eq!(run("c_svc(C={1, 10})")["candidates"], found["candidates"], "from the journal");
+    let (code, said) = refused_with(&["search", &data, "--formulation", "c_svc(C={1"]);
+    assert!(code == Some(1) && said.contains("brace"), "{code:?} {said}");
+    let shown = done(&["search", &data, "--kernel", "linear", "--formulation", "c_svc(C=1)"]);
+    assert!(shown.contains("accuracy") && shown.contains("linear"), "{shown}");
+}
+
+#[test]
+fn training_can_validate_first() {
+    let folder = Folder::new();
+    let (data, model) = (dataset("sonar/sonar.csv"), folder.path("m.mercer"));
+    let said = done(&["train", &data, "-o", &model, "--cv", "4", "--json"]);
+    let object: Value = serde_json::from_str(&said).expect("one object");
+    let validation = &object["cross_validation"];
+    assert_eq!(validation["folds"].as_array().unwrap().len(), 4);
+    assert!(validation["quality"].as_f64().unwrap() > 0.5);
+    let folds: String = (0..208).map(|row| format!("{}\n", row % 2)).collect();
+    let folds = folder.write("folds", &folds);
+    let said = done(&["train", &data, "-o", &model, "--folds", &folds, "--json"]);
+    let object: Value = serde_json::from_str(&said).expect("one object");
+    assert_eq!(object["cross_validation"]["folds"].as_array().unwrap().len(), 2);
+    let short = folder.write("short", "0\n1\n");
+    let (_, said) = refused_with(&["train", &data, "-o", &model, "--folds", &short]);
+    assert!(said.contains("folds are given for 2 examples, there are 208"), "{said}");
+}
+
 /// Rows that no machine can learn: as LIBSVM text.
 fn noise(rows: usize) -> String {
     let mut text = String::new();

@@ -1,55 +1,37 @@
-use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use mercer::data::scale::{self, Recipe};
-use mercer::data::{Dataset, Scaling, read};
-use mercer::kernel::{KERNELS, KernelRef, fit_words};
-use mercer::machine::{ClassName, Input, Model, Provenance, Scheme, file};
-use mercer::spec::Spec;
+use mercer::kernel::KernelRef;
+use mercer::machine::Model;
 use mercer::train::{
-    Cancel, Checkpoint, Progress, Report, Stop, Training, formulation, solver, train,
+    Checkpoint, Folds, FormulationRef, Progress, Report, Stop, Training, Validation, by_class,
+    cross_validate, formulation, train,
 };
 use serde_json::json;
 
-use super::{StopSignal, describe, input_options, load};
-use crate::args::{SchemeName, Train};
+use super::{StopSignal, describe, load};
+use crate::args::Train;
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
+use crate::lesson::{self, Lesson, kernel};
 
-pub(super) fn run(arguments: &Train, console: &Console) -> anyhow::Result<u8> {
+pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let formulation = formulation(&arguments.formulation)?;
-    let recipe = arguments.scale.as_deref().map(scale::parse).transpose()?;
-    let mut data = read_examples(arguments)?;
-    // LIBSVM text does not say how wide rows are: wider ones fit too.
-    let features = (!data.examples.is_sparse()).then_some(data.examples.columns());
-    stop.check()?;
-    let scaling = recipe.map(|recipe| scaled(&recipe, &mut data, arguments)).transpose()?;
-    stop.check()?;
-    let kernel = kernel(&arguments.kernel, &data)?;
+    let lesson = Lesson::read(&arguments.input, &arguments.kernel, &arguments.learning, &stop)?;
+    let kernel = kernel(&arguments.kernel, &lesson.data)?;
     console.info(&format!("{}, {}", formulation.spec(), kernel.spec()));
     let training = settings(arguments, &stop, console)?;
+    let asked = (&kernel, &formulation);
+    let validation = cross_validation(arguments, &lesson, asked, &training, seed, console)?;
     let status = console.status();
     let mut show = |progress: &Progress| status.set_message(message(progress));
-    let trained = train(&data, &kernel, &formulation, &training, &mut show)
+    let trained = train(&lesson.data, &kernel, &formulation, &training, &mut show)
         .with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
-    let model = Model {
-        input: Input { features, names: data.names.clone(), scaling },
-        provenance: Provenance {
-            origin: "mercer".to_owned(),
-            formulation: Some(formulation.spec().to_string()),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            source_supports: None,
-        },
-        ..Model::from(trained.machine)
-    };
-    let own = file::format("mercer").context("the mercer format is always registered")?;
-    file::save(&model, own, &arguments.output)
-        .with_context(|| arguments.output.display().to_string())?;
-    report(arguments, &model, &trained.report, console);
+    let model = lesson.model(trained.machine, &formulation);
+    lesson::save(&model, &arguments.output)?;
+    report(arguments, &model, &trained.report, validation.as_ref(), console);
     Ok(match trained.report.stop {
         Some(Stop::Cancelled) => INTERRUPTED,
         None if trained.report.converged => DONE,
@@ -57,40 +39,7 @@ pub(super) fn run(arguments: &Train, console: &Console) -> anyhow::Result<u8> {
     })
 }
 
-fn read_examples(arguments: &Train) -> anyhow::Result<Dataset> {
-    let mut options = input_options(&arguments.input);
-    options.precomputed = arguments.kernel.trim() == "precomputed";
-    options.targets_needed = true;
-    let source = || arguments.input.data.display().to_string();
-    read::dataset(&arguments.input.data, &options).with_context(source)
-}
-
-/// Fits the scaling and puts the scaled examples in place of the examples.
-fn scaled(recipe: &Recipe, data: &mut Dataset, arguments: &Train) -> anyhow::Result<Scaling> {
-    anyhow::ensure!(
-        arguments.kernel.trim() != "precomputed",
-        "--scale: the rows of a precomputed kernel are kernel values and take no scaling"
-    );
-    let source = || arguments.input.data.display().to_string();
-    let scaling = recipe.fit(&data.examples).with_context(source)?;
-    data.examples = scaling.apply(&data.examples).with_context(source)?;
-    Ok(scaling)
-}
-
-fn kernel(text: &str, data: &Dataset) -> anyhow::Result<KernelRef> {
-    let spec: Spec = text.parse()?;
-    Ok(KERNELS.build(&fit_words(&spec, &data.examples))?)
-}
-
 fn settings(arguments: &Train, stop: &StopSignal, console: &Console) -> anyhow::Result<Training> {
-    let scheme = match arguments.scheme {
-        SchemeName::OneVsOne => Scheme::OneVsOne,
-        SchemeName::OneVsRest => Scheme::OneVsRest,
-    };
-    let class = |(label, weight): &(String, f64)| {
-        let name = label.parse().map_or(ClassName::Text(label.clone()), ClassName::Number);
-        (name, *weight)
-    };
     let checkpoint = arguments.checkpoint.as_ref().map(|path| Checkpoint {
         path: path.clone(),
         every: arguments.checkpoint_every,
@@ -100,32 +49,8 @@ fn settings(arguments: &Train, stop: &StopSignal, console: &Console) -> anyhow::
         Some(path) => Some(load(path, console)?.machine),
         None => None,
     };
-    let weights = match &arguments.weights {
-        Some(path) => Some(read_weights(path)?),
-        None => None,
-    };
-    Ok(Training::default()
-        .solver(solver(&arguments.solver)?)
-        .scheme(scheme)
-        .tolerance(arguments.tolerance)
-        .memory(arguments.memory)
-        .time_limit(arguments.time_limit)
-        .max_iterations(arguments.max_iterations)
-        .class_weights(arguments.class_weight.iter().map(class).collect())
-        .weights(weights)
-        .checkpoint(checkpoint)
-        .warm_start(warm)
-        .cancel(Cancel::from_flag(stop.flag())))
-}
-
-/// One number per line.
-fn read_weights(path: &Path) -> anyhow::Result<Vec<f64>> {
-    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let parse = |(number, line): (usize, &str)| {
-        let place = || format!("{}: line {number}: '{line}' is not a number", path.display());
-        line.trim().parse::<f64>().with_context(place)
-    };
-    (1..).zip(text.lines()).map(parse).collect()
+    let training = lesson::settings(&arguments.learning, stop)?;
+    Ok(training.checkpoint(checkpoint).warm_start(warm))
 }
 
 fn message(progress: &Progress) -> String {
@@ -157,14 +82,23 @@ fn time(duration: Duration) -> String {
     }
 }
 
-fn report(arguments: &Train, model: &Model, report: &Report, console: &Console) {
+fn report(
+    arguments: &Train,
+    model: &Model,
+    report: &Report,
+    validation: Option<&Validation>,
+    console: &Console,
+) {
     if console.json {
-        let object = json!({
+        let mut object = json!({
             "seconds": report.seconds, "iterations": report.iterations,
             "converged": report.converged, "objective": report.objective, "gap": report.gap,
             "supports": report.supports, "bounded": report.bounded,
             "peak_memory_bytes": report.peak_memory_bytes,
         });
+        if let Some(validation) = validation {
+            object["cross_validation"] = validated(validation);
+        }
         println!("{object}");
     }
     let machine = &model.machine;
@@ -185,13 +119,53 @@ fn report(arguments: &Train, model: &Model, report: &Report, console: &Console) 
         report.peak_memory_bytes as f64 / f64::from(1 << 20),
     ));
     if !report.converged {
-        let why = match report.stop {
-            Some(Stop::Cancelled) => "it was interrupted",
-            Some(Stop::TimeLimit) => "the time limit was reached",
-            Some(Stop::IterationLimit) => "the limit of iterations was reached",
-            Some(Stop::Stalled) => "doubles cannot tell better points apart",
-            _ => "the tolerance was not reached",
-        };
+        let why = report.stop.map_or("the tolerance was not reached", Stop::reason);
         console.warn(&format!("not converged: {why}; the machine is the best so far"));
     }
+}
+
+/// Quality of all examples by machines that did not learn from them.
+fn cross_validation(
+    arguments: &Train,
+    lesson: &Lesson,
+    (kernel, formulation): (&KernelRef, &FormulationRef),
+    training: &Training,
+    seed: u64,
+    console: &Console,
+) -> anyhow::Result<Option<Validation>> {
+    let given = Lesson::folds(&arguments.learning)?;
+    if arguments.cv.is_none() && given.is_none() {
+        return Ok(None);
+    }
+    let folds = match given {
+        Some(given) => Folds::given(given)?,
+        None => {
+            let count = arguments.cv.unwrap_or(5);
+            Folds::new(&lesson.data, by_class(formulation), count, seed)?
+        }
+    };
+    let status = console.status();
+    let mut show = |progress: &Progress| status.set_message(message(progress));
+    let alone = [formulation.clone()];
+    let found = cross_validate(&lesson.data, kernel, &alone, &folds, training, &mut show)
+        .with_context(|| arguments.input.data.display().to_string())?;
+    status.finish_and_clear();
+    let validation = found.into_iter().next().context("one formulation gives one result")??;
+    console.summary(&format!(
+        "{} folds: {} {:.6} over all examples, folds {:.6} to {:.6}",
+        validation.folds.len(),
+        validation.measure.name(),
+        validation.quality,
+        validation.folds.iter().copied().fold(f64::INFINITY, f64::min),
+        validation.folds.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    ));
+    Ok(Some(validation))
+}
+
+fn validated(validation: &Validation) -> serde_json::Value {
+    json!({
+        "measure": validation.measure.name(), "quality": validation.quality,
+        "folds": validation.folds, "correlation": validation.correlation,
+        "converged": validation.converged, "seconds": validation.seconds,
+    })
 }

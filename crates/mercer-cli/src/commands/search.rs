@@ -1,0 +1,198 @@
+use std::cmp::Ordering;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use mercer::data::write::Whole;
+use mercer::train::{
+    Candidate, FormulationRef, Found, Progress, SearchProgress, Stop, expand, formulation, search,
+    train,
+};
+use serde_json::json;
+
+use super::StopSignal;
+use crate::args::Search;
+use crate::console::Console;
+use crate::failure::{DONE, INTERRUPTED, STOPPED};
+use crate::lesson::{self, Lesson, kernel};
+use crate::picture;
+
+/// Lines of the table on the screen; all candidates are in `--table` and `--json`.
+const SHOWN: usize = 10;
+
+pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::Result<u8> {
+    let (stop, started) = (StopSignal::install()?, Instant::now());
+    let formulations: Vec<FormulationRef> = expand(&arguments.formulation)?
+        .iter()
+        .map(|text| formulation(text))
+        .collect::<Result<_, _>>()?;
+    let texts = expand(&arguments.kernel)?;
+    let lesson = Lesson::read(&arguments.input, &texts[0], &arguments.learning, &stop)?;
+    let kernels =
+        texts.iter().map(|text| kernel(text, &lesson.data)).collect::<anyhow::Result<Vec<_>>>()?;
+    let training = lesson::settings(&arguments.learning, &stop)?;
+    let options = mercer::train::Search {
+        training: training.clone(),
+        folds: arguments.cv,
+        given_folds: Lesson::folds(&arguments.learning)?,
+        seed,
+        halving: arguments.halving,
+        journal: arguments.journal.clone(),
+    };
+    let status = console.status();
+    let show = |progress: &SearchProgress| {
+        let best = progress.best.map_or(String::new(), |best| format!(", best {best:.6}"));
+        let SearchProgress { done, all, rows, .. } = progress;
+        status.set_message(format!("{done} of {all} candidates on {rows} examples{best}"));
+    };
+    let found = search(&lesson.data, &kernels, &formulations, &options, &show)
+        .with_context(|| arguments.input.data.display().to_string())?;
+    status.finish_and_clear();
+    if let Some(path) = &arguments.table {
+        write(path, &table(&found))?;
+    }
+    if let Some(path) = &arguments.svg {
+        write(path, &heat(&found))?;
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    tell(&found, seconds, console);
+    let Some(best) = found.best.map(|at| &found.candidates[at]) else {
+        anyhow::bail!("{}", nothing(&found));
+    };
+    if let Some(path) = &arguments.output {
+        let formulation = formulation(&best.formulation)?;
+        let status = console.status();
+        let mut show = |at: &Progress| status.set_message(format!("{} steps", at.iterations));
+        let asked = kernel(&best.kernel, &lesson.data)?;
+        let trained = train(&lesson.data, &asked, &formulation, &training, &mut show)?;
+        status.finish_and_clear();
+        let supports = trained.machine.supports().rows();
+        lesson::save(&lesson.model(trained.machine, &formulation), path)?;
+        console.summary(&format!("{}: {supports} supports", path.display()));
+    }
+    Ok(match found.stop {
+        Some(Stop::Cancelled) => INTERRUPTED,
+        Some(_) => STOPPED,
+        None => DONE,
+    })
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let place = || path.display().to_string();
+    let mut file = Whole::create(path).with_context(place)?;
+    file.write_all(text.as_bytes()).with_context(place)?;
+    file.commit().with_context(place)
+}
+
+/// Why there is no best.
+fn nothing(found: &Found) -> String {
+    let failed = found.candidates.iter().find_map(|one| one.folds.as_ref().err());
+    match (found.stop, failed) {
+        (Some(stop), _) => format!("{} before a candidate was judged", stop.reason()),
+        (None, Some(reason)) => format!("no candidate could be trained: {reason}"),
+        (None, None) => "no candidate could be trained".to_owned(),
+    }
+}
+
+fn tell(found: &Found, seconds: f64, console: &Console) {
+    if console.json {
+        let one = |candidate: &Candidate| {
+            json!({
+                "kernel": candidate.kernel, "formulation": candidate.formulation,
+                "rows": candidate.rows, "mean": candidate.mean(),
+                "deviation": candidate.deviation(), "folds": candidate.folds.as_ref().ok(),
+                "failure": candidate.folds.as_ref().err(), "seconds": candidate.seconds,
+                "converged": candidate.converged,
+            })
+        };
+        let candidates: Vec<_> = found.candidates.iter().map(one).collect();
+        let best = found.best.map(|at| one(&found.candidates[at]));
+        println!(
+            "{}",
+            json!({
+                "measure": found.measure.name(), "best": best, "candidates": candidates,
+                "seconds": seconds, "stopped": found.stop.map(Stop::reason),
+            })
+        );
+        return;
+    }
+    let mut ranked: Vec<&Candidate> = found.candidates.iter().collect();
+    ranked.sort_by(|a, b| {
+        let better = match (a.mean(), b.mean()) {
+            (Some(a), Some(b)) if found.measure.prefers(a, b) => Ordering::Less,
+            (Some(a), Some(b)) if found.measure.prefers(b, a) => Ordering::Greater,
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        };
+        b.rows.cmp(&a.rows).then(better)
+    });
+    println!("{:>12} {:>10} {:>8}  candidate", found.measure.name(), "deviation", "seconds");
+    for one in ranked.iter().take(SHOWN) {
+        let (mean, deviation) = match (one.mean(), one.deviation()) {
+            (Some(mean), Some(deviation)) => (format!("{mean:.6}"), format!("{deviation:.6}")),
+            _ => ("failed".to_owned(), String::new()),
+        };
+        let Candidate { kernel, formulation, seconds, .. } = one;
+        println!("{mean:>12} {deviation:>10} {seconds:>8.2}  {kernel}, {formulation}");
+    }
+    if ranked.len() > SHOWN {
+        println!("and {} more (--table FILE writes all)", ranked.len() - SHOWN);
+    }
+    let open = found.candidates.iter().filter(|one| one.folds.is_ok() && !one.converged).count();
+    if open > 0 {
+        console.warn(&format!("{open} candidates did not converge in every fold"));
+    }
+    if let Some(stop) = found.stop {
+        console.warn(&format!("{}; the candidates so far are shown", stop.reason()));
+    }
+    console.summary(&format!("{} candidates in {seconds:.1} s", found.candidates.len()));
+}
+
+/// Candidates as CSV; texts are quoted.
+fn table(found: &Found) -> String {
+    let name = found.measure.name();
+    let mut text = format!("kernel,formulation,rows,{name},deviation,seconds,converged,folds\n");
+    for one in &found.candidates {
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        let folds: Vec<String> =
+            one.folds.iter().flatten().map(std::string::ToString::to_string).collect();
+        let _ = writeln!(
+            text,
+            "\"{}\",\"{}\",{},{},{},{},{},{}",
+            one.kernel,
+            one.formulation,
+            one.rows,
+            number(one.mean()),
+            number(one.deviation()),
+            one.seconds,
+            one.converged,
+            folds.join(" "),
+        );
+    }
+    text
+}
+
+/// Kernels below each other, formulations side by side; where rounds of halving judged a candidate several
+/// times, the last one counts.
+fn heat(found: &Found) -> String {
+    let (mut kernels, mut formulations): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for one in &found.candidates {
+        if !kernels.contains(&one.kernel.as_str()) {
+            kernels.push(&one.kernel);
+        }
+        if !formulations.contains(&one.formulation.as_str()) {
+            formulations.push(&one.formulation);
+        }
+    }
+    let cell = |kernel: &str, formulation: &str| {
+        let same = |one: &&Candidate| one.kernel == kernel && one.formulation == formulation;
+        found.candidates.iter().rev().find(same).and_then(Candidate::mean)
+    };
+    let cells: Vec<Vec<Option<f64>>> = kernels
+        .iter()
+        .map(|kernel| formulations.iter().map(|one| cell(kernel, one)).collect())
+        .collect();
+    let more_is_better = found.measure.prefers(1.0, 0.0);
+    picture::heat_map(found.measure.name(), &kernels, &formulations, &cells, more_is_better)
+}
