@@ -374,12 +374,22 @@ pub(crate) struct Compile {
     /// The plan: `exact`, or `cascade(stage, ..., exact)` with stages of `mercer list`
     #[arg(long, value_name = "PLAN")]
     pub(crate) plan: String,
-    /// Queries such as will be asked; stages that fit themselves to queries read them
+    /// Queries such as will be asked, none a training row; plans that estimate are calibrated on them
     #[arg(long, value_name = "DATA")]
     pub(crate) sample: Option<PathBuf>,
-    /// Rows the machine was trained on; some stages choose among them
+    /// Rows the machine was trained on: some stages choose among them or learn from them; nothing is
+    /// calibrated on them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,
+    /// Share of queries that may get another label than the exact one
+    #[arg(long, default_value_t = 1e-3, value_name = "X")]
+    pub(crate) eps: f64,
+    /// How probably the sample may mislead
+    #[arg(long, default_value_t = 0.05, value_name = "X")]
+    pub(crate) delta: f64,
+    /// Take the sample even if many of its rows equal supports of the machine
+    #[arg(long)]
+    pub(crate) trust_sample: bool,
     /// The model file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,

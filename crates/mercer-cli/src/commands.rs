@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Check(check) => check::run(&check, console),
         Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),
         Verb::Predict(predict) => predict::run(&predict, console),
-        Verb::Compile(compile) => compile::run(&compile, console),
+        Verb::Compile(compile) => compile::run(&compile, arguments.common.seed, console),
         Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce, console),

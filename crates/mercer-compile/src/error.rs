@@ -29,6 +29,65 @@ pub enum CompileError {
     /// Whoever watched ended it.
     #[error("the fitting was ended")]
     Ended,
+    /// The plan is calibrated on queries, and there are none.
+    #[error("stage '{stage}' estimates, so its plan needs a sample of queries to be calibrated on")]
+    NoSample {
+        /// The stage.
+        stage: String,
+    },
+    /// Too few queries to promise that much.
+    #[error(
+        "the sample has {found} queries; {needed} are needed to promise eps {risk} at delta {delta}"
+    )]
+    SmallSample {
+        /// Queries given.
+        found: usize,
+        /// Queries needed.
+        needed: usize,
+        /// The risk asked for.
+        risk: f64,
+        /// The chance of being misled asked for.
+        delta: f64,
+    },
+    /// A risk or a chance that is not between 0 and 1.
+    #[error("{name} is {value}; it must lie between 0 and 1")]
+    NotAShare {
+        /// Which.
+        name: &'static str,
+        /// The value.
+        value: f64,
+    },
+    /// The sample holds rows the machine was trained on, which are not like queries.
+    #[error(
+        "{found} of {rows} rows of the sample are supports of the machine: a sample must not hold rows of the training data"
+    )]
+    TrainingRows {
+        /// Rows that are supports.
+        found: usize,
+        /// Rows of the sample.
+        rows: usize,
+    },
+    /// Not even the widest margin keeps the promise.
+    #[error(
+        "at the widest margin {disagreements} of {queries} queries get another label: no width keeps the promise; ask for a larger eps, bring a larger sample, or leave the machine exact"
+    )]
+    NothingToTrust {
+        /// Other labels.
+        disagreements: u64,
+        /// Queries in the test.
+        queries: u64,
+    },
+    /// The calibrated plan does not do what was tested.
+    #[error("the finished plan gives {found} other labels on the test part, not {expected}")]
+    Unfaithful {
+        /// Counted with the finished plan.
+        found: u64,
+        /// Counted in the test.
+        expected: u64,
+    },
+    /// A query of the sample cannot be answered.
+    #[error("the sample: {0}")]
+    Query(#[from] mercer_query::QueryError),
     /// The stage was fitted, but cannot be used.
     #[error(transparent)]
     Load(#[from] mercer_query::LoadError),

@@ -1,9 +1,12 @@
 //! The fitting half of each stage; the asking half has the same name in the query room.
 
 mod anytime;
+mod linear;
 mod low_precision;
+mod pca;
 mod projected;
 mod spectral;
+mod student;
 
 use mercer_machine::Section;
 use mercer_spec::Spec;
@@ -22,8 +25,18 @@ pub struct Fitter {
 }
 
 /// All stages that can be fitted; one line each.
-pub static FITTERS: &[&Fitter] =
-    &[&low_precision::FITTER, &projected::FITTER, &spectral::FITTER, &anytime::FITTER];
+pub static FITTERS: &[&Fitter] = &[
+    &low_precision::FITTER,
+    &projected::FITTER,
+    &spectral::FITTER,
+    &anytime::FITTER,
+    &linear::FITTER,
+    &student::FITTER,
+    &pca::FITTER,
+];
+
+/// The stages that estimate: a plan with one of them is calibrated on a sample.
+pub(crate) const ESTIMATING: &[&str] = &["linear", "student", "pca"];
 
 /// Refuses arguments of a stage that takes none.
 fn no_arguments(stage: &'static str, spec: &Spec) -> Result<(), CompileError> {

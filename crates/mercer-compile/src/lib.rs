@@ -14,47 +14,42 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod basis;
+pub mod calibrate;
+mod compiler;
 mod eigen;
 mod error;
 mod fit;
+mod lesson;
 mod minimize;
+mod ridge;
 mod watch;
 
+pub use calibrate::Target;
+pub use compiler::{Compiled, Compiler, Task};
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
 pub use watch::{Progress, Watch};
 
 use mercer_data::Matrix;
-use mercer_machine::{Machine, PlanSections, Section, file};
-use mercer_query::{Exact, Plan};
+use mercer_machine::{Machine, PlanSections};
 use mercer_spec::{Spec, Value};
-
-/// What a stage is fitted to.
-#[derive(Debug)]
-pub struct Task<'a> {
-    /// The machine, packed.
-    pub exact: &'a Exact,
-    /// Queries such as will be asked, where there are some.
-    pub sample: Option<&'a Matrix>,
-    /// Rows the machine was trained on, where there are some.
-    pub training: Option<&'a Matrix>,
-    /// Who is told how far it is, and may end it.
-    pub watch: Watch<'a>,
-}
 
 /// Rows beside the machine that fitting may look at.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Material<'a> {
-    /// Queries such as will be asked.
+    /// Queries such as will be asked, none of them a training row.
     pub sample: Option<&'a Matrix>,
-    /// Rows the machine was trained on.
+    /// Rows the machine was trained on: stages may choose among them or learn from them; nothing is
+    /// calibrated on them.
     pub training: Option<&'a Matrix>,
 }
 
-/// Fits the stages of a plan to a machine: `exact`, or `cascade(stage, ..., exact)`.
+/// Fits the stages of a plan to a machine: `exact`, or `cascade(stage, ..., exact)`. Plans that estimate
+/// are calibrated on the sample with the usual [`Target`]; [`Compiler`] has more to choose.
 ///
 /// # Errors
-/// If the text is not a plan, or a stage does not fit the machine.
+/// If the text is not a plan, a stage does not fit the machine, or the sample does not allow the promise.
 pub fn compile(
     machine: &Machine,
     plan: &Spec,
@@ -73,20 +68,7 @@ pub fn compile_with(
     material: Material<'_>,
     watch: Watch<'_>,
 ) -> Result<PlanSections, CompileError> {
-    let exact = Exact::new(machine);
-    let Material { sample, training } = material;
-    let task = Task { exact: &exact, sample, training, watch };
-    let mut sections: Vec<Section> = Vec::new();
-    for stage in stages(plan)? {
-        let fitter = FITTERS.iter().find(|fitter| fitter.name == stage.name());
-        let fitter = fitter.ok_or_else(|| CompileError::unknown(stage.name()))?;
-        sections.push((fitter.fit)(&stage, &task)?);
-    }
-    let sections =
-        PlanSections { spec: plan.to_string(), machine: file::digest(machine), sections };
-    // What cannot be loaded must not be stored.
-    Plan::load(machine, &sections)?;
-    Ok(sections)
+    Ok(Compiler::new(machine).material(material).watch(watch).run(plan)?.sections)
 }
 
 /// The stages before the exact one.

@@ -14,6 +14,6 @@ mod vote;
 pub use error::MachineError;
 pub use machine::{Machine, Output, Scheme};
 pub use model::{Input, Model, Probabilities, Provenance};
-pub use plan::{Array, PlanSections, Section};
+pub use plan::{Array, Calibration, PlanSections, Scale, Section};
 pub use score::{ClassName, Score};
 pub use vote::{Answer, Verdict, pairs};

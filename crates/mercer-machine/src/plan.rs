@@ -8,6 +8,79 @@ pub struct PlanSections {
     pub machine: String,
     /// One for each certifying or calibrated stage, in the order in which they run.
     pub sections: Vec<Section>,
+    /// What answers without proof are held to, where the plan gives such answers.
+    pub calibration: Option<Calibration>,
+}
+
+/// How far the answers of a plan that are not proved may be trusted: tested on queries to which nothing
+/// was fitted. The statement is about the plan as a whole: with confidence `1 - delta`, at most the share
+/// `risk` of queries like the sample's get another label than the exact one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Calibration {
+    /// A level stops a query when its estimate lies further than this many spreads from a change of label.
+    pub width: f64,
+    /// The share of queries (eps) that may get another label.
+    pub risk: f64,
+    /// How probably the sample misled us (delta).
+    pub delta: f64,
+    /// Queries in the test.
+    pub queries: u64,
+    /// How many of them got another label than the exact one.
+    pub disagreements: u64,
+    /// Upper Clopper-Pearson bound on the share of other labels, at confidence `1 - delta`.
+    pub bound: f64,
+    /// One for each level at which a stage estimates, in the order in which they run.
+    pub scales: Vec<Scale>,
+}
+
+/// How what a level computes becomes an estimate of the score or margin: `slope g + shift`, wrong by
+/// about `spread`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// Factor.
+    pub slope: f64,
+    /// Added constant.
+    pub shift: f64,
+    /// Root mean square of the error near a change of label; positive.
+    pub spread: f64,
+}
+
+impl Calibration {
+    /// As numbers: width, risk, delta, queries, disagreements, bound, then slope, shift and spread of
+    /// each level.
+    pub fn to_numbers(&self) -> Vec<f64> {
+        let Self { width, risk, delta, queries, disagreements, bound, scales } = self;
+        let mut numbers =
+            vec![*width, *risk, *delta, *queries as f64, *disagreements as f64, *bound];
+        numbers.extend(scales.iter().flat_map(|scale| [scale.slope, scale.shift, scale.spread]));
+        numbers
+    }
+
+    /// From [`Calibration::to_numbers`]; `None` if the numbers make no sense.
+    pub fn from_numbers(numbers: &[f64]) -> Option<Self> {
+        let [width, risk, delta, queries, disagreements, bound, rest @ ..] = numbers else {
+            return None;
+        };
+        let is_share = |value: &f64| (0.0..=1.0).contains(value);
+        let is_count = |value: &f64| (0.0..1e15).contains(value) && value.fract() == 0.0;
+        let is_sane = *width > 0.0
+            && [risk, delta, bound].into_iter().all(is_share)
+            && [queries, disagreements].into_iter().all(is_count)
+            && bound <= risk
+            && rest.len().is_multiple_of(3)
+            && rest.iter().all(|value| value.is_finite())
+            && rest.chunks(3).all(|scale| scale[2] > 0.0);
+        let scale = |chunk: &[f64]| Scale { slope: chunk[0], shift: chunk[1], spread: chunk[2] };
+        is_sane.then(|| Self {
+            width: *width,
+            risk: *risk,
+            delta: *delta,
+            queries: *queries as u64,
+            disagreements: *disagreements as u64,
+            bound: *bound,
+            scales: rest.chunks(3).map(scale).collect(),
+        })
+    }
 }
 
 /// What one stage keeps.

@@ -1,3 +1,5 @@
+use mercer_machine::{Answer, Scale};
+
 use crate::certify::Proved;
 use crate::judge::Ranges;
 use crate::{Certainty, Cost, Decision, Exact, Interval};
@@ -38,6 +40,41 @@ pub struct Step {
     pub cost: Cost,
     /// Whether the range was only shown between two proofs, and nothing rests on it.
     pub is_between: bool,
+    /// Whether it is an estimate with its calibrated width, not a proved range.
+    pub is_estimate: bool,
+}
+
+/// What a level of a stage makes of a query without proof.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Guess {
+    /// The score of a machine that has only one.
+    Score(f64),
+    /// A class, and by how much it leads.
+    Class {
+        /// The class.
+        class: usize,
+        /// Its lead.
+        margin: f64,
+    },
+}
+
+/// A guess, and which level made it, counted over the whole plan.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Record {
+    /// The level.
+    pub level: usize,
+    /// What it made of the query.
+    pub guess: Guess,
+}
+
+/// How far guesses are trusted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trust<'a> {
+    /// First level of each stage.
+    pub first: &'a [usize],
+    pub scales: &'a [Scale],
+    /// In spreads; infinite where nothing is trusted.
+    pub width: f64,
 }
 
 /// Closes queries whose answer can no longer change; knows the vote, the budget and the observer.
@@ -47,6 +84,9 @@ pub struct Closer<'a> {
     asking: &'a Asking,
     memory: &'a mut Memory,
     steps: Option<&'a mut Vec<Step>>,
+    trust: Trust<'a>,
+    /// Guesses of each query, where somebody gathers them; then none closes a query.
+    pub(crate) records: Option<&'a mut [Vec<Record>]>,
     pub(crate) stage: usize,
 }
 
@@ -60,6 +100,8 @@ pub(crate) struct Memory {
     pub states: Vec<State>,
     pub costs: Vec<u64>,
     pub decisions: Vec<Option<Decision>>,
+    /// The last estimate, for queries whose budget ends.
+    pub guesses: Vec<Option<(Answer, Interval)>>,
     /// Position of the stage that closed a query.
     pub closed_by: Vec<usize>,
 }
@@ -86,6 +128,8 @@ impl Memory {
         self.costs.resize(queries, 0);
         self.decisions.clear();
         self.decisions.resize(queries, None);
+        self.guesses.clear();
+        self.guesses.resize(queries, None);
         self.closed_by.clear();
         self.closed_by.resize(queries, 0);
     }
@@ -97,8 +141,9 @@ impl<'a> Closer<'a> {
         asking: &'a Asking,
         memory: &'a mut Memory,
         steps: Option<&'a mut Vec<Step>>,
+        trust: Trust<'a>,
     ) -> Self {
-        Self { exact, asking, memory, steps, stage: 0 }
+        Self { exact, asking, memory, steps, trust, records: None, stage: 0 }
     }
 
     /// Whether a query still waits for its answer from a certifying stage.
@@ -121,7 +166,8 @@ impl<'a> Closer<'a> {
         match self.asking.require {
             Require::Certified => self.memory.states[query] = State::Exact,
             Require::Nothing => {
-                let (answer, score) = self.ranges(query).guess();
+                let guess = self.memory.guesses[query];
+                let (answer, score) = guess.unwrap_or_else(|| self.ranges(query).guess());
                 self.close(query, answer, score, Certainty::Unsettled);
             }
         }
@@ -139,12 +185,12 @@ impl<'a> Closer<'a> {
             *place = met;
         }
         let range = *place;
-        self.note(query, score, range, progress, false);
+        self.note(query, score, range, progress, Told::Proof);
     }
 
     /// Tells the observer, if there is one, what is known between two proofs; changes nothing.
     pub fn observe(&mut self, query: u32, score: usize, range: Proved, progress: usize) {
-        self.note(query, score, range.interval(), progress, true);
+        self.note(query, score, range.interval(), progress, Told::Between);
     }
 
     /// Whether somebody watches, so that steps in between are worth showing.
@@ -152,18 +198,46 @@ impl<'a> Closer<'a> {
         self.steps.is_some()
     }
 
-    fn note(
-        &mut self,
-        query: u32,
-        score: usize,
-        range: Interval,
-        progress: usize,
-        is_between: bool,
-    ) {
+    fn note(&mut self, query: u32, score: usize, range: Interval, progress: usize, told: Told) {
         let cost = Cost { multiply_adds: self.memory.costs[query as usize] };
         if let Some(steps) = &mut self.steps {
-            steps.push(Step { stage: self.stage, score, progress, range, cost, is_between });
+            let (is_between, is_estimate) = (told == Told::Between, told == Told::Estimate);
+            let stage = self.stage;
+            steps.push(Step { stage, score, progress, range, cost, is_between, is_estimate });
         }
+    }
+
+    /// Takes note of what a level of the stage makes of a query, without proof; closes the query as
+    /// calibrated if that lies further from a change of label than the plan's width. Returns whether the
+    /// query is open.
+    pub fn estimate(&mut self, query: u32, level: usize, guess: Guess) -> bool {
+        let at = query as usize;
+        if self.memory.states[at] != State::Open {
+            return false;
+        }
+        let number = self.trust.first[self.stage] + level;
+        if let Some(records) = &mut self.records {
+            records[at].push(Record { level: number, guess });
+            return true;
+        }
+        let Some(scale) = self.trust.scales.get(number) else { return true };
+        let (value, strength) = guess.scaled(scale);
+        if !value.is_finite() {
+            return true;
+        }
+        let answer = match guess {
+            Guess::Score(_) => self.exact.machine().verdict(&[value]).answer,
+            Guess::Class { class, .. } => Answer::Class(class),
+        };
+        let range = Interval::around(value, self.trust.width * scale.spread);
+        self.note(query, 0, range, level, Told::Estimate);
+        self.memory.guesses[at] = Some((answer, range));
+        // Who requires proof gets none here.
+        let is_open = strength <= self.trust.width || self.asking.require == Require::Certified;
+        if !is_open {
+            self.close(at, answer, range, Certainty::Calibrated);
+        }
+        is_open
     }
 
     /// Closes the query if no score within its ranges changes the answer; returns whether it is open.
@@ -223,7 +297,7 @@ impl<'a> Closer<'a> {
             if met.low <= met.high {
                 score = met;
             }
-            self.note(query as u32, 0, score, 0, false);
+            self.note(query as u32, 0, score, 0, Told::Proof);
         }
         self.close(query, exact.answer, score, Certainty::Exact);
     }
@@ -235,7 +309,7 @@ impl<'a> Closer<'a> {
             let known = self.memory.ranges[query as usize * self.memory.scores + score];
             let met = Interval { low: range.low.max(known.low), high: range.high.min(known.high) };
             let range = if met.low <= met.high { met } else { range };
-            self.note(query, score, range, 0, false);
+            self.note(query, score, range, 0, Told::Proof);
         }
     }
 
@@ -246,16 +320,33 @@ impl<'a> Closer<'a> {
         Ranges { machine, ranges: &ranges[place.clone()], errors: &errors[place] }
     }
 
-    fn close(
-        &mut self,
-        query: usize,
-        answer: mercer_machine::Answer,
-        score: Interval,
-        certainty: Certainty,
-    ) {
+    fn close(&mut self, query: usize, answer: Answer, score: Interval, certainty: Certainty) {
         let cost = Cost { multiply_adds: self.memory.costs[query] };
         self.memory.decisions[query] = Some(Decision { answer, score, certainty, cost });
         self.memory.states[query] = State::Closed;
         self.memory.closed_by[query] = self.stage;
+    }
+}
+
+/// What is told to an observer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Proof,
+    Between,
+    Estimate,
+}
+
+impl Guess {
+    /// The estimate, and its distance from a change of label in spreads; never a strong one if anything
+    /// overflowed.
+    pub fn scaled(self, scale: &Scale) -> (f64, f64) {
+        let (raw, is_signed) = match self {
+            Self::Score(score) => (score, true),
+            Self::Class { margin, .. } => (margin, false),
+        };
+        let value = scale.slope * raw + scale.shift;
+        let distance = if is_signed { value.abs() } else { value };
+        let strength = distance / scale.spread;
+        (value, if strength.is_finite() { strength } else { 0.0 })
     }
 }

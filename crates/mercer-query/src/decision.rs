@@ -46,7 +46,8 @@ pub struct Cost {
 pub struct Decision {
     /// Class, value or whether the query is an inlier.
     pub answer: Answer,
-    /// Contains the score (two classes, regression, novelty) or the margin (several classes).
+    /// Contains the score (two classes, regression, novelty) or the margin (several classes). Of a
+    /// calibrated answer it is the estimate with its width: not proved.
     pub score: Interval,
     /// How sure.
     pub certainty: Certainty,

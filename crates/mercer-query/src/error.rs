@@ -18,6 +18,9 @@ pub enum LoadError {
         /// All names.
         known: String,
     },
+    /// The calibration does not fit the stages.
+    #[error("the plan's calibration does not fit its stages")]
+    Uncalibrated,
     /// The plan belongs to another machine.
     #[error("the plan was made for another machine")]
     OtherMachine,

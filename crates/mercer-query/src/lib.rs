@@ -28,7 +28,7 @@ mod stages;
 mod worker;
 
 pub use certify::Proved;
-pub use closer::{Asking, Closer, Require, Step};
+pub use closer::{Asking, Closer, Guess, Record, Require, Step};
 pub use decision::{Certainty, Cost, Decision, Interval};
 pub use error::{LoadError, QueryError};
 pub use exact::{Exact, Scratch};

@@ -2,11 +2,12 @@ use std::ops::Range;
 
 use mercer_data::Matrix;
 use mercer_kernel::Domain;
-use mercer_machine::{Machine, Model, PlanSections, file};
+use mercer_machine::{Calibration, Machine, Model, PlanSections, file};
 use mercer_simd::Isa;
 use mercer_spec::Spec;
 use rayon::prelude::*;
 
+use crate::closer::{Record, Trust};
 use crate::stage::{STAGES, Stage};
 use crate::{Asking, Certainty, Decision, Exact, LoadError, QueryError, Scratch, Step, Worker};
 
@@ -15,6 +16,9 @@ use crate::{Asking, Certainty, Decision, Exact, LoadError, QueryError, Scratch, 
 #[derive(Debug)]
 pub struct Plan {
     stages: Vec<Box<dyn Stage>>,
+    /// First estimating level of each stage, and how many there are in all.
+    levels: Vec<usize>,
+    calibration: Option<Calibration>,
     exact: Exact,
 }
 
@@ -53,7 +57,8 @@ impl Answers {
 impl Plan {
     /// Every query is evaluated exactly.
     pub fn exact(machine: &Machine) -> Self {
-        Self { stages: Vec::new(), exact: Exact::new(machine) }
+        let exact = Exact::new(machine);
+        Self { stages: Vec::new(), levels: vec![0], calibration: None, exact }
     }
 
     /// The plan that a model carries, or the exact one.
@@ -97,7 +102,46 @@ impl Plan {
             })?;
             stages.push((loader.load)(section, &exact)?);
         }
-        Ok(Self { stages, exact })
+        let mut levels = vec![0];
+        for stage in &stages {
+            levels.push(levels[levels.len() - 1] + stage.levels());
+        }
+        let calibration = sections.calibration.clone();
+        let scales = calibration.as_ref().map(|calibration| calibration.scales.len());
+        if scales.is_some_and(|scales| Some(&scales) != levels.last()) {
+            return Err(LoadError::Uncalibrated);
+        }
+        Ok(Self { stages, levels, calibration, exact })
+    }
+
+    /// What answers without proof are held to, where the plan was calibrated.
+    pub fn calibration(&self) -> Option<&Calibration> {
+        self.calibration.as_ref()
+    }
+
+    /// The stage and the number within it of each estimating level.
+    pub fn levels(&self) -> Vec<(usize, usize)> {
+        let stages = self.levels.windows(2).enumerate();
+        stages.flat_map(|(stage, ends)| (0..ends[1] - ends[0]).map(move |n| (stage, n))).collect()
+    }
+
+    pub(crate) fn trust(&self) -> Trust<'_> {
+        let first = &self.levels;
+        match &self.calibration {
+            Some(Calibration { width, scales, .. }) => Trust { first, scales, width: *width },
+            None => Trust { first, scales: &[], width: f64::INFINITY },
+        }
+    }
+
+    /// What each estimating level makes of each row, whether or not the plan trusts it: for calibration.
+    ///
+    /// # Errors
+    /// As [`Plan::decide`].
+    pub fn records(&self, rows: &Matrix) -> Result<Vec<Vec<Record>>, QueryError> {
+        self.check(rows)?;
+        let blocks = self.blocks(rows.rows()).into_par_iter();
+        let parts = blocks.map_init(|| self.worker(), |worker, range| worker.record(rows, range));
+        Ok(parts.collect::<Vec<_>>().into_iter().flatten().collect())
     }
 
     /// The plan's text.

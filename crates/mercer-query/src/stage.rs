@@ -6,6 +6,7 @@ use mercer_machine::Section;
 use mercer_spec::Spec;
 
 use crate::closer::Closer;
+use crate::stages::Coordinates;
 use crate::{Exact, LoadError};
 
 /// One step of a plan: works on the still-open queries of a block and reports what it proves, as often as
@@ -13,6 +14,16 @@ use crate::{Exact, LoadError};
 pub trait Stage: Debug + Send + Sync {
     /// Its text.
     fn spec(&self) -> Spec;
+
+    /// At how many levels it estimates without proof; each needs a calibrated scale.
+    fn levels(&self) -> usize {
+        0
+    }
+
+    /// Whether it reads norms of queries or proves ranges, which need them.
+    fn needs_norms(&self) -> bool {
+        true
+    }
 
     /// Working memory of one thread.
     fn scratch(&self) -> Box<dyn Any + Send>;
@@ -38,6 +49,9 @@ pub static STAGES: &[&Loader] = &[
     &crate::stages::PROJECTED,
     &crate::stages::SPECTRAL,
     &crate::stages::ANYTIME,
+    &crate::stages::LINEAR,
+    &crate::stages::STUDENT,
+    &crate::stages::PCA,
 ];
 
 /// 1 to 256 queries at work: those still open, and what is known of each.
@@ -48,6 +62,7 @@ pub struct Block<'a> {
     exact: &'a Exact,
     own: &'a [f64],
     open: &'a mut Vec<u32>,
+    coordinates: &'a mut Coordinates,
 }
 
 impl<'a> Block<'a> {
@@ -57,8 +72,9 @@ impl<'a> Block<'a> {
         exact: &'a Exact,
         own: &'a [f64],
         open: &'a mut Vec<u32>,
+        coordinates: &'a mut Coordinates,
     ) -> Self {
-        Self { rows, first, exact, own, open }
+        Self { rows, first, exact, own, open, coordinates }
     }
 
     /// Queries of the block, closed ones included.
@@ -77,7 +93,7 @@ impl<'a> Block<'a> {
     }
 
     /// The self-sum of a query, centred as the machine is, summed loosely: see
-    /// [`mercer_kernel::block::Packed::loose_self_sum`].
+    /// [`mercer_kernel::block::Packed::loose_self_sum`]. Only for stages that say they need norms.
     pub fn own(&self, query: u32) -> f64 {
         self.own[query as usize]
     }
@@ -85,6 +101,21 @@ impl<'a> Block<'a> {
     /// Columns that matter to a query: those of the machine, or up to its last non-zero one.
     pub fn width(&self, query: u32) -> usize {
         self.exact.width(self.row(query))
+    }
+
+    /// Coordinates of the open queries that stages have computed so far.
+    pub(crate) fn coordinates(&mut self) -> &mut Coordinates {
+        self.coordinates
+    }
+
+    /// The open queries beside their coordinates.
+    pub(crate) fn open_with_coordinates(&mut self) -> (&[u32], &mut Coordinates) {
+        (self.open, self.coordinates)
+    }
+
+    /// The machine, packed.
+    pub(crate) fn exact(&self) -> &'a Exact {
+        self.exact
     }
 
     /// The queries whose label is not settled yet.

@@ -1,11 +1,19 @@
 //! The stages before the exact one; each has its fitting half in the compile room.
 
 mod anytime;
+mod linear;
 mod low_precision;
+mod pca;
 mod projected;
+mod projection;
 mod spectral;
+mod student;
 
 pub(crate) use anytime::LOADER as ANYTIME;
+pub(crate) use linear::LOADER as LINEAR;
 pub(crate) use low_precision::LOADER as LOW_PRECISION;
+pub(crate) use pca::LOADER as PCA;
 pub(crate) use projected::LOADER as PROJECTED;
+pub(crate) use projection::Coordinates;
 pub(crate) use spectral::LOADER as SPECTRAL;
+pub(crate) use student::LOADER as STUDENT;

@@ -3,9 +3,10 @@ use std::ops::Range;
 
 use mercer_data::Matrix;
 
-use crate::closer::{Asking, Closer, Memory, Step};
+use crate::closer::{Asking, Closer, Memory, Record, Step};
 use crate::exact::Scratch;
 use crate::stage::Block;
+use crate::stages::Coordinates;
 use crate::{Decision, Plan, QueryError};
 
 /// One thread's hands: a plan with the working memory to run it. Kept, it allocates next to nothing; it
@@ -18,6 +19,7 @@ pub struct Worker<'a> {
     memory: Memory,
     own: Vec<f64>,
     open: Vec<u32>,
+    coordinates: Coordinates,
     decisions: Vec<Decision>,
 }
 
@@ -30,6 +32,7 @@ impl<'a> Worker<'a> {
             memory: Memory::default(),
             own: Vec::new(),
             open: Vec::new(),
+            coordinates: Coordinates::default(),
             decisions: Vec::new(),
         }
     }
@@ -64,24 +67,15 @@ impl<'a> Worker<'a> {
         let exact = self.plan.closing();
         let (first, count) = (range.start, range.len());
         self.memory.reset(count, exact.machine().scores().len());
+        let trust = self.plan.trust();
+        let mut closer = Closer::new(exact, asking, &mut self.memory, steps, trust);
         self.open.clear();
         self.open.extend(0..count as u32);
-        let mut closer = Closer::new(exact, asking, &mut self.memory, steps);
         if !self.plan.stages().is_empty() {
-            self.own.clear();
-            for (query, row) in (0u32..).zip(range.map(|row| rows.row(row))) {
-                let own = exact.packed().loose_self_sum(row);
-                self.own.push(own);
-                closer.set_errors(query, |errors| exact.errors(row, own, errors));
-            }
-            let mut block = Block::new(rows, first, exact, &self.own, &mut self.open);
-            for (stage, scratch) in self.plan.stages().iter().zip(&mut self.stages) {
-                if block.open().is_empty() {
-                    break;
-                }
-                stage.run(&mut block, &mut closer, scratch.as_mut());
-                closer.stage += 1;
-            }
+            let (own, open) = (&mut self.own, &mut self.open);
+            let coordinates = &mut self.coordinates;
+            let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
+            hands.run(self.plan, rows, range, &mut closer);
         }
         closer.stage = self.plan.stages().len();
         self.open.clear();
@@ -112,7 +106,64 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
+    /// What each level of each stage makes of the rows, if none of them stops a query; queries that are
+    /// certified on the way are not asked further.
+    pub(crate) fn record(&mut self, rows: &Matrix, range: Range<usize>) -> Vec<Vec<Record>> {
+        let exact = self.plan.closing();
+        let count = range.len();
+        let mut records = vec![Vec::new(); count];
+        let asking = Asking::default();
+        self.memory.reset(count, exact.machine().scores().len());
+        let trust = self.plan.trust();
+        let mut closer = Closer::new(exact, &asking, &mut self.memory, None, trust);
+        closer.records = Some(&mut records);
+        self.open.clear();
+        self.open.extend(0..count as u32);
+        let (own, open) = (&mut self.own, &mut self.open);
+        let coordinates = &mut self.coordinates;
+        let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
+        hands.run(self.plan, rows, range, &mut closer);
+        records
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
+    }
+}
+
+/// What the stages work with.
+struct Hands<'a> {
+    own: &'a mut Vec<f64>,
+    open: &'a mut Vec<u32>,
+    coordinates: &'a mut Coordinates,
+    stages: &'a mut [Box<dyn Any + Send>],
+}
+
+impl Hands<'_> {
+    /// All stages before the exact one, as long as a query is open.
+    fn run(&mut self, plan: &Plan, rows: &Matrix, range: Range<usize>, closer: &mut Closer<'_>) {
+        let exact = plan.closing();
+        self.coordinates.clear();
+        self.own.clear();
+        self.own.resize(range.len(), 0.0);
+        let mut has_norms = false;
+        for (stage, scratch) in plan.stages().iter().zip(self.stages.iter_mut()) {
+            if self.open.is_empty() {
+                break;
+            }
+            if stage.needs_norms() && !has_norms {
+                for query in self.open.iter() {
+                    let row = rows.row(range.start + *query as usize);
+                    let own = exact.packed().loose_self_sum(row);
+                    self.own[*query as usize] = own;
+                    closer.set_errors(*query, |errors| exact.errors(row, own, errors));
+                }
+                has_norms = true;
+            }
+            let (first, open) = (range.start, &mut *self.open);
+            let mut block = Block::new(rows, first, exact, self.own, open, self.coordinates);
+            stage.run(&mut block, closer, scratch.as_mut());
+            closer.stage += 1;
+        }
     }
 }

@@ -3,7 +3,7 @@ use mercer::data::Matrix;
 use mercer::query::{Asking, Plan};
 use serde_json::json;
 
-use super::{StopSignal, input_options, load};
+use super::{StopSignal, compile, input_options, load};
 use crate::args::Bench;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -64,14 +64,24 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
             object["disagreements"] = json!(disagreements);
             object["settled_by_stage"] = settled.into();
             object["mean_cost"] = json!(answers.mean_cost());
+            if let Some(calibration) = plan.calibration() {
+                object["calibration"] = compile::value(calibration);
+            }
         } else {
             println!("{}", plan.spec());
             print("plan", &plan_times, threads, Some(&times));
             let settled: Vec<String> =
                 answers.settled_by_stage.iter().map(ToString::to_string).collect();
             println!("  settled by stage              {}", settled.join(", "));
-            println!("  mean cost                     {:10.0} multiply-adds", answers.mean_cost());
+            let cost = answers.mean_cost();
+            let gain = exact.closing().cost().multiply_adds as f64 / cost;
+            println!(
+                "  mean cost                     {cost:10.0} multiply-adds   {gain:.2}x fewer"
+            );
             println!("  disagreements with exact      {disagreements:10}");
+            if let Some(calibration) = plan.calibration() {
+                println!("  {}", compile::sentence(calibration));
+            }
         }
     }
     if console.json {

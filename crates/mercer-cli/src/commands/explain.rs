@@ -4,7 +4,7 @@ use std::path::Path;
 use anyhow::Context;
 use mercer::data::read::Chunks;
 use mercer::data::write::Whole;
-use mercer::query::{Explanation, Plan};
+use mercer::query::{Certainty, Explanation, Plan};
 use serde_json::{Value, json};
 
 use super::{asking, input_options, load};
@@ -54,6 +54,7 @@ fn object(path: &Explanation, label: &str, row: usize, exact: u64) -> Value {
             json!({
                 "stage": path.stages[step.stage], "score": step.score, "progress": step.progress,
                 "low": step.range.low, "high": step.range.high, "cost": step.cost.multiply_adds,
+                "is_estimate": step.is_estimate,
             })
         })
         .collect();
@@ -73,8 +74,9 @@ fn print(path: &Explanation, label: &str, row: usize, exact: u64, scores: usize)
         path.stages[path.closed_by],
     );
     let share = 100.0 * decision.cost.multiply_adds as f64 / exact.max(1) as f64;
+    let is = if decision.certainty == Certainty::Calibrated { "estimated" } else { "in" };
     println!(
-        "score in [{:.9}, {:.9}]; {} multiply-adds, {share:.1} % of the exact evaluation",
+        "score {is} [{:.9}, {:.9}]; {} multiply-adds, {share:.1} % of the exact evaluation",
         decision.score.low, decision.score.high, decision.cost.multiply_adds,
     );
     if path.steps.is_empty() {
@@ -88,13 +90,14 @@ fn print(path: &Explanation, label: &str, row: usize, exact: u64, scores: usize)
     let limit = if scores > 1 { 60 } else { 400 };
     for step in path.steps.iter().take(limit) {
         println!(
-            "{:>14} {:>6} {:>8} {:>14.6} {:>14.6} {:>12}",
+            "{:>14} {:>6} {:>8} {:>14.6} {:>14.6} {:>12}{}",
             path.stages[step.stage],
             step.score,
             step.progress,
             step.range.low,
             step.range.high,
             step.cost.multiply_adds,
+            if step.is_estimate { "  estimate" } else { "" },
         );
     }
     if path.steps.len() > limit {

@@ -2,7 +2,7 @@ use mercer::machine::{Output, Probabilities, Scheme};
 use mercer::query::Plan;
 use serde_json::json;
 
-use super::{describe, load};
+use super::{compile, describe, load};
 use crate::args::Inspect;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -22,6 +22,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         _ => "other",
     });
     let scaling = model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string());
+    let calibration = model.plan.as_ref().and_then(|plan| plan.calibration.as_ref());
     if console.json {
         let scheme = match machine.output() {
             Output::Value => "value",
@@ -39,6 +40,8 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
             "multiply_adds": plan.closing().cost().multiply_adds,
             "scaling": scaling, "probabilities": probabilities, "origin": model.provenance.origin,
             "formulation": model.provenance.formulation,
+            "plan": model.plan.as_ref().map(|plan| plan.spec.clone()),
+            "calibration": calibration.map(compile::value),
         });
         println!("{object}");
         return Ok(DONE);
@@ -67,6 +70,12 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     }
     println!("  cost           {} multiply-adds a query", plan.closing().cost().multiply_adds);
     println!("  packed         {:.1} MiB", packed.bytes() as f64 / f64::from(1 << 20));
+    if let Some(plan) = &model.plan {
+        println!("  plan           {}", plan.spec);
+    }
+    if let Some(calibration) = calibration {
+        println!("                 {}", compile::sentence(calibration));
+    }
     if let Some(kind) = probabilities {
         println!("  probabilities  {kind}");
     }

@@ -6,7 +6,7 @@ use mercer::machine::{Answer, Output};
 use mercer::query::{Certainty, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
-use super::{StopSignal, asking, input_options, load};
+use super::{StopSignal, asking, compile, input_options, load};
 use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -75,7 +75,7 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     anyhow::ensure!(tally.queries > 0, "{}: the file holds no rows", source());
     answers.finish().with_context(target)?;
     progress.finish_and_clear();
-    report(&tally, model.machine.output(), chunks.ignored(), console);
+    report(&tally, &plan, chunks.ignored(), console);
     Ok(DONE)
 }
 
@@ -90,9 +90,9 @@ fn shift(error: QueryError, before: usize) -> QueryError {
     }
 }
 
-fn report(tally: &Tally, output: &Output, ignored: &[String], console: &Console) {
+fn report(tally: &Tally, plan: &Plan, ignored: &[String], console: &Console) {
     let fit = &tally.fit;
-    let is_value = matches!(output, Output::Value);
+    let is_value = matches!(plan.closing().machine().output(), Output::Value);
     let mean_cost = tally.multiply_adds as f64 / tally.queries as f64;
     if console.json {
         let counts: Map<String, Value> = LEVELS
@@ -103,6 +103,9 @@ fn report(tally: &Tally, output: &Output, ignored: &[String], console: &Console)
             "queries": tally.queries, "seconds": tally.seconds, "mean_cost": mean_cost,
             "certainty": counts,
         });
+        if let Some(calibration) = plan.calibration() {
+            object["calibration"] = compile::value(calibration);
+        }
         if !ignored.is_empty() {
             object["ignored_columns"] = json!(ignored);
         }
@@ -136,4 +139,7 @@ fn report(tally: &Tally, output: &Output, ignored: &[String], console: &Console)
         tally.queries,
         kinds.join(", "),
     ));
+    if let Some(calibration) = plan.calibration() {
+        console.summary(&compile::sentence(calibration));
+    }
 }

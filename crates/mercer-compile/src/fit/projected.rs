@@ -119,7 +119,8 @@ fn choose(
         task.watch.step("trying numbers of dimensions", done, most)?;
         let section = Basis::new(ready, wanted, head)?.section();
         let sections = vec![section.clone()];
-        let plan = PlanSections { spec: String::new(), machine: file::digest(machine), sections };
+        let (spec, machine_digest) = (String::new(), file::digest(machine));
+        let plan = PlanSections { spec, machine: machine_digest, sections, calibration: None };
         let plan = Plan::load(machine, &plan)?;
         // A row of the sample that cannot be asked is not a reason to refuse the machine.
         let Ok(answers) = plan.decide_with(held_out, &Asking::default()) else { continue };

@@ -49,7 +49,8 @@ impl CertifyLaw<'_> {
                 Err(other) => return Err(format!("{}: {other}", self.name)),
             };
             let mut proved = vec![(f64::NEG_INFINITY, f64::INFINITY); scores.len()];
-            for step in &explained.steps {
+            // Estimates are not proved.
+            for step in explained.steps.iter().filter(|step| !step.is_estimate) {
                 let (range, score) = (step.range, scores[step.score]);
                 let inside = score >= Dd::from(range.low) && score <= Dd::from(range.high);
                 if !inside {

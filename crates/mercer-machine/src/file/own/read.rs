@@ -5,7 +5,8 @@ use safetensors::{Dtype, SafeTensors};
 use super::header::{Header, PlanText, ProbabilitiesText, ScalingText};
 use super::{FORMAT_NUMBER, KEY, write};
 use crate::{
-    Array, Input, Machine, MachineError, Model, PlanSections, Probabilities, Score, Section, file,
+    Array, Calibration, Input, Machine, MachineError, Model, PlanSections, Probabilities, Score,
+    Section, file,
 };
 
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
@@ -77,7 +78,14 @@ fn plan(arrays: &Arrays<'_>, text: PlanText) -> Result<PlanSections, MachineErro
         }
         sections.push(section);
     }
-    Ok(PlanSections { spec, machine, sections })
+    let calibration = match arrays.reals_if("plan/calibration")? {
+        Some(numbers) => Some(
+            Calibration::from_numbers(&numbers)
+                .ok_or_else(|| damaged(&"its calibration makes no sense"))?,
+        ),
+        None => None,
+    };
+    Ok(PlanSections { spec, machine, sections, calibration })
 }
 
 /// A newer file is told apart from a damaged one before its other fields are looked at.

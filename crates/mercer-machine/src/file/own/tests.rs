@@ -1,8 +1,8 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{
-    Array, ClassName, Input, Machine, Model, Output, PlanSections, Probabilities, Provenance,
-    Scheme, Score, Section, file,
+    Array, Calibration, ClassName, Input, Machine, Model, Output, PlanSections, Probabilities,
+    Provenance, Scale, Scheme, Score, Section, file,
 };
 use mercer_data::Matrix;
 
@@ -52,11 +52,25 @@ fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
     let spec = "cascade(low_precision, spectral(limit=3), exact)".to_owned();
     let machine = file::digest(&model.machine);
     let sections = vec![Section::new("low_precision"), section];
-    model.plan = Some(PlanSections { spec, machine, sections });
+    let calibration = Calibration {
+        width: 3.5,
+        risk: 1e-3,
+        delta: 0.05,
+        queries: 6000,
+        disagreements: 1,
+        bound: 0.1 / 127.0,
+        scales: vec![Scale { slope: 1.0, shift: -0.0, spread: 1e-300 }],
+    };
+    let calibration = Some(calibration);
+    model.plan = Some(PlanSections { spec, machine, sections, calibration });
     let bytes = to_bytes(&model, &FORMAT).unwrap();
     let again = from_bytes(&bytes).unwrap();
     assert_eq!(model.plan, again.plan);
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+    model.plan.as_mut().unwrap().calibration.as_mut().unwrap().bound = 0.5;
+    let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
+    assert_eq!(error, "the model file is damaged: its calibration makes no sense");
+    model.plan.as_mut().unwrap().calibration = None;
     model.plan.as_mut().unwrap().machine.insert(0, '0');
     let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
     assert_eq!(error, "the model file is damaged: its plan was made for another machine");

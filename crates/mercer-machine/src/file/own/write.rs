@@ -155,6 +155,9 @@ fn arrays(model: &Model) -> Arrays {
 }
 
 fn plan_arrays(plan: &PlanSections, arrays: &mut Arrays) {
+    if let Some(calibration) = &plan.calibration {
+        arrays.reals("plan/calibration", &calibration.to_numbers());
+    }
     for (number, section) in plan.sections.iter().enumerate() {
         for (name, array) in &section.arrays {
             let name = format!("plan/{number}-{}/{name}", section.stage());

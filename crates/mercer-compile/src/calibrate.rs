@@ -1,0 +1,306 @@
+//! How far estimates may be trusted: one width, chosen by Learn-then-Test on queries that nothing was
+//! fitted to.
+//!
+//! The sample is cut at random into three parts: students learn from the first, the scales of all levels
+//! come from the second, and the third, the test part, sees the finished levels only. Widths are tried from
+//! safe to bold in an order that was fixed beforehand; each is a hypothesis "more than `risk` of all
+//! queries get another label", rejected when the Clopper-Pearson bound says so at level `delta`. The first
+//! that cannot be rejected ends the search, and the last rejected one is taken. Testing in a fixed
+//! sequence needs no correction for the number of tests, and nothing need be monotone
+//! (\[LTT21\], Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then Test", 2021). So, if test part and queries are exchangeable, the
+//! chance that the chosen width has a true rate above `risk` is at most `delta`, whatever the levels
+//! compute. No labels are needed: the exact machine is the judge.
+
+use mercer_machine::{Machine, Scale};
+use mercer_query::{Guess, Record};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::CompileError;
+use crate::lesson::{margin, unit};
+
+/// What is promised: with confidence `1 - delta`, at most the share `risk` of queries like the sample's get
+/// another label than the exact one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Target {
+    /// eps.
+    pub risk: f64,
+    /// The chance of being misled by the sample.
+    pub delta: f64,
+}
+
+impl Default for Target {
+    fn default() -> Self {
+        Self { risk: 1e-3, delta: 0.05 }
+    }
+}
+
+impl Target {
+    /// Queries that the test part must have: with fewer, not even no disagreement at all is enough.
+    pub fn needed(&self) -> usize {
+        (self.delta.ln() / (-self.risk).ln_1p()).ceil().max(1.0) as usize
+    }
+
+    pub(crate) fn check(&self) -> Result<(), CompileError> {
+        for (name, value) in [("eps", self.risk), ("delta", self.delta)] {
+            if !(value > 0.0 && value < 1.0) {
+                return Err(CompileError::NotAShare { name, value });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The three parts of a sample: positions of rows, none in two parts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parts {
+    /// For students.
+    pub lesson: Vec<usize>,
+    /// For scales.
+    pub scales: Vec<usize>,
+    /// For the test.
+    pub test: Vec<usize>,
+}
+
+/// Share of the sample from which students learn.
+pub const LESSON_SHARE: f64 = 0.3;
+/// The same where students have training rows too: the test is worth more.
+pub const SMALL_LESSON_SHARE: f64 = 0.1;
+/// Share from which the scales come; the rest is for the test.
+const SCALES_SHARE: f64 = 0.1;
+/// Fewer say little about a spread.
+const LEAST_FOR_SCALES: usize = 100;
+/// Fewer teach nothing.
+const LEAST_FOR_LESSON: usize = 100;
+
+impl Parts {
+    /// Cuts a sample of that many rows; the seed decides which row goes where.
+    ///
+    /// # Errors
+    /// If it is too small for the target.
+    pub fn new(
+        rows: usize,
+        lesson_share: f64,
+        target: &Target,
+        seed: u64,
+    ) -> Result<Self, CompileError> {
+        let sizes = |rows: usize| {
+            let share = |share: f64, least: usize| ((share * rows as f64) as usize).max(least);
+            [share(lesson_share, LEAST_FOR_LESSON), share(SCALES_SHARE, LEAST_FOR_SCALES)]
+        };
+        let suffices = |rows: usize| rows >= sizes(rows).iter().sum::<usize>() + target.needed();
+        if !suffices(rows) {
+            // Between what does not suffice and what surely does.
+            let (mut low, mut needed) =
+                (rows, target.needed().saturating_add(300).saturating_mul(3));
+            while low + 1 < needed {
+                let middle = low + (needed - low) / 2;
+                if suffices(middle) { needed = middle } else { low = middle }
+            }
+            let Target { risk, delta } = *target;
+            return Err(CompileError::SmallSample { found: rows, needed, risk, delta });
+        }
+        let [lesson, scales] = sizes(rows);
+        let mut order: Vec<usize> = (0..rows).collect();
+        order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+        let test = order.split_off(lesson + scales);
+        let scales = order.split_off(lesson);
+        Ok(Self { lesson: order, scales, test })
+    }
+}
+
+/// What one level makes of one query.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Opinion {
+    /// Distance from a change of label, in spreads.
+    pub strength: f64,
+    /// Whether it names the exact label.
+    pub is_right: bool,
+}
+
+/// A width and what the test said of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    /// The width.
+    pub width: f64,
+    /// Queries of the test part that get another label.
+    pub disagreements: u64,
+    /// Upper bound on the share of such queries.
+    pub bound: f64,
+}
+
+/// The widths tried, from safe to bold: fixed, so that the order cannot depend on the sample.
+pub fn widths() -> impl Iterator<Item = f64> {
+    const COUNT: i32 = 80;
+    (0..COUNT).map(|n| 40.0 * 0.005f64.powf(f64::from(n) / f64::from(COUNT - 1)))
+}
+
+/// How many queries get another label at a width: the first level that is strong enough speaks.
+pub fn disagreements(queries: &[Vec<Opinion>], width: f64) -> u64 {
+    let is_wrong = |levels: &&Vec<Opinion>| {
+        levels.iter().find(|level| level.strength > width).is_some_and(|level| !level.is_right)
+    };
+    queries.iter().filter(is_wrong).count() as u64
+}
+
+/// The boldest width that the test part allows: Learn-then-Test in a fixed sequence.
+///
+/// # Errors
+/// With the disagreements at the widest, if not even that is allowed.
+pub fn choose(queries: &[Vec<Opinion>], target: &Target) -> Result<Choice, u64> {
+    let mut best = None;
+    for width in widths() {
+        let disagreements = disagreements(queries, width);
+        let bound = upper_bound(disagreements, queries.len() as u64, target.delta);
+        if bound > target.risk {
+            return best.ok_or(disagreements);
+        }
+        best = Some(Choice { width, disagreements, bound });
+    }
+    best.ok_or(0)
+}
+
+/// The upper Clopper-Pearson bound: the share `p` at which `count` or fewer of `total` have the probability
+/// `delta`.
+pub fn upper_bound(count: u64, total: u64, delta: f64) -> f64 {
+    if count >= total {
+        return 1.0;
+    }
+    let (mut low, mut high) = (count as f64 / total as f64, 1.0f64);
+    for _ in 0..200 {
+        let middle = low + (high - low) / 2.0;
+        if middle <= low || middle >= high {
+            break;
+        }
+        if at_most(count, total, middle) > delta { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// `P(X <= count)` for a binomial X, from logarithms so that nothing underflows on the way.
+fn at_most(count: u64, total: u64, p: f64) -> f64 {
+    let odds = p.ln() - (-p).ln_1p();
+    let mut term = total as f64 * (-p).ln_1p();
+    let (mut largest, mut sum) = (term, 1.0);
+    for k in 0..count {
+        term += ((total - k) as f64 / (k + 1) as f64).ln() + odds;
+        if term > largest {
+            sum = sum * (largest - term).exp() + 1.0;
+            largest = term;
+        } else {
+            sum += (term - largest).exp();
+        }
+    }
+    (largest + sum.ln()).exp()
+}
+
+/// Fewer samples near a change of label are filled up with the nearest ones.
+const LEAST_NEAR: usize = 30;
+/// A spread is at least this share of the usual size of a score, so that no level ever stops all queries.
+const FLOOR: f64 = 1e-4;
+
+/// The scale of each level from what it made of the second part, whose exact scores stand one row after
+/// the other: near a change of label the score is regressed on the guess, and the spread is the root mean
+/// square of what is left.
+pub(crate) fn scales(
+    machine: &Machine,
+    records: &[Vec<Record>],
+    scores: &[f64],
+    levels: usize,
+) -> Vec<Scale> {
+    let count = machine.scores().len();
+    let one = |level: usize| {
+        let said =
+            records.iter().zip(scores.chunks_exact(count)).filter_map(|(records, scores)| {
+                let record = records.iter().find(|record| record.level == level)?;
+                let (guess, truth) = match record.guess {
+                    Guess::Score(score) => (score, scores[0]),
+                    Guess::Class { class, margin: lead } => (lead, margin(machine, scores, class)),
+                };
+                let is_useful = guess.is_finite() && truth.is_finite();
+                // A class that leads by nothing is never trusted anyhow.
+                let is_led = matches!(record.guess, Guess::Score(_)) || guess > 0.0;
+                (is_useful && is_led).then_some((guess, truth))
+            });
+        scale(said.collect())
+    };
+    (0..levels).map(one).collect()
+}
+
+fn scale(mut said: Vec<(f64, f64)>) -> Scale {
+    let never = Scale { slope: 0.0, shift: 0.0, spread: 1.0 };
+    if said.len() < 3 {
+        return never;
+    }
+    let truths: Vec<f64> = said.iter().map(|(_, truth)| *truth).collect();
+    let usual = (truths.iter().map(|t| t * t).sum::<f64>() / truths.len() as f64).sqrt();
+    let unit = unit(&truths);
+    said.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    let near = said.partition_point(|(_, truth)| truth.abs() < unit);
+    let near =
+        if near < LEAST_NEAR { LEAST_NEAR.max(said.len() / 5).min(said.len()) } else { near };
+    let near = &said[..near];
+    let mean = |values: &dyn Fn(&(f64, f64)) -> f64| {
+        near.iter().map(values).sum::<f64>() / near.len() as f64
+    };
+    let (guess, truth) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
+    let square = mean(&|pair| (pair.0 - guess).powi(2));
+    let slope = mean(&|pair| (pair.0 - guess) * (pair.1 - truth)) / square;
+    let shift = truth - slope * guess;
+    let spread = mean(&|pair| (slope * pair.0 + shift - pair.1).powi(2)).sqrt();
+    let spread = spread.max(FLOOR * usual).max(f64::MIN_POSITIVE);
+    let found = Scale { slope, shift, spread };
+    let is_sound = slope > 0.0 && slope.is_finite() && shift.is_finite() && spread.is_finite();
+    if is_sound { found } else { never }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_agrees_with_tables() {
+        // Known values of the one-sided 95 % Clopper-Pearson bound.
+        for (count, total, expected) in
+            [(0, 2995, 0.000_999_9), (0, 10, 0.258_866), (1, 10, 0.394_163), (5, 100, 0.102_253)]
+        {
+            let found = upper_bound(count, total, 0.05);
+            assert!((found - expected).abs() < 2e-5, "{count} of {total}: {found}");
+        }
+        assert_eq!(upper_bound(7, 7, 0.05), 1.0);
+    }
+
+    #[test]
+    fn the_number_needed_is_the_first_that_can_pass() {
+        for (risk, delta) in [(1e-3, 0.05), (1e-4, 0.05), (0.01, 0.1)] {
+            let target = Target { risk, delta };
+            let needed = target.needed() as u64;
+            assert!(upper_bound(0, needed, delta) <= risk);
+            assert!(upper_bound(0, needed - 1, delta) > risk);
+        }
+        assert_eq!(Target::default().needed(), 2995);
+    }
+
+    #[test]
+    fn parts_are_disjoint_and_a_small_sample_is_told_the_number_needed() {
+        let target = Target { risk: 0.01, delta: 0.05 };
+        let parts = Parts::new(1000, 0.3, &target, 3).unwrap();
+        let mut all = [parts.lesson, parts.scales, parts.test].concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..1000).collect::<Vec<_>>());
+        let Err(CompileError::SmallSample { needed, .. }) = Parts::new(400, 0.3, &target, 3) else {
+            panic!("400 rows cannot do")
+        };
+        assert!(Parts::new(needed, 0.3, &target, 3).is_ok());
+        assert!(Parts::new(needed - 1, 0.3, &target, 3).is_err());
+    }
+
+    #[test]
+    fn a_level_that_is_always_right_still_has_a_spread() {
+        let said = (0..100).map(|n| (f64::from(n) - 50.0, f64::from(n) - 50.0)).collect();
+        assert!(scale(said).spread > 1e-3);
+        let constant = scale((0..100).map(|n| (1.0, f64::from(n))).collect());
+        assert_eq!((constant.slope, constant.shift), (0.0, 0.0), "it knows nothing");
+    }
+}

@@ -1,0 +1,284 @@
+use std::cell::OnceCell;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use mercer_data::{Matrix, Row};
+use mercer_machine::{Calibration, Machine, PlanSections, Section, file};
+use mercer_query::{Certainty, Exact, Guess, Plan, Record};
+use mercer_spec::Spec;
+
+use crate::basis::Basis;
+use crate::calibrate::{self, Opinion, Parts, Target};
+use crate::fit::ESTIMATING;
+use crate::lesson::Lesson;
+use crate::{CompileError, FITTERS, Material, Watch, stages};
+
+/// What a stage is fitted to.
+pub struct Task<'a> {
+    /// The machine, packed.
+    pub exact: &'a Exact,
+    /// Queries such as will be asked, where there are some: all that a fit may see, never those of the
+    /// test that calibrates the plan.
+    pub sample: Option<&'a Matrix>,
+    /// Rows the machine was trained on, where there are some.
+    pub training: Option<&'a Matrix>,
+    /// Who is told how far it is, and may end it.
+    pub watch: Watch<'a>,
+    basis: OnceCell<Result<Basis, String>>,
+    lesson: OnceCell<Result<Lesson, CompileError>>,
+}
+
+impl std::fmt::Debug for Task<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task")
+            .field("sample", &self.sample.map(Matrix::rows))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Task<'a> {
+    fn new(exact: &'a Exact, material: Material<'a>, watch: Watch<'a>) -> Self {
+        let Material { sample, training } = material;
+        let (basis, lesson) = (OnceCell::new(), OnceCell::new());
+        Self { exact, sample, training, watch, basis, lesson }
+    }
+
+    /// The leading directions of the supports; the same for all stages, so that they share coordinates.
+    pub(crate) fn basis(&self, stage: &'static str) -> Result<&Basis, CompileError> {
+        let make = || Basis::new(self.exact.machine(), self.exact.packed().live());
+        let unfit = |reason: &String| CompileError::Unfit { stage, reason: reason.clone() };
+        self.basis.get_or_init(make).as_ref().map_err(unfit)
+    }
+
+    /// What the machine makes of the sample, for students.
+    pub(crate) fn lesson(&self, stage: &'static str) -> Result<&Lesson, CompileError> {
+        let basis = self.basis(stage)?;
+        let make = || {
+            let no_sample = || CompileError::NoSample { stage: stage.to_owned() };
+            let own = self.sample.ok_or_else(no_sample)?;
+            let rows = self.training.map(|training| joined(own, training));
+            let rows = rows.as_ref().unwrap_or(own);
+            let scores = Plan::exact(self.exact.machine()).scores(rows)?;
+            Ok(Lesson::new(self.exact, basis, rows, &scores))
+        };
+        self.lesson.get_or_init(make).as_ref().map_err(Clone::clone)
+    }
+}
+
+/// Makes plans for a machine.
+#[derive(Debug, Clone, Copy)]
+pub struct Compiler<'a> {
+    machine: &'a Machine,
+    material: Material<'a>,
+    target: Target,
+    seed: u64,
+    is_sample_trusted: bool,
+    watch: Watch<'a>,
+}
+
+/// A plan, and what there is to say about the sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compiled {
+    /// The plan.
+    pub sections: PlanSections,
+    /// Rows of the sample that are supports of the machine.
+    pub repeated: usize,
+    /// Rows that students learned from, that gave the scales, and that were tested; zero where nothing
+    /// was calibrated.
+    pub parts: [usize; 3],
+}
+
+/// With more rows than this share equal to supports, a sample is taken for training data.
+const REPEATED: f64 = 0.01;
+
+impl<'a> Compiler<'a> {
+    /// Plans for this machine.
+    pub fn new(machine: &'a Machine) -> Self {
+        let (material, target, watch) = (Material::default(), Target::default(), Watch::NOBODY);
+        Self { machine, material, target, seed: 1, is_sample_trusted: false, watch }
+    }
+
+    /// Rows to look at.
+    pub fn material(mut self, material: Material<'a>) -> Self {
+        self.material = material;
+        self
+    }
+
+    /// Queries such as will be asked, none of them a training row.
+    pub fn sample(mut self, rows: &'a Matrix) -> Self {
+        self.material.sample = Some(rows);
+        self
+    }
+
+    /// What calibrated answers are held to.
+    pub fn target(mut self, target: Target) -> Self {
+        self.target = target;
+        self
+    }
+
+    /// Decides how the sample is cut.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// The sample may repeat supports: for data in which equal rows are common.
+    pub fn trust_sample(mut self, is_trusted: bool) -> Self {
+        self.is_sample_trusted = is_trusted;
+        self
+    }
+
+    /// Who is told how far it is, and may end it.
+    pub fn watch(mut self, watch: Watch<'a>) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// Fits the stages of a plan, and calibrates it if one of them estimates.
+    ///
+    /// # Errors
+    /// As [`crate::compile`].
+    pub fn run(&self, plan: &Spec) -> Result<Compiled, CompileError> {
+        let specs = stages(plan)?;
+        let estimating = specs.iter().find(|spec| ESTIMATING.contains(&spec.name()));
+        let (mut parts, mut repeated) = (None, 0);
+        if let Some(stage) = estimating {
+            let no_sample = || CompileError::NoSample { stage: stage.name().to_owned() };
+            let sample = self.material.sample.ok_or_else(no_sample)?;
+            self.target.check()?;
+            let share = match self.material.training {
+                Some(_) => calibrate::SMALL_LESSON_SHARE,
+                None => calibrate::LESSON_SHARE,
+            };
+            parts = Some(Parts::new(sample.rows(), share, &self.target, self.seed)?);
+            repeated = self.repeated(sample)?;
+        }
+        let Material { sample, training } = self.material;
+        let lesson = parts.as_ref().zip(sample);
+        let lesson = lesson.map(|(parts, rows)| rows.select(parts.lesson.iter().copied()));
+        let exact = Exact::new(self.machine);
+        let material = Material { sample: lesson.as_ref().or(sample), training };
+        let task = Task::new(&exact, material, self.watch);
+        let mut sections: Vec<Section> = Vec::new();
+        let count = specs.len();
+        for (number, stage) in specs.iter().enumerate() {
+            self.watch.step("fitting stages", number, count)?;
+            let fitter = FITTERS.iter().find(|fitter| fitter.name == stage.name());
+            let fitter = fitter.ok_or_else(|| CompileError::unknown(stage.name()))?;
+            sections.push((fitter.fit)(stage, &task)?);
+        }
+        let mut sections = PlanSections {
+            spec: plan.to_string(),
+            machine: file::digest(self.machine),
+            sections,
+            calibration: None,
+        };
+        // What cannot be loaded must not be stored.
+        let fitted = Plan::load(self.machine, &sections)?;
+        let mut sizes = [0; 3];
+        if let (Some(parts), Some(sample)) = (parts, sample) {
+            let taught = parts.lesson.len() + training.map_or(0, Matrix::rows);
+            sizes = [taught, parts.scales.len(), parts.test.len()];
+            sections.calibration = Some(self.calibrate(&fitted, sample, &parts)?);
+            self.verify(&sections, sample, &parts)?;
+        }
+        Ok(Compiled { sections, repeated, parts: sizes })
+    }
+
+    /// Counts rows of the sample that are supports, hence training rows.
+    fn repeated(&self, sample: &Matrix) -> Result<usize, CompileError> {
+        let supports: HashSet<u64> = self.machine.supports().iter().map(fingerprint).collect();
+        let found = sample.iter().filter(|row| supports.contains(&fingerprint(*row))).count();
+        let is_too_many = found as f64 > REPEATED * sample.rows() as f64;
+        if is_too_many && !self.is_sample_trusted {
+            return Err(CompileError::TrainingRows { found, rows: sample.rows() });
+        }
+        Ok(found)
+    }
+
+    fn calibrate(
+        &self,
+        plan: &Plan,
+        sample: &Matrix,
+        parts: &Parts,
+    ) -> Result<Calibration, CompileError> {
+        let Target { risk, delta } = self.target;
+        self.watch.step("calibrating: scales", 0, 3)?;
+        let rows = sample.select(parts.scales.iter().copied());
+        let (records, scores) = (plan.records(&rows)?, plan.scores(&rows)?);
+        let levels = plan.levels().len();
+        let scales = calibrate::scales(self.machine, &records, &scores, levels);
+        self.watch.step("calibrating: test", 1, 3)?;
+        let rows = sample.select(parts.test.iter().copied());
+        let (records, scores) = (plan.records(&rows)?, plan.scores(&rows)?);
+        let count = self.machine.scores().len();
+        let opinions: Vec<Vec<Opinion>> = records
+            .iter()
+            .zip(scores.chunks_exact(count))
+            .map(|(records, scores)| opinions(self.machine, records, scores, &scales))
+            .collect();
+        let queries = opinions.len() as u64;
+        let choice = calibrate::choose(&opinions, &self.target)
+            .map_err(|disagreements| CompileError::NothingToTrust { disagreements, queries })?;
+        let calibrate::Choice { width, disagreements, bound } = choice;
+        Ok(Calibration { width, risk, delta, queries, disagreements, bound, scales })
+    }
+
+    /// Asks the finished plan the test part: it must do what was tested.
+    fn verify(
+        &self,
+        sections: &PlanSections,
+        sample: &Matrix,
+        parts: &Parts,
+    ) -> Result<(), CompileError> {
+        self.watch.step("calibrating: the finished plan", 2, 3)?;
+        let plan = Plan::load(self.machine, sections)?;
+        let rows = sample.select(parts.test.iter().copied());
+        let count = self.machine.scores().len();
+        let scores = plan.scores(&rows)?;
+        let decisions = plan.decide(&rows)?;
+        let is_wrong = |(decision, scores): &(&mercer_query::Decision, &[f64])| {
+            decision.certainty == Certainty::Calibrated
+                && decision.answer != self.machine.verdict(scores).answer
+        };
+        let pairs = decisions.iter().zip(scores.chunks_exact(count));
+        let found = pairs.filter(is_wrong).count() as u64;
+        let expected = sections.calibration.as_ref().map_or(0, |known| known.disagreements);
+        if found == expected { Ok(()) } else { Err(CompileError::Unfaithful { found, expected }) }
+    }
+}
+
+/// What the levels make of one query, in order.
+fn opinions(
+    machine: &Machine,
+    records: &[Record],
+    scores: &[f64],
+    scales: &[mercer_machine::Scale],
+) -> Vec<Opinion> {
+    let truth = machine.verdict(scores).answer;
+    let opinion = |record: &Record| {
+        let (value, strength) = record.guess.scaled(&scales[record.level]);
+        let answer = match record.guess {
+            Guess::Score(_) => machine.verdict(&[value]).answer,
+            Guess::Class { class, .. } => mercer_machine::Answer::Class(class),
+        };
+        Opinion { strength, is_right: answer == truth }
+    };
+    records.iter().map(opinion).collect()
+}
+
+/// Rows of both, sparse.
+fn joined(first: &Matrix, second: &Matrix) -> Matrix {
+    let mut rows = mercer_data::MatrixBuilder::new();
+    first.iter().chain(second.iter()).for_each(|row| rows.push_row(row));
+    rows.finish(first.columns().max(second.columns()))
+}
+
+/// Equal rows have equal fingerprints, dense or sparse.
+fn fingerprint(row: Row<'_>) -> u64 {
+    let mut hash = DefaultHasher::new();
+    for (column, value) in row.nonzeros() {
+        (column, value.to_bits()).hash(&mut hash);
+    }
+    hash.finish()
+}

@@ -1,0 +1,44 @@
+use mercer_machine::{Array, Section};
+use mercer_spec::Spec;
+
+use super::{Fitter, no_arguments};
+use crate::{CompileError, Task, ridge};
+
+pub(super) static FITTER: Fitter = Fitter {
+    name: "linear",
+    summary: "one dot product, fitted to the machine's own scores; calibrated on --sample",
+    fit,
+};
+
+/// Least squares in the coordinates of the basis; stored as weights of the machine's columns.
+fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+    no_arguments("linear", spec)?;
+    let unfit = |reason: String| CompileError::Unfit { stage: "linear", reason };
+    let basis = task.basis("linear")?;
+    let lesson = task.lesson("linear")?;
+    let (size, outputs) = (lesson.size, lesson.outputs);
+    let weights = ridge::fit(lesson.rows, size + 1, &lesson.targets, |row, out| {
+        out[..size].copy_from_slice(lesson.row(row));
+        out[size] = 1.0;
+    });
+    let found = weights.ok_or_else(|| unfit("its scores could not be fitted".to_owned()))?;
+    let machine = task.exact.machine();
+    let (live, columns) = (task.exact.packed().live(), machine.columns());
+    let mut weights = vec![0.0; outputs * columns];
+    let mut constants = vec![0.0; outputs];
+    for (output, found) in found.chunks_exact(size + 1).enumerate() {
+        let own = &mut weights[output * columns..(output + 1) * columns];
+        for (factor, direction) in found.iter().zip(basis.values.chunks_exact(basis.columns)) {
+            for (column, value) in live.iter().zip(direction) {
+                own[*column as usize] += factor * value;
+            }
+        }
+        // Queries are not centred before this product.
+        let centre = machine.centre().unwrap_or(&[]);
+        let shift: f64 = own.iter().zip(centre).map(|(weight, centre)| weight * centre).sum();
+        constants[output] = found[size] - shift;
+    }
+    Ok(Section::new("linear")
+        .with("weights", Array::F64(weights))
+        .with("constants", Array::F64(constants)))
+}

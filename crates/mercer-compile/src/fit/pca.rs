@@ -1,0 +1,37 @@
+use mercer_machine::{Array, Section};
+use mercer_spec::{Spec, Value};
+
+use super::Fitter;
+use crate::basis::MOST;
+use crate::{CompileError, Task};
+
+pub(super) static FITTER: Fitter = Fitter {
+    name: "pca",
+    summary: "pca(r1, r2, ...): all supports in r dimensions, more from level to level; calibrated on --sample",
+    fit,
+};
+
+fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+    let unfit = |reason: &str| CompileError::Unfit { stage: "pca", reason: reason.to_owned() };
+    let number = |value: &Value| match value {
+        Value::Number(r) if r.fract() == 0.0 && (1.0..=MOST as f64).contains(r) => Some(*r as u32),
+        _ => None,
+    };
+    let levels: Option<Vec<u32>> = spec.positional().iter().map(number).collect();
+    let levels = levels.filter(|levels| !levels.is_empty() && spec.named().is_empty());
+    let mut levels = levels.ok_or_else(|| {
+        unfit("write pca(r1, r2, ...) with whole numbers of dimensions from 1 to 256")
+    })?;
+    if levels.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return Err(unfit("its dimensions must increase from level to level"));
+    }
+    let basis = task.basis("pca")?;
+    let rows = basis.rows as u32;
+    // Machines with fewer directions need fewer levels: the last one then holds them all.
+    levels.iter_mut().for_each(|level| *level = (*level).min(rows));
+    levels.dedup();
+    let last = levels.last().map_or(0, |last| *last as usize);
+    Ok(Section::new(spec.to_string())
+        .with("basis", Array::F32(basis.singles(last)))
+        .with("levels", Array::U32(levels)))
+}

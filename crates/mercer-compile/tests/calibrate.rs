@@ -1,0 +1,204 @@
+//! Calibrated answers keep their promise, and break it as rarely as they say.
+
+use mercer_compile::calibrate::{Opinion, Target, choose, disagreements, upper_bound, widths};
+use mercer_compile::{CompileError, Compiler, compile};
+use mercer_data::{Matrix, synthetic};
+use mercer_machine::{Machine, Model, Output, Score, file};
+use mercer_query::{Asking, Certainty, Plan, Require};
+use mercer_spec::Spec;
+use mercer_testkit::{generate, machines};
+use rand::RngExt;
+
+/// Queries whose levels are wrong the less the stronger they are.
+fn opinions(count: usize, rng: &mut impl RngExt) -> Vec<Vec<Opinion>> {
+    let one = |rng: &mut _| {
+        let truth = 4.0 * synthetic::normal(rng);
+        [1.5, 0.7]
+            .map(|noise: f64| {
+                let guess = truth + noise * synthetic::normal(rng);
+                Opinion { strength: guess.abs() / noise, is_right: (guess > 0.0) == (truth > 0.0) }
+            })
+            .to_vec()
+    };
+    (0..count).map(|_| one(rng)).collect()
+}
+
+/// What a careless calibration does: the boldest width whose share on the test part is within the risk.
+fn naive(queries: &[Vec<Opinion>], target: &Target) -> f64 {
+    let share = |width: &f64| disagreements(queries, *width) as f64 / queries.len() as f64;
+    widths().take_while(|width| share(width) <= target.risk).last().unwrap_or(f64::INFINITY)
+}
+
+#[test]
+fn promises_are_broken_no_more_often_than_delta_and_careless_ones_are() {
+    let mut rng = generate::rng(5);
+    let pool = opinions(100_000, &mut rng);
+    let target = Target { risk: 0.005, delta: 0.1 };
+    let truth = |width: f64| disagreements(&pool, width) as f64 / pool.len() as f64;
+    let (mut broken, mut careless) = (0, 0);
+    let rounds = 300;
+    for _ in 0..rounds {
+        let test: Vec<Vec<Opinion>> =
+            (0..1500).map(|_| pool[rng.random_range(0..pool.len())].clone()).collect();
+        if let Ok(choice) = choose(&test, &target) {
+            broken += u32::from(truth(choice.width) > target.risk);
+        }
+        careless += u32::from(truth(naive(&test, &target)) > target.risk);
+    }
+    // Three standard deviations of a share of 300 draws.
+    let rounds = f64::from(rounds);
+    let allowed = target.delta + 3.0 * (target.delta * (1.0 - target.delta) / rounds).sqrt();
+    assert!(f64::from(broken) / rounds <= allowed, "{broken} of {rounds} promises were broken");
+    assert!(f64::from(careless) / rounds > allowed, "{careless}: this test could not fail");
+}
+
+/// A two-class machine on crescents and queries like those it will be asked.
+fn crescents(queries: usize, seed: u64) -> (Machine, Matrix) {
+    let supports = synthetic::banana(60, seed).examples;
+    let targets = (0..60).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 });
+    let coefficients: Vec<f64> = targets.collect();
+    let kernel = mercer_kernel::parse("rbf(gamma=2)").unwrap();
+    let scores = vec![Score::expansion(&coefficients, 0.05)];
+    let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
+    (machine, synthetic::banana(queries, seed + 1).examples)
+}
+
+fn plan() -> Spec {
+    "cascade(linear, student(2), pca(1, 2), exact)".parse().unwrap()
+}
+
+#[test]
+fn whole_calibrations_break_their_promise_no_more_often_than_delta() {
+    let (machine, pool) = crescents(6000, 11);
+    let target = Target { risk: 0.02, delta: 0.1 };
+    let exact = Plan::exact(&machine).decide(&pool).unwrap();
+    let (mut broken, mut stopped, rounds) = (0, 0, 40);
+    for seed in 0..rounds {
+        let rows: Vec<usize> = (0..600).map(|n| (n * 7 + 601 * seed as usize) % 6000).collect();
+        let sample = pool.select(rows);
+        let compiled =
+            Compiler::new(&machine).sample(&sample).target(target).seed(seed).run(&plan());
+        let plan = Plan::load(&machine, &compiled.unwrap().sections).unwrap();
+        let found = plan.decide(&pool).unwrap();
+        let other = found.iter().zip(&exact).filter(|(a, b)| a.answer != b.answer).count();
+        broken += u32::from(other as f64 > target.risk * 6000.0);
+        stopped += found.iter().filter(|d| d.certainty == Certainty::Calibrated).count();
+    }
+    let rounds = rounds as f64;
+    let allowed = target.delta + 3.0 * (target.delta * (1.0 - target.delta) / rounds).sqrt();
+    assert!(f64::from(broken) / rounds <= allowed, "{broken} promises were broken");
+    assert!(stopped as f64 > 0.2 * rounds * 6000.0, "only {stopped} queries were stopped");
+}
+
+#[test]
+fn what_was_tested_is_stored_and_every_other_answer_is_exact() {
+    let (machine, sample) = crescents(3000, 3);
+    let target = Target { risk: 0.01, delta: 0.05 };
+    let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&plan()).unwrap();
+    assert_eq!(compiled.parts.iter().sum::<usize>(), 3000);
+    let known = compiled.sections.calibration.clone().unwrap();
+    assert_eq!((known.risk, known.delta, known.queries), (0.01, 0.05, compiled.parts[2] as u64));
+    assert_eq!(known.bound, upper_bound(known.disagreements, known.queries, 0.05));
+    assert!(known.bound <= 0.01 && known.scales.len() == 4);
+    let model = Model { plan: Some(compiled.sections), ..Model::from(machine.clone()) };
+    let bytes = file::to_bytes(&model, file::format("mercer").unwrap()).unwrap();
+    let again = file::from_bytes(&bytes).unwrap();
+    assert_eq!(again.plan, model.plan);
+    let plan = Plan::of(&again).unwrap();
+    let queries = synthetic::banana(500, 77).examples;
+    let exact = Plan::exact(&machine).decide(&queries).unwrap();
+    for (found, exact) in plan.decide(&queries).unwrap().iter().zip(&exact) {
+        match found.certainty {
+            Certainty::Calibrated => assert!(found.score.low > 0.0 || found.score.high < 0.0),
+            Certainty::Exact => {
+                assert_eq!((found.answer, found.score), (exact.answer, exact.score));
+            }
+            other => panic!("{other:?} without a budget or a proof"),
+        }
+    }
+    let asking = Asking { require: Require::Certified, ..Asking::default() };
+    let strict = plan.decide_with(&queries, &asking).unwrap().decisions;
+    assert!(strict.iter().all(|decision| decision.certainty == Certainty::Exact));
+    let asking = Asking { budget: Some(3), ..Asking::default() };
+    let cheap = plan.decide_with(&queries, &asking).unwrap().decisions;
+    assert!(cheap.iter().all(|decision| decision.cost.multiply_adds <= 3));
+    assert!(cheap.iter().any(|decision| decision.certainty == Certainty::Unsettled));
+}
+
+#[test]
+fn bad_samples_are_refused_with_what_is_needed() {
+    let (machine, sample) = crescents(3000, 3);
+    let none = compile(&machine, &plan(), None).unwrap_err();
+    assert_eq!(none, CompileError::NoSample { stage: "linear".to_owned() });
+    let few = compile(&machine, &plan(), Some(&sample)).unwrap_err().to_string();
+    let expected =
+        "the sample has 3000 queries; 4989 are needed to promise eps 0.001 at delta 0.05";
+    assert_eq!(few, expected);
+    let target = Target { risk: 0.02, delta: 0.05 };
+    let rows = (0..600).map(|row| row % 60).collect::<Vec<_>>();
+    let training = machine.supports().select(rows);
+    let run = |trust| {
+        Compiler::new(&machine).sample(&training).target(target).trust_sample(trust).run(&plan())
+    };
+    assert_eq!(run(false).unwrap_err(), CompileError::TrainingRows { found: 600, rows: 600 });
+    assert_eq!(run(true).map(|compiled| compiled.repeated), Ok(600));
+    let target = Target { risk: 1.5, delta: 0.05 };
+    let error = Compiler::new(&machine).sample(&sample).target(target).run(&plan()).unwrap_err();
+    assert_eq!(error, CompileError::NotAShare { name: "eps", value: 1.5 });
+}
+
+/// Same label, certainty, range and cost: alone, in a batch, on other threads, dense and sparse.
+#[test]
+fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
+    let target = Target { risk: 0.05, delta: 0.1 };
+    for (name, output) in machines::outputs() {
+        if output == Output::Value {
+            continue;
+        }
+        for text in ["rbf(gamma=0.2)", "polynomial(degree=3, gamma=0.2, coef0=1)"] {
+            let kernel = mercer_kernel::parse(text).unwrap();
+            let machine = machines::random(&kernel, &generate::dense(30, 8, 4), &output, 9);
+            let sample = generate::dense(600, 8, 5);
+            let text = "cascade(linear, student(4), pca(2, 5, 8), exact)".parse().unwrap();
+            let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text);
+            let sections = compiled.unwrap_or_else(|error| panic!("{name}: {error}")).sections;
+            let plan = Plan::load(&machine, &sections).unwrap();
+            let queries = generate::sparse(70, 8, 0.7, 6);
+            let batch = plan.decide(&queries).unwrap();
+            assert_eq!(batch, plan.decide(&queries.to_dense()).unwrap(), "{name}: dense");
+            let mut worker = plan.worker();
+            for row in 0..queries.rows() {
+                let alone = worker.decide(&queries, row..row + 1, &Asking::default()).unwrap();
+                assert_eq!(alone[0], batch[row], "{name}, row {row}");
+            }
+            for isa in mercer_simd::Isa::available() {
+                let plan = Plan::with_isa(&machine, &sections, *isa).unwrap();
+                assert_eq!(batch, plan.decide(&queries).unwrap(), "{name}: {}", isa.name());
+            }
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+            assert_eq!(batch, pool.install(|| plan.decide(&queries)).unwrap(), "{name}: threads");
+        }
+    }
+}
+
+#[test]
+fn hostile_queries_never_stop_on_numbers_that_overflowed() {
+    let (machine, sample) = crescents(1500, 3);
+    let target = Target { risk: 0.02, delta: 0.05 };
+    let text = "cascade(linear, student(2), exact)".parse().unwrap();
+    let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text).unwrap();
+    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let rows = Matrix::dense(2, vec![1e300, -1e300, 1e150, 1e150, 0.0, 0.0, 1e-300, 0.0]).unwrap();
+    for decision in plan.decide(&rows).unwrap() {
+        assert!(decision.score.low.is_finite() && decision.score.high.is_finite());
+    }
+    // A machine whose score is 0 everywhere: nothing to learn, everything is exact.
+    let scores = vec![Score::expansion(&[0.0; 60], 0.0)];
+    let kernel = machine.kernel().clone();
+    let supports = (**machine.supports()).clone();
+    let zero = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
+    let compiled = Compiler::new(&zero).sample(&sample).target(target).run(&text).unwrap();
+    let plan = Plan::load(&zero, &compiled.sections).unwrap();
+    let decisions = plan.decide(&sample).unwrap();
+    assert!(decisions.iter().all(|decision| decision.certainty == Certainty::Exact));
+}

@@ -1,0 +1,237 @@
+use std::any::Any;
+use std::ops::Range;
+
+use mercer_kernel::Form;
+use mercer_machine::{Answer, Output, Score, Section};
+use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
+use mercer_spec::Spec;
+
+use super::projection::{Basis, Projection};
+use crate::closer::{Closer, Guess};
+use crate::coefficients::Coefficients;
+use crate::stage::{Block, Loader, Stage};
+use crate::{Exact, LoadError};
+
+pub(crate) static LOADER: Loader = Loader {
+    name: "pca",
+    summary: "all supports in few dimensions, more from level to level; calibrated, not proved",
+    load,
+};
+
+/// Panels per tile: 2 x 96 supports.
+const TILE_PANELS: usize = 2;
+/// What one kernel value costs beside its products, in multiply-adds.
+const KERNEL_COST: u64 = 6;
+
+/// The machine with dot products cut to the leading dimensions; norms stay whole. Each level adds
+/// dimensions to the products of the one before.
+#[derive(Debug)]
+struct Pca {
+    isa: Isa,
+    spec: Spec,
+    basis: Basis,
+    levels: Vec<Level>,
+    coefficients: Coefficients,
+    offsets: Vec<f64>,
+    /// Supports, padded to whole lanes.
+    stride: usize,
+    supports: usize,
+}
+
+#[derive(Debug)]
+struct Level {
+    directions: Range<usize>,
+    /// The supports in these directions.
+    supports: Panels32,
+}
+
+/// Working memory of one thread.
+struct Scratch {
+    projection: Projection,
+    /// One for each level.
+    dense: Vec<DenseQueries32>,
+    coordinates: Vec<f32>,
+    products: Vec<f32>,
+    /// Products so far of each query at work.
+    sums: Vec<f32>,
+    values: Vec<f64>,
+    partials: Vec<[f64; 8]>,
+    scores: Vec<f64>,
+    loaded: Vec<u32>,
+}
+
+/// Arrays: `basis` (directions in live columns), `levels` (dimensions at each level, increasing).
+fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+    let refuse = |reason: &str| LoadError::unfit("pca", reason);
+    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let machine = exact.machine();
+    if matches!(machine.output(), Output::Value) {
+        return Err(refuse("values of a regression are not estimated"));
+    }
+    if machine.scores().iter().any(|score| matches!(score, Score::Linear { .. })) {
+        return Err(refuse("a linear score is one product already"));
+    }
+    if !matches!(machine.kernel().form(), Form::Dot(_) | Form::Shift(_)) {
+        let kernel = machine.kernel().spec();
+        return Err(refuse(&format!("{kernel} is not a function of a dot product")));
+    }
+    let basis = Basis::load(section, exact).map_err(refuse)?;
+    let levels = section.indices("levels").ok_or_else(|| refuse("its levels are missing"))?;
+    let is_increasing = levels.windows(2).all(|pair| pair[0] < pair[1]);
+    let ends = (levels.first(), levels.last());
+    if !is_increasing || !matches!(ends, (Some(1..), Some(last)) if *last as usize == basis.rows())
+    {
+        return Err(refuse("its levels do not fit its basis"));
+    }
+    let isa = exact.isa();
+    let rotated = basis.rotate(isa, exact);
+    let supports = machine.supports().rows();
+    let mut begin = 0;
+    let levels = levels.iter().map(|end| {
+        let directions = begin..*end as usize;
+        begin = directions.end;
+        let supports = Panels32::pack(supports, directions.len(), |row, out| {
+            let row = &rotated[row * basis.rows()..(row + 1) * basis.rows()];
+            out.copy_from_slice(&row[directions.clone()]);
+        });
+        Level { directions, supports }
+    });
+    let levels = levels.collect();
+    let coefficients = Coefficients::new(machine);
+    let offsets = machine.scores().iter().map(Score::offset).collect();
+    let stride = supports.next_multiple_of(mercer_simd::LANES32);
+    Ok(Box::new(Pca { isa, spec, basis, levels, coefficients, offsets, stride, supports }))
+}
+
+impl Pca {
+    /// Adds the products in the new directions of all queries at work, and sums up the scores.
+    fn advance(&self, number: usize, block: &Block<'_>, scratch: &mut Scratch) {
+        let Level { supports, .. } = &self.levels[number];
+        let Scratch { dense, products, sums, values, partials, loaded, .. } = scratch;
+        let (exact, scores) = (block.exact(), self.offsets.len());
+        let form = exact.machine().kernel().form();
+        let finish = form.finish().expect("checked when the stage was loaded");
+        let norms = exact.packed().self_sums();
+        partials.clear();
+        partials.resize(loaded.len() * scores, [0.0; 8]);
+        for first in (0..supports.panels()).step_by(TILE_PANELS) {
+            let range = first..(first + TILE_PANELS).min(supports.panels());
+            let lanes = supports.lanes(range.clone());
+            let width = lanes.len();
+            products.resize(loaded.len() * width, 0.0);
+            supports.dots_dense(self.isa, &dense[number], range, products, width);
+            let rows = lanes.start..lanes.end.min(self.supports);
+            for (position, query) in loaded.iter().enumerate() {
+                let sums = &mut sums[position * self.stride..][rows.clone()];
+                let new = &products[position * width..][..rows.len()];
+                for (sum, new) in sums.iter_mut().zip(new) {
+                    *sum += new;
+                }
+                values.resize(rows.len(), 0.0);
+                mercer_simd::widen(self.isa, sums, values);
+                finish.finish(self.isa, values, block.own(*query), &norms[rows.clone()]);
+                let partials = &mut partials[position * scores..(position + 1) * scores];
+                self.coefficients.add(self.isa, rows.start, values, partials);
+            }
+        }
+    }
+
+    /// What the scores of one query say.
+    fn guess(&self, partials: &[[f64; 8]], scores: &mut Vec<f64>, exact: &Exact) -> Guess {
+        scores.clear();
+        let sums = partials.iter().zip(&self.offsets);
+        scores.extend(sums.map(|(partial, offset)| fold8(partial) - offset));
+        if let [score] = scores.as_slice() {
+            return Guess::Score(*score);
+        }
+        let verdict = exact.machine().verdict(scores);
+        let is_finite = scores.iter().all(|score| score.is_finite());
+        match verdict.answer {
+            Answer::Class(class) if is_finite => Guess::Class { class, margin: verdict.score },
+            _ => Guess::Class { class: 0, margin: f64::NAN },
+        }
+    }
+
+    /// Moves the sums of open queries together; returns whether one is left.
+    fn compact(&self, closer: &Closer<'_>, scratch: &mut Scratch) -> bool {
+        let Scratch { sums, loaded, .. } = scratch;
+        let mut kept = 0;
+        for position in 0..loaded.len() {
+            if closer.is_open(loaded[position]) {
+                if kept < position {
+                    let from = position * self.stride;
+                    sums.copy_within(from..from + self.stride, kept * self.stride);
+                    loaded[kept] = loaded[position];
+                }
+                kept += 1;
+            }
+        }
+        loaded.truncate(kept);
+        kept > 0
+    }
+}
+
+impl Stage for Pca {
+    fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    fn scratch(&self) -> Box<dyn Any + Send> {
+        let dense = |level: &Level| DenseQueries32::new(level.directions.len());
+        Box::new(Scratch {
+            projection: self.basis.scratch(),
+            dense: self.levels.iter().map(dense).collect(),
+            coordinates: Vec::new(),
+            products: Vec::new(),
+            sums: Vec::new(),
+            values: Vec::new(),
+            partials: Vec::new(),
+            scores: Vec::new(),
+            loaded: Vec::new(),
+        })
+    }
+
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+        scratch.loaded.clear();
+        scratch.loaded.extend_from_slice(block.open());
+        scratch.sums.clear();
+        scratch.sums.resize(scratch.loaded.len() * self.stride, 0.0);
+        for (number, level) in self.levels.iter().enumerate() {
+            let chunks = Basis::chunks(level.directions.clone());
+            let products = self.supports as u64 * (level.directions.len() as u64 + KERNEL_COST);
+            let cost = self.basis.cost(block, chunks.clone()) + products;
+            for query in block.open() {
+                closer.charge(*query, cost);
+            }
+            block.compact(closer);
+            if !self.compact(closer, scratch) {
+                return;
+            }
+            self.basis.project(self.isa, block, chunks, &mut scratch.projection);
+            let Scratch { dense, coordinates, loaded, .. } = scratch;
+            coordinates.clear();
+            for query in loaded.iter() {
+                let known = block.coordinates();
+                self.basis.read(known, *query, level.directions.clone(), coordinates);
+            }
+            dense[number].clear();
+            dense[number].push_rows(coordinates, loaded.len(), level.directions.len());
+            self.advance(number, block, scratch);
+            let scores = self.offsets.len();
+            let Scratch { partials, loaded, scores: values, .. } = scratch;
+            for (query, partials) in loaded.iter().zip(partials.chunks_exact(scores)) {
+                let guess = self.guess(partials, values, block.exact());
+                closer.estimate(*query, number, guess);
+            }
+            block.compact(closer);
+            if !self.compact(closer, scratch) {
+                return;
+            }
+        }
+    }
+}
