@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
+use mercer::compile::{Material, Watch, compile_with};
 use mercer::data::Matrix;
 use mercer::kernel::KERNELS;
 use mercer::machine::{
@@ -306,20 +308,27 @@ impl PyModel {
     }
 
     /// The same machine under another plan, fitted to a sample of queries where stages want one.
-    #[pyo3(signature = (text, sample=None, threads=0))]
+    /// Fitting ends with an error after `seconds`, where they are given.
+    #[pyo3(signature = (text, sample=None, threads=0, seconds=None))]
     fn with_plan(
         &self,
         py: Python<'_>,
         text: &str,
         sample: Option<Rows<'_>>,
         threads: usize,
+        seconds: Option<f64>,
     ) -> PyResult<Self> {
         let text = text.parse().map_err(|error: mercer::spec::SpecError| error.raise(py))?;
         let sample = match &sample {
             Some(rows) => Some(self.matrix(rows.view()).map_err(|refusal| refusal.raise(py))?),
             None => None,
         };
-        let work = || mercer::compile::compile(&self.model.machine, &text, sample.as_ref());
+        let started = Instant::now();
+        let goes_on = |_| seconds.is_none_or(|limit| started.elapsed().as_secs_f64() < limit);
+        let work = || {
+            let material = Material { sample: sample.as_ref(), training: None };
+            compile_with(&self.model.machine, &text, material, Watch::new(&goes_on))
+        };
         let sections = py.detach(|| threads::within(threads, work));
         let sections = sections.map_err(|error| error.raise(py))?;
         Self::new(py, Model { plan: Some(sections), ..self.model.as_ref().clone() })
@@ -349,6 +358,28 @@ impl PyModel {
         let count = self.machine().scores().len();
         let queries = scores.len() / count;
         PyArray1::from_vec(py, scores).reshape([queries, count])
+    }
+
+    /// Probabilities of the classes, by position; one row for each query.
+    #[pyo3(signature = (rows, threads=0))]
+    fn probabilities<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Rows<'py>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (count, classes) = (self.machine().scores().len(), self.machine().classes().len());
+        let scores = self.ask(py, &rows, threads, |rows| self.plan.scores(rows))?;
+        let known = self.model.probabilities.as_ref();
+        let each = |scores: &[f64]| known?.of_classes(self.machine(), scores);
+        let found: Option<Vec<Vec<f64>>> = scores.chunks_exact(count).map(each).collect();
+        match found {
+            Some(found) => {
+                let queries = found.len();
+                PyArray1::from_vec(py, found.concat()).reshape([queries, classes])
+            }
+            None => Err(PyValueError::new_err("the model has no probabilities of classes")),
+        }
     }
 
     /// Answers, both ends of the ranges, certainties (0 unsettled to 3 exact), costs, and how many queries

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use mercer::data::{DataError, Dataset, Targets};
 use mercer::kernel::{KERNELS, KernelRef, parse};
-use mercer::machine::{Input, Machine, Model, Output, Provenance, Score};
+use mercer::machine::{Input, Machine, Model, Output, Probabilities, Provenance, Score};
 use mercer::spec::SpecError;
 use mercer::train::{
-    Cancel, Expansion, FormulationRef, Progress, Stop, TrainError, Trained, Training, formulation,
+    Cancel, Expansion, Folds, FormulationRef, Progress, Stop, TrainError, Trained, Training,
+    calibrate, cross_validate, formulation,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -45,12 +46,14 @@ pub(crate) struct Task {
     memory: usize,
     max_iterations: Option<u64>,
     threads: usize,
+    /// Seed of the folds that probabilities are fitted on, if they are wanted.
+    probabilities: Option<u64>,
 }
 
 /// What happens while a training runs.
 enum News {
     Progress(Progress),
-    End(Result<Trained, Trouble>),
+    End(Result<(Trained, Option<Probabilities>), Trouble>),
 }
 
 enum Trouble {
@@ -118,10 +121,10 @@ pub(crate) fn train<'py>(
             }
         }
     })?;
-    let trained = trained.map_err(|error| error.raise(py))?;
+    let (trained, probabilities) = trained.map_err(|error| error.raise(py))?;
     let rows = view.rows();
     let report = report(py, &trained)?;
-    let model = model(py, trained, task, what, rows)?;
+    let model = model(py, trained, probabilities, task, what, rows)?;
     Ok((model, report))
 }
 
@@ -131,7 +134,7 @@ fn run(
     what: &FormulationRef,
     cancel: &Cancel,
     sender: &Sender<News>,
-) -> Result<Trained, Trouble> {
+) -> Result<(Trained, Option<Probabilities>), Trouble> {
     let (kernel, examples): (KernelRef, _) = if task.kernel == "precomputed" {
         let serials = Gram::serials(rows.rows()).map_err(Trouble::Data)?;
         // The order was applied to the rows; the columns of a Gram matrix follow.
@@ -172,7 +175,33 @@ fn run(
             let _ = sender.send(News::Progress(*progress));
         }
     };
-    mercer::train::train(&data, &kernel, what, &training, &mut observe).map_err(Trouble::Train)
+    let trained = mercer::train::train(&data, &kernel, what, &training, &mut observe);
+    let trained = trained.map_err(Trouble::Train)?;
+    let is_stopped = trained.report.stop == Some(Stop::Cancelled);
+    let probabilities = match task.probabilities {
+        Some(seed) if !is_stopped => {
+            let fitted = probabilities(&data, &kernel, what, &training, seed, &mut observe);
+            Some(fitted.map_err(Trouble::Train)?)
+        }
+        _ => None,
+    };
+    Ok((trained, probabilities))
+}
+
+/// Sigmoids over the scores that five folds give each other.
+fn probabilities(
+    data: &Dataset,
+    kernel: &KernelRef,
+    what: &FormulationRef,
+    training: &Training,
+    seed: u64,
+    observe: &mut dyn FnMut(&Progress),
+) -> Result<Probabilities, TrainError> {
+    let folds = Folds::new(data, true, 5.min(data.examples.rows()), seed)?;
+    let what = [what.clone()];
+    let found = cross_validate(data, kernel, &what, &folds, training, observe)?;
+    let found = found.into_iter().next().ok_or(TrainError::NoExamples)??;
+    calibrate(data, &found, training.example_weights())
 }
 
 fn ordered_columns(
@@ -242,6 +271,7 @@ fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict
 fn model(
     py: Python<'_>,
     trained: Trained,
+    probabilities: Option<Probabilities>,
     task: &Task,
     what: &FormulationRef,
     rows: usize,
@@ -286,6 +316,7 @@ fn model(
             version: env!("CARGO_PKG_VERSION").to_owned(),
             source_supports: None,
         },
+        probabilities,
         ..Model::from(machine)
     };
     PyModel::new(py, model)

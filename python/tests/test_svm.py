@@ -306,3 +306,42 @@ def test_decisions_have_ranges_that_contain_the_scores():
     assert set(nothing["certainty"]) == {"unsettled"} and set(nothing["cost"]) == {0}
     told = machine.explain(X[0])
     assert told["closed_by"] == "exact" and told["label"] == machine.predict(X[:1])[0]
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("kind", [ours.SVC, ours.NuSVC])
+def test_the_larger_of_two_probabilities_is_that_of_the_label(kind):
+    X, y = make_classification(300, weights=[0.7], flip_y=0.2, random_state=3)
+    options = {"nu": 0.4} if kind is ours.NuSVC else {}
+    machine = kind(probability=True, random_state=0, **options).fit(X, y)
+    queries = np.random.default_rng(0).normal(size=(2000, X.shape[1]))
+    probabilities = machine.predict_proba(queries)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(machine.classes_[probabilities.argmax(axis=1)], machine.predict(queries))
+    # And they grow with the score.
+    order = np.argsort(machine.decision_function(queries))
+    assert np.all(np.diff(probabilities[order, 1]) >= 0)
+    copy = pickle.loads(pickle.dumps(machine))
+    np.testing.assert_array_equal(copy.predict_proba(queries), probabilities)
+    again = kind(probability=True, random_state=0, n_jobs=1, **options).fit(X, y)
+    np.testing.assert_array_equal(again.predict_proba(queries), probabilities)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_probabilities_of_several_classes_are_near_those_of_scikit_learn():
+    X, y = load_iris(return_X_y=True)
+    mine = ours.SVC(probability=True, random_state=0).fit(X, y)
+    other = theirs.SVC(probability=True, random_state=0).fit(X, y)
+    found, expected = mine.predict_proba(X), other.predict_proba(X)
+    assert found.shape == expected.shape
+    assert np.mean(np.abs(found - expected)) < 0.03
+    assert np.mean(mine.classes_[found.argmax(axis=1)] == mine.predict(X)) > 0.97
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_weights_count_in_probabilities():
+    X, y = make_classification(200, flip_y=0.1, random_state=5)
+    machine = ours.SVC(probability=True, random_state=0)
+    plain = machine.fit(X, y).probA_.copy()
+    assert machine.fit(X, y, sample_weight=np.full(200, 1.0)).probA_ == pytest.approx(plain)
+    assert machine.fit(X, y, sample_weight=np.where(y, 5.0, 1.0)).probA_ != pytest.approx(plain)

@@ -8,6 +8,7 @@ pub mod file;
 mod machine;
 mod model;
 mod plan;
+mod probability;
 mod score;
 mod vote;
 

@@ -106,6 +106,9 @@ pub enum TrainError {
         /// The class.
         name: String,
     },
+    /// Probabilities of what has no classes.
+    #[error("only classes have probabilities")]
+    NoClasses,
     /// Nothing counts at all.
     #[error("all examples have weight 0")]
     ZeroWeights,

@@ -12,6 +12,7 @@
 //! ```
 
 mod assemble;
+mod calibrate;
 mod checkpoint;
 mod control;
 mod error;
@@ -28,6 +29,7 @@ mod training;
 mod validate;
 mod warm;
 
+pub use calibrate::calibrate;
 pub use checkpoint::Checkpoint;
 pub use control::{Cancel, Progress, Stop};
 pub use error::TrainError;

@@ -107,6 +107,11 @@ impl Training {
         self
     }
 
+    /// The weights, where some were given.
+    pub fn example_weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
+    }
+
     /// Factors of the weights of some classes.
     pub fn class_weights(mut self, weights: Vec<(ClassName, f64)>) -> Self {
         self.class_weights = weights;

@@ -31,12 +31,14 @@ from numbers import Integral
 import numpy as np
 import scipy.sparse as sp
 import sklearn.svm as theirs
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from . import _kernels, _mercer
 from ._asking import Asking
+from ._convert import _names
 from ._rows import FLOATS, pack, threads
 from .errors import MercerError, TrainError
 
@@ -93,6 +95,7 @@ class _Fitting(Asking):
             "memory": int(self.cache_size * (1 << 20)),
             "max_iterations": self._steps(targets),
             "threads": threads(self.n_jobs),
+            "probabilities": self._folds_seed(),
         }
         try:
             self._model, report = _mercer.train(pack(rows), task, self._observer())
@@ -191,6 +194,12 @@ class _Fitting(Asking):
         "Invalid input - all samples with positive weights belong to the same class."
     )
 
+    def _folds_seed(self):
+        """The seed of the folds that probabilities are fitted on, if they are wanted."""
+        if not getattr(self, "_effective_probability", False):
+            return None
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
     def _steps(self, targets):
         if self.max_iter < 0:
             return None
@@ -230,6 +239,8 @@ class _Fitting(Asking):
             self.dual_coef_ = -coefficients
         self._num_iter = np.array([part["iterations"] for part in parts], dtype=np.int32)
         self.n_iter_ = self._num_iter if hasattr(self, "classes_") else int(self._num_iter[0])
+        if self._model.sigmoids is not None:
+            self._probA, self._probB = map(np.array, self._model.sigmoids)
         self._conclude(report)
 
     def _coefficients(self, parts, support, own, targets):
@@ -352,6 +363,22 @@ class _Classifying(_Fitting):
     def _labels(self, answers):
         return self.classes_[answers]
 
+    def _has_probabilities(self):
+        return self._check_proba()
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Probabilities of the classes, by sigmoids fitted to scores of five folds; one column for each.
+
+        With two classes the larger one is always that of the label; with several they are coupled.
+        """
+        check_is_fitted(self)
+        if self._probA.size == 0:
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False"
+            )
+        return self._ask("probabilities", X)
+
     def _validate_targets(self, y):
         codes = super()._validate_targets(y)
         self._effective_probability = False
@@ -362,11 +389,6 @@ class _Classifying(_Fitting):
                 FutureWarning,
             )
             self._effective_probability = bool(self.probability)
-        if self._effective_probability:
-            raise NotImplementedError(
-                "probabilities are not there yet; wrap the classifier in"
-                " sklearn.calibration.CalibratedClassifierCV(..., ensemble=False)"
-            )
         return codes
 
 
@@ -649,14 +671,6 @@ class OneClassSVM(_Regressing, theirs.OneClassSVM):
 
 def _price(C):
     return float(C) if np.isfinite(C) else ENDLESS
-
-
-def _names(classes):
-    """Class names as model files hold them."""
-    kind = classes.dtype.kind
-    if kind in "biuf":
-        return [float(name) for name in classes]
-    return [str(name) for name in classes]
 
 
 def _compressed(table):

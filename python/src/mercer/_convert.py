@@ -1,0 +1,231 @@
+"""Fitted scikit-learn estimators become machines."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn.svm as theirs
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from . import _kernels, _mercer
+from ._asking import Asking
+from ._model import Model, load
+from ._rows import pack
+from .errors import ConversionError
+
+__all__ = ["from_sklearn"]
+
+
+def from_sklearn(estimator, *, n_jobs=None) -> Model:
+    """The machine of a fitted estimator, asked exactly.
+
+    SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR and KernelRidge, alone, at the end of a
+    ``Pipeline`` (whose earlier steps stay in Python) or as the best of a search.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    n_jobs : int, optional
+        Threads; ``None`` means all cores.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.svm import SVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> source = make_pipeline(StandardScaler(), SVC()).fit(X, y)
+    >>> bool((mercer.from_sklearn(source).predict(X) == source.predict(X)).all())
+    True
+    """
+    if isinstance(estimator, BaseSearchCV):
+        estimator = estimator.best_estimator_
+    if isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps]
+        before = [step for step in steps[:-1] if step is not None and step != "passthrough"]
+        model = from_sklearn(steps[-1], n_jobs=n_jobs)
+        return model._under(model._model, _before=before + model._before)
+    for kinds, convert in _KINDS:
+        if isinstance(estimator, kinds):
+            check_is_fitted(estimator)
+            return convert(estimator, n_jobs)
+    known = "SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, KernelRidge, Pipeline"
+    raise ConversionError(
+        f"there is no machine for {type(estimator).__name__}; there is one for {known}",
+        "Estimator",
+        {"estimator": type(estimator).__name__},
+    )
+
+
+def machine_of(source, n_jobs=None) -> Model:
+    """The machine of an estimator, a model file or a model."""
+    if isinstance(source, Model):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return load(source, n_jobs=n_jobs)
+    return from_sklearn(source, n_jobs=n_jobs)
+
+
+def _support_vectors(estimator, n_jobs):
+    """SVC, NuSVC, SVR, NuSVR, OneClassSVM."""
+    options = {"n_jobs": n_jobs}
+    classes = getattr(estimator, "classes_", None)
+    if classes is not None:
+        options["classes"] = classes
+        options["decision_function_shape"] = estimator.decision_function_shape
+        options["break_ties"] = estimator.break_ties
+    if callable(estimator.kernel):
+        own = getattr(estimator, "_fitted_rows", None)
+        rows = getattr(estimator, "_BaseLibSVM__Xfit", None) if own is None else own
+        options.update(kernel=estimator.kernel, fitted_rows=rows)
+    if isinstance(estimator, Asking):
+        return Model(estimator._model, **options)
+    is_given = callable(estimator.kernel) or estimator.kernel == "precomputed"
+    if is_given:
+        supports = _units(estimator.support_, estimator.shape_fit_[0])
+        kernel = "precomputed"
+    else:
+        supports = estimator.support_vectors_
+        kernel = _kernels.text(estimator.kernel, estimator._gamma, estimator.degree, estimator.coef0)
+    coefficients = estimator._dual_coef_
+    coefficients = coefficients.toarray() if sp.issparse(coefficients) else np.asarray(coefficients)
+    if classes is not None:
+        coefficients = _duels(coefficients, estimator.n_support_)
+        output, names = "one_vs_one", _names(classes)
+    else:
+        output = "novelty" if isinstance(estimator, theirs.OneClassSVM) else "value"
+        names = []
+    sigmoids = None
+    if classes is not None and np.size(estimator._probA):
+        sigmoids = (list(estimator._probA), list(estimator._probB))
+    compiled = _build(
+        kernel=kernel,
+        output=output,
+        names=names,
+        supports=supports,
+        coefficients=coefficients,
+        offsets=-estimator._intercept_,
+        sigmoids=sigmoids,
+        formulation=estimator._impl,
+    )
+    return Model(compiled, **options)
+
+
+def _linear(estimator, n_jobs):
+    """LinearSVC: scikit-learn's score is positive for the second class, ours for the first."""
+    weights = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+    offsets = -np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(weights))
+    is_regression = isinstance(estimator, theirs.LinearSVR)
+    classes = None if is_regression else estimator.classes_
+    if classes is not None and len(weights) == 1:
+        classes = classes[::-1]
+    compiled = _build(
+        kernel="linear",
+        output="value" if is_regression else "one_vs_rest",
+        names=[] if is_regression else _names(classes),
+        supports=np.zeros((0, weights.shape[1])),
+        coefficients=weights,
+        offsets=offsets.copy(),
+        is_linear=True,
+        formulation=None,
+    )
+    return Model(compiled, classes=classes, n_jobs=n_jobs)
+
+
+def _kernel_ridge(estimator, n_jobs):
+    coefficients = np.asarray(estimator.dual_coef_, dtype=np.float64)
+    if coefficients.ndim > 1 and coefficients.shape[1] > 1:
+        raise ConversionError(
+            f"the KernelRidge has {coefficients.shape[1]} outputs; a machine has one", "Outputs"
+        )
+    options = {"n_jobs": n_jobs}
+    supports = estimator.X_fit_
+    samples = supports.shape[0]
+    if callable(estimator.kernel):
+        given = estimator.kernel_params or {}
+
+        def kernel(X, Y, function=estimator.kernel, given=given):
+            return np.array([[function(x, y, **given) for y in Y] for x in X])
+
+        options.update(kernel=kernel, fitted_rows=supports)
+        text, supports = "precomputed", _units(np.arange(samples), samples)
+    elif estimator.kernel == "precomputed":
+        text, supports = "precomputed", _units(np.arange(samples), samples)
+    else:
+        gamma = estimator.gamma
+        if gamma is None:
+            gamma = 1.0 if estimator.kernel == "chi2" else 1.0 / supports.shape[1]
+        text = _kernels.text(estimator.kernel, gamma, estimator.degree, estimator.coef0)
+    compiled = _build(
+        kernel=text,
+        output="value",
+        names=[],
+        supports=supports,
+        coefficients=coefficients.reshape(1, -1),
+        offsets=np.zeros(1),
+        formulation=None,
+    )
+    return Model(compiled, **options)
+
+
+_KINDS = [
+    (
+        (theirs.SVC, theirs.NuSVC, theirs.SVR, theirs.NuSVR, theirs.OneClassSVM),
+        _support_vectors,
+    ),
+    ((theirs.LinearSVC, theirs.LinearSVR), _linear),
+    ((KernelRidge,), _kernel_ridge),
+]
+
+
+def _build(*, supports, coefficients, offsets, is_linear=False, sigmoids=None, **parts):
+    if sp.issparse(supports):
+        supports = supports.astype(np.float64)
+    else:
+        supports = np.ascontiguousarray(supports, dtype=np.float64)
+    return _mercer.Model.build(
+        {
+            **parts,
+            "supports": pack(supports),
+            "coefficients": np.ascontiguousarray(coefficients, dtype=np.float64),
+            "offsets": np.ascontiguousarray(offsets, dtype=np.float64),
+            "is_linear": is_linear,
+            "sigmoids": sigmoids,
+            "origin": "scikit-learn",
+        }
+    )
+
+
+def _names(classes):
+    """Class names as model files hold them."""
+    if classes.dtype.kind in "biuf":
+        return [float(name) for name in classes]
+    return [str(name) for name in classes]
+
+
+def _units(serials, columns):
+    rows = len(serials)
+    return sp.csr_matrix(
+        (np.ones(rows), np.asarray(serials, dtype=np.int64), np.arange(rows + 1)), (rows, columns)
+    )
+
+
+def _duels(table, counts):
+    """LIBSVM's table of coefficients as one row for each duel."""
+    classes = len(counts)
+    of = np.repeat(np.arange(classes), counts)
+    duels = []
+    for first in range(classes):
+        for second in range(first + 1, classes):
+            row = np.zeros(len(of))
+            row[of == first] = table[second - 1, of == first]
+            row[of == second] = table[first, of == second]
+            duels.append(row)
+    return np.array(duels).reshape(len(duels), len(of))

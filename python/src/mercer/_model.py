@@ -1,0 +1,254 @@
+"""Machines that were learned elsewhere, or earlier."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_array
+
+from . import _mercer, _rounding
+from ._asking import Asking
+from ._rows import FLOATS, pack, threads
+from .errors import ConversionError, MercerError
+
+__all__ = ["Model", "load"]
+
+
+class Model(Asking):
+    """A machine that is asked and never trained: what ``load``, ``from_sklearn`` and ``accelerate`` return.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+        The labels in order; classifiers only.
+    plan : str
+        How it is asked: ``exact``, or stages that prove labels before the exact one must.
+    report_ : dict
+        What ``accelerate`` measured.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = mercer.from_sklearn(SVC().fit(X, y))
+    >>> model.plan
+    'exact'
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    def __init__(self, compiled, *, classes=None, before=(), kernel=None, fitted_rows=None, **options):
+        self._model = compiled
+        self._before = list(before)
+        self._kernel, self._fitted_rows = kernel, fitted_rows
+        self.decision_function_shape = options.pop("decision_function_shape", "ovr")
+        self.break_ties = options.pop("break_ties", False)
+        self.n_jobs = options.pop("n_jobs", None)
+        self.tolerance = options.pop("tolerance", None)
+        if options:
+            raise TypeError(f"unknown options: {', '.join(options)}")
+        self.report_ = {}
+        self.n_features_in_ = compiled.features
+        if compiled.classes:
+            names = compiled.classes if classes is None else classes
+            self._by_position = _labels_of(names)
+            self.classes_, self._rank = np.unique(self._by_position, return_inverse=True)
+
+    @property
+    def plan(self) -> str:
+        return self._model.plan
+
+    @property
+    def kernel(self) -> str:
+        return self._model.kernel
+
+    @property
+    def n_support_(self) -> int:
+        """Number of distinct support vectors."""
+        return self._model.supports
+
+    def _under(self, compiled, **changes):
+        other = object.__new__(type(self))
+        other.__dict__ = {**self.__dict__, "_model": compiled, **changes}
+        return other
+
+    def with_plan(self, plan, X_sample=None, *, seconds=None):
+        """The same machine under another plan, such as ``cascade(low_precision, exact)``."""
+        sample = None if X_sample is None else self._ready(X_sample)
+        return self._under(self._model.with_plan(plan, sample, self._threads(), seconds))
+
+    def predict(self, X):
+        """Labels, values, or 1 and -1 for inliers and outliers; labels are those of the exact machine."""
+        if self.break_ties and len(self.classes_) > 2:
+            return self.classes_[np.argmax(self.decision_function(X), axis=1)]
+        if self.tolerance is not None:
+            return self.decide(X, tolerance=self.tolerance)["label"]
+        return self._labels(self._ask("answers", X))
+
+    def decision_function(self, X):
+        """Exact scores in scikit-learn's shape and signs, whatever the plan."""
+        scores = self._ask("scores", X)
+        if self._model.output in ("value", "novelty"):
+            return scores.ravel()
+        if scores.shape[1] == 1:
+            sign = 1.0 if self._rank[0] == 1 else -1.0
+            return sign * scores.ravel()
+        classes = len(self.classes_)
+        position = np.argsort(self._rank)
+        if self._model.output == "one_vs_rest":
+            return scores[:, position]
+        columns, signs = _duels(position)
+        scores = scores[:, columns] * signs
+        if self.decision_function_shape == "ovr":
+            return _ovr_decision_function(scores < 0, -scores, classes)
+        return scores
+
+    def score(self, X, y):
+        """Accuracy, or R² of a regression."""
+        if self._model.output == "value":
+            return r2_score(y, self.predict(X))
+        return accuracy_score(y, self.predict(X))
+
+    def compare(self, source, X):
+        """Compares answers with those of the estimator this machine was made from.
+
+        Returns
+        -------
+        dict
+            ``rows``; ``equal`` labels; ``within_rounding``, labels that differ where a score is smaller
+            than the rounding error of the source's own evaluation; ``different``, all others. For
+            regressions ``largest``, the largest difference relative to the largest value.
+        """
+        mine, reference = self.predict(X), np.asarray(source.predict(X))
+        if self._model.output == "value":
+            largest = np.max(np.abs(mine - reference), initial=0.0)
+            size = max(np.max(np.abs(reference), initial=0.0), np.finfo(float).tiny)
+            return {"rows": len(mine), "largest": float(largest / size)}
+        differ = np.flatnonzero(mine != reference)
+        within = 0
+        if len(differ):
+            rows = _some(X, differ)
+            scores = np.abs(self._ask("scores", rows))
+            bounds = _rounding.bound(source, rows)
+            within = int(np.sum(np.any(scores <= bounds[:, None], axis=1)))
+        return {
+            "rows": len(mine),
+            "equal": len(mine) - len(differ),
+            "within_rounding": within,
+            "different": len(differ) - within,
+        }
+
+    def _compiled(self):
+        return self._model
+
+    def _threads(self):
+        return threads(self.n_jobs)
+
+    def _labels(self, answers):
+        if self._model.output == "novelty":
+            return answers.astype(np.intp, copy=False)
+        if self._model.output == "value":
+            return answers
+        return self._by_position[answers]
+
+    def _ready(self, X):
+        for step in self._before:
+            X = step.transform(X)
+        if self._kernel is not None:
+            values = self._kernel(X, self._fitted_rows)
+            return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
+        return pack(check_array(X, accept_sparse="csr", dtype=FLOATS, order=None))
+
+    def _ask(self, method, X):
+        model = self._model
+        if type(X) is np.ndarray and X.ndim == 2 and not self._before and self._kernel is None:
+            if X.dtype.char in "df" and X.dtype.isnative:
+                try:
+                    return getattr(model, method)(X, threads(self.n_jobs))
+                except MercerError:
+                    check_array(X)  # scikit-learn's words, if it has some
+                    raise
+        return getattr(model, method)(self._ready(X), threads(self.n_jobs))
+
+    def _saveable(self):
+        if self._before:
+            steps = ", ".join(type(step).__name__ for step in self._before)
+            raise ConversionError(
+                f"rows pass {steps} in Python first, which no model file holds; pickle this model instead",
+                "Steps",
+            )
+        if self._kernel is not None:
+            raise ConversionError("a callable kernel stays in Python; pickle this model instead", "Kernel")
+        return self._model
+
+    def __repr__(self):
+        steps = "".join(f"{type(step).__name__} → " for step in self._before)
+        what = f"{len(self.classes_)} classes" if hasattr(self, "classes_") else self._model.output
+        return f"Model({steps}{self.kernel}, {what}, {self.n_support_} supports, plan {self.plan})"
+
+    def _repr_html_(self):
+        from html import escape
+
+        rows = [("kernel", self.kernel), ("supports", self.n_support_), ("plan", self.plan)]
+        if hasattr(self, "classes_"):
+            rows.insert(0, ("classes", ", ".join(map(str, self.classes_))))
+        rows += [(f"{plan}", f"{1e6 * seconds:.1f} µs a row") for plan, seconds in self._measured()]
+        cells = "".join(f"<tr><th>{escape(str(a))}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)
+        return f"<table><caption>mercer.Model</caption>{cells}</table>"
+
+    def _measured(self):
+        return sorted(self.report_.get("seconds_per_row", {}).items(), key=lambda item: item[1])
+
+
+def load(path, *, n_jobs=None) -> Model:
+    """Reads a model file: our own, LIBSVM or LIBLINEAR text, or an ONNX SVM.
+
+    Examples
+    --------
+    >>> import mercer, os, tempfile
+    >>> from mercer.svm import SVC
+    >>> svc = SVC().fit([[-1.0], [-2.0], [1.0], [2.0]], ["minus", "minus", "plus", "plus"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "signs.mercer")
+    ...     svc.save(path)
+    ...     print(mercer.load(path).predict([[3.0]])[0])
+    plus
+    """
+    return Model(_mercer.Model.load(os.fspath(path)), n_jobs=n_jobs)
+
+
+def _labels_of(names):
+    """Class names as an array: whole numbers where all are."""
+    if isinstance(names, np.ndarray):
+        return names
+    if all(isinstance(name, float) and name.is_integer() for name in names):
+        return np.array([int(name) for name in names])
+    return np.array(names)
+
+
+def _duels(position):
+    """For the duels of classes in order: which score holds each, and its sign."""
+    classes = len(position)
+    number = {}
+    for first in range(classes):
+        for second in range(first + 1, classes):
+            number[first, second] = len(number)
+    columns, signs = [], []
+    for i in range(classes):
+        for j in range(i + 1, classes):
+            a, b = position[i], position[j]
+            columns.append(number[min(a, b), max(a, b)])
+            signs.append(1.0 if a < b else -1.0)
+    return np.array(columns), np.array(signs)
+
+
+def _some(X, rows):
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else [X[row] for row in rows]

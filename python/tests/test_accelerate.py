@@ -1,0 +1,209 @@
+"""Models of others: the same labels, proved, and the same scores."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn.svm as theirs
+from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+import mercer
+import mercer.svm as ours
+from mercer.errors import ConversionError, ModelError
+
+QUERIES = 10_000
+
+
+def blobs(classes, shift=0.0, seed=0):
+    """Training rows, labels, and queries between the classes."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(classes, 6))
+    y = rng.integers(classes, size=400)
+    X = centres[y] + 0.8 * rng.normal(size=(400, 6)) + shift
+    queries = rng.normal(size=(QUERIES, 6)) * 1.5 + shift
+    return X, y, queries
+
+
+def same(source, model, queries):
+    """Labels agree but where rounding decides, and scores to 1e-9 of the largest."""
+    found = model.compare(source, queries)
+    assert found["rows"] == QUERIES
+    assert found["different"] == 0, found
+    print(f"{type(source).__name__}: {found['within_rounding']} of {QUERIES} within rounding")
+    if hasattr(source, "decision_function"):
+        expected = source.decision_function(queries)
+        scores = model.decision_function(queries)
+        np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+    return found
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", "sigmoid"])
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize("kind", [theirs.SVC, theirs.NuSVC])
+def test_classifiers_keep_their_labels(kind, classes, kernel):
+    X, y, queries = blobs(classes)
+    source = kind(kernel=kernel, **({"nu": 0.1} if kind is theirs.NuSVC else {})).fit(X, y)
+    fast = mercer.accelerate(source, queries[:500], contract="certified")
+    same(source, fast, queries)
+    same(source, mercer.accelerate(source, contract="exact"), queries)
+    assert fast.report_["seconds_per_row"]["exact"] > 0
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_compressed_rows_keep_their_labels(classes, kernel):
+    X, y, queries = blobs(classes)
+    X, queries = sp.csr_matrix(np.maximum(X, 0)), sp.csr_matrix(np.maximum(queries, 0))
+    source = theirs.SVC(kernel=kernel).fit(X, y)
+    same(source, mercer.accelerate(source, queries[:500]), queries)
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e4, 1e5, 1e6])
+def test_data_far_from_zero_keep_their_labels(shift):
+    X, y, queries = blobs(3, shift)
+    source = theirs.SVC(gamma=0.2).fit(X, y)
+    found = mercer.accelerate(source, queries[:500]).compare(source, queries)
+    assert found["different"] == 0
+    assert found["equal"] >= QUERIES - 10
+
+
+def test_words_are_labels_and_the_shape_of_scores_is_kept():
+    X, y, queries = blobs(4)
+    words = np.array(["a", "b", "c", "d"])[y]
+    for shape in ("ovr", "ovo"):
+        source = theirs.SVC(decision_function_shape=shape).fit(X, words)
+        same(source, mercer.accelerate(source, queries[:100]), queries)
+    ties = theirs.SVC(break_ties=True).fit(X, words)
+    same(ties, mercer.accelerate(ties, queries[:100]), queries)
+
+
+def test_novelty_keeps_its_labels():
+    X, _, queries = blobs(2)
+    source = theirs.OneClassSVM(nu=0.2).fit(X)
+    same(source, mercer.accelerate(source, queries[:500]), queries)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_linear_classifiers_keep_their_labels(classes):
+    X, y, queries = blobs(classes)
+    source = theirs.LinearSVC(random_state=0).fit(X, y)
+    same(source, mercer.accelerate(source, queries[:500]), queries)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        theirs.SVR(),
+        theirs.NuSVR(kernel="poly"),
+        theirs.LinearSVR(random_state=0),
+        KernelRidge(kernel="rbf"),
+        KernelRidge(kernel="linear"),
+        KernelRidge(kernel="polynomial", degree=2),
+        KernelRidge(kernel="laplacian", gamma=0.1),
+    ],
+    ids=lambda source: f"{type(source).__name__}-{getattr(source, 'kernel', '')}",
+)
+def test_regressions_keep_their_values(source):
+    X, y = load_diabetes(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    source.fit(X, y)
+    model = mercer.accelerate(source, X)
+    assert model.compare(source, X)["largest"] <= 1e-9
+    assert model.plan == "exact"
+
+
+def test_values_within_a_tolerance_are_proved():
+    X, y = load_diabetes(return_X_y=True)
+    source = theirs.SVR(C=100).fit(X, y)
+    model = mercer.accelerate(source, X, tolerance=0.5)
+    assert np.max(np.abs(model.predict(X) - source.predict(X))) <= 0.5
+
+
+def test_pipelines_and_searches_are_seen_through():
+    X, y = load_digits(return_X_y=True)
+    for scaler in (StandardScaler(), MinMaxScaler()):
+        source = make_pipeline(scaler, theirs.SVC()).fit(X[:800], y[:800])
+        fast = mercer.accelerate(source, X[800:1000], seconds=2)
+        np.testing.assert_array_equal(fast.predict(X), source.predict(X))
+        again = pickle.loads(pickle.dumps(fast))
+        np.testing.assert_array_equal(again.decision_function(X), fast.decision_function(X))
+        with pytest.raises(ConversionError, match="pickle"):
+            fast.save("nowhere.mercer")
+    search = GridSearchCV(theirs.SVC(), {"C": [1, 10]}, cv=2).fit(X[:300], y[:300])
+    np.testing.assert_array_equal(mercer.from_sklearn(search).predict(X), search.predict(X))
+
+
+def test_given_and_callable_kernels_are_taken():
+    X, y = load_iris(return_X_y=True)
+
+    def kernel(u, v):
+        return (np.asarray(u) @ np.asarray(v).T + 1.0) ** 2
+
+    called = theirs.SVC(kernel=kernel).fit(X, y)
+    np.testing.assert_array_equal(mercer.from_sklearn(called).predict(X), called.predict(X))
+    values = kernel(X, X)
+    given = theirs.SVC(kernel="precomputed").fit(values, y)
+    np.testing.assert_array_equal(mercer.from_sklearn(given).predict(values), given.predict(values))
+
+
+def test_files_of_every_kind_come_back(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    svc = ours.SVC(gamma=0.5).fit(X, y)
+    svc.save(tmp_path / "iris.mercer")
+    svc.to_libsvm(tmp_path / "iris.libsvm")
+    svc.to_onnx(tmp_path / "iris.onnx")
+    assert b"double" in svc.to_c() and b"float" in svc.to_c(single=True)
+    for name in ("iris.mercer", "iris.libsvm", "iris.onnx"):
+        model = mercer.load(tmp_path / name)
+        np.testing.assert_array_equal(model.predict(X), svc.predict(X))
+        fast = mercer.accelerate(tmp_path / name, X)
+        np.testing.assert_array_equal(fast.predict(X), svc.predict(X))
+    mine = mercer.load(tmp_path / "iris.mercer")
+    np.testing.assert_array_equal(mine.decision_function(X), svc.decision_function(X))
+    fast = mercer.accelerate(svc, X)
+    fast.save(tmp_path / "fast.mercer")
+    assert mercer.load(tmp_path / "fast.mercer").plan == fast.plan
+
+
+def test_an_onnx_file_runs_elsewhere(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    X, y = load_iris(return_X_y=True)
+    svc = ours.SVC(gamma=0.5).fit(X, y)
+    session = runtime.InferenceSession(svc.to_onnx(), providers=["CPUExecutionProvider"])
+    label = session.run(None, {session.get_inputs()[0].name: X.astype(np.float32)})[0]
+    assert np.mean(label == svc.predict(X)) >= 0.99
+
+
+def test_decisions_of_a_fast_model_are_certified_or_exact():
+    X, y, queries = blobs(2)
+    fast = mercer.from_sklearn(theirs.SVC().fit(X, y)).with_plan("cascade(low_precision, exact)")
+    decisions = fast.decide(queries)
+    assert set(decisions["certainty"]) <= {"certified", "exact"}
+    assert np.mean(decisions["certainty"] == "certified") > 0.9
+    told = fast.explain(queries[0])
+    assert told["stages"] == ["low_precision", "exact"] and told["steps"]
+    score = fast._model.scores(queries, 0).ravel()
+    assert np.all((decisions["low"] <= score) & (score <= decisions["high"]))
+    assert "low_precision" in repr(fast) and "<table>" in fast._repr_html_()
+
+
+def test_what_cannot_be_is_refused_by_name(tmp_path):
+    with pytest.raises(ConversionError, match="StandardScaler"):
+        mercer.from_sklearn(StandardScaler())
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(ConversionError, match="2 outputs"):
+        mercer.from_sklearn(KernelRidge().fit(X, np.c_[y, y]))
+    with pytest.raises(ConversionError, match="degree"):
+        mercer.from_sklearn(KernelRidge(kernel="poly", degree=2.5).fit(X[:, :3] ** 2, y))
+    with pytest.raises(ValueError, match="contract"):
+        mercer.accelerate(theirs.SVR().fit(X, y), X, contract="hopeful")
+    (tmp_path / "text").write_text("nothing")
+    with pytest.raises(ModelError, match="not a model file"):
+        mercer.load(tmp_path / "text")
+    with pytest.raises(OSError):
+        mercer.load(tmp_path / "absent")
