@@ -3,6 +3,9 @@
 import doctest
 import importlib
 import pkgutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,3 +26,13 @@ def test_there_are_examples():
     finder = doctest.DocTestFinder()
     modules = [importlib.import_module(name) for name in MODULES]
     assert sum(len(test.examples) for module in modules for test in finder.find(module)) > 10
+
+
+SCRIPTS = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_example_scripts_run(script):
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
