@@ -209,7 +209,7 @@ fn all_coefficients(
 
 /// Smooth kernels in two dimensions: a machine from SMO, and one with all coefficients.
 fn low_rank(repeats: u32, console: &Console, stop: &StopSignal) -> anyhow::Result<Vec<Measured>> {
-    let data = synthetic::ripley(2000, 1);
+    let data = synthetic::ripley(8000, 1);
     let kernel: KernelRef = parse("rbf(gamma=1)")?;
     let training = Training::default().cancel(Cancel::from_flag(stop.flag()));
     let c_svc = formulation("c_svc(C=1)")?;
@@ -234,8 +234,8 @@ fn low_rank(repeats: u32, console: &Console, stop: &StopSignal) -> anyhow::Resul
         }
         _ => bail!("targets are numbers"),
     };
-    let few = data.examples.select(0..1000);
-    let machine = least_squares(Fit::Kfd, &kernel, &few, &signs[..1000], 1.0)?;
+    let few = data.examples.select(0..2000);
+    let machine = least_squares(Fit::Kfd, &kernel, &few, &signs[..2000], 1.0)?;
     let subject = Subject { name: "KFD", machine: &machine, rows: &queries, repeats };
     let row = subject.anytime("log_gap", "anytime(order=log_gap, steps=60", console, stop)?;
     show(&row, console);
