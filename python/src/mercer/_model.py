@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 
 from . import _mercer, _rounding
 from ._asking import Asking
-from ._rows import FLOATS, pack, threads
+from ._rows import FEW, FLOATS, QUICK, pack, threads
 from .errors import ConversionError, MercerError
 
 __all__ = ["Model", "load"]
@@ -144,6 +144,11 @@ class Model(Asking):
             "different": len(differ) - within,
         }
 
+    @property
+    def _is_plain(self):
+        """Whether rows go to the machine as they are."""
+        return not self._before and self._kernel is None
+
     def _compiled(self):
         return self._model
 
@@ -167,13 +172,13 @@ class Model(Asking):
 
     def _ask(self, method, X):
         model = self._model
-        if type(X) is np.ndarray and X.ndim == 2 and not self._before and self._kernel is None:
-            if X.dtype.char in "df" and X.dtype.isnative:
-                try:
-                    return getattr(model, method)(X, threads(self.n_jobs))
-                except MercerError:
-                    check_array(X)  # scikit-learn's words, if it has some
-                    raise
+        if type(X) is np.ndarray and X.dtype in QUICK and X.ndim == 2 and self._is_plain:
+            try:
+                count = 1 if len(X) <= FEW else threads(self.n_jobs)
+                return getattr(model, method)(X, count)
+            except MercerError:
+                check_array(X)  # scikit-learn's words, if it has some
+                raise
         return getattr(model, method)(self._ready(X), threads(self.n_jobs))
 
     def _saveable(self):

@@ -8,6 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 FLOATS = [np.float64, np.float32]
+#: What the compiled half takes as it is.
+QUICK = {np.dtype(np.float64), np.dtype(np.float32)}
+#: So many rows are answered on the caller's thread.
+FEW = 8
 
 
 def pack(rows):

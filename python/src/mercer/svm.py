@@ -39,7 +39,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 from . import _kernels, _mercer
 from ._asking import Asking
 from ._convert import _names
-from ._rows import FLOATS, pack, threads
+from ._rows import FEW, FLOATS, QUICK, pack, threads
 from .errors import MercerError, TrainError
 
 __all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]
@@ -314,12 +314,13 @@ class _Fitting(Asking):
     def _ask(self, method, X):
         """Asks the compiled model; plain arrays go there without another look."""
         state = self.__dict__
-        if type(X) is np.ndarray and X.ndim == 2 and state.get("_plain"):
-            if X.dtype.char in "df" and X.dtype.isnative:
-                try:
-                    return getattr(state["_model"], method)(X, threads(self.n_jobs))
-                except MercerError:
-                    pass  # what is wrong is said in scikit-learn's words below
+        if type(X) is np.ndarray and X.dtype in QUICK and X.ndim == 2 and state.get("_plain"):
+            try:
+                # A few rows stay on this thread: how many there could be need not be asked.
+                count = 1 if len(X) <= FEW else threads(self.n_jobs)
+                return getattr(state["_model"], method)(X, count)
+            except MercerError:
+                pass  # what is wrong is said in scikit-learn's words below
         rows = self._ready(X)
         return getattr(self._model, method)(rows, threads(self.n_jobs))
 
