@@ -46,7 +46,10 @@ def mnist38():
 def libsvm(name):
     path = DATA / "libsvm" / name
     packed = path.with_name(name + ".gz")
-    return load_svmlight_file(str(packed if packed.exists() else path), n_features=123)
+    X, y = load_svmlight_file(str(packed if packed.exists() else path), n_features=123)
+    # scikit-learn takes no wide indices.
+    X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X, y
 
 
 def a9a():
