@@ -101,8 +101,13 @@ impl LowPrecision {
         for query in block.open() {
             let code = coded.code(self.expansion.isa, block.row(*query), queries);
             let own = block.own(*query);
-            let known =
-                code.and_then(|code| Some((code, bound.query(&self.expansion.bound, own, &code)?)));
+            let singles = self.expansion.bound.query(own);
+            let known = code.and_then(|code| {
+                let known = bound.query(&self.expansion.bound, own, &code)?;
+                // A query that lies too far from its codes is better rounded than coded.
+                let is_better = singles.is_none_or(|singles| known.error <= singles.error);
+                is_better.then_some((code, known))
+            });
             let Some((code, known)) = known else {
                 left.push(*query);
                 continue;
