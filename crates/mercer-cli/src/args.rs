@@ -200,11 +200,15 @@ pub(crate) struct Learning {
     #[arg(long, default_value = "smo", value_name = "TEXT")]
     pub(crate) solver: String,
     /// How several classes become binary questions
-    #[arg(long, default_value = "one-vs-one")]
-    pub(crate) scheme: SchemeName,
+    ///
+    /// Solvers of tables take one-vs-rest unless told otherwise, smo one-vs-one.
+    #[arg(long)]
+    pub(crate) scheme: Option<SchemeName>,
     /// Largest violation of the optimality conditions that is accepted
-    #[arg(long, default_value_t = 1e-3, value_name = "X")]
-    pub(crate) tolerance: f64,
+    ///
+    /// Unless given, 1e-3 for smo and 0.1 for solvers of tables.
+    #[arg(long, value_name = "X")]
+    pub(crate) tolerance: Option<f64>,
     /// Memory of the whole training, data included: 512MiB, 2GiB, ...
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]
     pub(crate) memory: usize,

@@ -89,7 +89,7 @@ pub(crate) fn kernel(text: &str, data: &Dataset) -> anyhow::Result<KernelRef> {
 
 /// How machines are trained, as the command line says.
 pub(crate) fn settings(learning: &Learning, stop: &StopSignal) -> anyhow::Result<Training> {
-    let scheme = match learning.scheme {
+    let scheme = |name: SchemeName| match name {
         SchemeName::OneVsOne => Scheme::OneVsOne,
         SchemeName::OneVsRest => Scheme::OneVsRest,
     };
@@ -97,10 +97,15 @@ pub(crate) fn settings(learning: &Learning, stop: &StopSignal) -> anyhow::Result
         let name = label.parse().map_or(ClassName::Text(label.clone()), ClassName::Number);
         (name, *weight)
     };
-    Ok(Training::default()
+    let mut training = Training::default();
+    if let Some(name) = learning.scheme {
+        training = training.scheme(scheme(name));
+    }
+    if let Some(tolerance) = learning.tolerance {
+        training = training.tolerance(tolerance);
+    }
+    Ok(training
         .solver(solver(&learning.solver)?)
-        .scheme(scheme)
-        .tolerance(learning.tolerance)
         .memory(learning.memory)
         .time_limit(learning.time_limit)
         .max_iterations(learning.max_iterations)

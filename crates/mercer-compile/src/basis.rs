@@ -6,7 +6,7 @@ use mercer_simd::gemm_nt;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::eigen::symmetric;
+use mercer_kernel::eigen::symmetric;
 
 /// Most directions that any stage may ask for.
 pub(crate) const MOST: usize = 256;

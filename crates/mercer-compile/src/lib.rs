@@ -17,7 +17,6 @@
 mod basis;
 pub mod calibrate;
 mod compiler;
-mod eigen;
 mod error;
 mod fit;
 mod lesson;

@@ -1,6 +1,6 @@
 //! L-BFGS with a backtracking line search, for smooth functions whose exact minimum nobody needs.
 
-use crate::eigen::dot;
+use mercer_kernel::eigen::dot;
 
 /// A function to go down.
 pub(crate) trait Valley {

@@ -157,7 +157,7 @@ fn without_offset(machine: &Machine) -> Machine {
         Score::Expansion { supports, coefficients, .. } => {
             Score::Expansion { supports, coefficients, offset: 0.0 }
         }
-        linear @ Score::Linear { .. } => linear,
+        other => other,
     });
     let (kernel, supports) = (machine.kernel().clone(), machine.supports().as_ref().clone());
     Machine::new(kernel, supports, scores.collect(), machine.output().clone()).unwrap()

@@ -43,6 +43,12 @@ pub enum MachineError {
         /// How many there are.
         supports: usize,
     },
+    /// Levels or factors that are none.
+    #[error("the grid of levels is refused: {reason}")]
+    Grid {
+        /// What is wrong.
+        reason: String,
+    },
     /// Two classes of the same name.
     #[error("class '{name}' is named twice")]
     RepeatedClass {

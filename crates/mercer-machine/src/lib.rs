@@ -5,6 +5,7 @@
 
 mod error;
 pub mod file;
+mod grid;
 mod machine;
 mod model;
 mod plan;
@@ -13,6 +14,7 @@ mod score;
 mod vote;
 
 pub use error::MachineError;
+pub use grid::{Grid, Spacing};
 pub use machine::{Machine, Output, Scheme};
 pub use model::{Input, Model, Probabilities, Provenance};
 pub use plan::{Array, Calibration, PlanSections, Scale, Section};

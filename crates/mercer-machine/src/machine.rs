@@ -4,7 +4,7 @@ use std::sync::Arc;
 use mercer_data::{Matrix, Row};
 use mercer_kernel::{Domain, Form, KernelRef};
 
-use crate::{ClassName, MachineError, Score};
+use crate::{ClassName, Grid, MachineError, Score};
 
 /// What was learned: a value, never an agent. All parts fit together: [`Machine::new`] checked them.
 #[derive(Debug, Clone)]
@@ -14,6 +14,7 @@ pub struct Machine {
     scores: Vec<Score>,
     output: Output,
     centre: Option<Arc<[f64]>>,
+    grid: Option<Arc<Grid>>,
 }
 
 /// What the scores mean.
@@ -67,7 +68,7 @@ impl Machine {
         output: Output,
     ) -> Result<Self, MachineError> {
         check_output(&output, scores.len())?;
-        check_scores(&scores, &supports)?;
+        check_scores(&scores, &supports, None)?;
         check_domain(&kernel, &supports)?;
         let (supports, scores) = merge(supports, scores);
         let supports = supports.compact();
@@ -75,7 +76,32 @@ impl Machine {
             Form::Shift(_) => centre(&supports),
             _ => None,
         };
-        Ok(Self { kernel, supports: Arc::new(supports), scores, output, centre })
+        Ok(Self { kernel, supports: Arc::new(supports), scores, output, centre, grid: None })
+    }
+
+    /// A machine whose scores are tables: values become levels of `grid`, and nothing is kept of the
+    /// training rows.
+    ///
+    /// # Errors
+    /// If parts do not fit together, or numbers are not finite.
+    pub fn tabled(
+        kernel: KernelRef,
+        columns: usize,
+        grid: Arc<Grid>,
+        scores: Vec<Score>,
+        output: Output,
+    ) -> Result<Self, MachineError> {
+        check_output(&output, scores.len())?;
+        let supports = Matrix::sparse(columns, &[0], &[], &[])?;
+        grid.check(columns)?;
+        check_scores(&scores, &supports, Some(&grid))?;
+        let tables = scores.iter().filter(|score| matches!(score, Score::Table { .. })).count();
+        if tables != scores.len() {
+            let (found, expected) = (tables, scores.len());
+            return Err(MachineError::Count { what: "tables", found, expected });
+        }
+        let (supports, centre) = (Arc::new(supports), None);
+        Ok(Self { kernel, supports, scores, output, centre, grid: Some(grid) })
     }
 
     /// The same machine with the centre that a file stored, so that every bit of its scores stays.
@@ -129,6 +155,30 @@ impl Machine {
         self.centre.as_deref()
     }
 
+    /// How values become levels, for machines of tables.
+    pub fn grid(&self) -> Option<&Arc<Grid>> {
+        self.grid.as_ref()
+    }
+
+    /// Which values rows may hold: those of the kernel, or more where levels are made of ranks.
+    pub fn domain(&self) -> Domain {
+        match &self.grid {
+            Some(grid) if grid.scale().takes_negative() => Domain::Real,
+            _ => self.kernel.domain(),
+        }
+    }
+
+    /// How many values of these rows lie beyond those the levels were made for, and are clamped.
+    pub fn clamped(&self, rows: &Matrix) -> u64 {
+        let Some(grid) = &self.grid else { return 0 };
+        let outside = |row: Row<'_>| {
+            let inside =
+                row.nonzeros().take_while(|(column, _)| (*column as usize) < self.columns());
+            inside.filter(|(column, x)| grid.scale().is_outside(*column as usize, *x)).count()
+        };
+        rows.iter().map(|row| outside(row) as u64).sum()
+    }
+
     /// Number of columns of the supports.
     pub fn columns(&self) -> usize {
         self.supports.columns()
@@ -162,7 +212,11 @@ fn check_output(output: &Output, scores: usize) -> Result<(), MachineError> {
     }
 }
 
-fn check_scores(scores: &[Score], supports: &Matrix) -> Result<(), MachineError> {
+fn check_scores(
+    scores: &[Score],
+    supports: &Matrix,
+    grid: Option<&Grid>,
+) -> Result<(), MachineError> {
     for (score, number) in scores.iter().zip(1..) {
         let not_finite =
             |what, value: f64| Err(MachineError::NotFinite { what, score: number, value });
@@ -181,7 +235,7 @@ fn check_scores(scores: &[Score], supports: &Matrix) -> Result<(), MachineError>
                     let (found, expected) = (named.len(), coefficients.len());
                     return Err(MachineError::Count { what: "named supports", found, expected });
                 }
-                coefficients
+                coefficients.as_slice()
             }
             Score::Linear { weights, .. } => {
                 if weights.len() != supports.columns() {
@@ -189,6 +243,22 @@ fn check_scores(scores: &[Score], supports: &Matrix) -> Result<(), MachineError>
                     return Err(MachineError::Count { what: "weights", found, expected });
                 }
                 weights
+            }
+            Score::Table { weights, .. } => {
+                let rank = grid.map_or(0, Grid::rank);
+                let expected = supports.columns().saturating_mul(rank);
+                if grid.is_none() || weights.len() != expected {
+                    let found = weights.len();
+                    return Err(MachineError::Count {
+                        what: "numbers of a table",
+                        found,
+                        expected,
+                    });
+                }
+                if let Some(value) = weights.iter().find(|value| !value.is_finite()) {
+                    return not_finite("a coefficient", f64::from(*value));
+                }
+                &[][..]
             }
         };
         if let Some(value) = values.iter().find(|value| !value.is_finite()) {
@@ -241,7 +311,7 @@ fn move_coefficients(score: Score, place: &[u32], supports: usize) -> Score {
             }
             Score::expansion(&sums, offset)
         }
-        linear @ Score::Linear { .. } => linear,
+        other @ (Score::Linear { .. } | Score::Table { .. }) => other,
     }
 }
 

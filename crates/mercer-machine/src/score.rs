@@ -19,6 +19,14 @@ pub enum Score {
         /// b.
         offset: f64,
     },
+    /// `f(x) = Σ_j W_j · Φ(level of x_j) − b` over the columns where x is not zero; the machine's
+    /// [`crate::Grid`] says what Φ and the levels are.
+    Table {
+        /// As many numbers per column as the grid's rank, column after column.
+        weights: Vec<f32>,
+        /// b.
+        offset: f64,
+    },
 }
 
 impl Score {
@@ -32,7 +40,9 @@ impl Score {
     /// b.
     pub fn offset(&self) -> f64 {
         match self {
-            Self::Expansion { offset, .. } | Self::Linear { offset, .. } => *offset,
+            Self::Expansion { offset, .. }
+            | Self::Linear { offset, .. }
+            | Self::Table { offset, .. } => *offset,
         }
     }
 }

@@ -5,6 +5,7 @@ use mercer_simd::Isa;
 
 use crate::coefficients::Coefficients;
 use crate::rounding::{QuerySize, Rounding};
+use crate::tables::Tables;
 use crate::{Certainty, Cost, Decision, Interval, QueryError};
 
 /// The specified f64 evaluation of a machine: same model, same row, same bits, whatever the batch, the
@@ -17,6 +18,7 @@ pub struct Exact {
     rounding: Rounding,
     isa: Isa,
     has_expansions: bool,
+    tables: Option<Tables>,
 }
 
 /// Working memory of one thread; kept, it spares allocations.
@@ -25,6 +27,7 @@ pub struct Scratch {
     queries: Queries,
     values: Vec<f64>,
     partials: Vec<[f64; 8]>,
+    sums: Vec<f64>,
 }
 
 impl Exact {
@@ -41,8 +44,9 @@ impl Exact {
         let coefficients = Coefficients::new(machine);
         let expansion = |score: &Score| matches!(score, Score::Expansion { .. });
         let has_expansions = machine.scores().iter().any(expansion);
+        let tables = Tables::new(machine);
         let machine = machine.clone();
-        Self { machine, packed, coefficients, rounding, isa, has_expansions }
+        Self { machine, packed, coefficients, rounding, isa, has_expansions, tables }
     }
 
     /// The machine.
@@ -87,8 +91,8 @@ impl Exact {
 
     /// Working memory for one thread.
     pub fn scratch(&self) -> Scratch {
-        let (queries, values, partials) = (self.packed.queries(), Vec::new(), Vec::new());
-        Scratch { queries, values, partials }
+        let (values, partials, sums) = (Vec::new(), Vec::new(), Vec::new());
+        Scratch { queries: self.packed.queries(), values, partials, sums }
     }
 
     /// Queries that fit one block: fewer when many scores would push the partial sums out of cache.
@@ -113,7 +117,13 @@ impl Exact {
     ) {
         let count = self.machine.scores().len();
         assert_eq!(out.len(), rows.len() * count, "one place per query and score");
-        let Scratch { queries, values, partials } = scratch;
+        let Scratch { queries, values, partials, sums } = scratch;
+        if let Some(tables) = &self.tables {
+            for (row, out) in rows.zip(out.chunks_exact_mut(count)) {
+                tables.scores(row, sums, out);
+            }
+            return;
+        }
         partials.clear();
         partials.resize(out.len(), [0.0; 8]);
         self.packed.load(self.isa, rows.clone(), queries);
@@ -140,6 +150,7 @@ impl Exact {
                         out[query * count + number] = linear_score(weights, row) - offset;
                     }
                 }
+                Score::Table { .. } => unreachable!("tables come with a grid, and were answered"),
             }
         }
     }
@@ -154,14 +165,14 @@ impl Exact {
         let count = self.machine.scores().len();
         let mut scores = vec![0.0; rows.len() * count];
         self.scores(rows.clone(), scratch, &mut scores);
-        let own = scratch.queries.self_sums();
+        let own = if self.tables.is_some() { &[] } else { scratch.queries.self_sums() };
         rows.zip(scores.chunks_exact(count))
             .enumerate()
             .map(|(query, (row, scores))| {
                 if let Some(value) = scores.iter().find(|score| !score.is_finite()) {
                     return Err(QueryError::NotFinite { row: first + query + 1, value: *value });
                 }
-                Ok(self.decision(row, own[query], scores))
+                Ok(self.decision(row, own.get(query).copied().unwrap_or(0.0), scores))
             })
             .collect()
     }
@@ -199,6 +210,7 @@ impl Exact {
         match &self.machine.scores()[number] {
             Score::Expansion { .. } => self.rounding.expansion(number, size),
             Score::Linear { .. } => self.rounding.linear(number, length()),
+            Score::Table { .. } => self.rounding.table(number),
         }
     }
 }

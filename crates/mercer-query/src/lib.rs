@@ -25,6 +25,7 @@ mod plan;
 mod rounding;
 mod stage;
 mod stages;
+mod tables;
 mod worker;
 
 pub use certify::Proved;

@@ -279,7 +279,7 @@ impl Plan {
     /// If there is one.
     pub fn check(&self, rows: &Matrix) -> Result<(), QueryError> {
         let kernel = self.exact.machine().kernel();
-        if kernel.domain() == Domain::Real {
+        if self.exact.machine().domain() == Domain::Real {
             return Ok(());
         }
         for (row, values) in (1..).zip(rows.iter()) {

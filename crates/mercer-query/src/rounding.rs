@@ -13,6 +13,8 @@ use mercer_kernel::block::Packed;
 use mercer_kernel::{Kernel, bound};
 use mercer_machine::{Machine, Score};
 
+use crate::tables;
+
 /// Self-sums above it lose no digits to underflow, nor do the kernel values made of them.
 const SAFE: f64 = 1e-25;
 
@@ -149,6 +151,16 @@ impl Rounding {
                 steps: (weights.len() + 1) as f64,
                 offset: offset.abs(),
             },
+            // Each entry meets the chain over its rank, its sum over columns, and the joining of the sums.
+            Score::Table { weights, offset } => {
+                let grid = machine.grid().expect("tables come with a grid");
+                Constants {
+                    weight: tables::largest_sum(grid, weights),
+                    self_weight: 0.0,
+                    steps: (grid.rank() + machine.columns().div_ceil(4) + 4) as f64,
+                    offset: offset.abs(),
+                }
+            }
         };
         let sums = packed.self_sums().iter().copied();
         let rows = RowSizes::new(kernel, sums, machine.columns(), packed.is_shifted());
@@ -176,6 +188,12 @@ impl Rounding {
         let sum = magnitude + from_kernel + constants.offset;
         let error = bound::gamma(constants.steps) * sum + from_kernel;
         if error.is_nan() { f64::INFINITY } else { error * (1.0 + 1e-15) + f64::MIN_POSITIVE }
+    }
+
+    /// eps_f of one table, whatever the query: products of two singles neither round nor underflow.
+    pub(crate) fn table(&self, score: usize) -> f64 {
+        let constants = &self.scores[score];
+        bound::gamma(constants.steps) * (constants.weight + constants.offset) * (1.0 + 1e-15)
     }
 
     /// eps_f of one linear score; `length` is |x|.

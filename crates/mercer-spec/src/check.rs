@@ -130,7 +130,11 @@ fn check_kind(component: &str, parameter: &Parameter, value: &Value) -> Result<(
             let fits = if closed { low <= *x && *x <= high } else { low < *x && *x < high };
             if fits { Ok(()) } else { Err(outside(number_range(low, high, closed), *x)) }
         }
-        (Kind::Integer { low, high }, Value::Number(x)) => {
+        (Kind::IntegerOr { word, .. }, Value::Spec(spec)) if spec.name() == word => Ok(()),
+        (Kind::IntegerOr { word, .. }, Value::Spec(_)) => {
+            Err(wrong(format!("a whole number or {word}")))
+        }
+        (Kind::Integer { low, high } | Kind::IntegerOr { low, high, .. }, Value::Number(x)) => {
             if x.fract() != 0.0 || !x.is_finite() {
                 Err(wrong("a whole number".to_owned()))
             } else if *x < low as f64 || *x > high as f64 {

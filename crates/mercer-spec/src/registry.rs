@@ -19,6 +19,15 @@ pub enum Kind {
         /// Largest value.
         high: i64,
     },
+    /// A whole number `low..=high`, or a word that stands for one.
+    IntegerOr {
+        /// Smallest value.
+        low: i64,
+        /// Largest value.
+        high: i64,
+        /// The word.
+        word: &'static str,
+    },
     /// One of these words.
     Word(&'static [&'static str]),
     /// Another component.

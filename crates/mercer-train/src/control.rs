@@ -192,6 +192,18 @@ impl<'a> Control<'a> {
         }
     }
 
+    /// Whether a thread that made so many steps since it last looked should stop, with `share` threads at
+    /// work.
+    pub(crate) fn brake(&self, share: usize) -> impl Fn(u64) -> bool + Sync + use<> {
+        let cancel = self.cancel.clone();
+        let left = self.time_limit.map(|limit| limit.saturating_sub(self.elapsed()));
+        let now = Instant::now();
+        let steps = self.steps_left() / share.max(1) as u64;
+        move |made| {
+            cancel.is_cancelled() || left.is_some_and(|left| now.elapsed() >= left) || made >= steps
+        }
+    }
+
     /// Pair steps that may still be made.
     pub(crate) fn steps_left(&self) -> u64 {
         self.max_iterations.map_or(u64::MAX, |limit| limit.saturating_sub(self.iterations))

@@ -176,6 +176,54 @@ pub enum TrainError {
         /// The kernel.
         kernel: String,
     },
+    /// A negative value where levels start at zero.
+    #[error(
+        "example {row} holds {value} in column {column}; {kernel} needs values of at least 0: shift the \
+         column, split it into a positive and a negative part, or take ranks instead of values \
+         (levels=quantile)"
+    )]
+    NegativeLevels {
+        /// The example, from 1.
+        row: usize,
+        /// The column, from 1.
+        column: usize,
+        /// The value.
+        value: f64,
+        /// The kernel.
+        kernel: String,
+    },
+    /// Values that singles cannot hold the kernel of.
+    #[error(
+        "the largest value is {value:e}; levels need one between 1e-15 and 1e15: scale the data"
+    )]
+    LevelRange {
+        /// The largest value.
+        value: f64,
+    },
+    /// More than a solver can hold.
+    #[error("the {what} need more than {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// The limit.
+        limit: &'static str,
+    },
+    /// A solver for other tasks.
+    #[error("the solver {solver} does not fit: {reason}")]
+    Unsuited {
+        /// The solver.
+        solver: String,
+        /// Why.
+        reason: String,
+    },
+    /// A formulation for other solvers.
+    #[error(
+        "{formulation} needs a solver of additive kernels: additive, linear, feature_map, pmsvm_lut"
+    )]
+    NeedsTables {
+        /// The formulation.
+        formulation: String,
+    },
     /// A checkpoint that could not be read or written.
     #[error("checkpoint {path}: {reason}")]
     Checkpoint {

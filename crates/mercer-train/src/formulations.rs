@@ -2,16 +2,18 @@
 
 mod c_svc;
 mod epsilon_svr;
+mod logistic;
 mod nu_svc;
 mod nu_svr;
 mod one_class;
+mod squared_hinge;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use mercer_spec::{Entry, Registry, Spec, SpecError};
 
-use crate::{Qp, TrainError};
+use crate::{Loss, Qp, TrainError};
 
 /// A formulation shared by parts.
 pub type FormulationRef = Arc<dyn Formulation>;
@@ -29,6 +31,11 @@ pub trait Formulation: Debug + Send + Sync {
     /// # Errors
     /// If no point satisfies the constraints.
     fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError>;
+
+    /// The same as a loss of single examples, where it is one: what solvers of tables minimise.
+    fn loss(&self) -> Option<Loss> {
+        None
+    }
 
     /// The machine of a solution, from the multiplier of each group: coefficients are `scale β`, the
     /// offset is `b`.
@@ -80,12 +87,20 @@ pub static FORMULATIONS: Registry<FormulationRef> = Registry {
         &epsilon_svr::ENTRY,
         &nu_svr::ENTRY,
         &one_class::ENTRY,
+        &squared_hinge::ENTRY,
+        &logistic::ENTRY,
     ],
 };
 
 /// Builds a formulation from its text: `c_svc(C=10)`.
 pub fn formulation(text: &str) -> Result<FormulationRef, SpecError> {
     FORMULATIONS.parse(text)
+}
+
+/// Refuses the programme of a loss that only solvers of tables minimise.
+fn tables_only(name: &str) -> TrainError {
+    let formulation = name.to_owned();
+    TrainError::NeedsTables { formulation }
 }
 
 type FormulationEntry = Entry<FormulationRef>;

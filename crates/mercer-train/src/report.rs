@@ -1,6 +1,6 @@
 use mercer_machine::Machine;
 
-use crate::Stop;
+use crate::{Duals, Stop, TableReport};
 
 /// What training gives.
 #[derive(Debug, Clone)]
@@ -11,6 +11,8 @@ pub struct Trained {
     pub report: Report,
     /// What each question gave, example by example: the machine before equal supports were merged.
     pub expansions: Vec<Expansion>,
+    /// Coefficients to start another training from, where they were asked for.
+    pub duals: Option<Duals>,
 }
 
 /// The score of one question: coefficients of examples, and b.
@@ -49,6 +51,8 @@ pub struct Report {
     pub kernel_values: u64,
     /// The most bytes of packed rows and kept kernel rows held at once.
     pub peak_memory_bytes: usize,
+    /// Levels and factors, where the solver uses some.
+    pub table: Option<Box<TableReport>>,
     /// Each binary question.
     pub parts: Vec<PartReport>,
 }

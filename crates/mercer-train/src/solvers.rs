@@ -1,16 +1,23 @@
 //! How a programme is solved: one file for each solver, one line in [`SOLVERS`].
 
+mod additive;
+mod feature_map;
+mod linear;
+mod pmsvm;
+mod pmsvm_lut;
 mod smo;
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use mercer_machine::Scheme;
 use mercer_spec::{Registry, Spec, SpecError};
 
 pub(crate) use smo::State;
 
 use crate::control::{Control, Stop};
 use crate::gram::{Gram, View};
+use crate::tables::Recipe;
 use crate::{Optimality, Qp, TrainError};
 
 /// A solver shared by parts.
@@ -21,6 +28,37 @@ pub trait Solver: Debug + Send + Sync {
     /// The text that builds it again.
     fn spec(&self) -> Spec;
 
+    /// What it works on.
+    fn method(&self) -> Method<'_>;
+
+    /// The violation at which it stops where nothing else is asked for.
+    fn tolerance(&self) -> f64 {
+        match self.method() {
+            Method::Gram(_) => 1e-3,
+            Method::Tables(_) => 0.1,
+        }
+    }
+
+    /// How it reduces several classes where nothing else is asked for.
+    fn scheme(&self) -> Scheme {
+        match self.method() {
+            Method::Gram(_) => Scheme::OneVsOne,
+            Method::Tables(_) => Scheme::OneVsRest,
+        }
+    }
+}
+
+/// What a solver works on.
+#[derive(Debug)]
+pub enum Method<'s> {
+    /// Kernel values of pairs of examples.
+    Gram(&'s dyn OnGram),
+    /// Look-up factors of an additive kernel.
+    Tables(&'s Recipe),
+}
+
+/// A solver that works on kernel values of pairs.
+pub trait OnGram: Debug + Send + Sync {
     /// Solves one question. A solver never hangs: it asks the control between blocks of work, and tells
     /// it where it stands.
     #[doc(hidden)]
@@ -74,7 +112,17 @@ pub struct Solution {
 }
 
 /// All solvers; one line each.
-pub static SOLVERS: Registry<SolverRef> = Registry { room: "solver", entries: &[&smo::ENTRY] };
+pub static SOLVERS: Registry<SolverRef> = Registry {
+    room: "solver",
+    entries: &[
+        &smo::ENTRY,
+        &additive::ENTRY,
+        &linear::ENTRY,
+        &feature_map::ENTRY,
+        &pmsvm::ENTRY,
+        &pmsvm_lut::ENTRY,
+    ],
+};
 
 /// Builds a solver from its text: `smo(working_set=512)`.
 pub fn solver(text: &str) -> Result<SolverRef, SpecError> {

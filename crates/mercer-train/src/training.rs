@@ -15,19 +15,20 @@ use crate::control::Control;
 use crate::gram::{Gram, Source, View};
 use crate::reduce::{Binary, Reduction};
 use crate::report::{PartReport, Report, Trained};
-use crate::solvers::{From, Question, Solution, State, Steering};
+use crate::solvers::{From, Method, Question, Solution, State, Steering};
+use crate::tables;
 use crate::warm::Warm;
 use crate::{
-    Cancel, Checkpoint, Conclusion, Expansion, FormulationRef, Optimality, Part, Progress, Qp,
-    SolverRef, Stop, TrainError,
+    Cancel, Checkpoint, Conclusion, Duals, Expansion, FormulationRef, Optimality, Part, Progress,
+    Qp, SolverRef, Stop, TrainError,
 };
 
 /// How to train: solver, limits, memory, weights, checkpoints.
 #[derive(Debug, Clone)]
 pub struct Training {
     pub(crate) solver: SolverRef,
-    pub(crate) scheme: Scheme,
-    pub(crate) tolerance: f64,
+    pub(crate) scheme: Option<Scheme>,
+    pub(crate) tolerance: Option<f64>,
     pub(crate) memory: usize,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) max_iterations: Option<u64>,
@@ -36,15 +37,17 @@ pub struct Training {
     class_weights: Vec<(ClassName, f64)>,
     checkpoint: Option<Checkpoint>,
     warm: Option<Machine>,
+    keep_duals: bool,
+    duals: Option<Duals>,
 }
 
 impl Default for Training {
-    /// LIBSVM's tolerance 1e-3, one-vs-one, 1 GiB, no limits.
+    /// SMO with LIBSVM's tolerance 1e-3, one-vs-one, 1 GiB, no limits.
     fn default() -> Self {
         Self {
             solver: crate::solver("smo").expect("smo is registered"),
-            scheme: Scheme::OneVsOne,
-            tolerance: 1e-3,
+            scheme: None,
+            tolerance: None,
             memory: 1 << 30,
             time_limit: None,
             max_iterations: None,
@@ -53,6 +56,8 @@ impl Default for Training {
             class_weights: Vec::new(),
             checkpoint: None,
             warm: None,
+            keep_duals: false,
+            duals: None,
         }
     }
 }
@@ -64,15 +69,16 @@ impl Training {
         self
     }
 
-    /// How many classes become binary questions.
+    /// How many classes become binary questions; the solver's own way where nothing is said.
     pub fn scheme(mut self, scheme: Scheme) -> Self {
-        self.scheme = scheme;
+        self.scheme = Some(scheme);
         self
     }
 
-    /// LIBSVM's ε: the largest violation of the optimality conditions that is accepted.
+    /// LIBSVM's ε: the largest violation of the optimality conditions that is accepted; the solver's own
+    /// where nothing is said.
     pub fn tolerance(mut self, tolerance: f64) -> Self {
-        self.tolerance = tolerance;
+        self.tolerance = Some(tolerance);
         self
     }
 
@@ -136,9 +142,47 @@ impl Training {
         rows.saturating_sub(examples.bytes()).max(self.memory / 4)
     }
 
+    /// Keeps the coefficients of all examples, so that a training with another C can start from them; for
+    /// solvers of tables.
+    pub fn keep_duals(mut self) -> Self {
+        self.keep_duals = true;
+        self
+    }
+
+    /// Starts from coefficients of a training on the same examples, scaled to the new C.
+    pub fn continue_from(mut self, duals: Option<Duals>) -> Self {
+        self.duals = duals;
+        self
+    }
+
+    pub(crate) fn keeps_duals(&self) -> bool {
+        self.keep_duals
+    }
+
+    pub(crate) fn duals(&self) -> Option<&Duals> {
+        self.duals.as_ref()
+    }
+
+    pub(crate) fn has_checkpoint(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+
+    pub(crate) fn has_warm_machine(&self) -> bool {
+        self.warm.is_some()
+    }
+
+    pub(crate) fn tolerance_used(&self) -> f64 {
+        self.tolerance.unwrap_or_else(|| self.solver.tolerance())
+    }
+
+    pub(crate) fn scheme_used(&self) -> Scheme {
+        self.scheme.unwrap_or_else(|| self.solver.scheme())
+    }
+
     pub(crate) fn check(&self) -> Result<(), TrainError> {
-        if !(self.tolerance > 0.0 && self.tolerance.is_finite()) {
-            let (option, value) = ("the tolerance", self.tolerance);
+        let tolerance = self.tolerance_used();
+        if !(tolerance > 0.0 && tolerance.is_finite()) {
+            let (option, value) = ("the tolerance", tolerance);
             return Err(TrainError::Option { option, value, range: "above 0 and finite" });
         }
         Ok(())
@@ -165,13 +209,16 @@ pub fn train(
     let mut control = Control::new(observer, training.cancel.clone());
     control.time_limit = training.time_limit;
     control.max_iterations = training.max_iterations;
-    control.tolerance = training.tolerance;
-    let inputs = prepare::inputs(data, kernel, formulation, training)?;
-    let reduction = inputs.reduction(training.scheme);
+    control.tolerance = training.tolerance_used();
+    if let Method::Tables(recipe) = training.solver.method() {
+        return tables::train(data, kernel, formulation, (training, recipe), &mut control);
+    }
+    let inputs = prepare::inputs(data, Some(kernel), formulation, training)?;
+    let reduction = inputs.reduction(training.scheme_used());
     let source = Source::new(kernel, &data.examples);
     prepare::check_diagonal(&source)?;
     let programmes = Programmes { reduction: reduction.as_ref(), formulation };
-    if formulation.spec().name().starts_with("nu_") {
+    if formulation.spec().name().starts_with("nu_") || tables::needs_tables(formulation) {
         (0..reduction.questions()).try_for_each(|number| programmes.get(number).map(drop))?;
     }
     if let Some(checkpoint) = &training.checkpoint {
@@ -191,7 +238,7 @@ pub fn train(
     let (blocks, output) = (reduction.blocks(), inputs.output.clone());
     let machine = assemble::machine(kernel, &data.examples, &blocks, &learned, output)?;
     let report = course.report(&control, &machine);
-    Ok(Trained { machine, report, expansions: learned })
+    Ok(Trained { machine, report, expansions: learned, duals: None })
 }
 
 /// The programme of each question.
@@ -279,7 +326,10 @@ impl Course<'_, '_> {
         let shared = self.programmes.reduction.shares_blocks();
         let memory = self.memory;
         let mut question = Question { gram: &mut self.gram, view, qp, from, shared, memory };
-        let solution = self.training.solver.solve(&mut question, &mut Steering(control))?;
+        let Method::Gram(solver) = self.training.solver.method() else {
+            unreachable!("solvers of tables have a course of their own")
+        };
+        let solution = solver.solve(&mut question, &mut Steering(control))?;
         if solution.stop.is_none() || solution.stop == Some(Stop::Stalled) {
             control.keeper.iter_mut().for_each(|keeper| keeper.finish_part(&solution));
         }
@@ -299,7 +349,14 @@ impl Course<'_, '_> {
         let folded = qp.fold(&beta);
         let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
         self.parts.push((
-            part_report(binary, qp, &beta, &optimality, conclusion.scale, self.training.tolerance),
+            part_report(
+                binary,
+                qp,
+                &beta,
+                &optimality,
+                conclusion.scale,
+                self.training.tolerance_used(),
+            ),
             stop,
         ));
         let offset = if used.is_empty() {
@@ -342,6 +399,7 @@ impl Course<'_, '_> {
             bounded: parts().map(|part| part.bounded).sum(),
             kernel_values: self.gram.computed(),
             peak_memory_bytes: self.gram.peak_bytes(),
+            table: None,
             parts: parts().cloned().collect(),
         }
     }

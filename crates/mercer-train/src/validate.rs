@@ -15,7 +15,7 @@ use mercer_machine::{Answer, Output};
 use crate::control::{Control, Stop};
 use crate::gram::{Gram, Source, View};
 use crate::reduce::Binary;
-use crate::solvers::{From, Question, Solution, Steering};
+use crate::solvers::{From, Method, Question, Solution, Steering};
 use crate::training::prepare::{self, Inputs};
 use crate::training::{conclusion, majority};
 use crate::{FormulationRef, Goal, Part, Progress, Qp, TrainError, Training};
@@ -114,19 +114,24 @@ pub fn cross_validate(
         let (first, other) = (first.spec().to_string(), other.spec().to_string());
         return Err(TrainError::MixedGoals { first, other });
     }
-    let inputs = prepare::inputs(data, kernel, first, training)?;
+    if let Method::Tables(_) = training.solver.method() {
+        let solver = training.solver.spec().name().to_owned();
+        let reason = "folds and searches share one Gram matrix, which it does not use".to_owned();
+        return Err(TrainError::Unsuited { solver, reason });
+    }
+    let inputs = prepare::inputs(data, Some(kernel), first, training)?;
     if folds.of().len() != data.examples.rows() {
         let (found, rows) = (folds.of().len(), data.examples.rows());
         return Err(TrainError::FoldCount { found, rows });
     }
     let source = Source::new(kernel, &data.examples);
     prepare::check_diagonal(&source)?;
-    let folded = Folded::new(&inputs, training.scheme, folds);
+    let folded = Folded::new(&inputs, training.scheme_used(), folds);
     let memory = training.memory_beside(&data.examples);
     let gram = Gram::new(source, folded.blocks().to_vec(), memory);
     let mut control = Control::new(observer, training.cancel.clone());
     control.time_limit = training.time_limit;
-    control.tolerance = training.tolerance;
+    control.tolerance = training.tolerance_used();
     control.parts = folds.count() * folded.questions() * formulations.len();
     let mut rounds = Rounds { training, folded: &folded, gram, memory, control };
     let rows = data.examples.rows();
@@ -290,12 +295,14 @@ impl Rounds<'_, '_, '_> {
     fn solve(&mut self, binary: &Binary, qp: &Qp, from: Vec<f64>) -> Result<Solution, TrainError> {
         let limit = self.training.max_iterations;
         self.control.max_iterations = limit.map(|limit| self.control.iterations + limit);
+        let Method::Gram(solver) = self.training.solver.method() else {
+            unreachable!("solvers of tables were refused")
+        };
         let view = View::new(&binary.blocks);
         let (gram, memory) = (&mut self.gram, self.memory);
         let mut question =
             Question { gram, view, qp, from: From::Point(from), shared: true, memory };
-        let solution =
-            self.training.solver.solve(&mut question, &mut Steering(&mut self.control))?;
+        let solution = solver.solve(&mut question, &mut Steering(&mut self.control))?;
         match solution.stop {
             Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) => Err(TrainError::Stopped(stop)),
             _ => Ok(solution),

@@ -64,7 +64,7 @@ fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>) {
             mercer_machine::Score::Expansion { coefficients, .. } => {
                 coefficients.iter().map(|beta| beta.abs()).sum()
             }
-            mercer_machine::Score::Linear { .. } => panic!("an expansion"),
+            _ => panic!("an expansion"),
         };
         let scale = qp.start.iter().map(|beta| beta.abs()).sum::<f64>() / sum;
         let found = report.objective * scale * scale;

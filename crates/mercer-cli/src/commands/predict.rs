@@ -29,6 +29,8 @@ struct Tally {
     queries: usize,
     multiply_adds: u64,
     certainties: [usize; 4],
+    /// Values beyond the levels of a machine of tables.
+    clamped: u64,
     seconds: f64,
     fit: Fit,
 }
@@ -62,6 +64,7 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
             .with_context(source)?
             .decisions;
         tally.seconds += start.elapsed().as_secs_f64();
+        tally.clamped += model.machine.clamped(rows);
         answers.write(&model.machine, &decisions, chunks.ids()).with_context(target)?;
         let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
         tally.fit.add(&model.machine, &given, &chunk.targets);
@@ -106,6 +109,9 @@ fn report(tally: &Tally, plan: &Plan, ignored: &[String], console: &Console) {
         if let Some(calibration) = plan.calibration() {
             object["calibration"] = compile::value(calibration);
         }
+        if tally.clamped > 0 {
+            object["clamped_values"] = json!(tally.clamped);
+        }
         if !ignored.is_empty() {
             object["ignored_columns"] = json!(ignored);
         }
@@ -119,6 +125,12 @@ fn report(tally: &Tally, plan: &Plan, ignored: &[String], console: &Console) {
         }
         println!("{object}");
         return;
+    }
+    if tally.clamped > 0 {
+        console.warn(&format!(
+            "{} values lie beyond those of the training and were clamped",
+            tally.clamped
+        ));
     }
     let quality = match (fit.counted(), is_value) {
         (0, _) => String::new(),

@@ -4,8 +4,8 @@ use anyhow::Context;
 use mercer::kernel::KernelRef;
 use mercer::machine::Model;
 use mercer::train::{
-    Checkpoint, Folds, FormulationRef, Progress, Report, Stop, Training, Validation, by_class,
-    cross_validate, formulation, train,
+    Checkpoint, Folds, FormulationRef, Progress, Report, Stop, TableReport, Training, Validation,
+    by_class, cross_validate, formulation, train,
 };
 use serde_json::json;
 
@@ -61,10 +61,13 @@ fn message(progress: &Progress) -> String {
     };
     let left =
         progress.time_left.map_or(String::new(), |left| format!(", about {} left", time(left)));
+    let gap = match progress.gap {
+        gap if gap.is_nan() => String::new(),
+        gap => format!("gap {gap:.2e}, "),
+    };
     format!(
-        "{part}{} steps, gap {:.2e}, violation {:.2e}, {} supports, {}{left}",
+        "{part}{} steps, {gap}violation {:.2e}, {} supports, {}{left}",
         progress.iterations,
-        progress.gap,
         progress.violation,
         progress.supports,
         time(progress.elapsed),
@@ -82,6 +85,15 @@ fn time(duration: Duration) -> String {
     }
 }
 
+fn table_object(table: &TableReport) -> serde_json::Value {
+    json!({
+        "levels": table.levels, "rank": table.rank,
+        "relative_error": table.factor.relative_error, "worst_error": table.factor.worst_error,
+        "nonzeros": table.nonzeros, "example_bytes": table.example_bytes,
+        "preparation_seconds": table.preparation,
+    })
+}
+
 fn report(
     arguments: &Train,
     model: &Model,
@@ -95,6 +107,7 @@ fn report(
             "converged": report.converged, "objective": report.objective, "gap": report.gap,
             "supports": report.supports, "bounded": report.bounded,
             "peak_memory_bytes": report.peak_memory_bytes,
+            "violation": report.violation, "table": report.table.as_deref().map(table_object),
         });
         if let Some(validation) = validation {
             object["cross_validation"] = validated(validation);
@@ -102,6 +115,17 @@ fn report(
         println!("{object}");
     }
     let machine = &model.machine;
+    if let Some(table) = &report.table {
+        console.summary(&format!(
+            "{} levels, rank {}, the kernel is off by {:.1e} (at worst {:.1e} of its largest value), \
+             {:.1} bytes per non-zero",
+            table.levels,
+            table.rank,
+            table.factor.relative_error,
+            table.factor.worst_error,
+            table.example_bytes as f64 / table.nonzeros.max(1) as f64,
+        ));
+    }
     console.summary(&format!(
         "{}: {}, {}, {} supports ({} at their limit)",
         arguments.output.display(),

@@ -68,8 +68,8 @@ fn check(task: &Task<'_>, settings: &Settings, has_signs: bool) -> Result<(), Co
     if !kernel.is_positive_semidefinite() || kernel.form().finish().is_none() {
         return Err(unfit(format!("{} is not known to be positive semidefinite", kernel.spec())));
     }
-    if machine.scores().iter().any(|score| matches!(score, Score::Linear { .. })) {
-        return Err(unfit("a linear score is one product already"));
+    if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
+        return Err(unfit("a linear score or a table is one product already"));
     }
     if machine.supports().rows() == 0 {
         return Err(unfit("it has no supports"));

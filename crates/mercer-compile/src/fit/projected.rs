@@ -6,8 +6,8 @@ use mercer_simd::gemm_nt;
 use mercer_spec::{Spec, Value};
 
 use super::Fitter;
-use crate::eigen::symmetric;
 use crate::{CompileError, Task};
+use mercer_kernel::eigen::symmetric;
 
 mod basis;
 mod rows;

@@ -1,11 +1,11 @@
 use mercer_kernel::bound::gamma;
+use mercer_kernel::eigen::symmetric;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Array, Machine, Score, Section};
 use mercer_simd::gemm_nt;
 use mercer_spec::Spec;
 
 use super::{Fitter, no_arguments};
-use crate::eigen::symmetric;
 use crate::{CompileError, Task};
 
 pub(super) static FITTER: Fitter = Fitter {

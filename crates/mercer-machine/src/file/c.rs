@@ -72,6 +72,9 @@ fn inexpressible(what: impl Into<String>) -> MachineError {
 
 fn write(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), MachineError> {
     let machine = &model.machine;
+    if machine.grid().is_some() {
+        return Err(inexpressible("scores that are tables"));
+    }
     let kernel = Kernel::of(machine, real)?;
     write_comment(model, real, out)?;
     writeln!(out, "#include <math.h>\n\ntypedef {} mercer_real;\n", real.name())?;
@@ -113,7 +116,7 @@ fn sizes(machine: &Machine, real: Real) -> (usize, usize) {
 fn entries_of(score: &Score) -> usize {
     match score {
         Score::Expansion { supports, .. } => supports.len(),
-        Score::Linear { .. } => 0,
+        Score::Linear { .. } | Score::Table { .. } => 0,
     }
 }
 

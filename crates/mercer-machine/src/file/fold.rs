@@ -17,7 +17,7 @@ pub(super) fn without_scaling<'a>(
 ) -> Result<Cow<'a, Model>, MachineError> {
     let Some(scaling) = &model.input.scaling else { return Ok(Cow::Borrowed(model)) };
     let machine = &model.machine;
-    let is_linear = machine.kernel().spec().name() == "linear"
+    let is_linear = machine.grid().is_none() && machine.kernel().spec().name() == "linear"
         || machine.scores().iter().all(|score| matches!(score, Score::Linear { .. }));
     let (Map::Affine { centres, factors }, true) = (scaling.map(), is_linear) else {
         let what = format!("rows scaled by {}", scaling.spec());
@@ -45,6 +45,7 @@ pub(super) fn without_scaling<'a>(
                 weights.iter().enumerate().map(|(at, weight)| weight * get(centres, at)).sum();
             Score::Linear { weights, offset: offset + moved }
         }
+        Score::Table { .. } => unreachable!("tables are not linear, and were refused"),
     };
     let scores = machine.scores().iter().map(fold).collect();
     let output = machine.output().clone();

@@ -61,8 +61,9 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
         return Err(refuse("it takes no parameters, and no array but 'grid'"));
     }
     let (machine, packed) = (exact.machine(), exact.packed());
-    if machine.scores().iter().any(|score| matches!(score, Score::Linear { .. })) {
-        return Err(refuse("a linear score is one product already"));
+    let is_expansion = |score: &Score| matches!(score, Score::Expansion { .. });
+    if !machine.scores().iter().all(is_expansion) {
+        return Err(refuse("a linear score or a table is one product already"));
     }
     let singles = Singles::aligned(packed, machine.supports())
         .ok_or_else(|| refuse("the supports need more than 4 GiB"))?;

@@ -102,8 +102,8 @@ fn derivatives(profile: Profile) -> (f64, f64) {
 fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("projected", reason);
     let (machine, packed, profile) = (exact.machine(), exact.packed(), profile(exact));
-    if machine.scores().iter().any(|score| matches!(score, Score::Linear { .. })) {
-        return Err(refuse("a linear score is one product already"));
+    if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
+        return Err(refuse("a linear score or a table is one product already"));
     }
     if matches!(profile, Profile::Other | Profile::Sigmoid { .. }) {
         let kernel = machine.kernel().spec();

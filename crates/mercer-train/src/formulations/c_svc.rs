@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mercer_spec::{Kind, Parameter, Spec};
 
 use super::{Formulation, FormulationEntry, Goal, Part};
-use crate::{Qp, TrainError};
+use crate::{Loss, Qp, TrainError};
 
 /// `min ½|w|² + C Σ w_i ξ_i`, `y_i f(x_i) >= 1 - ξ_i` (\[CV95\], \[CL11\] eq. 1).
 ///
@@ -33,6 +33,10 @@ impl Formulation for CSvc {
 
     fn goal(&self) -> Goal {
         Goal::Classes
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        Some(Loss::Hinge { price: self.price })
     }
 
     fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mercer_spec::{Kind, Parameter, Spec};
 
 use super::{Formulation, FormulationEntry, Goal, Part};
-use crate::{Qp, TrainError};
+use crate::{Loss, Qp, TrainError};
 
 /// ε-SVR (\[Vap98\], \[CL11\] eq. 10): errors up to ε are free, the rest costs C each.
 ///
@@ -49,6 +49,10 @@ impl Formulation for EpsilonSvr {
 
     fn goal(&self) -> Goal {
         Goal::Value
+    }
+
+    fn loss(&self) -> Option<Loss> {
+        Some(Loss::Tube { price: self.price, width: self.epsilon })
     }
 
     fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {

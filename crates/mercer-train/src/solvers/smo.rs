@@ -11,7 +11,7 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 pub(crate) use state::State;
 
-use super::{From, Question, Solution, Solver, SolverRef, Steering};
+use super::{From, Method, OnGram, Question, Solution, Solver, SolverRef, Steering};
 use crate::TrainError;
 use crate::control::{Control, Standing, Stop};
 use crate::gram::fields;
@@ -73,6 +73,12 @@ impl Solver for Smo {
             .set("shrinking", if self.shrinking { "on" } else { "off" })
     }
 
+    fn method(&self) -> Method<'_> {
+        Method::Gram(self)
+    }
+}
+
+impl OnGram for Smo {
     fn solve(
         &self,
         question: &mut Question<'_, '_>,

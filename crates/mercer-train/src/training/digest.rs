@@ -14,8 +14,8 @@ pub(crate) fn of(asked: &str, data: &Dataset, training: &Training) -> [u8; 32] {
     let text = format!(
         "{asked} {} {:?} {:?} {} {class_weights:?} {} {}",
         training.solver.spec(),
-        training.scheme,
-        training.tolerance,
+        training.scheme_used(),
+        training.tolerance_used(),
         training.memory,
         data.examples.rows(),
         data.examples.columns(),

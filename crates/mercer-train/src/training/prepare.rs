@@ -24,9 +24,10 @@ pub(crate) struct Inputs<'a> {
     pub(crate) output: Output,
 }
 
+/// `kernel` is given where its domain is to be checked.
 pub(crate) fn inputs<'a>(
     data: &'a Dataset,
-    kernel: &KernelRef,
+    kernel: Option<&KernelRef>,
     formulation: &FormulationRef,
     training: &Training,
 ) -> Result<Inputs<'a>, TrainError> {
@@ -34,7 +35,7 @@ pub(crate) fn inputs<'a>(
     if rows == 0 {
         return Err(TrainError::NoExamples);
     }
-    check_domain(data, kernel)?;
+    kernel.map_or(Ok(()), |kernel| check_domain(data, kernel))?;
     let mut weights = example_weights(training, rows)?;
     let goal = formulation.goal();
     let name = || formulation.spec().name().to_owned();
@@ -47,7 +48,7 @@ pub(crate) fn inputs<'a>(
         _ => Labels { names: Vec::new(), class_of: Vec::new() },
     };
     if goal == Goal::Classes {
-        check_classes(&labels, training.scheme, rows)?;
+        check_classes(&labels, training.scheme_used(), rows)?;
         apply_class_weights(&labels, training, &mut weights)?;
         let members = labels.members(&weights);
         if let Some(class) = members.iter().position(Vec::is_empty) {
@@ -70,11 +71,31 @@ pub(crate) fn inputs<'a>(
         }
         _ => &[],
     };
-    let output = output(goal, labels.names.clone(), training.scheme);
+    let output = output(goal, labels.names.clone(), training.scheme_used());
     Ok(Inputs { labels, weights, values, output })
 }
 
 impl Inputs<'_> {
+    /// Examples that count.
+    pub(crate) fn examples(&self) -> Vec<u32> {
+        (0u32..).zip(&self.weights).filter(|(_, w)| **w > 0.0).map(|(example, _)| example).collect()
+    }
+
+    /// The class of an example, or the bits of its target as a single.
+    pub(crate) fn tag(&self, example: u32) -> u32 {
+        match self.labels.class_of.get(example as usize) {
+            Some(class) => *class,
+            None => (self.values[example as usize] as f32).to_bits(),
+        }
+    }
+
+    /// Weights of these examples, unless all are 1.
+    pub(crate) fn row_weights(&self, examples: &[u32]) -> Option<Vec<f32>> {
+        let all_one = examples.iter().all(|example| self.weights[*example as usize] == 1.0);
+        let weight = |example: &u32| self.weights[*example as usize] as f32;
+        (!all_one).then(|| examples.iter().map(weight).collect())
+    }
+
     pub(super) fn reduction(&self, scheme: Scheme) -> Box<dyn Reduction + '_> {
         let weights = &self.weights;
         let counted = || (0u32..).zip(weights).filter(|(_, w)| **w > 0.0).map(|(e, _)| e).collect();

@@ -100,7 +100,7 @@ pub fn scores(machine: &Machine, row: Row<'_>) -> Vec<f64> {
             let terms = supports.iter().zip(coefficients);
             terms.map(|(at, beta)| beta * kernel[*at as usize]).sum::<f64>() - offset
         }
-        Score::Linear { .. } => panic!("solvers make expansions"),
+        _ => panic!("smo makes expansions"),
     };
     machine.scores().iter().map(score).collect()
 }

@@ -6,9 +6,9 @@ use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, Score};
 
 use super::pool::Pool;
-use crate::eigen::dot;
 use crate::minimize::{Valley, descend};
 use crate::{CompileError, Watch};
+use mercer_kernel::eigen::dot;
 
 /// Wider machines would take too long.
 const MOST_COLUMNS: usize = 4096;

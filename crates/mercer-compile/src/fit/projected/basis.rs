@@ -222,7 +222,7 @@ impl Basis {
         table.iter_mut().for_each(|x| *x /= most);
         let mut gram = vec![0.0; rows * rows];
         gemm_nt(rows, rows, m, &table, &table, &mut gram);
-        let Some((values, vectors)) = crate::eigen::symmetric(gram, rows) else {
+        let Some((values, vectors)) = mercer_kernel::eigen::symmetric(gram, rows) else {
             return Vec::new();
         };
         let mut order: Vec<usize> = (0..rows).collect();

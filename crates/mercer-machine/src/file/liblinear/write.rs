@@ -27,7 +27,9 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
     let mut columns = Vec::new();
     for score in machine.scores() {
         let Score::Linear { weights, offset } = score else {
-            return Err(inexpressible("scores that are sums over supports"));
+            return Err(inexpressible(
+                "scores that are no weights of columns (sums over supports, tables)",
+            ));
         };
         columns.push((weights, *offset));
     }

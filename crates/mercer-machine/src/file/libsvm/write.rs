@@ -63,7 +63,7 @@ pub(in crate::file) fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>
     let mut by_support: Vec<Vec<(usize, f64)>> = vec![Vec::new(); machine.supports().rows()];
     for (number, score) in machine.scores().iter().enumerate() {
         let Score::Expansion { supports, coefficients, .. } = score else {
-            return Err(inexpressible("linear scores without vectors"));
+            return Err(inexpressible("scores without vectors (linear ones, tables)"));
         };
         for (support, beta) in supports.iter().zip(coefficients) {
             by_support[*support as usize].push((number, *beta));

@@ -185,6 +185,7 @@ fn vectors_and_kernel(
         match &machine.scores()[0] {
             Score::Linear { weights, .. } => Row::Dense(weights).write_dense(out),
             Score::Expansion { .. } => machine.supports().row(line.support).write_dense(out),
+            Score::Table { .. } => return Err(inexpressible("scores that are tables")),
         }
     }
     let (name, parameters) = kernel(machine)?;

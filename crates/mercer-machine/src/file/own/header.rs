@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{ClassName, Output, Probabilities, Provenance, Scheme};
+use crate::{ClassName, Grid, Output, Probabilities, Provenance, Scheme, Spacing};
 
 /// The JSON text beside the arrays.
 #[derive(Debug, Serialize, Deserialize)]
@@ -11,7 +11,7 @@ pub(super) struct Header {
     pub(super) digest: String,
     pub(super) kernel: String,
     pub(super) output: OutputText,
-    /// One letter per score: `e` for expansions, `l` for linear ones.
+    /// One letter per score: `e` for expansions, `l` for linear ones, `t` for tables.
     pub(super) scores: String,
     pub(super) rows: usize,
     pub(super) columns: usize,
@@ -26,7 +26,24 @@ pub(super) struct Header {
     pub(super) probabilities: Option<ProbabilitiesText>,
     pub(super) provenance: ProvenanceText,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) grid: Option<GridText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) plan: Option<PlanText>,
+}
+
+/// How values become levels; numbers stand in the arrays `machine/grid/...`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GridText {
+    pub(super) rank: usize,
+    pub(super) scale: ScaleText,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ScaleText {
+    Power,
+    Quantile,
 }
 
 /// The plan; its arrays are called `plan/<number>-<stage>/<name>`.
@@ -125,6 +142,16 @@ impl From<OutputText> for Output {
                 Self::Classes { names: names(texts), scheme: Scheme::OneVsRest }
             }
         }
+    }
+}
+
+impl From<&Grid> for GridText {
+    fn from(grid: &Grid) -> Self {
+        let scale = match grid.scale() {
+            Spacing::Power { .. } => ScaleText::Power,
+            Spacing::Quantile { .. } => ScaleText::Quantile,
+        };
+        Self { rank: grid.rank(), scale }
     }
 }
 

@@ -1,12 +1,14 @@
+use std::sync::Arc;
+
 use mercer_data::scale::{self, Map};
 use mercer_data::{Matrix, Scaling};
 use safetensors::{Dtype, SafeTensors};
 
-use super::header::{Header, PlanText, ProbabilitiesText, ScalingText};
+use super::header::{GridText, Header, PlanText, ProbabilitiesText, ScaleText, ScalingText};
 use super::{FORMAT_NUMBER, KEY, write};
 use crate::{
-    Array, Calibration, Input, Machine, MachineError, Model, PlanSections, Probabilities, Score,
-    Section, file,
+    Array, Calibration, Grid, Input, Machine, MachineError, Model, PlanSections, Probabilities,
+    Score, Section, Spacing, file,
 };
 
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
@@ -30,7 +32,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let scaling = header.scaling.take().map(|text| scaling(&arrays, &text)).transpose()?;
     let input = Input { features: header.features, names: header.names.take(), scaling };
     let provenance = header.provenance.into();
-    let machine = Machine::new(kernel, supports, scores, header.output.into())?;
+    let output = header.output.into();
+    let machine = match header.grid.take() {
+        Some(_) if rows > 0 => return Err(damaged(&"it has both supports and tables")),
+        Some(text) => {
+            let grid = Arc::new(grid(&arrays, &text)?);
+            Machine::tabled(kernel, header.columns, grid, scores, output)?
+        }
+        None => Machine::new(kernel, supports, scores, output)?,
+    };
     if machine.supports().rows() != rows {
         return Err(damaged(&"it repeats a support"));
     }
@@ -136,9 +146,16 @@ impl Arrays<'_> {
         Ok(bytes.as_chunks::<4>().0.iter().map(|chunk| u32::from_le_bytes(*chunk)).collect())
     }
 
+    fn singles_if(&self, name: &str) -> Result<Option<Vec<f32>>, MachineError> {
+        let bytes = self.bytes(name, Dtype::F32)?;
+        let convert = |bytes: &[u8]| {
+            bytes.as_chunks::<4>().0.iter().map(|chunk| f32::from_le_bytes(*chunk)).collect()
+        };
+        Ok(bytes.map(convert))
+    }
+
     fn singles(&self, name: &str) -> Result<Vec<f32>, MachineError> {
-        let bytes = self.bytes(name, Dtype::F32)?.ok_or_else(|| missing(name))?;
-        Ok(bytes.as_chunks::<4>().0.iter().map(|chunk| f32::from_le_bytes(*chunk)).collect())
+        self.singles_if(name)?.ok_or_else(|| missing(name))
     }
 
     fn octets(&self, name: &str) -> Result<Vec<u8>, MachineError> {
@@ -183,7 +200,10 @@ fn scores(arrays: &Arrays<'_>, header: &Header) -> Result<Vec<Score>, MachineErr
     if offsets.len() != header.scores.len() || starts.len() != offsets.len() + 1 {
         return Err(damaged(&"the number of scores is not clear"));
     }
-    let mut next_weights = 0;
+    let tables = arrays.singles_if("machine/scores/tables")?.unwrap_or_default();
+    let table_size =
+        header.columns.saturating_mul(header.grid.as_ref().map_or(0, |grid| grid.rank));
+    let (mut next_weights, mut next_table) = (0, 0usize);
     let mut scores = Vec::new();
     for (position, letter) in header.scores.chars().enumerate() {
         let offset = offsets[position];
@@ -206,10 +226,36 @@ fn scores(arrays: &Arrays<'_>, header: &Header) -> Result<Vec<Score>, MachineErr
                     offset,
                 }
             }
+            't' => {
+                let end = next_table.saturating_add(table_size);
+                let own = tables.get(next_table..end).map(<[f32]>::to_vec);
+                next_table = end;
+                let weights = own.ok_or_else(|| missing("machine/scores/tables"))?;
+                Score::Table { weights, offset }
+            }
             _ => return Err(damaged(&"a score is of unknown kind")),
         });
     }
     Ok(scores)
+}
+
+fn grid(arrays: &Arrays<'_>, text: &GridText) -> Result<Grid, MachineError> {
+    let factors = arrays
+        .singles_if("machine/grid/factors")?
+        .ok_or_else(|| missing("machine/grid/factors"))?;
+    let scale = match text.scale {
+        ScaleText::Power => {
+            let numbers = arrays.reals("machine/grid/power")?;
+            let [top, exponent] = <[f64; 2]>::try_from(numbers)
+                .map_err(|_| damaged(&"array 'machine/grid/power' has the wrong type or shape"))?;
+            Spacing::Power { top, exponent: exponent as u32 }
+        }
+        ScaleText::Quantile => Spacing::Quantile {
+            starts: arrays.starts("machine/grid/starts")?,
+            cuts: arrays.reals("machine/grid/cuts")?,
+        },
+    };
+    Grid::new(scale, text.rank, factors)
 }
 
 fn probabilities(

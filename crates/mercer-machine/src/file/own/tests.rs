@@ -1,10 +1,11 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{
-    Array, Calibration, ClassName, Input, Machine, Model, Output, PlanSections, Probabilities,
-    Provenance, Scale, Scheme, Score, Section, file,
+    Array, Calibration, ClassName, Grid, Input, Machine, Model, Output, PlanSections,
+    Probabilities, Provenance, Scale, Scheme, Score, Section, Spacing, file,
 };
 use mercer_data::Matrix;
+use std::sync::Arc;
 
 fn sample() -> Model {
     let kernel = mercer_kernel::parse("rbf(gamma=0.1)").unwrap();
@@ -39,6 +40,46 @@ fn saving_and_loading_changes_nothing() {
     assert_eq!(model.probabilities, again.probabilities);
     assert_eq!(model.provenance, again.provenance);
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+}
+
+fn tabled(scale: Spacing) -> Model {
+    let kernel = mercer_kernel::parse("chi2").unwrap();
+    let factors = vec![0.0, 0.0, 0.25, -1.0, 0.5, 1e-30];
+    let grid = Arc::new(Grid::new(scale, 2, factors).unwrap());
+    let names = ["a", "b", "c"].map(|name| ClassName::Text(name.into())).to_vec();
+    let output = Output::Classes { names, scheme: Scheme::OneVsRest };
+    let score = |at: u16| Score::Table {
+        weights: (0..6).map(|n| f32::from(n + at) / 7.0).collect(),
+        offset: f64::from(at) / 3.0,
+    };
+    Model::from(Machine::tabled(kernel, 3, grid, (0..3).map(score).collect(), output).unwrap())
+}
+
+#[test]
+fn machines_of_tables_come_back_with_their_grid() {
+    let starts = vec![0, 3, 3, 5];
+    let cuts = vec![-1.0, 0.5, 2.0, 7.0, 7.0];
+    for scale in [Spacing::Power { top: 0.1, exponent: 2 }, Spacing::Quantile { starts, cuts }] {
+        let model = tabled(scale);
+        let bytes = to_bytes(&model, &FORMAT).unwrap();
+        let again = from_bytes(&bytes).unwrap();
+        assert_eq!(model.machine.grid(), again.machine.grid());
+        assert_eq!(model.machine.scores(), again.machine.scores());
+        assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+        assert!(String::from_utf8_lossy(&bytes).contains("\\\"format\\\":3,"));
+        for length in (0..bytes.len()).step_by(7) {
+            assert!(from_bytes(&bytes[..length]).is_err(), "cut to {length} bytes");
+        }
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let _ = from_bytes(&damaged);
+        }
+        for other in file::FORMATS.iter().filter(|format| format.name != "mercer") {
+            let refused = to_bytes(&model, other).unwrap_err().to_string();
+            assert!(refused.contains("cannot express"), "{}: {refused}", other.name);
+        }
+    }
 }
 
 #[test]
@@ -104,7 +145,7 @@ fn newer_files_are_told_apart_from_damaged_ones() {
     let mut newer = bytes.clone();
     newer[at + 11] = b'9';
     let message = from_bytes(&newer).unwrap_err().to_string();
-    assert_eq!(message, "the model file has format 9; this version reads up to 2");
+    assert_eq!(message, "the model file has format 9; this version reads up to 3");
 }
 
 /// The file as version 0.1.0 wrote it: later versions must read it to the same bits.

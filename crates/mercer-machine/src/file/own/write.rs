@@ -10,7 +10,7 @@ use mercer_data::scale::Map;
 
 use super::KEY;
 use super::header::{Header, PlanText, ScalingText};
-use crate::{Array, Machine, MachineError, Model, PlanSections, Probabilities, Score};
+use crate::{Array, Machine, MachineError, Model, PlanSections, Probabilities, Score, Spacing};
 
 /// Named arrays, as little-endian bytes.
 pub(super) struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
@@ -73,6 +73,7 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         scaling: model.input.scaling.as_ref().map(scaling_text),
         probabilities: model.probabilities.as_ref().map(Into::into),
         provenance: (&model.provenance).into(),
+        grid: machine.grid().map(|grid| grid.as_ref().into()),
         plan: model.plan.as_ref().map(plan_text),
     };
     let damaged =
@@ -91,7 +92,11 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
 
 /// The lowest format that says everything: what older programs can read, they shall.
 fn format_number(model: &Model) -> u64 {
-    if model.input.scaling.is_some() { 2 } else { 1 }
+    match (model.machine.grid(), &model.input.scaling) {
+        (Some(_), _) => 3,
+        (None, Some(_)) => 2,
+        (None, None) => 1,
+    }
 }
 
 fn scaling_text(scaling: &Scaling) -> ScalingText {
@@ -125,6 +130,7 @@ fn letter(score: &Score) -> char {
     match score {
         Score::Expansion { .. } => 'e',
         Score::Linear { .. } => 'l',
+        Score::Table { .. } => 't',
     }
 }
 
@@ -184,12 +190,23 @@ fn machine_arrays(machine: &Machine, arrays: &mut Arrays) {
     if let Some(centre) = machine.centre() {
         arrays.reals("machine/centre", centre);
     }
+    if let Some(grid) = machine.grid() {
+        arrays.singles("machine/grid/factors", grid.factors());
+        if let Spacing::Power { top, exponent } = grid.scale() {
+            arrays.reals("machine/grid/power", &[*top, f64::from(*exponent)]);
+        }
+        if let Spacing::Quantile { starts, cuts } = grid.scale() {
+            arrays.starts("machine/grid/starts", starts);
+            arrays.reals("machine/grid/cuts", cuts);
+        }
+    }
     score_arrays(machine, arrays);
 }
 
 fn score_arrays(machine: &Machine, arrays: &mut Arrays) {
     let offsets: Vec<f64> = machine.scores().iter().map(Score::offset).collect();
     let (mut starts, mut indices, mut values, mut weights) = (vec![0], vec![], vec![], vec![]);
+    let mut tables = Vec::new();
     for score in machine.scores() {
         match score {
             Score::Expansion { supports, coefficients, .. } => {
@@ -197,6 +214,7 @@ fn score_arrays(machine: &Machine, arrays: &mut Arrays) {
                 values.extend_from_slice(coefficients);
             }
             Score::Linear { weights: own, .. } => weights.extend_from_slice(own),
+            Score::Table { weights: own, .. } => tables.extend_from_slice(own),
         }
         starts.push(indices.len());
     }
@@ -206,5 +224,8 @@ fn score_arrays(machine: &Machine, arrays: &mut Arrays) {
     arrays.reals("machine/scores/coefficients", &values);
     if !weights.is_empty() {
         arrays.reals("machine/scores/weights", &weights);
+    }
+    if !tables.is_empty() {
+        arrays.singles("machine/scores/tables", &tables);
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn load(section: &Section, exact: &Exact) -> Result<Anytime, LoadErro
         let reason = format!("{} is not known to be positive semidefinite", kernel.spec());
         return Err(refuse(&reason));
     }
-    if machine.scores().iter().any(|score| matches!(score, Score::Linear { .. })) {
+    if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
         return Err(refuse("a linear score is one product already"));
     }
     let mut arrays = Arrays::new(section, machine.scores().len()).map_err(refuse)?;

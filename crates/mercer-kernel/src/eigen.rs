@@ -12,7 +12,10 @@ struct Reflection {
 const MOST_STEPS: usize = 80;
 
 /// Eigenvalues and, row by row, eigenvectors of the symmetric `n x n` matrix; `None` if QL does not end.
-pub(crate) fn symmetric(mut matrix: Vec<f64>, n: usize) -> Option<(Vec<f64>, Vec<f64>)> {
+///
+/// # Panics
+/// If the matrix has not `n * n` entries.
+pub fn symmetric(mut matrix: Vec<f64>, n: usize) -> Option<(Vec<f64>, Vec<f64>)> {
     assert_eq!(matrix.len(), n * n, "a square matrix");
     if n == 0 {
         return Some((Vec::new(), Vec::new()));
@@ -150,7 +153,7 @@ fn sweep(
 }
 
 /// Four partial sums; order does not matter here.
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let (left, right) = (a.chunks_exact(4), b.chunks_exact(4));
     let rest: f64 = left.remainder().iter().zip(right.remainder()).map(|(a, b)| a * b).sum();

@@ -1,0 +1,233 @@
+use crate::MachineError;
+
+/// How values become levels, and what a level stands for.
+///
+/// Zero is level 0 and a non-zero value never is. A level stands for `rank` numbers Φ, so that products
+/// of two levels' numbers are values of the scalar kernel, or near them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    scale: Spacing,
+    rank: usize,
+    factors: Vec<f32>,
+}
+
+/// Where the levels of a grid lie.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Spacing {
+    /// Level `b` of `n` stands for `top (b / n)^exponent` in every column; the nearest one on that scale is
+    /// taken. Values above `top` are clamped.
+    Power {
+        /// Largest value.
+        top: f64,
+        /// 1 for even steps, 2 for steps that are finer near zero.
+        exponent: u32,
+    },
+    /// Each column has cuts of its own; the number of cuts below a value is its rank, and ranks are spread
+    /// evenly over the levels. Values may be negative.
+    Quantile {
+        /// Where the numbers of each column start, and where the last one ends.
+        starts: Vec<usize>,
+        /// Of each column: smallest value, cuts, largest value; nothing for columns without values.
+        cuts: Vec<f64>,
+    },
+}
+
+/// The most levels a grid may have: they are 16-bit numbers.
+pub(crate) const MOST_LEVELS: usize = 1 << 16;
+
+impl Spacing {
+    /// The level of a value that is not zero, among `levels` levels.
+    pub fn level(&self, levels: usize, column: usize, value: f64) -> usize {
+        let last = levels - 1;
+        match self {
+            Self::Power { top, exponent } => {
+                let share = value / top;
+                let share = if *exponent == 2 { share.max(0.0).sqrt() } else { share };
+                // Casts of numbers out of range saturate.
+                ((share * last as f64 + 0.5) as usize).clamp(1, last)
+            }
+            Self::Quantile { starts, cuts } => {
+                let own = &cuts[starts[column]..starts[column + 1]];
+                let Some(inner) = own.get(1..own.len().max(2) - 1) else { return last };
+                let rank = inner.partition_point(|cut| *cut < value);
+                (last * (rank + 1)).div_ceil(inner.len() + 1)
+            }
+        }
+    }
+
+    /// What a level stands for.
+    pub fn value(&self, levels: usize, level: usize) -> f64 {
+        let share = level as f64 / (levels - 1) as f64;
+        match self {
+            Self::Power { top, exponent } => {
+                top * if *exponent == 2 { share * share } else { share }
+            }
+            Self::Quantile { .. } => share,
+        }
+    }
+
+    /// Whether a value lies beyond those the levels were made for.
+    pub fn is_outside(&self, column: usize, value: f64) -> bool {
+        match self {
+            Self::Power { top, .. } => value > *top,
+            Self::Quantile { starts, cuts } => {
+                let own = &cuts[starts[column]..starts[column + 1]];
+                own.is_empty() || value < own[0] || value > own[own.len() - 1]
+            }
+        }
+    }
+
+    /// Whether values below zero have levels.
+    pub fn takes_negative(&self) -> bool {
+        matches!(self, Self::Quantile { .. })
+    }
+
+    /// Its name: `uniform`, `power` or `quantile`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Power { exponent: 1, .. } => "uniform",
+            Self::Power { .. } => "power",
+            Self::Quantile { .. } => "quantile",
+        }
+    }
+
+    /// Columns it knows; `None` if it is the same for all.
+    fn columns(&self) -> Option<usize> {
+        match self {
+            Self::Power { .. } => None,
+            Self::Quantile { starts, .. } => Some(starts.len().saturating_sub(1)),
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        match self {
+            Self::Power { top, exponent } => {
+                top.is_finite() && *top > 0.0 && (1..=2).contains(exponent)
+            }
+            Self::Quantile { starts, cuts } => {
+                let ordered = |own: &[f64]| {
+                    own.len() != 1
+                        && own.windows(2).all(|pair| pair[0] <= pair[1])
+                        && own.iter().all(|cut| cut.is_finite())
+                };
+                starts.first() == Some(&0)
+                    && starts.last() == Some(&cuts.len())
+                    && starts.windows(2).all(|pair| pair[0] <= pair[1])
+                    && starts.windows(2).all(|pair| ordered(&cuts[pair[0]..pair[1]]))
+            }
+        }
+    }
+}
+
+impl Grid {
+    /// `factors` holds `rank` numbers for each level; those of level 0 are zero.
+    ///
+    /// # Errors
+    /// If numbers are missing, too many or not finite, or the scale is none.
+    pub fn new(scale: Spacing, rank: usize, factors: Vec<f32>) -> Result<Self, MachineError> {
+        let levels = factors.len().checked_div(rank).unwrap_or(0);
+        if !(2..=MOST_LEVELS).contains(&levels) || levels * rank != factors.len() {
+            let found = factors.len();
+            return Err(MachineError::Count { what: "factors", found, expected: 2 * rank.max(1) });
+        }
+        let bad = factors.iter().find(|factor| !factor.is_finite());
+        if let Some(value) = bad.or(factors[..rank].iter().find(|factor| **factor != 0.0)) {
+            let value = f64::from(*value);
+            return Err(MachineError::Grid { reason: format!("a factor is {value}") });
+        }
+        if !scale.is_sound() {
+            return Err(MachineError::Grid { reason: "its scale is not in order".to_owned() });
+        }
+        Ok(Self { scale, rank, factors })
+    }
+
+    /// Where its levels lie.
+    pub fn scale(&self) -> &Spacing {
+        &self.scale
+    }
+
+    /// Numbers for each level.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many levels there are, zero included.
+    pub fn levels(&self) -> usize {
+        self.factors.len() / self.rank
+    }
+
+    /// Φ, level after level.
+    pub fn factors(&self) -> &[f32] {
+        &self.factors
+    }
+
+    /// The level of a value that is not zero.
+    pub fn level(&self, column: usize, value: f64) -> usize {
+        self.scale.level(self.levels(), column, value)
+    }
+
+    pub(crate) fn check(&self, columns: usize) -> Result<(), MachineError> {
+        match self.scale.columns() {
+            Some(found) if found != columns => {
+                Err(MachineError::Count { what: "columns of levels", found, expected: columns })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// `W · Φ(level)` of one column: a chain of fused multiply-adds in doubles. Products of two singles are
+    /// exact in doubles.
+    pub fn read(&self, weights: &[f32], level: usize) -> f64 {
+        let factors = &self.factors[level * self.rank..(level + 1) * self.rank];
+        let pairs = weights.iter().zip(factors);
+        pairs.fold(0.0, |sum, (w, phi)| f64::from(*w).mul_add(f64::from(*phi), sum))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(scale: Spacing) -> Grid {
+        let factors = (0..256u16).map(f32::from).collect();
+        Grid::new(scale, 1, factors).unwrap()
+    }
+
+    #[test]
+    fn zero_alone_is_level_zero_and_levels_stand_for_themselves() {
+        for exponent in [1, 2] {
+            let grid = grid(Spacing::Power { top: 3.0, exponent });
+            assert_eq!(grid.level(0, 1e-300), 1);
+            assert_eq!((grid.level(0, 3.0), grid.level(0, 1e300)), (255, 255));
+            for level in 1..256 {
+                let value = grid.scale().value(256, level);
+                assert_eq!(grid.level(0, value), level, "{exponent} {value}");
+            }
+            assert!(grid.scale().is_outside(0, 3.1) && !grid.scale().is_outside(0, 3.0));
+        }
+    }
+
+    #[test]
+    fn quantiles_spread_ranks_over_the_levels() {
+        let scale = Spacing::Quantile {
+            starts: vec![0, 4, 6, 6],
+            cuts: vec![-2.0, -1.0, 5.0, 9.0, 1.0, 1.0],
+        };
+        let grid = grid(scale);
+        assert_eq!([-7.0, 0.5, 6.0].map(|x| grid.level(0, x)), [85, 170, 255]);
+        assert_eq!((grid.level(1, 1.0), grid.level(2, 4.0)), (255, 255));
+        assert!(grid.scale().is_outside(2, 4.0) && grid.scale().is_outside(0, 9.5));
+    }
+
+    #[test]
+    fn what_is_no_grid_is_refused() {
+        let new = |scale, factors| Grid::new(scale, 1, factors);
+        let even = Spacing::Power { top: 1.0, exponent: 1 };
+        assert!(new(even.clone(), vec![0.0]).is_err());
+        assert!(new(even.clone(), vec![1.0, 1.0]).is_err());
+        assert!(new(even, vec![0.0, f32::NAN]).is_err());
+        assert!(new(Spacing::Power { top: -1.0, exponent: 1 }, vec![0.0, 1.0]).is_err());
+        let cuts = Spacing::Quantile { starts: vec![0, 2], cuts: vec![2.0, 1.0] };
+        assert!(new(cuts, vec![0.0, 1.0]).is_err());
+    }
+}

@@ -1,0 +1,272 @@
+//! Values become levels: which levels, and the packed rows.
+
+use mercer_data::Matrix;
+use mercer_machine::Spacing;
+use mercer_simd::factors::Records;
+
+use crate::TrainError;
+
+/// Which levels the user wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LevelsWanted {
+    /// Even steps, or steps finer near zero where most values are small.
+    Auto,
+    /// Even steps.
+    Uniform,
+    /// Level `b` stands for `(b / 255)²` of the largest value.
+    Power,
+    /// Ranks within each column.
+    Quantile,
+}
+
+impl LevelsWanted {
+    pub(crate) const WORDS: &'static [&'static str] = &["auto", "uniform", "power", "quantile"];
+
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "uniform" => Self::Uniform,
+            "power" => Self::Power,
+            "quantile" => Self::Quantile,
+            _ => Self::Auto,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Uniform => "uniform",
+            Self::Power => "power",
+            Self::Quantile => "quantile",
+        }
+    }
+}
+
+/// Levels that training uses: those a machine can keep, or signed ones for linear machines.
+#[derive(Debug, Clone)]
+pub(super) enum Levels {
+    Kept(Spacing),
+    /// Odd and even numbers of 127 steps on either side of zero: level `b` below 128 stands for
+    /// `b - 128` steps, others for `b - 127` steps of `top / 127`.
+    Signed {
+        top: f64,
+    },
+}
+
+impl Levels {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Kept(scale) => scale.name(),
+            Self::Signed { .. } => "signed",
+        }
+    }
+
+    fn level(&self, levels: usize, column: usize, value: f64) -> usize {
+        match self {
+            Self::Kept(scale) => scale.level(levels, column, value),
+            Self::Signed { top } => {
+                let steps = ((value.abs() / top * 127.0 + 0.5) as usize).clamp(1, 127);
+                if value < 0.0 { 128 - steps } else { 127 + steps }
+            }
+        }
+    }
+
+    /// What each level stands for.
+    pub(super) fn values(&self, levels: usize) -> Vec<f64> {
+        let value = |level: usize| match self {
+            _ if level == 0 => 0.0,
+            Self::Kept(scale) => scale.value(levels, level),
+            Self::Signed { top } if level < 128 => top * (level as f64 - 128.0) / 127.0,
+            Self::Signed { top } => top * (level as f64 - 127.0).min(127.0) / 127.0,
+        };
+        (0..levels).map(value).collect()
+    }
+}
+
+/// Extremes of the non-zero values, and how many are small.
+struct Survey {
+    top: f64,
+    low: f64,
+    /// The first negative value: row, column, both from 1, and the value.
+    negative: Option<(usize, usize, f64)>,
+}
+
+fn survey(examples: &Matrix, rows: &[u32]) -> Survey {
+    let (mut top, mut low, mut negative) = (0.0f64, 0.0f64, None);
+    for row in rows {
+        for (column, value) in examples.row(*row as usize).nonzeros() {
+            top = top.max(value);
+            if value < low {
+                low = value;
+                negative.get_or_insert((*row as usize + 1, column as usize + 1, value));
+            }
+        }
+    }
+    Survey { top, low, negative }
+}
+
+/// Whether most non-zero values are below an eighth of the largest: even steps would be coarse there.
+fn mostly_small(examples: &Matrix, rows: &[u32], top: f64) -> bool {
+    let stride = rows.len().div_ceil(2000).max(1);
+    let (mut small, mut all) = (0u64, 0u64);
+    for row in rows.iter().step_by(stride) {
+        for (_, value) in examples.row(*row as usize).nonzeros() {
+            small += u64::from(value < top / 8.0);
+            all += 1;
+        }
+    }
+    2 * small > all
+}
+
+/// The levels for these rows.
+pub(super) fn levels(
+    examples: &Matrix,
+    rows: &[u32],
+    wanted: LevelsWanted,
+    kernel: &str,
+    is_linear: bool,
+) -> Result<Levels, TrainError> {
+    if wanted == LevelsWanted::Quantile {
+        return Ok(Levels::Kept(quantiles(examples, rows)));
+    }
+    let Survey { top, low, negative } = survey(examples, rows);
+    if let (Some((row, column, value)), false) = (negative, is_linear) {
+        let kernel = kernel.to_owned();
+        return Err(TrainError::NegativeLevels { row, column, value, kernel });
+    }
+    let largest = top.max(-low);
+    if largest > 1e15 || (largest > 0.0 && largest < 1e-15) {
+        return Err(TrainError::LevelRange { value: largest });
+    }
+    // Without any value any levels will do.
+    let top = if largest > 0.0 { largest } else { 1.0 };
+    if low < 0.0 {
+        return Ok(Levels::Signed { top });
+    }
+    let exponent = match wanted {
+        LevelsWanted::Power => 2,
+        LevelsWanted::Auto if !is_linear && mostly_small(examples, rows, top) => 2,
+        _ => 1,
+    };
+    Ok(Levels::Kept(Spacing::Power { top, exponent }))
+}
+
+/// Values of a column that are looked at for its quantiles, at most.
+const SAMPLE: usize = 20_000;
+
+/// Up to 254 cuts between values of each column, equally many values apart, none within equal values.
+fn quantiles(examples: &Matrix, rows: &[u32]) -> Spacing {
+    let columns = examples.columns();
+    let mut counts = vec![0usize; columns];
+    for row in rows {
+        for (column, _) in examples.row(*row as usize).nonzeros() {
+            counts[column as usize] += 1;
+        }
+    }
+    let (mut starts, mut cuts) = (vec![0], Vec::new());
+    // A band of columns at a time, so that the values held are few.
+    let mut first = 0;
+    while first < columns {
+        let mut last = first;
+        let mut held = 0;
+        while last < columns && (last == first || held + counts[last] <= 1 << 22) {
+            held += counts[last];
+            last += 1;
+        }
+        for mut values in band(examples, rows, first..last, &counts) {
+            values.sort_unstable_by(f64::total_cmp);
+            push_cuts(&values, &mut cuts);
+            starts.push(cuts.len());
+        }
+        first = last;
+    }
+    Spacing::Quantile { starts, cuts }
+}
+
+/// Values of some columns, every so many where there are very many; extremes are always among them.
+fn band(
+    examples: &Matrix,
+    rows: &[u32],
+    columns: std::ops::Range<usize>,
+    counts: &[usize],
+) -> Vec<Vec<f64>> {
+    let mut values: Vec<Vec<f64>> = vec![Vec::new(); columns.len()];
+    let mut seen = vec![0usize; columns.len()];
+    let mut extremes = vec![(f64::INFINITY, f64::NEG_INFINITY); columns.len()];
+    for row in rows {
+        for (column, value) in examples.row(*row as usize).nonzeros() {
+            if !columns.contains(&(column as usize)) {
+                continue;
+            }
+            let at = column as usize - columns.start;
+            let stride = counts[column as usize].div_ceil(SAMPLE);
+            if seen[at].is_multiple_of(stride) {
+                values[at].push(value);
+            }
+            seen[at] += 1;
+            extremes[at] = (extremes[at].0.min(value), extremes[at].1.max(value));
+        }
+    }
+    for (values, (low, high)) in values.iter_mut().zip(extremes) {
+        if !values.is_empty() {
+            values.extend([low, high]);
+        }
+    }
+    values
+}
+
+/// Smallest value, cuts and largest value of sorted values.
+fn push_cuts(values: &[f64], cuts: &mut Vec<f64>) {
+    let [first, .., last] = values else { return };
+    cuts.push(*first);
+    let mut before = f64::NEG_INFINITY;
+    for part in 1..255 {
+        let at = part * values.len() / 255;
+        let (left, right) = (values[at.max(1) - 1], values[at]);
+        let cut = left + (right - left) / 2.0;
+        if left < right && cut > before && cut >= left && cut < right {
+            cuts.push(cut);
+            before = cut;
+        }
+    }
+    // Few distinct values: a cut between any two neighbours.
+    let distinct = values.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    if distinct < 254 {
+        let inner = cuts.iter().rposition(|cut| cut == first).expect("the smallest was pushed");
+        cuts.truncate(inner + 1);
+        let between = values.windows(2).filter(|pair| pair[0] < pair[1]);
+        cuts.extend(between.map(|pair| pair[0] + (pair[1] - pair[0]) / 2.0));
+    }
+    cuts.push(*last);
+}
+
+/// Packed rows, and how often each level occurs.
+pub(super) struct Packed {
+    pub(super) records: Records,
+    pub(super) counts: Vec<u64>,
+}
+
+/// Packs rows with one tag each.
+pub(super) fn pack(
+    examples: &Matrix,
+    rows: &[u32],
+    tags: impl Fn(u32) -> u32,
+    (levels, count): (&Levels, usize),
+) -> Result<Packed, TrainError> {
+    let mut records = Records::new(examples.columns(), count);
+    records
+        .reserve(rows.len(), if rows.len() == examples.rows() { examples.nonzeros() } else { 0 });
+    let mut counts = vec![0u64; count];
+    let mut entries = Vec::new();
+    for row in rows {
+        entries.clear();
+        for (column, value) in examples.row(*row as usize).nonzeros() {
+            let level = levels.level(count, column as usize, value);
+            counts[level] += 1;
+            entries.push((column, level as u16));
+        }
+        if !records.push(tags(*row), 0.0, &entries) {
+            return Err(TrainError::TooLarge { what: "packed examples", limit: "16 GiB" });
+        }
+    }
+    Ok(Packed { records, counts })
+}
