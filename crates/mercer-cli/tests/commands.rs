@@ -113,7 +113,9 @@ fn training_reports_its_documented_keys_and_the_model_answers() {
             "objective",
             "peak_memory_bytes",
             "seconds",
-            "supports"
+            "supports",
+            "table",
+            "violation"
         ]
     );
     assert_eq!(report["converged"], true);

@@ -9,7 +9,6 @@ use mercer_spec::Spec;
 
 use crate::basis::Basis;
 use crate::calibrate::{self, Opinion, Parts, Target};
-use crate::fit::ESTIMATING;
 use crate::lesson::Lesson;
 use crate::{CompileError, FITTERS, Material, Watch, stages};
 
@@ -140,7 +139,10 @@ impl<'a> Compiler<'a> {
     /// As [`crate::compile`].
     pub fn run(&self, plan: &Spec) -> Result<Compiled, CompileError> {
         let specs = stages(plan)?;
-        let estimating = specs.iter().find(|spec| ESTIMATING.contains(&spec.name()));
+        let estimates = |spec: &&Spec| {
+            FITTERS.iter().any(|fitter| fitter.estimates && fitter.name == spec.name())
+        };
+        let estimating = specs.iter().find(estimates);
         let (mut parts, mut repeated) = (None, 0);
         if let Some(stage) = estimating {
             let no_sample = || CompileError::NoSample { stage: stage.name().to_owned() };

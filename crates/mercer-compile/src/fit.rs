@@ -20,6 +20,8 @@ pub struct Fitter {
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
+    /// Whether it estimates: a plan with such a stage is calibrated on a sample.
+    pub estimates: bool,
     /// Fits it.
     pub fit: fn(&Spec, &Task<'_>) -> Result<Section, CompileError>,
 }
@@ -34,9 +36,6 @@ pub static FITTERS: &[&Fitter] = &[
     &student::FITTER,
     &pca::FITTER,
 ];
-
-/// The stages that estimate: a plan with one of them is calibrated on a sample.
-pub(crate) const ESTIMATING: &[&str] = &["linear", "student", "pca"];
 
 /// Refuses arguments of a stage that takes none.
 fn no_arguments(stage: &'static str, spec: &Spec) -> Result<(), CompileError> {

@@ -72,7 +72,8 @@ fn stages() -> Vec<(String, &'static [&'static str])> {
         let name = fitter.name;
         (format!("cascade({name}, exact)"), kernels(name))
     };
-    FITTERS.iter().map(plan).collect()
+    // Stages that estimate prove nothing; their laws are in `calibrate.rs`.
+    FITTERS.iter().filter(|fitter| !fitter.estimates).map(plan).collect()
 }
 
 fn two_classes() -> Output {
@@ -350,11 +351,13 @@ fn a_hundred_thousand_ranges_of_projections_contain_the_score() {
 /// Several classes certify the label without settling every duel.
 #[test]
 fn several_classes_settle_before_all_their_scores_do() {
+    // All dimensions: with sixty supports fewer are cheaper and settle little.
+    let whole = "cascade(projected(dimensions=30), exact)";
     for scheme in [Scheme::OneVsOne, Scheme::OneVsRest] {
         let names = (0..5).map(|n| ClassName::Number(f64::from(n))).collect();
         let output = Output::Classes { names, scheme };
         for (plan, kernel) in
-            [(SPECTRAL, QUADRATIC[0]), (SINGLE, "rbf(gamma=0.1)"), (PROJECTED, "rbf(gamma=0.1)")]
+            [(SPECTRAL, QUADRATIC[0]), (SINGLE, "rbf(gamma=0.1)"), (whole, "rbf(gamma=0.1)")]
         {
             let kernel = parse(kernel).unwrap();
             let machine = machines::random(&kernel, &clouds(60, 30, 100), &output, 101);

@@ -19,6 +19,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "projected",
     summary: "rbf and dot-product kernels along their main directions, the rest bounded by a spectral \
               tail after a first-order correction; projected(dimensions=, look_ahead=, directions=)",
+    estimates: false,
     fit,
 };
 

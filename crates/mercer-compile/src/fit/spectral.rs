@@ -11,6 +11,7 @@ use crate::{CompileError, Task};
 pub(super) static FITTER: Fitter = Fitter {
     name: "spectral",
     summary: "degree-2 kernels as a quadratic form, eigenvector after eigenvector, with a proved range",
+    estimates: false,
     fit,
 };
 

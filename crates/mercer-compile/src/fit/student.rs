@@ -7,6 +7,7 @@ use crate::{CompileError, Task, ridge};
 pub(super) static FITTER: Fitter = Fitter {
     name: "student",
     summary: "student(r): a quadratic form in r coordinates, fitted to the machine's own scores; calibrated on --sample",
+    estimates: true,
     fit,
 };
 

@@ -68,7 +68,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     if matches!(machine.output(), Output::Value) {
         return Err(refuse("values of a regression are not estimated"));
     }
-    if machine.scores().iter().any(|score| matches!(score, Score::Linear { .. })) {
+    if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
         return Err(refuse("a linear score is one product already"));
     }
     if !matches!(machine.kernel().form(), Form::Dot(_) | Form::Shift(_)) {
