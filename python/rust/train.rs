@@ -53,7 +53,7 @@ pub(crate) struct Task {
 /// What happens while a training runs.
 enum News {
     Progress(Progress),
-    End(Result<(Trained, Option<Probabilities>), Trouble>),
+    End(Box<Result<(Trained, Option<Probabilities>), Trouble>>),
 }
 
 enum Trouble {
@@ -97,14 +97,14 @@ pub(crate) fn train<'py>(
             };
             let result = threads::within(task.threads, work);
             // The receiver waits for this, always.
-            let _ = sender.send(News::End(result));
+            let _ = sender.send(News::End(Box::new(result)));
         });
         let mut raised = None;
         loop {
             // Only a unique reference may cross into work without the lock.
             let receiver = &mut receiver;
             match py.detach(move || receiver.recv_timeout(BEAT)) {
-                Ok(News::End(result)) => break raised.map_or(Ok(result), Err),
+                Ok(News::End(result)) => break raised.map_or(Ok(*result), Err),
                 Ok(News::Progress(progress)) => {
                     if let (Some(observer), None) = (&observer, &raised) {
                         raised = tell(py, observer, &progress).err();
