@@ -156,6 +156,12 @@ pub enum TrainError {
     /// A comparison that a limit or the cancel token ended.
     #[error("{}", .0.reason())]
     Stopped(crate::Stop),
+    /// Rows of kernel values instead of examples.
+    #[error(
+        "machines of the kernel 'precomputed' can be imported and asked, but not trained here: two rows of \
+         values do not say the value of the pair; Python's SVC(kernel=\"precomputed\") trains them"
+    )]
+    GivenValues,
     /// A kernel value that doubles cannot hold.
     #[error("the kernel value of example {row} with itself is {value}; scale the data")]
     KernelNotFinite {

@@ -197,3 +197,9 @@ fn rows_of_weight_zero_are_left_out() {
     assert!(relative.abs() < 1e-6, "{relative}");
     assert_eq!(trained.report.supports, alone.report.supports);
 }
+
+#[test]
+fn rows_of_kernel_values_are_refused() {
+    let refused = attempt(&ripley(20, 1), "precomputed", "c_svc(C=1)");
+    assert!(matches!(refused, Err(TrainError::GivenValues)));
+}

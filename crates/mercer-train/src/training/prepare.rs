@@ -1,7 +1,7 @@
 //! Checks at the door, and targets and weights as solvers need them.
 
 use mercer_data::{Dataset, Targets};
-use mercer_kernel::{Domain, KernelRef};
+use mercer_kernel::{Domain, Form, KernelRef};
 use mercer_machine::{Output, Scheme};
 
 use super::{Training, output};
@@ -177,6 +177,10 @@ fn check_classes(labels: &Labels, scheme: Scheme, rows: usize) -> Result<(), Tra
 }
 
 fn check_domain(data: &Dataset, kernel: &KernelRef) -> Result<(), TrainError> {
+    // The dot product of two rows of values is not the value of the pair.
+    if kernel.spec().name() == "precomputed" && matches!(kernel.form(), Form::Dot(_)) {
+        return Err(TrainError::GivenValues);
+    }
     if kernel.domain() == Domain::Real {
         return Ok(());
     }
