@@ -209,7 +209,7 @@ pub(crate) struct Learning {
     /// Unless given, 1e-3 for smo and 0.1 for solvers of tables.
     #[arg(long, value_name = "X")]
     pub(crate) tolerance: Option<f64>,
-    /// Memory of the whole training, data included: 512MiB, 2GiB, ...
+    /// Memory of the whole training, data included: 512MiB, 2GiB, ... (solvers of tables hold all rows)
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]
     pub(crate) memory: usize,
     /// Stop after this time with the best so far (exit code 3): 90s, 10m, 2h, ...
@@ -224,7 +224,7 @@ pub(crate) struct Learning {
     /// A file with one weight per example and line
     #[arg(long, value_name = "FILE")]
     pub(crate) weights: Option<PathBuf>,
-    /// A file with the number of the fold of each example, from 0, one per line
+    /// Cross-validate in these folds: a file with the fold of each example, from 0, one per line
     #[arg(long, value_name = "FILE")]
     pub(crate) folds: Option<PathBuf>,
 }

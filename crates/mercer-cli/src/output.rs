@@ -3,6 +3,7 @@
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 
+use anyhow::Context;
 use mercer::data::write::Whole;
 use mercer::machine::Machine;
 use mercer::query::{Certainty, Decision};
@@ -10,6 +11,14 @@ use serde_json::json;
 
 use crate::args::OutputFormat;
 use crate::labels;
+
+/// Writes a text file that appears whole.
+pub(crate) fn whole(path: &Path, text: &str) -> anyhow::Result<()> {
+    let place = || path.display().to_string();
+    let mut file = Whole::create(path).with_context(place)?;
+    file.write_all(text.as_bytes()).with_context(place)?;
+    file.commit().with_context(place)
+}
 
 /// An open destination.
 pub(crate) struct Answers {

@@ -4,7 +4,9 @@
 //! With `κ(s, t) ≈ Φ(s)·Φ(t)` on a few hundred levels the machine is a linear one in `rank` hidden numbers
 //! per column that nobody writes down: a visit of a non-zero reads `rank` weights and `rank` factors.
 
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Kind, Parameter, Spec};
+
+use crate::solvers::{Method, Solver};
 
 mod course;
 mod dual;
@@ -25,8 +27,7 @@ pub(crate) use maps::Map;
 /// How a solver turns an additive kernel into look-up factors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recipe {
-    /// Its name, for messages.
-    pub(crate) name: &'static str,
+    spec: Spec,
     pub(crate) map: Map,
     /// Levels, zero included.
     pub(crate) levels: usize,
@@ -36,12 +37,59 @@ pub struct Recipe {
     pub(crate) seed: u64,
 }
 
+/// Parameter of solvers that choose their levels.
+pub(crate) const LEVELS: Parameter = Parameter {
+    name: "levels",
+    kind: Kind::Word(LevelsWanted::WORDS),
+    default: Some("auto"),
+    help: "where the levels of values lie",
+};
+
+/// Parameter of all these solvers.
+pub(crate) const BIAS: Parameter = Parameter {
+    name: "bias",
+    kind: Kind::Number { low: 0.0, high: 1e6, closed: true },
+    default: Some("1"),
+    help: "value of a constant column; 0 for none",
+};
+
+/// Parameter of all these solvers.
+pub(crate) const SEED: Parameter = Parameter {
+    name: "seed",
+    kind: Kind::Integer { low: 0, high: 1 << 40 },
+    default: Some("1"),
+    help: "order in which examples are visited",
+};
+
 impl Recipe {
-    /// Adds what all these solvers take.
-    pub(crate) fn finish_spec(&self, spec: Spec) -> Spec {
-        let is_paper = matches!(self.map, Map::Polynomial { .. });
-        let spec = if is_paper { spec } else { spec.set("levels", self.wanted.name()) };
-        spec.set("bias", self.bias).set("seed", self.seed as f64)
+    /// A solver with its own parameters in `spec`, as it was asked for with those that all take.
+    pub(crate) fn new(spec: Spec, map: Map, levels: usize, checked: &Checked<'_>) -> Self {
+        // The levels of the paper are uniform.
+        let is_paper = matches!(map, Map::Polynomial { .. });
+        let wanted = if is_paper {
+            LevelsWanted::Uniform
+        } else {
+            LevelsWanted::named(checked.spec("levels").map_or("auto", |word| word.name()))
+        };
+        let (bias, seed) = (checked.number("bias"), checked.integer("seed") as u64);
+        let spec = if is_paper { spec } else { spec.set("levels", wanted.name()) };
+        let spec = spec.set("bias", bias).set("seed", seed as f64);
+        Self { spec, map, levels, wanted, bias, seed }
+    }
+
+    /// Its name, for messages.
+    pub(crate) fn name(&self) -> &str {
+        self.spec.name()
+    }
+}
+
+impl Solver for Recipe {
+    fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    fn method(&self) -> Method<'_> {
+        Method::Tables(self)
     }
 }
 

@@ -1,9 +1,7 @@
-use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
 use mercer::data::read::Chunks;
-use mercer::data::write::Whole;
 use mercer::query::{Certainty, Explanation, Plan};
 use serde_json::{Value, json};
 
@@ -12,7 +10,7 @@ use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels;
-use crate::output::certainty;
+use crate::output::{certainty, whole};
 use crate::picture::{Band, bands};
 use crate::queries::Queries;
 
@@ -35,7 +33,7 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
     let path = plan.explain(&chunk, wanted - before - 1, &demands).with_context(source)?;
     let label = labels::text(&model.machine, path.decision.answer);
     if let Some(file) = &arguments.svg {
-        draw(&path, &label, file).with_context(|| file.display().to_string())?;
+        draw(&path, &label, file)?;
     }
     let exact = plan.closing().cost().multiply_adds;
     if console.json {
@@ -122,8 +120,5 @@ fn draw(path: &Explanation, label: &str, file: &Path) -> anyhow::Result<()> {
         high: decision.score.high,
     });
     let title = format!("label {label}, {}", certainty(decision.certainty));
-    let mut out = Whole::create(file)?;
-    out.write_all(bands(&title, "multiply-adds", "range of the score", &[points]).as_bytes())?;
-    out.commit()?;
-    Ok(())
+    whole(file, &bands(&title, "multiply-adds", "range of the score", &[points]))
 }

@@ -1,11 +1,8 @@
 use std::cmp::Ordering;
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use mercer::data::write::Whole;
 use mercer::train::{
     Candidate, FormulationRef, Found, Progress, SearchProgress, Stop, expand, formulation, search,
     train,
@@ -17,6 +14,7 @@ use crate::args::Search;
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
 use crate::lesson::{self, Lesson, kernel};
+use crate::output::whole;
 use crate::picture;
 
 /// Lines of the table on the screen; all candidates are in `--table` and `--json`.
@@ -51,10 +49,10 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         .with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
     if let Some(path) = &arguments.table {
-        write(path, &table(&found))?;
+        whole(path, &table(&found))?;
     }
     if let Some(path) = &arguments.svg {
-        write(path, &heat(&found))?;
+        whole(path, &heat(&found))?;
     }
     let seconds = started.elapsed().as_secs_f64();
     tell(&found, seconds, console);
@@ -77,13 +75,6 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         Some(_) => STOPPED,
         None => DONE,
     })
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let place = || path.display().to_string();
-    let mut file = Whole::create(path).with_context(place)?;
-    file.write_all(text.as_bytes()).with_context(place)?;
-    file.commit().with_context(place)
 }
 
 /// Why there is no best.

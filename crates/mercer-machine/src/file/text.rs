@@ -26,6 +26,48 @@ impl<'a> Lines<'a> {
         Ok(Some(line))
     }
 
+    /// Key and values of each line up to the line that starts with `end`.
+    pub(super) fn header(
+        &mut self,
+        end: &str,
+        missing: &str,
+        mut set: impl FnMut(&Self, &str, &[&str]) -> Result<(), MachineError>,
+    ) -> Result<(), MachineError> {
+        loop {
+            let Some(line) = self.next()? else { return Err(self.error(missing)) };
+            let mut tokens = line.split_ascii_whitespace();
+            match tokens.next() {
+                None => {}
+                Some(key) if key == end => return Ok(()),
+                Some(key) => set(self, key, &tokens.collect::<Vec<_>>())?,
+            }
+        }
+    }
+
+    /// The only value of a key.
+    pub(super) fn one<'v>(&self, key: &str, values: &[&'v str]) -> Result<&'v str, MachineError> {
+        match values {
+            [value] => Ok(value),
+            _ => Err(self.error(format!("'{key}' takes one value, {} are given", values.len()))),
+        }
+    }
+
+    /// The only value of a key, a whole number.
+    pub(super) fn count(
+        &self,
+        key: &str,
+        values: &[&str],
+        limit: usize,
+    ) -> Result<usize, MachineError> {
+        let value = self.one(key, values)?.parse::<usize>().ok().filter(|value| *value <= limit);
+        value.ok_or_else(|| self.error(format!("'{key}' must be a number up to {limit}")))
+    }
+
+    /// All values of a key.
+    pub(super) fn numbers(&self, values: &[&str]) -> Result<Vec<f64>, MachineError> {
+        values.iter().map(|value| self.number(value)).collect()
+    }
+
     pub(super) fn error(&self, reason: impl Into<String>) -> MachineError {
         MachineError::Text { line: self.number, reason: reason.into() }
     }

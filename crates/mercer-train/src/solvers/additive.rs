@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
-use super::{Method, Solver, SolverRef};
-use crate::tables::{LevelsWanted, Map, Recipe};
+use super::SolverRef;
+use crate::tables::{BIAS, LEVELS, Map, Recipe, SEED};
 
 /// Dual coordinate descent on look-up factors of any additive kernel.
 ///
@@ -20,55 +20,19 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             default: Some("auto"),
             help: "numbers per column and level; auto takes 4, 8 or 16 for an error of 1e-3",
         },
-        Parameter {
-            name: "levels",
-            kind: Kind::Word(LevelsWanted::WORDS),
-            default: Some("auto"),
-            help: "where the levels of values lie",
-        },
-        Parameter {
-            name: "bias",
-            kind: Kind::Number { low: 0.0, high: 1e6, closed: true },
-            default: Some("1"),
-            help: "value of a constant column; 0 for none",
-        },
-        Parameter {
-            name: "seed",
-            kind: Kind::Integer { low: 0, high: 1 << 40 },
-            default: Some("1"),
-            help: "order in which examples are visited",
-        },
+        LEVELS,
+        BIAS,
+        SEED,
     ],
     variadic: false,
     build: |checked| {
         let rank = checked.number("rank");
-        let map = Map::Components { rank: rank.is_finite().then_some(rank as usize) };
-        Ok(Arc::new(Additive(Recipe {
-            name: "additive",
-            map,
-            levels: 256,
-            wanted: LevelsWanted::named(checked.spec("levels").map_or("auto", |word| word.name())),
-            bias: checked.number("bias"),
-            seed: checked.integer("seed") as u64,
-        })))
-    },
-};
-
-#[derive(Debug)]
-struct Additive(Recipe);
-
-impl Solver for Additive {
-    fn spec(&self) -> Spec {
-        let Map::Components { rank } = self.0.map else { unreachable!("made of components") };
+        let rank = rank.is_finite().then_some(rank as usize);
         let spec = Spec::new("additive");
         let spec = match rank {
             Some(rank) => spec.set("rank", rank as f64),
             None => spec.set("rank", "auto"),
         };
-        self.0.finish_spec(spec)
-    }
-
-    fn method(&self) -> Method<'_> {
-        Method::Tables(&self.0)
-    }
-}
+        Ok(Arc::new(Recipe::new(spec, Map::Components { rank }, 256, checked)))
+    },
+};

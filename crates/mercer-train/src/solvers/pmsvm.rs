@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use mercer_spec::{Entry, Kind, Parameter, Spec};
+use mercer_spec::{Entry, Spec};
 
-use super::{Method, Solver, SolverRef};
-use crate::tables::{LevelsWanted, Map, Nodes, Recipe};
+use super::SolverRef;
+use crate::tables::{BIAS, Map, Nodes, Recipe, SEED};
 
 /// PmSVM of \[YW12\]: one-sided interpolation of the kernel at 0.01, 0.06 and 0.75 by a polynomial of degree
 /// 2 in `ln(x + 0.05)`.
@@ -14,43 +14,10 @@ use crate::tables::{LevelsWanted, Map, Nodes, Recipe};
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "pmsvm",
     summary: "PmSVM of Yang and Wu: interpolation at three nodes; for comparison",
-    parameters: &[
-        Parameter {
-            name: "bias",
-            kind: Kind::Number { low: 0.0, high: 1e6, closed: true },
-            default: Some("1"),
-            help: "value of a constant column; 0 for none",
-        },
-        Parameter {
-            name: "seed",
-            kind: Kind::Integer { low: 0, high: 1 << 40 },
-            default: Some("1"),
-            help: "order in which examples are visited",
-        },
-    ],
+    parameters: &[BIAS, SEED],
     variadic: false,
     build: |checked| {
         let map = Map::Polynomial { degree: 2, nodes: Nodes::AdHoc };
-        Ok(Arc::new(Pmsvm(Recipe {
-            name: "pmsvm",
-            map,
-            levels: 1 << 16,
-            wanted: LevelsWanted::Uniform,
-            bias: checked.number("bias"),
-            seed: checked.integer("seed") as u64,
-        })))
+        Ok(Arc::new(Recipe::new(Spec::new("pmsvm"), map, 1 << 16, checked)))
     },
 };
-
-#[derive(Debug)]
-struct Pmsvm(Recipe);
-
-impl Solver for Pmsvm {
-    fn spec(&self) -> Spec {
-        self.0.finish_spec(Spec::new("pmsvm"))
-    }
-
-    fn method(&self) -> Method<'_> {
-        Method::Tables(&self.0)
-    }
-}

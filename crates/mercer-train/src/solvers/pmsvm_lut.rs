@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
-use super::{Method, Solver, SolverRef};
-use crate::tables::{LevelsWanted, Map, Nodes, Recipe};
+use super::SolverRef;
+use crate::tables::{BIAS, Map, Nodes, Recipe, SEED};
 
 /// PmSVM-LUT of \[YW12\]: interpolation as in `pmsvm`, of any degree, through tables of `bins` values.
 ///
@@ -31,18 +31,8 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             default: Some("chebyshev"),
             help: "where the polynomial is right",
         },
-        Parameter {
-            name: "bias",
-            kind: Kind::Number { low: 0.0, high: 1e6, closed: true },
-            default: Some("1"),
-            help: "value of a constant column; 0 for none",
-        },
-        Parameter {
-            name: "seed",
-            kind: Kind::Integer { low: 0, high: 1 << 40 },
-            default: Some("1"),
-            help: "order in which examples are visited",
-        },
+        BIAS,
+        SEED,
     ],
     variadic: false,
     build: |checked| {
@@ -51,34 +41,11 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
         if ad_hoc && degree != 2 {
             return Err(checked.refuse("there are three ad hoc nodes: degree must be 2"));
         }
-        let nodes = if ad_hoc { Nodes::AdHoc } else { Nodes::Chebyshev };
-        let map = Map::Polynomial { degree, nodes };
-        Ok(Arc::new(PmsvmLut(Recipe {
-            name: "pmsvm_lut",
-            map,
-            levels: checked.integer("bins") as usize + 1,
-            wanted: LevelsWanted::Uniform,
-            bias: checked.number("bias"),
-            seed: checked.integer("seed") as u64,
-        })))
+        let (nodes, word) =
+            if ad_hoc { (Nodes::AdHoc, "ad_hoc") } else { (Nodes::Chebyshev, "chebyshev") };
+        let bins = checked.integer("bins") as usize;
+        let spec = Spec::new("pmsvm_lut").set("degree", degree as f64);
+        let spec = spec.set("bins", bins as f64).set("nodes", word);
+        Ok(Arc::new(Recipe::new(spec, Map::Polynomial { degree, nodes }, bins + 1, checked)))
     },
 };
-
-#[derive(Debug)]
-struct PmsvmLut(Recipe);
-
-impl Solver for PmsvmLut {
-    fn spec(&self) -> Spec {
-        let Map::Polynomial { degree, nodes } = self.0.map else {
-            unreachable!("made of polynomials")
-        };
-        let nodes = if nodes == Nodes::AdHoc { "ad_hoc" } else { "chebyshev" };
-        let spec = Spec::new("pmsvm_lut").set("degree", degree as f64);
-        let spec = spec.set("bins", (self.0.levels - 1) as f64).set("nodes", nodes);
-        self.0.finish_spec(spec)
-    }
-
-    fn method(&self) -> Method<'_> {
-        Method::Tables(&self.0)
-    }
-}

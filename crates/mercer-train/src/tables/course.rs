@@ -30,14 +30,14 @@ pub(crate) fn train(
     control: &mut Control<'_>,
 ) -> Result<Trained, TrainError> {
     let loss = formulation.loss().ok_or_else(|| TrainError::Unsuited {
-        solver: recipe.name.to_owned(),
+        solver: recipe.name().to_owned(),
         reason: format!(
             "it minimises c_svc, squared_hinge, logistic or epsilon_svr, not {}",
             formulation.spec().name()
         ),
     })?;
     if training.has_checkpoint() {
-        let solver = recipe.name.to_owned();
+        let solver = recipe.name().to_owned();
         let reason = "it writes no checkpoints; leave them out".to_owned();
         return Err(TrainError::Unsuited { solver, reason });
     }
@@ -115,7 +115,8 @@ impl Term for Product {
 }
 
 fn term_of<'k>(kernel: &'k KernelRef, recipe: &Recipe) -> Result<Scalar<'k>, TrainError> {
-    let unsuited = |reason: String| TrainError::Unsuited { solver: recipe.name.to_owned(), reason };
+    let unsuited =
+        |reason: String| TrainError::Unsuited { solver: recipe.name().to_owned(), reason };
     let spec = kernel.spec();
     match kernel.form() {
         Form::Dot(finish) if finish.profile() == Profile::Identity => Ok(Scalar::Product(Product)),

@@ -85,30 +85,15 @@ impl Header {
             bias: -1.0,
             rho: 0.0,
         };
-        loop {
-            let Some(line) = lines.next()? else {
-                return Err(lines.error("the file ends before its weights (no line 'w')"));
-            };
-            let mut tokens = line.split_ascii_whitespace();
-            match tokens.next() {
-                None => {}
-                Some("w") => break,
-                Some(key) => header.set(lines, key, &tokens.collect::<Vec<_>>())?,
-            }
-        }
+        let missing = "the file ends before its weights (no line 'w')";
+        lines.header("w", missing, |lines, key, values| header.set(lines, key, values))?;
         header.check(lines)?;
         Ok(header)
     }
 
     fn set(&mut self, lines: &Lines<'_>, key: &str, values: &[&str]) -> Result<(), MachineError> {
-        let one = || match values {
-            [value] => Ok(*value),
-            _ => Err(lines.error(format!("'{key}' takes one value, {} are given", values.len()))),
-        };
-        let count = |limit: usize| {
-            let value = one()?.parse::<usize>().ok().filter(|value| *value <= limit);
-            value.ok_or_else(|| lines.error(format!("'{key}' must be a number up to {limit}")))
-        };
+        let one = || lines.one(key, values);
+        let count = |limit: usize| lines.count(key, values, limit);
         match key {
             "solver_type" => {
                 let name = one()?;
@@ -120,10 +105,7 @@ impl Header {
             "nr_feature" => self.features = count(u32::MAX as usize)?,
             "bias" => self.bias = lines.number(one()?)?,
             "rho" => self.rho = lines.number(one()?)?,
-            "label" => {
-                let numbers = values.iter().map(|value| lines.number(value));
-                self.labels = numbers.collect::<Result<_, _>>()?;
-            }
+            "label" => self.labels = lines.numbers(values)?,
             _ => return Err(lines.error(format!("unknown key '{key}'"))),
         }
         Ok(())

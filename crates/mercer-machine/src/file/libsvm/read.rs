@@ -117,33 +117,17 @@ impl Header {
             marks: Vec::new(),
             per_class: Vec::new(),
         };
-        loop {
-            let Some(line) = lines.next()? else {
-                return Err(lines.error("the file ends before its vectors (no line 'SV')"));
-            };
-            let mut tokens = line.split_ascii_whitespace();
-            match tokens.next() {
-                None => {}
-                Some("SV") => break,
-                Some(key) => header.set(lines, key, &tokens.collect::<Vec<_>>())?,
-            }
-        }
+        let missing = "the file ends before its vectors (no line 'SV')";
+        lines.header("SV", missing, |lines, key, values| header.set(lines, key, values))?;
         header.check(lines)?;
         Ok(header)
     }
 
     fn set(&mut self, lines: &Lines<'_>, key: &str, values: &[&str]) -> Result<(), MachineError> {
-        let one = || match values {
-            [value] => Ok(*value),
-            _ => Err(lines.error(format!("'{key}' takes one value, {} are given", values.len()))),
-        };
-        let count = |limit: usize| {
-            let value = one()?.parse::<usize>().ok().filter(|value| *value <= limit);
-            value.ok_or_else(|| lines.error(format!("'{key}' must be a number up to {limit}")))
-        };
+        let one = || lines.one(key, values);
+        let count = |limit: usize| lines.count(key, values, limit);
         let real = || one().and_then(|value| lines.number(value));
-        let reals =
-            || values.iter().map(|value| lines.number(value)).collect::<Result<Vec<_>, _>>();
+        let reals = || lines.numbers(values);
         match key {
             "svm_type" => {
                 let name = one()?;

@@ -1,15 +1,13 @@
 //! Bounds against steps for a few queries.
 
-use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
 use mercer::compile::{Material, Watch, compile_with};
 use mercer::data::Matrix;
-use mercer::data::write::Whole;
 use mercer::machine::Machine;
 use mercer::query::{Asking, Plan};
 
+use crate::output::whole;
 use crate::picture::{Band, bands};
 
 /// Queries shown: those at these quantiles of the number of steps.
@@ -37,9 +35,5 @@ pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Res
         .iter()
         .filter_map(|share| paths.get((share * paths.len() as f64) as usize).cloned())
         .collect();
-    let mut out = Whole::create(file).with_context(|| file.display().to_string())?;
-    let text = bands("Bounds until the sign is proved", "steps", "range of the score", &shown);
-    out.write_all(text.as_bytes())?;
-    out.commit()?;
-    Ok(())
+    whole(file, &bands("Bounds until the sign is proved", "steps", "range of the score", &shown))
 }
