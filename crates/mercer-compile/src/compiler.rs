@@ -174,6 +174,7 @@ impl<'a> Compiler<'a> {
             machine: file::digest(self.machine),
             sections,
             calibration: None,
+            tuning: None,
         };
         // What cannot be loaded must not be stored.
         let fitted = Plan::load(self.machine, &sections)?;

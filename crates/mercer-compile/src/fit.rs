@@ -8,7 +8,7 @@ mod projected;
 mod spectral;
 mod student;
 
-use mercer_machine::Section;
+use mercer_machine::{Output, Score, Section};
 use mercer_spec::Spec;
 
 use crate::{CompileError, Task};
@@ -22,6 +22,8 @@ pub struct Fitter {
     pub summary: &'static str,
     /// Whether it estimates: a plan with such a stage is calibrated on a sample.
     pub estimates: bool,
+    /// What `tune` may try on this machine, cheapest first: nothing where it cannot fit or cannot pay.
+    pub propose: fn(&Task<'_>) -> Vec<Spec>,
     /// Fits it.
     pub fit: fn(&Spec, &Task<'_>) -> Result<Section, CompileError>,
 }
@@ -43,4 +45,17 @@ fn no_arguments(stage: &'static str, spec: &Spec) -> Result<(), CompileError> {
         return Ok(());
     }
     Err(CompileError::Unfit { stage, reason: "it takes no parameters".to_owned() })
+}
+
+/// Whether all scores are sums over supports: linear scores and tables are one product already.
+fn has_only_expansions(task: &Task<'_>) -> bool {
+    let machine = task.exact.machine();
+    let is_expansion = |score: &Score| matches!(score, Score::Expansion { .. });
+    machine.supports().rows() > 0 && machine.scores().iter().all(is_expansion)
+}
+
+/// Whether estimates can be fitted: to a sample, and for answers that are labels.
+fn can_estimate(task: &Task<'_>) -> bool {
+    let is_value = matches!(task.exact.machine().output(), Output::Value);
+    has_only_expansions(task) && !is_value && task.sample.is_some_and(|rows| rows.rows() > 0)
 }

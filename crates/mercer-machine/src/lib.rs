@@ -11,6 +11,7 @@ mod model;
 mod plan;
 mod probability;
 mod score;
+mod tuning;
 mod vote;
 
 pub use error::MachineError;
@@ -19,4 +20,5 @@ pub use machine::{Machine, Output, Scheme};
 pub use model::{Input, Model, Probabilities, Provenance};
 pub use plan::{Array, Calibration, PlanSections, Scale, Section};
 pub use score::{ClassName, Score};
+pub use tuning::{Budget, Refusal, SampleParts, Settled, Speed, Trial, Tuning, Verification};
 pub use vote::{Answer, Verdict, pairs};

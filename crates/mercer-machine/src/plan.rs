@@ -1,3 +1,5 @@
+use crate::Tuning;
+
 /// How a machine is asked, as a model file keeps it: the plan's text and what its stages need beside the
 /// machine. The query room turns it into stages and checks every number.
 #[derive(Debug, Clone, PartialEq)]
@@ -10,6 +12,8 @@ pub struct PlanSections {
     pub sections: Vec<Section>,
     /// What answers without proof are held to, where the plan gives such answers.
     pub calibration: Option<Calibration>,
+    /// How the plan was found, where it was not written by hand.
+    pub tuning: Option<Box<Tuning>>,
 }
 
 /// How far the answers of a plan that are not proved may be trusted: tested on queries to which nothing

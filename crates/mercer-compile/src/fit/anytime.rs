@@ -19,13 +19,14 @@ use orders::Ordering;
 use pool::Pool;
 use settings::{Order, Settings};
 
-use super::Fitter;
+use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "anytime",
     summary: "projections onto basis points, one by one, with a proved range after each; semidefinite kernels",
     estimates: false,
+    propose,
     fit,
 };
 
@@ -34,6 +35,31 @@ const EXPLAINED: f64 = 1e-14;
 
 fn unfit(reason: impl Into<String>) -> CompileError {
     CompileError::Unfit { stage: "anytime", reason: reason.into() }
+}
+
+/// Kernel values among supports that are worth their time: more are not looked at.
+const MOST_WORK: f64 = 2e10;
+/// Machines of more columns are hardly ever of low rank.
+const FEW_COLUMNS: usize = 100;
+
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    let machine = task.exact.machine();
+    let (kernel, live) = (machine.kernel(), task.exact.packed().live_columns());
+    let rows = machine.supports().rows() as f64;
+    let fits = has_only_expansions(task)
+        && kernel.is_positive_semidefinite()
+        && kernel.form().finish().is_some()
+        && rows * rows * live.max(16) as f64 <= MOST_WORK;
+    if !fits {
+        return Vec::new();
+    }
+    let order = |word: &str| Spec::new("anytime").set("order", Spec::new(word));
+    let mut proposed = Vec::new();
+    if live <= FEW_COLUMNS {
+        proposed.extend([Spec::new("anytime"), order("min_wz")]);
+    }
+    proposed.push(order("moved"));
+    proposed
 }
 
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {

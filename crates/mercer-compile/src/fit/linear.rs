@@ -1,15 +1,20 @@
 use mercer_machine::{Array, Section};
 use mercer_spec::Spec;
 
-use super::{Fitter, no_arguments};
+use super::{Fitter, can_estimate, no_arguments};
 use crate::{CompileError, Task, ridge};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "linear",
     summary: "one dot product, fitted to the machine's own scores; calibrated on --sample",
     estimates: true,
+    propose,
     fit,
 };
+
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    if can_estimate(task) { vec![Spec::new("linear")] } else { Vec::new() }
+}
 
 /// Least squares in the coordinates of the basis; stored as weights of the machine's columns.
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {

@@ -4,18 +4,28 @@ use mercer_data::Matrix;
 use mercer_machine::{Array, Section};
 use mercer_spec::Spec;
 
-use super::{Fitter, no_arguments};
+use super::{Fitter, has_only_expansions, no_arguments};
 use crate::{CompileError, Task};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "low_precision",
     summary: "all supports in integers or single precision, with a proved range; kernels of a product or a distance",
     estimates: false,
+    propose,
     fit,
 };
 
 /// Supports that leave more columns empty than this are better walked by their entries.
 const LEAST_DENSITY: f64 = 0.02;
+
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    let has_products = task.exact.machine().kernel().form().finish().is_some();
+    if has_only_expansions(task) && has_products {
+        vec![Spec::new("low_precision")]
+    } else {
+        Vec::new()
+    }
+}
 
 /// Looks for a grid; all else is rounded when the plan is loaded.
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {

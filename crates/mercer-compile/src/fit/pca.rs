@@ -1,7 +1,7 @@
 use mercer_machine::{Array, Section};
 use mercer_spec::{Spec, Value};
 
-use super::Fitter;
+use super::{Fitter, can_estimate};
 use crate::basis::MOST;
 use crate::{CompileError, Task};
 
@@ -9,8 +9,29 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "pca",
     summary: "pca(r1, r2, ...): all supports in r dimensions, more from level to level; calibrated on --sample",
     estimates: true,
+    propose,
     fit,
 };
+
+/// Levels that are tried; a machine of fewer columns takes those that leave something out.
+const PROPOSED: [&[usize]; 4] = [&[8, 16, 32], &[32, 64], &[64, 128, 192], &[32, 64, 96, 128, 192]];
+
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    if !can_estimate(task) {
+        return Vec::new();
+    }
+    let live = task.exact.packed().live_columns();
+    let fitting = |levels: &[usize]| -> Vec<usize> {
+        levels.iter().copied().filter(|level| 3 * level <= 2 * live).collect()
+    };
+    let mut lists: Vec<Vec<usize>> = PROPOSED.iter().map(|levels| fitting(levels)).collect();
+    lists.retain(|levels| !levels.is_empty());
+    lists.dedup();
+    let spec = |levels: Vec<usize>| {
+        levels.into_iter().fold(Spec::new("pca"), |spec, level| spec.with(level as f64))
+    };
+    lists.into_iter().map(spec).collect()
+}
 
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     let unfit = |reason: &str| CompileError::Unfit { stage: "pca", reason: reason.to_owned() };

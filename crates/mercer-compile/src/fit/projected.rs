@@ -5,7 +5,7 @@ use mercer_query::{Asking, Plan};
 use mercer_simd::gemm_nt;
 use mercer_spec::{Spec, Value};
 
-use super::Fitter;
+use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 use mercer_kernel::eigen::symmetric;
 
@@ -20,6 +20,7 @@ pub(super) static FITTER: Fitter = Fitter {
     summary: "rbf and dot-product kernels along their main directions, the rest bounded by a spectral \
               tail after a first-order correction; projected(dimensions=, look_ahead=, directions=)",
     estimates: false,
+    propose,
     fit,
 };
 
@@ -85,6 +86,19 @@ struct Ready {
     scores: Vec<Vec<f64>>,
 }
 
+/// Fewer columns leave nothing to project away.
+const LEAST_COLUMNS: usize = 24;
+
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    let live = task.exact.packed().live_columns();
+    let has_products = task.exact.machine().kernel().form().finish().is_some();
+    let fits = (LEAST_COLUMNS..=MOST_COLUMNS).contains(&live);
+    if !has_only_expansions(task) || !has_products || !fits {
+        return Vec::new();
+    }
+    vec![Spec::new("projected")]
+}
+
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     let wanted = Wanted::new(spec)?;
     let (ready, held_out) = Ready::new(task)?;
@@ -121,7 +135,13 @@ fn choose(
         let section = Basis::new(ready, wanted, head)?.section();
         let sections = vec![section.clone()];
         let (spec, machine_digest) = (String::new(), file::digest(machine));
-        let plan = PlanSections { spec, machine: machine_digest, sections, calibration: None };
+        let plan = PlanSections {
+            spec,
+            machine: machine_digest,
+            sections,
+            calibration: None,
+            tuning: None,
+        };
         let plan = Plan::load(machine, &plan)?;
         // A row of the sample that cannot be asked is not a reason to refuse the machine.
         let Ok(answers) = plan.decide_with(held_out, &Asking::default()) else { continue };

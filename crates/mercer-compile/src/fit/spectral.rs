@@ -5,13 +5,14 @@ use mercer_machine::{Array, Machine, Score, Section};
 use mercer_simd::gemm_nt;
 use mercer_spec::Spec;
 
-use super::{Fitter, no_arguments};
+use super::{Fitter, has_only_expansions, no_arguments};
 use crate::{CompileError, Task};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "spectral",
     summary: "degree-2 kernels as a quadratic form, eigenvector after eigenvector, with a proved range",
     estimates: false,
+    propose,
     fit,
 };
 
@@ -19,6 +20,13 @@ pub(super) static FITTER: Fitter = Fitter {
 const MOST_COLUMNS: usize = 3000;
 /// Eigenvalues below this share of the largest are left to the residual.
 const DROP: f64 = 1e-14;
+
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    let fits = has_only_expansions(task)
+        && degree_two(task.exact.machine()).is_ok()
+        && task.exact.packed().live_columns() <= MOST_COLUMNS;
+    if fits { vec![Spec::new("spectral")] } else { Vec::new() }
+}
 
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     no_arguments("spectral", spec)?;

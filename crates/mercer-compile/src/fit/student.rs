@@ -1,18 +1,34 @@
 use mercer_machine::{Array, Section};
 use mercer_spec::{Spec, Value};
 
-use super::Fitter;
+use super::{Fitter, can_estimate};
 use crate::{CompileError, Task, ridge};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "student",
     summary: "student(r): a quadratic form in r coordinates, fitted to the machine's own scores; calibrated on --sample",
     estimates: true,
+    propose,
     fit,
 };
 
 /// More coordinates have more features than any sample can teach.
 const MOST: usize = 64;
+
+/// Numbers of coordinates that are tried.
+const PROPOSED: [usize; 5] = [8, 16, 24, 32, 48];
+
+/// Those that the machine has, and that the rows can teach.
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    if !can_estimate(task) {
+        return Vec::new();
+    }
+    let live = task.exact.packed().live_columns();
+    let rows: usize = [task.sample, task.training].iter().flatten().map(|rows| rows.rows()).sum();
+    let fits = |size: &usize| *size <= live && (size + 1) * (size + 2) / 2 <= 2 * rows;
+    let sizes = PROPOSED.into_iter().filter(fits);
+    sizes.map(|size| Spec::new("student").with(size as f64)).collect()
+}
 
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     let unfit = |reason: &str| CompileError::Unfit { stage: "student", reason: reason.to_owned() };

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{ClassName, Grid, Output, Probabilities, Provenance, Scheme, Spacing};
+use crate::{ClassName, Grid, Output, Probabilities, Provenance, Scheme, Spacing, Tuning};
 
 /// The JSON text beside the arrays.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,6 +55,9 @@ pub(super) struct PlanText {
     pub(super) machine: String,
     /// Texts of the stages that keep a section.
     pub(super) stages: Vec<String>,
+    /// Format 4 and later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tuning: Option<Box<Tuning>>,
 }
 
 /// The scaling; its arrays are called `input/scaling/<name>`.

@@ -71,7 +71,7 @@ fn scaling(arrays: &Arrays<'_>, text: &ScalingText) -> Result<Scaling, MachineEr
 
 /// The plan's texts with the arrays of each stage; what they mean is checked where they are used.
 fn plan(arrays: &Arrays<'_>, text: PlanText) -> Result<PlanSections, MachineError> {
-    let PlanText { spec, machine, stages } = text;
+    let PlanText { spec, machine, stages, tuning } = text;
     let mut sections = Vec::new();
     for (number, stage) in stages.into_iter().enumerate() {
         let mut section = Section::new(stage);
@@ -95,7 +95,10 @@ fn plan(arrays: &Arrays<'_>, text: PlanText) -> Result<PlanSections, MachineErro
         ),
         None => None,
     };
-    Ok(PlanSections { spec, machine, sections, calibration })
+    if tuning.as_ref().is_some_and(|tuning| !tuning.is_sane()) {
+        return Err(damaged(&"the record of its tuning makes no sense"));
+    }
+    Ok(PlanSections { spec, machine, sections, calibration, tuning })
 }
 
 /// A newer file is told apart from a damaged one before its other fields are looked at.

@@ -1,8 +1,9 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{
-    Array, Calibration, ClassName, Grid, Input, Machine, Model, Output, PlanSections,
-    Probabilities, Provenance, Scale, Scheme, Score, Section, Spacing, file,
+    Array, Budget, Calibration, ClassName, Grid, Input, Machine, Model, Output, PlanSections,
+    Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score, Section, Settled,
+    Spacing, Speed, Trial, Tuning, Verification, file,
 };
 use mercer_data::Matrix;
 use std::sync::Arc;
@@ -103,7 +104,7 @@ fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
         scales: vec![Scale { slope: 1.0, shift: -0.0, spread: 1e-300 }],
     };
     let calibration = Some(calibration);
-    model.plan = Some(PlanSections { spec, machine, sections, calibration });
+    model.plan = Some(PlanSections { spec, machine, sections, calibration, tuning: None });
     let bytes = to_bytes(&model, &FORMAT).unwrap();
     let again = from_bytes(&bytes).unwrap();
     assert_eq!(model.plan, again.plan);
@@ -115,6 +116,74 @@ fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
     model.plan.as_mut().unwrap().machine.insert(0, '0');
     let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
     assert_eq!(error, "the model file is damaged: its plan was made for another machine");
+}
+
+/// What `tune` writes down, with odd numbers.
+fn tuning() -> Tuning {
+    let speed = Speed { single_us: 10.125, batch_us: 0.0, bytes: 1 << 40 };
+    let trial = Trial {
+        plan: "cascade(low_precision, exact)".to_owned(),
+        us: 7.5,
+        mean_cost: 1e15,
+        settled: 1.0,
+        dropped: false,
+    };
+    let refusal = Refusal { stage: "spectral".to_owned(), reason: "\"<not> a square\"".to_owned() };
+    let settled = Settled { stage: "exact".to_owned(), queries: 3 };
+    Tuning {
+        contract: "certified".to_owned(),
+        aim: "latency".to_owned(),
+        seed: u64::MAX,
+        instruction_set: "avx2".to_owned(),
+        threads: 2,
+        budget: Some(Budget { microseconds: 40.0, rate: 1200.0, multiply_adds: 48_000 }),
+        tolerance: Some(0.5),
+        sample: SampleParts {
+            rows: 10,
+            fitted: 3,
+            scaled: 0,
+            measured: 4,
+            verified: 3,
+            repeated: 1,
+        },
+        exact: speed,
+        plan: speed,
+        tried: vec![trial],
+        refused: vec![refusal],
+        stopped: true,
+        verification: Verification {
+            queries: 3,
+            differences: 0,
+            unsettled: 0,
+            stages: vec![settled],
+            mean_cost: 12.5,
+            exact_cost: 100,
+            costs: vec![1, 2, 2],
+        },
+        reason: "it is faster".to_owned(),
+    }
+}
+
+#[test]
+fn the_record_of_a_tuning_is_kept_and_checked() {
+    let mut model = sample();
+    let machine = file::digest(&model.machine);
+    let mut plan = PlanSections {
+        spec: "exact".to_owned(),
+        machine,
+        sections: Vec::new(),
+        calibration: None,
+        tuning: Some(Box::new(tuning())),
+    };
+    model.plan = Some(plan.clone());
+    let bytes = to_bytes(&model, &FORMAT).unwrap();
+    let again = from_bytes(&bytes).unwrap();
+    assert_eq!(model.plan, again.plan);
+    assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+    plan.tuning.as_mut().unwrap().tolerance = Some(-1.0);
+    model.plan = Some(plan);
+    let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
+    assert_eq!(error, "the model file is damaged: the record of its tuning makes no sense");
 }
 
 #[test]

@@ -92,6 +92,9 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
 
 /// The lowest format that says everything: what older programs can read, they shall.
 fn format_number(model: &Model) -> u64 {
+    if model.plan.as_ref().is_some_and(|plan| plan.tuning.is_some()) {
+        return 4;
+    }
     match (model.machine.grid(), &model.input.scaling) {
         (Some(_), _) => 3,
         (None, Some(_)) => 2,
@@ -112,6 +115,7 @@ fn plan_text(plan: &PlanSections) -> PlanText {
         spec: plan.spec.clone(),
         machine: plan.machine.clone(),
         stages: plan.sections.iter().map(|section| section.spec.clone()).collect(),
+        tuning: plan.tuning.clone(),
     }
 }
 
