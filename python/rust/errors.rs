@@ -72,6 +72,7 @@ impl Raise for TrainError {
             Option { option, value, range },
             KernelNotFinite { row, value },
             Negative { row, column, value, kernel },
+            NegativeLevels { row, column, value, kernel },
             Checkpoint { path, reason },
             WarmStart { reason },
         );

@@ -10,7 +10,7 @@ use mercer::machine::{Input, Machine, Model, Output, Probabilities, Provenance, 
 use mercer::spec::SpecError;
 use mercer::train::{
     Cancel, Expansion, Folds, FormulationRef, Progress, Stop, TrainError, Trained, Training,
-    calibrate, cross_validate, formulation,
+    calibrate, cross_validate, formulation, solver,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -33,6 +33,8 @@ pub(crate) struct Task {
     kernel: String,
     /// `c_svc(C=1)`
     formulation: String,
+    /// `additive(rank=8)`; the default one if nothing is said.
+    solver: Option<String>,
     /// One per example; empty for novelty.
     targets: Vec<f64>,
     /// One per example, or none.
@@ -41,7 +43,8 @@ pub(crate) struct Task {
     order: Option<Vec<usize>>,
     /// What classes 0, 1, ... are called.
     names: Option<Vec<Name>>,
-    tolerance: f64,
+    /// The solver's own if nothing is said.
+    tolerance: Option<f64>,
     /// Bytes for kept kernel rows; examples and packed rows come on top.
     memory: usize,
     max_iterations: Option<u64>,
@@ -161,8 +164,14 @@ fn run(
         None => 12 * examples.rows() * examples.columns(),
     };
     let data = Dataset { examples, targets, names: None };
-    let training = Training::default()
-        .tolerance(task.tolerance)
+    let mut training = Training::default();
+    if let Some(text) = &task.solver {
+        training = training.solver(solver(text).map_err(Trouble::Spec)?);
+    }
+    if let Some(tolerance) = task.tolerance {
+        training = training.tolerance(tolerance);
+    }
+    let training = training
         .memory(task.memory + packed)
         .max_iterations(task.max_iterations)
         .weights(weights)
@@ -295,19 +304,15 @@ fn model(
         }
         (output, _) => output.clone(),
     };
-    let (kernel, supports, scores, centre) = if task.kernel == "precomputed" {
+    let machine = if task.kernel == "precomputed" {
         let kernel = parse("precomputed").map_err(|error| error.raise(py))?;
         let (supports, scores) = given(&trained.expansions, task, rows);
-        (kernel, supports, scores, None)
+        Machine::new(kernel, supports, scores, output)
     } else {
-        let supports = machine.supports().as_ref().clone();
-        let centre = machine.centre().map(<[f64]>::to_vec);
-        (machine.kernel().clone(), supports, machine.scores().to_vec(), centre)
+        machine.with_output(output)
     };
-    let columns = supports.columns();
-    let machine = Machine::new(kernel, supports, scores, output)
-        .and_then(|machine| machine.with_centre(centre))
-        .map_err(|error| error.raise(py))?;
+    let machine = machine.map_err(|error| error.raise(py))?;
+    let columns = machine.columns();
     let model = Model {
         input: Input { features: Some(columns), ..Input::default() },
         provenance: Provenance {

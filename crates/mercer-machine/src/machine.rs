@@ -130,6 +130,16 @@ impl Machine {
         Ok(self)
     }
 
+    /// The same machine with other names for its answers.
+    ///
+    /// # Errors
+    /// If the number of scores does not fit them.
+    pub fn with_output(mut self, output: Output) -> Result<Self, MachineError> {
+        check_output(&output, self.scores.len())?;
+        self.output = output;
+        Ok(self)
+    }
+
     /// The kernel.
     pub fn kernel(&self) -> &KernelRef {
         &self.kernel

@@ -1,0 +1,300 @@
+"""Training and answering, over the parameters and properties of scikit-learn's classes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
+
+from ._convert import _names
+from ._learning import ONE_CLASS_LEFT, Learning, kernel_text, weights_of
+from ._rows import FLOATS, pack, threads
+
+
+class Fitting(Learning):
+    """Training and answering, over the parameters and properties of scikit-learn's classes."""
+
+    def _formulation(self):
+        raise NotImplementedError
+
+    def fit(self, X, y, sample_weight=None):
+        """Learns from examples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Doubles and singles are taken as they are, compressed rows are not densified. For
+            ``kernel="precomputed"`` the kernel values of all pairs of samples.
+        y : array-like of shape (n_samples,)
+            Labels, or values for a regression.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factors of C; samples of weight zero or less are left out.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        X, y = self._checked(X, y)
+        targets = self._validate_targets(y)
+        samples = _num_samples(X)
+        if len(targets) != samples:
+            raise ValueError(
+                f"X and y have incompatible shapes.\nX has {samples} samples, but y has {len(targets)}."
+            )
+        factors = None
+        if hasattr(self, "classes_"):
+            factors = getattr(self, "class_weight_", np.ones(len(self.classes_)))
+        weights = weights_of(sample_weight, targets, factors, self._one_class_left)
+        kernel, rows = self._kernel_of(X)
+        order = np.argsort(targets, kind="stable") if hasattr(self, "classes_") else None
+        task = {
+            "kernel": kernel,
+            "formulation": self._formulation(),
+            "solver": None,
+            "targets": targets if self._impl != "one_class" else [],
+            "weights": weights,
+            "order": order,
+            "names": _names(self.classes_) if hasattr(self, "classes_") else None,
+            "tolerance": float(self.tol),
+            "memory": int(self.cache_size * (1 << 20)),
+            "max_iterations": self._steps(targets),
+            "threads": threads(self.n_jobs),
+            "probabilities": self._folds_seed(),
+        }
+        self._model, report = self._learn(rows, task)
+        self._publish(X, report, order, targets)
+        return self
+
+    def _checked(self, X, y):
+        is_sparse = sp.issparse(X)
+        if is_sparse and isinstance(self.kernel, str) and self.kernel == "precomputed":
+            raise TypeError("Sparse precomputed kernels are not supported.")
+        self._sparse = is_sparse and not callable(self.kernel)
+        if callable(self.kernel):
+            check_consistent_length(X, y)
+            self._plain = False
+            return X, y
+        X, y = validate_data(self, X, y, dtype=FLOATS, accept_sparse="csr")
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                "Precomputed matrix must be a square matrix."
+                f" Input is a {X.shape[0]}x{X.shape[1]} matrix."
+            )
+        # Rows without names and of the right kind need no checks but those of the compiled half.
+        self._plain = self.kernel != "precomputed" and not hasattr(self, "feature_names_in_")
+        return X, y
+
+    def _kernel_of(self, X):
+        """The kernel's text, and the rows that training reads."""
+        self._probA, self._probB = np.empty(0), np.empty(0)
+        if callable(self.kernel):
+            self._gamma = 0.0
+            self._fitted_rows = X
+            values = self._compute_kernel(X)
+            samples = _num_samples(X)
+            if values.shape != (samples, samples):
+                raise ValueError(
+                    f"the kernel gave values of shape {values.shape} for {samples} samples; "
+                    "X.shape[0] should be equal to X.shape[1]"
+                )
+            return "precomputed", values
+        if self.kernel == "precomputed":
+            self._gamma = 0.0
+            return "precomputed", X
+        self._gamma, kernel = kernel_text(self, X)
+        return kernel, X
+
+    _one_class_left = ONE_CLASS_LEFT
+
+    def _folds_seed(self):
+        """The seed of the folds that probabilities are fitted on, if they are wanted."""
+        if not getattr(self, "_effective_probability", False):
+            return None
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def _steps(self, targets):
+        if self.max_iter < 0:
+            return None
+        classes = len(self.classes_) if hasattr(self, "classes_") else 2
+        return int(self.max_iter) * (classes * (classes - 1) // 2)
+
+    def _publish(self, X, report, order, targets):
+        """The attributes that scikit-learn's users and tools read."""
+        parts = report["parts"]
+        named = [part["examples"] for part in parts]
+        support = np.unique(np.concatenate(named)) if named else np.empty(0, np.int64)
+        own = support if order is None else order[support]
+        self.support_ = own.astype(np.int32)
+        if callable(self.kernel) or (isinstance(self.kernel, str) and self.kernel == "precomputed"):
+            self.support_vectors_ = np.empty((0, 0))
+        else:
+            vectors = X[own]
+            self.support_vectors_ = vectors.astype(np.float64, copy=False)
+        coefficients = self._coefficients(parts, support, own, targets)
+        self.intercept_ = np.array([-part["offset"] for part in parts]) + 0.0
+        self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)
+        if self._sparse:
+            coefficients = _compressed(coefficients)
+        self._intercept_ = self.intercept_.copy()
+        self._dual_coef_ = self.dual_coef_ = coefficients
+        if hasattr(self, "classes_") and len(self.classes_) == 2:
+            self.intercept_ = -self.intercept_ + 0.0
+            self.dual_coef_ = -coefficients
+        self._num_iter = np.array([part["iterations"] for part in parts], dtype=np.int32)
+        self.n_iter_ = self._num_iter if hasattr(self, "classes_") else int(self._num_iter[0])
+        if self._model.sigmoids is not None:
+            self._probA, self._probB = map(np.array, self._model.sigmoids)
+        self._conclude(report)
+
+    def _coefficients(self, parts, support, own, targets):
+        if not hasattr(self, "classes_"):
+            table = np.zeros((1, len(support)))
+            table[0, np.searchsorted(support, parts[0]["examples"])] = parts[0]["coefficients"]
+            self._n_support = np.array([len(support), 0], dtype=np.int32)
+            return table
+        classes = len(self.classes_)
+        of = targets[own].astype(np.intp)
+        self._n_support = np.bincount(of, minlength=classes).astype(np.int32)
+        table = np.zeros((classes - 1, len(support)))
+        pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
+        for (first, second), part in zip(pairs, parts):
+            places = np.searchsorted(support, part["examples"])
+            rows = np.where(of[places] == first, second - 1, first)
+            table[rows, places] = part["coefficients"]
+        return table
+
+    def _compute_kernel(self, X):
+        """Values of a callable kernel against all training rows."""
+        if not callable(self.kernel):
+            return X
+        values = self.kernel(X, self._fitted_rows)
+        if sp.issparse(values):
+            values = values.toarray()
+        return np.asarray(values, dtype=np.float64)
+
+    def _ready(self, X):
+        return pack(self._compute_kernel(self._validate_for_predict(X)))
+
+    def _validate_for_predict(self, X):
+        check_is_fitted(self)
+        if callable(self.kernel):
+            return X
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        if self.kernel == "precomputed" and X.shape[1] != self.shape_fit_[0]:
+            raise ValueError(
+                f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, "
+                "the number of samples at training time"
+            )
+        vectors = self.support_vectors_
+        if not self._sparse and vectors.size > 0 and self.n_support_.sum() != vectors.shape[0]:
+            raise ValueError(f"The internal representation of {type(self).__name__} was altered")
+        return X
+
+    def _decision_function(self, X):
+        scores = self._ask("scores", X)
+        if hasattr(self, "classes_") and len(self.classes_) == 2:
+            return -scores.ravel()
+        return scores
+
+    def predict(self, X):
+        """Answers for the rows of X: labels, values, or 1 and -1 for inliers and outliers."""
+        return self._labels(self._ask("answers", X))
+
+    def _labels(self, answers):
+        return answers
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        # scikit-learn compares: a callable kernel is not the word.
+        is_given = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_given
+        tags.input_tags.sparse = not is_given
+        return tags
+
+
+class Classifying(Fitting):
+    """What classifiers add: the vote and its ties."""
+
+    def predict(self, X):
+        """Labels of the rows of X."""
+        if self.break_ties:
+            check_is_fitted(self)
+            if self.decision_function_shape == "ovo":
+                raise ValueError(
+                    "break_ties must be False when decision_function_shape is 'ovo'"
+                )
+            if len(self.classes_) > 2:
+                return self._labels(np.argmax(self.decision_function(X), axis=1))
+        return self._labels(self._ask("answers", X))
+
+    def _labels(self, answers):
+        return self.classes_[answers]
+
+    def _has_probabilities(self):
+        return self._check_proba()
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Probabilities of the classes, by sigmoids fitted to scores of five folds; one column for each.
+
+        With two classes the larger one is always that of the label; with several they are coupled.
+        """
+        check_is_fitted(self)
+        if self._probA.size == 0:
+            raise NotFittedError(
+                "predict_proba is not available when fitted with probability=False"
+            )
+        return self._ask("probabilities", X)
+
+    def _validate_targets(self, y):
+        codes = super()._validate_targets(y)
+        self._effective_probability = False
+        if self.probability != "deprecated":
+            warnings.warn(
+                "The `probability` parameter was deprecated in scikit-learn 1.9 and will be removed in"
+                " version 1.11. Use `CalibratedClassifierCV(..., ensemble=False)` instead.",
+                FutureWarning,
+            )
+            self._effective_probability = bool(self.probability)
+        return codes
+
+
+class Regressing(Fitting):
+    """What regressions and novelty detection add."""
+
+    def _validate_targets(self, y):
+        return column_or_1d(y, warn=True).astype(np.float64, copy=False)
+
+
+def _compressed(table):
+    """All entries of a table in compressed rows, as scikit-learn keeps coefficients of sparse fits."""
+    rows, columns = table.shape
+    if columns == 0:
+        return sp.csr_matrix(table)
+    places = np.tile(np.arange(columns, dtype=np.int32), rows)
+    starts = np.arange(0, rows * columns + 1, columns, dtype=np.int32)
+    return sp.csr_matrix((table.ravel(), places, starts), table.shape)
+
+
+    said = {
+        "InfeasibleNu": "specified nu is infeasible",
+        "KernelNotFinite": "The dual coefficients or intercepts are not finite",
+    }.get(error.kind)
+    if said is None:
+        return error
+    return type(error)(f"{said}: {error}", error.kind, error.fields)
+
+
+    part = f"question {progress['part'] + 1} of {progress['parts']}, " if progress["parts"] > 1 else ""
+    left = progress["time_left"]
+    rest = f", about {left:.1f} s left" if left is not None else ""
+    return (
+        f"[{name}] {part}{progress['iterations']} steps, gap {progress['gap']:.2e}, "
+        f"{progress['supports']} supports, {progress['elapsed']:.1f} s{rest}"
+    )

@@ -1,0 +1,217 @@
+"""Machines that scikit-learn does not have, with its habits.
+
+Like all estimators of this package they take ``n_jobs`` (threads; ``None`` and -1 mean all cores; the result does not
+depend on it) and ``callback`` (called with a dictionary ten times a second while training; training ends if it raises),
+and answer :meth:`decide`, :meth:`explain` and :meth:`save` beside ``predict``.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._convert import _names
+from ._learning import Learning, weights_of
+from ._rows import FLOATS, pack, threads
+
+__all__ = ["AdditiveSVC"]
+
+_ALL = {
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "max_iter": [Interval(Integral, -1, None, closed="left")],
+    "verbose": ["verbose"],
+    "n_jobs": [Integral, None],
+    "callback": [callable, None],
+}
+_POSITIVE = Interval(Real, 0.0, None, closed="neither")
+
+
+class _Classifier(ClassifierMixin, Learning, BaseEstimator):
+    """A classifier that the compiled half trains: a subclass says which kernel, formulation and solver."""
+
+    def _task(self, X):
+        """The texts of kernel, formulation and solver."""
+        raise NotImplementedError
+
+    def fit(self, X, y, sample_weight=None):
+        """Learns from examples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Doubles and singles are taken as they are, compressed rows are not densified.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            Factors of the price of errors; samples of weight zero or less are left out.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        X, y = validate_data(self, X, y, dtype=FLOATS, accept_sparse="csr")
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(self.classes_)} class"
+            )
+        factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        kernel, formulation, solver = self._task(X)
+        task = {
+            "kernel": kernel,
+            "formulation": formulation,
+            "solver": solver,
+            "targets": codes.astype(np.float64),
+            "weights": weights_of(sample_weight, codes, factors),
+            # Classes are numbered as they appear.
+            "order": np.argsort(codes, kind="stable"),
+            "names": _names(self.classes_),
+            "tolerance": None if self.tol is None else float(self.tol),
+            "memory": 1 << 30,
+            "max_iterations": None if self.max_iter < 0 else int(self.max_iter),
+            "threads": threads(self.n_jobs),
+            "probabilities": None,
+        }
+        self._plain = not hasattr(self, "feature_names_in_")
+        self._model, report = self._learn(X, task)
+        self.n_iter_ = report["iterations"]
+        self._conclude(report)
+        return self
+
+    def predict(self, X):
+        """Labels of the rows of X."""
+        check_is_fitted(self)
+        return self._labels(self._ask("answers", X))
+
+    def decision_function(self, X):
+        """Scores: of the second class if there are two, otherwise one column for each class."""
+        check_is_fitted(self)
+        scores = self._ask("scores", X)
+        return -scores.ravel() if len(self.classes_) == 2 else scores
+
+    def _ready(self, X):
+        check_is_fitted(self)
+        return pack(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+
+    def _labels(self, answers):
+        return self.classes_[answers]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class AdditiveSVC(_Classifier):
+    """Classification with an additive kernel at the cost of a linear machine, for histograms and counts.
+
+    Values become one of 255 levels, the kernel a look-up table, and the machine one curve per column: training takes
+    time in proportion to the number of non-zero values, an answer one table read for each. Several classes are trained
+    one against the rest.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of errors.
+    kernel : str, default="chi2"
+        ``"intersection"``, ``"chi2"``, ``"jensen_shannon"``, ``"hellinger"``, ``"power_mean(p=-1)"`` or ``"linear"``.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+    rank : int or "auto", default="auto"
+        Numbers per column and level; ``"auto"`` takes 4, 8 or 16 for an error of 1e-3.
+    levels : {"auto", "uniform", "power", "quantile"}, default="auto"
+        Where the levels lie. ``"quantile"`` takes values below zero.
+    intercept_scaling : float, default=1.0
+        Value of a constant column; 0 for none.
+    tol : float, default=0.1
+        LIBLINEAR's rule for stopping.
+    class_weight : dict or "balanced", optional
+    max_iter : int, default=-1
+        Most passes over the examples; -1 for no limit.
+    random_state : int, optional
+        Seed of the order in which examples are visited.
+    verbose : bool, default=False
+    n_jobs, callback
+        See the module.
+
+    Attributes
+    ----------
+    classes_ : ndarray
+    n_iter_ : int
+    training_report_ : dict
+        How the training went.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.machines import AdditiveSVC
+    >>> histograms = np.array([[8.0, 1, 0], [7, 2, 1], [1, 2, 9], [0, 1, 8]])
+    >>> machine = AdditiveSVC().fit(histograms, ["dark", "dark", "light", "light"])
+    >>> print(machine.predict([[6.0, 3, 1]])[0])
+    dark
+    """
+
+    _parameter_constraints: dict = {
+        "C": [_POSITIVE],
+        "kernel": [str],
+        "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
+        "rank": [Interval(Integral, 1, 16, closed="both"), StrOptions({"auto"})],
+        "levels": [StrOptions({"auto", "uniform", "power", "quantile"})],
+        "intercept_scaling": [Interval(Real, 0.0, None, closed="left")],
+        "tol": [_POSITIVE],
+        "random_state": [Interval(Integral, 0, None, closed="left"), None],
+        **_ALL,
+    }
+
+    def __init__(
+        self,
+        *,
+        C=1.0,
+        kernel="chi2",
+        loss="hinge",
+        rank="auto",
+        levels="auto",
+        intercept_scaling=1.0,
+        tol=0.1,
+        class_weight=None,
+        max_iter=-1,
+        random_state=None,
+        verbose=False,
+        n_jobs=None,
+        callback=None,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.loss = loss
+        self.rank = rank
+        self.levels = levels
+        self.intercept_scaling = intercept_scaling
+        self.tol = tol
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def _task(self, X):
+        formulation = {"hinge": "c_svc"}.get(self.loss, self.loss)
+        seed = 1 if self.random_state is None else int(self.random_state)
+        solver = (
+            f"additive(rank={self.rank}, levels={self.levels},"
+            f" bias={float(self.intercept_scaling)!r}, seed={seed})"
+        )
+        return self.kernel, f"{formulation}(C={float(self.C)!r})", solver
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        takes_negative = self.kernel == "linear" or self.levels == "quantile"
+        tags.input_tags.positive_only = not takes_negative
+        return tags

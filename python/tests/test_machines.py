@@ -1,0 +1,92 @@
+"""Machines that scikit-learn does not have."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+import mercer
+from mercer.errors import MercerError
+from mercer.machines import AdditiveSVC
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return train_test_split(X, y, test_size=0.3, random_state=0)
+
+
+def exact_chi2_scores(X, y, queries, C, bias=1.0):
+    """The additive chi2 machine without offset, by projected gradient on its dual: slow and plain."""
+
+    def values(a, b):
+        total = a[:, None, :] + b[None, :, :]
+        terms = np.divide(2 * a[:, None, :] * b[None, :, :], total, where=total > 0, out=np.zeros_like(total))
+        return terms.sum(axis=2) + bias * bias
+
+    Q = values(X, X) * np.outer(y, y)
+    alpha = np.zeros(len(y))
+    for _ in range(3000):
+        for i in range(len(y)):
+            alpha[i] = np.clip(alpha[i] - (Q[i] @ alpha - 1) / Q[i, i], 0, C)
+    return values(queries, X) @ (alpha * y)
+
+
+def test_additive_is_the_exact_additive_machine():
+    random = np.random.default_rng(3)
+    # 17 values have levels of their own, so rounding to levels changes nothing.
+    X = random.integers(0, 17, size=(40, 6)).astype(float)
+    y = np.where(X[:, 0] + X[:, 1] > X[:, 2] + X[:, 3], 1, -1)
+    queries = random.integers(0, 17, size=(30, 6)).astype(float)
+    wanted = exact_chi2_scores(X, y, queries, C=0.1)
+    machine = AdditiveSVC(C=0.1, rank=16, levels="uniform", tol=1e-6).fit(X, y)
+    found = machine.decision_function(queries)
+    assert np.max(np.abs(found - wanted)) < 0.02 * np.max(np.abs(wanted))
+
+
+def test_labels_of_any_kind_in_any_order(digits):
+    X, _, y, _ = digits
+    names = np.array([f"digit {label}" for label in y])
+    numbers = AdditiveSVC(C=0.01).fit(X, y)
+    words = AdditiveSVC(C=0.01).fit(X, names)
+    assert list(words.predict(X[:50])) == [f"digit {label}" for label in numbers.predict(X[:50])]
+    order = np.argmax(numbers.decision_function(X[:50]), axis=1)
+    assert np.array_equal(numbers.classes_[order], numbers.predict(X[:50]))
+
+
+def test_sparse_rows_and_threads_change_nothing(digits):
+    X, queries, y, _ = digits
+    dense = AdditiveSVC(C=0.01, n_jobs=1).fit(X, y)
+    sparse = AdditiveSVC(C=0.01, n_jobs=2).fit(sp.csr_matrix(X), y)
+    assert np.array_equal(
+        dense.decision_function(queries), sparse.decision_function(sp.csr_matrix(queries))
+    )
+
+
+def test_files_pickles_and_clones(digits, tmp_path):
+    X, queries, y, _ = digits
+    machine = AdditiveSVC(C=0.01, kernel="intersection").fit(X, y)
+    machine.save(tmp_path / "digits.mercer")
+    wanted = machine.predict(queries)
+    assert np.array_equal(mercer.load(tmp_path / "digits.mercer").predict(queries), wanted)
+    assert np.array_equal(pickle.loads(pickle.dumps(machine)).predict(queries), wanted)
+    assert np.array_equal(clone(machine).fit(X, y).predict(queries), wanted)
+
+
+def test_weights_move_the_border():
+    X = np.array([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]])
+    y = np.array([0, 0, 1, 0, 1, 1])
+    even = AdditiveSVC(kernel="linear", tol=1e-4).fit(X, y)
+    pushed = AdditiveSVC(kernel="linear", tol=1e-4).fit(X, y, sample_weight=[1, 1, 1, 50, 1, 1])
+    assert pushed.decision_function([[4.0]])[0] < even.decision_function([[4.0]])[0]
+    heavy = AdditiveSVC(kernel="linear", tol=1e-4, class_weight={0: 50}).fit(X, y)
+    assert heavy.decision_function([[4.0]])[0] < even.decision_function([[4.0]])[0]
+
+
+def test_negative_values_are_an_error_that_tells_what_to_do():
+    with pytest.raises(MercerError, match="quantile"):
+        AdditiveSVC().fit([[-1.0, 2.0], [1.0, 2.0]], [0, 1])
