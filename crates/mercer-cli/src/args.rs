@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use mercer::compile::tune::Contract;
 
 /// Kernel machines that answer fast, with the same decisions.
 #[derive(Debug, Parser)]
@@ -60,6 +61,8 @@ pub(crate) enum Verb {
     Check(Check),
     /// Turn a data file into another format, or take some of its rows
     Convert(Convert),
+    /// Find the fastest plan that honours a contract, and see why
+    Tune(Tune),
     /// Fit a plan of stages to a model, so that easy queries cost little
     Compile(Compile),
     /// Show how one query is answered, step by step
@@ -369,6 +372,54 @@ pub(crate) struct Demands {
 pub(crate) enum RequireName {
     /// Every answer is certified or exact
     Certified,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Tune {
+    /// The model file to read
+    pub(crate) model: PathBuf,
+    /// Queries such as will be asked, none a training row
+    #[arg(long, value_name = "DATA")]
+    pub(crate) sample: PathBuf,
+    /// What answers must be: exact, certified, or 'calibrated(eps=1e-3, delta=0.05)'
+    #[arg(long, default_value = "certified", value_name = "CONTRACT", value_parser = contract)]
+    pub(crate) contract: Contract,
+    /// What is to be fast
+    #[arg(long = "for", default_value = "throughput", value_name = "AIM")]
+    pub(crate) aim: AimName,
+    /// Most microseconds that one query may take; what needs longer is marked unsettled
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_us: Option<f64>,
+    /// Half-width at which the value of a regression is settled
+    #[arg(long, value_name = "T")]
+    pub(crate) tolerance: Option<f64>,
+    /// Rows the machine was trained on: some stages learn from them; nothing is tested on them
+    #[arg(long, value_name = "DATA")]
+    pub(crate) training: Option<PathBuf>,
+    /// Take the sample even if many of its rows equal supports of the machine
+    #[arg(long)]
+    pub(crate) trust_sample: bool,
+    /// End the search after this time with the best so far
+    #[arg(long, default_value = "120s", value_name = "TIME", value_parser = duration)]
+    pub(crate) time_limit: Duration,
+    /// Write a report for people: one HTML page, no network needed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// The model file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AimName {
+    /// One query at a time, on one thread
+    Latency,
+    /// Batches, on all threads
+    Throughput,
+}
+
+fn contract(text: &str) -> Result<Contract, String> {
+    text.parse().map_err(|error: mercer::spec::SpecError| error.to_string())
 }
 
 #[derive(Debug, Args)]

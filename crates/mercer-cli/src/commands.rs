@@ -14,6 +14,7 @@ mod predict;
 mod reproduce;
 mod search;
 mod train;
+mod tune;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Check(check) => check::run(&check, console),
         Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),
         Verb::Predict(predict) => predict::run(&predict, console),
+        Verb::Tune(tune) => tune::run(&tune, arguments.common.seed, console),
         Verb::Compile(compile) => compile::run(&compile, arguments.common.seed, console),
         Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
@@ -87,12 +89,15 @@ pub(crate) fn input_options(input: &Input) -> Options {
     }
 }
 
-/// What the flags demand, for a machine of that many columns.
+/// What the flags demand, for a machine of that many columns; what they do not say, the tuned plan does.
 fn asking(demands: &Demands, model: &Model) -> Asking {
     let columns = model.machine.columns() as u64;
+    let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
+    let stored = tuning.and_then(|tuning| tuning.budget).map(|budget| budget.multiply_adds);
+    let kernels = demands.budget_kernels.map(|kernels| kernels.saturating_mul(columns));
     Asking {
-        budget: demands.budget_kernels.map(|kernels| kernels.saturating_mul(columns)),
-        tolerance: demands.value_tolerance,
+        budget: kernels.or(stored),
+        tolerance: demands.value_tolerance.or_else(|| tuning?.tolerance),
         require: match demands.require {
             Some(RequireName::Certified) => Require::Certified,
             None => Require::Nothing,

@@ -1,6 +1,7 @@
 //! The command `mercer`: arguments become settings, and one command of `commands/` runs.
 
 mod args;
+mod charts;
 mod commands;
 mod console;
 mod failure;
@@ -9,6 +10,7 @@ mod lesson;
 mod output;
 mod picture;
 mod queries;
+mod report;
 mod timing;
 
 use std::process::ExitCode;

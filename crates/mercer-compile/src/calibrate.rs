@@ -11,8 +11,9 @@
 //! chance that the chosen width has a true rate above `risk` is at most `delta`, whatever the levels
 //! compute. No labels are needed: the exact machine is the judge.
 
-use mercer_machine::{Machine, Scale};
-use mercer_query::{Guess, Record};
+use mercer_data::Matrix;
+use mercer_machine::{Answer, Calibration, Machine, Scale};
+use mercer_query::{Guess, Plan, Record};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -193,6 +194,59 @@ fn at_most(count: u64, total: u64, p: f64) -> f64 {
         }
     }
     (largest + sum.ln()).exp()
+}
+
+/// The scales of all levels of a plan, from rows with their exact scores.
+pub(crate) fn fitted_scales(
+    plan: &Plan,
+    rows: &Matrix,
+    scores: &[f64],
+) -> Result<Vec<Scale>, CompileError> {
+    let machine = plan.closing().machine();
+    Ok(scales(machine, &plan.records(rows)?, scores, plan.levels().len()))
+}
+
+/// Chooses the width on rows with their exact scores that neither fit nor scales have seen.
+pub(crate) fn test(
+    plan: &Plan,
+    rows: &Matrix,
+    scores: &[f64],
+    scales: Vec<Scale>,
+    target: &Target,
+) -> Result<Calibration, CompileError> {
+    let machine = plan.closing().machine();
+    let count = machine.scores().len();
+    let records = plan.records(rows)?;
+    let opinions: Vec<Vec<Opinion>> = records
+        .iter()
+        .zip(scores.chunks_exact(count))
+        .map(|(records, scores)| opinions(machine, records, scores, &scales))
+        .collect();
+    let queries = opinions.len() as u64;
+    let choice = choose(&opinions, target)
+        .map_err(|disagreements| CompileError::NothingToTrust { disagreements, queries })?;
+    let Choice { width, disagreements, bound } = choice;
+    let Target { risk, delta } = *target;
+    Ok(Calibration { width, risk, delta, queries, disagreements, bound, scales })
+}
+
+/// What the levels make of one query, in order.
+fn opinions(
+    machine: &Machine,
+    records: &[Record],
+    scores: &[f64],
+    scales: &[Scale],
+) -> Vec<Opinion> {
+    let truth = machine.verdict(scores).answer;
+    let opinion = |record: &Record| {
+        let (value, strength) = record.guess.scaled(&scales[record.level]);
+        let answer = match record.guess {
+            Guess::Score(_) => machine.verdict(&[value]).answer,
+            Guess::Class { class, .. } => Answer::Class(class),
+        };
+        Opinion { strength, is_right: answer == truth }
+    };
+    records.iter().map(opinion).collect()
 }
 
 /// Fewer samples near a change of label are filled up with the nearest ones.

@@ -4,11 +4,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use mercer_data::{Matrix, Row};
 use mercer_machine::{Calibration, Machine, PlanSections, Section, file};
-use mercer_query::{Certainty, Exact, Guess, Plan, Record};
+use mercer_query::{Certainty, Exact, Plan};
 use mercer_spec::Spec;
 
 use crate::basis::Basis;
-use crate::calibrate::{self, Opinion, Parts, Target};
+use crate::calibrate::{self, Parts, Target};
 use crate::lesson::Lesson;
 use crate::{CompileError, FITTERS, Material, Watch, stages};
 
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Task<'_> {
 }
 
 impl<'a> Task<'a> {
-    fn new(exact: &'a Exact, material: Material<'a>, watch: Watch<'a>) -> Self {
+    pub(crate) fn new(exact: &'a Exact, material: Material<'a>, watch: Watch<'a>) -> Self {
         let Material { sample, training } = material;
         let (basis, lesson) = (OnceCell::new(), OnceCell::new());
         Self { exact, sample, training, watch, basis, lesson }
@@ -88,7 +88,7 @@ pub struct Compiled {
 }
 
 /// With more rows than this share equal to supports, a sample is taken for training data.
-const REPEATED: f64 = 0.01;
+pub(crate) const REPEATED: f64 = 0.01;
 
 impl<'a> Compiler<'a> {
     /// Plans for this machine.
@@ -188,10 +188,8 @@ impl<'a> Compiler<'a> {
         Ok(Compiled { sections, repeated, parts: sizes })
     }
 
-    /// Counts rows of the sample that are supports, hence training rows.
     fn repeated(&self, sample: &Matrix) -> Result<usize, CompileError> {
-        let supports: HashSet<u64> = self.machine.supports().iter().map(fingerprint).collect();
-        let found = sample.iter().filter(|row| supports.contains(&fingerprint(*row))).count();
+        let found = repeated(self.machine, sample);
         let is_too_many = found as f64 > REPEATED * sample.rows() as f64;
         if is_too_many && !self.is_sample_trusted {
             return Err(CompileError::TrainingRows { found, rows: sample.rows() });
@@ -205,26 +203,12 @@ impl<'a> Compiler<'a> {
         sample: &Matrix,
         parts: &Parts,
     ) -> Result<Calibration, CompileError> {
-        let Target { risk, delta } = self.target;
         self.watch.step("calibrating: scales", 0, 3)?;
         let rows = sample.select(parts.scales.iter().copied());
-        let (records, scores) = (plan.records(&rows)?, plan.scores(&rows)?);
-        let levels = plan.levels().len();
-        let scales = calibrate::scales(self.machine, &records, &scores, levels);
+        let scales = calibrate::fitted_scales(plan, &rows, &plan.scores(&rows)?)?;
         self.watch.step("calibrating: test", 1, 3)?;
         let rows = sample.select(parts.test.iter().copied());
-        let (records, scores) = (plan.records(&rows)?, plan.scores(&rows)?);
-        let count = self.machine.scores().len();
-        let opinions: Vec<Vec<Opinion>> = records
-            .iter()
-            .zip(scores.chunks_exact(count))
-            .map(|(records, scores)| opinions(self.machine, records, scores, &scales))
-            .collect();
-        let queries = opinions.len() as u64;
-        let choice = calibrate::choose(&opinions, &self.target)
-            .map_err(|disagreements| CompileError::NothingToTrust { disagreements, queries })?;
-        let calibrate::Choice { width, disagreements, bound } = choice;
-        Ok(Calibration { width, risk, delta, queries, disagreements, bound, scales })
+        calibrate::test(plan, &rows, &plan.scores(&rows)?, scales, &self.target)
     }
 
     /// Asks the finished plan the test part: it must do what was tested.
@@ -251,30 +235,17 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// What the levels make of one query, in order.
-fn opinions(
-    machine: &Machine,
-    records: &[Record],
-    scores: &[f64],
-    scales: &[mercer_machine::Scale],
-) -> Vec<Opinion> {
-    let truth = machine.verdict(scores).answer;
-    let opinion = |record: &Record| {
-        let (value, strength) = record.guess.scaled(&scales[record.level]);
-        let answer = match record.guess {
-            Guess::Score(_) => machine.verdict(&[value]).answer,
-            Guess::Class { class, .. } => mercer_machine::Answer::Class(class),
-        };
-        Opinion { strength, is_right: answer == truth }
-    };
-    records.iter().map(opinion).collect()
-}
-
 /// Rows of both, sparse.
 fn joined(first: &Matrix, second: &Matrix) -> Matrix {
     let mut rows = mercer_data::MatrixBuilder::new();
     first.iter().chain(second.iter()).for_each(|row| rows.push_row(row));
     rows.finish(first.columns().max(second.columns()))
+}
+
+/// Counts rows of a sample that are supports, hence training rows.
+pub(crate) fn repeated(machine: &Machine, sample: &Matrix) -> usize {
+    let supports: HashSet<u64> = machine.supports().iter().map(fingerprint).collect();
+    sample.iter().filter(|row| supports.contains(&fingerprint(*row))).count()
 }
 
 /// Equal rows have equal fingerprints, dense or sparse.

@@ -49,6 +49,22 @@ pub enum CompileError {
         /// The chance of being misled asked for.
         delta: f64,
     },
+    /// Too few queries to compare plans on.
+    #[error("the sample has {found} queries; at least {needed} are needed to compare plans")]
+    FewQueries {
+        /// Queries given.
+        found: usize,
+        /// Queries needed.
+        needed: usize,
+    },
+    /// A number that must be positive.
+    #[error("{name} is {value}; it must be positive")]
+    NotPositive {
+        /// Which.
+        name: &'static str,
+        /// The value.
+        value: f64,
+    },
     /// A risk or a chance that is not between 0 and 1.
     #[error("{name} is {value}; it must lie between 0 and 1")]
     NotAShare {

@@ -22,6 +22,7 @@ mod fit;
 mod lesson;
 mod minimize;
 mod ridge;
+pub mod tune;
 mod watch;
 
 pub use calibrate::Target;

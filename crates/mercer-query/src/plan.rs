@@ -27,6 +27,8 @@ pub struct Plan {
 pub struct Answers {
     /// One for each row, in order.
     pub decisions: Vec<Decision>,
+    /// Position of the stage that closed each query; the exact one is the last.
+    pub closed_by: Vec<usize>,
     /// How many queries each stage settled; the exact one is the last.
     pub settled_by_stage: Vec<u64>,
     /// How many queries ran out of budget.
@@ -106,12 +108,29 @@ impl Plan {
         for stage in &stages {
             levels.push(levels[levels.len() - 1] + stage.levels());
         }
-        let calibration = sections.calibration.clone();
-        let scales = calibration.as_ref().map(|calibration| calibration.scales.len());
-        if scales.is_some_and(|scales| Some(&scales) != levels.last()) {
+        let plan = Self { stages, levels, calibration: None, exact };
+        match &sections.calibration {
+            Some(calibration) => plan.calibrated(calibration.clone()),
+            None => Ok(plan),
+        }
+    }
+
+    /// The same plan, whose estimates are trusted so far.
+    ///
+    /// # Errors
+    /// If there is not one scale for each estimating level.
+    pub fn calibrated(mut self, calibration: Calibration) -> Result<Self, LoadError> {
+        if Some(&calibration.scales.len()) != self.levels.last() {
             return Err(LoadError::Uncalibrated);
         }
-        Ok(Self { stages, levels, calibration, exact })
+        self.calibration = Some(calibration);
+        Ok(self)
+    }
+
+    /// Bytes of the packed supports and of what the stages keep beside them.
+    pub fn bytes(&self) -> usize {
+        let stages = self.stages.iter().map(|stage| stage.bytes());
+        self.exact.packed().bytes() + stages.sum::<usize>()
     }
 
     /// What answers without proof are held to, where the plan was calibrated.
@@ -210,8 +229,9 @@ impl Plan {
                 }
             }
         }
-        let decisions = parts.into_iter().flat_map(|(decisions, _)| decisions).collect();
-        Ok(Answers { decisions, settled_by_stage, unsettled })
+        let (decisions, closed_by): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        let (decisions, closed_by) = (decisions.concat(), closed_by.concat());
+        Ok(Answers { decisions, closed_by, settled_by_stage, unsettled })
     }
 
     /// How one row is answered, step by step.

@@ -25,6 +25,9 @@ pub trait Stage: Debug + Send + Sync {
         true
     }
 
+    /// Bytes of the arrays it keeps beside the machine.
+    fn bytes(&self) -> usize;
+
     /// Working memory of one thread.
     fn scratch(&self) -> Box<dyn Any + Send>;
 

@@ -21,6 +21,7 @@
 //! ```
 
 pub use mercer_compile as compile;
+pub use mercer_compile::tune;
 pub use mercer_data as data;
 pub use mercer_kernel as kernel;
 pub use mercer_machine as machine;

@@ -2,6 +2,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use mercer::data::read::Chunks;
+use mercer::machine::Tuning;
 use mercer::query::{Certainty, Explanation, Plan};
 use serde_json::{Value, json};
 
@@ -40,6 +41,9 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
         println!("{}", object(&path, &label, wanted, exact));
     } else {
         print(&path, &label, wanted, exact, model.machine.scores().len());
+        if let Some(tuning) = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref()) {
+            println!("{}", among(&path, tuning));
+        }
     }
     Ok(DONE)
 }
@@ -101,6 +105,23 @@ fn print(path: &Explanation, label: &str, row: usize, exact: u64, scores: usize)
     if path.steps.len() > limit {
         println!("... {} more steps; --json prints them all", path.steps.len() - limit);
     }
+}
+
+/// Where the query stands among those of the test that the tuned plan passed.
+fn among(path: &Explanation, tuning: &Tuning) -> String {
+    let seen = &tuning.verification;
+    let cost = path.decision.cost.multiply_adds;
+    let below = seen.costs.partition_point(|other| *other < cost);
+    let share = 100 * below / seen.costs.len().max(1);
+    let stage = &path.stages[path.closed_by];
+    let settled = seen.stages.get(path.closed_by).map_or(0, |stage| stage.queries);
+    format!(
+        "it cost more than about {share} % of the queries of the test; {stage} settled {:.1} % of them \
+         (contract {}, {})",
+        100.0 * settled as f64 / seen.queries.max(1) as f64,
+        tuning.contract,
+        tuning.reason,
+    )
 }
 
 /// The range of the first score after each step, against what the query had cost by then.

@@ -2,7 +2,7 @@ use mercer::machine::{Output, Probabilities, Scheme};
 use mercer::query::Plan;
 use serde_json::json;
 
-use super::{compile, describe, load};
+use super::{compile, describe, load, tune};
 use crate::args::Inspect;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -22,6 +22,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         _ => "other",
     });
     let scaling = model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string());
+    let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     let calibration = model.plan.as_ref().and_then(|plan| plan.calibration.as_ref());
     if console.json {
         let scheme = match machine.output() {
@@ -41,7 +42,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
             "scaling": scaling, "probabilities": probabilities, "origin": model.provenance.origin,
             "formulation": model.provenance.formulation,
             "plan": model.plan.as_ref().map(|plan| plan.spec.clone()),
-            "calibration": calibration.map(compile::value),
+            "calibration": calibration.map(compile::value), "tuning": tuning,
         });
         println!("{object}");
         return Ok(DONE);
@@ -70,11 +71,17 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     }
     println!("  cost           {} multiply-adds a query", plan.closing().cost().multiply_adds);
     println!("  packed         {:.1} MiB", packed.bytes() as f64 / f64::from(1 << 20));
-    if let Some(plan) = &model.plan {
-        println!("  plan           {}", plan.spec);
-    }
-    if let Some(calibration) = calibration {
-        println!("                 {}", compile::sentence(calibration));
+    match (&model.plan, tuning) {
+        (Some(_), Some(tuning)) => {
+            tune::story(&model, tuning).iter().for_each(|line| println!("  {line}"));
+        }
+        (Some(plan), None) => {
+            println!("  plan           {}", plan.spec);
+            if let Some(calibration) = calibration {
+                println!("                 {}", compile::sentence(calibration));
+            }
+        }
+        (None, _) => {}
     }
     if let Some(kind) = probabilities {
         println!("  probabilities  {kind}");

@@ -49,17 +49,13 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     let fits = has_only_expansions(task)
         && kernel.is_positive_semidefinite()
         && kernel.form().finish().is_some()
+        && live <= FEW_COLUMNS
         && rows * rows * live.max(16) as f64 <= MOST_WORK;
     if !fits {
         return Vec::new();
     }
     let order = |word: &str| Spec::new("anytime").set("order", Spec::new(word));
-    let mut proposed = Vec::new();
-    if live <= FEW_COLUMNS {
-        proposed.extend([Spec::new("anytime"), order("min_wz")]);
-    }
-    proposed.push(order("moved"));
-    proposed
+    vec![Spec::new("anytime"), order("min_wz"), order("moved")]
 }
 
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {

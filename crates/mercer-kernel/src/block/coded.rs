@@ -105,6 +105,11 @@ impl Grid {
 }
 
 impl Coded {
+    /// Memory of the packed rows.
+    pub fn bytes(&self) -> usize {
+        self.panels.bytes()
+    }
+
     /// Codes and packs rows; `None` if one is off the grid, or there are too many columns.
     pub fn new(isa: Isa, grid: Grid, rows: &Matrix) -> Option<Self> {
         let width = rows.columns();

@@ -51,6 +51,11 @@ impl SingleTile<'_> {
 }
 
 impl Singles {
+    /// Memory of the packed rows.
+    pub fn bytes(&self) -> usize {
+        self.panels.bytes()
+    }
+
     /// Rounds and packs the rows that `like` was packed from; `None` if they need too much memory.
     pub fn aligned(like: &Packed, rows: &Matrix) -> Option<Self> {
         let live = Arc::clone(&like.live);

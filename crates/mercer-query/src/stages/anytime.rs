@@ -312,6 +312,17 @@ impl Stage for Anytime {
         self.spec.clone()
     }
 
+    fn bytes(&self) -> usize {
+        let chunk = |chunk: &Chunk| chunk.basis.bytes() + chunk.triangle.bytes();
+        let steps = |scores: &[Vec<Step>]| -> usize {
+            scores.iter().map(|steps| size_of_val(steps.as_slice())).sum()
+        };
+        let sequences = self.sequences.iter().map(|sequence| {
+            sequence.chunks.iter().map(chunk).sum::<usize>() + steps(&sequence.scores)
+        });
+        sequences.sum::<usize>() + self.router.as_ref().map_or(0, |router| router.centres.bytes())
+    }
+
     fn scratch(&self) -> Box<dyn Any + Send> {
         let of = |sequence: &Sequence| {
             let columns = |chunk: &Chunk| DenseQueries64::new(chunk.triangle.columns());

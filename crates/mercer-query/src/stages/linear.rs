@@ -62,6 +62,10 @@ impl Stage for Linear {
         false
     }
 
+    fn bytes(&self) -> usize {
+        size_of_val(self.weights.as_slice())
+    }
+
     fn scratch(&self) -> Box<dyn Any + Send> {
         Box::new(Vec::<f64>::new())
     }

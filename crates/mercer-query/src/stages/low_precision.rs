@@ -199,6 +199,11 @@ impl Stage for LowPrecision {
         Spec::new("low_precision")
     }
 
+    fn bytes(&self) -> usize {
+        let grid = self.grid.as_ref().map_or(0, |grid| grid.coded.bytes());
+        self.singles.bytes() + size_of_val(self.squares.as_slice()) + grid
+    }
+
     fn scratch(&self) -> Box<dyn Any + Send> {
         Box::new(Scratch {
             singles: self.singles.queries(),

@@ -180,6 +180,11 @@ impl Stage for Pca {
         self.levels.len()
     }
 
+    fn bytes(&self) -> usize {
+        let supports = self.levels.iter().map(|level| level.supports.bytes());
+        self.basis.bytes() + supports.sum::<usize>()
+    }
+
     fn scratch(&self) -> Box<dyn Any + Send> {
         let dense = |level: &Level| DenseQueries32::new(level.directions.len());
         Box::new(Scratch {

@@ -336,6 +336,12 @@ impl Stage for Projected {
             .set("directions", number(corrections))
     }
 
+    fn bytes(&self) -> usize {
+        let factors = self.tiles.iter().flatten().flat_map(|factors| &factors.rows);
+        let factors: usize = factors.map(|row| size_of_val(row.as_slice())).sum();
+        self.directions.bytes() + self.supports.bytes() + factors
+    }
+
     fn scratch(&self) -> Box<dyn Any + Send> {
         Box::new(Scratch {
             queries: self.directions.queries(),

@@ -74,6 +74,10 @@ pub(super) struct Projection {
 }
 
 impl Basis {
+    pub(super) fn bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.directions.bytes()).sum()
+    }
+
     /// The array `basis` of a section: directions in the live columns of the machine.
     pub(super) fn load(section: &Section, exact: &Exact) -> Result<Self, &'static str> {
         let Some(mercer_machine::Array::F32(values)) = section.array("basis") else {

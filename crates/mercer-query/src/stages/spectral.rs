@@ -286,6 +286,11 @@ impl Stage for Spectral {
         Spec::new("spectral")
     }
 
+    fn bytes(&self) -> usize {
+        let chunks = self.forms.iter().flat_map(|form| &form.chunks);
+        chunks.map(|chunk| chunk.vectors.bytes()).sum()
+    }
+
     fn scratch(&self) -> Box<dyn Any + Send> {
         let mut chunks = self.forms.iter().flat_map(|form| &form.chunks);
         let queries = chunks.next().map(|chunk| chunk.vectors.queries());

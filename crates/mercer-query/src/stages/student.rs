@@ -81,6 +81,10 @@ impl Stage for Student {
         false
     }
 
+    fn bytes(&self) -> usize {
+        self.basis.bytes() + self.forms.bytes()
+    }
+
     fn scratch(&self) -> Box<dyn Any + Send> {
         Box::new(Scratch {
             projection: self.basis.scratch(),

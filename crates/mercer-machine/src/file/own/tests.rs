@@ -214,7 +214,7 @@ fn newer_files_are_told_apart_from_damaged_ones() {
     let mut newer = bytes.clone();
     newer[at + 11] = b'9';
     let message = from_bytes(&newer).unwrap_err().to_string();
-    assert_eq!(message, "the model file has format 9; this version reads up to 3");
+    assert_eq!(message, "the model file has format 9; this version reads up to 4");
 }
 
 /// The file as version 0.1.0 wrote it: later versions must read it to the same bits.

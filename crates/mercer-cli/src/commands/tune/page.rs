@@ -1,0 +1,228 @@
+//! The report of a tuning, as a page that can be shown to anybody.
+
+use mercer::machine::{Model, Tuning};
+use mercer::query::Certainty;
+use mercer::tune::Point;
+
+use super::{guarantee, meaning};
+use crate::charts::{Bar, Series, bars, scatter};
+use crate::commands::describe;
+use crate::report::Page;
+
+/// More points than this are drawn as every so-manieth.
+const MOST_POINTS: usize = 1500;
+
+/// The page; `name` is what the model is called.
+pub(in crate::commands) fn page(
+    name: &str,
+    model: &Model,
+    tuning: &Tuning,
+    points: &[Point],
+) -> String {
+    let mut page = Page::new(&format!("How fast {name} can answer"));
+    let spec = model.plan.as_ref().map_or("exact", |plan| plan.spec.as_str());
+    page.text(&format!("Asked for: {}, for {}.", tuning.contract, tuning.aim));
+    page.text(&format!("Found: {}.", tuning.reason));
+    cards(&mut page, tuning);
+    page.heading("What is promised");
+    page.text(&format!("{}.", guarantee(model, tuning)));
+    for line in meaning(model) {
+        page.text(line);
+    }
+    pictures(&mut page, tuning, points, spec);
+    page.heading("What the promise was tested on");
+    tested(&mut page, tuning);
+    page.heading("The machine");
+    machine(&mut page, model);
+    page.heading("Plans tried");
+    let rows = tuning.tried.iter().map(|trial| {
+        let kept = if trial.plan == spec { "kept" } else { "" };
+        let fate = if trial.dropped { "dropped early" } else { kept };
+        vec![
+            trial.plan.clone(),
+            format!("{:.2}", trial.us),
+            format!("{:.0}", trial.mean_cost),
+            format!("{:.1} %", 100.0 * trial.settled),
+            fate.to_owned(),
+        ]
+    });
+    let heads = ["plan", "us a query#", "multiply-adds#", "settled before exact#", ""];
+    page.table(&heads, &rows.collect::<Vec<_>>());
+    if !tuning.refused.is_empty() {
+        page.heading("Stages that were not used");
+        let rows = tuning.refused.iter().map(|r| vec![r.stage.clone(), r.reason.clone()]);
+        page.table(&["stage", "why"], &rows.collect::<Vec<_>>());
+    }
+    page.finish()
+}
+
+fn cards(page: &mut Page, tuning: &Tuning) {
+    let Tuning { exact, plan, .. } = tuning;
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let card = |what: &str, before: f64, after: f64, unit: &str, gain: String| {
+        format!(
+            "<div class=\"card\">{what}<b>{after:.2} {unit}</b>\
+             <span class=\"soft\">exact: {before:.2} {unit}{gain}</span></div>"
+        )
+    };
+    let gain = |before: f64, after: f64| format!("; {:.1} times as fast", before / after);
+    let single = gain(exact.single_us, plan.single_us);
+    let batch = gain(exact.batch_us, plan.batch_us);
+    let memory = (mib(exact.bytes), mib(plan.bytes));
+    let cards = [
+        card("One query, one thread", exact.single_us, plan.single_us, "us", single),
+        card("A query in a batch, all threads", exact.batch_us, plan.batch_us, "us", batch),
+        card("Memory", memory.0, memory.1, "MiB", String::new()),
+    ];
+    page.add(&format!("<div class=\"cards\">{}</div>", cards.concat()));
+}
+
+fn pictures(page: &mut Page, tuning: &Tuning, points: &[Point], spec: &str) {
+    let Tuning { exact, plan, verification, .. } = tuning;
+    let bar =
+        |name: &str, us: f64| Bar { name: name.to_owned(), value: us, text: format!("{us:.2} us") };
+    let times = [
+        bar("exact, one query", exact.single_us),
+        bar("this plan, one query", plan.single_us),
+        bar("exact, in a batch", exact.batch_us),
+        bar("this plan, in a batch", plan.batch_us),
+    ];
+    let share = |count: u64| 100.0 * count as f64 / verification.queries.max(1) as f64;
+    let mut settled: Vec<Bar> = verification
+        .stages
+        .iter()
+        .map(|stage| Bar {
+            name: stage.stage.clone(),
+            value: stage.queries as f64,
+            text: format!("{:.1} %", share(stage.queries)),
+        })
+        .collect();
+    if verification.unsettled > 0 {
+        settled.push(Bar {
+            name: "unsettled: the budget ended".to_owned(),
+            value: verification.unsettled as f64,
+            text: format!("{:.1} %", share(verification.unsettled)),
+        });
+    }
+    page.heading("Where the time goes");
+    let charts = [
+        bars("Before and after", &times),
+        bars("Which stage settled how many queries", &settled),
+        difficulty(tuning, points),
+        front(tuning, spec),
+    ];
+    let figures = charts.map(|chart| format!("<figure style=\"margin:0\">{chart}</figure>"));
+    page.add(&format!("<div class=\"pictures\">{}</div>", figures.concat()));
+    page.add(
+        "<p class=\"soft\">Queries far from a change of label are easy: a good plan spends little on \
+         them. A plan on the front is beaten by no other in both time and multiply-adds.</p>",
+    );
+}
+
+/// Cost of each query of the test against its distance from a change of label.
+fn difficulty(tuning: &Tuning, points: &[Point]) -> String {
+    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    let shown: Vec<&Point> = points.iter().step_by(step).collect();
+    let mut series: Vec<Series> = Vec::new();
+    for (number, stage) in tuning.verification.stages.iter().enumerate() {
+        let own = shown
+            .iter()
+            .filter(|point| point.stage == number && point.certainty != Certainty::Unsettled);
+        let points: Vec<(f64, f64)> =
+            own.map(|point| (point.margin, point.cost.max(1) as f64)).collect();
+        if !points.is_empty() {
+            let name = format!("settled by {}", stage.stage);
+            series.push(Series { name, points, is_line: false });
+        }
+    }
+    let open = shown.iter().filter(|point| point.certainty == Certainty::Unsettled);
+    let open: Vec<(f64, f64)> =
+        open.map(|point| (point.margin, point.cost.max(1) as f64)).collect();
+    if !open.is_empty() {
+        series.push(Series { name: "unsettled".to_owned(), points: open, is_line: false });
+    }
+    scatter("Steps against difficulty", "|f|, distance from a change", "multiply-adds", &series)
+}
+
+/// Time and cost of the plans tried, and the front.
+fn front(tuning: &Tuning, spec: &str) -> String {
+    let exact_us =
+        if tuning.aim == "latency" { tuning.exact.single_us } else { tuning.exact.batch_us };
+    let mut all: Vec<(f64, f64)> =
+        tuning.tried.iter().map(|trial| (trial.us, trial.mean_cost.max(1.0))).collect();
+    let exact = (exact_us, tuning.verification.exact_cost.max(1) as f64);
+    all.push(exact);
+    all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let mut front: Vec<(f64, f64)> = Vec::new();
+    for point in &all {
+        if front.last().is_none_or(|last| point.1 < last.1) {
+            front.push(*point);
+        }
+    }
+    let kept = tuning.tried.iter().filter(|trial| trial.plan == spec);
+    let kept: Vec<(f64, f64)> = kept.map(|trial| (trial.us, trial.mean_cost.max(1.0))).collect();
+    let one = |name: &str, points: Vec<(f64, f64)>, is_line| Series {
+        name: name.to_owned(),
+        points,
+        is_line,
+    };
+    let mut series = vec![
+        one("plans tried", all, false),
+        one("the front", front, true),
+        one("exact", vec![exact], false),
+    ];
+    if !kept.is_empty() {
+        series.push(one("kept", kept, false));
+    }
+    scatter("Plans tried", "us a query", "multiply-adds", &series)
+}
+
+fn tested(page: &mut Page, tuning: &Tuning) {
+    let (sample, seen) = (&tuning.sample, &tuning.verification);
+    page.text(&format!(
+        "A sample of {} queries, cut at random with seed {}: stages were fitted to {}, {} gave the \
+         scales of estimates, plans were compared on {}, and {} were not looked at until one plan was \
+         chosen. On those {} of its settled answers are unlike exact; {} are unsettled.",
+        sample.rows,
+        tuning.seed,
+        sample.fitted,
+        sample.scaled,
+        sample.measured,
+        sample.verified,
+        seen.differences,
+        seen.unsettled,
+    ));
+    if sample.repeated > 0 {
+        page.text(&format!(
+            "{} rows of the sample equal supports of the machine.",
+            sample.repeated
+        ));
+    }
+    let fewer = seen.exact_cost as f64 / seen.mean_cost.max(1.0);
+    page.text(&format!(
+        "A query costs {:.0} multiply-adds in the mean, {fewer:.1} times fewer than exact. Times are the \
+         best of several turns on this machine: {}, {} threads.",
+        seen.mean_cost, tuning.instruction_set, tuning.threads,
+    ));
+    if tuning.stopped {
+        page.text("The time limit ended the search before all plans were tried.");
+    }
+}
+
+fn machine(page: &mut Page, model: &Model) {
+    let machine = &model.machine;
+    let classes: Vec<String> = machine.classes().iter().map(ToString::to_string).collect();
+    let more = if classes.len() > 20 { ", ..." } else { "" };
+    let classes = classes[..classes.len().min(20)].join(", ") + more;
+    let rows = [
+        ("kernel", machine.kernel().spec().to_string()),
+        ("answers", describe(machine)),
+        ("classes", classes),
+        ("supports", machine.supports().rows().to_string()),
+        ("columns", machine.columns().to_string()),
+        ("origin", model.provenance.origin.clone()),
+    ];
+    let rows = rows.into_iter().filter(|(_, text)| !text.is_empty());
+    let rows: Vec<Vec<String>> = rows.map(|(name, text)| vec![name.to_owned(), text]).collect();
+    page.table(&["", ""], &rows);
+}

@@ -1,0 +1,149 @@
+use mercer_data::Matrix;
+use mercer_machine::Machine;
+use mercer_query::{Plan, QueryError};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::Contract;
+use crate::CompileError;
+
+/// Fewer queries say nothing about how often a stage settles one.
+pub(super) const LEAST_ROWS: usize = 30;
+/// More rows teach the fits little.
+const MOST_FITTED: usize = 8000;
+/// More rows change the order of plans little.
+const MOST_MEASURED: usize = 8000;
+const LEAST_FITTED: usize = 100;
+const LEAST_SCALED: usize = 100;
+const LEAST_MEASURED: usize = 200;
+
+/// Rows with their exact scores.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub rows: Matrix,
+    pub scores: Vec<f64>,
+}
+
+impl Judged {
+    fn new(exact: &Plan, sample: &Matrix, rows: &[usize]) -> Result<Self, QueryError> {
+        let rows = sample.select(rows.iter().copied());
+        let scores = exact.scores(&rows)?;
+        Ok(Self { rows, scores })
+    }
+
+    /// The exact answers.
+    pub(super) fn answers<'a>(
+        &'a self,
+        machine: &'a Machine,
+    ) -> impl Iterator<Item = mercer_machine::Verdict> + 'a {
+        self.scores.chunks_exact(machine.scores().len()).map(|scores| machine.verdict(scores))
+    }
+}
+
+/// A sample cut at random into disjoint parts.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// Stages are fitted to these.
+    pub fitted: Matrix,
+    /// Scales of estimates come from these; empty where nothing may be estimated.
+    pub scaled: Option<Judged>,
+    /// Plans are compared on these.
+    pub measured: Judged,
+    /// Nobody looks at these until the plan is chosen.
+    pub verified: Judged,
+    /// Rows that a calibrated contract would need, if there are fewer.
+    pub needed: Option<usize>,
+}
+
+impl Parts {
+    pub(super) fn new(
+        exact: &Plan,
+        sample: &Matrix,
+        contract: &Contract,
+        has_training: bool,
+        seed: u64,
+    ) -> Result<Self, CompileError> {
+        let rows = sample.rows();
+        if rows < LEAST_ROWS {
+            return Err(CompileError::FewQueries { found: rows, needed: LEAST_ROWS });
+        }
+        let mut order: Vec<usize> = (0..rows).collect();
+        order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+        let test = match contract {
+            Contract::Calibrated(target) => target.needed(),
+            Contract::Exact | Contract::Certified => 0,
+        };
+        let estimating = (test > 0).then(|| Sizes::estimating(rows, test, has_training)).flatten();
+        let needed = (test > 0 && estimating.is_none()).then(|| Sizes::needed(test, has_training));
+        let sizes = estimating.unwrap_or_else(|| Sizes::proving(rows));
+        let mut take = |count: usize| order.split_off(order.len() - count);
+        let (fitted, scaled) = (take(sizes.fitted), take(sizes.scaled));
+        let measured = take(sizes.measured);
+        let judged = |rows: &[usize]| Judged::new(exact, sample, rows);
+        Ok(Self {
+            fitted: sample.select(fitted),
+            scaled: if scaled.is_empty() { None } else { Some(judged(&scaled)?) },
+            measured: judged(&measured)?,
+            verified: judged(&order)?,
+            needed,
+        })
+    }
+}
+
+/// Rows of each part but the last, which gets the rest.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    fitted: usize,
+    scaled: usize,
+    measured: usize,
+}
+
+impl Sizes {
+    /// For contracts that rest on proofs.
+    fn proving(rows: usize) -> Self {
+        let third = rows / 3;
+        Self { fitted: third.min(MOST_FITTED), scaled: 0, measured: third.min(MOST_MEASURED) }
+    }
+
+    /// For contracts that rest on the sample: the test gets most of it. Nothing, if too little is left.
+    fn estimating(rows: usize, test: usize, has_training: bool) -> Option<Self> {
+        let share = |share: f64, least: usize, most: usize| {
+            ((share * rows as f64) as usize).max(least).min(most)
+        };
+        let lesson = if has_training { 0.1 } else { 0.25 };
+        let sizes = Self {
+            fitted: share(lesson, LEAST_FITTED, MOST_FITTED),
+            scaled: share(0.05, LEAST_SCALED, MOST_FITTED),
+            measured: share(0.15, LEAST_MEASURED, MOST_MEASURED),
+        };
+        (sizes.fitted + sizes.scaled + sizes.measured + test <= rows).then_some(sizes)
+    }
+
+    /// The least sample with which something may be estimated.
+    fn needed(test: usize, has_training: bool) -> usize {
+        let (mut low, mut high) = (test, test.saturating_mul(3).saturating_add(3000));
+        while low + 1 < high {
+            let middle = low + (high - low) / 2;
+            match Self::estimating(middle, test, has_training) {
+                Some(_) => high = middle,
+                None => low = middle,
+            }
+        }
+        high
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_needed_is_the_least_that_suffices() {
+        for (test, has_training) in [(2995, false), (2995, true), (59, false), (29_956, true)] {
+            let needed = Sizes::needed(test, has_training);
+            assert!(Sizes::estimating(needed, test, has_training).is_some());
+            assert!(Sizes::estimating(needed - 1, test, has_training).is_none());
+        }
+    }
+}

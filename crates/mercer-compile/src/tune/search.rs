@@ -1,0 +1,352 @@
+//! The search for the fastest plan: every stage alone, then stages added to and taken from the best so far.
+
+use std::collections::HashSet;
+
+use mercer_data::Matrix;
+use mercer_machine::{Budget, Calibration, PlanSections, Trial};
+use mercer_query::{Asking, Plan};
+
+use super::clock::{Runner, race};
+use super::parts::Parts;
+use super::shelf::{Patience, Shelf};
+use super::{Aim, Contract, Tuner};
+use crate::CompileError;
+use crate::calibrate::{self, Target};
+
+/// Seconds that one pass of exact answers over the timed rows may take.
+const LONGEST_PASS: f64 = 0.2;
+const LEAST_TIMED: usize = 64;
+/// Laps of each plan; the best counts.
+const ROUNDS: usize = 5;
+/// A plan that takes this many times as long as the best is dropped after a lap.
+const DOMINATED: f64 = 1.3;
+/// A plan must take less than this share of the best's time to replace it.
+const CLEARLY: f64 = 0.98;
+/// Shares of unsettled queries closer than this count as equal.
+const SAME_SHARE: f64 = 0.005;
+/// Rows on which the width of a plan under trial is chosen.
+const MOST_PROVISIONAL: usize = 2000;
+
+/// A plan with what is known of it.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub stages: Vec<usize>,
+    pub plan: Plan,
+    pub asking: Asking,
+    pub budget: Option<Budget>,
+    /// Its time in times of exact.
+    pub relative: f64,
+    /// Share of queries that the budget leaves unsettled.
+    pub unsettled: f64,
+}
+
+impl Candidate {
+    fn beats(&self, other: &Self) -> bool {
+        if (self.unsettled - other.unsettled).abs() > SAME_SHARE {
+            return self.unsettled < other.unsettled;
+        }
+        self.relative < CLEARLY * other.relative
+    }
+}
+
+/// What was tried, and the best of it.
+#[derive(Debug)]
+pub(super) struct Search<'a> {
+    tuner: &'a Tuner<'a>,
+    parts: &'a Parts,
+    patience: &'a Patience<'a>,
+    /// The machine's digest.
+    digest: String,
+    pub shelf: Shelf,
+    /// Rows on which plans are timed.
+    pub timed: Matrix,
+    /// Microseconds of an exact answer.
+    exact_us: f64,
+    pub tried: Vec<Trial>,
+    seen: HashSet<Vec<usize>>,
+    /// The fastest.
+    pub best: Candidate,
+    /// The fastest whose answers are all proved, where the fastest is not.
+    pub proved: Option<Candidate>,
+    pub is_cut_short: bool,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn new(
+        tuner: &'a Tuner<'a>,
+        parts: &'a Parts,
+        patience: &'a Patience<'a>,
+        digest: String,
+        shelf: Shelf,
+    ) -> Result<Self, CompileError> {
+        let plan = Plan::exact(tuner.machine);
+        let asking = Asking { tolerance: tuner.tolerance, ..Asking::default() };
+        let rows = &parts.measured.rows;
+        let few = rows.select(0..rows.rows().min(LEAST_TIMED));
+        let runner = Runner { plan: &plan, asking: &asking };
+        let (laps, _) = race(&[runner], &few, tuner.aim, 3, f64::INFINITY)?;
+        let fitting = (LONGEST_PASS / laps[0].best.max(1e-12)) as usize;
+        let timed = rows.select(0..rows.rows().min(fitting.max(LEAST_TIMED)));
+        let (laps, _) = race(&[runner], &timed, tuner.aim, 3, f64::INFINITY)?;
+        let exact_us = laps[0].microseconds();
+        let best = exact(tuner, &timed)?;
+        let is_cut_short = shelf.is_cut_short;
+        let (tried, seen) = (Vec::new(), HashSet::new());
+        Ok(Self {
+            tuner,
+            parts,
+            patience,
+            digest,
+            shelf,
+            timed,
+            exact_us,
+            tried,
+            seen,
+            best,
+            proved: None,
+            is_cut_short,
+        })
+    }
+
+    /// Looks for the fastest plan until nothing helps or the time is over.
+    pub(super) fn run(&mut self) -> Result<(), CompileError> {
+        for stage in 0..self.shelf.stages.len() {
+            self.evaluate(vec![stage])?;
+        }
+        self.chain()?;
+        while self.improve()? {}
+        Ok(())
+    }
+
+    /// The best of each kind of stage, one after the other, is a start that no single stage leads to.
+    fn chain(&mut self) -> Result<(), CompileError> {
+        let mut chosen: Vec<usize> = Vec::new();
+        for (number, stage) in self.shelf.stages.iter().enumerate() {
+            if !stage.alone.is_finite() {
+                continue;
+            }
+            let name = stage.spec.name();
+            let same = chosen.iter().position(|at| self.shelf.stages[*at].spec.name() == name);
+            match same {
+                Some(at) if stage.alone < self.shelf.stages[chosen[at]].alone => {
+                    chosen[at] = number;
+                }
+                Some(_) => {}
+                None => chosen.push(number),
+            }
+        }
+        // Proofs among estimates only pay at the end, as what is left to do before exact.
+        let of_kind = |estimates: bool| -> Vec<usize> {
+            let stages = &self.shelf.stages;
+            chosen.iter().copied().filter(|at| stages[*at].estimates == estimates).collect()
+        };
+        let (proving, estimating) = (of_kind(false), of_kind(true));
+        for stages in [proving, estimating] {
+            if stages.len() > 1 {
+                let stages = self.ordered(stages);
+                self.evaluate(stages)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a stage to the best plan or takes one away, once; whether that helped.
+    fn improve(&mut self) -> Result<bool, CompileError> {
+        let mut order: Vec<usize> = (0..self.shelf.stages.len()).collect();
+        order.retain(|stage| self.shelf.stages[*stage].alone.is_finite());
+        order.sort_by(|a, b| self.shelf.stages[*a].alone.total_cmp(&self.shelf.stages[*b].alone));
+        let start = self.best.stages.clone();
+        for stage in &start {
+            let left: Vec<usize> = start.iter().copied().filter(|other| other != stage).collect();
+            if !left.is_empty() && self.evaluate(left)? {
+                return Ok(true);
+            }
+        }
+        for stage in order {
+            if start.contains(&stage) {
+                continue;
+            }
+            let mut more = start.clone();
+            more.push(stage);
+            let more = self.ordered(more);
+            if self.evaluate(more)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Cheap stages first.
+    fn ordered(&self, mut stages: Vec<usize>) -> Vec<usize> {
+        stages.sort_by(|a, b| self.shelf.stages[*a].cost.total_cmp(&self.shelf.stages[*b].cost));
+        stages
+    }
+
+    /// Measures a plan that was not measured before; whether it is the new best.
+    fn evaluate(&mut self, stages: Vec<usize>) -> Result<bool, CompileError> {
+        if self.seen.contains(&stages) {
+            return Ok(false);
+        }
+        self.patience.step("measuring plans", self.tried.len(), self.tried.len() + 1)?;
+        if self.patience.is_over() {
+            self.is_cut_short = true;
+            return Ok(false);
+        }
+        self.seen.insert(stages.clone());
+        let plan = match self.load(&stages) {
+            Ok(plan) => plan,
+            Err(CompileError::Ended) => return Err(CompileError::Ended),
+            Err(error) => {
+                let spec = self.shelf.spec(&stages);
+                self.shelf.refuse(&spec, &error.to_string());
+                return Ok(false);
+            }
+        };
+        let asking = Asking { tolerance: self.tuner.tolerance, ..Asking::default() };
+        let mut candidate =
+            Candidate { stages, plan, asking, budget: None, relative: 1.0, unsettled: 0.0 };
+        limit(self.tuner, &mut candidate, &self.timed)?;
+        self.measure(candidate)
+    }
+
+    /// Takes the time of a plan beside the best, and notes both.
+    fn measure(&mut self, mut candidate: Candidate) -> Result<bool, CompileError> {
+        let answers = candidate.plan.decide_with(&self.timed, &candidate.asking)?;
+        let by_stages = &answers.settled_by_stage[..candidate.stages.len()];
+        if candidate.stages.len() > 1 && by_stages.contains(&0) {
+            // A stage that settles nothing only costs, and the plan without it is tried anyhow.
+            return Ok(false);
+        }
+        let rows = self.timed.rows().max(1) as f64;
+        candidate.unsettled = answers.unsettled as f64 / rows;
+        let by_exact = answers.settled_by_stage.last().copied().unwrap_or(0) as f64 / rows;
+        let settled = (1.0 - by_exact - candidate.unsettled).max(0.0);
+        let runners = [
+            Runner { plan: &self.best.plan, asking: &self.best.asking },
+            Runner { plan: &candidate.plan, asking: &candidate.asking },
+        ];
+        // With a budget a slower plan may settle more.
+        let give_up = if self.tuner.budget_us.is_some() { f64::INFINITY } else { DOMINATED };
+        let (laps, dropped) = race(&runners, &self.timed, self.tuner.aim, ROUNDS, give_up)?;
+        candidate.relative = self.best.relative * laps[1].best / laps[0].best;
+        let mean_cost = answers.mean_cost();
+        if let [stage] = candidate.stages[..] {
+            let exact = candidate.plan.closing().cost().multiply_adds as f64;
+            let stage = &mut self.shelf.stages[stage];
+            stage.cost = (mean_cost - by_exact * exact).max(0.0);
+            stage.alone = candidate.relative;
+        }
+        self.tried.push(Trial {
+            plan: self.shelf.spec(&candidate.stages).to_string(),
+            us: rounded(candidate.relative * self.exact_us),
+            mean_cost: rounded(mean_cost),
+            settled: rounded(settled).min(1.0),
+            dropped: dropped[1],
+        });
+        let is_proved = !self.shelf.estimates(&candidate.stages);
+        if candidate.beats(&self.best) {
+            let old = std::mem::replace(&mut self.best, candidate);
+            let old_is_proved = !self.shelf.estimates(&old.stages);
+            if is_proved {
+                self.proved = None;
+            } else if old_is_proved {
+                self.proved = Some(old);
+            }
+            return Ok(true);
+        }
+        let best_is_proved = !self.shelf.estimates(&self.best.stages);
+        let is_better = self.proved.as_ref().is_none_or(|proved| candidate.beats(proved));
+        if is_proved && !best_is_proved && is_better {
+            self.proved = Some(candidate);
+        }
+        Ok(false)
+    }
+
+    /// Exact answers as a candidate.
+    pub(super) fn exact_again(&self) -> Result<Candidate, CompileError> {
+        exact(self.tuner, &self.timed)
+    }
+
+    /// The sections of a plan, without calibration.
+    pub(super) fn sections(&self, stages: &[usize]) -> PlanSections {
+        PlanSections {
+            spec: self.shelf.spec(stages).to_string(),
+            machine: self.digest.clone(),
+            sections: stages.iter().map(|at| self.shelf.stages[*at].section.clone()).collect(),
+            calibration: None,
+            tuning: None,
+        }
+    }
+
+    /// The plan of these stages; if it estimates, with a width that serves to compare, not to promise.
+    fn load(&self, stages: &[usize]) -> Result<Plan, CompileError> {
+        let plan = Plan::load(self.tuner.machine, &self.sections(stages))?;
+        let (Contract::Calibrated(target), true) =
+            (&self.tuner.contract, self.shelf.estimates(stages))
+        else {
+            return Ok(plan);
+        };
+        let measured = &self.parts.measured;
+        let count = measured.rows.rows().min(MOST_PROVISIONAL);
+        let rows = measured.rows.select(0..count);
+        let scores = &measured.scores[..count * self.tuner.machine.scores().len()];
+        // As bold as these rows can tell: their test is as often right as wrong.
+        let least = 1.0 - 0.5f64.powf(1.0 / count.max(1) as f64);
+        let target = Target { risk: target.risk.max(least * (1.0 + 1e-9)), delta: 0.5 };
+        let calibration = self.calibrate(&plan, &rows, scores, &target)?;
+        Ok(plan.calibrated(calibration)?)
+    }
+
+    /// Scales from their part of the sample, the width from these rows.
+    pub(super) fn calibrate(
+        &self,
+        plan: &Plan,
+        rows: &Matrix,
+        scores: &[f64],
+        target: &Target,
+    ) -> Result<Calibration, CompileError> {
+        let scaled = self.parts.scaled.as_ref().expect("estimates come with rows for their scales");
+        let scales = calibrate::fitted_scales(plan, &scaled.rows, &scaled.scores)?;
+        calibrate::test(plan, rows, scores, scales, target)
+    }
+}
+
+fn exact(tuner: &Tuner<'_>, timed: &Matrix) -> Result<Candidate, CompileError> {
+    let asking = Asking { tolerance: tuner.tolerance, ..Asking::default() };
+    let (stages, plan) = (Vec::new(), Plan::exact(tuner.machine));
+    let mut exact = Candidate { stages, plan, asking, budget: None, relative: 1.0, unsettled: 0.0 };
+    limit(tuner, &mut exact, timed)?;
+    let answers = exact.plan.decide_with(timed, &exact.asking)?;
+    exact.unsettled = answers.unsettled as f64 / timed.rows().max(1) as f64;
+    Ok(exact)
+}
+
+/// Turns the time that a query may take into multiply-adds, at the rate at which this plan does them.
+fn limit(tuner: &Tuner<'_>, candidate: &mut Candidate, timed: &Matrix) -> Result<(), CompileError> {
+    let Some(microseconds) = tuner.budget_us else { return Ok(()) };
+    let rows = timed.select(0..timed.rows().min(256));
+    let runner = Runner { plan: &candidate.plan, asking: &candidate.asking };
+    let (laps, _) = race(&[runner], &rows, Aim::Latency, 3, f64::INFINITY)?;
+    let cost = candidate.plan.decide_with(&rows, &candidate.asking)?.mean_cost();
+    let rate = two_digits(cost / laps[0].microseconds());
+    let multiply_adds = (microseconds * rate).clamp(0.0, 1e18) as u64;
+    candidate.asking.budget = Some(multiply_adds);
+    candidate.budget = Some(Budget { microseconds, rate, multiply_adds });
+    Ok(())
+}
+
+/// Rounded down to two digits: a rate that is printed, typed again and means the same.
+pub fn two_digits(value: f64) -> f64 {
+    if !(value > 0.0 && value.is_finite()) {
+        return 0.0;
+    }
+    let unit = 10f64.powf(value.log10().floor() - 1.0);
+    let rounded = (value / unit).floor() * unit;
+    // Through text, so that it is the number that is printed.
+    format!("{rounded:.1e}").parse().unwrap_or(rounded)
+}
+
+/// Six digits are all that a measurement has.
+pub(super) fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}

@@ -1,0 +1,241 @@
+//! Tuned plans honour their contract on queries that the tuning never saw. Times are never asserted.
+
+use std::time::Duration;
+
+use mercer_compile::calibrate::Target;
+use mercer_compile::tune::{Aim, Contract, Tuned, Tuner};
+use mercer_compile::{CompileError, Progress, Watch};
+use mercer_data::{Matrix, synthetic};
+use mercer_machine::{Answer, Machine, Model, Output, Score, file};
+use mercer_query::{Asking, Certainty, Plan};
+use mercer_testkit::{generate, machines};
+
+/// A machine with queries of the same kind: a sample, and others that are never shown.
+struct Case {
+    name: &'static str,
+    machine: Machine,
+    sample: Matrix,
+    unseen: Matrix,
+    tolerance: Option<f64>,
+}
+
+fn case(name: &'static str, kernel: &str, rows: &dyn Fn(usize, u64) -> Matrix, m: usize) -> Case {
+    outputs(name, kernel, rows, m, &Output::Novelty)
+}
+
+fn outputs(
+    name: &'static str,
+    kernel: &str,
+    rows: &dyn Fn(usize, u64) -> Matrix,
+    m: usize,
+    output: &Output,
+) -> Case {
+    let kernel = mercer_kernel::parse(kernel).unwrap();
+    let within = |count, seed| generate::within(kernel.domain(), &rows(count, seed));
+    let machine = machines::random(&kernel, &within(m, 1), output, 3);
+    let tolerance = matches!(output, Output::Value).then_some(0.05);
+    Case { name, machine, sample: within(240, 10), unseen: within(300, 11), tolerance }
+}
+
+fn cases() -> Vec<Case> {
+    let outputs_of = |name: &str| {
+        let all = machines::outputs();
+        all.into_iter().find(|(other, _)| *other == name).expect("there is one").1
+    };
+    let dense = |columns: usize| move |rows, seed| generate::dense(rows, columns, seed);
+    let sparse = |columns: usize, density: f64| {
+        move |rows, seed| generate::sparse(rows, columns, density, seed)
+    };
+    let pixels = |rows, seed| {
+        generate::map(&generate::dense(rows, 36, seed), |x| {
+            ((x.abs() * 60.0).min(255.0)).round() / 255.0
+        })
+    };
+    vec![
+        case("two supports in two columns", "rbf(gamma=1)", &dense(2), 2),
+        case("few columns", "rbf(gamma=0.5)", &dense(3), 150),
+        case("pixels", "rbf(gamma=0.1)", &pixels, 120),
+        case("degree 2", "polynomial(degree=2, gamma=0.1, coef0=1)", &dense(30), 90),
+        case("linear", "linear", &dense(12), 40),
+        case("sigmoid", "sigmoid(gamma=0.01, coef0=-0.2)", &dense(12), 40),
+        case("wide and sparse", "rbf(gamma=0.01)", &sparse(50_000, 0.0004), 60),
+        case("additive", "chi2", &dense(20), 50),
+        outputs("duels", "rbf(gamma=0.05)", &dense(20), 90, &outputs_of("one-vs-one")),
+        outputs("rest", "rbf(gamma=0.05)", &dense(20), 90, &outputs_of("one-vs-rest")),
+        outputs("two classes", "rbf(gamma=0.05)", &dense(24), 90, &outputs_of("two classes")),
+        outputs("regression", "rbf(gamma=0.05)", &dense(6), 120, &Output::Value),
+    ]
+}
+
+fn tune(case: &Case, contract: Contract, aim: Aim) -> Tuned {
+    let tuned = Tuner::new(&case.machine, &case.sample)
+        .contract(contract)
+        .aim(aim)
+        .tolerance(case.tolerance)
+        .time_limit(Duration::from_secs(4))
+        .run();
+    tuned.unwrap_or_else(|error| panic!("{}: {error}", case.name))
+}
+
+/// The plan as it comes back from a file.
+fn reloaded(machine: &Machine, tuned: &Tuned) -> Plan {
+    let model = Model { plan: Some(tuned.sections.clone()), ..Model::from(machine.clone()) };
+    let own = file::format("mercer").unwrap();
+    let again = file::from_bytes(&file::to_bytes(&model, own).unwrap()).unwrap();
+    assert_eq!(again.plan, model.plan);
+    Plan::of(&again).unwrap()
+}
+
+fn differs(given: Answer, truth: Answer, tolerance: f64) -> bool {
+    match (given, truth) {
+        (Answer::Value(a), Answer::Value(b)) => (a - b).abs() > tolerance * (1.0 + 1e-9),
+        (a, b) => a != b,
+    }
+}
+
+#[test]
+fn certified_plans_give_the_exact_labels_to_queries_never_seen() {
+    for (number, case) in cases().iter().enumerate() {
+        let aim = if number % 2 == 0 { Aim::Throughput } else { Aim::Latency };
+        let tuned = tune(case, Contract::Certified, aim);
+        let tuning = tuned.tuning();
+        assert_eq!(tuning.verification.differences, 0, "{}", case.name);
+        assert_eq!(tuning.verification.queries, 80, "{}", case.name);
+        let plan = reloaded(&case.machine, &tuned);
+        let asking = Asking { tolerance: case.tolerance, ..Asking::default() };
+        let answers = plan.decide_with(&case.unseen, &asking).unwrap();
+        let truths = Plan::exact(&case.machine).decide(&case.unseen).unwrap();
+        for (decision, truth) in answers.decisions.iter().zip(&truths) {
+            assert!(decision.certainty >= Certainty::Certified, "{}", case.name);
+            let tolerance = case.tolerance.unwrap_or(0.0);
+            assert!(!differs(decision.answer, truth.answer, tolerance), "{}", case.name);
+        }
+    }
+}
+
+#[test]
+fn the_exact_contract_leaves_every_answer_exact() {
+    for case in &cases()[..3] {
+        let tuned = tune(case, Contract::Exact, Aim::Latency);
+        assert_eq!(tuned.sections.spec, "exact");
+        assert!(tuned.tuning().tried.is_empty());
+        assert!(tuned.tuning().reason.contains("what the contract asks for"));
+        let decisions = reloaded(&case.machine, &tuned).decide(&case.unseen).unwrap();
+        assert!(decisions.iter().all(|decision| decision.certainty == Certainty::Exact));
+    }
+}
+
+/// Crescents: queries like the sample, in any number.
+fn crescents(rows: usize, seed: u64) -> Matrix {
+    synthetic::banana(rows, seed).examples
+}
+
+fn crescent_machine() -> Machine {
+    let weights: Vec<f64> = (0..200).map(|n| if n % 2 == 0 { 1.0 } else { -1.0 }).collect();
+    let kernel = mercer_kernel::parse("rbf(gamma=2)").unwrap();
+    let scores = vec![Score::expansion(&weights, 0.05)];
+    Machine::new(kernel, crescents(200, 1), scores, Output::Novelty).unwrap()
+}
+
+#[test]
+fn calibrated_plans_keep_their_risk_on_queries_never_seen() {
+    let machine = crescent_machine();
+    let (sample, unseen) = (crescents(3000, 2), crescents(6000, 3));
+    let target = Target { risk: 0.02, delta: 0.05 };
+    let tuned = Tuner::new(&machine, &sample)
+        .contract(Contract::Calibrated(target))
+        .time_limit(Duration::from_secs(6))
+        .run()
+        .unwrap();
+    let tuning = tuned.tuning();
+    assert!(tuning.sample.scaled > 0 && tuning.sample.verified >= target.needed());
+    let plan = reloaded(&machine, &tuned);
+    let (decisions, truths) =
+        (plan.decide(&unseen).unwrap(), Plan::exact(&machine).decide(&unseen).unwrap());
+    let wrong = decisions.iter().zip(&truths).filter(|(a, b)| a.answer != b.answer).count();
+    // Three standard deviations beyond the promise, which itself fails one time in twenty.
+    let most = 6000.0 * target.risk + 3.0 * (6000.0 * target.risk).sqrt();
+    assert!((wrong as f64) < most, "{wrong} of 6000 by {}", tuned.sections.spec);
+    if tuned.sections.calibration.is_none() {
+        assert_eq!(wrong, 0, "a plan without calibration is proved");
+    }
+}
+
+#[test]
+fn a_sample_too_small_for_the_risk_is_told_the_number_and_gets_a_proved_plan() {
+    let machine = crescent_machine();
+    let tuned = Tuner::new(&machine, &crescents(500, 2))
+        .contract(Contract::Calibrated(Target::default()))
+        .time_limit(Duration::from_secs(4))
+        .run()
+        .unwrap();
+    assert!(tuned.sections.calibration.is_none());
+    let reason = &tuned.tuning().reason;
+    assert!(reason.contains("the sample has 500 rows, ") && reason.contains("needed"), "{reason}");
+    assert_eq!(tuned.tuning().verification.differences, 0);
+}
+
+#[test]
+fn samples_that_say_nothing_and_numbers_out_of_range_are_refused() {
+    let machine = crescent_machine();
+    let few = crescents(10, 2);
+    let error = Tuner::new(&machine, &few).run().unwrap_err();
+    assert_eq!(error, CompileError::FewQueries { found: 10, needed: 30 });
+    let sample = crescents(100, 2);
+    let error = Tuner::new(&machine, &sample).tolerance(Some(-1.0)).run().unwrap_err();
+    assert_eq!(error.to_string(), "the tolerance is -1; it must be positive");
+    let error = Tuner::new(&machine, &sample).budget_us(Some(f64::NAN)).run().unwrap_err();
+    assert!(error.to_string().starts_with("the budget is NaN"), "{error}");
+    // A sample of supports cannot calibrate anything.
+    let target = Target { risk: 0.3, delta: 0.3 };
+    let supports = machine.supports().as_ref().clone();
+    let error =
+        Tuner::new(&machine, &supports).contract(Contract::Calibrated(target)).run().unwrap_err();
+    assert!(matches!(error, CompileError::TrainingRows { .. }), "{error}");
+}
+
+#[test]
+fn whoever_watches_ends_it() {
+    let machine = crescent_machine();
+    let sample = crescents(300, 2);
+    for last in ["asking the sample exactly", "fitting stages", "measuring plans"] {
+        let ask = |progress: Progress| progress.what != last;
+        let error = Tuner::new(&machine, &sample).watch(Watch::new(&ask)).run().unwrap_err();
+        assert_eq!(error, CompileError::Ended, "{last}");
+    }
+}
+
+#[test]
+fn a_budget_is_never_exceeded_and_what_it_leaves_open_says_so() {
+    let case = &cases()[1];
+    let tuned = Tuner::new(&case.machine, &case.sample)
+        .budget_us(Some(1e-3))
+        .time_limit(Duration::from_secs(4))
+        .run()
+        .unwrap();
+    let budget = tuned.tuning().budget.unwrap();
+    assert_eq!(budget.multiply_adds, (budget.microseconds * budget.rate) as u64);
+    let plan = reloaded(&case.machine, &tuned);
+    let asking = Asking { budget: Some(budget.multiply_adds), ..Asking::default() };
+    let answers = plan.decide_with(&case.unseen, &asking).unwrap();
+    assert!(answers.unsettled > 0, "a nanosecond is not enough for all");
+    let costs = answers.decisions.iter().map(|decision| decision.cost.multiply_adds);
+    assert!(costs.max() <= Some(budget.multiply_adds));
+}
+
+#[test]
+fn machines_that_no_stage_fits_stay_exact_and_say_why() {
+    let kernel = mercer_kernel::parse("linear").unwrap();
+    let nothing = Matrix::dense(3, Vec::new()).unwrap();
+    let scores = vec![Score::Linear { weights: vec![1.0, -2.0, 0.5], offset: 0.1 }];
+    let machine = Machine::new(kernel, nothing, scores, Output::Novelty).unwrap();
+    let sample = generate::dense(60, 3, 1);
+    let tuned = Tuner::new(&machine, &sample).run().unwrap();
+    assert_eq!(tuned.sections.spec, "exact");
+    assert!(tuned.tuning().reason.contains("no stage fits"), "{}", tuned.tuning().reason);
+    // Values of a regression without a tolerance are never settled early.
+    let case = &cases()[11];
+    let tuned = Tuner::new(&case.machine, &case.sample).run().unwrap();
+    assert_eq!(tuned.sections.spec, "exact");
+    assert!(tuned.tuning().reason.contains("tolerance"), "{}", tuned.tuning().reason);
+}
