@@ -71,6 +71,10 @@ pub(crate) enum Verb {
     Bench(Bench),
     /// Make the tables of a paper anew, beside what it prints
     Reproduce(Reproduce),
+    /// Print what a shell needs to complete commands and options
+    Completions(Completions),
+    /// Print the manual page, or write one for each verb into a folder
+    Man(Man),
     /// List kernels, file formats and instruction sets
     List,
     /// Show the main job end to end on data that come with the program
@@ -102,6 +106,19 @@ pub(crate) struct Export {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell; its start-up file reads what is printed: `source <(mercer completions bash)`
+    pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Man {
+    /// Folder to write `mercer.1`, `mercer-train.1`, ... into
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Inspect {
     /// The model file to read
     pub(crate) model: PathBuf,
@@ -127,9 +144,9 @@ pub(crate) struct Input {
     /// Column of a table that only names rows: a name or a number from 1
     #[arg(long, value_name = "COLUMN")]
     pub(crate) id: Option<String>,
-    /// What an empty field of a table stands for
-    #[arg(long, default_value = "error", value_name = "POLICY")]
-    pub(crate) missing: MissingPolicy,
+    /// What an empty field of a table stands for; refused if not given, unless a model carries means
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) missing: Option<MissingPolicy>,
     /// Columns of a table that hold categories: each category becomes a column of zeros and ones
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     pub(crate) one_hot: Vec<String>,
@@ -144,7 +161,7 @@ pub(crate) enum MissingPolicy {
     Error,
     /// Zero
     Zero,
-    /// The mean of its column in this file; the whole file is held in memory to know it
+    /// The mean of its column among the examples; it travels with the model
     Mean,
     /// The row is left out
     Drop,

@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod compile;
+mod completions;
 mod convert;
 mod demo;
 mod explain;
@@ -10,6 +11,7 @@ mod export;
 mod import;
 mod inspect;
 mod list;
+mod man;
 mod predict;
 mod reproduce;
 mod search;
@@ -44,6 +46,8 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce, console),
+        Verb::Completions(completions) => completions::run(&completions),
+        Verb::Man(man) => man::run(&man, console),
         Verb::List => list::run(console),
         Verb::Demo => demo::run(console),
     }
@@ -77,10 +81,11 @@ pub(crate) fn input_options(input: &Input) -> Options {
         labels: input.labels.clone(),
         id: input.id.clone(),
         missing: match input.missing {
-            MissingPolicy::Error => Missing::Error,
-            MissingPolicy::Zero => Missing::Zero,
-            MissingPolicy::Mean => Missing::Mean,
-            MissingPolicy::Drop => Missing::Drop,
+            None => Missing::Fitted,
+            Some(MissingPolicy::Error) => Missing::Error,
+            Some(MissingPolicy::Zero) => Missing::Zero,
+            Some(MissingPolicy::Mean) => Missing::Mean,
+            Some(MissingPolicy::Drop) => Missing::Drop,
         },
         one_hot: input.one_hot.clone(),
         zero_based: input.zero_based,

@@ -32,7 +32,9 @@ impl Console {
     }
 
     pub(crate) fn error(&self, error: &anyhow::Error) {
-        let chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+        let mut chain: Vec<String> = error.chain().map(ToString::to_string).collect();
+        // An error that wraps another may say the same words.
+        chain.dedup();
         self.line("error", AnsiColor::Red, &chain.join(": "));
     }
 

@@ -61,7 +61,7 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
             DataError::UnsortedColumn { column, previous, .. } if column < previous => {
                 Some("`mercer convert --sort` rewrites the file")
             }
-            DataError::Missing { .. } => {
+            DataError::Missing { .. } | DataError::MissingAt { .. } => {
                 Some("`--missing zero`, `mean` or `drop` say what empty fields stand for")
             }
             DataError::NoSuchColumn { .. } => {
@@ -69,6 +69,11 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
             }
             _ => None,
         };
+    }
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        let is_limit =
+            error.kind() == io::ErrorKind::FileTooLarge && error.raw_os_error().is_none();
+        return is_limit.then_some("`--max-unpacked` raises the limit");
     }
     match cause.downcast_ref::<MachineError>()? {
         MachineError::Unrecognised { .. } => {

@@ -20,6 +20,7 @@ pub(crate) struct Lesson {
     pub(crate) data: Dataset,
     features: Option<usize>,
     scaling: Option<Scaling>,
+    means: Option<Vec<f64>>,
 }
 
 impl Lesson {
@@ -35,15 +36,19 @@ impl Lesson {
         let mut options = input_options(input);
         options.precomputed = kernel.trim() == "precomputed";
         options.targets_needed = true;
-        let mut data = read::dataset(&input.data, &options).with_context(source)?;
+        let mut chunks = read::open(&input.data, &options).with_context(source)?;
+        let mut data = read::whole(&mut *chunks).with_context(source)?;
+        let means = chunks.means().map(<[f64]>::to_vec);
         // LIBSVM text does not say how wide rows are: wider ones fit too.
-        let features = (!data.examples.is_sparse()).then_some(data.examples.columns());
+        let is_table = data.names.is_some() || !input.one_hot.is_empty();
+        let is_known = is_table || !data.examples.is_sparse();
+        let features = is_known.then_some(data.examples.columns());
         stop.check()?;
         let scaling = recipe
             .map(|recipe| scaled(&recipe, &mut data, options.precomputed).with_context(source))
             .transpose()?;
         stop.check()?;
-        Ok(Self { data, features, scaling })
+        Ok(Self { data, features, scaling, means })
     }
 
     /// A machine with all that travels with it.
@@ -53,6 +58,7 @@ impl Lesson {
                 features: self.features,
                 names: self.data.names.clone(),
                 scaling: self.scaling.clone(),
+                means: self.means.clone(),
             },
             provenance: Provenance {
                 origin: "mercer".to_owned(),

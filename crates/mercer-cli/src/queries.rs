@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use mercer::data::read::{self, Chunks, Options};
+use mercer::data::read::{self, Chunks, Missing, Options};
 use mercer::data::{DataError, Dataset};
 use mercer::machine::Model;
 
@@ -26,9 +26,14 @@ impl<'a> Queries<'a> {
     ) -> anyhow::Result<Self> {
         let precomputed = model.machine.kernel().spec().name() == "precomputed";
         let features = Some(model.input.features.unwrap_or(model.machine.columns()));
-        let names = model.input.names.clone();
-        let options = Options { precomputed, features, names, ..options };
+        let (names, means) = (model.input.names.clone(), model.input.means.clone());
         let named = || path.display().to_string();
+        anyhow::ensure!(
+            options.missing != Missing::Mean || means.is_some(),
+            "{}: the model carries no means: it was not trained with --missing mean",
+            named()
+        );
+        let options = Options { precomputed, features, names, means, ..options };
         let chunks = read::open(path, &options).with_context(named)?;
         if !chunks.ignored().is_empty() {
             let columns = chunks.ignored().join(", ");

@@ -78,17 +78,16 @@ fn no_label_changes_on_any_way_between_formats() {
             for second in file::FORMATS {
                 let Ok(bytes) = file::to_bytes(&once, second) else { continue };
                 let Ok(twice) = file::from_bytes(&bytes) else { continue };
-                let after = answers(&twice.machine, &data.examples);
+                // ONNX takes the centre of far rows off first, and so must who asks.
+                let rows = twice.input.prepare(&data.examples).unwrap();
+                let after = answers(&twice.machine, &rows);
                 let narrow = [first.name, second.name].contains(&"onnx");
                 let differs = |(a, b): &(&Answer, &Answer)| match (a, b) {
                     (Answer::Value(a), Answer::Value(b)) if narrow => (a - b).abs() > 1e-4,
                     (a, b) => a != b,
                 };
                 let changed = before.iter().zip(&after).filter(differs).count();
-                // A float holds 1e6 with a step of 1/16: `export --sample` tells what that costs.
-                if !(narrow && name == "far away") {
-                    assert_eq!(changed, 0, "{name}: {} to {}", first.name, second.name);
-                }
+                assert_eq!(changed, 0, "{name}: {} to {}", first.name, second.name);
                 ways += 1;
             }
         }

@@ -1,4 +1,4 @@
-//! Reads a data file and tells how long that took and how much memory it needed.
+//! Reads a data file and tells, as one JSON object, how long that took and how much memory it needed.
 //!
 //! `cargo run --release -p mercer-data --example read -- FILE`
 
@@ -19,14 +19,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => 8 * examples.rows() * examples.columns(),
     };
     let (rows, columns, nonzeros) = (examples.rows(), examples.columns(), examples.nonzeros());
-    println!("{rows} rows, {columns} columns, {nonzeros} non-zeros in {seconds:.3} s");
-    println!("matrix {:.1} MB, peak {}", bytes as f64 / 1e6, peak().unwrap_or_default());
+    let peak = peak().map_or_else(|| "null".to_owned(), |bytes| bytes.to_string());
+    println!(
+        "{{\"seconds\":{seconds},\"rows\":{rows},\"columns\":{columns},\"nonzeros\":{nonzeros},\
+         \"matrix_bytes\":{bytes},\"peak_bytes\":{peak}}}"
+    );
     Ok(())
 }
 
 /// The largest resident size so far, where the system tells.
-fn peak() -> Option<String> {
+fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
-    Some(line.split_whitespace().skip(1).collect::<Vec<_>>().join(" "))
+    Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
 }

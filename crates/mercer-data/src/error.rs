@@ -92,6 +92,14 @@ pub enum DataError {
         /// What there is.
         known: String,
     },
+    /// A column that a machine expects by name.
+    #[error("there is no column '{name}', which the machine needs; the columns are {known}")]
+    ColumnNeeded {
+        /// Its name.
+        name: String,
+        /// What there is.
+        known: String,
+    },
     /// A line longer than any sensible row.
     #[error("line {line} is longer than {limit} bytes")]
     LineTooLong {
@@ -149,7 +157,9 @@ pub enum DataError {
         codec: &'static str,
     },
     /// A reader or codec that this build leaves out.
-    #[error("this program was built without {what}")]
+    #[error(
+        "this program was built without {what}; the cargo features parquet, xz and zstd add readers"
+    )]
     NotBuiltIn {
         /// What is missing.
         what: &'static str,

@@ -9,7 +9,7 @@ mod labels;
 mod libsvm;
 mod npy;
 mod options;
-#[cfg(feature = "parquet")]
+#[cfg_attr(not(feature = "parquet"), path = "read/no_parquet.rs")]
 mod parquet;
 mod table;
 mod unpack;
@@ -45,15 +45,8 @@ pub struct Format {
 }
 
 /// All readers; one line each.
-pub static FORMATS: &[&Format] = &[
-    &libsvm::FORMAT,
-    &csv::FORMAT,
-    &npy::FORMAT,
-    &idx::FORMAT,
-    &arrow::FORMAT,
-    #[cfg(feature = "parquet")]
-    &parquet::FORMAT,
-];
+pub static FORMATS: &[&Format] =
+    &[&libsvm::FORMAT, &csv::FORMAT, &npy::FORMAT, &idx::FORMAT, &arrow::FORMAT, &parquet::FORMAT];
 
 type Source = Box<dyn Read + Send>;
 
@@ -64,6 +57,11 @@ pub trait Chunks: Send {
 
     /// The id of each row of the last chunk, where a column of ids was named.
     fn ids(&self) -> Option<&[String]> {
+        None
+    }
+
+    /// The mean of each column, where [`Missing::Mean`] asked for them and rows have been read.
+    fn means(&self) -> Option<&[f64]> {
         None
     }
 

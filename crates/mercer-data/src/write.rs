@@ -2,9 +2,10 @@
 
 mod arrow;
 mod csv;
+mod idx;
 mod libsvm;
 mod npy;
-#[cfg(feature = "parquet")]
+#[cfg_attr(not(feature = "parquet"), path = "write/no_parquet.rs")]
 mod parquet;
 mod whole;
 
@@ -36,9 +37,10 @@ pub struct Format {
 pub static FORMATS: &[&Format] = &[
     &libsvm::FORMAT,
     &csv::FORMAT,
+    &csv::TABS,
     &npy::FORMAT,
+    &idx::FORMAT,
     &arrow::FORMAT,
-    #[cfg(feature = "parquet")]
     &parquet::FORMAT,
 ];
 

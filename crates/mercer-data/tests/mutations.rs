@@ -6,7 +6,10 @@ use std::io::{Cursor, Write};
 
 use mercer_data::read::{Missing, Options, from_packed, whole};
 use mercer_data::{Dataset, Matrix, Row, Targets, write};
-use mercer_testkit::mutations::survive;
+use mercer_testkit::mutations::{PeakAlloc, survive};
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
 
 struct Kind {
     name: &'static str,
@@ -66,6 +69,14 @@ fn kinds() -> Vec<Kind> {
         missing: Missing::Zero,
         ..plain.clone()
     };
+    all.push(Kind {
+        name: "views.arrow",
+        bytes: include_bytes!("golden/views.arrow").to_vec(),
+        options: Options {
+            one_hot: ["colour", "raw", "kind"].map(String::from).into(),
+            ..nulls.clone()
+        },
+    });
     let golden: [(&str, &[u8]); 3] = [
         ("x.arrow", include_bytes!("golden/types.arrow")),
         ("x.arrows", include_bytes!("golden/types.arrows")),
@@ -108,7 +119,7 @@ fn kinds() -> Vec<Kind> {
 #[test]
 fn damaged_files_end_in_an_error_or_in_checked_rows() {
     for kind in kinds() {
-        survive(kind.name, &kind.bytes, |bytes| {
+        survive(kind.name, &kind.bytes, &HEAP, |bytes| {
             let source = Cursor::new(bytes);
             let data = from_packed(source, kind.name, &kind.options)
                 .and_then(|mut chunks| whole(&mut *chunks))

@@ -36,6 +36,8 @@ pub struct Input {
     pub names: Option<Vec<String>>,
     /// What is done to rows before the machine sees them; supports are stored as they are after it.
     pub scaling: Option<Scaling>,
+    /// What stands for a missing value of each column: the means of the examples, before any scaling.
+    pub means: Option<Vec<f64>>,
 }
 
 impl Input {

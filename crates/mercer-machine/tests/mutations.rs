@@ -4,7 +4,10 @@
 //! `MERCER_MUTATIONS` sets the number of variants of each kind (100,000 unless told otherwise).
 
 use mercer_machine::file::{format, from_bytes, to_bytes};
-use mercer_testkit::mutations::survive;
+use mercer_testkit::mutations::{PeakAlloc, survive};
+
+#[global_allocator]
+static HEAP: PeakAlloc = PeakAlloc;
 
 const LIBSVM: &[u8] = b"svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 3\ntotal_sv 4\n\
     rho 0.1 -0.2 0.3\nlabel 7 -2 5\nprobA -1 -2 -3\nprobB 0 0.5 1\nnr_sv 1 2 1\nSV\n\
@@ -24,9 +27,11 @@ fn damaged_models_end_in_an_error_or_in_a_checked_machine() {
         ("onnx", include_bytes!("golden/svc3.onnx").to_vec()),
         ("mercer", written("mercer")),
         ("mercer, scaled", include_bytes!("../src/file/own/golden-2.mercer").to_vec()),
+        ("mercer, tables", include_bytes!("../src/file/own/golden-3.mercer").to_vec()),
+        ("mercer, means", include_bytes!("../src/file/own/golden-5.mercer").to_vec()),
     ];
     for (name, bytes) in kinds {
-        survive(name, &bytes, |bytes| {
+        survive(name, &bytes, &HEAP, |bytes| {
             let model = from_bytes(&bytes).map_err(|error| error.to_string())?;
             assert!(!model.machine.scores().is_empty());
             Ok(())

@@ -1,7 +1,12 @@
 //! Damaged files: cut, flipped, spliced, repeated, with large numbers.
 
+use std::fs;
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Counts every byte a test program asks for: make it the `#[global_allocator]`.
+pub use peak_alloc::PeakAlloc;
 
 /// Memory beyond the file's size that a reader may take.
 const MEMORY: u64 = 64 << 20;
@@ -13,27 +18,50 @@ pub fn count() -> usize {
 }
 
 /// Reads [`count`] damaged variants of a good file. `read` checks what it reads and returns the text of the
-/// error otherwise; it must not panic. The process must not grow by more than 64 MiB.
+/// error otherwise; it must not panic. No variant may make the program ask for more than 64 MiB beyond the
+/// variant's size, nor the process grow by that much: the latter also sees libraries written in C.
 ///
 /// # Panics
 /// If a reader breaks a rule.
-pub fn survive(name: &str, good: &[u8], read: impl Fn(Vec<u8>) -> Result<(), String>) {
+pub fn survive(
+    name: &str,
+    good: &[u8],
+    heap: &PeakAlloc,
+    read: impl Fn(Vec<u8>) -> Result<(), String>,
+) {
     if let Err(error) = read(good.to_vec()) {
         panic!("{name}: the file is refused before it is damaged: {error}");
     }
+    forget_peak();
     let (start, count) = (peak(), count());
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-    let mut refused = 0;
-    for _ in 0..count {
-        if let Err(error) = read(mutate(good, &mut rng)) {
+    let (mut refused, mut most) = (0, 0);
+    for bytes in variants(good).take(count) {
+        let size = bytes.len() as u64;
+        let before = heap.current_usage();
+        heap.reset_peak_usage();
+        if let Err(error) = read(bytes) {
             refused += 1;
             assert!(!error.is_empty(), "{name}: an error without words");
         }
+        let asked = heap.peak_usage().saturating_sub(before) as u64;
+        most = most.max(asked);
+        assert!(asked < size + MEMORY, "{name}: a file of {size} bytes took {} MiB", asked >> 20);
     }
     assert!(refused > count / 20, "{name}: only {refused} of {count} refused");
+    let mut grown = String::new();
     if let (Some(start), Some(end)) = (start, peak()) {
-        assert!(end - start < MEMORY, "{name}: {} MiB more", (end - start) >> 20);
+        let more = end.saturating_sub(start);
+        assert!(more < MEMORY, "{name}: {} MiB more", more >> 20);
+        grown = format!(", the process grew by {:.1}", more as f64 / f64::from(1 << 20));
     }
+    let most = most as f64 / f64::from(1 << 20);
+    println!("{name}: {refused} of {count} refused; at most {most:.1} MiB asked for{grown}");
+}
+
+/// Damaged variants of a file, without end; always the same ones.
+pub fn variants(good: &[u8]) -> impl Iterator<Item = Vec<u8>> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+    std::iter::repeat_with(move || mutate(good, &mut rng))
 }
 
 /// One damaged variant.
@@ -69,9 +97,14 @@ fn mutate(bytes: &[u8], rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     out
 }
 
+/// Makes the largest resident size the present one, where the system allows it.
+fn forget_peak() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
 /// The largest resident size so far, where the system tells.
-pub fn peak() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+fn peak() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? << 10)
 }

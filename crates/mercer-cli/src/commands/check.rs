@@ -1,5 +1,6 @@
 //! A doctor: looks at data before hours are lost, and at models before they are shipped.
 
+mod cost;
 mod data;
 mod model;
 
@@ -50,7 +51,7 @@ pub(super) fn run(check: &Check, console: &Console) -> anyhow::Result<u8> {
     }
     println!("{}", path.display());
     for (key, text, _) in &findings.figures {
-        println!("  {key:16}  {text}");
+        println!("  {key:24}  {text}");
     }
     if findings.remarks.is_empty() {
         println!("  nothing to remark");

@@ -24,6 +24,13 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     };
     file::save(&model, format, &export.output)
         .with_context(|| export.output.display().to_string())?;
+    if model.input.means.is_some() && format.name != "mercer" {
+        console.warn(&format!(
+            "{}: {} files do not hold what missing values become; rows must be complete",
+            export.output.display(),
+            format.name
+        ));
+    }
     if console.json {
         let mut object = json!({ "format": format.name });
         if let Some((changed, queries)) = changed {

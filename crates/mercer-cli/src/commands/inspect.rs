@@ -39,7 +39,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
             "live_columns": packed.live_columns(), "density": density,
             "centred": machine.centre().is_some(), "packed_bytes": packed.bytes(),
             "multiply_adds": plan.closing().cost().multiply_adds,
-            "scaling": scaling, "probabilities": probabilities, "origin": model.provenance.origin,
+            "scaling": scaling, "means": model.input.means, "probabilities": probabilities, "origin": model.provenance.origin,
             "formulation": model.provenance.formulation,
             "plan": model.plan.as_ref().map(|plan| plan.spec.clone()),
             "calibration": calibration.map(compile::value), "tuning": tuning,
@@ -63,6 +63,9 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         packed.live_columns(),
         100.0 * density,
     );
+    if model.input.means.is_some() {
+        println!("  missing values become the means of the examples");
+    }
     if let Some(scaling) = scaling {
         println!("  scaling        {scaling}, applied to queries");
     }

@@ -5,6 +5,7 @@
 
 mod batch;
 mod flat;
+mod footer;
 mod schema;
 
 use std::collections::HashMap;
@@ -55,7 +56,8 @@ struct Messages {
 fn open(mut source: Source, options: &Options) -> Result<Reader<Messages>, DataError> {
     let mut start = [0; 4];
     source.read_exact(&mut start).map_err(|_| error("the file is cut off"))?;
-    let is_file = start == MAGIC[..4];
+    let mut is_file = start == MAGIC[..4];
+    let (mut fields, mut needs_footer) = (Vec::new(), false);
     if is_file {
         let mut rest = [0; 4];
         source.read_exact(&mut rest).map_err(|_| error("the file is cut off"))?;
@@ -63,21 +65,21 @@ fn open(mut source: Source, options: &Options) -> Result<Reader<Messages>, DataE
             return Err(error("the file does not begin with ARROW1"));
         }
         source.read_exact(&mut start).map_err(|_| error("the file is cut off"))?;
+        needs_footer = start != CONTINUATION;
+        if needs_footer {
+            let read = [MAGIC, &rest[2..], &start].concat();
+            (fields, source) = footer::stream(&read, source)?;
+            is_file = false;
+        }
     }
-    let (fields, words, batch) = (Vec::new(), HashMap::new(), Batch::default());
+    let (words, batch) = (HashMap::new(), Batch::default());
     let limit = options.unpacked_limit;
     let (row, before, ended) = (0, 0, false);
     let mut messages =
         Messages { source, limit, fields, words, batch, row, before, is_file, ended };
-    let Some((description, _)) = messages.message(start)? else {
-        return Err(error("there is no schema"));
-    };
-    let message = Table::root(&description)?;
-    if message.byte(1)? != schema::HEADER {
-        return Err(error("the first message is not a schema"));
+    if !needs_footer {
+        messages.read_schema(start)?;
     }
-    let header = message.table(2)?.ok_or_else(|| error("there is no schema"))?;
-    messages.fields = schema::fields(header)?;
     let names: Vec<String> = messages.fields.iter().map(|field| field.name.clone()).collect();
     if names.is_empty() {
         return Err(DataError::NoFeatures);
@@ -106,6 +108,20 @@ impl Messages {
         let body = u64::try_from(body).map_err(|_| error("a body of negative length"))?;
         let body = self.exactly(body)?;
         Ok(Some((description, body)))
+    }
+
+    /// The first message of a stream tells the columns.
+    fn read_schema(&mut self, start: [u8; 4]) -> Result<(), DataError> {
+        let Some((description, _)) = self.message(start)? else {
+            return Err(error("there is no schema"));
+        };
+        let message = Table::root(&description)?;
+        if message.byte(1)? != schema::HEADER {
+            return Err(error("the first message is not a schema"));
+        }
+        let header = message.table(2)?.ok_or_else(|| error("there is no schema"))?;
+        self.fields = schema::fields(header)?;
+        Ok(())
     }
 
     /// Memory grows with what the file really holds.
@@ -204,3 +220,5 @@ impl Records for Messages {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(super) mod views;

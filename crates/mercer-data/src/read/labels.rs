@@ -59,6 +59,10 @@ impl Chunks for Joined {
     fn ids(&self) -> Option<&[String]> {
         self.rows.ids()
     }
+
+    fn means(&self) -> Option<&[f64]> {
+        self.rows.means()
+    }
 }
 
 impl Joined {

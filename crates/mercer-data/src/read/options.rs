@@ -31,6 +31,9 @@ pub struct Options {
     /// Names of the features expected: a table with names gives these columns in this order, and
     /// `column=category` where that column holds categories.
     pub names: Option<Vec<String>>,
+    /// Means of the examples, one per feature expected (any number where a column holds a category): what
+    /// [`Missing::Mean`] and [`Missing::Fitted`] put into the place of empty numbers.
+    pub means: Option<Vec<f64>>,
     /// Bytes a packed file may unpack to.
     pub unpacked_limit: u64,
 }
@@ -50,21 +53,24 @@ impl Default for Options {
             targets_needed: false,
             features: None,
             names: None,
+            means: None,
             unpacked_limit: UNPACKED_LIMIT,
         }
     }
 }
 
-/// What an empty field of a table stands for. With any policy but `Error`, `?`, `NA`, `N/A`, `NaN` and
-/// `null` count as empty too.
+/// What an empty field of a table stands for. Where it is not refused, `?`, `NA`, `N/A`, `NaN` and `null` count
+/// as empty too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Missing {
-    /// Nothing: it is refused.
+    /// The mean of its column in the examples, where [`Options::means`] are given; else it is refused.
     #[default]
+    Fitted,
+    /// Nothing: it is refused.
     Error,
     /// Zero.
     Zero,
-    /// The mean of its column in this file; the whole file is held to know it.
+    /// The mean of its column: one of [`Options::means`], or learned from this file, which is then held whole.
     Mean,
     /// The row is left out.
     Drop,

@@ -344,6 +344,8 @@ mod tests {
             let said = read(bytes, &Options { missing: Missing::Error, ..options }).unwrap_err();
             assert!(said.contains("row 2: column 'i1' is empty"), "{name}: {said}");
         }
+        let views = include_bytes!("../../tests/golden/views.parquet");
+        crate::read::arrow::views::check("polars", |options| read(views, options));
         let listed = include_bytes!("../../tests/golden/lists.parquet");
         let said = read(listed, &Options::default()).unwrap_err();
         assert_eq!(said, "Parquet: column 'tags.list.element' holds lists, which is not read");

@@ -49,6 +49,8 @@ pub(super) struct Reader<R> {
     fields: Fields,
     columns: Columns,
     missing: Missing,
+    /// Means of the columns of the matrix, given or learned from the file.
+    means: Option<Vec<f64>>,
     /// All rows, where the whole file must be known before the first row is.
     whole: Option<Table>,
     ids: Vec<String>,
@@ -62,8 +64,17 @@ impl<R: Records> Reader<R> {
         if columns.numeric.is_empty() && columns.categorical.is_empty() && !is_labels {
             return Err(DataError::NoFeatures);
         }
-        let (missing, whole, ids) = (options.missing, None, Vec::new());
-        Ok(Self { records, fields, columns, missing, whole, ids })
+        let means = options.means.clone();
+        let missing = match options.missing {
+            Missing::Fitted if means.is_some() => Missing::Mean,
+            Missing::Fitted => Missing::Error,
+            told => told,
+        };
+        if let Some(means) = means.as_ref().filter(|means| means.len() != columns.width()) {
+            return Err(DataError::Width { found: columns.width(), expected: means.len() });
+        }
+        let (whole, ids) = (None, Vec::new());
+        Ok(Self { records, fields, columns, missing, means, whole, ids })
     }
 
     /// Reads up to `rows` rows as they stand, about `values` values.
@@ -81,18 +92,25 @@ impl<R: Records> Reader<R> {
 
 impl<R: Records> Chunks for Reader<R> {
     fn next_chunk(&mut self, rows: usize) -> Result<Option<Dataset>, DataError> {
-        let needs_whole = self.missing == Missing::Mean || self.columns.has_open_categories();
+        let has_to_learn = self.missing == Missing::Mean && self.means.is_none();
+        let needs_whole =
+            self.whole.is_some() || has_to_learn || self.columns.has_open_categories();
         let (mut table, used) = if needs_whole {
             if self.whole.is_none() {
                 let mut table = self.read_table(usize::MAX, usize::MAX)?;
                 self.columns.close();
-                table.fill(&self.fields, &self.columns)?;
+                if has_to_learn {
+                    self.means = Some(table.means(&self.fields, &self.columns)?);
+                }
+                table.fill(self.means.as_deref().unwrap_or_default(), &self.columns);
                 self.whole = Some(table);
             }
             let whole = self.whole.take().unwrap_or_default();
             (whole, rows.min(CHUNK_VALUES.div_ceil(self.columns.width().max(1))))
         } else {
-            (self.read_table(rows, CHUNK_VALUES)?, rows)
+            let mut table = self.read_table(rows, CHUNK_VALUES)?;
+            table.fill(self.means.as_deref().unwrap_or_default(), &self.columns);
+            (table, rows)
         };
         let used = used.min(table.rows());
         if used == 0 {
@@ -116,6 +134,10 @@ impl<R: Records> Chunks for Reader<R> {
 
     fn ignored(&self) -> &[String] {
         &self.columns.ignored
+    }
+
+    fn means(&self) -> Option<&[f64]> {
+        self.means.as_deref().filter(|_| self.missing == Missing::Mean)
     }
 }
 

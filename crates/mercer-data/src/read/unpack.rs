@@ -7,9 +7,12 @@ use crate::DataError;
 
 /// Bytes looked at to tell what a file is.
 pub(super) const HEAD: usize = 16;
-/// Working memory a packed file may ask for.
-#[cfg(any(feature = "xz", feature = "zstd"))]
-const WINDOW: u64 = 128 << 20;
+/// Working memory a packed file may ask for: what `xz -9` needs.
+#[cfg(feature = "xz")]
+const XZ_MEMORY: u64 = 66 << 20;
+/// Window a packed file may ask for, as a power of two: 64 MiB.
+#[cfg(feature = "zstd")]
+const ZSTD_WINDOW: u32 = 26;
 
 /// A way of packing.
 struct Codec {
@@ -39,7 +42,7 @@ static CODECS: [Codec; 4] = [
 #[cfg(feature = "xz")]
 fn open_xz(raw: BufReader<Source>) -> Result<Source, DataError> {
     use liblzma::stream::{CONCATENATED, Stream};
-    let stream = Stream::new_stream_decoder(WINDOW, CONCATENATED).map_err(io::Error::from)?;
+    let stream = Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED).map_err(io::Error::from)?;
     Ok(Box::new(liblzma::bufread::XzDecoder::new_stream(raw, stream)))
 }
 
@@ -51,7 +54,7 @@ fn open_xz(_: BufReader<Source>) -> Result<Source, DataError> {
 #[cfg(feature = "zstd")]
 fn open_zstd(raw: BufReader<Source>) -> Result<Source, DataError> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(raw)?;
-    decoder.window_log_max(WINDOW.ilog2())?;
+    decoder.window_log_max(ZSTD_WINDOW)?;
     Ok(Box::new(decoder))
 }
 

@@ -8,12 +8,26 @@ pub(super) static FORMAT: Format = Format {
     summary: "comma separated table with a header; ids first, the label last",
     endings: &["csv"],
     labels_apart: false,
-    write,
+    write: |data, ids, out| write(data, ids, b',', out),
 };
 
-fn write(data: &Dataset, ids: Option<&[String]>, out: &mut dyn Write) -> Result<(), DataError> {
+pub(super) static TABS: Format = Format {
+    name: "tsv",
+    summary: "tab separated table with a header; ids first, the label last",
+    endings: &["tsv", "tab"],
+    labels_apart: false,
+    write: |data, ids, out| write(data, ids, b'\t', out),
+};
+
+fn write(
+    data: &Dataset,
+    ids: Option<&[String]>,
+    delimiter: u8,
+    out: &mut dyn Write,
+) -> Result<(), DataError> {
     check_dense("CSV", data)?;
-    let mut table = csv::WriterBuilder::new().comment(Some(b'#')).from_writer(out);
+    let mut builder = csv::WriterBuilder::new();
+    let mut table = builder.delimiter(delimiter).comment(Some(b'#')).from_writer(out);
     let columns = data.examples.columns();
     table.write_record(header(data, ids.is_some())).map_err(from_csv)?;
     let mut values = vec![0.0; columns];

@@ -48,8 +48,26 @@ fn what_a_format_cannot_say_is_refused_by_name() {
         "LIBSVM text cannot express the label 'a' (only numbers)"
     );
     assert_eq!(said(&sample(), Some(&ids), "npy"), "NPY cannot express ids of rows");
+    assert_eq!(said(&sample(), Some(&ids), "idx"), "IDX cannot express ids of rows");
     let mut text = Vec::new();
     dataset(&words, Some(&ids), FORMATS[1], &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.starts_with("id,x1,x2,x3,label\nx,0.1,0,-1e300,a\n"), "{text}");
+}
+
+#[test]
+fn pixels_are_written_as_bytes() {
+    let written = |values: Vec<f64>| {
+        let examples = Matrix::dense(2, values).unwrap();
+        let data = Dataset { examples, targets: Targets::Absent, names: None };
+        let format = FORMATS.iter().find(|format| format.name == "idx").unwrap();
+        let mut bytes = Vec::new();
+        dataset(&data, None, format, &mut bytes).unwrap();
+        assert_eq!(back(bytes.clone(), "x.idx").examples, data.examples);
+        bytes
+    };
+    assert_eq!(written(vec![0.0, 255.0]), [0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 2, 0, 255]);
+    for other in [-0.0, 0.5, 256.0, -1.0] {
+        assert_eq!(written(vec![1.0, other]).len(), 12 + 16, "{other}");
+    }
 }

@@ -1,8 +1,9 @@
-"""Writes the Arrow and Parquet files of this folder: `python make_tables.py` (pyarrow)."""
+"""Writes the Arrow and Parquet files of this folder: `python make_tables.py` (pyarrow, polars)."""
 
 import pathlib
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as parquet
@@ -42,3 +43,18 @@ lists = pa.table({"x": [1.0], "tags": [[1, 2]]})
 with pa.ipc.new_file(here / "lists.arrow", lists.schema) as writer:
     writer.write_table(lists)
 parquet.write_table(lists, here / "lists.parquet")
+
+# Polars writes words as views: short ones in place, long ones in further buffers.
+frame = pl.DataFrame(
+    {
+        "name": ["a", "b", "c", "d", "e"],
+        "size": [1.0, 2.0, None, 4.0, 5.0],
+        "colour": ["red", "a blue of more than twelve bytes", None, "red", "blue"],
+        "raw": [b"x", b"more than twelve bytes here", b"x", b"y", b"y"],
+        "kind": pl.Series(["up", "down", "up", "up", "down"], dtype=pl.Categorical),
+        "label": ["yes", "no", "yes", "no", "certainly, or so it seems"],
+    }
+)
+frame.write_ipc(here / "views.arrow", compression="uncompressed")
+frame.write_ipc(here / "views-zstd.arrow", compression="zstd")
+frame.write_parquet(here / "views.parquet", compression="snappy")

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use mercer_data::scale::Map;
 use mercer_data::{DataError, Matrix, MatrixBuilder, Row};
+use mercer_kernel::Form;
 
 use crate::{Machine, MachineError, Model, Score};
 
@@ -17,6 +18,11 @@ pub(super) fn without_scaling<'a>(
 ) -> Result<Cow<'a, Model>, MachineError> {
     let Some(scaling) = &model.input.scaling else { return Ok(Cow::Borrowed(model)) };
     let machine = &model.machine;
+    if let Some(moved) = moved_back(machine, scaling.map())? {
+        let mut model = Model { plan: None, machine: moved, ..model.clone() };
+        model.input.scaling = None;
+        return Ok(Cow::Owned(model));
+    }
     let is_linear = machine.grid().is_none() && machine.kernel().spec().name() == "linear"
         || machine.scores().iter().all(|score| matches!(score, Score::Linear { .. }));
     let (Map::Affine { centres, factors }, true) = (scaling.map(), is_linear) else {
@@ -53,6 +59,27 @@ pub(super) fn without_scaling<'a>(
     let mut model = Model { plan: None, machine: folded, ..model.clone() };
     model.input.scaling = None;
     Ok(Cow::Owned(model))
+}
+
+/// `K(x - c, z) = K(x, z + c)` for a kernel of distances: rows that are only shifted need no scaling.
+fn moved_back(machine: &Machine, map: &Map) -> Result<Option<Machine>, MachineError> {
+    let Map::Affine { centres, factors } = map else { return Ok(None) };
+    let columns = machine.columns();
+    let is_shift = matches!(machine.kernel().form(), Form::Shift(_))
+        && machine.grid().is_none()
+        && factors.len() == columns
+        && factors.iter().all(|factor| *factor == 1.0)
+        && machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. }));
+    if !is_shift {
+        return Ok(None);
+    }
+    let mut values = Vec::with_capacity(machine.supports().rows() * columns);
+    for row in machine.supports().iter() {
+        values.extend((0..columns).map(|column| row.get(column) + centres[column]));
+    }
+    let supports = Matrix::dense(columns, values)?;
+    let (scores, output) = (machine.scores().to_vec(), machine.output().clone());
+    Ok(Some(Machine::new(machine.kernel().clone(), supports, scores, output)?))
 }
 
 fn scaled_columns(supports: &Matrix, factors: &[f64]) -> Result<Matrix, DataError> {

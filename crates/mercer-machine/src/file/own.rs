@@ -26,7 +26,7 @@ const MARK: &[u8] = b"\"mercer\":";
 /// Key of our JSON in the header's metadata.
 const KEY: &str = "mercer";
 /// Newest format this version reads; it writes the lowest that says everything.
-const FORMAT_NUMBER: u64 = 4;
+const FORMAT_NUMBER: u64 = 5;
 
 #[cfg(test)]
 mod tests;

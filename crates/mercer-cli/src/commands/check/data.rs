@@ -1,20 +1,15 @@
-use std::collections::{BTreeMap, HashMap};
-use std::time::Instant;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Context;
+use mercer::data::read::{Missing, Options};
 use mercer::data::scale::Columns;
-use mercer::data::{Dataset, Targets, draw, read};
-use mercer::kernel;
-use mercer::machine::{Machine, Output, Score};
-use mercer::query::Plan;
+use mercer::data::{Dataset, Targets, read};
 use serde_json::json;
 
 use super::super::{StopSignal, input_options};
-use super::{Findings, size};
+use super::{Findings, cost};
 use crate::args::Check;
 
-/// Rows measured to tell how fast kernel values are here.
-const MEASURED: usize = 256;
 /// Names of columns shown at most.
 const SHOWN: usize = 5;
 
@@ -23,16 +18,40 @@ pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
     let mut options = input_options(&check.input);
     options.targets_needed = options.label == read::Label::Guess;
     let source = || check.input.data.display().to_string();
-    let data = read::dataset(&check.input.data, &options).with_context(source)?;
-    stop.check()?;
     let mut findings = Findings::default();
+    let data = rows(check, &options, &mut findings).with_context(source)?;
+    stop.check()?;
     let columns = Columns::of(&data.examples);
     shape(&data, &mut findings);
-    scales(&data, &columns, &mut findings);
+    let is_unscaled = scales(&data, &columns, &mut findings);
     repeats(&data, &mut findings);
     targets(&data.targets, &mut findings);
-    cost(&data, &columns, &mut findings)?;
+    stop.check()?;
+    cost::estimate(&data, &columns, is_unscaled, &stop, &mut findings).with_context(source)?;
     Ok(findings)
+}
+
+/// All rows. Where they cannot be read for missing values alone, those are counted and filled in.
+fn rows(check: &Check, options: &Options, findings: &mut Findings) -> anyhow::Result<Dataset> {
+    let path = &check.input.data;
+    let error = match read::dataset(path, options) {
+        Ok(data) => return Ok(data),
+        Err(error) => error,
+    };
+    let with = |missing| read::dataset(path, &Options { missing, ..options.clone() });
+    if check.input.missing.is_some() || path.as_os_str() == "-" {
+        return Err(error.into());
+    }
+    let (Ok(all), Ok(full)) = (with(Missing::Zero), with(Missing::Drop)) else {
+        return Err(error.into());
+    };
+    let (rows, holes) = (all.examples.rows(), all.examples.rows() - full.examples.rows());
+    findings.figure("rows with missing values", holes.to_string(), holes);
+    findings.remark(format!(
+        "{holes} of {rows} rows hold missing values or NaN ({error}): `--missing mean`, `zero` or `drop`"
+    ));
+    // What follows is told of the rows with their means filled in.
+    Ok(with(Missing::Mean).unwrap_or(all))
 }
 
 fn shape(data: &Dataset, findings: &mut Findings) {
@@ -54,7 +73,8 @@ fn named(data: &Dataset, columns: &[usize]) -> String {
     shown.join(", ") + more
 }
 
-fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) {
+/// Whether the columns want scaling.
+fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) -> bool {
     let constants = columns.constants();
     findings.figure("constant columns", constants.len().to_string(), constants.len());
     if !constants.is_empty() {
@@ -65,13 +85,14 @@ fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) {
     let mut by_spread: Vec<usize> = (0..columns.spread.len()).collect();
     by_spread.retain(|column| columns.spread[*column] > 0.0);
     by_spread.sort_by(|a, b| columns.spread[*a].total_cmp(&columns.spread[*b]));
-    let (Some(least), Some(most)) = (by_spread.first(), by_spread.last()) else { return };
+    let (Some(least), Some(most)) = (by_spread.first(), by_spread.last()) else { return false };
     let ratio = columns.spread[*most] / columns.spread[*least];
     findings.figure("spread ratio", format!("{ratio:.1}"), ratio);
     let median = columns.spread[by_spread[(by_spread.len() - 1) / 2]];
     let wide: Vec<usize> =
         by_spread.iter().rev().copied().filter(|c| columns.spread[*c] > 10.0 * median).collect();
-    if !wide.is_empty() && !data.examples.is_sparse() {
+    let is_unscaled = !wide.is_empty() && !data.examples.is_sparse();
+    if is_unscaled {
         findings.remark(format!(
             "columns are not on one scale: {} spread more than ten times the median and will decide \
              alone under rbf: `mercer train --scale standard`",
@@ -85,6 +106,7 @@ fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) {
         let names = named(data, &far);
         findings.remark(format!("columns lie far from zero compared with their spread: {names}"));
     }
+    is_unscaled
 }
 
 fn repeats(data: &Dataset, findings: &mut Findings) {
@@ -117,7 +139,15 @@ fn repeats(data: &Dataset, findings: &mut Findings) {
     }
 }
 
+/// Whether targets look like values rather than classes: numbers, most of them distinct.
+pub(super) fn is_regression(targets: &Targets) -> bool {
+    let Targets::Numbers(numbers) = targets else { return false };
+    let distinct: HashSet<u64> = numbers.iter().map(|number| number.to_bits()).collect();
+    distinct.len() > numbers.len() / 2 && distinct.len() > 20
+}
+
 fn targets(targets: &Targets, findings: &mut Findings) {
+    let is_regression = is_regression(targets);
     let texts: Vec<String> = match targets {
         Targets::Absent => {
             findings.remark("there are no labels: only novelty can be learned");
@@ -129,7 +159,7 @@ fn targets(targets: &Targets, findings: &mut Findings) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     texts.iter().for_each(|text| *counts.entry(text).or_default() += 1);
     findings.figure("distinct labels", counts.len().to_string(), counts.len());
-    if counts.len() > texts.len() / 2 && counts.len() > 20 {
+    if is_regression {
         findings.remark("labels are mostly distinct: this looks like regression");
         return;
     }
@@ -151,45 +181,4 @@ fn targets(targets: &Targets, findings: &mut Findings) {
         )),
         _ => {}
     }
-}
-
-fn cost(data: &Dataset, columns: &Columns, findings: &mut Findings) -> anyhow::Result<()> {
-    let examples = &data.examples;
-    let rows = examples.rows() as f64;
-    let matrix = 8.0 * rows * rows;
-    findings.figure("kernel matrix", size(matrix), matrix);
-    let sample = examples.select(draw(examples.rows(), MEASURED, 1));
-    let count = sample.rows();
-    let kernel = kernel::parse("rbf(gamma=1e-3)")?;
-    let scores = vec![Score::expansion(&vec![1.0; count], 0.0)];
-    let plan = Plan::exact(&Machine::new(kernel, sample.clone(), scores, Output::Novelty)?);
-    plan.scores(&sample)?;
-    let start = Instant::now();
-    plan.scores(&sample)?;
-    let each = start.elapsed().as_secs_f64() / (count * count) as f64;
-    let pass = each * rows * rows;
-    findings.figure("one pass over it", format!("about {pass:.2} s here"), pass);
-    if matrix > 16e9 {
-        findings.remark(format!(
-            "the kernel matrix ({}) exceeds usual memory: give --memory, expect several passes of {pass:.0} s",
-            size(matrix)
-        ));
-    }
-    let is_wide =
-        examples.columns() > examples.rows() || examples.is_sparse() && examples.columns() > 10_000;
-    let is_histogram = columns.low.iter().all(|low| *low >= 0.0) && {
-        let sums = examples.iter().take(100).map(|row| row.nonzeros().map(|(_, v)| v).sum::<f64>());
-        let sums: Vec<f64> = sums.collect();
-        sums.iter().all(|sum| (sum - sums[0]).abs() <= 1e-6 * sums[0].abs()) && sums[0] > 0.0
-    };
-    let kernel = if is_wide {
-        "linear"
-    } else if is_histogram {
-        "chi2"
-    } else {
-        "rbf(gamma=scale)"
-    };
-    findings.figure("suggested kernel", kernel, kernel);
-    findings.figure("suggested solver", "smo", "smo");
-    Ok(())
 }

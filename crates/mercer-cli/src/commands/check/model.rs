@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 
-use mercer::data::Matrix;
+use mercer::data::{Matrix, draw};
+use mercer::kernel::eigen;
 use mercer::machine::{Answer, Input, Machine, Model, Score, file};
 use mercer::query::Plan;
 use serde_json::json;
@@ -11,8 +12,8 @@ use crate::args::Check;
 use crate::console::Console;
 use crate::queries::Queries;
 
-/// Supports compared pair by pair.
-const COMPARED: usize = 400;
+/// Supports compared pair by pair, and whose kernel matrix is looked at.
+const COMPARED: usize = 200;
 
 pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findings> {
     let model = load(&check.input.data, console)?;
@@ -42,6 +43,7 @@ pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findin
         }
         None => None,
     };
+    float_safety(&model, sample.as_ref(), &mut findings)?;
     exports(&model, sample.as_ref(), &mut findings)?;
     Ok(findings)
 }
@@ -66,17 +68,24 @@ fn bounded(machine: &Machine, findings: &mut Findings) {
     }
 }
 
+/// The closest pair among some supports, and the condition number of their kernel matrix.
 fn conditioning(machine: &Machine, findings: &mut Findings) {
     let supports = machine.supports();
-    let count = supports.rows().min(COMPARED);
-    let kernel = machine.kernel();
-    let own: Vec<f64> =
-        (0..count).map(|row| kernel.value(supports.row(row), supports.row(row))).collect();
+    let chosen = draw(supports.rows(), COMPARED, 1);
+    let (count, kernel) = (chosen.len(), machine.kernel());
+    let mut matrix = vec![0.0; count * count];
+    for (first, one) in chosen.iter().enumerate() {
+        for (second, other) in chosen[..=first].iter().enumerate() {
+            let value = kernel.value(supports.row(*one), supports.row(*other));
+            matrix[first * count + second] = value;
+            matrix[second * count + first] = value;
+        }
+    }
     let mut alike = 0.0f64;
     for first in 0..count {
         for second in 0..first {
-            let value = kernel.value(supports.row(first), supports.row(second));
-            alike = alike.max(value / (own[first] * own[second]).sqrt());
+            let own = matrix[first * (count + 1)] * matrix[second * (count + 1)];
+            alike = alike.max(matrix[first * count + second] / own.sqrt());
         }
     }
     if count < 2 || !alike.is_finite() {
@@ -85,6 +94,97 @@ fn conditioning(machine: &Machine, findings: &mut Findings) {
     findings.figure("closest pair", format!("cosine {alike:.9} among {count} supports"), alike);
     if alike > 1.0 - 1e-9 {
         findings.remark("two supports are all but equal: their coefficients are poorly determined");
+    }
+    let Some((values, _)) = eigen::symmetric(matrix, count) else { return };
+    let (least, most) = values.iter().fold((f64::INFINITY, 0.0f64), |(least, most), value| {
+        (least.min(value.abs()), most.max(value.abs()))
+    });
+    // Beyond 2^53 the least eigenvalue is rounding alone.
+    let (limit, ratio) = (2f64.powi(53), most / least);
+    let (text, value) = if ratio < limit {
+        (format!("{ratio:.1e} of the kernel matrix of {count} supports"), json!(ratio))
+    } else {
+        (format!("the kernel matrix of {count} supports is singular to rounding"), json!(null))
+    };
+    findings.figure("condition number", text, value);
+    if ratio > 1e12 {
+        findings.remark(
+            "the kernel matrix of the supports is close to singular: other coefficients would give \
+             the same scores; a larger gamma or a smaller C makes them definite",
+        );
+    }
+}
+
+/// How many labels change, and how far scores move, when supports, coefficients and rows are 32-bit floats.
+fn float_safety(
+    model: &Model,
+    sample: Option<&Matrix>,
+    findings: &mut Findings,
+) -> anyhow::Result<()> {
+    let machine = &model.machine;
+    let (what, rows) = match sample {
+        Some(rows) => ("sample", model.input.prepare(rows)?),
+        None => ("supports", Cow::Borrowed(machine.supports().as_ref())),
+    };
+    let Some(narrow) = narrowed(machine) else {
+        let text = "some numbers are beyond 32-bit floats";
+        findings.figure("in float32", text, json!(null));
+        findings.remark(text);
+        return Ok(());
+    };
+    let Some(near) = rounded(&rows).filter(|rows| rows.rows() > 0) else { return Ok(()) };
+    let (before, after) = (Plan::exact(machine), Plan::exact(&narrow));
+    let (old, new) = (before.scores(&rows)?, after.scores(&near)?);
+    let largest = old.iter().fold(0.0f64, |most, score| most.max(score.abs()));
+    let moved = old.iter().zip(&new).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+    let decided = |plan: &Plan, rows: &Matrix| -> anyhow::Result<Vec<Answer>> {
+        Ok(plan.decide(rows)?.iter().map(|decision| decision.answer).collect())
+    };
+    let (old, new) = (decided(&before, &rows)?, decided(&after, &near)?);
+    let changed = old.iter().zip(&new).filter(|(a, b)| differs(**a, **b)).count();
+    let text = format!(
+        "{changed} of {} labels of the {what} change, scores move by up to {moved:.1e} (largest {largest:.1e})",
+        old.len()
+    );
+    if changed > 0 {
+        findings.remark(format!("in 32-bit floats, {text}"));
+    }
+    findings.figure("in float32", text, json!({ "changed": changed, "moved": moved }));
+    Ok(())
+}
+
+/// The machine in 32-bit floats; `None` where one of its numbers is beyond them.
+fn narrowed(machine: &Machine) -> Option<Machine> {
+    if machine.grid().is_some() {
+        return Some(machine.clone());
+    }
+    let narrow = |values: &[f64]| values.iter().map(|value| f64::from(*value as f32)).collect();
+    let score = |score: &Score| match score {
+        Score::Expansion { supports, coefficients, offset } => Score::Expansion {
+            supports: supports.clone(),
+            coefficients: narrow(coefficients),
+            offset: f64::from(*offset as f32),
+        },
+        Score::Linear { weights, offset } => {
+            Score::Linear { weights: narrow(weights), offset: f64::from(*offset as f32) }
+        }
+        Score::Table { .. } => score.clone(),
+    };
+    let scores = machine.scores().iter().map(score).collect();
+    let supports = rounded(machine.supports())?;
+    Machine::new(machine.kernel().clone(), supports, scores, machine.output().clone()).ok()
+}
+
+/// Rows in 32-bit floats.
+fn rounded(rows: &Matrix) -> Option<Matrix> {
+    let narrow = |values: &[f64]| values.iter().map(|value| f64::from(*value as f32)).collect();
+    match (rows.as_dense(), rows.as_sparse()) {
+        (Some(values), _) => Matrix::dense(rows.columns(), narrow(values)).ok(),
+        (None, Some((starts, columns, values))) => {
+            let values: Vec<f64> = narrow(values);
+            Matrix::sparse(rows.columns(), starts, columns, &values).ok()
+        }
+        (None, None) => None,
     }
 }
 

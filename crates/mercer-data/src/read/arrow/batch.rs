@@ -11,6 +11,8 @@ use crate::DataError;
 /// Kinds of messages.
 pub(super) const DICTIONARY: u8 = 2;
 pub(super) const RECORDS: u8 = 3;
+/// Bytes of a view.
+const VIEW: usize = 16;
 
 /// Words that numbers point to.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ struct Column {
     values: Vec<u8>,
     /// Where texts begin and end in `values`.
     offsets: Vec<u8>,
+    /// Where views find longer texts.
+    further: Vec<Vec<u8>>,
 }
 
 /// Buffers of a batch, in order.
@@ -135,6 +139,7 @@ impl Batch {
         }
         let length = header.long(0, 0)?;
         let rows = usize::try_from(length).map_err(|_| error("a batch of negative length"))?;
+        let mut further_counts = header.longs(4)?.into_iter();
         let mut columns = Vec::new();
         for (field, (length, _)) in fields.iter().zip(nodes) {
             if length != rows as i64 {
@@ -145,8 +150,15 @@ impl Batch {
                 if matches!(field.kind, Kind::Text(_)) { buffers.next()? } else { Vec::new() };
             let values = buffers.next()?;
             let (kind, dictionary) = (field.kind, field.dictionary);
-            let column = Column { kind, dictionary, valid, values, offsets };
-            column.check(rows, &field.name)?;
+            let mut further = Vec::new();
+            if kind == Kind::View {
+                // Each buffer is taken from a list of the message: their number is bounded by it.
+                for _ in 0..further_counts.next().unwrap_or(0) {
+                    further.push(buffers.next()?);
+                }
+            }
+            let column = Column { kind, dictionary, valid, values, offsets, further };
+            column.check(rows, &field.name, limit)?;
             columns.push(column);
         }
         Ok(Self { rows, columns })
@@ -177,7 +189,7 @@ impl Batch {
             return Cell::Missing;
         }
         match (column.kind, column.dictionary) {
-            (Kind::Text(_), _) => column.text(row).map_or(Cell::Missing, Cell::Text),
+            (Kind::Text(_) | Kind::View, _) => column.text(row).map_or(Cell::Missing, Cell::Text),
             (_, Some(id)) => {
                 let word = words.get(&id).zip(column.number(row));
                 let word = word.and_then(|(words, at)| words.0.get(at as usize));
@@ -191,7 +203,7 @@ impl Batch {
 
 impl Column {
     /// All rows lie inside the buffers; texts are texts; whole numbers are exact as doubles.
-    fn check(&self, rows: usize, name: &str) -> Result<(), DataError> {
+    fn check(&self, rows: usize, name: &str, limit: u64) -> Result<(), DataError> {
         let short = || error(format!("column '{name}' is cut off"));
         if !self.valid.is_empty() && self.valid.len() < rows.div_ceil(8) {
             return Err(short());
@@ -199,6 +211,7 @@ impl Column {
         let needed = match self.kind {
             Kind::Number(scalar) => rows.checked_mul(scalar.bytes()),
             Kind::Bool => Some(rows.div_ceil(8)),
+            Kind::View => rows.checked_mul(VIEW),
             Kind::Text(width) => {
                 let entries = if rows == 0 { 0 } else { rows.saturating_add(1) };
                 if entries.checked_mul(width).is_none_or(|needed| self.offsets.len() < needed) {
@@ -210,10 +223,18 @@ impl Column {
         if needed.is_none_or(|needed| self.values.len() < needed) {
             return Err(short());
         }
+        // Texts may share their bytes: all of them together count as unpacked.
+        let mut total = 0;
         for row in (0..rows).filter(|row| self.is_valid(*row)) {
             match self.kind {
-                Kind::Text(_) if self.text(row).is_none() => {
-                    return Err(error(format!("column '{name}', row {} is not text", row + 1)));
+                Kind::Text(_) | Kind::View => {
+                    let text = self.text(row).ok_or_else(|| {
+                        error(format!("column '{name}', row {} is not text", row + 1))
+                    })?;
+                    total += text.len() as u64;
+                    if total > limit {
+                        return Err(error("the file unpacks to more than --max-unpacked allows"));
+                    }
                 }
                 Kind::Number(_) if self.number(row).is_none() => {
                     return Err(error("a whole number beyond 2^53 is not exact as a double"));
@@ -239,7 +260,11 @@ impl Column {
     }
 
     fn text(&self, row: usize) -> Option<&str> {
-        let Kind::Text(width) = self.kind else { return None };
+        let width = match self.kind {
+            Kind::Text(width) => width,
+            Kind::View => return std::str::from_utf8(self.viewed(row)?).ok(),
+            Kind::Number(_) | Kind::Bool => return None,
+        };
         let offset = |at: usize| {
             let bytes = self.offsets.get(at * width..(at + 1) * width)?;
             let mut wide = [0; 8];
@@ -247,6 +272,24 @@ impl Column {
             usize::try_from(i64::from_le_bytes(wide)).ok()
         };
         std::str::from_utf8(self.values.get(offset(row)?..offset(row + 1)?)?).ok()
+    }
+}
+
+/// What a view of 16 bytes stands for: a length, then up to 12 bytes of text; or four of them, the number of a
+/// buffer and a place in it.
+impl Column {
+    fn viewed(&self, row: usize) -> Option<&[u8]> {
+        let view = self.values.get(row.checked_mul(VIEW)?..)?.get(..VIEW)?;
+        let number = |at: usize| {
+            let bytes = view[at..at + 4].try_into().ok()?;
+            usize::try_from(i32::from_le_bytes(bytes)).ok()
+        };
+        let length = number(0)?;
+        if length <= VIEW - 4 {
+            return view.get(4..4 + length);
+        }
+        let (buffer, start) = (number(8)?, number(12)?);
+        self.further.get(buffer)?.get(start..start.checked_add(length)?)
     }
 }
 

@@ -90,6 +90,24 @@ impl<'a> Table<'a> {
         (0..count).map(one).collect()
     }
 
+    /// 64-bit numbers.
+    pub(super) fn longs(&self, field: usize) -> Result<Vec<i64>, DataError> {
+        let (start, count) = self.list(field, 8)?;
+        (0..count).map(|at| take(self.bytes, start + 8 * at).map(i64::from_le_bytes)).collect()
+    }
+
+    /// Where messages stand in a file: offset, length of the description, length of the body.
+    pub(super) fn blocks(&self, field: usize) -> Result<Vec<(i64, i32, i64)>, DataError> {
+        let (start, count) = self.list(field, 24)?;
+        let one = |at: usize| {
+            let offset = i64::from_le_bytes(take(self.bytes, start + 24 * at)?);
+            let description = i32::from_le_bytes(take(self.bytes, start + 24 * at + 8)?);
+            let body = i64::from_le_bytes(take(self.bytes, start + 24 * at + 16)?);
+            Ok((offset, description, body))
+        };
+        (0..count).map(one).collect()
+    }
+
     /// Pairs of 64-bit numbers.
     pub(super) fn pairs(&self, field: usize) -> Result<Vec<(i64, i64)>, DataError> {
         let (start, count) = self.list(field, 16)?;

@@ -28,6 +28,14 @@ pub(super) enum Kind {
     Bool,
     /// Offsets of that many bytes into text.
     Text(usize),
+    /// Views of 16 bytes: short texts themselves, longer ones as places in further buffers.
+    View,
+}
+
+impl Kind {
+    fn is_words(self) -> bool {
+        matches!(self, Self::Text(_) | Self::View)
+    }
 }
 
 pub(super) fn fields(schema: Table<'_>) -> Result<Vec<Field>, DataError> {
@@ -57,20 +65,21 @@ fn field(table: Table<'_>) -> Result<Field, DataError> {
             2 => Scalar::F64,
             _ => return Err(refused("floats of odd width")),
         }),
-        (5, _) => Kind::Text(4),
-        (20, _) => Kind::Text(8),
+        // Bytes are read as words too; those that are no text are refused row by row.
+        (4 | 5, _) => Kind::Text(4),
+        (19 | 20, _) => Kind::Text(8),
+        (23 | 24, _) => Kind::View,
         (6, _) => Kind::Bool,
         (1, _) => return Err(refused("nothing")),
         (7, _) => return Err(refused("decimals")),
         (8..=11 | 18, _) => return Err(refused("times")),
-        (12 | 13 | 16 | 17 | 21, _) => return Err(refused("lists")),
-        (24, _) => return Err(refused("views of text")),
+        (12 | 13 | 16 | 17 | 21 | 25 | 26, _) => return Err(refused("lists")),
         (other, _) => return Err(refused(&format!("values of kind {other}"))),
     };
     let Some(encoding) = table.table(4)? else {
         return Ok(Field { name, kind, dictionary: None, words: kind });
     };
-    if !matches!(kind, Kind::Text(_)) {
+    if !kind.is_words() {
         return Err(refused("a dictionary of anything but words"));
     }
     let indices = match encoding.table(1)? {

@@ -1,4 +1,5 @@
 use super::super::{Missing, Options, from_reader, whole};
+use super::views;
 use crate::{Dataset, Matrix, Targets, write};
 
 fn read(bytes: &[u8], options: &Options) -> Result<Dataset, String> {
@@ -70,6 +71,21 @@ fn files_of_others_hold_the_rows_their_writer_saw() {
         );
         let said = read(bytes, &Options { missing: Missing::Error, ..options }).unwrap_err();
         assert!(said.contains("row 2: column 'i1' is empty"), "{name}: {said}");
+    }
+}
+
+/// Files of polars, which writes words as views.
+#[test]
+fn words_may_be_views() {
+    let files: [(&str, &[u8]); 2] = [
+        ("plain", include_bytes!("../../../tests/golden/views.arrow")),
+        ("zstd", include_bytes!("../../../tests/golden/views-zstd.arrow")),
+    ];
+    for (name, bytes) in files {
+        if name == "zstd" && !cfg!(feature = "zstd") {
+            continue;
+        }
+        views::check(name, |options| read(bytes, options));
     }
 }
 

@@ -58,6 +58,28 @@ fn missing_values_follow_the_policy() {
 }
 
 #[test]
+fn means_of_the_examples_stand_for_missing_queries() {
+    let names = ["size", "colour=blue", "colour=red"].map(str::to_owned).to_vec();
+    let fitted = |missing| Options {
+        missing,
+        names: Some(names.clone()),
+        means: Some(vec![7.0, 0.0, 0.0]),
+        ..Options::default()
+    };
+    let text = "colour,size\nred,\n,NA\nblue,100\n";
+    for missing in [Missing::Fitted, Missing::Mean] {
+        let data = read(text, &fitted(missing)).unwrap().unwrap();
+        let rows = [7.0, 0.0, 1.0, 7.0, 0.0, 0.0, 100.0, 1.0, 0.0];
+        assert_eq!(data.examples.to_dense().as_dense().unwrap(), rows);
+    }
+    let said = read(text, &fitted(Missing::Error)).unwrap_err().to_string();
+    assert_eq!(said, "line 2: column 'size' is empty; missing values are not accepted");
+    let narrow = Options { means: Some(vec![1.0]), ..Options::default() };
+    let said = read("1,2,3\n", &narrow).unwrap_err().to_string();
+    assert_eq!(said, "rows have 3 columns, the machine expects 1");
+}
+
+#[test]
 fn categories_become_columns_and_the_machine_names_them_later() {
     let options = Options { one_hot: vec!["colour".into()], ..Options::default() };
     let text = "colour,size,label\nred,1,1\nblue,2,2\nred,3,1\n";

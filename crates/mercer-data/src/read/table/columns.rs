@@ -134,8 +134,8 @@ impl Columns {
             let split = name.split_once('=');
             let found = split.and_then(|(column, word)| Some((fields.named(column)?, word)));
             let Some((field, word)) = found else {
-                fields.find(name)?;
-                return Err(DataError::NoSuchColumn { name: name.clone(), known: String::new() });
+                let known = fields.names.as_ref().map_or(String::new(), |names| names.join(", "));
+                return Err(DataError::ColumnNeeded { name: name.clone(), known });
             };
             let place = columns.categorical.iter().position(|known| known.field == field);
             let place = place.unwrap_or_else(|| {
@@ -212,8 +212,10 @@ fn find_label(
         Label::Column(name) => Some(fields.find(name)?),
         Label::Guess => {
             let features = fields.count - 1 - usize::from(id.is_some());
-            let is_last = options.features == Some(features)
-                || options.targets_needed && options.labels.is_none();
+            // Where columns were found by name, several of the machine's may come from one of the table.
+            let expected = if taken.is_empty() { options.features } else { Some(taken.len()) };
+            let is_last =
+                expected == Some(features) || options.targets_needed && options.labels.is_none();
             let known = LABEL_NAMES.iter().find_map(|name| fields.named(name));
             let known = known.or(is_last.then_some(last));
             known.filter(|field| Some(*field) != id && !taken.contains(field))

@@ -89,31 +89,38 @@ impl Table {
         Ok(())
     }
 
-    /// Puts the mean of its column in the place of each missing number.
-    pub(in crate::read) fn fill(
-        &mut self,
+    /// The mean of each column of the matrix over the rows that have a value there; 0 for categories.
+    pub(in crate::read) fn means(
+        &self,
         fields: &Fields,
         columns: &Columns,
-    ) -> Result<(), DataError> {
+    ) -> Result<Vec<f64>, DataError> {
         let width = columns.numeric.len();
-        for (position, field) in columns.numeric.iter().enumerate() {
-            let own = || self.numbers.iter().skip(position).step_by(width);
-            let known = own().filter(|value| !value.is_nan()).count();
-            if known == self.rows {
-                continue;
-            }
-            if known == 0 {
-                return Err(DataError::NoValues { column: fields.name(*field) });
+        let mean = |column: &Column| {
+            let Column::Number(position) = column else { return Ok(0.0) };
+            let own = || self.numbers.iter().skip(*position).step_by(width).filter(|v| !v.is_nan());
+            let known = own().count();
+            if known == 0 && self.rows > 0 {
+                let column = fields.name(columns.numeric[*position]);
+                return Err(DataError::NoValues { column });
             }
             // Each share is divided first, so that large values cannot overflow.
-            let mean: f64 = own().filter(|v| !v.is_nan()).map(|v| v / known as f64).sum();
-            for value in self.numbers.iter_mut().skip(position).step_by(width) {
+            Ok(own().map(|v| v / known as f64).sum())
+        };
+        columns.order.iter().map(mean).collect()
+    }
+
+    /// Puts the mean of its column in the place of each missing number.
+    pub(in crate::read) fn fill(&mut self, means: &[f64], columns: &Columns) {
+        let width = columns.numeric.len();
+        for (column, mean) in columns.order.iter().zip(means) {
+            let Column::Number(position) = column else { continue };
+            for value in self.numbers.iter_mut().skip(*position).step_by(width) {
                 if value.is_nan() {
-                    *value = mean;
+                    *value = *mean;
                 }
             }
         }
-        Ok(())
     }
 
     /// The first `rows` rows as a matrix; with categories, zeros are left out.

@@ -1,6 +1,7 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{Answer, Model, Output, Probabilities, Score};
+use mercer_data::Matrix;
 
 fn model(text: &str) -> Model {
     from_bytes(text.as_bytes()).unwrap()
@@ -8,6 +9,9 @@ fn model(text: &str) -> Model {
 
 const BINARY: &str =
     "solver_type L2R_LR\nnr_class 2\nlabel 1 -1\nnr_feature 2\nbias 2\nw\n0.5 \n-1 \n0.25 \n";
+
+const THREE: &str = "solver_type MCSVM_CS\nnr_class 3\nlabel 3 1 2\nnr_feature 2\nbias -1\nw\n\
+    1 2 3 \n4 5 6 \n";
 
 #[test]
 fn binary_scores_take_the_bias_as_their_offset() {
@@ -18,8 +22,7 @@ fn binary_scores_take_the_bias_as_their_offset() {
 
 #[test]
 fn several_classes_have_a_score_each_and_the_largest_wins() {
-    let text = "solver_type MCSVM_CS\nnr_class 3\nlabel 3 1 2\nnr_feature 2\nbias -1\nw\n\
-        1 2 3 \n4 5 6 \n";
+    let text = THREE;
     let machine = model(text).machine;
     assert_eq!(machine.scores()[1], Score::Linear { weights: vec![2.0, 5.0], offset: 0.0 });
     assert_eq!(machine.verdict(&[1.0, 5.0, 5.0]).answer, Answer::Class(1));
@@ -42,6 +45,43 @@ fn regression_and_novelty_are_read_and_written() {
         let again = from_bytes(&to_bytes(&first, &FORMAT).unwrap()).unwrap();
         assert_eq!(first.machine.scores(), again.machine.scores(), "{text}");
         assert_eq!(first.machine.output(), again.machine.output(), "{text}");
+    }
+}
+
+/// `w·((x - c) f) - b`: an affine scaling goes into the weights and the offset.
+#[test]
+fn an_affine_scaling_is_folded_into_the_weights() {
+    let rows = Matrix::dense(2, vec![1.0, -40.0, 3.0, 60.0, 8.0, 7.0]).unwrap();
+    for (text, recipe) in [(BINARY, "standard"), (BINARY, "min_max(low=-1)"), (THREE, "max_abs")] {
+        let mut first = model(text);
+        first.input.scaling = Some(mercer_data::scale::parse(recipe).unwrap().fit(&rows).unwrap());
+        let again = from_bytes(&to_bytes(&first, &FORMAT).unwrap()).unwrap();
+        assert!(again.input.scaling.is_none());
+        let scores = |model: &Model, row: &[f64]| -> Vec<f64> {
+            let row = Matrix::dense(2, row.to_vec()).unwrap();
+            let row = model.input.prepare(&row).unwrap();
+            let dot = |score: &Score| match score {
+                Score::Linear { weights, offset } => {
+                    row.row(0)
+                        .nonzeros()
+                        .map(|(at, value)| value * weights[at as usize])
+                        .sum::<f64>()
+                        - offset
+                }
+                _ => panic!("linear scores"),
+            };
+            model.machine.scores().iter().map(dot).collect()
+        };
+        for row in [[0.5, 2.0], [-3.0, 100.0], [1e3, -1e3], [0.0, 0.0]] {
+            let (a, b) = (scores(&first, &row), scores(&again, &row));
+            for (x, y) in a.iter().zip(&b) {
+                // A few roundings of terms no larger than these.
+                let size: f64 = row.iter().map(|value| value.abs()).sum::<f64>() + 100.0;
+                assert!((x - y).abs() <= 8.0 * f64::EPSILON * size, "{recipe}: {x} {y}");
+            }
+            let answer = |model: &Model, scores: &[f64]| model.machine.verdict(scores).answer;
+            assert_eq!(answer(&first, &a), answer(&again, &b), "{recipe}");
+        }
     }
 }
 

@@ -19,6 +19,11 @@ const TEXT: i64 = 3;
 const FLOATS: i64 = 6;
 const INTEGERS: i64 = 7;
 const TEXTS: i64 = 8;
+/// Element kinds of rows.
+const SINGLES: i64 = 1;
+const DOUBLES: i64 = 11;
+/// Centres this many times as large as the spread cost 32-bit floats six of their 24 bits.
+const FAR: f64 = 64.0;
 
 fn inexpressible(what: impl Into<String>) -> MachineError {
     MachineError::Inexpressible { format: "ONNX", what: what.into() }
@@ -29,20 +34,27 @@ pub(super) fn write(saved: &Model, out: &mut dyn Write) -> Result<(), MachineErr
     let machine = &saved.machine;
     let is_classifier = matches!(machine.output(), Output::Classes { .. });
     let has_words = machine.classes().iter().any(|name| matches!(name, ClassName::Text(_)));
-    let scaling = saved.input.scaling.as_ref().map(scaler).transpose()?;
+    let shift = shift(saved);
+    let scaling = match (&saved.input.scaling, &shift) {
+        (Some(scaling), _) => Some(scaler(scaling)?),
+        (None, Some(shift)) => Some(shifter(shift)?),
+        (None, None) => None,
+    };
     let (svm, answers) = if is_classifier {
         let label = if has_words { 8 } else { 7 };
         let answers = vec![("label", label, None), ("scores", 1, Some(score_columns(machine)))];
-        (classifier(saved)?, answers)
+        (classifier(saved, shift.as_deref())?, answers)
     } else {
-        (regressor(saved)?, vec![("score", 1, Some(1))])
+        (regressor(saved, shift.as_deref())?, vec![("score", 1, Some(1))])
     };
     let outputs = answers.iter().fold(svm, |svm, (name, ..)| svm.bytes(node::OUTPUT, name));
+    // Values far from zero would lose their digits on the way in: such rows are read as doubles.
+    let rows_kind = if shift.is_some() { DOUBLES } else { SINGLES };
     let nodes = scaling.into_iter().chain([outputs]);
     let mut whole = nodes
         .fold(Message::default(), |whole, node| whole.message(graph::NODE, node))
         .bytes(graph::NAME, "mercer")
-        .message(graph::INPUT, tensor("rows", 1, Some(machine.columns())));
+        .message(graph::INPUT, tensor("rows", rows_kind, Some(machine.columns())));
     for (name, kind, columns) in answers {
         whole = whole.message(graph::OUTPUT, tensor(name, kind, columns));
     }
@@ -83,8 +95,32 @@ fn start(operator: &str, name: &str, input: &str) -> Message {
 }
 
 /// What the SVM reads: the graph's input, or what the scaling makes of it.
-fn svm_input(saved: &Model) -> &'static str {
-    if saved.input.scaling.is_some() { "scaled" } else { "rows" }
+fn svm_input(saved: &Model, shift: Option<&[f64]>) -> &'static str {
+    if saved.input.scaling.is_some() || shift.is_some() { "scaled" } else { "rows" }
+}
+
+/// What is taken from rows and supports before they become 32-bit floats: a kernel of distances does not see it.
+/// It is itself a 32-bit float, so that nothing is rounded but the differences.
+///
+/// Only machines whose supports lie far from zero, compared with how far they lie apart, are shifted.
+fn shift(saved: &Model) -> Option<Vec<f64>> {
+    let centre = saved.machine.centre().filter(|_| saved.input.scaling.is_none())?;
+    let mut widths = vec![0.0f64; centre.len()];
+    for row in saved.machine.supports().iter() {
+        for ((column, width), middle) in widths.iter_mut().enumerate().zip(centre) {
+            *width = width.max((row.get(column) - middle).abs());
+        }
+    }
+    let is_far = |(middle, width): (&f64, &f64)| middle.abs() > FAR * width;
+    centre.iter().zip(&widths).any(is_far).then_some(())?;
+    Some(centre.iter().map(|value| f64::from(*value as f32)).collect())
+}
+
+fn shifter(shift: &[f64]) -> Result<Message, MachineError> {
+    Ok(start("Scaler", "centring", "rows")
+        .message(node::ATTRIBUTE, floats("offset", shift)?)
+        .message(node::ATTRIBUTE, floats("scale", &vec![1.0; shift.len()])?)
+        .bytes(node::OUTPUT, "scaled"))
 }
 
 /// `Scaler` computes `(x - offset) scale`, `Normalizer` divides each row by its norm.
@@ -105,7 +141,7 @@ fn scaler(scaling: &Scaling) -> Result<Message, MachineError> {
     Ok(node.bytes(node::OUTPUT, "scaled"))
 }
 
-fn classifier(saved: &Model) -> Result<Message, MachineError> {
+fn classifier(saved: &Model, shift: Option<&[f64]>) -> Result<Message, MachineError> {
     let machine = &saved.machine;
     let classes = machine.classes().len();
     let is_linear = matches!(machine.scores(), [Score::Linear { .. }]);
@@ -126,7 +162,7 @@ fn classifier(saved: &Model) -> Result<Message, MachineError> {
         coefficients.extend(lines.iter().map(|line| line.coefficients[column]));
     }
     let offsets: Vec<f64> = machine.scores().iter().map(|score| -score.offset()).collect();
-    let mut svm = start("SVMClassifier", "svm", svm_input(saved));
+    let mut svm = start("SVMClassifier", "svm", svm_input(saved, shift));
     svm = labels(svm, machine.classes())?
         .message(node::ATTRIBUTE, floats("coefficients", &coefficients)?)
         .message(node::ATTRIBUTE, integers("vectors_per_class", &per_class))
@@ -136,14 +172,14 @@ fn classifier(saved: &Model) -> Result<Message, MachineError> {
             .message(node::ATTRIBUTE, floats("prob_a", a)?)
             .message(node::ATTRIBUTE, floats("prob_b", b)?);
     }
-    vectors_and_kernel(svm, machine, &lines)
+    vectors_and_kernel(svm, machine, &lines, shift)
 }
 
-fn regressor(saved: &Model) -> Result<Message, MachineError> {
+fn regressor(saved: &Model, shift: Option<&[f64]>) -> Result<Message, MachineError> {
     let machine = &saved.machine;
     let score = &machine.scores()[0];
     let is_novelty = i64::from(*machine.output() == Output::Novelty);
-    let mut svm = start("SVMRegressor", "svm", svm_input(saved))
+    let mut svm = start("SVMRegressor", "svm", svm_input(saved, shift))
         .message(node::ATTRIBUTE, floats("rho", &[-score.offset()])?)
         .message(node::ATTRIBUTE, integer("one_class", is_novelty));
     if let Score::Linear { weights, .. } = score {
@@ -160,7 +196,7 @@ fn regressor(saved: &Model) -> Result<Message, MachineError> {
     svm = svm
         .message(node::ATTRIBUTE, integer("n_supports", lines.len() as i64))
         .message(node::ATTRIBUTE, floats("coefficients", &coefficients)?);
-    vectors_and_kernel(svm, machine, &lines)
+    vectors_and_kernel(svm, machine, &lines, shift)
 }
 
 /// What LIBSVM cannot say for lack of duels, ONNX cannot either.
@@ -175,6 +211,7 @@ fn vectors_and_kernel(
     svm: Message,
     machine: &Machine,
     lines: &[VectorLine],
+    shift: Option<&[f64]>,
 ) -> Result<Message, MachineError> {
     let columns = machine.columns();
     if lines.len().saturating_mul(columns) > MAX_NUMBERS {
@@ -186,6 +223,9 @@ fn vectors_and_kernel(
             Score::Linear { weights, .. } => Row::Dense(weights).write_dense(out),
             Score::Expansion { .. } => machine.supports().row(line.support).write_dense(out),
             Score::Table { .. } => return Err(inexpressible("scores that are tables")),
+        }
+        for (value, shift) in out.iter_mut().zip(shift.unwrap_or_default()) {
+            *value -= shift;
         }
     }
     let (name, parameters) = kernel(machine)?;

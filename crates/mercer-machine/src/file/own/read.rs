@@ -30,7 +30,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let centre = arrays.reals_if("machine/centre")?;
     let plan = header.plan.take().map(|text| plan(&arrays, text)).transpose()?;
     let scaling = header.scaling.take().map(|text| scaling(&arrays, &text)).transpose()?;
-    let input = Input { features: header.features, names: header.names.take(), scaling };
+    let means = arrays.reals_if("input/means")?;
+    let is_fit = |means: &Vec<f64>| {
+        let features = header.features.unwrap_or(header.columns);
+        means.len() == features && means.iter().all(|mean| mean.is_finite())
+    };
+    if means.as_ref().is_some_and(|means| !is_fit(means)) {
+        return Err(damaged(&"its means do not fit its columns"));
+    }
+    let input = Input { features: header.features, names: header.names.take(), scaling, means };
     let provenance = header.provenance.into();
     let output = header.output.into();
     let machine = match header.grid.take() {

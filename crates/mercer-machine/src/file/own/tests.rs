@@ -21,6 +21,7 @@ fn sample() -> Model {
             features: Some(3),
             names: Some(vec!["a".into(), "b".into(), "ü".into()]),
             scaling: None,
+            means: None,
         },
         probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
         provenance: Provenance { origin: "test".into(), ..Provenance::default() },
@@ -214,7 +215,7 @@ fn newer_files_are_told_apart_from_damaged_ones() {
     let mut newer = bytes.clone();
     newer[at + 11] = b'9';
     let message = from_bytes(&newer).unwrap_err().to_string();
-    assert_eq!(message, "the model file has format 9; this version reads up to 4");
+    assert_eq!(message, "the model file has format 9; this version reads up to 5");
 }
 
 /// The file as version 0.1.0 wrote it: later versions must read it to the same bits.
@@ -260,10 +261,43 @@ fn the_golden_file_of_format_2_reads_as_it_was_written() {
     assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
 }
 
+fn with_means() -> Model {
+    let mut model = scaled("standard");
+    model.input.means = Some(vec![1.0 / 3.0, -0.0, 5e-324]);
+    model
+}
+
+/// Machines of tables: format 3; means for missing values: format 5.
+#[test]
+fn the_golden_files_of_formats_3_and_5_read_as_they_were_written() {
+    let golden = include_bytes!("golden-3.mercer");
+    let model = from_bytes(golden).unwrap();
+    let expected = tabled(Spacing::Power { top: 0.1, exponent: 2 });
+    assert_eq!(model.machine.grid(), expected.machine.grid());
+    assert_eq!(model.machine.scores(), expected.machine.scores());
+    assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
+    let golden = include_bytes!("golden-5.mercer");
+    let model = from_bytes(golden).unwrap();
+    assert_eq!(model.input, with_means().input);
+    assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
+}
+
+#[test]
+fn means_that_do_not_fit_are_refused() {
+    for means in [vec![1.0], vec![0.0, f64::NAN, 0.0]] {
+        let mut model = with_means();
+        model.input.means = Some(means);
+        let said = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
+        assert_eq!(said, "the model file is damaged: its means do not fit its columns");
+    }
+}
+
 #[test]
 #[ignore = "writes the golden file: cargo xtask fixtures golden-model"]
 fn write_the_golden_files() {
-    for (number, model) in [(1, sample()), (2, scaled("standard"))] {
+    let tabled = tabled(Spacing::Power { top: 0.1, exponent: 2 });
+    let all = [(1, sample()), (2, scaled("standard")), (3, tabled), (5, with_means())];
+    for (number, model) in all {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/file/own");
         let path = format!("{folder}/golden-{number}.mercer");
         std::fs::write(path, to_bytes(&model, &FORMAT).unwrap()).unwrap();

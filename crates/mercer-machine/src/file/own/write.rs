@@ -92,6 +92,9 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
 
 /// The lowest format that says everything: what older programs can read, they shall.
 fn format_number(model: &Model) -> u64 {
+    if model.input.means.is_some() {
+        return 5;
+    }
     if model.plan.as_ref().is_some_and(|plan| plan.tuning.is_some()) {
         return 4;
     }
@@ -157,6 +160,9 @@ fn arrays(model: &Model) -> Arrays {
         }
         Some(Map::Quantiles { knots, .. }) => arrays.reals("input/scaling/knots", knots),
         Some(Map::UnitNorm(_)) | None => {}
+    }
+    if let Some(means) = &model.input.means {
+        arrays.reals("input/means", means);
     }
     if let Some(plan) = &model.plan {
         plan_arrays(plan, &mut arrays);
