@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: runs measurements; each topic is a file of this folder.
 
 mod predict;
+mod read;
 mod report;
 mod search;
 mod soak;
@@ -15,16 +16,19 @@ use crate::{Args, Verb};
 pub const VERB: Verb = Verb {
     name: "bench",
     usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE] \
-            [--pairs N]",
+            [--variants N] [--pairs N]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
-            soak      proved ranges against double-double scores, on random machines; only if named\n\
+            read      LIBSVM text of 100 MB: seconds and memory\n\
+            soak      damaged files of every kind, then proved ranges against double-double scores, on random\n\
+            \u{20}         machines; only if named\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task\n\
             --rows N        training on the first N rows only; several show how time grows\n\
             --peers PYTHON  also measures the peers installed for this interpreter\n\
+            --variants N    damaged variants of each kind of file in the soak (1e6)\n\
             --pairs N       how many ranges the soak looks at (1e9)\n\
             --write FILE    writes the table there, with machine, commit and command\n\
             MERCER_DATA names the directory of the data files (../shared/data)",
@@ -39,6 +43,7 @@ struct Options {
     peers: Option<String>,
     write: Option<String>,
     pairs: Option<String>,
+    variants: Option<String>,
 }
 
 /// A name, what it measures, and whether it runs where no topic is named.
@@ -48,6 +53,7 @@ const TOPICS: &[Topic] = &[
     ("predict", predict::run, true),
     ("train", train::run, true),
     ("search", search::run, true),
+    ("read", read::run, true),
     ("soak", soak::run, false),
 ];
 
@@ -59,6 +65,7 @@ fn run(mut args: Args) -> Result<ExitCode> {
         peers: args.value("--peers")?,
         write: args.value("--write")?,
         pairs: args.value("--pairs")?,
+        variants: args.value("--variants")?,
     };
     let names = args.names()?;
     let known: Vec<_> = TOPICS.iter().map(|(name, ..)| *name).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask bench soak`: the laws of certificates for as long as wanted.
+//! `cargo xtask bench soak`: damaged files and the laws of certificates for as long as wanted.
 
 use std::process::ExitCode;
 
@@ -7,16 +7,43 @@ use anyhow::{Context, Result, ensure};
 use super::Options;
 use crate::workspace::{Workspace, run as run_command};
 
-/// Runs the soak of the compile room, which prints how far it has come; Ctrl-C stops it.
+/// Damages files, then runs the soak of the compile room; both print how far they have come, Ctrl-C stops.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let text = options.pairs.as_deref().unwrap_or("1e9");
-    let pairs: f64 = text.parse().with_context(|| format!("--pairs {text} is not a number"))?;
-    ensure!((1.0..=1e15).contains(&pairs), "--pairs {text} is not between 1 and 1e15");
+    let variants = number("--variants", options.variants.as_deref().unwrap_or("1e6"))?;
+    let pairs = number("--pairs", options.pairs.as_deref().unwrap_or("1e9"))?;
     let workspace = Workspace::load()?;
-    let words =
-        ["test", "--release", "-p", "mercer-compile", "--test", "certify", "--", "--ignored"];
-    let mut command = workspace.cargo(words);
-    command.args(["--exact", "soak", "--nocapture"]).env("MERCER_SOAK", text);
-    run_command(&mut command)?;
+    if variants >= 1.0 {
+        let packages = ["-p", "mercer-data", "-p", "mercer-machine", "--test", "mutations"];
+        let mut command = workspace.cargo(["test", "--release"].into_iter().chain(packages));
+        command.args(["--", "--nocapture"]).env("MERCER_MUTATIONS", format!("{variants:.0}"));
+        run_command(&mut command)?;
+    }
+    if pairs >= 1.0 {
+        let words =
+            ["test", "--release", "-p", "mercer-compile", "--test", "certify", "--", "--ignored"];
+        let mut command = workspace.cargo(words);
+        let count = format!("{pairs:e}");
+        command.args(["--exact", "soak", "--nocapture"]).env("MERCER_SOAK", count);
+        run_command(&mut command)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A count such as 1e6; 0 leaves that part out.
+fn number(flag: &str, text: &str) -> Result<f64> {
+    let number: f64 = text.parse().with_context(|| format!("{flag} {text} is not a number"))?;
+    ensure!((0.0..=1e15).contains(&number), "{flag} {text} is not between 0 and 1e15");
+    Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn counts_may_be_written_with_an_exponent() {
+        assert_eq!(number("--pairs", "1e6").unwrap(), 1e6);
+        assert_eq!(number("--pairs", "0").unwrap(), 0.0);
+        assert!(number("--pairs", "-1").is_err() && number("--pairs", "many").is_err());
+    }
 }
