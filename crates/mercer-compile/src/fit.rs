@@ -7,6 +7,7 @@ mod pca;
 mod projected;
 mod spectral;
 mod student;
+mod table;
 
 use mercer_machine::{Output, Score, Section};
 use mercer_spec::Spec;
@@ -34,6 +35,7 @@ pub static FITTERS: &[&Fitter] = &[
     &projected::FITTER,
     &spectral::FITTER,
     &anytime::FITTER,
+    &table::FITTER,
     &linear::FITTER,
     &student::FITTER,
     &pca::FITTER,

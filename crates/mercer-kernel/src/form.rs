@@ -40,6 +40,22 @@ pub trait Term: Debug + Send + Sync {
 
     /// Relative error of one computed term, in units of the rounding unit.
     fn rounding(&self) -> f64;
+
+    /// What is known of `t -> κ(s, t)` for `s > 0`, on `t >= 0`.
+    fn curve(&self) -> Curve {
+        Curve::Unknown
+    }
+}
+
+/// The shape of a scalar kernel as a function of one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Curve {
+    /// Zero at zero, concave, never falling, a straight line up to s and constant beyond.
+    Kinked,
+    /// Zero at zero, concave, never falling.
+    Concave,
+    /// Anything.
+    Unknown,
 }
 
 /// The function applied to the sums.

@@ -22,6 +22,6 @@ mod kernel;
 mod live;
 
 pub use families::KERNELS;
-pub use form::{Finish, Form, Profile, Term};
+pub use form::{Curve, Finish, Form, Profile, Term};
 pub use gamma::fit_words;
 pub use kernel::{Domain, Kernel, KernelRef, parse};

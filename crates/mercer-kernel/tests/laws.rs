@@ -141,6 +141,15 @@ fn error_bounds_peak_at_the_shortest_or_the_longest_row() {
     failures.report();
 }
 
+#[test]
+fn scalar_kernels_have_the_shape_they_claim() {
+    let mut failures = Failures::default();
+    for kernel in registered() {
+        failures.note("curve", kernels::curves(&kernel));
+    }
+    failures.report();
+}
+
 fn is_shift(kernel: &KernelRef) -> bool {
     matches!(kernel.form(), Form::Shift(_))
 }

@@ -4,6 +4,7 @@
 //! machine as stored, in real arithmetic, whatever was rounded on the way. Each derivation stands with its
 //! bound.
 
+pub(crate) mod curves;
 pub(crate) mod projection;
 pub(crate) mod quadratic;
 pub(crate) mod singles;

@@ -8,6 +8,7 @@ mod projected;
 mod projection;
 mod spectral;
 mod student;
+mod table;
 
 pub(crate) use anytime::LOADER as ANYTIME;
 pub(crate) use linear::LOADER as LINEAR;
@@ -17,3 +18,4 @@ pub(crate) use projected::LOADER as PROJECTED;
 pub(crate) use projection::Coordinates;
 pub(crate) use spectral::LOADER as SPECTRAL;
 pub(crate) use student::LOADER as STUDENT;
+pub(crate) use table::LOADER as TABLE;

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mercer_spec::Entry;
 
 use super::additive::Additive;
-use crate::{KernelRef, Term};
+use crate::{Curve, KernelRef, Term};
 
 /// `K(u, v) = Σ 2 u_j v_j / (u_j + v_j)`, the additive chi-squared kernel (\[YW12\]).
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
@@ -28,5 +28,9 @@ impl Term for HarmonicMean {
 
     fn rounding(&self) -> f64 {
         4.0
+    }
+
+    fn curve(&self) -> Curve {
+        Curve::Concave
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mercer_spec::Entry;
 
 use super::additive::Additive;
-use crate::{KernelRef, Term};
+use crate::{Curve, KernelRef, Term};
 
 /// `K(u, v) = Σ sqrt(u_j v_j)`, also called Bhattacharyya's.
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
@@ -28,5 +28,9 @@ impl Term for GeometricMean {
 
     fn rounding(&self) -> f64 {
         3.0
+    }
+
+    fn curve(&self) -> Curve {
+        Curve::Concave
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mercer_spec::Entry;
 
 use super::additive::Additive;
-use crate::{KernelRef, Term};
+use crate::{Curve, KernelRef, Term};
 
 /// `K(u, v) = Σ min(u_j, v_j)`, the histogram intersection.
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
@@ -28,5 +28,9 @@ impl Term for Minimum {
 
     fn rounding(&self) -> f64 {
         0.0
+    }
+
+    fn curve(&self) -> Curve {
+        Curve::Kinked
     }
 }

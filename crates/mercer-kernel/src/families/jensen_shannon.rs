@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mercer_spec::Entry;
 
 use super::additive::Additive;
-use crate::{KernelRef, Term};
+use crate::{Curve, KernelRef, Term};
 
 /// `K(u, v) = Σ (u_j/2) log2((u_j + v_j)/u_j) + (v_j/2) log2((u_j + v_j)/v_j)`.
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
@@ -29,5 +29,9 @@ impl Term for Entropic {
     fn rounding(&self) -> f64 {
         // low/high, two logarithms of two units each, two products, one sum, one scaling; nothing cancels.
         12.0
+    }
+
+    fn curve(&self) -> Curve {
+        Curve::Concave
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::linear::Identity;
-use crate::{Domain, Form, Kernel, KernelRef, Term};
+use crate::{Curve, Domain, Form, Kernel, KernelRef, Term};
 
 /// `K(u, v) = Σ ((u_j^p + v_j^p) / 2)^(1/p)`, the power mean family of \[YW12\].
 ///
@@ -72,5 +72,9 @@ impl Term for PowerMean {
     /// `4 + min(5.5 a, 6.8/|p|)`; `a < 1455` for finite numbers, and a shifted logarithm adds 1 to each `a`.
     fn rounding(&self) -> f64 {
         if self.p == 0.0 { 4.0 } else { 4.0 + (7.0 / self.p.abs()).min(8200.0) }
+    }
+
+    fn curve(&self) -> Curve {
+        if self.p <= 0.0 { Curve::Concave } else { Curve::Unknown }
     }
 }

@@ -1,7 +1,7 @@
 //! What must hold of every kernel, on any rows of its domain.
 
 use mercer_data::{Matrix, Row};
-use mercer_kernel::{KernelRef, bound, parse};
+use mercer_kernel::{Curve, Form, KernelRef, bound, parse};
 
 use crate::generate::{map, row};
 use crate::{Dd, reference};
@@ -136,6 +136,33 @@ pub fn bounds_peak_at_the_ends(kernel: &KernelRef, columns: usize) -> Verdict {
             if errors[at] > ends {
                 let (spec, vv, error) = (kernel.spec(), ladder[at], errors[at]);
                 return Err(format!("{spec}: {error:e} at {uu:e}, {vv:e}, but {ends:e} beside"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Where a scalar kernel claims a shape, it has it, up to the rounding it states.
+pub fn curves(kernel: &KernelRef) -> Verdict {
+    let Form::Additive(term, _) = kernel.form() else { return Ok(()) };
+    if term.curve() == Curve::Unknown {
+        return Ok(());
+    }
+    let ladder: Vec<f64> = (-30..=30).map(|e| 1.7f64.powi(e)).collect();
+    let slack = (term.rounding() + 16.0) * bound::UNIT;
+    for s in &ladder {
+        for three in ladder.windows(3) {
+            let [a, b, c] = [three[0], three[1], three[2]];
+            let [low, middle, high] = [a, b, c].map(|t| term.term(*s, t));
+            let chord = low + (high - low) * ((b - a) / (c - a));
+            let falls = high < middle - slack * middle || middle < low - slack * low;
+            let sags = middle < chord - slack * high;
+            // A straight line up to s and constant beyond.
+            let expected = if b <= *s { low * (b / a) } else { term.term(*s, *s) };
+            let bends = term.curve() == Curve::Kinked && (middle - expected).abs() > slack * middle;
+            if falls || sags || bends || term.term(*s, 0.0) != 0.0 {
+                let spec = kernel.spec();
+                return Err(format!("{spec}: not the curve it claims to be at {s:e}, {b:e}"));
             }
         }
     }
