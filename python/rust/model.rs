@@ -301,10 +301,7 @@ impl PyModel {
     /// A and B of each score, where probabilities are known.
     #[getter]
     fn sigmoids(&self) -> Option<(Vec<f64>, Vec<f64>)> {
-        match &self.model.probabilities {
-            Some(Probabilities::Sigmoid { a, b }) => Some((a.clone(), b.clone())),
-            _ => None,
-        }
+        self.model.probabilities.as_ref().and_then(Probabilities::sigmoids)
     }
 
     /// The same machine under another plan, fitted to a sample of queries where stages want one.

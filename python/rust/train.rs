@@ -9,8 +9,8 @@ use mercer::kernel::{KERNELS, KernelRef, parse};
 use mercer::machine::{Input, Machine, Model, Output, Probabilities, Provenance, Score};
 use mercer::spec::SpecError;
 use mercer::train::{
-    Cancel, Expansion, Folds, FormulationRef, Progress, Stop, TrainError, Trained, Training,
-    calibrate, cross_validate, formulation, solver,
+    Calibrator, Cancel, Expansion, Folds, FormulationRef, Progress, Stop, TrainError, Trained,
+    Training, calibrate, cross_validate, formulation, solver,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -210,7 +210,7 @@ fn probabilities(
     let what = [what.clone()];
     let found = cross_validate(data, kernel, &what, &folds, training, observe)?;
     let found = found.into_iter().next().ok_or(TrainError::NoExamples)??;
-    calibrate(data, &found, training.example_weights())
+    calibrate(data, &found, training.example_weights(), Calibrator::Sigmoid)
 }
 
 fn ordered_columns(

@@ -75,10 +75,27 @@ pub(crate) enum Verb {
     Completions(Completions),
     /// Print the manual page, or write one for each verb into a folder
     Man(Man),
+    /// LIBSVM's svm-train with its flags and its lines; a link to mercer of that name does the same
+    #[command(name = "svm-train", disable_help_flag = true)]
+    SvmTrain(LibsvmWords),
+    /// LIBSVM's svm-predict
+    #[command(name = "svm-predict", disable_help_flag = true)]
+    SvmPredict(LibsvmWords),
+    /// LIBSVM's svm-scale
+    #[command(name = "svm-scale", disable_help_flag = true)]
+    SvmScale(LibsvmWords),
     /// List kernels, file formats and instruction sets
     List,
     /// Show the main job end to end on data that come with the program
     Demo,
+}
+
+/// Words as LIBSVM's commands take them.
+#[derive(Debug, Args)]
+pub(crate) struct LibsvmWords {
+    /// Flags and files; without any, the usage is printed
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
+    pub(crate) words: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -216,17 +233,17 @@ pub(crate) struct Learning {
     /// Scaling of the rows (see `mercer list`): fitted on the examples, kept with the model, applied to queries
     #[arg(long, value_name = "SCALING")]
     pub(crate) scale: Option<String>,
-    /// How it is minimised (see `mercer list`)
-    #[arg(long, default_value = "smo", value_name = "TEXT")]
-    pub(crate) solver: String,
+    /// How it is minimised (see `mercer list`); `direct` for linear systems and `smo` for the rest if not given
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) solver: Option<String>,
     /// How several classes become binary questions
     ///
-    /// Solvers of tables take one-vs-rest unless told otherwise, smo one-vs-one.
+    /// Solvers of tables and direct take one-vs-rest unless told otherwise, smo one-vs-one.
     #[arg(long)]
     pub(crate) scheme: Option<SchemeName>,
     /// Largest violation of the optimality conditions that is accepted
     ///
-    /// Unless given, 1e-3 for smo and 0.1 for solvers of tables.
+    /// Unless given, 1e-3 for smo, 0.1 for solvers of tables, 1e-6 for direct.
     #[arg(long, value_name = "X")]
     pub(crate) tolerance: Option<f64>,
     /// Memory of the whole training, data included: 512MiB, 2GiB, ... (solvers of tables hold all rows)
@@ -267,6 +284,9 @@ pub(crate) struct Train {
     /// Cross-validate in this many folds first
     #[arg(long, value_name = "N")]
     pub(crate) cv: Option<usize>,
+    /// Fit probabilities of the classes to scores of cross-validation (five folds unless --cv says more)
+    #[arg(long, value_name = "KIND")]
+    pub(crate) probabilities: Option<CalibratorName>,
     /// Save the training to this file now and then
     #[arg(long, value_name = "FILE")]
     pub(crate) checkpoint: Option<PathBuf>,
@@ -311,6 +331,16 @@ pub(crate) struct Search {
     /// Write a heat map of kernels and formulations
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CalibratorName {
+    /// A sigmoid for each score, held to the side of the label: for few examples
+    Sigmoid,
+    /// The rising curve that fits best, held to the side of the label: for thousands of examples
+    Isotonic,
+    /// The sigmoid as LIBSVM has it: the larger probability may be another than that of the label
+    Platt,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -367,6 +397,9 @@ pub(crate) struct Predict {
     /// How answers are written; by the output's name if not given
     #[arg(long)]
     pub(crate) format: Option<OutputFormat>,
+    /// Write the probability of each class too, as the model's training fitted it
+    #[arg(long)]
+    pub(crate) probabilities: bool,
     #[command(flatten)]
     pub(crate) demands: Demands,
 }

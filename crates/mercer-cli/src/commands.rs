@@ -48,6 +48,9 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce, console),
         Verb::Completions(completions) => completions::run(&completions),
         Verb::Man(man) => man::run(&man, console),
+        Verb::SvmTrain(_) | Verb::SvmPredict(_) | Verb::SvmScale(_) => {
+            anyhow::bail!("LIBSVM's commands take no flags before their name: mercer svm-train ...")
+        }
         Verb::List => list::run(console),
         Verb::Demo => demo::run(console),
     }
@@ -131,7 +134,7 @@ fn describe(machine: &Machine) -> String {
 pub(crate) struct StopSignal(Arc<AtomicBool>);
 
 impl StopSignal {
-    fn install() -> anyhow::Result<Self> {
+    pub(crate) fn install() -> anyhow::Result<Self> {
         use signal_hook::consts::{SIGINT, SIGTERM};
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {

@@ -31,6 +31,11 @@ impl Console {
         }
     }
 
+    /// Warnings and errors, without colours or progress.
+    pub(crate) fn plain() -> Self {
+        Self { json: false, quiet: false, level: LogLevel::Warn, colours: false, terminal: false }
+    }
+
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut chain: Vec<String> = error.chain().map(ToString::to_string).collect();
         // An error that wraps another may say the same words.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use mercer::data::DataError;
 use mercer::machine::MachineError;
+use mercer::train::{Stop, TrainError};
 
 use crate::console::Console;
 
@@ -40,8 +41,15 @@ pub(crate) fn report(error: &anyhow::Error, console: &Console) -> ExitCode {
     if let Some(hint) = error.chain().find_map(hint) {
         console.hint(hint);
     }
-    let interrupted = error.chain().any(<dyn std::error::Error>::is::<Interrupted>);
-    ExitCode::from(if interrupted { INTERRUPTED } else { ERROR })
+    ExitCode::from(error.chain().find_map(code).unwrap_or(ERROR))
+}
+
+fn code(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
+    match cause.downcast_ref::<TrainError>() {
+        Some(TrainError::Stopped(Stop::Cancelled)) => Some(INTERRUPTED),
+        Some(TrainError::Stopped(_)) => Some(STOPPED),
+        _ => cause.is::<Interrupted>().then_some(INTERRUPTED),
+    }
 }
 
 fn is_closed_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {

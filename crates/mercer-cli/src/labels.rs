@@ -68,6 +68,16 @@ impl Fit {
     }
 }
 
+/// The position of a row's class, if it has one that the machine knows.
+pub(crate) fn class_of(machine: &Machine, targets: &Targets, row: usize) -> Option<usize> {
+    let (number, name) = match targets {
+        Targets::Numbers(numbers) => (Some(numbers[row]), None),
+        Targets::Names(names) => (None, Some(names[row].as_str())),
+        Targets::Absent => return None,
+    };
+    machine.classes().iter().position(|class| is_named(class, number, name))
+}
+
 fn is_named(class: &ClassName, number: Option<f64>, name: Option<&str>) -> bool {
     match (class, number, name) {
         (ClassName::Number(class), Some(number), _) => *class == number,

@@ -110,8 +110,10 @@ pub(crate) fn settings(learning: &Learning, stop: &StopSignal) -> anyhow::Result
     if let Some(tolerance) = learning.tolerance {
         training = training.tolerance(tolerance);
     }
+    if let Some(text) = &learning.solver {
+        training = training.solver(solver(text)?);
+    }
     Ok(training
-        .solver(solver(&learning.solver)?)
         .memory(learning.memory)
         .time_limit(learning.time_limit)
         .max_iterations(learning.max_iterations)

@@ -7,6 +7,7 @@ mod console;
 mod failure;
 mod labels;
 mod lesson;
+mod libsvm;
 mod output;
 mod picture;
 mod queries;
@@ -18,6 +19,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    if let Some((habit, words)) = libsvm::Habit::of(std::env::args_os()) {
+        return habit.run(&words, &console::Console::plain());
+    }
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -20,6 +20,24 @@ pub(crate) fn whole(path: &Path, text: &str) -> anyhow::Result<()> {
     file.commit().with_context(place)
 }
 
+/// What each row carries beside its decision.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Beside<'b> {
+    /// Ids of the rows, where the data have ids.
+    pub(crate) ids: Option<&'b [String]>,
+    /// Names of the classes that probabilities are given of.
+    pub(crate) classes: &'b [String],
+    /// Their probabilities, row after row.
+    pub(crate) probabilities: &'b [f64],
+}
+
+impl<'b> Beside<'b> {
+    fn of(&self, row: usize) -> &'b [f64] {
+        let count = self.classes.len();
+        &self.probabilities[row * count..(row + 1) * count]
+    }
+}
+
 /// An open destination.
 pub(crate) struct Answers {
     sink: Sink,
@@ -39,6 +57,7 @@ impl Answers {
         format: Option<OutputFormat>,
         json: bool,
         has_ids: bool,
+        classes: &[String],
     ) -> io::Result<Self> {
         let ending = path.and_then(Path::extension).and_then(|ending| ending.to_str());
         let by_name = match ending {
@@ -54,34 +73,45 @@ impl Answers {
         let mut answers = Self { sink, format: format.unwrap_or(by_name), row: 0 };
         if answers.format == OutputFormat::Csv {
             let id = if has_ids { "id," } else { "" };
-            answers.line(&format!("row,{id}label,low,high,certainty,cost"))?;
+            let shares: String = classes
+                .iter()
+                .map(|class| ",".to_owned() + &quoted(&format!("p({class})")))
+                .collect();
+            answers.line(&format!("row,{id}label,low,high,certainty,cost{shares}"))?;
+        }
+        if answers.format == OutputFormat::Libsvm && !classes.is_empty() {
+            answers.line(&format!("labels {}", classes.join(" ")))?;
         }
         Ok(answers)
     }
 
-    /// Writes decisions, with the ids of their rows where the data have ids.
+    /// Writes decisions with what stands beside them.
     pub(crate) fn write(
         &mut self,
         machine: &Machine,
         decisions: &[Decision],
-        ids: Option<&[String]>,
+        beside: &Beside<'_>,
     ) -> io::Result<()> {
         if matches!(self.sink, Sink::Nowhere) {
             return Ok(());
         }
         for (at, decision) in decisions.iter().enumerate() {
-            let id = ids.map(|ids| ids[at].as_str());
+            let id = beside.ids.map(|ids| ids[at].as_str());
+            let shares = beside.of(at);
             self.row += 1;
             let label = labels::text(machine, decision.answer);
             let (low, high) = (decision.score.low, decision.score.high);
             let certainty = certainty(decision.certainty);
             let cost = decision.cost.multiply_adds;
             let line = match self.format {
-                OutputFormat::Libsvm => label,
+                OutputFormat::Libsvm => {
+                    label + &shares.iter().map(|share| format!(" {share}")).collect::<String>()
+                }
                 OutputFormat::Csv => {
                     let id = id.map_or(String::new(), |id| quoted(id) + ",");
                     let label = quoted(&label);
-                    format!("{},{id}{label},{low},{high},{certainty},{cost}", self.row)
+                    let shares: String = shares.iter().map(|share| format!(",{share}")).collect();
+                    format!("{},{id}{label},{low},{high},{certainty},{cost}{shares}", self.row)
                 }
                 OutputFormat::Jsonl => {
                     let mut object = json!({
@@ -90,6 +120,12 @@ impl Answers {
                     });
                     if let Some(id) = id {
                         object["id"] = id.into();
+                    }
+                    if !shares.is_empty() {
+                        let pairs = beside.classes.iter().cloned().zip(shares.iter().copied());
+                        object["probabilities"] = serde_json::Value::Object(
+                            pairs.map(|(class, share)| (class, json!(share))).collect(),
+                        );
                     }
                     object.to_string()
                 }

@@ -1,5 +1,6 @@
 //! Least squares with a penalty that is chosen on rows left out.
 
+use mercer_kernel::cholesky::Cholesky;
 use mercer_simd::gemm_nt;
 
 /// Rows taken at a time.
@@ -42,9 +43,9 @@ impl Moments {
         let mean = (0..n).map(|at| self.gram[at * n + at]).sum::<f64>() / n as f64;
         let mut factor = self.gram.clone();
         (0..n).for_each(|at| factor[at * n + at] += penalty * mean.max(f64::MIN_POSITIVE));
-        cholesky(&mut factor, n)?;
+        let factor = Cholesky::new(factor, n, &mut |_| true).ok()?;
         let mut weights = self.cross.clone();
-        weights.chunks_exact_mut(n).for_each(|column| substitute(&factor, n, column));
+        weights.chunks_exact_mut(n).for_each(|column| factor.solve(column));
         weights.iter().all(|weight| weight.is_finite()).then_some(weights)
     }
 
@@ -98,48 +99,6 @@ pub(crate) fn fit(
     used.cross.iter_mut().zip(&left.cross).for_each(|(sum, new)| *sum += new);
     used.rows += left.rows;
     used.solve(penalty)
-}
-
-/// The lower factor `L` of `A = LL'`, in place; `None` if a pivot is not positive.
-fn cholesky(matrix: &mut [f64], n: usize) -> Option<()> {
-    for i in 0..n {
-        let (above, row) = matrix.split_at_mut(i * n);
-        let row = &mut row[..n];
-        for j in 0..i {
-            let other = &above[j * n..j * n + j];
-            let sum = row[j] - dot(&row[..j], other);
-            row[j] = sum / above[j * n + j];
-        }
-        let pivot = row[i] - dot(&row[..i], &row[..i]);
-        if pivot.is_nan() || pivot <= 0.0 {
-            return None;
-        }
-        row[i] = pivot.sqrt();
-    }
-    Some(())
-}
-
-/// Solves `LL'x = b` in place.
-fn substitute(factor: &[f64], n: usize, b: &mut [f64]) {
-    for i in 0..n {
-        b[i] = (b[i] - dot(&factor[i * n..i * n + i], &b[..i])) / factor[i * n + i];
-    }
-    for i in (0..n).rev() {
-        b[i] /= factor[i * n + i];
-        let value = b[i];
-        b[..i].iter_mut().zip(&factor[i * n..i * n + i]).for_each(|(x, l)| *x -= l * value);
-    }
-}
-
-/// Four partial sums, so that no long chain delays it.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; 4];
-    for (a, b) in a.chunks(4).zip(b.chunks(4)) {
-        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
-            *sum += a * b;
-        }
-    }
-    (sums[0] + sums[2]) + (sums[1] + sums[3])
 }
 
 #[cfg(test)]

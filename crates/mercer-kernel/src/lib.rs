@@ -13,6 +13,7 @@
 
 pub mod block;
 pub mod bound;
+pub mod cholesky;
 pub mod eigen;
 pub mod factor;
 mod families;

@@ -71,6 +71,28 @@ pub enum Probabilities {
     },
     /// Quantiles of the scores of a novelty machine on its training data.
     Marks(Vec<f64>),
+    /// A rising curve for each score, held to the side of the label.
+    Curves(Vec<Curve>),
+}
+
+/// A rising curve from a score to the probability of the first class, cut at one half where the score
+/// changes its sign: the larger probability is always that of the label.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Curve {
+    /// `1 / (1 + exp(A f + B))`, A below zero.
+    Sigmoid {
+        /// A.
+        a: f64,
+        /// B.
+        b: f64,
+    },
+    /// Straight lines between points, level beyond the first and the last.
+    Lines {
+        /// Scores, increasing.
+        scores: Vec<f64>,
+        /// Probabilities at these scores, not falling.
+        shares: Vec<f64>,
+    },
 }
 
 /// Where a machine comes from.

@@ -1,6 +1,6 @@
 //! Scores become probabilities.
 
-use crate::{Machine, Output, Probabilities, Scheme, pairs};
+use crate::{Curve, Machine, Output, Probabilities, Scheme, pairs};
 
 /// No duel is quite certain: LIBSVM's limit.
 const LEAST: f64 = 1e-7;
@@ -10,22 +10,23 @@ const ROUNDS: usize = 100;
 impl Probabilities {
     /// The probability of each class, if these are probabilities of classes.
     ///
-    /// Two classes: that of the first is `1 / (1 + exp(A f + B))`. One-vs-one: pairwise coupling,
+    /// Two classes: that of the first is the value of its sigmoid or curve. One-vs-one: pairwise coupling,
     /// \[WLW04\] algorithm 2 as in LIBSVM. One-vs-rest: each class on its own, then scaled to sum to 1.
     ///
     /// # Panics
     /// If there are fewer scores than the machine has.
     pub fn of_classes(&self, machine: &Machine, scores: &[f64]) -> Option<Vec<f64>> {
-        let (Self::Sigmoid { a, b }, Output::Classes { names, scheme }) = (self, machine.output())
-        else {
-            return None;
-        };
+        let Output::Classes { names, scheme } = machine.output() else { return None };
         let count = machine.scores().len();
-        if a.len() != count || b.len() != count {
-            return None;
-        }
-        let each: Vec<f64> =
-            (0..count).map(|number| sigmoid(a[number] * scores[number] + b[number])).collect();
+        let each: Vec<f64> = match self {
+            Self::Sigmoid { a, b } if a.len() == count && b.len() == count => {
+                (0..count).map(|at| sigmoid(a[at] * scores[at] + b[at])).collect()
+            }
+            Self::Curves(curves) if curves.len() == count => {
+                curves.iter().zip(scores).map(|(curve, score)| curve.at(*score)).collect()
+            }
+            _ => return None,
+        };
         Some(match scheme {
             _ if count == 1 => vec![each[0], 1.0 - each[0]],
             Scheme::OneVsOne => couple(names.len(), &each),
@@ -38,6 +39,65 @@ impl Probabilities {
                 }
             }
         })
+    }
+}
+
+impl Probabilities {
+    /// A and B of each score, where all are sigmoids. That curves are held to the side of the label is lost.
+    pub fn sigmoids(&self) -> Option<(Vec<f64>, Vec<f64>)> {
+        match self {
+            Self::Sigmoid { a, b } => Some((a.clone(), b.clone())),
+            Self::Curves(curves) => {
+                let pair = |curve: &Curve| match curve {
+                    Curve::Sigmoid { a, b } => Some((*a, *b)),
+                    Curve::Lines { .. } => None,
+                };
+                curves
+                    .iter()
+                    .map(pair)
+                    .collect::<Option<Vec<_>>>()
+                    .map(|all| all.into_iter().unzip())
+            }
+            _ => None,
+        }
+    }
+
+    /// The probability that a query belongs to what a novelty machine has learned: LIBSVM's tenths between
+    /// its marks.
+    pub fn of_novelty(&self, score: f64) -> Option<f64> {
+        let Self::Marks(marks) = self else { return None };
+        let (first, last) = (marks.first()?, marks.last()?);
+        let tenth = marks.iter().position(|mark| score < *mark).unwrap_or(marks.len());
+        Some(match () {
+            () if score < *first => 0.001,
+            () if score > *last => 0.999,
+            () => tenth as f64 / marks.len() as f64,
+        })
+    }
+}
+
+impl Curve {
+    /// The probability of the first class; above one half exactly where the score is above zero.
+    pub fn at(&self, score: f64) -> f64 {
+        let free = match self {
+            Self::Sigmoid { a, b } => sigmoid(a * score + b),
+            Self::Lines { scores, shares } => line(scores, shares, score),
+        };
+        if score > 0.0 { free.max(0.5 + f64::EPSILON) } else { free.min(0.5 - f64::EPSILON) }
+    }
+}
+
+/// The value of a polygon.
+fn line(scores: &[f64], shares: &[f64], score: f64) -> f64 {
+    let after = scores.partition_point(|known| *known <= score);
+    match (after.checked_sub(1), scores.get(after)) {
+        (None, None) => 0.5,
+        (None, Some(_)) => shares[0],
+        (Some(before), None) => shares[before],
+        (Some(before), Some(next)) => {
+            let way = (score - scores[before]) / (next - scores[before]);
+            shares[before] + way * (shares[after] - shares[before])
+        }
     }
 }
 
@@ -103,6 +163,34 @@ mod tests {
             assert!((found - expected).abs() < 5e-3, "{p:?}");
         }
         assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn curves_rise_and_are_held_to_the_side_of_the_label() {
+        let curves = [
+            Curve::Sigmoid { a: -2.0, b: 0.7 },
+            Curve::Lines { scores: vec![-1.0, 0.5, 2.0], shares: vec![0.1, 0.3, 0.9] },
+            Curve::Lines { scores: vec![], shares: vec![] },
+        ];
+        for curve in curves {
+            let mut last = 0.0;
+            for at in -400..=400 {
+                let score = f64::from(at) / 100.0;
+                let p = curve.at(score);
+                assert!(p >= last && (p > 0.5) == (score > 0.0), "{curve:?} at {score}: {p}");
+                last = p;
+            }
+        }
+        let lines = Curve::Lines { scores: vec![-1.0, 1.0], shares: vec![0.2, 0.8] };
+        assert!((lines.at(0.5) - 0.65).abs() < 1e-15);
+    }
+
+    #[test]
+    fn marks_give_tenths() {
+        let marks = Probabilities::Marks((0..10).map(f64::from).collect());
+        assert_eq!(marks.of_novelty(-1.0), Some(0.001));
+        assert_eq!(marks.of_novelty(0.5), Some(0.1));
+        assert_eq!(marks.of_novelty(9.5), Some(0.999));
     }
 
     #[test]

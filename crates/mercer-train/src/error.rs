@@ -230,6 +230,21 @@ pub enum TrainError {
         /// The formulation.
         formulation: String,
     },
+    /// A formulation that is a linear system.
+    #[error("{formulation} is a linear system: the solver direct solves it")]
+    NeedsDirect {
+        /// The formulation.
+        formulation: String,
+    },
+    /// A system without a solution.
+    #[error(
+        "{part}: kernel values and ridge are not positive definite in doubles; take a smaller C (a larger \
+         lambda) or a semidefinite kernel"
+    )]
+    NotDefinite {
+        /// What it is about.
+        part: String,
+    },
     /// A checkpoint that could not be read or written.
     #[error("checkpoint {path}: {reason}")]
     Checkpoint {

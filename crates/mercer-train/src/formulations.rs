@@ -2,10 +2,13 @@
 
 mod c_svc;
 mod epsilon_svr;
+mod fisher;
 mod logistic;
+mod ls_svm;
 mod nu_svc;
 mod nu_svr;
 mod one_class;
+mod ridge;
 mod squared_hinge;
 
 use std::fmt::Debug;
@@ -13,12 +16,13 @@ use std::sync::Arc;
 
 use mercer_spec::{Entry, Registry, Spec, SpecError};
 
+use crate::systems::System;
 use crate::{Loss, Qp, TrainError};
 
 /// A formulation shared by parts.
 pub type FormulationRef = Arc<dyn Formulation>;
 
-/// What is minimised, as a quadratic programme.
+/// What is minimised, as a quadratic programme or as a linear system.
 pub trait Formulation: Debug + Send + Sync {
     /// The text that builds it again.
     fn spec(&self) -> Spec;
@@ -36,6 +40,14 @@ pub trait Formulation: Debug + Send + Sync {
     fn loss(&self) -> Option<Loss> {
         None
     }
+
+    /// The linear system of one part, where the solution is that of one.
+    fn system(&self, _: &Part<'_>) -> Option<System> {
+        None
+    }
+
+    /// Corrects scores of examples left out, one after the other, for what else would change without them.
+    fn left_out(&self, _: &Part<'_>, _scores: &mut [f64]) {}
 
     /// The machine of a solution, from the multiplier of each group: coefficients are `scale β`, the
     /// offset is `b`.
@@ -89,6 +101,9 @@ pub static FORMULATIONS: Registry<FormulationRef> = Registry {
         &one_class::ENTRY,
         &squared_hinge::ENTRY,
         &logistic::ENTRY,
+        &ls_svm::ENTRY,
+        &fisher::ENTRY,
+        &ridge::ENTRY,
     ],
 };
 
@@ -101,6 +116,12 @@ pub fn formulation(text: &str) -> Result<FormulationRef, SpecError> {
 fn tables_only(name: &str) -> TrainError {
     let formulation = name.to_owned();
     TrainError::NeedsTables { formulation }
+}
+
+/// Refuses the programme of a formulation that is a linear system.
+fn systems_only(name: &str) -> TrainError {
+    let formulation = name.to_owned();
+    TrainError::NeedsDirect { formulation }
 }
 
 type FormulationEntry = Entry<FormulationRef>;

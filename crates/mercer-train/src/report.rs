@@ -1,6 +1,6 @@
 use mercer_machine::Machine;
 
-use crate::{Duals, Stop, TableReport};
+use crate::{Duals, Stop, SystemReport, TableReport, Validation};
 
 /// What training gives.
 #[derive(Debug, Clone)]
@@ -13,6 +13,9 @@ pub struct Trained {
     pub expansions: Vec<Expansion>,
     /// Coefficients to start another training from, where they were asked for.
     pub duals: Option<Duals>,
+    /// What each example is answered by the machine of all others, where the algebra gives it for nothing:
+    /// every example is a fold of its own.
+    pub left_out: Option<Validation>,
 }
 
 /// The score of one question: coefficients of examples, and b.
@@ -53,6 +56,8 @@ pub struct Report {
     pub peak_memory_bytes: usize,
     /// Levels and factors, where the solver uses some.
     pub table: Option<Box<TableReport>>,
+    /// Rank and what it leaves, where the solver is `direct`.
+    pub system: Option<SystemReport>,
     /// Each binary question.
     pub parts: Vec<PartReport>,
 }

@@ -1,6 +1,7 @@
 //! How a programme is solved: one file for each solver, one line in [`SOLVERS`].
 
 mod additive;
+mod direct;
 mod feature_map;
 mod linear;
 mod pmsvm;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use mercer_machine::Scheme;
 use mercer_spec::{Registry, Spec, SpecError};
 
+pub use direct::Direct;
 pub(crate) use smo::State;
 
 use crate::control::{Control, Stop};
@@ -36,6 +38,7 @@ pub trait Solver: Debug + Send + Sync {
         match self.method() {
             Method::Gram(_) => 1e-3,
             Method::Tables(_) => 0.1,
+            Method::System(_) => 1e-6,
         }
     }
 
@@ -43,7 +46,7 @@ pub trait Solver: Debug + Send + Sync {
     fn scheme(&self) -> Scheme {
         match self.method() {
             Method::Gram(_) => Scheme::OneVsOne,
-            Method::Tables(_) => Scheme::OneVsRest,
+            Method::Tables(_) | Method::System(_) => Scheme::OneVsRest,
         }
     }
 }
@@ -55,6 +58,8 @@ pub enum Method<'s> {
     Gram(&'s dyn OnGram),
     /// Look-up factors of an additive kernel.
     Tables(&'s Recipe),
+    /// A linear system over all examples.
+    System(&'s Direct),
 }
 
 /// A solver that works on kernel values of pairs.
@@ -116,6 +121,7 @@ pub static SOLVERS: Registry<SolverRef> = Registry {
     room: "solver",
     entries: &[
         &smo::ENTRY,
+        &direct::ENTRY,
         &additive::ENTRY,
         &linear::ENTRY,
         &feature_map::ENTRY,

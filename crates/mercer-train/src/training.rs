@@ -3,6 +3,7 @@
 pub(crate) mod digest;
 pub(crate) mod prepare;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use mercer_data::{Dataset, Matrix};
@@ -16,6 +17,7 @@ use crate::gram::{Gram, Source, View};
 use crate::reduce::{Binary, Reduction};
 use crate::report::{PartReport, Report, Trained};
 use crate::solvers::{From, Method, Question, Solution, State, Steering};
+use crate::systems;
 use crate::tables;
 use crate::warm::Warm;
 use crate::{
@@ -27,6 +29,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Training {
     pub(crate) solver: SolverRef,
+    /// Whether the solver was asked for.
+    solver_given: bool,
     pub(crate) scheme: Option<Scheme>,
     pub(crate) tolerance: Option<f64>,
     pub(crate) memory: usize,
@@ -46,6 +50,7 @@ impl Default for Training {
     fn default() -> Self {
         Self {
             solver: crate::solver("smo").expect("smo is registered"),
+            solver_given: false,
             scheme: None,
             tolerance: None,
             memory: 1 << 30,
@@ -63,10 +68,21 @@ impl Default for Training {
 }
 
 impl Training {
-    /// How the programme is solved.
+    /// How it is solved; where nothing is said, `direct` for linear systems and `smo` for the rest.
     pub fn solver(mut self, solver: SolverRef) -> Self {
         self.solver = solver;
+        self.solver_given = true;
         self
+    }
+
+    /// With the solver that this formulation needs, unless one was asked for.
+    pub(crate) fn settled(&self, formulation: &FormulationRef) -> Cow<'_, Self> {
+        let nothing = Part { name: "", targets: &[], weights: &[] };
+        if self.solver_given || formulation.system(&nothing).is_none() {
+            return Cow::Borrowed(self);
+        }
+        let solver = crate::solver("direct").expect("direct is registered");
+        Cow::Owned(Self { solver, ..self.clone() })
     }
 
     /// How many classes become binary questions; the solver's own way where nothing is said.
@@ -205,6 +221,8 @@ pub fn train(
     training: &Training,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Trained, TrainError> {
+    let settled = training.settled(formulation);
+    let training = settled.as_ref();
     training.check()?;
     let mut control = Control::new(observer, training.cancel.clone());
     control.time_limit = training.time_limit;
@@ -213,12 +231,16 @@ pub fn train(
     if let Method::Tables(recipe) = training.solver.method() {
         return tables::train(data, kernel, formulation, (training, recipe), &mut control);
     }
+    if let Method::System(direct) = training.solver.method() {
+        return systems::train(data, kernel, formulation, (training, direct), &mut control);
+    }
     let inputs = prepare::inputs(data, Some(kernel), formulation, training)?;
     let reduction = inputs.reduction(training.scheme_used());
     let source = Source::new(kernel, &data.examples);
     prepare::check_diagonal(&source)?;
     let programmes = Programmes { reduction: reduction.as_ref(), formulation };
-    if formulation.spec().name().starts_with("nu_") || tables::needs_tables(formulation) {
+    let needs_other = tables::needs_tables(formulation) || systems::is_system(formulation);
+    if formulation.spec().name().starts_with("nu_") || needs_other {
         (0..reduction.questions()).try_for_each(|number| programmes.get(number).map(drop))?;
     }
     if let Some(checkpoint) = &training.checkpoint {
@@ -238,7 +260,7 @@ pub fn train(
     let (blocks, output) = (reduction.blocks(), inputs.output.clone());
     let machine = assemble::machine(kernel, &data.examples, &blocks, &learned, output)?;
     let report = course.report(&control, &machine);
-    Ok(Trained { machine, report, expansions: learned, duals: None })
+    Ok(Trained { machine, report, expansions: learned, duals: None, left_out: None })
 }
 
 /// The programme of each question.
@@ -327,7 +349,7 @@ impl Course<'_, '_> {
         let memory = self.memory;
         let mut question = Question { gram: &mut self.gram, view, qp, from, shared, memory };
         let Method::Gram(solver) = self.training.solver.method() else {
-            unreachable!("solvers of tables have a course of their own")
+            unreachable!("other solvers have a course of their own")
         };
         let solution = solver.solve(&mut question, &mut Steering(control))?;
         if solution.stop.is_none() || solution.stop == Some(Stop::Stalled) {
@@ -400,6 +422,7 @@ impl Course<'_, '_> {
             kernel_values: self.gram.computed(),
             peak_memory_bytes: self.gram.peak_bytes(),
             table: None,
+            system: None,
             parts: parts().cloned().collect(),
         }
     }

@@ -5,6 +5,7 @@
 
 mod folded;
 mod folds;
+mod systems;
 
 use std::time::Instant;
 
@@ -108,8 +109,10 @@ pub fn cross_validate(
     training: &Training,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Vec<Result<Validation, TrainError>>, TrainError> {
-    training.check()?;
     let Some(first) = formulations.first() else { return Ok(Vec::new()) };
+    let settled = training.settled(first);
+    let training = settled.as_ref();
+    training.check()?;
     if let Some(other) = formulations.iter().find(|other| other.goal() != first.goal()) {
         let (first, other) = (first.spec().to_string(), other.spec().to_string());
         return Err(TrainError::MixedGoals { first, other });
@@ -128,11 +131,17 @@ pub fn cross_validate(
     prepare::check_diagonal(&source)?;
     let folded = Folded::new(&inputs, training.scheme_used(), folds);
     let memory = training.memory_beside(&data.examples);
-    let gram = Gram::new(source, folded.blocks().to_vec(), memory);
     let mut control = Control::new(observer, training.cancel.clone());
     control.time_limit = training.time_limit;
     control.tolerance = training.tolerance_used();
     control.parts = folds.count() * folded.questions() * formulations.len();
+    if let Method::System(direct) = training.solver.method() {
+        formulations.iter().try_for_each(|one| crate::systems::check(one, training))?;
+        let bench = crate::systems::Bench { source: &source, direct, memory };
+        let rounds = systems::Rounds { bench, folded: &folded };
+        return rounds.run((formulations, folds), (data, &inputs), &mut control);
+    }
+    let gram = Gram::new(source, folded.blocks().to_vec(), memory);
     let mut rounds = Rounds { training, folded: &folded, gram, memory, control };
     let rows = data.examples.rows();
     let mut courses: Vec<Course<'_>> =
@@ -236,7 +245,7 @@ impl Rounds<'_, '_, '_> {
         let (started, before) = (Instant::now(), self.control.iterations);
         let blocks = self.folded.own_blocks(fold);
         let width = self.folded.held_out(fold).len();
-        if let Some(score) = self.one_sided(binary) {
+        if let Some(score) = self.folded.one_sided(binary) {
             return Ok(vec![score; width]);
         }
         let part = Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
@@ -278,25 +287,11 @@ impl Rounds<'_, '_, '_> {
         Ok(scores)
     }
 
-    /// The score where the other folds have one class of a duel only, or none of them.
-    fn one_sided(&self, binary: &Binary) -> Option<f64> {
-        if !self.folded.is_classes() {
-            return None;
-        }
-        let side = |sign: f64| binary.targets.contains(&sign);
-        match (side(1.0), side(-1.0)) {
-            (true, true) => None,
-            (true, false) => Some(1.0),
-            (false, true) => Some(-1.0),
-            (false, false) => Some(0.0),
-        }
-    }
-
     fn solve(&mut self, binary: &Binary, qp: &Qp, from: Vec<f64>) -> Result<Solution, TrainError> {
         let limit = self.training.max_iterations;
         self.control.max_iterations = limit.map(|limit| self.control.iterations + limit);
         let Method::Gram(solver) = self.training.solver.method() else {
-            unreachable!("solvers of tables were refused")
+            unreachable!("other solvers went another way")
         };
         let view = View::new(&binary.blocks);
         let (gram, memory) = (&mut self.gram, self.memory);
@@ -327,6 +322,29 @@ impl Rounds<'_, '_, '_> {
             self.gram.add(&view, supports, weights, &mut field);
         }
         field
+    }
+}
+
+/// What scores of all examples are worth, each example a fold of its own.
+pub(crate) fn judged(
+    data: &Dataset,
+    inputs: &Inputs<'_>,
+    formulation: &FormulationRef,
+    scores: Vec<Vec<f64>>,
+) -> Validation {
+    let judge = Judge { inputs, targets: &data.targets };
+    let asked = || (0..scores.len()).filter(|row| !scores[*row].is_empty());
+    let quality = judge.quality(asked(), &scores);
+    Validation {
+        output: inputs.output.clone(),
+        measure: Measure::of(formulation.goal(), &data.targets),
+        quality,
+        folds: vec![quality],
+        correlation: judge.correlation(asked(), &scores),
+        iterations: 0,
+        seconds: 0.0,
+        converged: true,
+        scores,
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         Probabilities::Sigmoid { .. } => "sigmoid",
         Probabilities::Laplace { .. } => "laplace",
         Probabilities::Marks(_) => "density marks",
+        Probabilities::Curves(_) if kind.sigmoids().is_some() => "held sigmoid",
+        Probabilities::Curves(_) => "isotonic",
         _ => "other",
     });
     let scaling = model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string());

@@ -2,7 +2,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use mercer::data::read::Chunks;
-use mercer::machine::{Answer, Output};
+use mercer::data::{Matrix, Targets};
+use mercer::machine::{Answer, Model, Output, Probabilities};
 use mercer::query::{Certainty, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
@@ -10,8 +11,8 @@ use super::{StopSignal, asking, compile, input_options, load};
 use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
-use crate::labels::Fit;
-use crate::output::{Answers, certainty};
+use crate::labels::{self, Fit};
+use crate::output::{Answers, Beside, certainty};
 use crate::queries::Queries;
 
 /// Rows held at a time, fewer where they are wide: at most 64 MiB if they are dense.
@@ -33,6 +34,71 @@ struct Tally {
     clamped: u64,
     seconds: f64,
     fit: Fit,
+    /// `-ln p` of the classes that rows have, and how many rows have one.
+    log_loss: (f64, usize),
+}
+
+/// Probabilities, where they were asked for.
+struct Shares<'m> {
+    model: &'m Model,
+    classes: Vec<String>,
+}
+
+impl<'m> Shares<'m> {
+    fn new(are_asked: bool, model: &'m Model) -> anyhow::Result<Self> {
+        let mut classes = Vec::new();
+        if are_asked {
+            classes = match (&model.probabilities, model.machine.output()) {
+                (Some(Probabilities::Marks(_)), Output::Novelty) => {
+                    vec!["normal".to_owned(), "outlier".to_owned()]
+                }
+                (
+                    Some(Probabilities::Sigmoid { .. } | Probabilities::Curves(_)),
+                    Output::Classes { names, .. },
+                ) => names.iter().map(ToString::to_string).collect(),
+                _ => anyhow::bail!(
+                    "the model knows no probabilities; `mercer train --probabilities sigmoid` fits some"
+                ),
+            };
+        }
+        Ok(Self { model, classes })
+    }
+
+    /// Probabilities of each row's classes: always from exact scores.
+    fn of(&self, plan: &Plan, rows: &Matrix) -> anyhow::Result<Vec<f64>> {
+        if self.classes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let machine = &self.model.machine;
+        let scores = plan.scores(rows)?;
+        let mut shares = Vec::with_capacity(rows.rows() * self.classes.len());
+        for scores in scores.chunks_exact(machine.scores().len()) {
+            let known = self.model.probabilities.as_ref();
+            if let Some(of_classes) = known.and_then(|known| known.of_classes(machine, scores)) {
+                shares.extend(of_classes);
+            } else if let Some(normal) = known.and_then(|known| known.of_novelty(scores[0])) {
+                shares.extend([normal, 1.0 - normal]);
+            } else {
+                anyhow::bail!("its probabilities do not fit its scores");
+            }
+        }
+        Ok(shares)
+    }
+}
+
+impl Tally {
+    fn judge(&mut self, asked: &Shares<'_>, shares: &[f64], targets: &Targets) {
+        let machine = &asked.model.machine;
+        if asked.classes.len() != machine.classes().len() || asked.classes.is_empty() {
+            return;
+        }
+        for (row, shares) in shares.chunks_exact(asked.classes.len()).enumerate() {
+            if let Some(class) = labels::class_of(machine, targets, row) {
+                self.log_loss.0 -= shares[class].max(f64::MIN_POSITIVE).ln();
+                self.log_loss.1 += 1;
+            }
+        }
+    }
 }
 
 pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
@@ -48,9 +114,16 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
         None => "standard output".to_owned(),
     };
     let has_ids = predict.input.id.is_some();
-    let mut answers =
-        Answers::open(predict.output.as_deref(), predict.format, console.json, has_ids)
-            .with_context(target)?;
+    let asked = Shares::new(predict.probabilities, &model)
+        .with_context(|| predict.model.display().to_string())?;
+    let mut answers = Answers::open(
+        predict.output.as_deref(),
+        predict.format,
+        console.json,
+        has_ids,
+        &asked.classes,
+    )
+    .with_context(target)?;
     let progress = console.rows("predicting");
     let mut tally = Tally::default();
     let rows_at_once = chunk_rows(model.machine.columns());
@@ -65,7 +138,10 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
             .decisions;
         tally.seconds += start.elapsed().as_secs_f64();
         tally.clamped += model.machine.clamped(rows);
-        answers.write(&model.machine, &decisions, chunks.ids()).with_context(target)?;
+        let shares = asked.of(&plan, rows).with_context(source)?;
+        tally.judge(&asked, &shares, &chunk.targets);
+        let beside = Beside { ids: chunks.ids(), classes: &asked.classes, probabilities: &shares };
+        answers.write(&model.machine, &decisions, &beside).with_context(target)?;
         let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
         tally.fit.add(&model.machine, &given, &chunk.targets);
         for decision in &decisions {
@@ -112,6 +188,9 @@ fn report(tally: &Tally, plan: &Plan, ignored: &[String], console: &Console) {
         if tally.clamped > 0 {
             object["clamped_values"] = json!(tally.clamped);
         }
+        if tally.log_loss.1 > 0 {
+            object["log_loss"] = json!(tally.log_loss.0 / tally.log_loss.1 as f64);
+        }
         if !ignored.is_empty() {
             object["ignored_columns"] = json!(ignored);
         }
@@ -151,6 +230,10 @@ fn report(tally: &Tally, plan: &Plan, ignored: &[String], console: &Console) {
         tally.queries,
         kinds.join(", "),
     ));
+    if tally.log_loss.1 > 0 {
+        let mean = tally.log_loss.0 / tally.log_loss.1 as f64;
+        console.summary(&format!("mean log loss of the probabilities {mean:.6}"));
+    }
     if let Some(calibration) = plan.calibration() {
         console.summary(&compile::sentence(calibration));
     }

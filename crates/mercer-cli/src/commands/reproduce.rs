@@ -1,7 +1,6 @@
 //! Papers, done again: one file each, one line in `PAPERS`.
 
 mod decoste03;
-mod least_squares;
 mod tasks;
 
 use anyhow::Context;

@@ -4,13 +4,13 @@ use anyhow::Context;
 use mercer::kernel::KernelRef;
 use mercer::machine::Model;
 use mercer::train::{
-    Checkpoint, Folds, FormulationRef, Progress, Report, Stop, TableReport, Training, Validation,
-    by_class, cross_validate, formulation, train,
+    Calibrator, Checkpoint, Folds, FormulationRef, Progress, Report, Stop, TableReport, Training,
+    Validation, by_class, calibrate, cross_validate, formulation, is_system, train,
 };
 use serde_json::json;
 
 use super::{StopSignal, describe, load};
-use crate::args::Train;
+use crate::args::{CalibratorName, Train};
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
 use crate::lesson::{self, Lesson, kernel};
@@ -29,14 +29,30 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
     let trained = train(&lesson.data, &kernel, &formulation, &training, &mut show)
         .with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
-    let model = lesson.model(trained.machine, &formulation);
+    let mut model = lesson.model(trained.machine, &formulation);
+    if let Some(name) = arguments.probabilities {
+        // Where leaving one out cost nothing, and no folds were asked for, it is the better sample.
+        let judged = validation.as_ref().or(trained.left_out.as_ref());
+        let judged = judged.context("probabilities need cross-validation or leave-one-out")?;
+        let weights = training.example_weights();
+        model.probabilities = Some(calibrate(&lesson.data, judged, weights, calibrator(name))?);
+    }
     lesson::save(&model, &arguments.output)?;
-    report(arguments, &model, &trained.report, validation.as_ref(), console);
+    let judged = Judged { folds: validation.as_ref(), left_out: trained.left_out.as_ref() };
+    report(arguments, &model, &trained.report, &judged, console);
     Ok(match trained.report.stop {
         Some(Stop::Cancelled) => INTERRUPTED,
         None if trained.report.converged => DONE,
         _ => STOPPED,
     })
+}
+
+fn calibrator(name: CalibratorName) -> Calibrator {
+    match name {
+        CalibratorName::Sigmoid => Calibrator::Sigmoid,
+        CalibratorName::Isotonic => Calibrator::Isotonic,
+        CalibratorName::Platt => Calibrator::Platt,
+    }
 }
 
 fn settings(arguments: &Train, stop: &StopSignal, console: &Console) -> anyhow::Result<Training> {
@@ -65,13 +81,12 @@ fn message(progress: &Progress) -> String {
         gap if gap.is_nan() => String::new(),
         gap => format!("gap {gap:.2e}, "),
     };
-    format!(
-        "{part}{} steps, {gap}violation {:.2e}, {} supports, {}{left}",
-        progress.iterations,
-        progress.violation,
-        progress.supports,
-        time(progress.elapsed),
-    )
+    let steps = match progress.violation {
+        violation if violation.is_nan() => String::new(),
+        violation => format!("{} steps, {gap}violation {violation:.2e}, ", progress.iterations),
+    };
+    let (supports, spent) = (progress.supports, time(progress.elapsed));
+    format!("{part}{steps}{supports} supports, {spent}{left}")
 }
 
 fn time(duration: Duration) -> String {
@@ -94,11 +109,17 @@ fn table_object(table: &TableReport) -> serde_json::Value {
     })
 }
 
+/// Quality by machines that did not learn from the examples.
+struct Judged<'v> {
+    folds: Option<&'v Validation>,
+    left_out: Option<&'v Validation>,
+}
+
 fn report(
     arguments: &Train,
     model: &Model,
     report: &Report,
-    validation: Option<&Validation>,
+    judged: &Judged<'_>,
     console: &Console,
 ) {
     if console.json {
@@ -109,8 +130,17 @@ fn report(
             "peak_memory_bytes": report.peak_memory_bytes,
             "violation": report.violation, "table": report.table.as_deref().map(table_object),
         });
-        if let Some(validation) = validation {
+        if let Some(validation) = judged.folds {
             object["cross_validation"] = validated(validation);
+        }
+        if let Some(system) = &report.system {
+            object["system"] = json!({ "rank": system.rank, "trace_left": system.trace_left });
+        }
+        if let Some(left_out) = judged.left_out {
+            object["leave_one_out"] = json!({
+                "measure": left_out.measure.name(), "quality": left_out.quality,
+                "correlation": left_out.correlation,
+            });
         }
         println!("{object}");
     }
@@ -125,6 +155,14 @@ fn report(
             table.factor.worst_error,
             table.example_bytes as f64 / table.nonzeros.max(1) as f64,
         ));
+    }
+    if let Some(rank) = report.system.and_then(|system| system.rank) {
+        let left = report.system.map_or(0.0, |system| system.trace_left);
+        console.summary(&format!("low rank: {rank} pivots leave {left:.1e} of the kernel's trace"));
+    }
+    if let Some(left_out) = judged.left_out {
+        let name = left_out.measure.name();
+        console.summary(&format!("leave-one-out {name} {:.6}", left_out.quality));
     }
     console.summary(&format!(
         "{}: {}, {}, {} supports ({} at their limit)",
@@ -158,7 +196,9 @@ fn cross_validation(
     console: &Console,
 ) -> anyhow::Result<Option<Validation>> {
     let given = Lesson::folds(&arguments.learning)?;
-    if arguments.cv.is_none() && given.is_none() {
+    let is_free = is_system(formulation);
+    let is_needed = arguments.probabilities.is_some() && !is_free;
+    if arguments.cv.is_none() && given.is_none() && !is_needed {
         return Ok(None);
     }
     let folds = match given {

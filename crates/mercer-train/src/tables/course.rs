@@ -82,7 +82,7 @@ pub(crate) fn train(
         preparation,
     };
     let report = full_report(&asks, &learned, &shared, control, table);
-    Ok(Trained { machine, report, duals, expansions: Vec::new() })
+    Ok(Trained { machine, report, duals, expansions: Vec::new(), left_out: None })
 }
 
 /// The scalar kernel: that of the kernel, or the product for linear machines.
@@ -344,6 +344,7 @@ fn full_report(
         kernel_values: 0,
         peak_memory_bytes: shared.records.bytes() + threads * state,
         table: Some(Box::new(table)),
+        system: None,
         parts,
     }
 }

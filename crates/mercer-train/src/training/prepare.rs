@@ -96,7 +96,7 @@ impl Inputs<'_> {
         (!all_one).then(|| examples.iter().map(weight).collect())
     }
 
-    pub(super) fn reduction(&self, scheme: Scheme) -> Box<dyn Reduction + '_> {
+    pub(crate) fn reduction(&self, scheme: Scheme) -> Box<dyn Reduction + '_> {
         let weights = &self.weights;
         let counted = || (0u32..).zip(weights).filter(|(_, w)| **w > 0.0).map(|(e, _)| e).collect();
         let names = || self.labels.names.iter().map(ToString::to_string).collect();

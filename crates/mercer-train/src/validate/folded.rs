@@ -55,8 +55,22 @@ impl<'a> Folded<'a> {
         self.own_blocks(fold).iter().flat_map(|block| self.blocks[*block].iter().copied()).collect()
     }
 
-    pub(super) fn is_classes(&self) -> bool {
+    fn is_classes(&self) -> bool {
         matches!(self.inputs.output, Output::Classes { .. })
+    }
+
+    /// The score where the other folds have one class of a duel only, or none of them.
+    pub(super) fn one_sided(&self, binary: &Binary) -> Option<f64> {
+        if !self.is_classes() {
+            return None;
+        }
+        let side = |sign: f64| binary.targets.contains(&sign);
+        match (side(1.0), side(-1.0)) {
+            (true, true) => None,
+            (true, false) => Some(1.0),
+            (false, true) => Some(-1.0),
+            (false, false) => Some(0.0),
+        }
     }
 
     /// A question as the other folds answer it.

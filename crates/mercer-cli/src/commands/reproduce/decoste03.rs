@@ -11,12 +11,11 @@ use std::path::PathBuf;
 use anyhow::bail;
 use mercer::data::{Dataset, Matrix, Targets, synthetic};
 use mercer::kernel::{KernelRef, parse};
-use mercer::machine::{Machine, Score};
+use mercer::machine::{ClassName, Machine, Output, Scheme, Score};
 use mercer::train::{Cancel, Report, Training, formulation, train};
 use serde_json::{Value, json};
 
 use super::super::StopSignal;
-use super::least_squares::{Fit, machine as least_squares};
 use super::tasks::{self, Task};
 use super::{Paper, Reproduce};
 use crate::console::Console;
@@ -60,6 +59,13 @@ const PRINTED_SUPPORTS: [(&str, [usize; 4]); 4] = [
     ("Haberman", [180, 150, 79, 101]),
     ("MNIST 3v8", [262, 71, 132, 130]),
     ("MNIST 0v1", [76, 1, 24, 52]),
+];
+
+/// Machines that keep all coefficients, by the price C of an error.
+const ALL_COEFFICIENTS: [(&str, fn(f64) -> String); 3] = [
+    ("KFD", |c| format!("fisher(C={c})")),
+    ("LS-SVM", |c| format!("ls_svm(C={c})")),
+    ("ridge", |c| format!("ridge(lambda={})", 1.0 / c)),
 ];
 
 /// A machine of the table, as trained here.
@@ -184,22 +190,53 @@ fn least(
     let count = signs.len().min(1000);
     let (rows, signs) = (trained.rows.examples.select(0..count), &signs[..count]);
     let mut measured = Vec::new();
-    for fit in [Fit::Kfd, Fit::LsSvm, Fit::Ridge] {
-        let machine = least_squares(fit, &kernel, &rows, signs, task.c)?;
-        measured.extend(all_coefficients(fit, &machine, &rows, repeats, console, stop)?);
+    for (name, text) in ALL_COEFFICIENTS {
+        let machine = least_squares(&text(task.c), &kernel, &rows, signs, stop)?;
+        measured.extend(all_coefficients(name, &machine, &rows, repeats, console, stop)?);
     }
     Ok(measured)
 }
 
+/// A machine by one linear system, as a classifier by sign.
+fn least_squares(
+    text: &str,
+    kernel: &KernelRef,
+    rows: &Matrix,
+    signs: &[f64],
+    stop: &StopSignal,
+) -> anyhow::Result<Machine> {
+    let targets = Targets::Numbers(signs.to_vec());
+    let data = Dataset { examples: rows.clone(), targets, names: None };
+    let training = Training::default().cancel(Cancel::from_flag(stop.flag()));
+    let machine = train(&data, kernel, &formulation(text)?, &training, &mut |_| {})?.machine;
+    let names = vec![ClassName::Number(1.0), ClassName::Number(-1.0)];
+    let output = Output::Classes { names, scheme: Scheme::OneVsOne };
+    let (supports, mut scores) = ((**machine.supports()).clone(), machine.scores().to_vec());
+    if machine.classes().first() == Some(&ClassName::Number(-1.0)) {
+        scores = scores.iter().map(turned).collect();
+    }
+    Ok(Machine::new(kernel.clone(), supports, scores, output)?)
+}
+
+/// The score of the other class.
+fn turned(score: &Score) -> Score {
+    let Score::Expansion { supports, coefficients, offset } = score else { return score.clone() };
+    Score::Expansion {
+        supports: supports.clone(),
+        coefficients: coefficients.iter().map(|beta| -beta).collect(),
+        offset: -offset,
+    }
+}
+
 fn all_coefficients(
-    fit: Fit,
+    name: &'static str,
     machine: &Machine,
     rows: &Matrix,
     repeats: u32,
     console: &Console,
     stop: &StopSignal,
 ) -> anyhow::Result<Vec<Measured>> {
-    let subject = Subject { name: fit.name(), machine, rows, repeats };
+    let subject = Subject { name, machine, rows, repeats };
     let mut measured =
         vec![subject.anytime("log_gap", "anytime(order=log_gap, steps=400", console, stop)?];
     measured.extend(subject.other("spectral", stop)?);
@@ -235,7 +272,7 @@ fn low_rank(repeats: u32, console: &Console, stop: &StopSignal) -> anyhow::Resul
         _ => bail!("targets are numbers"),
     };
     let few = data.examples.select(0..2000);
-    let machine = least_squares(Fit::Kfd, &kernel, &few, &signs[..2000], 1.0)?;
+    let machine = least_squares("fisher(C=1)", &kernel, &few, &signs[..2000], stop)?;
     let subject = Subject { name: "KFD", machine: &machine, rows: &queries, repeats };
     let row = subject.anytime("log_gap", "anytime(order=log_gap, steps=60", console, stop)?;
     show(&row, console);

@@ -140,9 +140,12 @@ fn write_header(
         writeln!(out, "label{}", labels.collect::<Result<String, _>>()?)?;
     }
     match &model.probabilities {
-        Some(Probabilities::Sigmoid { a, b }) => {
-            write_numbers(out, "probA", a)?;
-            write_numbers(out, "probB", b)?;
+        Some(known @ (Probabilities::Sigmoid { .. } | Probabilities::Curves(_))) => {
+            let (a, b) = known
+                .sigmoids()
+                .ok_or_else(|| inexpressible("probabilities that are not sigmoids"))?;
+            write_numbers(out, "probA", &a)?;
+            write_numbers(out, "probB", &b)?;
         }
         Some(Probabilities::Laplace { sigma }) => write_numbers(out, "probA", &[*sigma])?,
         Some(Probabilities::Marks(marks)) => write_numbers(out, "prob_density_marks", marks)?,

@@ -167,10 +167,10 @@ fn classifier(saved: &Model, shift: Option<&[f64]>) -> Result<Message, MachineEr
         .message(node::ATTRIBUTE, floats("coefficients", &coefficients)?)
         .message(node::ATTRIBUTE, integers("vectors_per_class", &per_class))
         .message(node::ATTRIBUTE, floats("rho", &offsets)?);
-    if let Some(Probabilities::Sigmoid { a, b }) = &saved.probabilities {
+    if let Some((a, b)) = saved.probabilities.as_ref().and_then(Probabilities::sigmoids) {
         svm = svm
-            .message(node::ATTRIBUTE, floats("prob_a", a)?)
-            .message(node::ATTRIBUTE, floats("prob_b", b)?);
+            .message(node::ATTRIBUTE, floats("prob_a", &a)?)
+            .message(node::ATTRIBUTE, floats("prob_b", &b)?);
     }
     vectors_and_kernel(svm, machine, &lines, shift)
 }

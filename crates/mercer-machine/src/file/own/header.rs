@@ -94,6 +94,8 @@ pub(super) enum ProbabilitiesText {
     Sigmoid,
     Laplace,
     Marks,
+    /// Format 4 and later.
+    Curves,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -164,6 +166,7 @@ impl From<&Probabilities> for ProbabilitiesText {
             Probabilities::Sigmoid { .. } => Self::Sigmoid,
             Probabilities::Laplace { .. } => Self::Laplace,
             Probabilities::Marks(_) => Self::Marks,
+            Probabilities::Curves(_) => Self::Curves,
         }
     }
 }

@@ -7,8 +7,8 @@ use safetensors::{Dtype, SafeTensors};
 use super::header::{GridText, Header, PlanText, ProbabilitiesText, ScaleText, ScalingText};
 use super::{FORMAT_NUMBER, KEY, write};
 use crate::{
-    Array, Calibration, Grid, Input, Machine, MachineError, Model, PlanSections, Probabilities,
-    Score, Section, Spacing, file,
+    Array, Calibration, Curve, Grid, Input, Machine, MachineError, Model, PlanSections,
+    Probabilities, Score, Section, Spacing, file,
 };
 
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
@@ -269,6 +269,31 @@ fn grid(arrays: &Arrays<'_>, text: &GridText) -> Result<Grid, MachineError> {
     Grid::new(scale, text.rank, factors)
 }
 
+fn curves(arrays: &Arrays<'_>) -> Result<Vec<Curve>, MachineError> {
+    let counts = arrays.indices("probabilities/counts")?;
+    let scores = arrays.reals("probabilities/scores")?;
+    let shares = arrays.reals("probabilities/shares")?;
+    let needed: usize = counts.iter().map(|count| (*count as usize).max(1)).sum();
+    if scores.len() != needed || shares.len() != needed {
+        return Err(damaged(&"its curves of probabilities do not fit their counts"));
+    }
+    let mut at = 0;
+    let mut next = |count: &u32| {
+        let range = at..at + (*count as usize).max(1);
+        at = range.end;
+        let (scores, shares) = (scores[range.clone()].to_vec(), shares[range].to_vec());
+        let rises = |values: &[f64]| values.is_sorted() && values.iter().all(|v| v.is_finite());
+        match count {
+            0 if scores[0].is_finite() && shares[0].is_finite() => {
+                Ok(Curve::Sigmoid { a: scores[0], b: shares[0] })
+            }
+            1.. if rises(&scores) && rises(&shares) => Ok(Curve::Lines { scores, shares }),
+            _ => Err(damaged(&"a curve of probabilities does not rise")),
+        }
+    };
+    counts.iter().map(&mut next).collect()
+}
+
 fn probabilities(
     arrays: &Arrays<'_>,
     header: &Header,
@@ -287,5 +312,6 @@ fn probabilities(
         Some(ProbabilitiesText::Marks) => {
             Some(Probabilities::Marks(arrays.reals("probabilities/marks")?))
         }
+        Some(ProbabilitiesText::Curves) => Some(Probabilities::Curves(curves(arrays)?)),
     })
 }

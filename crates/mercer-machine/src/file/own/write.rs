@@ -10,7 +10,9 @@ use mercer_data::scale::Map;
 
 use super::KEY;
 use super::header::{Header, PlanText, ScalingText};
-use crate::{Array, Machine, MachineError, Model, PlanSections, Probabilities, Score, Spacing};
+use crate::{
+    Array, Curve, Machine, MachineError, Model, PlanSections, Probabilities, Score, Spacing,
+};
 
 /// Named arrays, as little-endian bytes.
 pub(super) struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
@@ -95,7 +97,8 @@ fn format_number(model: &Model) -> u64 {
     if model.input.means.is_some() {
         return 5;
     }
-    if model.plan.as_ref().is_some_and(|plan| plan.tuning.is_some()) {
+    let has_tuning = model.plan.as_ref().is_some_and(|plan| plan.tuning.is_some());
+    if has_tuning || matches!(model.probabilities, Some(Probabilities::Curves(_))) {
         return 4;
     }
     match (model.machine.grid(), &model.input.scaling) {
@@ -141,6 +144,28 @@ fn letter(score: &Score) -> char {
     }
 }
 
+/// Points of the curves, one after the other; a sigmoid has none and gives A and B.
+fn curve_arrays(curves: &[Curve], arrays: &mut Arrays) {
+    let (mut counts, mut scores, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+    for curve in curves {
+        match curve {
+            Curve::Sigmoid { a, b } => {
+                counts.push(0);
+                scores.push(*a);
+                shares.push(*b);
+            }
+            Curve::Lines { scores: own, shares: values } => {
+                counts.push(own.len() as u32);
+                scores.extend_from_slice(own);
+                shares.extend_from_slice(values);
+            }
+        }
+    }
+    arrays.indices("probabilities/counts", &counts);
+    arrays.reals("probabilities/scores", &scores);
+    arrays.reals("probabilities/shares", &shares);
+}
+
 fn arrays(model: &Model) -> Arrays {
     let mut arrays = Arrays(Vec::new());
     machine_arrays(&model.machine, &mut arrays);
@@ -151,6 +176,7 @@ fn arrays(model: &Model) -> Arrays {
         }
         Some(Probabilities::Laplace { sigma }) => arrays.reals("probabilities/sigma", &[*sigma]),
         Some(Probabilities::Marks(marks)) => arrays.reals("probabilities/marks", marks),
+        Some(Probabilities::Curves(curves)) => curve_arrays(curves, &mut arrays),
         None => {}
     }
     match model.input.scaling.as_ref().map(Scaling::map) {

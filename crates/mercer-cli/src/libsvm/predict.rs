@@ -1,0 +1,169 @@
+//! `svm-predict`.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use mercer::data::read::{Chunks, Options};
+use mercer::data::write::Whole;
+use mercer::data::{Dataset, Targets};
+use mercer::machine::{Answer, Model, Output, Probabilities, file};
+use mercer::query::Plan;
+
+use super::Words;
+use super::printf::g;
+use crate::commands::StopSignal;
+use crate::console::Console;
+use crate::labels;
+use crate::queries::Queries;
+
+const USAGE: &str = "Usage: svm-predict [options] test_file model_file output_file
+options:
+-b probability_estimates: whether to predict probability estimates, 0 or 1 (default 0)
+-q : quiet mode (no outputs)
+";
+
+/// Rows held at a time.
+const CHUNK: usize = 4096;
+
+/// Sums over all rows.
+#[derive(Debug, Default)]
+struct Sums {
+    rows: f64,
+    right: usize,
+    error: f64,
+    v: f64,
+    y: f64,
+    vv: f64,
+    yy: f64,
+    vy: f64,
+}
+
+impl Sums {
+    fn add(&mut self, v: f64, y: f64) {
+        self.rows += 1.0;
+        self.right += usize::from(v == y);
+        self.error += (v - y) * (v - y);
+        self.v += v;
+        self.y += y;
+        self.vv += v * v;
+        self.yy += y * y;
+        self.vy += v * y;
+    }
+
+    fn tell(&self, is_value: bool) {
+        let n = self.rows;
+        if is_value {
+            let joint = n * self.vy - self.v * self.y;
+            let spread = (n * self.vv - self.v * self.v) * (n * self.yy - self.y * self.y);
+            println!("Mean squared error = {} (regression)", g(self.error / n, 6));
+            let correlation = g(joint * joint / spread, 6);
+            println!("Squared correlation coefficient = {correlation} (regression)");
+        } else {
+            let share = g(self.right as f64 / n * 100.0, 6);
+            println!("Accuracy = {share}% ({}/{n}) (classification)", self.right);
+        }
+    }
+}
+
+pub(super) fn run(words: &[String], console: &Console) -> anyhow::Result<()> {
+    let mut words = Words::new(words, USAGE);
+    let (mut wants_probabilities, mut is_quiet) = (false, false);
+    while let Some(flag) = words.flag() {
+        match flag {
+            "b" => wants_probabilities = words.number::<i32>(flag)? != 0,
+            "q" => is_quiet = true,
+            _ => return Err(words.unknown(flag)),
+        }
+    }
+    let [test, saved, output] = words.left else { return Err(words.refuse(None)) };
+    let stop = StopSignal::install()?;
+    let model =
+        file::load(Path::new(saved)).with_context(|| format!("can't open model file {saved}"))?;
+    if wants_probabilities && model.probabilities.is_none() {
+        bail!("Model does not support probabiliy estimates");
+    }
+    if !wants_probabilities && model.probabilities.is_some() && !is_quiet {
+        println!("Model supports probability estimates, but disabled in prediction.");
+    }
+    let plan = Plan::exact(&model.machine);
+    let asked = Asked { model: &model, plan: &plan, wants_probabilities };
+    let options = Options { format: Some("libsvm".to_owned()), ..Options::default() };
+    let mut rows = Queries::open(Path::new(test), options, &model, console)
+        .with_context(|| format!("can't open input file {test}"))?;
+    let place = || format!("can't open output file {output}");
+    let mut out = Whole::create(Path::new(output)).with_context(place)?;
+    asked.head(&mut out, is_quiet)?;
+    let mut sums = Sums::default();
+    while let Some(chunk) = rows.next_chunk(CHUNK).with_context(|| test.clone())? {
+        stop.check()?;
+        asked.answer(&chunk, &mut out, &mut sums)?;
+    }
+    out.commit().with_context(place)?;
+    if !is_quiet && sums.rows > 0.0 {
+        sums.tell(*model.machine.output() == Output::Value);
+    }
+    Ok(())
+}
+
+struct Asked<'a> {
+    model: &'a Model,
+    plan: &'a Plan,
+    wants_probabilities: bool,
+}
+
+impl Asked<'_> {
+    fn head(&self, out: &mut Whole, is_quiet: bool) -> anyhow::Result<()> {
+        if !self.wants_probabilities {
+            return Ok(());
+        }
+        match (&self.model.probabilities, self.model.machine.output()) {
+            (Some(Probabilities::Laplace { sigma }), _) => {
+                if !is_quiet {
+                    println!(
+                        "Prob. model for test data: target value = predicted value + z,\nz: Laplace \
+                         distribution e^(-|z|/sigma)/(2sigma),sigma={}",
+                        g(*sigma, 6)
+                    );
+                }
+            }
+            (_, Output::Novelty) => writeln!(out, "label normal outlier")?,
+            _ => {
+                let labels: String =
+                    self.model.machine.classes().iter().map(|class| format!(" {class}")).collect();
+                writeln!(out, "labels{labels}")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, rows: &Dataset, out: &mut Whole, sums: &mut Sums) -> anyhow::Result<()> {
+        let machine = &self.model.machine;
+        let count = machine.scores().len();
+        let scores = self.plan.scores(&rows.examples)?;
+        let known = self.model.probabilities.as_ref().filter(|_| self.wants_probabilities);
+        for (row, scores) in scores.chunks_exact(count).enumerate() {
+            let mut answer = machine.verdict(scores).answer;
+            let mut shares = known.and_then(|known| known.of_classes(machine, scores));
+            if let Some(shares) = &shares {
+                // LIBSVM's label is then that of the largest probability.
+                let best =
+                    (1..shares.len()).fold(0, |b, i| if shares[i] > shares[b] { i } else { b });
+                answer = Answer::Class(best);
+            }
+            let normal = known.and_then(|known| known.of_novelty(scores[0]));
+            shares = shares.or(normal.map(|normal| vec![normal, 1.0 - normal]));
+            let text = match answer {
+                Answer::Value(value) => g(value, 17),
+                other => labels::text(machine, other),
+            };
+            let shares: String =
+                shares.iter().flatten().map(|share| format!(" {}", g(*share, 6))).collect();
+            writeln!(out, "{text}{shares}")?;
+            if let Targets::Numbers(targets) = &rows.targets {
+                sums.add(text.parse().unwrap_or(f64::NAN), targets[row]);
+            }
+        }
+        Ok(())
+    }
+}

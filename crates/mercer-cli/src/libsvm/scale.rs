@@ -1,0 +1,273 @@
+//! `svm-scale`: every column to one range; columns of one value are left out, zeros are not written.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use super::Words;
+use super::printf::g;
+use crate::output::whole;
+
+const USAGE: &str = "Usage: svm-scale [options] data_filename
+options:
+-l lower : x scaling lower limit (default -1)
+-u upper : x scaling upper limit (default +1)
+-y y_lower y_upper : y scaling limits (default: no y scaling)
+-s save_filename : save scaling parameters to save_filename
+-r restore_filename : restore scaling parameters from restore_filename
+";
+
+/// From what range to what range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Range {
+    least: f64,
+    most: f64,
+}
+
+impl Range {
+    const NOTHING: Self = Self { least: f64::MAX, most: -f64::MAX };
+
+    fn meet(&mut self, value: f64) {
+        self.least = self.least.min(value);
+        self.most = self.most.max(value);
+    }
+
+    fn onto(self, target: Self, value: f64) -> f64 {
+        if value == self.least {
+            target.least
+        } else if value == self.most {
+            target.most
+        } else {
+            let width = target.most - target.least;
+            target.least + width * (value - self.least) / (self.most - self.least)
+        }
+    }
+}
+
+/// How columns and targets are scaled.
+#[derive(Debug, PartialEq)]
+struct Scaling {
+    onto: Range,
+    /// Range of each column, from column 1; nothing where a restored file does not name it.
+    columns: Vec<Range>,
+    /// Onto what, and from what.
+    target: Option<(Range, Range)>,
+}
+
+pub(super) fn run(words: &[String]) -> anyhow::Result<()> {
+    let mut words = Words::new(words, USAGE);
+    let (mut onto, mut target) = (Range { least: -1.0, most: 1.0 }, None);
+    let (mut save, mut restore) = (None, None);
+    while let Some(flag) = words.flag() {
+        match flag {
+            "l" => onto.least = words.number(flag)?,
+            "u" => onto.most = words.number(flag)?,
+            "y" => target = Some(Range { least: words.number(flag)?, most: words.number(flag)? }),
+            "s" => save = Some(words.value()?),
+            "r" => restore = Some(words.value()?),
+            _ => return Err(words.unknown(flag)),
+        }
+    }
+    let rises = |range: &Range| range.most > range.least;
+    if !rises(&onto) || target.is_some_and(|target| !rises(&target)) {
+        bail!("inconsistent lower/upper specification");
+    }
+    if save.is_some() && restore.is_some() {
+        bail!("cannot use -r and -s simultaneously");
+    }
+    let [path] = words.left else { return Err(words.refuse(None)) };
+    let text = fs::read_to_string(path).with_context(|| format!("can't open file {path}"))?;
+    let rows = rows(&text).with_context(|| path.clone())?;
+    let scaling = match restore {
+        Some(file) => {
+            let text =
+                fs::read_to_string(file).with_context(|| format!("can't open file {file}"))?;
+            restored(&text).with_context(|| file.to_owned())?
+        }
+        None => Scaling::of(&rows, onto, target),
+    };
+    if let Some(file) = save {
+        whole(Path::new(file), &scaling.saved())?;
+    }
+    let out = BufWriter::new(io::stdout().lock());
+    let (before, after) = scaling.write(&rows, out)?;
+    if after > before {
+        eprintln!(
+            "WARNING: original #nonzeros {before}\n       > new      #nonzeros {after}\n\
+             If feature values are non-negative and sparse, use -l 0 rather than the default -l -1"
+        );
+    }
+    Ok(())
+}
+
+/// A target, and columns from 1 with their values.
+type Line = (f64, Vec<(usize, f64)>);
+
+fn rows(text: &str) -> anyhow::Result<Vec<Line>> {
+    let row = |(number, line): (usize, &str)| {
+        let wrong =
+            || format!("line {number}: wrong input format, expected <label> <index>:<value> ...");
+        let mut tokens = line.split_ascii_whitespace();
+        let target: f64 = tokens.next().and_then(|token| token.parse().ok()).with_context(wrong)?;
+        let mut values: Vec<(usize, f64)> = Vec::new();
+        for token in tokens {
+            let (index, value) = token.split_once(':').with_context(wrong)?;
+            let pair: (usize, f64) =
+                (index.parse().ok().with_context(wrong)?, value.parse().ok().with_context(wrong)?);
+            let last = values.last().map_or(0, |last| last.0);
+            anyhow::ensure!(
+                pair.0 > last && pair.0 < 1 << 31 && pair.1.is_finite(),
+                "line {number}: indices count from 1 and increase, values are finite; '{token}' follows {last}"
+            );
+            values.push(pair);
+        }
+        Ok((target, values))
+    };
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    lines.map(row).collect()
+}
+
+impl Scaling {
+    fn of(rows: &[Line], onto: Range, target: Option<Range>) -> Self {
+        let width = rows.iter().filter_map(|(_, values)| values.last()).map(|last| last.0).max();
+        let mut columns = vec![Range::NOTHING; width.unwrap_or(0)];
+        let mut counts = vec![0usize; columns.len()];
+        let mut targets = Range::NOTHING;
+        for (y, values) in rows {
+            targets.meet(*y);
+            for (index, value) in values {
+                columns[index - 1].meet(*value);
+                counts[index - 1] += 1;
+            }
+        }
+        for (column, count) in columns.iter_mut().zip(counts) {
+            if count < rows.len() {
+                column.meet(0.0);
+            }
+        }
+        Self { onto, columns, target: target.map(|onto| (onto, targets)) }
+    }
+
+    /// The file that `-r` reads.
+    fn saved(&self) -> String {
+        let mut text = String::new();
+        let pair = |range: Range| format!("{} {}", g(range.least, 17), g(range.most, 17));
+        if let Some((onto, from)) = self.target {
+            let _ = writeln!(text, "y\n{}\n{}", pair(onto), pair(from));
+        }
+        let _ = writeln!(text, "x\n{}", pair(self.onto));
+        for (index, range) in (1..).zip(&self.columns) {
+            if range.least != range.most {
+                let _ = writeln!(text, "{index} {}", pair(*range));
+            }
+        }
+        text
+    }
+
+    /// Writes the scaled rows; how many values were not zero before and after.
+    fn write(&self, rows: &[Line], mut out: impl Write) -> io::Result<(usize, usize)> {
+        let (mut before, mut after) = (0, 0);
+        let zeros: Vec<(usize, f64)> = (1..)
+            .zip(&self.columns)
+            .filter_map(|(index, range)| {
+                let value =
+                    if range.least == range.most { 0.0 } else { range.onto(self.onto, 0.0) };
+                (value != 0.0 && range.most >= range.least).then_some((index, value))
+            })
+            .collect();
+        for (target, values) in rows {
+            before += values.len();
+            let target = match self.target {
+                Some((onto, from)) => from.onto(onto, *target),
+                None => *target,
+            };
+            write!(out, "{} ", g(target, 17))?;
+            let mut zeros = zeros.iter().peekable();
+            let mut put = |index: usize, value: f64, out: &mut dyn Write| {
+                after += 1;
+                write!(out, "{index}:{} ", g(value, 6))
+            };
+            for (index, value) in values {
+                while let Some((zero, value)) = zeros.next_if(|(zero, _)| zero < index) {
+                    put(*zero, *value, &mut out)?;
+                }
+                let _ = zeros.next_if(|(zero, _)| zero == index);
+                let Some(range) = self.columns.get(index - 1) else { continue };
+                let scaled = range.onto(self.onto, *value);
+                if range.most > range.least && scaled != 0.0 {
+                    put(*index, scaled, &mut out)?;
+                }
+            }
+            for (zero, value) in zeros {
+                put(*zero, *value, &mut out)?;
+            }
+            writeln!(out)?;
+        }
+        out.flush()?;
+        Ok((before, after))
+    }
+}
+
+/// Reads what `-s` wrote.
+fn restored(text: &str) -> anyhow::Result<Scaling> {
+    let mut lines = text.lines();
+    let numbers = |line: Option<&str>| -> anyhow::Result<Vec<f64>> {
+        let line = line.context("the file of scaling parameters ends too early")?;
+        let parse = |token: &str| token.parse().with_context(|| format!("'{token}' is no number"));
+        line.split_ascii_whitespace().map(parse).collect()
+    };
+    let pair = |line: Option<&str>| match numbers(line)?.as_slice() {
+        [least, most] => Ok(Range { least: *least, most: *most }),
+        _ => bail!("two numbers are expected in each range"),
+    };
+    let mut kind = lines.next();
+    let mut target = None;
+    if kind.map(str::trim) == Some("y") {
+        target = Some((pair(lines.next())?, pair(lines.next())?));
+        kind = lines.next();
+    }
+    anyhow::ensure!(kind.map(str::trim) == Some("x"), "the line 'x' is missing");
+    let mut scaling = Scaling { onto: pair(lines.next())?, columns: Vec::new(), target };
+    for line in lines.filter(|line| !line.trim().is_empty()) {
+        let [index, least, most] = numbers(Some(line))?[..] else {
+            bail!("'{line}': an index, the least and the most value are expected")
+        };
+        anyhow::ensure!((1.0..2147483648.0).contains(&index), "'{line}': indices count from 1");
+        let at = index as usize - 1;
+        if scaling.columns.len() <= at {
+            scaling.columns.resize(at + 1, Range { least: 0.0, most: 0.0 });
+        }
+        scaling.columns[at] = Range { least, most };
+    }
+    Ok(scaling)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_restored() {
+        let rows = rows("1 1:2 3:4.5\n-1 1:3 2:7\n2.5 1:4 2:7 3:0.1\n").unwrap();
+        let onto = Range { least: 0.0, most: 1.0 };
+        let scaling = Scaling::of(&rows, onto, Some(Range { least: -2.0, most: 2.0 }));
+        let again = restored(&scaling.saved()).unwrap();
+        assert_eq!(again, scaling);
+        let mut out = Vec::new();
+        again.write(&rows, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().next(), Some("0.28571428571428559 3:1 "));
+    }
+
+    #[test]
+    fn columns_of_one_value_and_zeros_are_left_out() {
+        let rows = rows("1 1:5 2:1\n0 1:5 2:3\n").unwrap();
+        let scaling = Scaling::of(&rows, Range { least: -1.0, most: 1.0 }, None);
+        let mut out = Vec::new();
+        assert_eq!(scaling.write(&rows, &mut out).unwrap(), (4, 2));
+        assert_eq!(String::from_utf8(out).unwrap(), "1 2:-1 \n0 2:1 \n");
+    }
+}

@@ -1,0 +1,432 @@
+//! `svm-train`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use mercer::data::read::{self, Options};
+use mercer::data::{Dataset, Targets};
+use mercer::kernel::KernelRef;
+use mercer::machine::{ClassName, Model, Probabilities, Provenance, file};
+use mercer::query::Plan;
+use mercer::train::{
+    Calibrator, Cancel, Expansion, Folds, FormulationRef, Measure, Stop, TrainError, Trained,
+    Training, Validation, calibrate, cross_validate, formulation, train,
+};
+
+use super::Words;
+use super::printf::g;
+use crate::commands::StopSignal;
+
+const USAGE: &str = "Usage: svm-train [options] training_set_file [model_file]
+options:
+-s svm_type : set type of SVM (default 0)
+\t0 -- C-SVC\t\t(multi-class classification)
+\t1 -- nu-SVC\t\t(multi-class classification)
+\t2 -- one-class SVM
+\t3 -- epsilon-SVR\t(regression)
+\t4 -- nu-SVR\t\t(regression)
+-t kernel_type : set type of kernel function (default 2)
+\t0 -- linear: u'*v
+\t1 -- polynomial: (gamma*u'*v + coef0)^degree
+\t2 -- radial basis function: exp(-gamma*|u-v|^2)
+\t3 -- sigmoid: tanh(gamma*u'*v + coef0)
+\t4 -- precomputed kernel (kernel values in training_set_file)
+-d degree : set degree in kernel function (default 3)
+-g gamma : set gamma in kernel function (default 1/num_features)
+-r coef0 : set coef0 in kernel function (default 0)
+-c cost : set the parameter C of C-SVC, epsilon-SVR, and nu-SVR (default 1)
+-n nu : set the parameter nu of nu-SVC, one-class SVM, and nu-SVR (default 0.5)
+-p epsilon : set the epsilon in loss function of epsilon-SVR (default 0.1)
+-m cachesize : set cache memory size in MB (default 100)
+-e epsilon : set tolerance of termination criterion (default 0.001)
+-h shrinking : whether to use the shrinking heuristics, 0 or 1 (default 1)
+-b probability_estimates : whether to train a model for probability estimates, 0 or 1 (default 0)
+-wi weight : set the parameter C of class i to weight*C, for C-SVC (default 1)
+-v n: n-fold cross validation mode
+-q : quiet mode (no outputs)
+";
+
+/// Least memory that training works well with; LIBSVM's cache is only a part of what it takes.
+const LEAST_MEMORY: usize = 64 << 20;
+/// Folds of probabilities.
+const FOLDS: usize = 5;
+/// Decides folds.
+const SEED: u64 = 1;
+
+#[derive(Debug)]
+struct Asked {
+    kind: u8,
+    kernel: u8,
+    degree: u32,
+    gamma: Option<f64>,
+    coef0: f64,
+    cost: f64,
+    nu: f64,
+    width: f64,
+    megabytes: f64,
+    tolerance: f64,
+    wants_probabilities: bool,
+    weights: Vec<(f64, f64)>,
+    folds: Option<usize>,
+    is_quiet: bool,
+    data: PathBuf,
+    model: PathBuf,
+}
+
+impl Asked {
+    fn new(words: &[String]) -> anyhow::Result<Self> {
+        let mut words = Words::new(words, USAGE);
+        let mut asked = Self {
+            kind: 0,
+            kernel: 2,
+            degree: 3,
+            gamma: None,
+            coef0: 0.0,
+            cost: 1.0,
+            nu: 0.5,
+            width: 0.1,
+            megabytes: 100.0,
+            tolerance: 1e-3,
+            wants_probabilities: false,
+            weights: Vec::new(),
+            folds: None,
+            is_quiet: false,
+            data: PathBuf::new(),
+            model: PathBuf::new(),
+        };
+        while let Some(flag) = words.flag() {
+            asked.set(flag, &mut words)?;
+        }
+        let (data, model) = match words.left {
+            [data] => {
+                let name = Path::new(data).file_name().unwrap_or_default().to_string_lossy();
+                (data, format!("{name}.model"))
+            }
+            [data, model] => (data, model.clone()),
+            _ => return Err(words.refuse(None)),
+        };
+        (asked.data, asked.model) = (data.into(), model.into());
+        Ok(asked)
+    }
+
+    fn set(&mut self, flag: &str, words: &mut Words<'_>) -> anyhow::Result<()> {
+        match flag {
+            "s" => self.kind = words.number(flag)?,
+            "t" => self.kernel = words.number(flag)?,
+            "d" => self.degree = words.number(flag)?,
+            "g" => self.gamma = Some(words.number(flag)?),
+            "r" => self.coef0 = words.number(flag)?,
+            "n" => self.nu = words.number(flag)?,
+            "m" => self.megabytes = words.number(flag)?,
+            "c" => self.cost = words.number(flag)?,
+            "e" => self.tolerance = words.number(flag)?,
+            "p" => self.width = words.number(flag)?,
+            // All working sets shrink here; the flag changes no result.
+            "h" => drop(words.number::<i32>(flag)?),
+            "b" => self.wants_probabilities = words.number::<i32>(flag)? != 0,
+            "q" => self.is_quiet = true,
+            "v" => {
+                let folds: usize = words.number(flag)?;
+                if folds < 2 {
+                    let problem = "n-fold cross validation: n must >= 2".to_owned();
+                    return Err(words.refuse(Some(problem)));
+                }
+                self.folds = Some(folds);
+            }
+            _ => match flag.strip_prefix('w').map(str::parse) {
+                Some(Ok(label)) => self.weights.push((label, words.number(flag)?)),
+                _ => return Err(words.unknown(flag)),
+            },
+        }
+        Ok(())
+    }
+
+    fn formulation(&self) -> anyhow::Result<FormulationRef> {
+        let Self { cost, nu, width, .. } = self;
+        let text = match self.kind {
+            0 => format!("c_svc(C={cost})"),
+            1 => format!("nu_svc(nu={nu})"),
+            2 => format!("one_class(nu={nu})"),
+            3 => format!("epsilon_svr(C={cost}, epsilon={width})"),
+            4 => format!("nu_svr(nu={nu}, C={cost})"),
+            _ => anyhow::bail!("unknown svm type"),
+        };
+        Ok(formulation(&text)?)
+    }
+
+    fn kernel(&self, columns: usize) -> anyhow::Result<KernelRef> {
+        let gamma = self.gamma.unwrap_or(1.0 / columns.max(1) as f64);
+        let Self { degree, coef0, .. } = self;
+        let text = match self.kernel {
+            0 => "linear".to_owned(),
+            1 => format!("polynomial(degree={degree}, gamma={gamma}, coef0={coef0})"),
+            2 => format!("rbf(gamma={gamma})"),
+            3 => format!("sigmoid(gamma={gamma}, coef0={coef0})"),
+            4 => "precomputed".to_owned(),
+            _ => anyhow::bail!("unknown kernel type"),
+        };
+        Ok(mercer::kernel::parse(&text)?)
+    }
+
+    /// Weights of classes, for C-SVC only; labels that no row has are told and left out.
+    fn class_weights(&self, targets: &Targets) -> Vec<(ClassName, f64)> {
+        let Targets::Numbers(labels) = targets else { return Vec::new() };
+        let is_known = |label: f64| {
+            let known = labels.contains(&label);
+            if !known {
+                eprintln!("WARNING: class label {label} specified in weight is not found");
+            }
+            known
+        };
+        let weights = self.weights.iter().filter(|_| self.kind == 0);
+        weights
+            .filter(|(label, _)| is_known(*label))
+            .map(|(label, weight)| (ClassName::Number(*label), *weight))
+            .collect()
+    }
+}
+
+pub(super) fn run(words: &[String]) -> anyhow::Result<()> {
+    let asked = Asked::new(words)?;
+    let stop = StopSignal::install()?;
+    let source = || asked.data.display().to_string();
+    let formulation = asked.formulation()?;
+    let options = Options {
+        format: Some("libsvm".to_owned()),
+        targets_needed: true,
+        precomputed: asked.kernel == 4,
+        ..Options::default()
+    };
+    let data = read::dataset(&asked.data, &options).with_context(source)?;
+    let kernel = asked.kernel(data.examples.columns())?;
+    let memory = LEAST_MEMORY.max((asked.megabytes * f64::from(1 << 20)) as usize);
+    let training = Training::default()
+        .tolerance(asked.tolerance)
+        .memory(data.examples.bytes() + memory)
+        .class_weights(asked.class_weights(&data.targets))
+        .cancel(Cancel::from_flag(stop.flag()));
+    let job = Job { asked: &asked, data: &data, kernel: &kernel, formulation, training };
+    match asked.folds {
+        Some(folds) => job.cross_validation(folds).with_context(source),
+        None => job.train(&stop).with_context(source),
+    }
+}
+
+/// One call of the program.
+struct Job<'j> {
+    asked: &'j Asked,
+    data: &'j Dataset,
+    kernel: &'j KernelRef,
+    formulation: FormulationRef,
+    training: Training,
+}
+
+impl Job<'_> {
+    fn validated(&self, folds: usize) -> anyhow::Result<Validation> {
+        let folds = Folds::new(self.data, self.asked.kind < 2, folds, SEED)?;
+        let alone = std::slice::from_ref(&self.formulation);
+        let found =
+            cross_validate(self.data, self.kernel, alone, &folds, &self.training, &mut |_| {})?;
+        Ok(found.into_iter().next().ok_or(TrainError::NoCandidates)??)
+    }
+
+    fn cross_validation(&self, folds: usize) -> anyhow::Result<()> {
+        let rows = self.data.examples.rows();
+        if folds > rows {
+            eprintln!(
+                "WARNING: # folds > # data. Will use # folds = # data instead (i.e., leave-one-out \
+                 cross validation)"
+            );
+        }
+        let found = self.validated(folds.min(rows))?;
+        if found.measure == Measure::SquaredError {
+            println!("Cross Validation Mean squared error = {}", g(found.quality, 6));
+            let correlation = g(found.correlation.unwrap_or(f64::NAN), 6);
+            println!("Cross Validation Squared correlation coefficient = {correlation}");
+        } else {
+            println!("Cross Validation Accuracy = {}%", g(100.0 * found.quality, 6));
+        }
+        Ok(())
+    }
+
+    fn train(&self, stop: &StopSignal) -> anyhow::Result<()> {
+        let trained =
+            train(self.data, self.kernel, &self.formulation, &self.training, &mut |_| {})?;
+        if trained.report.stop == Some(Stop::Cancelled) {
+            stop.check()?;
+        }
+        if !self.asked.is_quiet {
+            self.tell(&trained)?;
+        }
+        let mut model = Model {
+            provenance: Provenance {
+                origin: "mercer".to_owned(),
+                formulation: Some(self.formulation.spec().to_string()),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                source_supports: None,
+            },
+            ..Model::from(trained.machine)
+        };
+        if self.asked.wants_probabilities {
+            model.probabilities = self.probabilities(&model)?;
+        }
+        let libsvm = file::format("libsvm").context("the LIBSVM format is always registered")?;
+        let place = || self.asked.model.display().to_string();
+        file::save(&model, libsvm, &self.asked.model).with_context(place)
+    }
+
+    /// The lines that LIBSVM prints of each question.
+    fn tell(&self, trained: &Trained) -> anyhow::Result<()> {
+        let classes = trained.machine.classes();
+        let pairs: Vec<(usize, usize)> = mercer::machine::pairs(classes.len()).collect();
+        for (number, part) in trained.report.parts.iter().enumerate() {
+            let learned = &trained.expansions[number];
+            let rows = match pairs.get(number) {
+                Some((first, second)) => {
+                    self.count(&classes[*first]) + self.count(&classes[*second])
+                }
+                None => self.data.examples.rows(),
+            };
+            println!("*\noptimization finished, #iter = {}", part.iterations);
+            let sum: f64 = learned.coefficients.iter().map(|beta| beta.abs()).sum();
+            let sum_per_row = sum / rows as f64;
+            match self.asked.kind {
+                0 if self.weighs_alike(classes, pairs.get(number)) => {
+                    println!("nu = {:.6}", sum_per_row / self.asked.cost);
+                }
+                1 => println!("C = {:.6}", sum_per_row / self.asked.nu),
+                3 => println!("nu = {:.6}", sum_per_row / self.asked.cost),
+                4 => println!("epsilon = {:.6}", self.tube(trained, learned)?),
+                _ => {}
+            }
+            println!("obj = {:.6}, rho = {:.6}", part.objective, learned.offset);
+            println!("nSV = {}, nBSV = {}", part.supports, part.bounded);
+        }
+        if self.asked.kind < 2 {
+            println!("Total nSV = {}", trained.machine.supports().rows());
+        }
+        Ok(())
+    }
+
+    fn count(&self, class: &ClassName) -> usize {
+        let Targets::Numbers(labels) = &self.data.targets else { return 0 };
+        labels.iter().filter(|label| ClassName::Number(**label) == *class).count()
+    }
+
+    /// Whether errors of both classes cost the same; nu is told only then.
+    fn weighs_alike(&self, classes: &[ClassName], pair: Option<&(usize, usize)>) -> bool {
+        let weight = |class: usize| {
+            let named = self.asked.weights.iter().rev();
+            let mut named = named.filter(|(label, _)| classes[class] == ClassName::Number(*label));
+            named.next().map_or(1.0, |(_, weight)| *weight)
+        };
+        pair.is_none_or(|(first, second)| weight(*first) == weight(*second))
+    }
+
+    /// Half the width of the tube that nu-SVR found: how far free supports lie from their targets.
+    fn tube(&self, trained: &Trained, learned: &Expansion) -> anyhow::Result<f64> {
+        let Targets::Numbers(targets) = &self.data.targets else { return Ok(f64::NAN) };
+        let limit = self.asked.cost * (1.0 - 1e-9);
+        let pairs = learned.examples.iter().zip(&learned.coefficients);
+        let free: Vec<usize> = pairs
+            .filter(|(_, beta)| beta.abs() < limit)
+            .map(|(example, _)| *example as usize)
+            .collect();
+        let rows = self.data.examples.select(free.iter().copied());
+        let scores = Plan::exact(&trained.machine).scores(&rows)?;
+        let far = free.iter().zip(scores).map(|(row, score)| (targets[*row] - score).abs());
+        Ok(far.sum::<f64>() / free.len() as f64)
+    }
+
+    fn probabilities(&self, model: &Model) -> anyhow::Result<Option<Probabilities>> {
+        match self.asked.kind {
+            0 | 1 => {
+                let folds = FOLDS.min(self.data.examples.rows());
+                let found = self.validated(folds)?;
+                Ok(Some(calibrate(self.data, &found, None, Calibrator::Platt)?))
+            }
+            2 => Ok(marks(Plan::exact(&model.machine).scores(&self.data.examples)?)),
+            _ => {
+                let found = self.validated(FOLDS.min(self.data.examples.rows()))?;
+                let Targets::Numbers(targets) = &self.data.targets else { return Ok(None) };
+                let errors: Vec<f64> =
+                    found.scores.iter().zip(targets).map(|(s, y)| (y - s[0]).abs()).collect();
+                let sigma = laplace(&errors);
+                if !self.asked.is_quiet {
+                    println!(
+                        "Prob. model for test data: target value = predicted value + z,\nz: Laplace \
+                         distribution e^(-|z|/sigma)/(2sigma),sigma= {}",
+                        g(sigma, 6)
+                    );
+                }
+                Ok(Some(Probabilities::Laplace { sigma }))
+            }
+        }
+    }
+}
+
+/// The mean error, without errors beyond five deviations.
+fn laplace(errors: &[f64]) -> f64 {
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    let limit = 5.0 * (2.0 * mean * mean).sqrt();
+    let kept = errors.iter().filter(|error| **error <= limit);
+    kept.clone().sum::<f64>() / kept.count() as f64
+}
+
+/// Ten marks between eleven quantiles of the scores, five of them below zero.
+fn marks(mut scores: Vec<f64>) -> Option<Probabilities> {
+    const MARKS: usize = 10;
+    const HALF: usize = MARKS / 2;
+    scores.sort_by(f64::total_cmp);
+    let below = scores.partition_point(|score| *score < 0.0);
+    let above = scores.len() - below;
+    if below < HALF || above < HALF {
+        eprintln!(
+            "WARNING: number of positive or negative decision values <{HALF}; too few to do a \
+             probability estimation."
+        );
+        return None;
+    }
+    let quantile = |at: usize| match at.cmp(&HALF) {
+        std::cmp::Ordering::Less => scores[at * below / HALF],
+        std::cmp::Ordering::Equal => 0.0,
+        std::cmp::Ordering::Greater => scores[below - 1 + (at - HALF) * above / HALF],
+    };
+    let mark = |at: usize| f64::midpoint(quantile(at), quantile(at + 1));
+    Some(Probabilities::Marks((0..MARKS).map(mark).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_rise_through_zero_and_few_scores_give_none() {
+        let scores: Vec<f64> = (-50..100).map(f64::from).collect();
+        let Some(Probabilities::Marks(marks)) = marks(scores) else { panic!("marks") };
+        assert_eq!(marks.len(), 10);
+        assert!(marks.is_sorted() && marks[4] < 0.0 && marks[5] > 0.0);
+        assert_eq!(super::marks(vec![1.0, 2.0, -1.0]), None);
+    }
+
+    #[test]
+    fn flags_are_libsvms() {
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let asked = Asked::new(&words("-s 3 -t 1 -d 2 -g 0.5 -r 1 -c 10 -p 0.2 -w-1 2 -q dir/a b"));
+        let asked = asked.unwrap();
+        assert_eq!(asked.weights, [(-1.0, 2.0)]);
+        assert_eq!(
+            asked.kernel(4).unwrap().spec().to_string(),
+            "polynomial(degree=2, gamma=0.5, coef0=1)"
+        );
+        assert_eq!(
+            asked.formulation().unwrap().spec().to_string(),
+            "epsilon_svr(C=10, epsilon=0.2)"
+        );
+        assert!(asked.is_quiet && asked.model == Path::new("b"));
+        assert_eq!(Asked::new(&words("dir/a")).unwrap().model, Path::new("a.model"));
+        for wrong in ["-z 1 a", "-v 1 a", "-c", "-c x a", "a b c"] {
+            assert!(Asked::new(&words(wrong)).unwrap_err().is::<super::super::Usage>(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+use std::sync::Arc;
+
+use mercer_spec::{Kind, Parameter, Spec};
+
+use super::{Formulation, FormulationEntry, Goal, Part, systems_only};
+use crate::systems::System;
+use crate::{Qp, TrainError};
+
+/// Kernel Fisher discriminant (\[MRWSM99\]) as least squares: targets `W / W_+` and `-W / W_-` (W the sum of
+/// the weights) give Fisher's direction, and the threshold lies at the mean of all projections.
+///
+/// `(K + diag(1/(C w))) β - b = t`, `Σ β = 0`. The scores are those of `ls_svm` stretched and shifted: other
+/// labels than its only where the classes differ in weight.
+pub(super) static ENTRY: FormulationEntry = FormulationEntry {
+    name: "fisher",
+    summary: "kernel Fisher discriminant; every example is kept (solver direct)",
+    parameters: &[Parameter {
+        name: "C",
+        kind: Kind::POSITIVE,
+        default: Some("1"),
+        help: "price of spread within the classes",
+    }],
+    variadic: false,
+    build: |checked| Ok(Arc::new(Fisher { price: checked.number("C") })),
+};
+
+#[derive(Debug)]
+struct Fisher {
+    price: f64,
+}
+
+/// Targets of the two classes, from their weights.
+fn targets(plus: f64, minus: f64) -> (f64, f64) {
+    let all = plus + minus;
+    (all / plus, -all / minus)
+}
+
+/// Weights of the two classes.
+fn sums(part: &Part<'_>) -> (f64, f64) {
+    let sum = |sign: f64| {
+        let side = part.targets.iter().zip(part.weights).filter(|(y, _)| **y == sign);
+        side.map(|(_, weight)| weight).sum::<f64>()
+    };
+    (sum(1.0), sum(-1.0))
+}
+
+impl Formulation for Fisher {
+    fn spec(&self) -> Spec {
+        Spec::new("fisher").set("C", self.price)
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::Classes
+    }
+
+    fn programme(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+        Err(systems_only("fisher"))
+    }
+
+    fn system(&self, part: &Part<'_>) -> Option<System> {
+        let (plus, minus) = sums(part);
+        let (high, low) = targets(plus, minus);
+        Some(System {
+            targets: part.targets.iter().map(|y| if *y > 0.0 { high } else { low }).collect(),
+            ridge: part.weights.iter().map(|weight| 1.0 / (self.price * weight)).collect(),
+            has_bias: true,
+        })
+    }
+
+    /// The targets of the others change when one example goes; with a bias, new targets `a t + d` give the
+    /// score `a f + d`.
+    fn left_out(&self, part: &Part<'_>, scores: &mut [f64]) {
+        let (plus, minus) = sums(part);
+        let (high, low) = targets(plus, minus);
+        for ((score, y), weight) in scores.iter_mut().zip(part.targets).zip(part.weights) {
+            let (plus, minus) =
+                if *y > 0.0 { (plus - weight, minus) } else { (plus, minus - weight) };
+            // Without the last of a class there is no other discriminant.
+            if plus > 0.0 && minus > 0.0 {
+                let (new_high, new_low) = targets(plus, minus);
+                let stretch = (new_high - new_low) / (high - low);
+                *score = new_low + stretch * (*score - low);
+            }
+        }
+    }
+}

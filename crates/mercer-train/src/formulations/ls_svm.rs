@@ -1,0 +1,49 @@
+use std::sync::Arc;
+
+use mercer_spec::{Kind, Parameter, Spec};
+
+use super::{Formulation, FormulationEntry, Goal, Part, systems_only};
+use crate::systems::System;
+use crate::{Qp, TrainError};
+
+/// Least-squares SVM (\[SV99\]): `min ½|w|² + ½ C Σ w_i (y_i - f(x_i))²`, by
+/// `(K + diag(1/(C w))) β - b = y`, `Σ β = 0`.
+pub(super) static ENTRY: FormulationEntry = FormulationEntry {
+    name: "ls_svm",
+    summary: "classification by least squares; every example is kept (solver direct)",
+    parameters: &[Parameter {
+        name: "C",
+        kind: Kind::POSITIVE,
+        default: Some("1"),
+        help: "price of a squared error",
+    }],
+    variadic: false,
+    build: |checked| Ok(Arc::new(LsSvm { price: checked.number("C") })),
+};
+
+#[derive(Debug)]
+struct LsSvm {
+    price: f64,
+}
+
+impl Formulation for LsSvm {
+    fn spec(&self) -> Spec {
+        Spec::new("ls_svm").set("C", self.price)
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::Classes
+    }
+
+    fn programme(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+        Err(systems_only("ls_svm"))
+    }
+
+    fn system(&self, part: &Part<'_>) -> Option<System> {
+        Some(System {
+            targets: part.targets.to_vec(),
+            ridge: part.weights.iter().map(|weight| 1.0 / (self.price * weight)).collect(),
+            has_bias: true,
+        })
+    }
+}

@@ -1,0 +1,63 @@
+use std::sync::Arc;
+
+use mercer_spec::{Kind, Parameter, Spec};
+
+use super::{Formulation, FormulationEntry, Goal, Part, systems_only};
+use crate::systems::System;
+use crate::{Qp, TrainError};
+
+/// Kernel ridge regression (\[SGV98\]): `min ½ λ|w|² + ½ Σ w_i (y_i - f(x_i))²`, by
+/// `(K + λ diag(1/w)) β = y`; with a bias `Σ β = 0` beside, which makes it the least-squares SVM of
+/// regressions.
+pub(super) static ENTRY: FormulationEntry = FormulationEntry {
+    name: "ridge",
+    summary: "regression by least squares; every example is kept (solver direct)",
+    parameters: &[
+        Parameter {
+            name: "lambda",
+            kind: Kind::POSITIVE,
+            default: Some("1"),
+            help: "price of the length of w",
+        },
+        Parameter {
+            name: "bias",
+            kind: Kind::Word(&["no", "yes"]),
+            default: Some("no"),
+            help: "whether a constant is fitted beside",
+        },
+    ],
+    variadic: false,
+    build: |checked| {
+        let has_bias = checked.spec("bias").is_some_and(|word| word.name() == "yes");
+        Ok(Arc::new(Ridge { lambda: checked.number("lambda"), has_bias }))
+    },
+};
+
+#[derive(Debug)]
+struct Ridge {
+    lambda: f64,
+    has_bias: bool,
+}
+
+impl Formulation for Ridge {
+    fn spec(&self) -> Spec {
+        let bias = if self.has_bias { "yes" } else { "no" };
+        Spec::new("ridge").set("lambda", self.lambda).set("bias", bias)
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::Value
+    }
+
+    fn programme(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+        Err(systems_only("ridge"))
+    }
+
+    fn system(&self, part: &Part<'_>) -> Option<System> {
+        Some(System {
+            targets: part.targets.to_vec(),
+            ridge: part.weights.iter().map(|weight| self.lambda / weight).collect(),
+            has_bias: self.has_bias,
+        })
+    }
+}

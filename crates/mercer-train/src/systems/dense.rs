@@ -1,0 +1,183 @@
+//! All kernel values at once.
+
+use mercer_kernel::block::{BLOCK, Packed};
+use mercer_kernel::cholesky::{Cholesky, Refusal, dot};
+use mercer_simd::Isa;
+use rayon::prelude::*;
+
+use super::{Answer, Group, Solved, System, SystemReport, go_on, scale_of};
+use crate::control::Control;
+use crate::gram::Source;
+use crate::{Expansion, TrainError};
+
+/// Rounds of refinement; each divides the error by what doubles leave of the condition.
+const ROUNDS: usize = 4;
+/// Errors of the equations beyond this, relative to the largest target, are refined.
+const ENOUGH: f64 = 1e-12;
+
+pub(super) fn solve(
+    source: &Source<'_>,
+    group: &Group<'_>,
+    control: &mut Control<'_>,
+) -> Result<Solved, TrainError> {
+    let size = group.examples.len();
+    let ridge = &group.systems[0].ridge;
+    let mut values = square(source, group.examples);
+    let own: Vec<f64> = (0..size).map(|at| values[at * size + at]).collect();
+    ridge.iter().enumerate().for_each(|(at, ridge)| values[at * size + at] += ridge);
+    let refused = |refusal: Refusal, control: &Control<'_>| match (refusal, control.stop()) {
+        (Refusal::Ended, Some(stop)) => TrainError::Stopped(stop),
+        _ => TrainError::NotDefinite { part: group.name.to_owned() },
+    };
+    let factor = Cholesky::new(values, size, &mut |done| go_on(control, done))
+        .map_err(|refusal| refused(refusal, control))?;
+    let mut ones = vec![1.0; size];
+    factor.solve(&mut ones);
+    let gram = Gram { factor: &factor, own: &own, ones: &ones };
+    let points: Vec<Point> = group.systems.iter().map(|system| gram.point(system)).collect();
+    let inverse = if group.wants_left_out {
+        let inverse = factor.inverse_diagonal(&mut |done| go_on(control, done));
+        Some(inverse.ok_or_else(|| refused(Refusal::Ended, control))?)
+    } else {
+        None
+    };
+    let total: f64 = ones.iter().sum();
+    let answer = |(system, point): (&System, Point)| {
+        let left_out = inverse.as_ref().and_then(|inverse| {
+            let share = |at: usize| match system.has_bias {
+                true => inverse[at] - ones[at] * ones[at] / total,
+                false => inverse[at],
+            };
+            // t_i - f^(-i)(x_i) = β_i / (M⁻¹)_ii, M the system with its border ([CT04] section 3).
+            let score = |at: usize| system.targets[at] - point.beta[at] / share(at);
+            let scores: Vec<f64> = (0..size).map(score).collect();
+            scores.iter().all(|score| score.is_finite()).then_some(scores)
+        });
+        answer(group, system, point, left_out)
+    };
+    Ok(Solved {
+        answers: group.systems.iter().zip(points).map(answer).collect(),
+        report: SystemReport { rank: None, trace_left: 0.0 },
+        kernel_values: (size * size) as u64,
+        bytes: 8 * size * size,
+        stop: None,
+    })
+}
+
+/// Kernel values of all pairs, in doubles.
+fn square(source: &Source<'_>, examples: &[u32]) -> Vec<f64> {
+    let (isa, size) = (Isa::current(), examples.len());
+    let rows = source.examples.select(examples.iter().map(|row| *row as usize));
+    let packed = Packed::new(source.kernel.clone(), &rows, source.centre.as_deref());
+    let mut values = vec![0.0; size * size];
+    let blocks = values.par_chunks_mut(BLOCK * size).enumerate();
+    blocks.for_each_init(
+        || (packed.queries(), Vec::new()),
+        |(queries, scratch), (block, values)| {
+            let count = values.len() / size;
+            let asked = (0..count).map(|at| rows.row(block * BLOCK + at));
+            packed.load(isa, asked.clone(), queries);
+            packed.visit(isa, queries, asked, scratch, |tile| {
+                for query in tile.queries.clone() {
+                    let row = &mut values[query * size..(query + 1) * size];
+                    row[tile.rows.clone()].copy_from_slice(tile.of(query));
+                }
+            });
+        },
+    );
+    values
+}
+
+/// A factor, with the kernel values above its diagonal.
+struct Gram<'g> {
+    factor: &'g Cholesky,
+    /// Kernel values on the diagonal.
+    own: &'g [f64],
+    /// `A⁻¹ 1`.
+    ones: &'g [f64],
+}
+
+/// A solution and what it is worth.
+struct Point {
+    beta: Vec<f64>,
+    bias: f64,
+    /// `Kβ`.
+    field: Vec<f64>,
+    /// `t - Kβ - c - rβ`.
+    errors: Vec<f64>,
+    worst: f64,
+}
+
+impl Gram<'_> {
+    /// Solves one system and refines it as long as that helps.
+    fn point(&self, system: &System) -> Point {
+        let size = system.targets.len();
+        let mut best = self.judge(system, vec![0.0; size], 0.0);
+        let enough = ENOUGH * scale_of(&system.targets);
+        for _ in 0..ROUNDS {
+            let mut step = best.errors.clone();
+            self.factor.solve(&mut step);
+            let mut beta: Vec<f64> = best.beta.iter().zip(&step).map(|(b, s)| b + s).collect();
+            let mut bias = best.bias;
+            if system.has_bias {
+                let shift = beta.iter().sum::<f64>() / self.ones.iter().sum::<f64>();
+                beta.iter_mut().zip(self.ones).for_each(|(beta, one)| *beta -= shift * one);
+                bias += shift;
+            }
+            let next = self.judge(system, beta, bias);
+            if next.worst.is_nan() || next.worst >= best.worst {
+                break;
+            }
+            best = next;
+            if best.worst <= enough {
+                break;
+            }
+        }
+        best
+    }
+
+    fn judge(&self, system: &System, beta: Vec<f64>, bias: f64) -> Point {
+        let field = self.multiply(&beta);
+        let error = |at: usize| system.targets[at] - field[at] - bias - system.ridge[at] * beta[at];
+        let errors: Vec<f64> = (0..beta.len()).map(error).collect();
+        let worst = errors.iter().fold(0.0, |worst: f64, error| worst.max(error.abs()));
+        Point { beta, bias, field, errors, worst }
+    }
+
+    /// `Kx`, from the values above the diagonal.
+    fn multiply(&self, x: &[f64]) -> Vec<f64> {
+        let size = x.len();
+        let mut sums: Vec<f64> = self.own.iter().zip(x).map(|(own, x)| own * x).collect();
+        for (at, row) in self.factor.values().chunks_exact(size).enumerate() {
+            let right = &row[at + 1..];
+            sums[at] += dot(right, &x[at + 1..]);
+            let value = x[at];
+            sums[at + 1..].iter_mut().zip(right).for_each(|(sum, k)| *sum += k * value);
+        }
+        sums
+    }
+}
+
+/// The gap is `½ Σ (t - f - rβ)² / r`: what the cost of `f` exceeds the dual of β by.
+fn answer(group: &Group<'_>, system: &System, point: Point, left_out: Option<Vec<f64>>) -> Answer {
+    let Point { beta, bias, field, errors, worst } = point;
+    let gap =
+        errors.iter().zip(&system.ridge).map(|(error, r)| error * error / r).sum::<f64>() / 2.0;
+    let each = |at: usize| {
+        let (beta, ridge) = (beta[at], system.ridge[at]);
+        beta * (0.5 * (field[at] + ridge * beta) - system.targets[at])
+    };
+    let objective = (0..beta.len()).map(each).sum();
+    let kept: Vec<usize> = (0..beta.len()).filter(|at| beta[*at] != 0.0).collect();
+    Answer {
+        expansion: Expansion {
+            examples: kept.iter().map(|at| group.examples[*at]).collect(),
+            coefficients: kept.iter().map(|at| beta[*at]).collect(),
+            offset: -bias,
+        },
+        objective,
+        gap,
+        violation: worst / scale_of(&system.targets),
+        left_out,
+    }
+}
