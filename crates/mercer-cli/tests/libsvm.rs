@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -20,7 +21,7 @@ fn made() -> String {
         let score = values[0] + 0.8 * values[3] - values[7] * values[2] + 0.6 * next();
         text += if score > 0.1 { "+1" } else { "-1" };
         for (index, value) in (1..).zip(&values).filter(|(_, value)| **value != 0.0) {
-            text += &format!(" {index}:{value}");
+            let _ = write!(text, " {index}:{value}");
         }
         text += "\n";
     }

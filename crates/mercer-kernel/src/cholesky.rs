@@ -188,12 +188,11 @@ fn invert_tile(
             .chunks_exact(size)
             .enumerate()
             .flat_map(|(at, row)| {
-                let own = (begin..start).map(move |column| match column.cmp(&(begin + at)) {
+                (begin..start).map(move |column| match column.cmp(&(begin + at)) {
                     std::cmp::Ordering::Less => 0.0,
                     std::cmp::Ordering::Equal => 1.0 / row[column],
                     std::cmp::Ordering::Greater => row[column],
-                });
-                own
+                })
             })
             .collect();
         let factor: Vec<f64> =

@@ -71,7 +71,7 @@ pub fn calibrate(
             };
             Probabilities::Curves(all.map(curve).collect())
         }
-        Calibrator::Isotonic => Probabilities::Curves(all.map(|points| isotonic(points)).collect()),
+        Calibrator::Isotonic => Probabilities::Curves(all.map(isotonic).collect()),
         Calibrator::Platt => {
             let (a, b) = all.map(|points| sigmoid(&points)).unzip();
             Probabilities::Sigmoid { a, b }

@@ -7,8 +7,8 @@ use mercer_data::synthetic::{banana, ripley};
 use mercer_data::{Dataset, Targets};
 use mercer_machine::{Answer, Scheme};
 use mercer_train::{
-    Cancel, Folds, FormulationRef, Measure, Search, TrainError, Training, Validation, by_class,
-    cross_validate, formulation, search, train,
+    Calibrator, Cancel, Folds, FormulationRef, Measure, Search, TrainError, Training, Validation,
+    by_class, calibrate, cross_validate, formulation, search, train,
 };
 
 fn paths(texts: &[&str]) -> Vec<FormulationRef> {
@@ -194,4 +194,37 @@ fn a_cancelled_search_says_so() {
     let nothing =
         search(&banana(100, 1), &[], &paths(&["c_svc(C=1)"]), &Search::default(), &|_| {});
     assert!(matches!(nothing, Err(TrainError::NoCandidates)));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_search_and_probabilities_for_any_number_of_threads() {
+    let data = ripley(600, 8);
+    let kernels = ["rbf(gamma=0.5)", "rbf(gamma=2)", "rbf(gamma=8)"];
+    let kernels: Vec<_> = kernels.iter().map(|text| mercer_kernel::parse(text).unwrap()).collect();
+    for texts in [["c_svc(C=0.1)", "c_svc(C=10)"], ["ls_svm(C=0.1)", "ls_svm(C=10)"]] {
+        let run = |threads: usize, seed: u64| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let options = Search { folds: 3, seed, halving: Some(2), ..Search::default() };
+            pool.install(|| {
+                let formulations = paths(&texts);
+                let found = search(&data, &kernels, &formulations, &options, &|_| {}).unwrap();
+                let folds = Folds::new(&data, true, 3, seed).unwrap();
+                let alone = &formulations[..1];
+                let judged = cross_validate(
+                    &data,
+                    &kernels[1],
+                    alone,
+                    &folds,
+                    &options.training,
+                    &mut |_| {},
+                );
+                let judged = judged.unwrap().remove(0).unwrap();
+                let fitted = calibrate(&data, &judged, None, Calibrator::Isotonic).unwrap();
+                let told: Vec<_> = found.candidates.into_iter().map(|one| one.folds).collect();
+                (told, found.best, fitted)
+            })
+        };
+        assert_eq!(run(1, 5), run(3, 5));
+        assert_ne!(run(1, 5).0, run(1, 6).0);
+    }
 }

@@ -11,9 +11,10 @@ pub(super) fn g(value: f64, digits: usize) -> String {
     let text = format!("{:.*e}", digits - 1, value);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let trimmed = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text.to_owned(),
+    let trimmed = |text: &str| {
+        let is_whole = !text.contains('.');
+        let short = text.trim_end_matches('0').trim_end_matches('.');
+        if is_whole { text.to_owned() } else { short.to_owned() }
     };
     if exponent < -4 || exponent >= digits as i32 {
         let sign = if exponent < 0 { '-' } else { '+' };

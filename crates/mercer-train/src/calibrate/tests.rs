@@ -63,6 +63,8 @@ fn scores_that_mislead_or_say_nothing_are_not_turned_round() {
     }
 }
 
+const BINS: f64 = 8.0;
+
 /// What held-out queries say of predicted probabilities.
 #[test]
 fn reliability_on_held_out_queries_is_within_sampling_error() {
@@ -80,7 +82,6 @@ fn reliability_on_held_out_queries_is_within_sampling_error() {
     for calibrator in [Calibrator::Sigmoid, Calibrator::Isotonic] {
         let probabilities = calibrate(&data, validation, None, calibrator).unwrap();
         let of = |score: f64| probabilities.of_classes(&machine, &[score]).unwrap()[0];
-        const BINS: f64 = 8.0;
         let (mut bins, mut seen) = (vec![(0.0, 0.0, 0.0); 8], vec![0.0f64; 8]);
         for scores in &validation.scores {
             seen[(of(scores[0]) * (BINS - 1e-9)) as usize] += 1.0;

@@ -44,9 +44,9 @@ pub(super) fn solve(
     let total: f64 = ones.iter().sum();
     let answer = |(system, point): (&System, Point)| {
         let left_out = inverse.as_ref().and_then(|inverse| {
-            let share = |at: usize| match system.has_bias {
-                true => inverse[at] - ones[at] * ones[at] / total,
-                false => inverse[at],
+            let share = |at: usize| {
+                let border = if system.has_bias { ones[at] * ones[at] / total } else { 0.0 };
+                inverse[at] - border
             };
             // t_i - f^(-i)(x_i) = β_i / (M⁻¹)_ii, M the system with its border ([CT04] section 3).
             let score = |at: usize| system.targets[at] - point.beta[at] / share(at);

@@ -39,10 +39,8 @@ pub(super) fn solve(
         go_on(control, factor.rank()) && factor.trace() > ENOUGH * whole
     });
     let stop = control.stop();
-    if factor.rank() == 0 {
-        if let Some(stop) = stop {
-            return Err(TrainError::Stopped(stop));
-        }
+    if let (0, Some(stop)) = (factor.rank(), stop) {
+        return Err(TrainError::Stopped(stop));
     }
     let squares = Squares::new(&factor, &group.systems[0])
         .ok_or_else(|| TrainError::NotDefinite { part: group.name.to_owned() })?;
