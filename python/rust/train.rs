@@ -273,6 +273,8 @@ fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict
     fields.set_item("kernel_values", report.kernel_values)?;
     fields.set_item("peak_memory_bytes", report.peak_memory_bytes)?;
     fields.set_item("seconds", report.seconds)?;
+    let left_out = trained.left_out.as_ref();
+    fields.set_item("leave_one_out", left_out.map(|left_out| left_out.quality))?;
     Ok(fields)
 }
 
