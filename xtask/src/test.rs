@@ -14,7 +14,7 @@ pub const VERB: Verb = Verb {
     usage: "[--only STEP ...] [--skip STEP ...]",
     about: "Checks everything, in this order, and stops at the first step that fails.\n\
             fmt     cargo fmt --all --check\n\
-            clippy  cargo clippy on all targets, warnings are errors\n\
+            clippy  cargo clippy on all targets, warnings are errors; a check without default features\n\
             edges   cargo xtask edges\n\
             test    cargo test, with the examples in the documentation\n\
             doc     cargo doc, warnings are errors\n\
@@ -107,7 +107,8 @@ fn fmt(workspace: &Workspace) -> Result<Outcome> {
 fn clippy(workspace: &Workspace) -> Result<Outcome> {
     need_component(workspace, "clippy", "clippy")?;
     let what = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-    run_cargo(workspace, &what)
+    run_cargo(workspace, &what)?;
+    run_cargo(workspace, &["check", "--locked", "-p", "mercer-cli", "--no-default-features"])
 }
 
 fn check_edges(workspace: &Workspace) -> Result<Outcome> {
