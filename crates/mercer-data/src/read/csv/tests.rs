@@ -97,7 +97,10 @@ fn categories_become_columns_and_the_machine_names_them_later() {
             "size,colour\n5,teal\n",
             "line 2: column 'colour' holds 'teal', which the machine does not know",
         ),
-        ("length,colour\n5,red\n", "there is no column 'size'; the columns are length, colour"),
+        (
+            "length,colour\n5,red\n",
+            "there is no column 'size', which the machine needs; the columns are length, colour",
+        ),
     ] {
         assert_eq!(read(text, &asked).map(|_| ()).unwrap_err().to_string(), message);
     }
