@@ -207,6 +207,7 @@ impl PyModel {
                 formulation: parts.formulation,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 source_supports: (!parts.is_linear).then_some(rows),
+                parent: None,
             },
             ..Model::from(machine)
         };

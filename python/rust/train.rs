@@ -322,6 +322,7 @@ fn model(
             formulation: Some(what.spec().to_string()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             source_supports: None,
+            parent: None,
         },
         probabilities,
         ..Model::from(machine)

@@ -65,6 +65,8 @@ pub(crate) enum Verb {
     Tune(Tune),
     /// Fit a plan of stages to a model, so that easy queries cost little
     Compile(Compile),
+    /// Turn a machine into one of fewer vectors, and tell how far it is from the first
+    Compress(Compress),
     /// Show how one query is answered, step by step
     Explain(Explain),
     /// Measure how fast a model answers on this machine
@@ -501,20 +503,68 @@ pub(crate) struct Compile {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Compress {
+    /// The model file to read
+    pub(crate) model: PathBuf,
+    /// How vectors are found (see `mercer list`)
+    #[arg(long, default_value = "greedy", value_name = "METHOD")]
+    pub(crate) method: String,
+    /// Keep this many vectors
+    #[arg(long, value_name = "K", group = "goal")]
+    pub(crate) size: Option<NonZero<usize>>,
+    /// The fewest vectors with |W - W~| at most this share of |W|
+    #[arg(long, value_name = "E", group = "goal", value_parser = share)]
+    pub(crate) error: Option<f64>,
+    /// The fewest vectors that give at most this share of --sample another label
+    #[arg(long, value_name = "P", group = "goal", requires = "sample", value_parser = share)]
+    pub(crate) disagreement: Option<f64>,
+    /// The fewest vectors that prove the label of at least this share of --sample
+    #[arg(long, value_name = "Q", group = "goal", requires = "sample", value_parser = share)]
+    pub(crate) certified: Option<f64>,
+    /// Queries such as will be asked: other labels and certified ones are counted on them
+    #[arg(long, value_name = "DATA")]
+    pub(crate) sample: Option<PathBuf>,
+    /// Rows the machine was trained on, for methods that use them
+    #[arg(long, value_name = "DATA")]
+    pub(crate) training: Option<PathBuf>,
+    /// How far a value of a regression may be off and still count as the same answer
+    #[arg(long, value_name = "T")]
+    pub(crate) value_tolerance: Option<f64>,
+    /// Linear machines keep vectors instead of becoming their weights
+    #[arg(long)]
+    pub(crate) keep_vectors: bool,
+    /// Write a page with the curve of sizes and errors
+    #[arg(long, value_name = "HTML")]
+    pub(crate) report: Option<PathBuf>,
+    /// Draw the curve of sizes and errors
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// The model file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let value = text.parse::<f64>().ok().filter(|value| (0.0..=1.0).contains(value));
+    value.ok_or_else(|| "write a share from 0 to 1, as 0.01".to_owned())
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// The paper: decoste03
+    /// The paper: decoste03, og98
     pub(crate) paper: String,
     /// Folder with the data that do not come with the program (`mnist/t10k-images-idx3-ubyte.gz`);
     /// $MERCER_DATA if not given
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Only these machines: Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'
+    /// Only these machines: Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'; for og98 'Ripley linear',
+    /// 'Ripley RBF', banana, Abalone, Adult, 'MNIST 3v8'
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Timings of which the best counts
     #[arg(long, default_value = "5", value_name = "N")]
     pub(crate) repeats: u32,
-    /// A picture of bounds against steps for a few queries of the first machine
+    /// A picture: bounds against steps for a few queries of the first machine, or sizes and errors
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 }

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod compile;
 mod completions;
+mod compress;
 mod convert;
 mod demo;
 mod explain;
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Predict(predict) => predict::run(&predict, console),
         Verb::Tune(tune) => tune::run(&tune, arguments.common.seed, console),
         Verb::Compile(compile) => compile::run(&compile, arguments.common.seed, console),
+        Verb::Compress(compress) => compress::run(&compress, console),
         Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce, console),

@@ -65,6 +65,7 @@ impl Lesson {
                 formulation: Some(formulation.spec().to_string()),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 source_supports: None,
+                parent: None,
             },
             ..Model::from(machine)
         }

@@ -63,6 +63,77 @@ pub(crate) fn bands(title: &str, x_name: &str, y_name: &str, lists: &[Vec<Band>]
     )
 }
 
+/// A line of a picture, with a name.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// Lines on logarithmic axes; what is not positive is left out.
+pub(crate) fn lines(title: &str, x_name: &str, lines: &[Line]) -> String {
+    let is_seen = |(x, y): &&(f64, f64)| *x > 0.0 && *y > 0.0 && x.is_finite() && y.is_finite();
+    let all = || lines.iter().flat_map(|line| &line.points).filter(is_seen);
+    let fold = |of: &dyn Fn(&(f64, f64)) -> f64| {
+        let range = all().map(|p| of(p).log10());
+        range.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+    };
+    let ((left, right), (low, high)) = (fold(&|p| p.0), fold(&|p| p.1));
+    let (wide, tall) = ((right - left).max(1e-9), (high - low).max(1e-9));
+    let x = |value: f64| MARGIN + (WIDTH - 2.0 * MARGIN) * (value.log10() - left) / wide;
+    let y = |value: f64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * (value.log10() - low) / tall;
+    let mut marks = String::new();
+    let named = lines.iter().zip(COLOURS.iter().cycle());
+    for (number, (line, colour)) in
+        named.filter(|(line, _)| line.points.iter().any(|p| is_seen(&p))).enumerate()
+    {
+        let seen: Vec<&(f64, f64)> = line.points.iter().filter(is_seen).collect();
+        let path: String =
+            seen.iter().map(|(a, b)| format!("{:.2},{:.2} ", x(*a), y(*b))).collect();
+        let _ = write!(
+            marks,
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{path}\"/>\
+             <text x=\"{:.0}\" y=\"{:.0}\" style=\"fill:{colour}\">{}</text>",
+            WIDTH - 200.0,
+            MARGIN + 4.0 + 17.0 * number as f64,
+            escape(&line.name),
+        );
+        if seen.len() < 16 {
+            for (a, b) in seen {
+                let (a, b) = (x(*a), y(*b));
+                let dot =
+                    format!("<circle cx=\"{a:.2}\" cy=\"{b:.2}\" r=\"3\" fill=\"{colour}\"/>");
+                marks.push_str(&dot);
+            }
+        }
+    }
+    let range = |low: f64, high: f64| {
+        let is_known = low.is_finite() && high.is_finite();
+        if is_known {
+            format!("{:.3e} to {:.3e}", 10f64.powf(low), 10f64.powf(high))
+        } else {
+            "nothing".into()
+        }
+    };
+    let (side, end, bottom) = (MARGIN, WIDTH - MARGIN, HEIGHT - MARGIN);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\
+         <style>svg{{background:#fff;color:#222;font:13px sans-serif}}text{{fill:currentColor}}\
+         line{{stroke:currentColor;stroke-opacity:.6}}\
+         @media(prefers-color-scheme:dark){{svg{{background:#181818;color:#ddd}}}}</style>\
+         <title>{title}</title><text x=\"{side}\" y=\"24\" font-weight=\"bold\">{title}</text>\
+         <line x1=\"{side}\" y1=\"{bottom}\" x2=\"{end}\" y2=\"{bottom}\"/>\
+         <line x1=\"{side}\" y1=\"{side}\" x2=\"{side}\" y2=\"{bottom}\"/>{marks}\
+         <text x=\"{side}\" y=\"{name_y}\">{x_name}: {xs}, logarithmic</text>\
+         <text x=\"{side}\" y=\"44\">{ys}, logarithmic</text></svg>\n",
+        title = escape(title),
+        x_name = escape(x_name),
+        xs = range(left, right),
+        ys = range(low, high),
+        name_y = HEIGHT - 20.0,
+    )
+}
+
 /// Values of a table as shades, each with its number: the best is darkest.
 pub(crate) fn heat_map(
     title: &str,
@@ -140,5 +211,14 @@ mod tests {
         let svg = bands("<script>", "cost", "score", &[points.to_vec()]);
         assert!(svg.contains("&lt;script&gt;") && !svg.contains("<script>"));
         assert!(svg.contains("584.00") && !svg.contains("NaN"));
+    }
+
+    #[test]
+    fn lines_leave_out_what_has_no_logarithm() {
+        let points = vec![(1.0, 0.5), (2.0, 0.0), (10.0, 1e-3)];
+        let list = [Line { name: "<b>".into(), points }];
+        let svg = lines("curve", "size", &list);
+        assert!(svg.contains("584.00") && !svg.contains("NaN") && !svg.contains("<b>"));
+        assert!(!lines("empty", "size", &[]).contains("NaN"));
     }
 }

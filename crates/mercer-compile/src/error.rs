@@ -26,6 +26,14 @@ pub enum CompileError {
         /// Why.
         reason: String,
     },
+    /// A machine that cannot be compressed so.
+    #[error("{method}: {reason}")]
+    Uncompressible {
+        /// The method.
+        method: &'static str,
+        /// Why not.
+        reason: String,
+    },
     /// Whoever watched ended it.
     #[error("the fitting was ended")]
     Ended,

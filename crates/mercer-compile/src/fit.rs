@@ -1,6 +1,8 @@
 //! The fitting half of each stage; the asking half has the same name in the query room.
 
 mod anytime;
+pub(crate) mod compressed;
+mod constants;
 mod linear;
 mod low_precision;
 mod pca;
@@ -35,6 +37,7 @@ pub static FITTERS: &[&Fitter] = &[
     &projected::FITTER,
     &spectral::FITTER,
     &anytime::FITTER,
+    &compressed::FITTER,
     &table::FITTER,
     &linear::FITTER,
     &student::FITTER,

@@ -17,16 +17,19 @@
 mod basis;
 pub mod calibrate;
 mod compiler;
+pub mod compress;
 mod error;
 mod fit;
 mod lesson;
 mod minimize;
 mod ridge;
+mod shape;
 pub mod tune;
 mod watch;
 
 pub use calibrate::Target;
 pub use compiler::{Compiled, Compiler, Task};
+pub use compress::{COMPRESSORS, Compressed, Compression, CompressionReport, Goal, compressor};
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
 pub use watch::{Progress, Watch};

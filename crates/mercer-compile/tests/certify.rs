@@ -62,6 +62,8 @@ fn stages() -> Vec<(String, &'static [&'static str])> {
         match name {
             // Its own laws, over all its orders, are in `anytime.rs`.
             "anytime" => &SEMIDEFINITE,
+            // More kernels and sizes are in `compressed.rs`.
+            "compressed" => &SEMIDEFINITE,
             "low_precision" => &SINGLES,
             "projected" => &PRODUCTS,
             "spectral" => &QUADRATIC,

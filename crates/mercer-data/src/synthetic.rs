@@ -18,12 +18,17 @@ pub fn ripley(rows: usize, seed: u64) -> Dataset {
 
 /// Two interlocking crescents with normal noise of standard deviation 0.25.
 pub fn banana(rows: usize, seed: u64) -> Dataset {
+    crescents(rows, 0.25, seed)
+}
+
+/// As [`banana`], with noise of any standard deviation: how much the classes overlap.
+pub fn crescents(rows: usize, noise: f64, seed: u64) -> Dataset {
     draw(rows, seed, |class, rng| {
         let angle = std::f64::consts::PI * rng.random::<f64>();
         let side = if class == 0 { 1.0 } else { -1.0 };
         let x = side * angle.cos() + if class == 0 { 0.0 } else { 1.0 };
         let y = side * angle.sin() + if class == 0 { 0.0 } else { 0.5 };
-        [x + 0.25 * normal(rng), y + 0.25 * normal(rng)]
+        [x + noise * normal(rng), y + noise * normal(rng)]
     })
 }
 

@@ -106,4 +106,19 @@ pub struct Provenance {
     pub version: String,
     /// Vectors in the source before equal ones were merged.
     pub source_supports: Option<usize>,
+    /// The machine that this one stands for, if it is a compressed one.
+    pub parent: Option<Parent>,
+}
+
+/// A machine for which a smaller one stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parent {
+    /// Digest of its machine, see [`crate::file::digest`].
+    pub machine: String,
+    /// Its supports.
+    pub supports: usize,
+    /// How the smaller one was made.
+    pub method: String,
+    /// `|W - W~| / |W|`.
+    pub error: f64,
 }

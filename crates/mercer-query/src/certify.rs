@@ -5,6 +5,7 @@
 //! bound.
 
 pub(crate) mod curves;
+pub(crate) mod nearby;
 pub(crate) mod projection;
 pub(crate) mod quadratic;
 pub(crate) mod singles;

@@ -52,6 +52,7 @@ pub static STAGES: &[&Loader] = &[
     &crate::stages::PROJECTED,
     &crate::stages::SPECTRAL,
     &crate::stages::ANYTIME,
+    &crate::stages::COMPRESSED,
     &crate::stages::TABLE,
     &crate::stages::LINEAR,
     &crate::stages::STUDENT,

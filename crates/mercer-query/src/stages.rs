@@ -1,6 +1,7 @@
 //! The stages before the exact one; each has its fitting half in the compile room.
 
 mod anytime;
+mod compressed;
 mod linear;
 mod low_precision;
 mod pca;
@@ -11,6 +12,7 @@ mod student;
 mod table;
 
 pub(crate) use anytime::LOADER as ANYTIME;
+pub(crate) use compressed::LOADER as COMPRESSED;
 pub(crate) use linear::LOADER as LINEAR;
 pub(crate) use low_precision::LOADER as LOW_PRECISION;
 pub(crate) use pca::LOADER as PCA;

@@ -1,4 +1,4 @@
-use mercer::machine::{Output, Probabilities, Scheme};
+use mercer::machine::{Output, Parent, Probabilities, Scheme};
 use mercer::query::Plan;
 use serde_json::json;
 
@@ -43,6 +43,10 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
             "multiply_adds": plan.closing().cost().multiply_adds,
             "scaling": scaling, "means": model.input.means, "probabilities": probabilities, "origin": model.provenance.origin,
             "formulation": model.provenance.formulation,
+            "parent": model.provenance.parent.as_ref().map(|parent| json!({
+                "machine": parent.machine, "supports": parent.supports,
+                "method": parent.method, "error": parent.error,
+            })),
             "plan": model.plan.as_ref().map(|plan| plan.spec.clone()),
             "calibration": calibration.map(compile::value), "tuning": tuning,
         });
@@ -93,6 +97,16 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     }
     let formulation = model.provenance.formulation.as_deref().unwrap_or("unknown");
     println!("  origin         {}, formulation {formulation}", model.provenance.origin);
+    if let Some(parent) = &model.provenance.parent {
+        let Parent { machine, supports, method, error } = parent;
+        println!(
+            "  stands for     a machine of {supports} supports, {}",
+            &machine[..machine.len().min(12)]
+        );
+        println!(
+            "                 {method}, |W - W~| / |W| = {error:.3e}; exact means exact for this one"
+        );
+    }
     println!("  note           the supports are rows of the training data");
     Ok(DONE)
 }

@@ -1,4 +1,4 @@
-use mercer::compile::FITTERS;
+use mercer::compile::{COMPRESSORS, FITTERS};
 use mercer::data::read;
 use mercer::data::scale::SCALINGS;
 use mercer::kernel::KERNELS;
@@ -25,12 +25,15 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         SOLVERS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let stages: Vec<(String, &str)> =
         FITTERS.iter().map(|fitter| (fitter.name.to_owned(), fitter.summary)).collect();
+    let compressors: Vec<(String, &str)> =
+        COMPRESSORS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let sections = [
         ("kernels", kernels),
         ("scalings", scalings),
         ("formulations", formulations),
         ("solvers", solvers),
         ("stages", stages),
+        ("compressors", compressors),
         ("data_formats", readers),
         ("model_formats", models),
     ];

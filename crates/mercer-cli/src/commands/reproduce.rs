@@ -1,6 +1,7 @@
 //! Papers, done again: one file each, one line in `PAPERS`.
 
 mod decoste03;
+mod og98;
 mod tasks;
 
 use anyhow::Context;
@@ -18,7 +19,7 @@ struct Paper {
     run: fn(&Reproduce, &Console, &StopSignal) -> anyhow::Result<()>,
 }
 
-static PAPERS: &[&Paper] = &[&decoste03::PAPER];
+static PAPERS: &[&Paper] = &[&decoste03::PAPER, &og98::PAPER];
 
 pub(super) fn run(arguments: &Reproduce, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;

@@ -1,7 +1,6 @@
 //! Basis points for the stage `anytime`: chosen by one of several orders, then measured.
 
 mod clusters;
-mod constants;
 mod limit;
 mod moved;
 mod orders;
@@ -13,12 +12,12 @@ use mercer_kernel::factor::{Factor, Given, KernelColumns};
 use mercer_machine::{Array, Output, Score, Section};
 use mercer_spec::Spec;
 
-use constants::{Constants, Lengths};
 use limit::Costs;
 use orders::Ordering;
 use pool::Pool;
 use settings::{Order, Settings};
 
+use super::constants::{Constants, Lengths};
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
@@ -67,7 +66,7 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     let kernel = machine.kernel().clone();
     let supports = machine.supports().as_ref().clone();
     let mut columns = KernelColumns::new(kernel, supports, machine.centre(), 0);
-    let lengths = Lengths::new(machine, &mut columns, &task.watch)?;
+    let lengths = Lengths::new("anytime", machine, &mut columns, &task.watch)?;
     let mut arrays = Arrays::new(machine.scores().len());
     let mut centres = Vec::new();
     match task.sample {
@@ -75,11 +74,11 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
             let sample = &fitted(sample, machine.columns());
             for (centre, rows) in clusters::parts(sample, settings.clusters, settings.seed) {
                 let mine = sample.select(rows);
-                arrays.add(sequence(task, &settings, Some(&mine), &mut columns, &lengths)?);
+                arrays.add(&sequence(task, &settings, Some(&mine), &mut columns, &lengths)?);
                 centres.extend(centre);
             }
         }
-        sample => arrays.add(sequence(task, &settings, sample, &mut columns, &lengths)?),
+        sample => arrays.add(&sequence(task, &settings, sample, &mut columns, &lengths)?),
     }
     Ok(arrays.section(spec, settings.chunk, centres))
 }
@@ -121,9 +120,9 @@ fn fitted(rows: &Matrix, columns: usize) -> Matrix {
 }
 
 /// Basis points and what is known after each.
-struct Sequence {
-    basis: Matrix,
-    constants: Constants,
+pub(super) struct Sequence {
+    pub basis: Matrix,
+    pub constants: Constants,
 }
 
 fn sequence(
@@ -192,7 +191,7 @@ fn choose(
 }
 
 /// The arrays of the section, sequence after sequence.
-struct Arrays {
+pub(super) struct Arrays {
     scores: usize,
     counts: Vec<u32>,
     starts: Vec<u32>,
@@ -206,7 +205,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn new(scores: usize) -> Self {
+    pub(super) fn new(scores: usize) -> Self {
         Self {
             scores,
             counts: Vec::new(),
@@ -221,7 +220,7 @@ impl Arrays {
         }
     }
 
-    fn add(&mut self, sequence: Sequence) {
+    pub(super) fn add(&mut self, sequence: &Sequence) {
         let Sequence { basis, constants } = sequence;
         self.counts.push(constants.steps() as u32);
         for row in basis.iter() {
@@ -240,7 +239,7 @@ impl Arrays {
         }
     }
 
-    fn section(self, spec: &Spec, chunk: usize, centres: Vec<f64>) -> Section {
+    pub(super) fn section(self, spec: &Spec, chunk: usize, centres: Vec<f64>) -> Section {
         let section = Section::new(spec.to_string())
             .with("chunk", Array::U32(vec![chunk as u32]))
             .with("counts", Array::U32(self.counts))

@@ -74,9 +74,9 @@ pub(crate) struct Known {
     /// `1 / q²`.
     inverse: f64,
     /// `1.01 r`, or zero.
-    relative: f64,
+    pub(super) relative: f64,
     /// `ε / q`, or zero.
-    absolute: f64,
+    pub(super) absolute: f64,
 }
 
 /// What a step leaves of a query, over `q`: the squared length of the rest and the error of its
@@ -155,6 +155,11 @@ impl Step {
 }
 
 impl Known {
+    /// `q`.
+    pub(crate) fn root(&self) -> f64 {
+        self.root
+    }
+
     /// A query with `K(x, x) <= square`, and what is known of its kernel values.
     pub(crate) fn new(square: f64, size: &QuerySize) -> Option<Self> {
         if !(1e-100..=1e100).contains(&square) {

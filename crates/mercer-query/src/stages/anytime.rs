@@ -1,12 +1,12 @@
 //! Machine and query projected onto a few basis points, one after the other (\[DeCoste03\]).
 
-mod arrays;
+pub(super) mod arrays;
 
 use std::any::Any;
 
 use mercer_kernel::block::{Packed, Queries};
 use mercer_kernel::bound::gamma;
-use mercer_kernel::{Form, KernelRef};
+use mercer_kernel::{Form, Kernel, KernelRef};
 use mercer_simd::{DenseQueries64, Isa, Panels64};
 use mercer_spec::Spec;
 
@@ -40,21 +40,21 @@ struct Anytime {
 
 /// Basis points in the order in which they are met, and what is known after each.
 #[derive(Debug)]
-struct Sequence {
-    chunks: Vec<Chunk>,
+pub(super) struct Sequence {
+    pub chunks: Vec<Chunk>,
     shared: Shared,
     /// Steps of each score.
-    scores: Vec<Vec<Step>>,
-    sizes: RowSizes,
+    pub scores: Vec<Vec<Step>>,
+    pub sizes: RowSizes,
 }
 
 /// Basis points computed at once.
 #[derive(Debug)]
-struct Chunk {
+pub(super) struct Chunk {
     first: usize,
-    basis: Packed,
+    pub basis: Packed,
     /// Rows of T, as long as the last of them.
-    triangle: Panels64,
+    pub triangle: Panels64,
 }
 
 /// Sends a query to the nearest centre: the largest `c·x - |c|²/2`.
@@ -84,13 +84,13 @@ struct Scratch {
 }
 
 /// One query in one chunk.
-struct Running<'a> {
-    first: usize,
-    known: &'a Known,
-    wanted: &'a [u32],
-    spent: &'a mut f64,
-    sums: &'a mut [f64],
-    left: &'a mut Vec<Left>,
+pub(super) struct Running<'a> {
+    pub first: usize,
+    pub known: &'a Known,
+    pub wanted: &'a [u32],
+    pub spent: &'a mut f64,
+    pub sums: &'a mut [f64],
+    pub left: &'a mut Vec<Left>,
 }
 
 /// Sizes of the chunks of a sequence: `first` at the beginning, a quarter of what is known later.
@@ -116,7 +116,7 @@ impl Sequence {
 
     /// Runs the steps of one chunk for one query, given its coordinates. Each wanted score is reported at
     /// the first step that may settle it, or else at the last.
-    fn steps(
+    pub(super) fn steps(
         &self,
         query: Running<'_>,
         coordinates: &[f64],
@@ -177,18 +177,23 @@ impl Sequence {
     }
 }
 
-impl Anytime {
-    /// What is known of a query before the first step: a bound on `K(x, x)` and on kernel errors.
-    fn known(&self, sequence: &Sequence, own: f64, width: usize) -> Option<Known> {
-        let form = self.kernel.form();
-        let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
-        let relative = 2.0 * gamma(width as f64 + 16.0 + per_term);
-        // A self-sum of zero may hide squares that underflow.
-        let own = own * (1.0 + relative) + 1e-300;
-        let size = sequence.sizes.of_query(self.kernel.as_ref(), own, width);
-        Known::new(form.finish()?.self_bound(own) * (1.0 + 1e-15), &size)
-    }
+/// What is known of a query before the first step: a bound on `K(x, x)` and on kernel errors.
+pub(super) fn known(
+    kernel: &dyn Kernel,
+    sizes: &RowSizes,
+    own: f64,
+    width: usize,
+) -> Option<Known> {
+    let form = kernel.form();
+    let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
+    let relative = 2.0 * gamma(width as f64 + 16.0 + per_term);
+    // A self-sum of zero may hide squares that underflow.
+    let own = own * (1.0 + relative) + 1e-300;
+    let size = sizes.of_query(kernel, own, width);
+    Known::new(form.finish()?.self_bound(own) * (1.0 + 1e-15), &size)
+}
 
+impl Anytime {
     /// Which sequence each open query belongs to.
     fn route(&self, block: &Block<'_>, scratch: &mut Scratch) {
         scratch.routes.clear();
@@ -224,7 +229,8 @@ impl Anytime {
         scratch.loaded.extend(block.open().iter().filter(|query| mine(query)));
         for query in &scratch.loaded {
             let (own, width) = (block.own(*query), block.width(*query));
-            scratch.known[*query as usize] = self.known(sequence, own, width);
+            scratch.known[*query as usize] =
+                known(self.kernel.as_ref(), &sequence.sizes, own, width);
         }
         let known = &scratch.known;
         scratch.loaded.retain(|query| known[*query as usize].is_some());

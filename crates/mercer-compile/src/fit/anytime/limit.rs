@@ -3,7 +3,7 @@
 use mercer_kernel::factor::{Factor, KernelColumns};
 use mercer_query::Exact;
 
-use super::constants::Constants;
+use super::Constants;
 use super::pool::Pool;
 
 /// What things cost in time, in multiply-adds of an exact answer. Measured on machines of 3 to 784 columns

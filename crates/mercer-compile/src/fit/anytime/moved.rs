@@ -1,12 +1,13 @@
 //! Basis points anywhere in input space: each is moved until it explains most of what is left of the machine.
 
 use mercer_data::{Matrix, Row};
+use mercer_kernel::Profile;
 use mercer_kernel::factor::{Factor, Gain, KernelColumns, Point};
-use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, Score};
 
 use super::pool::Pool;
 use crate::minimize::{Valley, descend};
+use crate::shape::{Shape, backwards, forwards, profile, self_shape, shape};
 use crate::{CompileError, Watch};
 use mercer_kernel::eigen::dot;
 
@@ -25,10 +26,7 @@ pub(super) fn points(
     limit: usize,
     watch: &Watch<'_>,
 ) -> Result<Matrix, CompileError> {
-    let profile = match machine.kernel().form() {
-        Form::Dot(finish) | Form::Shift(finish) => finish.profile(),
-        _ => Profile::Other,
-    };
+    let profile = profile(machine);
     let unfit = |reason: String| CompileError::Unfit { stage: "anytime", reason };
     if profile == Profile::Other {
         let kernel = machine.kernel().spec();
@@ -182,77 +180,4 @@ impl Valley for Hill {
         gradient.iter_mut().zip(z).for_each(|(place, x)| *place += along * x);
         -gain
     }
-}
-
-/// `K(u, z)` and its gradient in `z`, `across u + along z`.
-struct Shape {
-    value: f64,
-    across: f64,
-    along: f64,
-}
-
-fn shape(profile: Profile, product: f64, square: f64, own: f64) -> Shape {
-    match profile {
-        Profile::Gaussian { gamma } => {
-            let value = mercer_simd::gaussian1(product, own, square, gamma);
-            Shape { value, across: 2.0 * gamma * value, along: -2.0 * gamma * value }
-        }
-        Profile::Power { scale, shift, degree } => {
-            let inside = scale * product + shift;
-            let lower = mercer_simd::powi1(inside, degree - 1);
-            Shape { value: lower * inside, across: f64::from(degree) * scale * lower, along: 0.0 }
-        }
-        Profile::NormalizedPower { scale, shift, degree } => {
-            let (p, length) = (f64::from(degree), scale * own + shift);
-            let norm = mercer_simd::powi1((scale * square + shift) * length, degree).sqrt();
-            if norm.is_nan() || norm <= 0.0 {
-                return Shape { value: 0.0, across: 0.0, along: 0.0 };
-            }
-            let inside = scale * product + shift;
-            let lower = mercer_simd::powi1(inside, degree - 1) / norm;
-            let value = lower * inside;
-            Shape { value, across: p * scale * lower, along: -p * scale / length * value }
-        }
-        Profile::Sigmoid { scale, shift } => {
-            let value = mercer_simd::tanh1(scale * product + shift);
-            Shape { value, across: scale * (1.0 - value * value), along: 0.0 }
-        }
-        Profile::Identity | Profile::Other => Shape { value: product, across: 1.0, along: 0.0 },
-    }
-}
-
-/// `K(z, z)` and its gradient `along z`.
-fn self_shape(profile: Profile, own: f64) -> Shape {
-    match profile {
-        Profile::Gaussian { .. } | Profile::NormalizedPower { .. } => {
-            Shape { value: 1.0, across: 0.0, along: 0.0 }
-        }
-        other => {
-            let shape = shape(other, own, own, own);
-            Shape { value: shape.value, across: 0.0, along: 2.0 * shape.across }
-        }
-    }
-}
-
-/// Solves `L y = values`.
-fn forwards(factor: &[Vec<f64>], values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut y: Vec<f64> = Vec::with_capacity(factor.len());
-    for (row, value) in factor.iter().zip(values) {
-        let before = dot(&row[..row.len() - 1], &y);
-        y.push((value - before) / row[row.len() - 1]);
-    }
-    y
-}
-
-/// Solves `L' a = w`.
-fn backwards(factor: &[Vec<f64>], w: &[f64]) -> Vec<f64> {
-    let mut a = w.to_vec();
-    for k in (0..factor.len()).rev() {
-        a[k] /= factor[k][k];
-        let value = a[k];
-        for (place, l) in a[..k].iter_mut().zip(&factor[k]) {
-            *place -= l * value;
-        }
-    }
-    a
 }

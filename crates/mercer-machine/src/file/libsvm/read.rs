@@ -68,6 +68,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
         formulation: Some(header.type_name.to_owned()),
         version: String::new(),
         source_supports: Some(total),
+        parent: None,
     };
     let probabilities = header.probabilities();
     Ok(Model { machine, plan: None, input: Input::default(), probabilities, provenance })

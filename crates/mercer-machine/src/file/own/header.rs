@@ -1,6 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{ClassName, Grid, Output, Probabilities, Provenance, Scheme, Spacing, Tuning};
+use crate::{
+    ClassName, Grid, Output, Parent, Probabilities, Provenance, Scheme, Spacing, Tuning,
+};
 
 /// The JSON text beside the arrays.
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,6 +110,18 @@ pub(super) struct ProvenanceText {
     pub(super) version: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) source_supports: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) parent: Option<ParentText>,
+}
+
+/// The machine that a compressed one stands for.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ParentText {
+    machine: String,
+    supports: usize,
+    method: String,
+    error: f64,
 }
 
 impl From<&Output> for OutputText {
@@ -173,14 +187,23 @@ impl From<&Probabilities> for ProbabilitiesText {
 
 impl From<&Provenance> for ProvenanceText {
     fn from(provenance: &Provenance) -> Self {
-        let Provenance { origin, formulation, version, source_supports } = provenance.clone();
-        Self { origin, formulation, version, source_supports }
+        let Provenance { origin, formulation, version, source_supports, parent } =
+            provenance.clone();
+        let parent = parent.map(|parent| {
+            let Parent { machine, supports, method, error } = parent;
+            ParentText { machine, supports, method, error }
+        });
+        Self { origin, formulation, version, source_supports, parent }
     }
 }
 
 impl From<ProvenanceText> for Provenance {
     fn from(text: ProvenanceText) -> Self {
-        let ProvenanceText { origin, formulation, version, source_supports } = text;
-        Self { origin, formulation, version, source_supports }
+        let ProvenanceText { origin, formulation, version, source_supports, parent } = text;
+        let parent = parent.map(|parent| {
+            let ParentText { machine, supports, method, error } = parent;
+            Parent { machine, supports, method, error }
+        });
+        Self { origin, formulation, version, source_supports, parent }
     }
 }

@@ -98,7 +98,8 @@ fn format_number(model: &Model) -> u64 {
         return 5;
     }
     let has_tuning = model.plan.as_ref().is_some_and(|plan| plan.tuning.is_some());
-    if has_tuning || matches!(model.probabilities, Some(Probabilities::Curves(_))) {
+    let has_curves = matches!(model.probabilities, Some(Probabilities::Curves(_)));
+    if has_tuning || has_curves || model.provenance.parent.is_some() {
         return 4;
     }
     match (model.machine.grid(), &model.input.scaling) {

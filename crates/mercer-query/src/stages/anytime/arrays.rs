@@ -41,7 +41,8 @@ pub(super) fn load(section: &Section, exact: &Exact) -> Result<Anytime, LoadErro
     for count in arrays.counts {
         let rows = basis.select(first..first + *count as usize);
         first += *count as usize;
-        sequences.push(arrays.sequence(&rows, exact).map_err(refuse)?);
+        let sizes = chunk_sizes(rows.rows(), arrays.chunk);
+        sequences.push(arrays.sequence(&rows, exact, &sizes).map_err(refuse)?);
     }
     let router = arrays.router(machine.columns()).map_err(refuse)?;
     let offsets = machine.scores().iter().map(Score::offset).collect();
@@ -50,11 +51,11 @@ pub(super) fn load(section: &Section, exact: &Exact) -> Result<Anytime, LoadErro
 }
 
 /// The arrays of a section; lengths fit each other, numbers are finite.
-struct Arrays<'a> {
+pub(in crate::stages) struct Arrays<'a> {
     section: &'a Section,
     scores: usize,
     chunk: usize,
-    counts: &'a [u32],
+    pub(in crate::stages) counts: &'a [u32],
     /// What of each array is left, in the order of [`NAMES`].
     left: [&'a [f64]; 5],
 }
@@ -62,7 +63,10 @@ struct Arrays<'a> {
 const NAMES: [&str; 5] = ["triangle", "defects", "weights", "rests", "hidden"];
 
 impl<'a> Arrays<'a> {
-    fn new(section: &'a Section, scores: usize) -> Result<Self, &'static str> {
+    pub(in crate::stages) fn new(
+        section: &'a Section,
+        scores: usize,
+    ) -> Result<Self, &'static str> {
         let counts = section.indices("counts").ok_or("its counts are missing")?;
         let chunk = section.indices("chunk").ok_or("its chunk is missing")?;
         let mut left: [&[f64]; 5] = [&[]; 5];
@@ -91,7 +95,7 @@ impl<'a> Arrays<'a> {
         Ok(Self { section, scores, chunk: chunk[0] as usize, counts, left })
     }
 
-    fn basis(&self, columns: usize) -> Result<Matrix, &'static str> {
+    pub(in crate::stages) fn basis(&self, columns: usize) -> Result<Matrix, &'static str> {
         let starts = self.section.indices("basis_starts").ok_or("its basis is missing")?;
         let places = self.section.indices("basis_columns").ok_or("its basis is missing")?;
         let values = self.section.reals("basis_values").ok_or("its basis is missing")?;
@@ -112,7 +116,13 @@ impl<'a> Arrays<'a> {
         taken
     }
 
-    fn sequence(&mut self, basis: &Matrix, exact: &Exact) -> Result<Sequence, &'static str> {
+    /// The next sequence, computed in pieces of these sizes.
+    pub(in crate::stages) fn sequence(
+        &mut self,
+        basis: &Matrix,
+        exact: &Exact,
+        sizes: &[usize],
+    ) -> Result<Sequence, &'static str> {
         let (steps, machine) = (basis.rows(), exact.machine());
         let kernel = machine.kernel();
         let triangle = self.take(0, steps * (steps + 1) / 2);
@@ -121,8 +131,7 @@ impl<'a> Arrays<'a> {
         if defects.iter().any(|delta| !(0.0..=MOST_DEFECT).contains(delta)) {
             return Err("its basis is too far from orthonormal");
         }
-        let sizes = chunk_sizes(steps, self.chunk);
-        let pieces = Packed::pieces(kernel, basis, machine.centre(), &sizes);
+        let pieces = Packed::pieces(kernel, basis, machine.centre(), sizes);
         let mut chunks = Vec::new();
         let mut first = 0;
         for basis in pieces {

@@ -22,6 +22,7 @@ use mercer_kernel::bound::{self, UNIT, gamma};
 use mercer_kernel::factor::{Columns, Compensated, KernelColumns};
 use mercer_machine::{Machine, Score};
 
+use crate::shape::inverted;
 use crate::{CompileError, Watch};
 
 /// What is known after each step of a sequence.
@@ -34,32 +35,50 @@ pub(super) struct Constants {
     pub weights: Vec<Vec<f64>>,
     pub rests: Vec<Vec<f64>>,
     pub hidden: Vec<Vec<f64>>,
+    pub raw: Raw,
+}
+
+/// What the constants were made of.
+#[derive(Debug, Default)]
+pub(super) struct Raw {
+    /// Kernel values of the basis.
+    pub gram: Vec<Vec<f64>>,
+    /// `<Z_i, W>` of each basis point and score.
+    pub products: Vec<Vec<f64>>,
+    /// `s` of each basis point.
+    pub sizes: Vec<f64>,
+    pub errors: Errors,
 }
 
 /// Squared length of each score's point with its error, and the sums S and S'.
 #[derive(Debug, Clone)]
 pub(super) struct Lengths {
-    scores: Vec<Length>,
+    stage: &'static str,
+    pub scores: Vec<Length>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Length {
+pub(super) struct Length {
     square: f64,
     /// S.
-    size: f64,
+    pub size: f64,
     /// Σ|β_i|.
-    plain: f64,
+    pub plain: f64,
 }
 
 /// A sum of a few thousand positive terms, rounded up.
-const UP: f64 = 1.0 + 1e-10;
+pub(super) const UP: f64 = 1.0 + 1e-10;
 
-fn unfit(reason: &str) -> CompileError {
-    CompileError::Unfit { stage: "anytime", reason: reason.to_owned() }
+fn unfit(stage: &'static str, reason: &str) -> CompileError {
+    CompileError::Unfit { stage, reason: reason.to_owned() }
 }
 
 /// Bounds on the roots of the own values of rows.
-fn roots(machine: &Machine, columns: &KernelColumns) -> Result<Vec<f64>, CompileError> {
+fn roots(
+    stage: &'static str,
+    machine: &Machine,
+    columns: &KernelColumns,
+) -> Result<Vec<f64>, CompileError> {
     let kernel = machine.kernel().as_ref();
     let root = |own: &f64| bound::value(kernel, own.max(1e-300), own.max(1e-300)).sqrt();
     let roots: Vec<f64> = columns.self_sums().iter().map(root).collect();
@@ -67,18 +86,19 @@ fn roots(machine: &Machine, columns: &KernelColumns) -> Result<Vec<f64>, Compile
     if roots.iter().all(is_sane) {
         Ok(roots)
     } else {
-        Err(unfit("kernel values lie outside the scales 1e-200 to 1e200"))
+        Err(unfit(stage, "kernel values lie outside the scales 1e-200 to 1e200"))
     }
 }
 
 impl Lengths {
     /// Sums over all pairs of supports.
     pub(super) fn new(
+        stage: &'static str,
         machine: &Machine,
         columns: &mut KernelColumns,
         watch: &Watch<'_>,
     ) -> Result<Self, CompileError> {
-        let roots = roots(machine, columns)?;
+        let roots = roots(stage, machine, columns)?;
         let count = machine.scores().len();
         let mut sums = vec![Compensated::default(); count];
         let mut column = vec![0.0; roots.len()];
@@ -101,11 +121,12 @@ impl Lengths {
             let size = pairs.map(|(beta, root)| beta.abs() * root).sum::<f64>() * UP;
             let is_sane = |x: f64| x == 0.0 || (1e-100..=1e100).contains(&x);
             if !is_sane(size) || !is_sane(plain) || !sum.value().is_finite() {
-                return Err(unfit("its coefficients lie outside the scales 1e-100 to 1e100"));
+                let reason = "its coefficients lie outside the scales 1e-100 to 1e100";
+                return Err(unfit(stage, reason));
             }
             scores.push(Length { square: sum.value(), size, plain });
         }
-        Ok(Self { scores })
+        Ok(Self { stage, scores })
     }
 }
 
@@ -126,11 +147,12 @@ fn product(a: &[f64], b: &[f64]) -> f64 {
     sum.value()
 }
 
-/// Where kernel values come from and how wrong they may be.
-struct Errors {
+/// How wrong kernel values may be.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Errors {
     /// ε.
-    factor: f64,
-    is_relative: bool,
+    pub factor: f64,
+    pub is_relative: bool,
 }
 
 impl Errors {
@@ -162,13 +184,14 @@ impl Constants {
     ) -> Result<Self, CompileError> {
         let kernel = machine.kernel().clone();
         let mut columns = KernelColumns::new(kernel, basis.clone(), machine.centre(), 0);
-        let sizes = roots(machine, &columns)?;
+        let stage = lengths.stage;
+        let sizes = roots(stage, machine, &columns)?;
         let sums = [columns.self_sums(), supports.self_sums()].concat();
         let errors = Errors::new(machine, &sums, columns.is_shifted());
         if !errors.factor.is_finite() {
-            return Err(unfit("the error of its kernel values cannot be bounded"));
+            return Err(unfit(stage, "the error of its kernel values cannot be bounded"));
         }
-        let triangle = invert(factor);
+        let triangle = inverted(factor);
         let (steps, count) = (triangle.len(), machine.scores().len());
         let sigma = |j: usize| if errors.is_relative { sizes[j] } else { 1.0 };
         let sum = |row: &[f64], size: &dyn Fn(usize) -> f64| {
@@ -184,7 +207,7 @@ impl Constants {
         let noise = Noise { epsilon: errors.factor * 1.001, rounding, long, scaled };
         let steps = constants.measure_defects(&defect, &noise);
         if steps == 0 {
-            return Err(unfit("its basis cannot be made orthonormal"));
+            return Err(unfit(stage, "its basis cannot be made orthonormal"));
         }
         for score in 0..count {
             let length = lengths.scores[score];
@@ -197,11 +220,12 @@ impl Constants {
         }
         constants.triangle = triangle[..steps].concat();
         let finite = |list: &[Vec<f64>]| list.iter().flatten().all(|x| x.is_finite());
+        constants.raw = Raw { gram, products, sizes, errors };
         let all = [&constants.weights, &constants.rests, &constants.hidden];
         if all.into_iter().all(|list| finite(list)) {
             Ok(constants)
         } else {
-            Err(unfit("its numbers overflow"))
+            Err(unfit(stage, "its numbers overflow"))
         }
     }
 
@@ -298,21 +322,6 @@ struct Noise {
     rounding: f64,
     long: Vec<f64>,
     scaled: Vec<f64>,
-}
-
-/// Rows of the inverse of a lower triangular matrix.
-fn invert(factor: &[&[f64]]) -> Vec<Vec<f64>> {
-    let mut inverse: Vec<Vec<f64>> = Vec::with_capacity(factor.len());
-    for (i, row) in factor.iter().enumerate() {
-        let mut out = vec![0.0; i + 1];
-        out[i] = 1.0;
-        for (l, before) in row[..i].iter().zip(&inverse) {
-            out.iter_mut().zip(before).for_each(|(place, t)| *place -= l * t);
-        }
-        out.iter_mut().for_each(|place| *place /= row[i]);
-        inverse.push(out);
-    }
-    inverse
 }
 
 fn gram(columns: &mut KernelColumns, steps: usize) -> Vec<Vec<f64>> {

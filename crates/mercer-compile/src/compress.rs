@@ -1,0 +1,293 @@
+//! A machine of fewer vectors: `f = <W, Φ(x)> - b` becomes `f~ = <W~, Φ(x)> - b`, and `|W - W~|` is known.
+//!
+//! A [`Compressor`] looks at a machine and proposes vectors; their coefficients follow by projection
+//! (\[OG98\] and after). What is proposed is measured here, whoever proposed it: the distance in feature
+//! space, other labels on a sample, and the share of a sample whose label the small machine proves.
+//!
+//! ```
+//! use mercer_compile::{Compression, Goal, compressor};
+//! use mercer_data::Matrix;
+//! use mercer_machine::{Machine, Output, Score};
+//! let kernel = mercer_kernel::parse("rbf(gamma=0.1)")?;
+//! let supports = Matrix::dense(1, (0..60).map(|x| f64::from(x) / 10.0).collect())?;
+//! let betas: Vec<f64> = (0..60).map(|x| if x < 30 { 1.0 } else { -1.0 }).collect();
+//! let machine = Machine::new(kernel, supports, vec![Score::expansion(&betas, 0.0)], Output::Novelty)?;
+//! let small = Compression::new(&machine, compressor("greedy")?).goal(Goal::Size(6)).run()?;
+//! assert!(small.machine.supports().rows() == 6 && small.report.error.relative < 1e-3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod collapse;
+mod descent;
+mod exact_basis;
+pub(crate) mod greedy;
+mod lasso;
+mod measure;
+pub(crate) mod moved;
+mod points;
+mod primal;
+mod regression;
+mod search;
+mod teacher;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use mercer_data::Matrix;
+use mercer_machine::Machine;
+use mercer_spec::{Entry, Registry, Spec, SpecError};
+
+pub use measure::{Judged, Length};
+pub use points::Points;
+pub(crate) use points::fitted;
+pub use teacher::Teacher;
+
+use crate::{CompileError, Material, Watch};
+
+/// A way to stand for a machine with fewer vectors.
+pub trait Compressor: Debug + Send + Sync {
+    /// Its text.
+    fn spec(&self) -> Spec;
+
+    /// Begins to work on a machine.
+    ///
+    /// # Errors
+    /// If it does not fit the machine.
+    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError>;
+}
+
+/// A compressor at work on one machine.
+pub trait Run {
+    /// The best it can do with at most `size` vectors; fewer if the method finds no more.
+    ///
+    /// # Errors
+    /// If nothing can be found, or whoever watches ends it.
+    fn at(&mut self, size: usize) -> Result<Points, CompileError>;
+
+    /// What its own parameters say, for methods that need no other goal.
+    ///
+    /// # Errors
+    /// As [`Run::at`].
+    fn own(&mut self) -> Result<Option<Points>, CompileError> {
+        Ok(None)
+    }
+
+    /// A size that probably brings the relative error down to `error`, for methods that can tell before
+    /// they try.
+    ///
+    /// # Errors
+    /// As [`Run::at`].
+    fn guess(&mut self, _error: f64) -> Result<Option<usize>, CompileError> {
+        Ok(None)
+    }
+
+    /// Sizes and relative errors that are known by now, as estimated on the way.
+    fn curve(&self) -> Vec<(usize, f64)> {
+        Vec::new()
+    }
+}
+
+/// A shared compressor.
+pub type CompressorRef = Arc<dyn Compressor>;
+
+/// What a compressor is in the registry.
+pub type CompressorEntry = Entry<CompressorRef>;
+
+/// All compressors; one line each.
+pub static COMPRESSORS: Registry<CompressorRef> = Registry {
+    room: "compressor",
+    entries: &[
+        &greedy::ENTRY,
+        &moved::ENTRY,
+        &exact_basis::ENTRY,
+        &regression::ENTRY,
+        &primal::ENTRY,
+        &lasso::ENTRY,
+    ],
+};
+
+/// The compressor of that text.
+///
+/// # Errors
+/// If there is none, or its parameters are wrong.
+pub fn compressor(text: &str) -> Result<CompressorRef, SpecError> {
+    COMPRESSORS.parse(text)
+}
+
+/// When a machine is small enough, or too small.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// What the method's own parameters say.
+    Own,
+    /// This many vectors.
+    Size(usize),
+    /// The fewest vectors with `|W - W~| <= e |W|`.
+    Error(f64),
+    /// The fewest vectors that give at most this share of the sample another label.
+    Disagreement(f64),
+    /// The fewest vectors that prove the label of at least this share of the sample.
+    Certified(f64),
+}
+
+/// A machine to compress, and how.
+#[derive(Debug, Clone)]
+pub struct Compression<'a> {
+    machine: &'a Machine,
+    method: CompressorRef,
+    goal: Goal,
+    material: Material<'a>,
+    tolerance: Option<f64>,
+    keeps_vectors: bool,
+    watch: Watch<'a>,
+}
+
+/// A smaller machine, and how far it is from the one it stands for.
+#[derive(Debug, Clone)]
+pub struct Compressed {
+    /// The smaller machine.
+    pub machine: Machine,
+    /// What was done, and what it costs.
+    pub report: CompressionReport,
+}
+
+/// What became of a machine.
+#[derive(Debug, Clone)]
+pub struct CompressionReport {
+    /// The method, or `weights` where a linear machine became its weights.
+    pub method: String,
+    /// Distinct vectors before and after; zero where only weights are left.
+    pub before: usize,
+    /// Vectors of the smaller machine.
+    pub after: usize,
+    /// Distance in feature space.
+    pub error: Length,
+    /// What a sample says, where there is one.
+    pub judged: Option<Judged>,
+    /// Sizes that were tried, or that the method passed on its way, by size.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// One size of a curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CurvePoint {
+    /// Vectors.
+    pub size: usize,
+    /// `|W - W~| / |W|`: measured where the sample was asked too, else as the method estimates it.
+    pub error: f64,
+    /// What the sample says.
+    pub judged: Option<Judged>,
+}
+
+impl Compressed {
+    /// What a sample says of it, beside the machine it stands for.
+    ///
+    /// # Errors
+    /// If a query cannot be answered.
+    pub fn judge(
+        &self,
+        machine: &Machine,
+        material: Material<'_>,
+        tolerance: Option<f64>,
+    ) -> Result<Option<Judged>, CompileError> {
+        let judge = measure::Judge::new(machine, material.sample, tolerance)?;
+        judge.judge(self.machine.supports(), &self.machine, &Watch::NOBODY)
+    }
+}
+
+impl<'a> Compression<'a> {
+    /// Compresses this machine with this method.
+    pub fn new(machine: &'a Machine, method: CompressorRef) -> Self {
+        let (material, watch) = (Material::default(), Watch::NOBODY);
+        let (goal, tolerance, keeps_vectors) = (Goal::Own, None, false);
+        Self { machine, method, goal, material, tolerance, keeps_vectors, watch }
+    }
+
+    /// When it is small enough.
+    pub fn goal(mut self, goal: Goal) -> Self {
+        self.goal = goal;
+        self
+    }
+
+    /// Rows to look at: a sample of queries, and the training rows for methods that use them.
+    pub fn material(mut self, material: Material<'a>) -> Self {
+        self.material = material;
+        self
+    }
+
+    /// How far a value of a regression may be off and still be the same answer.
+    pub fn tolerance(mut self, tolerance: Option<f64>) -> Self {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Linear machines keep vectors instead of becoming their weights.
+    pub fn keep_vectors(mut self, keeps_vectors: bool) -> Self {
+        self.keeps_vectors = keeps_vectors;
+        self
+    }
+
+    /// Who is told how far it is, and may end it.
+    pub fn watch(mut self, watch: Watch<'a>) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// If the method does not fit the machine, the goal lacks what it needs or cannot be reached, or
+    /// whoever watches ends it.
+    pub fn run(&self) -> Result<Compressed, CompileError> {
+        let judge = measure::Judge::new(self.machine, self.material.sample, self.tolerance)?;
+        if !self.keeps_vectors
+            && let Some(machine) = collapse::linear(self.machine)?
+        {
+            return self.collapsed(machine, &judge);
+        }
+        let teacher = Teacher::new(self.machine, self.material, self.watch)?;
+        let mut run = self.method.begin(&teacher)?;
+        let found = search::find(&teacher, run.as_mut(), self.goal, &judge)?;
+        let ladder = search::ladder(&teacher, run.as_mut(), &judge, &found)?;
+        let error = found.error;
+        let curve = search::curve(run.curve(), &ladder);
+        let report = CompressionReport {
+            method: self.method.spec().to_string(),
+            before: self.machine.supports().rows(),
+            after: found.machine.supports().rows(),
+            error,
+            judged: found.judged,
+            curve,
+        };
+        Ok(Compressed { machine: found.machine, report })
+    }
+
+    fn collapsed(
+        &self,
+        machine: Machine,
+        judge: &measure::Judge<'_>,
+    ) -> Result<Compressed, CompileError> {
+        let judged = judge.disagreement(&machine)?;
+        let error = collapse::error(self.machine, &machine);
+        let report = CompressionReport {
+            method: "weights".to_owned(),
+            before: self.machine.supports().rows(),
+            after: 0,
+            error,
+            judged,
+            curve: Vec::new(),
+        };
+        Ok(Compressed { machine, report })
+    }
+}
+
+/// A refusal in a method's own words.
+fn unfit(method: &'static str, reason: impl Into<String>) -> CompileError {
+    CompileError::Uncompressible { method, reason: reason.into() }
+}
+
+/// Rows of both.
+fn stacked(first: &Matrix, second: &Matrix) -> Matrix {
+    let mut rows = mercer_data::MatrixBuilder::new();
+    first.iter().chain(second.iter()).for_each(|row| rows.push_row(row));
+    rows.finish(first.columns().max(second.columns())).compact()
+}

@@ -1,0 +1,337 @@
+//! Vectors anywhere in input space: those of `greedy`, moved all together until `|W - W~|` is least.
+//!
+//! With coefficients eliminated, `E(Z) = |W|² - Σ_s c_s'K^-1 c_s`, `c_s = K_ZS β_s`, `K = K_ZZ`. Because
+//! `g_s = K^-1 c_s` is the best for each Z, only Z is differentiated:
+//!
+//! `dE = Σ_s (g_s' dK g_s - 2 g_s' dc_s)`,
+//!
+//! four matrix products a step. L-BFGS goes down. This is Burges' reduced set, begun where it is good to
+//! begin; the fixed-point iteration that is often used instead divides by sums that vanish.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use mercer_data::Matrix;
+use mercer_kernel::Profile;
+use mercer_kernel::eigen::dot;
+use mercer_machine::Machine;
+use mercer_simd::gemm_nt;
+use mercer_spec::{Kind, Parameter, Spec};
+
+use super::greedy::{Greedy, Pursuit};
+use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted, unfit};
+use crate::minimize::{Valley, descend};
+use crate::shape::{profile, self_shape, shape};
+use crate::{CompileError, Watch, ridge};
+
+pub(super) static ENTRY: CompressorEntry = CompressorEntry {
+    name: "moved",
+    summary: "vectors of greedy, moved in input space until W is met best; dense rows, smooth kernels",
+    parameters: &[
+        Parameter {
+            name: "iterations",
+            kind: Kind::Integer { low: 1, high: 10_000 },
+            default: Some("80"),
+            help: "steps of the descent, at most",
+        },
+        Parameter {
+            name: "ahead",
+            kind: Kind::Number { low: 1.0, high: 16.0, closed: true },
+            default: Some("3"),
+            help: "as for greedy",
+        },
+    ],
+    variadic: false,
+    build: |checked| {
+        let iterations = checked.integer("iterations") as usize;
+        Ok(Arc::new(Moved { iterations, ahead: checked.number("ahead") }))
+    },
+};
+
+/// Wider machines would take too long, and their rows are sparse.
+const MOST_COLUMNS: usize = 4096;
+/// A vector nearer than this to the span of the others, of its own square, is forbidden.
+const NEAR: f64 = 1e-9;
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moved {
+    pub iterations: usize,
+    pub ahead: f64,
+}
+
+impl Default for Moved {
+    fn default() -> Self {
+        Self { iterations: 80, ahead: 3.0 }
+    }
+}
+
+/// Why vectors cannot be moved, if they cannot.
+pub(crate) fn refusal(machine: &Machine) -> Option<String> {
+    if matches!(profile(machine), Profile::Other | Profile::Sigmoid { .. }) {
+        let kernel = machine.kernel().spec();
+        return Some(format!("vectors cannot be moved under {kernel}: greedy can"));
+    }
+    let columns = machine.columns();
+    (columns > MOST_COLUMNS)
+        .then(|| format!("{columns} columns are more than {MOST_COLUMNS} to move in: greedy can"))
+}
+
+impl Compressor for Moved {
+    fn spec(&self) -> Spec {
+        Spec::new("moved").set("iterations", self.iterations as f64).set("ahead", self.ahead)
+    }
+
+    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError> {
+        if let Some(reason) = refusal(teacher.machine) {
+            return Err(unfit("moved", reason));
+        }
+        Ok(Box::new(Journey::new(teacher, *self)))
+    }
+}
+
+pub(crate) struct Journey<'a> {
+    teacher: &'a Teacher<'a>,
+    settings: Moved,
+    pursuit: Pursuit<'a>,
+}
+
+impl<'a> Journey<'a> {
+    pub(crate) fn new(teacher: &'a Teacher<'a>, settings: Moved) -> Self {
+        let greedy = Greedy { ahead: settings.ahead, pivot: 10.0 * NEAR };
+        Self { teacher, settings, pursuit: Pursuit::new(teacher, greedy) }
+    }
+
+    /// The best vectors found; those of `greedy` if moving them gains nothing.
+    pub(crate) fn rows(&mut self, size: usize) -> Result<Matrix, CompileError> {
+        let start = self.teacher.supports.select(self.pursuit.rows(size.max(1))?);
+        let valley = Joint::new(self.teacher, start.rows(), self.settings.iterations);
+        let from = valley.written(&start);
+        let before = valley.value(&from, &mut vec![0.0; from.len()]);
+        let (after, point) = descend(&valley, from, self.settings.iterations);
+        if valley.is_ended.get() {
+            return Err(CompileError::Ended);
+        }
+        let is_better = after.is_finite() && (after < before || !before.is_finite());
+        Ok(if is_better { valley.read(&point).unwrap_or(start) } else { start })
+    }
+}
+
+impl Run for Journey<'_> {
+    fn at(&mut self, size: usize) -> Result<Points, CompileError> {
+        let rows = self.rows(size)?;
+        fitted(self.teacher, &rows)
+    }
+}
+
+/// `E(Z)`.
+struct Joint<'a> {
+    profile: Profile,
+    columns: usize,
+    size: usize,
+    /// Supports less the centre, row after row, and the same turned.
+    rows: Vec<f64>,
+    turned: Vec<f64>,
+    squares: Vec<f64>,
+    /// β, score after score, and the same turned.
+    betas: Vec<f64>,
+    turned_betas: Vec<f64>,
+    scores: usize,
+    whole: f64,
+    centre: Vec<f64>,
+    watch: Watch<'a>,
+    iterations: usize,
+    asked: Cell<usize>,
+    is_ended: Cell<bool>,
+}
+
+/// Rows become columns.
+fn transposed(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+    let mut out = vec![0.0; values.len()];
+    for row in 0..rows {
+        for column in 0..columns {
+            out[column * rows + row] = values[row * columns + column];
+        }
+    }
+    out
+}
+
+impl<'a> Joint<'a> {
+    fn new(teacher: &'a Teacher<'a>, size: usize, iterations: usize) -> Self {
+        let (count, columns) = (teacher.len(), teacher.machine.columns());
+        let centre = teacher.machine.centre().map_or(vec![0.0; columns], <[f64]>::to_vec);
+        let mut valley = Self {
+            profile: profile(teacher.machine),
+            columns,
+            size,
+            rows: Vec::new(),
+            turned: Vec::new(),
+            squares: Vec::new(),
+            betas: teacher.betas.concat(),
+            turned_betas: Vec::new(),
+            scores: teacher.betas.len(),
+            whole: teacher.whole(),
+            centre,
+            watch: teacher.watch,
+            iterations,
+            asked: Cell::new(0),
+            is_ended: Cell::new(false),
+        };
+        valley.rows = valley.written(&teacher.supports);
+        valley.turned = transposed(&valley.rows, count, columns);
+        valley.squares =
+            valley.rows.chunks_exact(columns.max(1)).map(|row| dot(row, row)).collect();
+        valley.turned_betas = transposed(&valley.betas, valley.scores, count);
+        valley
+    }
+
+    /// Rows less the centre, one after the other.
+    fn written(&self, rows: &Matrix) -> Vec<f64> {
+        let mut out = vec![0.0; rows.rows() * self.columns];
+        for (row, place) in rows.iter().zip(out.chunks_exact_mut(self.columns.max(1))) {
+            row.write_dense(place);
+            place.iter_mut().zip(&self.centre).for_each(|(x, c)| *x -= c);
+        }
+        out
+    }
+
+    fn read(&self, point: &[f64]) -> Option<Matrix> {
+        let add = |row: &[f64]| -> Vec<f64> {
+            row.iter().zip(&self.centre).map(|(x, c)| x + c).collect()
+        };
+        let values = point.chunks_exact(self.columns.max(1)).flat_map(add).collect();
+        Matrix::dense(self.columns, values).ok()
+    }
+
+    /// Kernel values of the vectors with some rows, and how they change: `across`, and for each vector
+    /// `Σ along` weighted by `mix`, which comes later, so all three are kept.
+    fn shapes(&self, z: &[f64], own: &[f64], rows: &[f64], squares: &[f64]) -> Shapes {
+        let count = squares.len();
+        let mut values = vec![0.0; self.size * count];
+        gemm_nt(self.size, count, self.columns, z, rows, &mut values);
+        let (mut across, mut along) = (vec![0.0; values.len()], vec![0.0; values.len()]);
+        let lines = values.chunks_exact_mut(count.max(1));
+        let slopes =
+            across.chunks_exact_mut(count.max(1)).zip(along.chunks_exact_mut(count.max(1)));
+        for ((line, (across, along)), own) in lines.zip(slopes).zip(own) {
+            let places = line.iter_mut().zip(across).zip(along).zip(squares);
+            for (((value, across), along), square) in places {
+                let shape = shape(self.profile, *value, *square, *own);
+                (*value, *across, *along) = (shape.value, shape.across, shape.along);
+            }
+        }
+        Shapes { values, across, along }
+    }
+}
+
+struct Shapes {
+    values: Vec<f64>,
+    across: Vec<f64>,
+    along: Vec<f64>,
+}
+
+impl Valley for Joint<'_> {
+    fn value(&self, z: &[f64], gradient: &mut [f64]) -> f64 {
+        self.asked.set(self.asked.get() + 1);
+        let is_watched =
+            self.watch.step("moving vectors", self.asked.get(), 2 * self.iterations).is_ok();
+        if !is_watched {
+            self.is_ended.set(true);
+        }
+        if self.is_ended.get() {
+            return f64::INFINITY;
+        }
+        let (n, m, count) = (self.size, self.squares.len(), self.scores);
+        let own: Vec<f64> = z.chunks_exact(self.columns.max(1)).map(|row| dot(row, row)).collect();
+        let selves: Vec<_> = own.iter().map(|own| self_shape(self.profile, *own)).collect();
+        let mut among = self.shapes(z, &own, z, &own);
+        (0..n).for_each(|a| among.values[a * n + a] = selves[a].value);
+        let mut factor = among.values.clone();
+        if ridge::cholesky(&mut factor, n).is_none() {
+            return f64::INFINITY;
+        }
+        let is_near = |a: usize| factor[a * n + a].powi(2) <= NEAR * selves[a].value;
+        if (0..n).any(is_near) {
+            return f64::INFINITY;
+        }
+        let with = self.shapes(z, &own, &self.rows, &self.squares);
+        let mut products = vec![0.0; count * n];
+        gemm_nt(count, n, m, &self.betas, &with.values, &mut products);
+        let mut g = products.clone();
+        g.chunks_exact_mut(n).for_each(|list| ridge::substitute(&factor, n, list));
+        let value = self.whole - dot(&products, &g);
+        // What each pair of a vector and a row counts for, then each pair of vectors.
+        let turned = transposed(&g, count, n);
+        let mut mix = vec![0.0; n * m];
+        gemm_nt(n, m, count, &turned, &self.turned_betas, &mut mix);
+        let mut pairs = vec![0.0; n * n];
+        gemm_nt(n, n, count, &turned, &turned, &mut pairs);
+        let mut along = vec![0.0; n];
+        for a in 0..n {
+            for i in a * m..(a + 1) * m {
+                along[a] -= 2.0 * mix[i] * with.along[i];
+                mix[i] *= -2.0 * with.across[i];
+            }
+            for b in 0..n {
+                let at = a * n + b;
+                if a == b {
+                    along[a] += pairs[at] * selves[a].along;
+                    pairs[at] = 0.0;
+                } else {
+                    along[a] += 2.0 * pairs[at] * among.along[at];
+                    pairs[at] *= 2.0 * among.across[at];
+                }
+            }
+        }
+        gemm_nt(n, self.columns, m, &mix, &self.turned, gradient);
+        let mut other = vec![0.0; gradient.len()];
+        let turned_z = transposed(z, n, self.columns);
+        gemm_nt(n, self.columns, n, &pairs, &turned_z, &mut other);
+        for (at, (place, other)) in gradient.iter_mut().zip(&other).enumerate() {
+            *place += other + along[at / self.columns.max(1)] * z[at];
+        }
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Material;
+    use mercer_machine::{Output, Score};
+
+    #[test]
+    fn the_gradient_is_that_of_the_value() {
+        for text in [
+            "rbf(gamma=0.3)",
+            "polynomial(degree=3, gamma=0.5, coef0=1)",
+            "normalized(polynomial(degree=2, gamma=0.7, coef0=1))",
+        ] {
+            let kernel = mercer_kernel::parse(text).unwrap();
+            let values: Vec<f64> = (0..24).map(|n| f64::from(n * n % 17) / 8.0 - 1.0).collect();
+            let supports = Matrix::dense(2, values).unwrap();
+            let names = (0..3).map(|n| mercer_machine::ClassName::Number(f64::from(n))).collect();
+            let scheme = mercer_machine::Scheme::OneVsOne;
+            let output = Output::Classes { names, scheme };
+            let betas = |s: u32| (0..12u32).map(|n| f64::from((n * (s + 3)) % 7) - 3.0).collect();
+            let lists: [Vec<f64>; 3] = [betas(0), betas(1), betas(2)];
+            let scores = lists.iter().map(|list| Score::expansion(list, 0.1)).collect();
+            let machine = Machine::new(kernel, supports, scores, output).unwrap();
+            let teacher = Teacher::new(&machine, Material::default(), Watch::NOBODY).unwrap();
+            let valley = Joint::new(&teacher, 3, 10);
+            let z = vec![0.1, -0.4, 0.7, 0.3, -0.6, 0.9];
+            let mut gradient = vec![0.0; 6];
+            let value = valley.value(&z, &mut gradient);
+            assert!(value > 0.0 && value < teacher.whole(), "{text}: {value}");
+            for at in 0..6 {
+                let step = |by: f64| {
+                    let mut z = z.clone();
+                    z[at] += by;
+                    valley.value(&z, &mut [0.0; 6])
+                };
+                let slope = (step(1e-5) - step(-1e-5)) / 2e-5;
+                let size = teacher.whole();
+                assert!((slope - gradient[at]).abs() < 1e-7 * size, "{text}: {slope} {gradient:?}");
+            }
+        }
+    }
+}

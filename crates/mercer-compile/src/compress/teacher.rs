@@ -1,0 +1,168 @@
+use mercer_data::Matrix;
+use mercer_kernel::factor::{Factor, KernelColumns};
+use mercer_machine::{Machine, Output, Score};
+use mercer_query::Plan;
+
+use super::unfit;
+use crate::{CompileError, Material, Watch};
+
+/// Kernel columns kept while vectors are chosen.
+const COLUMN_BYTES: usize = 256 << 20;
+/// Coordinates of all rows along all pivots may take this much.
+const FACTOR_BYTES: usize = 2 << 30;
+
+/// A machine as compressors see it: supports that matter, coefficients, and inner products with W.
+#[derive(Debug)]
+pub struct Teacher<'a> {
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Its supports that have a coefficient; equal ones were merged when the machine was made.
+    pub supports: Matrix,
+    /// A coefficient for each support, score after score.
+    pub betas: Vec<Vec<f64>>,
+    /// `<Φ_i, W_s>` of each support, score after score.
+    pub products: Vec<Vec<f64>>,
+    /// `|W_s|²`.
+    pub squares: Vec<f64>,
+    /// Rows the machine was trained on, cut to its columns.
+    pub training: Option<&'a Matrix>,
+    /// Who is told how far it is, and may end it.
+    pub watch: Watch<'a>,
+    /// The machine whose scores are the inner products alone.
+    plan: Plan,
+}
+
+impl<'a> Teacher<'a> {
+    /// Looks at a machine.
+    ///
+    /// # Errors
+    /// If it has no expansions under a semidefinite kernel.
+    pub fn new(
+        machine: &'a Machine,
+        material: Material<'a>,
+        watch: Watch<'a>,
+    ) -> Result<Self, CompileError> {
+        let kernel = machine.kernel();
+        let refuse = |reason: String| unfit("compress", reason);
+        if !kernel.is_positive_semidefinite() || kernel.form().finish().is_none() {
+            let reason = format!("{} is not known to be positive semidefinite", kernel.spec());
+            return Err(refuse(reason));
+        }
+        if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
+            return Err(refuse("a linear score or a table is one product already".to_owned()));
+        }
+        let mut is_used = vec![false; machine.supports().rows()];
+        for score in machine.scores() {
+            if let Score::Expansion { supports, coefficients, .. } = score {
+                let named = supports.iter().zip(coefficients).filter(|(_, beta)| **beta != 0.0);
+                named.for_each(|(support, _)| is_used[*support as usize] = true);
+            }
+        }
+        let used: Vec<usize> = (0..is_used.len()).filter(|row| is_used[*row]).collect();
+        if used.is_empty() {
+            return Err(refuse("it has no supports".to_owned()));
+        }
+        let supports = machine.supports().select(used.iter().copied());
+        let betas: Vec<Vec<f64>> = machine
+            .scores()
+            .iter()
+            .map(|score| {
+                let all = dense(score, is_used.len());
+                used.iter().map(|row| all[*row]).collect()
+            })
+            .collect();
+        let plan = Plan::exact(&scored(machine, supports.clone(), &betas)?);
+        watch.step("measuring the machine", 0, 1)?;
+        let products = products(&plan, &supports)?;
+        let square = |(beta, products): (&Vec<f64>, &Vec<f64>)| {
+            let mut sum = mercer_kernel::factor::Compensated::default();
+            beta.iter().zip(products).for_each(|(beta, p)| sum.add_product(*beta, *p));
+            sum.value().max(0.0)
+        };
+        let squares: Vec<f64> = betas.iter().zip(&products).map(square).collect();
+        let whole: f64 = squares.iter().sum();
+        if !(whole > 0.0 && whole.is_finite() && whole > 1e-200) {
+            return Err(refuse(format!("its length |W| is {}", whole.sqrt())));
+        }
+        let training = material.training;
+        Ok(Self { machine, supports, betas, products, squares, training, watch, plan })
+    }
+
+    /// Supports that matter.
+    pub fn len(&self) -> usize {
+        self.supports.rows()
+    }
+
+    /// Whether there is none; never true.
+    pub fn is_empty(&self) -> bool {
+        self.supports.rows() == 0
+    }
+
+    /// `Σ|W_s|²`.
+    pub fn whole(&self) -> f64 {
+        self.squares.iter().sum()
+    }
+
+    /// `<z, W_s>` of rows, score after score.
+    ///
+    /// # Errors
+    /// If a row lies outside the kernel's domain or a score overflows.
+    pub fn products_with(&self, rows: &Matrix) -> Result<Vec<Vec<f64>>, CompileError> {
+        products(&self.plan, rows)
+    }
+
+    /// Columns of the kernel matrix of some rows.
+    pub fn columns(&self, rows: Matrix) -> KernelColumns {
+        let kernel = self.machine.kernel().clone();
+        KernelColumns::new(kernel, rows, self.machine.centre(), COLUMN_BYTES)
+    }
+
+    /// A factor of the supports that follows all scores.
+    pub(crate) fn factor(&self, floor: f64) -> Factor<KernelColumns> {
+        let factor = Factor::new(self.columns(self.supports.clone()), floor);
+        let targets = self.products.iter().zip(&self.squares);
+        targets.fold(factor, |factor, (products, square)| factor.with_target(products, *square))
+    }
+
+    /// The most pivots that a factor of the supports may have.
+    pub fn most(&self) -> usize {
+        self.len().min(FACTOR_BYTES / (16 * self.len()))
+    }
+
+    /// What is left of the machine, of its length.
+    pub(crate) fn relative(&self, squares: f64) -> f64 {
+        (squares.max(0.0) / self.whole()).sqrt()
+    }
+}
+
+/// One coefficient for each support.
+pub(super) fn dense(score: &Score, supports: usize) -> Vec<f64> {
+    let mut out = vec![0.0; supports];
+    if let Score::Expansion { supports, coefficients, .. } = score {
+        for (support, beta) in supports.iter().zip(coefficients) {
+            out[*support as usize] = *beta;
+        }
+    }
+    out
+}
+
+/// A machine of inner products: the same kernel, no offsets.
+pub(super) fn scored(
+    machine: &Machine,
+    rows: Matrix,
+    coefficients: &[Vec<f64>],
+) -> Result<Machine, CompileError> {
+    let scores: Vec<Score> = coefficients.iter().map(|beta| Score::expansion(beta, 0.0)).collect();
+    let output = if scores.len() == 1 { Output::Value } else { machine.output().clone() };
+    let made = Machine::new(machine.kernel().clone(), rows, scores, output);
+    // Centred as the whole machine is, so that values agree to the last bit.
+    let made = made.and_then(|made| made.with_centre(machine.centre().map(<[f64]>::to_vec)));
+    made.map_err(|error| unfit("compress", error.to_string()))
+}
+
+/// Scores of all rows, score after score.
+fn products(plan: &Plan, rows: &Matrix) -> Result<Vec<Vec<f64>>, CompileError> {
+    let count = plan.closing().machine().scores().len();
+    let scores = plan.scores(rows)?;
+    Ok((0..count).map(|s| scores.iter().skip(s).step_by(count).copied().collect()).collect())
+}

@@ -1,0 +1,205 @@
+//! Vectors for the stage `compressed`: a small machine beside the whole one, and how far it is from it.
+
+mod near;
+
+use mercer_data::Matrix;
+use mercer_kernel::factor::{Factor, Given, KernelColumns};
+use mercer_machine::{Array, Machine, PlanSections, Score, Section, file};
+use mercer_spec::{Entry, Kind, Parameter, Registry, Spec};
+
+use super::anytime::{Arrays, Sequence};
+use super::constants::{Constants, Lengths};
+use super::{Fitter, has_only_expansions};
+use crate::compress::Teacher;
+use crate::compress::greedy::{Greedy, Pursuit};
+use crate::compress::moved::{self, Journey, Moved};
+use crate::{CompileError, Material, Task, Watch};
+
+pub(super) static FITTER: Fitter = Fitter {
+    name: "compressed",
+    summary: "compressed(k): a machine of k vectors, whose distance from the whole one is proved for each query",
+    estimates: false,
+    propose,
+    fit,
+};
+
+const STAGE: &str = "compressed";
+/// Share of its own square that a vector must add: the factor is used online.
+const PIVOT: f64 = 1e-8;
+/// More vectors are no small machine.
+const MOST: usize = 4096;
+
+fn unfit(reason: impl Into<String>) -> CompileError {
+    CompileError::Unfit { stage: STAGE, reason: reason.into() }
+}
+
+/// What the stage's text says.
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    /// None: a tenth of the supports.
+    size: Option<usize>,
+    method: Method,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Method {
+    Auto,
+    Greedy,
+    Moved,
+}
+
+static ENTRY: Entry<Settings> = Entry {
+    name: STAGE,
+    summary: "a machine of k vectors",
+    parameters: &[
+        Parameter {
+            name: "k",
+            kind: Kind::IntegerOr { low: 1, high: MOST as i64, word: "auto" },
+            default: Some("auto"),
+            help: "vectors; auto takes a tenth of the supports",
+        },
+        Parameter {
+            name: "method",
+            kind: Kind::Word(&["auto", "greedy", "moved"]),
+            default: Some("auto"),
+            help: "how vectors are found; auto moves them where rows are dense and the kernel is smooth",
+        },
+    ],
+    variadic: false,
+    build: |checked| {
+        let size = checked.number("k");
+        let method = match checked.spec("method").map(Spec::name) {
+            Some("greedy") => Method::Greedy,
+            Some("moved") => Method::Moved,
+            _ => Method::Auto,
+        };
+        Ok(Settings { size: (!size.is_nan()).then_some(size as usize), method })
+    },
+};
+
+static REGISTRY: Registry<Settings> = Registry { room: "stage", entries: &[&ENTRY] };
+
+/// Kernel values among supports that are worth their time: more are not looked at.
+const MOST_WORK: f64 = 2e10;
+
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    let machine = task.exact.machine();
+    let (rows, live) = (machine.supports().rows(), task.exact.packed().live_columns());
+    let work = (rows * rows) as f64 * live.max(16) as f64;
+    if !has_only_expansions(task) || check(machine).is_err() || rows < 40 || work > MOST_WORK {
+        return Vec::new();
+    }
+    let size = |share: usize| Spec::new(STAGE).set("k", (rows / share).min(MOST) as f64);
+    [40, 20, 10, 5].into_iter().filter(|share| rows / share >= 4).map(size).collect()
+}
+
+fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+    let settings = REGISTRY.build(spec).map_err(|error| unfit(error.to_string()))?;
+    let machine = task.exact.machine();
+    check(machine)?;
+    let rows = choose(machine, settings, task)?;
+    section(spec, machine, &rows, &task.watch)
+}
+
+fn check(machine: &Machine) -> Result<(), CompileError> {
+    let kernel = machine.kernel();
+    if !kernel.is_positive_semidefinite() || kernel.form().finish().is_none() {
+        return Err(unfit(format!("{} is not known to be positive semidefinite", kernel.spec())));
+    }
+    if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
+        return Err(unfit("a linear score or a table is one product already"));
+    }
+    if machine.supports().rows() == 0 {
+        return Err(unfit("it has no supports"));
+    }
+    Ok(())
+}
+
+fn choose(machine: &Machine, settings: Settings, task: &Task<'_>) -> Result<Matrix, CompileError> {
+    let material = Material { sample: None, training: task.training };
+    let refuse = |error: CompileError| match error {
+        CompileError::Uncompressible { reason, .. } => unfit(reason),
+        CompileError::Query(error) => unfit(error.to_string()),
+        other => other,
+    };
+    let teacher = Teacher::new(machine, material, task.watch).map_err(refuse)?;
+    let size = settings.size.unwrap_or_else(|| (teacher.len() / 10).clamp(8, 512));
+    let size = size.min(teacher.most());
+    let refusal = moved::refusal(machine);
+    let moves = match settings.method {
+        Method::Greedy => false,
+        Method::Moved => true,
+        // Moved vectors are dense: where rows are sparse they cost more than they save.
+        Method::Auto => refusal.is_none() && !teacher.supports.is_sparse(),
+    };
+    if moves {
+        if let Some(reason) = refusal {
+            return Err(unfit(reason));
+        }
+        return Journey::new(&teacher, Moved::default()).rows(size).map_err(refuse);
+    }
+    let greedy = Greedy { pivot: PIVOT, ..Greedy::default() };
+    let rows = Pursuit::new(&teacher, greedy).rows(size).map_err(refuse)?;
+    Ok(teacher.supports.select(rows))
+}
+
+/// A plan of this stage and the exact one, with these vectors.
+pub(crate) fn sections(
+    machine: &Machine,
+    rows: &Matrix,
+    watch: &Watch<'_>,
+) -> Result<PlanSections, CompileError> {
+    check(machine)?;
+    let spec = Spec::new(STAGE).set("k", rows.rows() as f64);
+    let section = section(&spec, machine, rows, watch)?;
+    Ok(PlanSections {
+        spec: Spec::new("cascade").with(spec).with("exact").to_string(),
+        machine: file::digest(machine),
+        sections: vec![section],
+        calibration: None,
+    })
+}
+
+/// What the stage keeps of vectors: those of a sequence of `anytime`, and what single vectors and a few
+/// together say.
+fn section(
+    spec: &Spec,
+    machine: &Machine,
+    rows: &Matrix,
+    watch: &Watch<'_>,
+) -> Result<Section, CompileError> {
+    if rows.rows() > MOST {
+        return Err(unfit(format!("{} vectors are more than {MOST}", rows.rows())));
+    }
+    let columns = |rows: &Matrix| {
+        KernelColumns::new(machine.kernel().clone(), rows.clone(), machine.centre(), 0)
+    };
+    let mut supports = columns(machine.supports());
+    let lengths = Lengths::new(STAGE, machine, &mut supports, watch)?;
+    let mut factor = Factor::new(columns(rows), PIVOT);
+    let mut ended = None;
+    factor.grow(&mut Given::new(0..rows.rows()), rows.rows(), &mut |factor| {
+        ended = watch.step("factoring vectors", factor.rank(), rows.rows()).err();
+        ended.is_none()
+    });
+    if let Some(error) = ended {
+        return Err(error);
+    }
+    let basis = rows.select(factor.pivots().iter().filter_map(|pivot| pivot.row));
+    if basis.rows() == 0 {
+        return Err(unfit("no vector passes the pivot test"));
+    }
+    let triangle: Vec<&[f64]> =
+        factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
+    let constants = Constants::new(machine, &basis, &triangle, &mut supports, &lengths)?;
+    let near = near::Near::new(&constants, &lengths);
+    let basis = basis.select(0..constants.steps());
+    let scores = machine.scores().len();
+    let mut arrays = Arrays::new(scores);
+    arrays.add(&Sequence { basis, constants });
+    let section = arrays.section(spec, 16, Vec::new());
+    Ok(section
+        .with("coefficients", Array::F64(near.coefficients))
+        .with("strays", Array::F64(near.strays))
+        .with("slants", Array::F64(near.slants)))
+}

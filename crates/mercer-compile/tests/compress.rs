@@ -1,0 +1,221 @@
+//! Compression: what is reported is true, and what stands for a machine behaves like it.
+
+use mercer_compile::{COMPRESSORS, CompileError, Compression, Goal, compressor};
+use mercer_data::{Matrix, synthetic};
+use mercer_kernel::parse;
+use mercer_machine::{Machine, Output, Score};
+use mercer_query::Plan;
+use mercer_testkit::{Dd, generate, machines, reference};
+
+/// `|W - W~|²` of two machines, all scores together, in double-double arithmetic.
+fn distance(machine: &Machine, small: &Machine) -> (Dd, f64) {
+    let spec = machine.kernel().spec();
+    let (mut square, mut size) = (Dd::ZERO, 0.0);
+    for (score, other) in machine.scores().iter().zip(small.scores()) {
+        let mut terms: Vec<(f64, Vec<f64>)> = Vec::new();
+        for (sign, machine, score) in [(1.0, machine, score), (-1.0, small, other)] {
+            let Score::Expansion { supports, coefficients, .. } = score else { panic!() };
+            for (support, beta) in supports.iter().zip(coefficients) {
+                terms.push((sign * beta, generate::row(machine.supports(), *support as usize)));
+            }
+        }
+        for (a, x) in &terms {
+            for (b, y) in &terms {
+                let value = reference::kernel_value(&spec, x, y);
+                let term = Dd::from(*a) * Dd::from(*b) * value;
+                square = square + term;
+                size += term.abs().to_f64();
+            }
+        }
+    }
+    // Of its own, a sum of double-doubles has errors of 2^-100 of its terms.
+    (square, size * 0.5f64.powi(100))
+}
+
+fn all() -> Vec<&'static str> {
+    COMPRESSORS.entries.iter().map(|entry| entry.name).collect()
+}
+
+/// Runs a method; nothing if it refuses the machine, which it may.
+fn run(machine: &Machine, method: &str, goal: Goal) -> Option<mercer_compile::Compressed> {
+    let made =
+        Compression::new(machine, compressor(method).unwrap()).goal(goal).keep_vectors(true).run();
+    match made {
+        Ok(made) => Some(made),
+        Err(CompileError::Uncompressible { .. } | CompileError::Query(_)) => None,
+        Err(other) => panic!("{method}: {other}"),
+    }
+}
+
+#[test]
+fn the_reported_distance_is_that_of_double_doubles() {
+    let mut seen = 0;
+    for text in generate::kernel_specs() {
+        let kernel = parse(text).unwrap();
+        for (name, output) in machines::outputs() {
+            let supports = generate::within(kernel.domain(), &generate::sparse(18, 6, 0.6, 3));
+            let machine = machines::random(&kernel, &supports, &output, 4);
+            for method in all() {
+                let Some(made) = run(&machine, method, Goal::Size(6)) else { continue };
+                let (truth, blur) = distance(&machine, &made.machine);
+                let truth = truth.to_f64();
+                let found = made.report.error;
+                let gap = (found.absolute.powi(2) - truth.max(0.0)).abs();
+                assert!(
+                    gap <= found.rounding + blur + 1e-15 * truth.abs(),
+                    "{method} for {text}, {name}: {found:?}, truly {truth}"
+                );
+                assert!(made.report.after <= 6, "{method}: {:?}", made.report.after);
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn a_full_basis_changes_no_label() {
+    let mut asked = 0;
+    for text in generate::kernel_specs() {
+        let kernel = parse(text).unwrap();
+        for (name, output) in machines::outputs() {
+            if output == Output::Value {
+                continue;
+            }
+            // Twice as many supports as columns: linear machines have half the rank.
+            let within = |rows| generate::within(kernel.domain(), &rows);
+            let supports = within(generate::dense(24, 12, 3));
+            let machine = machines::random(&kernel, &supports, &output, 4);
+            let Some(made) = run(&machine, "exact_basis(tolerance=0)", Goal::Own) else { continue };
+            let queries = within(generate::dense(60, 12, 5));
+            let answers = |machine: &Machine| -> Vec<_> {
+                let decisions = Plan::exact(machine).decide(&queries).unwrap();
+                decisions.iter().map(|decision| decision.answer).collect()
+            };
+            assert_eq!(answers(&machine), answers(&made.machine), "{text}, {name}");
+            asked += 60;
+            if *text == "linear" {
+                assert_eq!(made.report.after, 12, "rank of 24 rows of 12 columns");
+            }
+        }
+    }
+    assert!(asked > 1000, "{asked}");
+}
+
+#[test]
+fn duplicates_are_merged_before_anything_else() {
+    let base = generate::values(&generate::dense(10, 3, 1));
+    let supports = Matrix::dense(3, base.iter().chain(&base).copied().collect()).unwrap();
+    let kernel = parse("rbf(gamma=0.5)").unwrap();
+    let betas: Vec<f64> = (0..20).map(|n| f64::from(n % 7) - 3.2).collect();
+    let scores = vec![Score::expansion(&betas, 0.0)];
+    let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
+    let made = run(&machine, "exact_basis", Goal::Own).unwrap();
+    assert_eq!((made.report.before, made.report.after), (10, 10));
+    assert!(made.report.error.absolute < 1e-12, "{:?}", made.report.error);
+}
+
+#[test]
+fn linear_machines_become_their_weights() {
+    let supports = generate::dense(30, 5, 2);
+    for (name, output) in machines::outputs() {
+        let kernel = parse("linear").unwrap();
+        let machine = machines::random(&kernel, &supports, &output, 4);
+        let made = Compression::new(&machine, compressor("greedy").unwrap()).run().unwrap();
+        assert_eq!(made.machine.supports().rows(), 0, "{name}");
+        assert!(made.report.error.relative < 1e-15, "{name}: {:?}", made.report.error);
+        let queries = generate::dense(40, 5, 3);
+        let scores = |machine| Plan::exact(machine).scores(&queries).unwrap();
+        for (a, b) in scores(&machine).iter().zip(scores(&made.machine)) {
+            assert!((a - b).abs() < 1e-12, "{name}: {a} {b}");
+        }
+    }
+}
+
+/// Ripley's clouds under smooth kernels, many coefficients at their bound.
+fn overlapping(rows: usize) -> Machine {
+    let data = synthetic::ripley(rows, 1);
+    let mercer_data::Targets::Numbers(signs) = &data.targets else { panic!("numbers") };
+    let kernel = parse("rbf(gamma=2)").unwrap();
+    let scores = vec![Score::expansion(signs, 0.1)];
+    Machine::new(kernel, data.examples, scores, Output::Novelty).unwrap()
+}
+
+#[test]
+fn goals_are_met() {
+    let machine = overlapping(150);
+    let sample = synthetic::ripley(300, 2).examples;
+    for method in ["greedy", "moved(iterations=30)"] {
+        let with = |goal: Goal| {
+            Compression::new(&machine, compressor(method).unwrap())
+                .goal(goal)
+                .material(mercer_compile::Material { sample: Some(&sample), training: None })
+                .run()
+                .unwrap()
+                .report
+        };
+        let report = with(Goal::Error(0.01));
+        assert!(report.error.relative <= 0.01 && report.after < 40, "{method}: {report:?}");
+        let report = with(Goal::Disagreement(0.0));
+        assert_eq!(report.judged.unwrap().others, 0, "{method}");
+        let report = with(Goal::Certified(0.9));
+        assert!(report.judged.unwrap().certified_share().unwrap() >= 0.9, "{method}");
+        assert!(report.curve.windows(2).all(|pair| pair[0].size < pair[1].size));
+    }
+}
+
+#[test]
+fn what_goals_need_is_asked_for() {
+    let machine = overlapping(40);
+    let run = |method: &str, goal| {
+        let made = Compression::new(&machine, compressor(method).unwrap()).goal(goal).run();
+        made.unwrap_err().to_string()
+    };
+    assert!(run("greedy", Goal::Own).contains("needs a goal"));
+    assert!(run("greedy", Goal::Certified(0.5)).contains("--sample"));
+    assert!(run("greedy", Goal::Disagreement(0.5)).contains("--sample"));
+    let sigmoid = parse("sigmoid(gamma=1, coef0=0)").unwrap();
+    let machine = machines::random(&sigmoid, &generate::dense(5, 2, 1), &Output::Novelty, 1);
+    let made = Compression::new(&machine, compressor("greedy").unwrap()).goal(Goal::Size(2)).run();
+    assert!(made.unwrap_err().to_string().contains("semidefinite"));
+    let chi2 = parse("chi2").unwrap();
+    let rows = generate::within(chi2.domain(), &generate::dense(5, 2, 1));
+    let machine = machines::random(&chi2, &rows, &Output::Novelty, 1);
+    let made = Compression::new(&machine, compressor("moved").unwrap()).goal(Goal::Size(2)).run();
+    assert!(made.unwrap_err().to_string().contains("greedy can"));
+}
+
+#[test]
+fn hostile_machines_are_compressed_or_refused_in_a_sentence() {
+    for text in [
+        "rbf(gamma=1)",
+        "rbf(gamma=1e-9)",
+        "rbf(gamma=1e9)",
+        "linear",
+        "polynomial(degree=3, gamma=1, coef0=1)",
+    ] {
+        let kernel = parse(text).unwrap();
+        for case in generate::hostile(kernel.domain(), 6) {
+            let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);
+            for method in all() {
+                // The solver of regressions takes its time on such rows; one kernel is enough.
+                if method == "regression" && *text != *"rbf(gamma=1)" {
+                    continue;
+                }
+                let made = run(&machine, method, Goal::Size(3));
+                if let Some(made) = made {
+                    let error = made.report.error;
+                    assert!(error.absolute.is_finite(), "{method}, {text}, {}", case.name);
+                    // The best of any coefficients is no farther than none at all.
+                    let whole = error.absolute / error.relative.max(1e-300);
+                    let slack = error.rounding.sqrt() + 1e-6 * whole;
+                    assert!(
+                        error.absolute <= whole + slack,
+                        "{method}, {text}, {}: {error:?}",
+                        case.name
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! A small machine that stands for the whole one, with its distance proved for each query (\[OG98\], and the
+//! power function).
+//!
+//! One set of kernel values serves three bounds, the dearer one only for queries that the cheaper one
+//! leaves open: the distance of the query from the nearest vector, from a combination of the 8 nearest,
+//! and from the span of all, which is the last step of a sequence of `anytime`.
+
+mod load;
+
+use std::any::Any;
+
+use mercer_kernel::KernelRef;
+use mercer_kernel::block::Queries;
+use mercer_simd::{DenseQueries64, Isa};
+use mercer_spec::Spec;
+
+use super::anytime::{Running, Sequence, known};
+use crate::certify::nearby::{FEW, Nearby, Small, Vectors};
+use crate::certify::projection::{Known, Left};
+use crate::closer::Closer;
+use crate::stage::{Block, Loader, Stage};
+
+pub(crate) static LOADER: Loader = Loader {
+    name: "compressed",
+    summary: "a machine of a few vectors; the distance of a query from them bounds how far it is off",
+    load: |section, exact| Ok(Box::new(load::load(section, exact)?)),
+};
+
+#[derive(Debug)]
+struct Compressed {
+    spec: Spec,
+    isa: Isa,
+    kernel: KernelRef,
+    columns: u64,
+    /// Vectors in one chunk, and the steps of all.
+    sequence: Sequence,
+    /// Coefficients of each score, score after score.
+    coefficients: Vec<f64>,
+    scores: Vec<Small>,
+    vectors: Vectors,
+    /// `1 / K_jj`, or 0.
+    inverses: Vec<f64>,
+    /// `K_ij`, where there are not too many.
+    gram: Option<Vec<f64>>,
+    /// Whether the bound of all vectors costs less than an exact answer.
+    uses_all: bool,
+    offsets: Vec<f64>,
+}
+
+struct Scratch {
+    queries: Queries,
+    dense: DenseQueries64,
+    tile: Vec<f64>,
+    /// Kernel values of each query with the vectors.
+    values: Vec<f64>,
+    products: Vec<f64>,
+    known: Vec<Option<Known>>,
+    /// Sums of each query and score.
+    sums: Vec<f64>,
+    loaded: Vec<u32>,
+    runs: Vec<u32>,
+    wanted: Vec<u32>,
+    left: Vec<Left>,
+}
+
+impl Compressed {
+    fn size(&self) -> usize {
+        self.inverses.len()
+    }
+
+    /// Kernel values and the scores of the small machine.
+    fn first_cost(&self) -> u64 {
+        self.size() as u64 * (self.columns + self.scores.len() as u64 + 1)
+    }
+
+    /// The 8 nearest and their system.
+    fn few_cost(&self) -> u64 {
+        (self.size() + FEW * FEW * 4) as u64
+    }
+
+    /// Coordinates along all, and one sum for each score.
+    fn all_cost(&self) -> u64 {
+        let size = self.size();
+        (size * (size + 1) / 2 + size * self.scores.len()) as u64
+    }
+
+    /// Pays for a step; keeps those that may take it.
+    fn charge(runs: &mut Vec<u32>, closer: &mut Closer<'_>, cost: u64) {
+        runs.retain(|query| closer.is_open(*query) && closer.charge(*query, cost));
+    }
+
+    /// Reports the ranges of all scores that are wanted, given how near the query is.
+    fn prove(
+        &self,
+        query: u32,
+        known: &Known,
+        sums: &[f64],
+        near: Nearby<'_>,
+        closer: &mut Closer<'_>,
+        wanted: &mut Vec<u32>,
+    ) {
+        closer.wanted(query, wanted);
+        for score in wanted.iter().map(|score| *score as usize) {
+            if let Some(range) = self.scores[score].range(known, self.size(), sums[score], near) {
+                closer.prove(query, score, range, near.vectors.len());
+            }
+        }
+        closer.judge(query);
+    }
+
+    /// The nearest vector and its bound.
+    fn by_one(&self, values: &[f64], known: &Known) -> Option<(u32, f64, f64)> {
+        let nearest = nearest(values, &self.inverses)?;
+        let value = values[nearest as usize];
+        let weight = value * self.inverses[nearest as usize];
+        // a² K_jj, with the K_jj that the inverse was taken of.
+        let (along, square) = (weight * value, weight * value);
+        let distance = self.vectors.distance(known, &[nearest], &[weight], along, square)?;
+        Some((nearest, weight, distance))
+    }
+
+    /// The few nearest vectors, their best combination and its bound.
+    fn by_few(&self, values: &[f64], known: &Known) -> Option<Few> {
+        let gram = self.gram.as_ref()?;
+        let (mut few, size) = (Few::nearest(values, &self.inverses), self.size());
+        let value =
+            |a: usize, b: usize| gram[few.vectors[a] as usize * size + few.vectors[b] as usize];
+        let mut table = [[0.0; FEW]; FEW];
+        for (a, row) in table.iter_mut().enumerate().take(few.count) {
+            for (b, place) in row.iter_mut().enumerate().take(few.count) {
+                *place = value(a, b);
+            }
+        }
+        let mut right = [0.0; FEW];
+        for (place, vector) in right.iter_mut().zip(&few.vectors[..few.count]) {
+            *place = values[*vector as usize];
+        }
+        let weights = solve(&table, &right, few.count)?;
+        let (mut along, mut square) = (0.0, 0.0);
+        for a in 0..few.count {
+            along += weights[a] * right[a];
+            let inner: f64 = (0..few.count).map(|b| weights[b] * table[a][b]).sum();
+            square += weights[a] * inner;
+        }
+        few.weights = weights;
+        let (vectors, weights) = (&few.vectors[..few.count], &few.weights[..few.count]);
+        few.distance = self.vectors.distance(known, vectors, weights, along, square)?;
+        Some(few)
+    }
+
+    /// The bound of all vectors.
+    fn by_all(&self, closer: &mut Closer<'_>, scratch: &mut Scratch) {
+        let (chunk, size) = (&self.sequence.chunks[0], self.size());
+        let Scratch { dense, values, products, known, sums, runs, wanted, left, .. } = scratch;
+        dense.clear();
+        for query in &*runs {
+            dense.push(&values[*query as usize * size..][..size]);
+        }
+        let panels = 0..chunk.triangle.panels();
+        let lanes = chunk.triangle.lanes(panels.clone()).len();
+        products.clear();
+        products.resize(runs.len() * lanes, 0.0);
+        chunk.triangle.dots_dense(self.isa, dense, panels, products, lanes);
+        let count = self.scores.len();
+        for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
+            let place = *query as usize;
+            let Some(known) = &known[place] else { continue };
+            closer.wanted(*query, wanted);
+            let sums = &mut sums[place * count..(place + 1) * count];
+            sums.fill(0.0);
+            let running = Running { first: 0, known, wanted, spent: &mut 0.0, sums, left };
+            self.sequence.steps(running, &coordinates[..size], &self.offsets, |score, _, range| {
+                closer.prove(*query, score as usize, range, size);
+            });
+            closer.judge(*query);
+        }
+    }
+
+    /// Kernel values of the loaded queries, and the scores of the small machine.
+    fn values(&self, block: &Block<'_>, scratch: &mut Scratch) {
+        let (basis, size) = (&self.sequence.chunks[0].basis, self.size());
+        let Scratch { queries, tile, values, loaded, sums, .. } = scratch;
+        let rows = loaded.iter().map(|query| block.row(*query));
+        basis.load(self.isa, rows.clone(), queries);
+        basis.visit(self.isa, queries, rows, tile, |tile| {
+            for position in tile.queries.clone() {
+                let start = loaded[position] as usize * size + tile.rows.start;
+                values[start..start + tile.rows.len()].copy_from_slice(tile.of(position));
+            }
+        });
+        let count = self.scores.len();
+        for query in loaded.iter().map(|query| *query as usize) {
+            let own = &values[query * size..][..size];
+            let lists = self.coefficients.chunks_exact(size);
+            for (sum, list) in sums[query * count..].iter_mut().zip(lists) {
+                *sum = dot(list, own);
+            }
+        }
+    }
+}
+
+/// Eight partial sums by position, then a tree: the same for every batch.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut partial = [0.0; 8];
+    let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));
+    let (rest, others) = (left.remainder(), right.remainder());
+    for (a, b) in left.zip(right) {
+        for ((sum, a), b) in partial.iter_mut().zip(a).zip(b) {
+            *sum = a.mul_add(*b, *sum);
+        }
+    }
+    for ((sum, a), b) in partial.iter_mut().zip(rest).zip(others) {
+        *sum = a.mul_add(*b, *sum);
+    }
+    mercer_simd::fold8(&partial)
+}
+
+/// The vector of the largest `K_j² / K_jj`; the first of equals.
+fn nearest(values: &[f64], inverses: &[f64]) -> Option<u32> {
+    let mut best = [0.0f64; 8];
+    for (values, inverses) in values.chunks(8).zip(inverses.chunks(8)) {
+        for ((best, value), inverse) in best.iter_mut().zip(values).zip(inverses) {
+            let near = value * value * inverse;
+            *best = if near > *best { near } else { *best };
+        }
+    }
+    let most = best.iter().copied().fold(0.0, f64::max);
+    let is_best = |(value, inverse): (&f64, &f64)| value * value * inverse == most;
+    if !(most > 0.0 && most.is_finite()) {
+        return None;
+    }
+    values.iter().zip(inverses).position(is_best).map(|at| at as u32)
+}
+
+/// A few vectors, the nearest first.
+#[derive(Debug, Clone, Copy)]
+struct Few {
+    vectors: [u32; FEW],
+    weights: [f64; FEW],
+    count: usize,
+    distance: f64,
+}
+
+impl Few {
+    fn nearest(values: &[f64], inverses: &[f64]) -> Self {
+        let (mut vectors, mut nears, mut count) = ([0; FEW], [0.0; FEW], 0);
+        for (at, (value, inverse)) in values.iter().zip(inverses).enumerate() {
+            let near = value * value * inverse;
+            if near.is_nan() || near <= 0.0 || (count == FEW && near <= nears[FEW - 1]) {
+                continue;
+            }
+            count = (count + 1).min(FEW);
+            let mut place = count - 1;
+            while place > 0 && nears[place - 1] < near {
+                (nears[place], vectors[place]) = (nears[place - 1], vectors[place - 1]);
+                place -= 1;
+            }
+            (nears[place], vectors[place]) = (near, at as u32);
+        }
+        Self { vectors, weights: [0.0; FEW], count, distance: f64::INFINITY }
+    }
+}
+
+/// Solves a small semidefinite system by Cholesky; whatever it finds is as good as it is.
+fn solve(table: &[[f64; FEW]; FEW], right: &[f64; FEW], count: usize) -> Option<[f64; FEW]> {
+    let (mut factor, mut x) = ([[0.0; FEW]; FEW], [0.0; FEW]);
+    for i in 0..count {
+        for j in 0..=i {
+            let ridge = if i == j { 1e-10 * table[i][i] } else { 0.0 };
+            let sum = (0..j).fold(table[i][j] + ridge, |sum, l| sum - factor[i][l] * factor[j][l]);
+            if i == j {
+                if sum.is_nan() || sum <= 0.0 {
+                    return None;
+                }
+                factor[i][i] = sum.sqrt();
+            } else {
+                factor[i][j] = sum / factor[j][j];
+            }
+        }
+        x[i] = (0..i).fold(right[i], |sum, l| sum - factor[i][l] * x[l]) / factor[i][i];
+    }
+    for i in (0..count).rev() {
+        x[i] = (i + 1..count).fold(x[i], |sum, l| sum - factor[l][i] * x[l]) / factor[i][i];
+    }
+    x[..count].iter().all(|x| x.is_finite()).then_some(x)
+}
+
+impl Stage for Compressed {
+    fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    fn scratch(&self) -> Box<dyn Any + Send> {
+        let chunk = &self.sequence.chunks[0];
+        Box::new(Scratch {
+            queries: chunk.basis.queries(),
+            dense: DenseQueries64::new(chunk.triangle.columns()),
+            tile: Vec::new(),
+            values: Vec::new(),
+            products: Vec::new(),
+            known: Vec::new(),
+            sums: Vec::new(),
+            loaded: Vec::new(),
+            runs: Vec::new(),
+            wanted: Vec::new(),
+            left: Vec::new(),
+        })
+    }
+
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+        let (size, count) = (self.size(), self.scores.len());
+        scratch.known.clear();
+        scratch.known.resize(block.len(), None);
+        if scratch.values.len() < block.len() * size {
+            scratch.values.resize(block.len() * size, 0.0);
+        }
+        scratch.sums.clear();
+        scratch.sums.resize(block.len() * count, 0.0);
+        scratch.loaded.clear();
+        for query in block.open() {
+            let (own, width) = (block.own(*query), block.width(*query));
+            let found = known(self.kernel.as_ref(), &self.sequence.sizes, own, width);
+            scratch.known[*query as usize] = found;
+            if found.is_some() {
+                scratch.loaded.push(*query);
+            }
+        }
+        Self::charge(&mut scratch.loaded, closer, self.first_cost());
+        if scratch.loaded.is_empty() {
+            block.compact(closer);
+            return;
+        }
+        self.values(block, scratch);
+        scratch.runs.clone_from(&scratch.loaded);
+        for step in [Self::try_one, Self::try_few] {
+            step(self, closer, scratch);
+        }
+        if self.uses_all {
+            Self::charge(&mut scratch.runs, closer, self.all_cost());
+            if !scratch.runs.is_empty() {
+                self.by_all(closer, scratch);
+            }
+        }
+        block.compact(closer);
+    }
+}
+
+impl Compressed {
+    fn try_one(&self, closer: &mut Closer<'_>, scratch: &mut Scratch) {
+        let (size, count) = (self.size(), self.scores.len());
+        let Scratch { values, known, sums, runs, wanted, .. } = scratch;
+        for query in &*runs {
+            let place = *query as usize;
+            let Some(known) = &known[place] else { continue };
+            let Some((vector, weight, distance)) =
+                self.by_one(&values[place * size..][..size], known)
+            else {
+                continue;
+            };
+            let near = Nearby { vectors: &[vector], weights: &[weight], distance };
+            self.prove(*query, known, &sums[place * count..], near, closer, wanted);
+        }
+    }
+
+    fn try_few(&self, closer: &mut Closer<'_>, scratch: &mut Scratch) {
+        if self.gram.is_none() {
+            return;
+        }
+        let (size, count) = (self.size(), self.scores.len());
+        Self::charge(&mut scratch.runs, closer, self.few_cost());
+        let Scratch { values, known, sums, runs, wanted, .. } = scratch;
+        for query in &*runs {
+            let place = *query as usize;
+            let Some(known) = &known[place] else { continue };
+            let Some(few) = self.by_few(&values[place * size..][..size], known) else { continue };
+            let (vectors, weights) = (&few.vectors[..few.count], &few.weights[..few.count]);
+            let near = Nearby { vectors, weights, distance: few.distance };
+            self.prove(*query, known, &sums[place * count..], near, closer, wanted);
+        }
+    }
+}
