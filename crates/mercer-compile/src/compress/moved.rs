@@ -12,10 +12,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use mercer_data::Matrix;
-use mercer_kernel::Profile;
 use mercer_kernel::eigen::dot;
+use mercer_kernel::{KernelRef, Profile};
 use mercer_machine::Machine;
-use mercer_simd::gemm_nt;
+use mercer_simd::{Isa, gemm_nt};
 use mercer_spec::{Kind, Parameter, Spec};
 
 use super::greedy::{Greedy, Pursuit};
@@ -125,6 +125,7 @@ impl Run for Journey<'_> {
 
 /// `E(Z)`.
 struct Joint<'a> {
+    kernel: KernelRef,
     profile: Profile,
     columns: usize,
     size: usize,
@@ -160,6 +161,7 @@ impl<'a> Joint<'a> {
         let (count, columns) = (teacher.len(), teacher.machine.columns());
         let centre = teacher.machine.centre().map_or(vec![0.0; columns], <[f64]>::to_vec);
         let mut valley = Self {
+            kernel: teacher.machine.kernel().clone(),
             profile: profile(teacher.machine),
             columns,
             size,
@@ -202,31 +204,79 @@ impl<'a> Joint<'a> {
         Matrix::dense(self.columns, values).ok()
     }
 
-    /// Kernel values of the vectors with some rows, and how they change: `across`, and for each vector
-    /// `Σ along` weighted by `mix`, which comes later, so all three are kept.
+    /// Kernel values of the vectors with some rows, and how they change.
     fn shapes(&self, z: &[f64], own: &[f64], rows: &[f64], squares: &[f64]) -> Shapes {
         let count = squares.len();
         let mut values = vec![0.0; self.size * count];
         gemm_nt(self.size, count, self.columns, z, rows, &mut values);
-        let (mut across, mut along) = (vec![0.0; values.len()], vec![0.0; values.len()]);
-        let lines = values.chunks_exact_mut(count.max(1));
-        let slopes =
-            across.chunks_exact_mut(count.max(1)).zip(along.chunks_exact_mut(count.max(1)));
-        for ((line, (across, along)), own) in lines.zip(slopes).zip(own) {
-            let places = line.iter_mut().zip(across).zip(along).zip(squares);
-            for (((value, across), along), square) in places {
+        let lines = values.chunks_exact_mut(count.max(1)).zip(own);
+        if let (Profile::Gaussian { gamma }, Some(finish)) =
+            (self.profile, self.kernel.form().finish())
+        {
+            for (line, own) in lines {
+                finish.finish(Isa::current(), line, *own, squares);
+            }
+            return Shapes { values, slopes: Slopes::Width(2.0 * gamma) };
+        }
+        let (mut across, mut along) = (Vec::new(), Vec::new());
+        for (line, own) in lines {
+            for (value, square) in line.iter_mut().zip(squares) {
                 let shape = shape(self.profile, *value, *square, *own);
-                (*value, *across, *along) = (shape.value, shape.across, shape.along);
+                *value = shape.value;
+                across.push(shape.across);
+                along.push(shape.along);
             }
         }
-        Shapes { values, across, along }
+        Shapes { values, slopes: Slopes::Lists { across, along } }
     }
 }
 
 struct Shapes {
     values: Vec<f64>,
-    across: Vec<f64>,
-    along: Vec<f64>,
+    slopes: Slopes,
+}
+
+/// How values change with the vector: `across u + along z`.
+enum Slopes {
+    /// Values times this, and times minus this.
+    Width(f64),
+    Lists {
+        across: Vec<f64>,
+        along: Vec<f64>,
+    },
+}
+
+impl Shapes {
+    /// Turns what the values of one vector count for into what the rows do; returns what the vector does.
+    fn turn(&self, start: usize, counts: &mut [f64], factor: f64) -> f64 {
+        let range = start..start + counts.len();
+        match &self.slopes {
+            Slopes::Width(width) => {
+                let width = factor * width;
+                let pairs = counts.iter_mut().zip(&self.values[range]);
+                pairs.for_each(|(count, value)| *count *= width * value);
+                -sum(counts)
+            }
+            Slopes::Lists { across, along } => {
+                let mut own = 0.0;
+                let slopes = across[range.clone()].iter().zip(&along[range]);
+                for (count, (across, along)) in counts.iter_mut().zip(slopes) {
+                    own += factor * *count * along;
+                    *count *= factor * across;
+                }
+                own
+            }
+        }
+    }
+}
+
+/// Eight partial sums.
+fn sum(values: &[f64]) -> f64 {
+    let mut sums = [0.0; 8];
+    for chunk in values.chunks(8) {
+        sums.iter_mut().zip(chunk).for_each(|(sum, x)| *sum += x);
+    }
+    sums.iter().sum()
 }
 
 impl Valley for Joint<'_> {
@@ -267,20 +317,12 @@ impl Valley for Joint<'_> {
         gemm_nt(n, n, count, &turned, &turned, &mut pairs);
         let mut along = vec![0.0; n];
         for a in 0..n {
-            for i in a * m..(a + 1) * m {
-                along[a] -= 2.0 * mix[i] * with.along[i];
-                mix[i] *= -2.0 * with.across[i];
-            }
-            for b in 0..n {
-                let at = a * n + b;
-                if a == b {
-                    along[a] += pairs[at] * selves[a].along;
-                    pairs[at] = 0.0;
-                } else {
-                    along[a] += 2.0 * pairs[at] * among.along[at];
-                    pairs[at] *= 2.0 * among.across[at];
-                }
-            }
+            along[a] += with.turn(a * m, &mut mix[a * m..(a + 1) * m], -2.0);
+            let line = &mut pairs[a * n..(a + 1) * n];
+            // A vector's value with itself moves as one.
+            along[a] += line[a] * selves[a].along;
+            line[a] = 0.0;
+            along[a] += among.turn(a * n, line, 2.0);
         }
         gemm_nt(n, self.columns, m, &mix, &self.turned, gradient);
         let mut other = vec![0.0; gradient.len()];
