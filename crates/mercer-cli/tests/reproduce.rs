@@ -54,6 +54,28 @@ fn decoste_2003_on_sonar() {
     assert_eq!(picture.matches("class=\"band\"").count(), 4);
 }
 
+/// \[OG98\] on crescents, which need no files: every method at equal size, and the certified cascade.
+#[test]
+fn osuna_1998_on_crescents() {
+    let text =
+        done(&["reproduce", "og98", "--only", "banana,Skin,Electrons", "--repeats", "1", "--json"]);
+    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    let task = &object["tasks"][0];
+    let rows = task["rows"].as_array().expect("rows");
+    let error = |method: &str| {
+        let is_wanted = |row: &&Value| {
+            row["method"].as_str().is_some_and(|name| name.starts_with(method))
+                && row["asked"] == 40
+        };
+        rows.iter().find(is_wanted).and_then(|row| row["error"]["relative"].as_f64()).expect(method)
+    };
+    assert!(error("moved") <= 0.005, "{}", error("moved"));
+    assert!(error("moved") < error("greedy") && error("greedy") < error("regression"));
+    let cascades = task["cascades"].as_array().expect("cascades");
+    assert!(cascades.iter().all(|row| row["disagreements"] == 0));
+    assert!(object["tasks"][1]["rows"].is_null() && object["tasks"][2]["rows"].is_null());
+}
+
 #[test]
 fn papers_that_are_not_known_are_named() {
     let (code, text) = refused_with(&["reproduce", "vapnik95"]);

@@ -60,10 +60,8 @@ const SEMIDEFINITE: [&str; 3] =
 fn stages() -> Vec<(String, &'static [&'static str])> {
     let kernels = |name: &str| -> &'static [&'static str] {
         match name {
-            // Its own laws, over all its orders, are in `anytime.rs`.
-            "anytime" => &SEMIDEFINITE,
-            // More kernels and sizes are in `compressed.rs`.
-            "compressed" => &SEMIDEFINITE,
+            // Their own laws, over orders, sizes and kernels, are in `anytime.rs` and `compressed.rs`.
+            "anytime" | "compressed" => &SEMIDEFINITE,
             "low_precision" => &SINGLES,
             "projected" => &PRODUCTS,
             "spectral" => &QUADRATIC,

@@ -1,10 +1,10 @@
 //! Compression: what is reported is true, and what stands for a machine behaves like it.
 
-use mercer_compile::{COMPRESSORS, CompileError, Compression, Goal, compressor};
+use mercer_compile::{COMPRESSORS, CompileError, Compiler, Compression, Goal, Target, compressor};
 use mercer_data::{Matrix, synthetic};
 use mercer_kernel::parse;
 use mercer_machine::{Machine, Output, Score};
-use mercer_query::Plan;
+use mercer_query::{Certainty, Decision, Plan};
 use mercer_testkit::{Dd, generate, machines, reference};
 
 /// `|W - W~|²` of two machines, all scores together, in double-double arithmetic.
@@ -132,6 +132,33 @@ fn linear_machines_become_their_weights() {
     }
 }
 
+#[test]
+fn machines_of_degree_two_need_one_vector_more_than_columns() {
+    for text in [
+        "polynomial(degree=2, gamma=0.5, coef0=1)",
+        "polynomial(degree=2, gamma=2, coef0=0)",
+        "normalized(polynomial(degree=2, gamma=0.7, coef0=1))",
+    ] {
+        let kernel = parse(text).unwrap();
+        let machine = machines::random(&kernel, &generate::dense(60, 5, 2), &Output::Novelty, 4);
+        let made = run(&machine, "quadratic", Goal::Own).unwrap();
+        let most = if text.contains("coef0=0") { 5 } else { 6 };
+        assert!(made.report.after <= most, "{text}: {}", made.report.after);
+        assert!(made.report.error.relative < 1e-7, "{text}: {:?}", made.report.error);
+        // No other three vectors are nearer.
+        let error = |method: &str| run(&machine, method, Goal::Size(3)).unwrap().report.error;
+        let (own, moved) = (error("quadratic").relative, error("moved").relative);
+        assert!(own <= moved * (1.0 + 1e-9), "{text}: {own}, moved {moved}");
+    }
+    let rbf = machines::random(
+        &parse("rbf(gamma=1)").unwrap(),
+        &generate::dense(9, 2, 2),
+        &Output::Novelty,
+        4,
+    );
+    assert!(run(&rbf, "quadratic", Goal::Own).is_none());
+}
+
 /// Ripley's clouds under smooth kernels, many coefficients at their bound.
 fn overlapping(rows: usize) -> Machine {
     let data = synthetic::ripley(rows, 1);
@@ -161,6 +188,32 @@ fn goals_are_met() {
         let report = with(Goal::Certified(0.9));
         assert!(report.judged.unwrap().certified_share().unwrap() >= 0.9, "{method}");
         assert!(report.curve.windows(2).all(|pair| pair[0].size < pair[1].size));
+    }
+}
+
+/// \[DM03\], section 5.3: the nearest neighbours of a reduced set are asked like those of the whole machine;
+/// a compressed machine takes plans, calibrated and certified, like any other.
+#[test]
+fn a_compressed_machine_takes_calibrated_plans() {
+    let machine = overlapping(200);
+    let made = run(&machine, "moved(iterations=20)", Goal::Size(12)).unwrap().machine;
+    let (sample, queries) =
+        (synthetic::ripley(4000, 2).examples, synthetic::ripley(500, 3).examples);
+    let truth = Plan::exact(&made).decide(&queries).unwrap();
+    for text in [
+        "cascade(linear, student(2), exact)",
+        "cascade(compressed(6), exact)",
+        "cascade(compressed(6), student(2), exact)",
+    ] {
+        let target = Target { risk: 0.02, delta: 0.05 };
+        let compiled =
+            Compiler::new(&made).sample(&sample).target(target).run(&text.parse().unwrap());
+        let plan = Plan::load(&made, &compiled.unwrap().sections).unwrap();
+        let found = plan.decide(&queries).unwrap();
+        let differs = |(a, b): &(&Decision, &Decision)| a.answer != b.answer;
+        let others = found.iter().zip(&truth).filter(differs).count();
+        let early = found.iter().filter(|decision| decision.certainty != Certainty::Exact).count();
+        assert!(others <= 20 && early > 100, "{text}: {others} others, {early} early");
     }
 }
 

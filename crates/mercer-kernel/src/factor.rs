@@ -184,7 +184,16 @@ impl<C: Columns> Factor<C> {
     /// Inner products of all rows with what is left of one: `K(i, row) - g_i·g_row`.
     pub fn residual_column(&mut self, row: usize, out: &mut [f64]) {
         self.columns.column(row, out);
-        for values in &self.coordinates {
+        // Four at a time: the same differences in the same order, but `out` travels less.
+        let mut fours = self.coordinates.chunks_exact(4);
+        for four in &mut fours {
+            let [a, b, c, d] = [0, 1, 2, 3].map(|at: usize| four[at][row]);
+            let rows = four[0].iter().zip(&four[1]).zip(four[2].iter().zip(&four[3]));
+            for (place, ((p, q), (r, s))) in out.iter_mut().zip(rows) {
+                *place = *place - a * p - b * q - c * r - d * s;
+            }
+        }
+        for values in fours.remainder() {
             subtract(out, values, values[row]);
         }
     }

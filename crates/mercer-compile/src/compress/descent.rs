@@ -45,6 +45,11 @@ impl<'a> Descent<'a> {
         (0..self.teacher.len()).map(size).fold(0.0, f64::max)
     }
 
+    /// Supports that no penalty draws.
+    pub(super) fn free(&self) -> usize {
+        self.weights.iter().filter(|weight| **weight == 0.0).count()
+    }
+
     /// Goes down with a penalty, from where it is.
     pub(super) fn solve(&mut self, penalty: f64) -> Result<(), CompileError> {
         let all: Vec<usize> = (0..self.teacher.len()).collect();

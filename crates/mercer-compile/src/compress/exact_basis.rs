@@ -55,7 +55,7 @@ impl Run for Basis<'_> {
         let (teacher, mut ended) = (self.teacher, None);
         let limit = size.min(teacher.most());
         self.factor.grow(&mut Greedy, limit, &mut |factor| {
-            if factor.rank() % 16 == 0 {
+            if factor.rank().is_multiple_of(16) {
                 ended = teacher.watch.step("choosing vectors", factor.rank(), limit).err();
             }
             ended.is_none()

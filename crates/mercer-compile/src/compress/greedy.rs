@@ -43,6 +43,9 @@ pub(super) static ENTRY: CompressorEntry = CompressorEntry {
 /// What is left of W when nothing more can be told from rounding, of its square.
 const EXPLAINED: f64 = 1e-16;
 
+/// More vectors than this are never taken to be given up again: the time goes with the square.
+const MOST_MORE: usize = 256;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Greedy {
     pub ahead: f64,
@@ -96,7 +99,7 @@ impl<'a> Pursuit<'a> {
             let left: f64 = factor.targets().iter().map(|target| target.square().max(0.0)).sum();
             forward.push(teacher.relative(left));
             is_explained = left <= EXPLAINED * teacher.whole();
-            if factor.rank() % 16 == 0 {
+            if factor.rank().is_multiple_of(16) {
                 ended = teacher.watch.step("choosing vectors", factor.rank(), limit).err();
             }
             ended.is_none() && !is_explained && !is_enough(forward[forward.len() - 1])
@@ -120,7 +123,7 @@ impl<'a> Pursuit<'a> {
         let mut left: f64 = self.forward[from - 1].powi(2) * self.teacher.whole();
         self.backward.clear();
         while table.alive.len() > size {
-            if table.alive.len() % 64 == 0 {
+            if table.alive.len().is_multiple_of(64) {
                 let done = from - table.alive.len();
                 self.teacher.watch.step("giving up vectors", done, from - size)?;
             }
@@ -132,7 +135,8 @@ impl<'a> Pursuit<'a> {
 
     /// The supports chosen for a size.
     pub(crate) fn rows(&mut self, size: usize) -> Result<Vec<usize>, CompileError> {
-        let from = ((size as f64 * self.settings.ahead).ceil() as usize).max(size);
+        let more = (size as f64 * (self.settings.ahead - 1.0)).ceil() as usize;
+        let from = size.saturating_add(more.min(MOST_MORE));
         self.grow(from, |_| false)?;
         self.eliminate(from, size)
     }

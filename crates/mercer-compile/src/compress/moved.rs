@@ -12,17 +12,19 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use mercer_data::Matrix;
+use mercer_kernel::cholesky::Cholesky;
 use mercer_kernel::eigen::dot;
 use mercer_kernel::{KernelRef, Profile};
 use mercer_machine::Machine;
 use mercer_simd::{Isa, gemm_nt};
 use mercer_spec::{Kind, Parameter, Spec};
+use rayon::prelude::*;
 
 use super::greedy::{Greedy, Pursuit};
 use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted, unfit};
 use crate::minimize::{Valley, descend};
 use crate::shape::{profile, self_shape, shape};
-use crate::{CompileError, Watch, ridge};
+use crate::{CompileError, Watch};
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
     name: "moved",
@@ -208,18 +210,16 @@ impl<'a> Joint<'a> {
     fn shapes(&self, z: &[f64], own: &[f64], rows: &[f64], squares: &[f64]) -> Shapes {
         let count = squares.len();
         let mut values = vec![0.0; self.size * count];
-        gemm_nt(self.size, count, self.columns, z, rows, &mut values);
-        let lines = values.chunks_exact_mut(count.max(1)).zip(own);
+        products(self.size, count, self.columns, z, rows, &mut values);
         if let (Profile::Gaussian { gamma }, Some(finish)) =
             (self.profile, self.kernel.form().finish())
         {
-            for (line, own) in lines {
-                finish.finish(Isa::current(), line, *own, squares);
-            }
+            let lines = values.par_chunks_exact_mut(count.max(1)).zip(own);
+            lines.for_each(|(line, own)| finish.finish(Isa::current(), line, *own, squares));
             return Shapes { values, slopes: Slopes::Width(2.0 * gamma) };
         }
         let (mut across, mut along) = (Vec::new(), Vec::new());
-        for (line, own) in lines {
+        for (line, own) in values.chunks_exact_mut(count.max(1)).zip(own) {
             for (value, square) in line.iter_mut().zip(squares) {
                 let shape = shape(self.profile, *value, *square, *own);
                 *value = shape.value;
@@ -270,6 +270,18 @@ impl Shapes {
     }
 }
 
+/// Vectors whose products are computed at once: always the same, so that bits do not depend on threads.
+const LINES: usize = 16;
+
+/// As [`gemm_nt`], by all threads.
+fn products(lines: usize, others: usize, inner: usize, a: &[f64], b: &[f64], out: &mut [f64]) {
+    debug_assert_eq!(out.len(), lines * others, "one product per pair");
+    let parts = out.par_chunks_mut((LINES * others).max(1));
+    parts.zip(a.par_chunks((LINES * inner).max(1))).for_each(|(out, a)| {
+        gemm_nt(a.len() / inner.max(1), others, inner, a, b, out);
+    });
+}
+
 /// Eight partial sums.
 fn sum(values: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
@@ -295,20 +307,19 @@ impl Valley for Joint<'_> {
         let selves: Vec<_> = own.iter().map(|own| self_shape(self.profile, *own)).collect();
         let mut among = self.shapes(z, &own, z, &own);
         (0..n).for_each(|a| among.values[a * n + a] = selves[a].value);
-        let mut factor = among.values.clone();
-        if ridge::cholesky(&mut factor, n).is_none() {
+        let Ok(factor) = Cholesky::new(among.values.clone(), n, &mut |_| true) else {
             return f64::INFINITY;
-        }
-        let is_near = |a: usize| factor[a * n + a].powi(2) <= NEAR * selves[a].value;
+        };
+        let is_near = |a: usize| factor.values()[a * n + a].powi(2) <= NEAR * selves[a].value;
         if (0..n).any(is_near) {
             return f64::INFINITY;
         }
         let with = self.shapes(z, &own, &self.rows, &self.squares);
-        let mut products = vec![0.0; count * n];
-        gemm_nt(count, n, m, &self.betas, &with.values, &mut products);
-        let mut g = products.clone();
-        g.chunks_exact_mut(n).for_each(|list| ridge::substitute(&factor, n, list));
-        let value = self.whole - dot(&products, &g);
+        let mut met = vec![0.0; count * n];
+        gemm_nt(count, n, m, &self.betas, &with.values, &mut met);
+        let mut g = met.clone();
+        g.chunks_exact_mut(n).for_each(|list| factor.solve(list));
+        let value = self.whole - dot(&met, &g);
         // What each pair of a vector and a row counts for, then each pair of vectors.
         let turned = transposed(&g, count, n);
         let mut mix = vec![0.0; n * m];
@@ -324,7 +335,7 @@ impl Valley for Joint<'_> {
             line[a] = 0.0;
             along[a] += among.turn(a * n, line, 2.0);
         }
-        gemm_nt(n, self.columns, m, &mix, &self.turned, gradient);
+        products(n, self.columns, m, &mix, &self.turned, gradient);
         let mut other = vec![0.0; gradient.len()];
         let turned_z = transposed(z, n, self.columns);
         gemm_nt(n, self.columns, n, &pairs, &turned_z, &mut other);

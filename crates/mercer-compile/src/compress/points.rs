@@ -46,7 +46,7 @@ pub(crate) fn fitted(teacher: &Teacher<'_>, rows: &Matrix) -> Result<Points, Com
     let mut ended = None;
     factor.grow(&mut Given::new(0..rows.rows()), rows.rows(), &mut |factor| {
         let at = factor.rank();
-        if at % 64 == 0 {
+        if at.is_multiple_of(64) {
             ended = teacher.watch.step("fitting coefficients", at, rows.rows()).err();
         }
         ended.is_none()

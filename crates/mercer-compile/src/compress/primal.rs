@@ -148,6 +148,12 @@ impl Annealed<'_> {
 impl Run for Annealed<'_> {
     fn at(&mut self, size: usize) -> Result<Points, CompileError> {
         let rows = self.descent.at(size)?;
+        if rows.is_empty() {
+            let free = self.descent.free();
+            let reason =
+                format!("no penalty leaves 1 to {size} vectors; {free} are not drawn at all");
+            return Err(unfit("primal", reason));
+        }
         self.vertex(rows)
     }
 

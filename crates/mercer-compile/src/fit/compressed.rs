@@ -26,6 +26,8 @@ pub(super) static FITTER: Fitter = Fitter {
 const STAGE: &str = "compressed";
 /// Share of its own square that a vector must add: the factor is used online.
 const PIVOT: f64 = 1e-8;
+/// Sparse rows of no more columns are multiplied as dense ones.
+const FEW_COLUMNS: usize = 512;
 /// More vectors are no small machine.
 const MOST: usize = 4096;
 
@@ -62,7 +64,7 @@ static ENTRY: Entry<Settings> = Entry {
             name: "method",
             kind: Kind::Word(&["auto", "greedy", "moved"]),
             default: Some("auto"),
-            help: "how vectors are found; auto moves them where rows are dense and the kernel is smooth",
+            help: "how vectors are found; auto moves them unless rows are wide and sparse",
         },
     ],
     variadic: false,
@@ -129,8 +131,11 @@ fn choose(machine: &Machine, settings: Settings, task: &Task<'_>) -> Result<Matr
     let moves = match settings.method {
         Method::Greedy => false,
         Method::Moved => true,
-        // Moved vectors are dense: where rows are sparse they cost more than they save.
-        Method::Auto => refusal.is_none() && !teacher.supports.is_sparse(),
+        // Moved vectors are dense: where rows are wide and sparse they cost more than they save.
+        Method::Auto => {
+            let is_narrow = machine.columns() <= FEW_COLUMNS;
+            refusal.is_none() && (is_narrow || !teacher.supports.is_sparse())
+        }
     };
     if moves {
         if let Some(reason) = refusal {
@@ -157,6 +162,7 @@ pub(crate) fn sections(
         machine: file::digest(machine),
         sections: vec![section],
         calibration: None,
+        tuning: None,
     })
 }
 

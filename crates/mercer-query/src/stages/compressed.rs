@@ -290,6 +290,13 @@ impl Stage for Compressed {
         self.spec.clone()
     }
 
+    fn bytes(&self) -> usize {
+        let chunk = &self.sequence.chunks[0];
+        let among = self.gram.as_ref().map_or(0, Vec::len);
+        let numbers = among + self.coefficients.len() * 6 + self.size() * 8;
+        chunk.basis.bytes() + chunk.triangle.bytes() + 8 * numbers
+    }
+
     fn scratch(&self) -> Box<dyn Any + Send> {
         let chunk = &self.sequence.chunks[0];
         Box::new(Scratch {

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use mercer::compile::compress::Judged;
 use mercer::compile::{
     CompileError, Compression, CompressionReport, Goal, Material, Progress, Watch, compile_with,
     compressor,
@@ -73,7 +74,7 @@ fn run(arguments: &Reproduce, console: &Console, stop: &StopSignal) -> anyhow::R
         head(task, &trained, console);
         let mut rows = Vec::new();
         for size in &task.sizes {
-            rows.extend(methods(task, &trained, *size, console, stop)?);
+            rows.extend(methods(&trained, *size, console, stop)?);
         }
         let cascades = cascades(task, &trained, arguments.repeats, console, stop)?;
         let report = &trained.report;
@@ -173,7 +174,6 @@ fn one(
 
 /// Every method at one size.
 fn methods(
-    task: &Task,
     trained: &Trained,
     size: usize,
     console: &Console,
@@ -201,7 +201,6 @@ fn methods(
             Err(reason) => json!({ "method": method, "asked": size, "refused": reason }),
         });
     }
-    let _ = task;
     Ok(rows)
 }
 
@@ -212,8 +211,8 @@ fn line(method: &str, size: usize, report: &CompressionReport, seconds: f64) {
         "  {method:<30} {size:>8} {:>8} {:>12.4e} {:>14} {:>10} {seconds:>9.3}",
         report.after,
         report.error.relative,
-        share(judged.map(|judged| judged.disagreement())),
-        share(judged.and_then(|judged| judged.certified_share())),
+        share(judged.map(Judged::disagreement)),
+        share(judged.and_then(Judged::certified_share)),
     );
 }
 

@@ -1,8 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    ClassName, Grid, Output, Parent, Probabilities, Provenance, Scheme, Spacing, Tuning,
-};
+use crate::{ClassName, Grid, Output, Parent, Probabilities, Provenance, Scheme, Spacing, Tuning};
 
 /// The JSON text beside the arrays.
 #[derive(Debug, Serialize, Deserialize)]
