@@ -264,6 +264,7 @@ impl Job<'_> {
                 formulation: Some(self.formulation.spec().to_string()),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 source_supports: None,
+                parent: None,
             },
             ..Model::from(trained.machine)
         };
