@@ -245,7 +245,8 @@ pub(crate) struct Learning {
     pub(crate) scheme: Option<SchemeName>,
     /// Largest violation of the optimality conditions that is accepted
     ///
-    /// Unless given, 1e-3 for smo, 0.1 for solvers of tables, 1e-6 for direct.
+    /// Unless given, 1e-3 for smo, 0.1 for solvers of tables, 1e-6 for direct. low_rank takes it as the duality
+    /// gap, a share of the objective (1e-3).
     #[arg(long, value_name = "X")]
     pub(crate) tolerance: Option<f64>,
     /// Memory of the whole training, data included: 512MiB, 2GiB, ... (solvers of tables hold all rows)
@@ -298,6 +299,9 @@ pub(crate) struct Train {
     /// Continue from the checkpoint if there is one
     #[arg(long, requires = "checkpoint")]
     pub(crate) resume: bool,
+    /// Lead a low-rank solution on to the exact machine
+    #[arg(long)]
+    pub(crate) polish: bool,
     /// Start from this model's coefficients
     #[arg(long, value_name = "MODEL")]
     pub(crate) warm_start: Option<PathBuf>,
@@ -551,20 +555,22 @@ fn share(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// The paper: decoste03, og98
+    /// The paper: decoste03, fs01, og98
     pub(crate) paper: String,
     /// Folder with the data that do not come with the program (`mnist/t10k-images-idx3-ubyte.gz`);
     /// $MERCER_DATA if not given
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Only these machines: Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'; for og98 'Ripley linear',
-    /// 'Ripley RBF', banana, Abalone, Adult, 'MNIST 3v8'
+    /// 'Ripley RBF', banana, Abalone, Adult, 'MNIST 3v8'; for fs01
+    /// 'example 1', toy, factorisation, pivots, Abalone, problems, rank
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Timings of which the best counts
     #[arg(long, default_value = "5", value_name = "N")]
     pub(crate) repeats: u32,
-    /// A picture: bounds against steps for a few queries of the first machine, or sizes and errors
+    /// A picture: bounds against steps for a few queries of the first machine, sizes and errors, or ranks and
+    /// errors
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 }

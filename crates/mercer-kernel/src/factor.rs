@@ -15,15 +15,22 @@
 //! sums, and refuses pivots whose residual has fallen below a share of their own square, which
 //! duplicates and dependent rows do.
 //!
+//! [`Blocked`] is the same factor for many rows: blocks of pivots drawn at random or by weight, coordinates
+//! row by row in singles or doubles, in memory or in a file.
+//!
 //! Nothing that is proved may rest on the accuracy of a factor: whoever certifies measures it.
 
+mod blocked;
 mod columns;
 mod compensated;
 mod rules;
+mod store;
 
+pub use blocked::{Blocked, CANDIDATES, Draw, Tiles};
 pub use columns::{Columns, KernelColumns};
 pub use compensated::Compensated;
 pub use rules::{Gain, Given, Greedy, Pivots};
+pub use store::{Store, TILE};
 
 /// What rows share with a point, and what they do not.
 #[derive(Debug)]

@@ -27,6 +27,7 @@ mod moments;
 mod panels;
 mod product;
 mod queries;
+mod real;
 mod scalar;
 mod slices;
 mod sums;
@@ -47,10 +48,11 @@ pub use maths32::{
 };
 pub use moments::{Moments, moments};
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
-pub use product::{gemm_nt, gemm_nt32};
+pub use product::{Strided, StridedMut, gemm_nt, gemm_nt32};
 pub use queries::{
     DenseQueries, DenseQueries32, DenseQueries64, SparseQueries, SparseQueries32, SparseQueries64,
 };
+pub use real::{Real, add_row, row_dot, scale_row};
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
 pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};
 pub use sums32::weighted_sums32;

@@ -4,37 +4,96 @@
 
 use gemm::{Parallelism, gemm};
 
-fn product<T: Copy + 'static>(shape: [usize; 3], a: &[T], b: &[T], out: &mut [T], zero: T, one: T) {
-    let [rows_a, rows_b, inner] = shape;
-    assert_eq!(Some(a.len()), rows_a.checked_mul(inner), "a is rows_a times inner");
-    assert_eq!(Some(b.len()), rows_b.checked_mul(inner), "b is rows_b times inner");
-    assert_eq!(Some(out.len()), rows_a.checked_mul(rows_b), "out is rows_a times rows_b");
-    let (row_b, row) = (rows_b as isize, inner as isize);
-    // SAFETY: the lengths were checked; column strides come before row strides, and b is read
-    // transposed: its element (k, j) is at j * inner + k.
+/// A matrix inside a slice: element `(i, j)` lies at `i * row + j * column`.
+#[derive(Debug, Clone, Copy)]
+pub struct Strided<'a, T> {
+    /// The numbers.
+    pub values: &'a [T],
+    /// Distance from one row to the next.
+    pub row: usize,
+    /// Distance from one column to the next.
+    pub column: usize,
+}
+
+/// [`Strided`], to be written.
+#[derive(Debug)]
+pub struct StridedMut<'a, T> {
+    /// The numbers.
+    pub values: &'a mut [T],
+    /// Distance from one row to the next.
+    pub row: usize,
+    /// Distance from one column to the next.
+    pub column: usize,
+}
+
+/// Whether every element of a matrix of this shape lies inside `length` numbers.
+fn fits(rows: usize, columns: usize, row: usize, column: usize, length: usize) -> bool {
+    if rows == 0 || columns == 0 {
+        return true;
+    }
+    let last = (rows - 1).checked_mul(row).zip((columns - 1).checked_mul(column));
+    let last = last.and_then(|(down, right)| down.checked_add(right));
+    last.is_some_and(|last| last < length && last <= isize::MAX as usize)
+}
+
+/// `out = keep out + add A B` for `[rows, columns, inner]`; see [`crate::Real::product`].
+pub(crate) fn product<T: Copy + 'static>(
+    [rows, columns, inner]: [usize; 3],
+    a: Strided<'_, T>,
+    b: Strided<'_, T>,
+    out: StridedMut<'_, T>,
+    keep: T,
+    add: T,
+    is_kept: bool,
+) {
+    assert!(fits(rows, inner, a.row, a.column, a.values.len()), "a is rows times inner");
+    assert!(fits(inner, columns, b.row, b.column, b.values.len()), "b is inner times columns");
+    assert!(
+        fits(rows, columns, out.row, out.column, out.values.len()),
+        "out is rows times columns"
+    );
+    // SAFETY: every element of the three matrices lies inside its slice, as was just checked, and `out` is
+    // borrowed alone.
     unsafe {
         gemm(
-            rows_a,
-            rows_b,
+            rows,
+            columns,
             inner,
-            out.as_mut_ptr(),
-            1,
-            row_b,
-            false,
-            a.as_ptr(),
-            1,
-            row,
-            b.as_ptr(),
-            row,
-            1,
-            zero, // scales the old content of `out`
-            one,  // scales the product
+            out.values.as_mut_ptr(),
+            out.column as isize,
+            out.row as isize,
+            is_kept,
+            a.values.as_ptr(),
+            a.column as isize,
+            a.row as isize,
+            b.values.as_ptr(),
+            b.column as isize,
+            b.row as isize,
+            keep,
+            add,
             false,
             false,
             false,
             Parallelism::None,
         );
     }
+}
+
+fn rows_by_rows<T: Copy + 'static>(
+    [rows_a, rows_b, inner]: [usize; 3],
+    a: &[T],
+    b: &[T],
+    out: &mut [T],
+    zero: T,
+    one: T,
+) {
+    assert_eq!(Some(a.len()), rows_a.checked_mul(inner), "a is rows_a times inner");
+    assert_eq!(Some(b.len()), rows_b.checked_mul(inner), "b is rows_b times inner");
+    assert_eq!(Some(out.len()), rows_a.checked_mul(rows_b), "out is rows_a times rows_b");
+    let a = Strided { values: a, row: inner, column: 1 };
+    let b = Strided { values: b, row: 1, column: inner };
+    let out = StridedMut { values: out, row: rows_b, column: 1 };
+    product([rows_a, rows_b, inner], a, b, out, zero, one, false);
 }
 
 /// `out = A Bᵀ`, all row-major: `out[i * rows_b + j] = Σ_k a[i * inner + k] b[j * inner + k]`.
@@ -44,7 +103,7 @@ fn product<T: Copy + 'static>(shape: [usize; 3], a: &[T], b: &[T], out: &mut [T]
 /// # Panics
 /// If a length does not fit its shape.
 pub fn gemm_nt(rows_a: usize, rows_b: usize, inner: usize, a: &[f64], b: &[f64], out: &mut [f64]) {
-    product([rows_a, rows_b, inner], a, b, out, 0.0, 1.0);
+    rows_by_rows([rows_a, rows_b, inner], a, b, out, 0.0, 1.0);
 }
 
 /// [`gemm_nt`] in single precision.
@@ -59,7 +118,7 @@ pub fn gemm_nt32(
     b: &[f32],
     out: &mut [f32],
 ) {
-    product([rows_a, rows_b, inner], a, b, out, 0.0, 1.0);
+    rows_by_rows([rows_a, rows_b, inner], a, b, out, 0.0, 1.0);
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! `cargo run --release -p mercer-train --example train -- FILE.svm --kernel 'rbf(gamma=0.02)' --c 10`
 //!
 //! Further words: `--formulation 'nu_svc(nu=0.3)'`, `--solver`, `--tolerance`, `--memory MB`,
-//! `--time-limit SECONDS`, `--scheme ovr`, `--rows N` (the first ones only), `--test FILE`, `--json yes`, `--progress yes`.
+//! `--time-limit SECONDS`, `--scheme ovr`, `--rows N` (the first ones only), `--test FILE`, `--json yes`, `--progress yes`,
+//! `--polish yes` (from low rank to the exact machine).
 
 use std::path::Path;
 use std::time::Duration;
@@ -67,7 +68,8 @@ fn load(file: &str) -> Result<Dataset, Failure> {
 fn training(words: &Words) -> Result<Training, Failure> {
     let mut training = Training::default()
         .solver(solver(words.get("--solver").unwrap_or("smo"))?)
-        .tolerance(words.get("--tolerance").unwrap_or("1e-3").parse()?);
+        .tolerance(words.get("--tolerance").unwrap_or("1e-3").parse()?)
+        .polish(words.get("--polish").is_some());
     if let Some(megabytes) = words.get("--memory") {
         training = training.memory(megabytes.parse::<usize>()? << 20);
     }

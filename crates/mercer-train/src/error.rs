@@ -259,6 +259,12 @@ pub enum TrainError {
         /// Why.
         reason: String,
     },
+    /// The file that holds a factor too large for memory.
+    #[error("the file that holds the factor: {reason}; give --memory more or ask for a lower rank")]
+    FactorFile {
+        /// What is wrong.
+        reason: String,
+    },
     /// The parts of the machine do not fit together.
     #[error("{0}")]
     Machine(#[from] MachineError),

@@ -12,10 +12,10 @@ mod value;
 use rayon::prelude::*;
 
 use cache::{Cache, Key};
-use columns::Columns;
+pub(crate) use columns::Columns;
 pub(crate) use fields::fields;
 pub(crate) use source::Source;
-use value::Value;
+pub(crate) use value::Value;
 
 /// Values per segment of a kept row, at most: whole pieces of work of every kind.
 const SEGMENT: usize = 3072;

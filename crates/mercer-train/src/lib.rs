@@ -19,6 +19,7 @@ mod error;
 mod formulations;
 mod gram;
 mod labels;
+mod lowrank;
 mod optimality;
 mod qp;
 mod reduce;
@@ -38,6 +39,7 @@ pub use error::TrainError;
 pub use formulations::{
     Conclusion, FORMULATIONS, Formulation, FormulationRef, Goal, Part, formulation,
 };
+pub use lowrank::{GuardReport, LostReport, LowRankReport, PolishReport, Systems};
 pub use optimality::Optimality;
 pub use qp::Qp;
 pub use report::{Expansion, PartReport, Report, Trained};

@@ -11,7 +11,7 @@ pub(crate) use one_vs_rest::OneVsRest;
 pub(crate) use whole::Whole;
 
 /// How a task is cut into questions over shared blocks of columns.
-pub(crate) trait Reduction: Debug {
+pub(crate) trait Reduction: Debug + Sync {
     /// Disjoint groups of examples.
     fn blocks(&self) -> Vec<Vec<u32>>;
 

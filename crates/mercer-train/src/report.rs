@@ -1,6 +1,6 @@
 use mercer_machine::Machine;
 
-use crate::{Duals, Stop, SystemReport, TableReport, Validation};
+use crate::{Duals, LowRankReport, Stop, SystemReport, TableReport, Validation};
 
 /// What training gives.
 #[derive(Debug, Clone)]
@@ -58,6 +58,10 @@ pub struct Report {
     pub table: Option<Box<TableReport>>,
     /// Rank and what it leaves, where the solver is `direct`.
     pub system: Option<SystemReport>,
+    /// The factor and what it cost, where the solver uses one.
+    pub low_rank: Option<Box<LowRankReport>>,
+    /// Which solver was chosen and why, where that was left open.
+    pub chosen: Option<String>,
     /// Each binary question.
     pub parts: Vec<PartReport>,
 }
@@ -75,7 +79,7 @@ pub struct PartReport {
     pub objective: f64,
     /// Duality gap.
     pub gap: f64,
-    /// Maximal violation.
+    /// Maximal violation; for low-rank solvers the duality gap as a share of the objective.
     pub violation: f64,
     /// Non-zero coefficients.
     pub supports: usize,

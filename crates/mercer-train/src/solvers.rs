@@ -1,9 +1,11 @@
 //! How a programme is solved: one file for each solver, one line in [`SOLVERS`].
 
 mod additive;
+mod auto;
 mod direct;
 mod feature_map;
 mod linear;
+mod low_rank;
 mod pmsvm;
 mod pmsvm_lut;
 mod smo;
@@ -19,6 +21,7 @@ pub(crate) use smo::State;
 
 use crate::control::{Control, Stop};
 use crate::gram::{Gram, View};
+use crate::lowrank::LowRank;
 use crate::tables::Recipe;
 use crate::{Optimality, Qp, TrainError};
 
@@ -36,7 +39,7 @@ pub trait Solver: Debug + Send + Sync {
     /// The violation at which it stops where nothing else is asked for.
     fn tolerance(&self) -> f64 {
         match self.method() {
-            Method::Gram(_) => 1e-3,
+            Method::Gram(_) | Method::LowRank(_) | Method::Auto => 1e-3,
             Method::Tables(_) => 0.1,
             Method::System(_) => 1e-6,
         }
@@ -45,7 +48,7 @@ pub trait Solver: Debug + Send + Sync {
     /// How it reduces several classes where nothing else is asked for.
     fn scheme(&self) -> Scheme {
         match self.method() {
-            Method::Gram(_) => Scheme::OneVsOne,
+            Method::Gram(_) | Method::LowRank(_) | Method::Auto => Scheme::OneVsOne,
             Method::Tables(_) | Method::System(_) => Scheme::OneVsRest,
         }
     }
@@ -60,6 +63,10 @@ pub enum Method<'s> {
     Tables(&'s Recipe),
     /// A linear system over all examples.
     System(&'s Direct),
+    /// A low-rank factor of the Gram matrix.
+    LowRank(&'s LowRank),
+    /// What another solver works on, chosen when the examples are seen.
+    Auto,
 }
 
 /// A solver that works on kernel values of pairs.
@@ -122,7 +129,9 @@ pub static SOLVERS: Registry<SolverRef> = Registry {
     entries: &[
         &smo::ENTRY,
         &direct::ENTRY,
+        &auto::ENTRY,
         &additive::ENTRY,
+        &low_rank::ENTRY,
         &linear::ENTRY,
         &feature_map::ENTRY,
         &pmsvm::ENTRY,

@@ -281,6 +281,8 @@ impl<'c> Course<'c> {
             kernel_values: self.kernel_values,
             peak_memory_bytes: self.bytes,
             table: None,
+            low_rank: None,
+            chosen: None,
             system: Some(self.report),
             parts: parts.clone(),
         }

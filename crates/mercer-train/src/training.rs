@@ -14,6 +14,7 @@ use crate::assemble;
 use crate::checkpoint::Keeper;
 use crate::control::Control;
 use crate::gram::{Gram, Source, View};
+use crate::lowrank;
 use crate::reduce::{Binary, Reduction};
 use crate::report::{PartReport, Report, Trained};
 use crate::solvers::{From, Method, Question, Solution, State, Steering};
@@ -43,6 +44,8 @@ pub struct Training {
     warm: Option<Machine>,
     keep_duals: bool,
     duals: Option<Duals>,
+    polish: bool,
+    starts: Option<Vec<Vec<f64>>>,
 }
 
 impl Default for Training {
@@ -63,6 +66,8 @@ impl Default for Training {
             warm: None,
             keep_duals: false,
             duals: None,
+            polish: false,
+            starts: None,
         }
     }
 }
@@ -171,6 +176,28 @@ impl Training {
         self
     }
 
+    /// Whether a low-rank solution is led on to the exact one.
+    pub fn polish(mut self, polish: bool) -> Self {
+        self.polish = polish;
+        self
+    }
+
+    pub(crate) fn polishes(&self) -> bool {
+        self.polish
+    }
+
+    /// Feasible points to start from, one for each question.
+    pub(crate) fn starts(mut self, starts: Vec<Vec<f64>>) -> Self {
+        self.starts = Some(starts);
+        self
+    }
+
+    /// The tolerance is the solver's own again.
+    pub(crate) fn no_tolerance(mut self) -> Self {
+        self.tolerance = None;
+        self
+    }
+
     pub(crate) fn keeps_duals(&self) -> bool {
         self.keep_duals
     }
@@ -224,6 +251,13 @@ pub fn train(
     let settled = training.settled(formulation);
     let training = settled.as_ref();
     training.check()?;
+    if let Method::Auto = training.solver.method() {
+        let (solver, chosen) = lowrank::choose(data, kernel, formulation, training);
+        let training = training.clone().solver(solver);
+        let mut trained = train(data, kernel, formulation, &training, observer)?;
+        trained.report.chosen = Some(chosen);
+        return Ok(trained);
+    }
     let mut control = Control::new(observer, training.cancel.clone());
     control.time_limit = training.time_limit;
     control.max_iterations = training.max_iterations;
@@ -234,6 +268,20 @@ pub fn train(
     if let Method::System(direct) = training.solver.method() {
         return systems::train(data, kernel, formulation, (training, direct), &mut control);
     }
+    if let Method::LowRank(recipe) = training.solver.method() {
+        return lowrank::train(data, kernel, formulation, (training, recipe), &mut control);
+    }
+    on_gram(data, kernel, formulation, training, &mut control)
+}
+
+/// Training by a solver that works on kernel values of pairs.
+pub(crate) fn on_gram(
+    data: &Dataset,
+    kernel: &KernelRef,
+    formulation: &FormulationRef,
+    training: &Training,
+    control: &mut Control<'_>,
+) -> Result<Trained, TrainError> {
     let inputs = prepare::inputs(data, Some(kernel), formulation, training)?;
     let reduction = inputs.reduction(training.scheme_used());
     let source = Source::new(kernel, &data.examples);
@@ -256,10 +304,10 @@ pub fn train(
     let memory = training.memory_beside(&data.examples);
     let gram = Gram::new(source, reduction.blocks(), memory);
     let mut course = Course { training, programmes, gram, memory, warm, parts: Vec::new() };
-    let learned = course.run(&mut control)?;
+    let learned = course.run(control)?;
     let (blocks, output) = (reduction.blocks(), inputs.output.clone());
     let machine = assemble::machine(kernel, &data.examples, &blocks, &learned, output)?;
-    let report = course.report(&control, &machine);
+    let report = course.report(control, &machine);
     Ok(Trained { machine, report, expansions: learned, duals: None, left_out: None })
 }
 
@@ -342,7 +390,10 @@ impl Course<'_, '_> {
             (None, Some(warm)) => {
                 From::Point(qp.repaired(&qp.unfold(&warm.coefficients(number, &examples))))
             }
-            (None, None) => From::Point(qp.start.clone()),
+            (None, None) => match &self.training.starts {
+                Some(starts) => From::Point(qp.repaired(&starts[number])),
+                None => From::Point(qp.start.clone()),
+            },
         };
         control.start_part(number);
         let shared = self.programmes.reduction.shares_blocks();
@@ -423,6 +474,8 @@ impl Course<'_, '_> {
             peak_memory_bytes: self.gram.peak_bytes(),
             table: None,
             system: None,
+            low_rank: None,
+            chosen: None,
             parts: parts().cloned().collect(),
         }
     }
@@ -433,9 +486,17 @@ pub(crate) fn conclusion(
     formulation: &FormulationRef,
     solution: &Solution,
 ) -> Result<Conclusion, TrainError> {
-    let multipliers = &solution.optimality.multipliers;
-    match (formulation.conclude(multipliers), solution.stop) {
-        (Err(_), Some(_)) => Ok(Conclusion { scale: 1.0, offset: multipliers[0] }),
+    conclusion_of(formulation, &solution.optimality.multipliers, solution.stop.is_some())
+}
+
+/// The same from the multipliers.
+pub(crate) fn conclusion_of(
+    formulation: &FormulationRef,
+    multipliers: &[f64],
+    ended_early: bool,
+) -> Result<Conclusion, TrainError> {
+    match (formulation.conclude(multipliers), ended_early) {
+        (Err(_), true) => Ok(Conclusion { scale: 1.0, offset: multipliers[0] }),
         (conclusion, _) => conclusion,
     }
 }

@@ -15,6 +15,7 @@ use mercer_machine::{Answer, Output};
 
 use crate::control::{Control, Stop};
 use crate::gram::{Gram, Source, View};
+use crate::lowrank;
 use crate::reduce::Binary;
 use crate::solvers::{From, Method, Question, Solution, Steering};
 use crate::training::prepare::{self, Inputs};
@@ -113,6 +114,11 @@ pub fn cross_validate(
     let settled = training.settled(first);
     let training = settled.as_ref();
     training.check()?;
+    if let Method::Auto = training.solver.method() {
+        let (solver, _) = lowrank::choose(data, kernel, first, training);
+        let training = training.clone().solver(solver);
+        return cross_validate(data, kernel, formulations, folds, &training, observer);
+    }
     if let Some(other) = formulations.iter().find(|other| other.goal() != first.goal()) {
         let (first, other) = (first.spec().to_string(), other.spec().to_string());
         return Err(TrainError::MixedGoals { first, other });
@@ -126,6 +132,17 @@ pub fn cross_validate(
     if folds.of().len() != data.examples.rows() {
         let (found, rows) = (folds.of().len(), data.examples.rows());
         return Err(TrainError::FoldCount { found, rows });
+    }
+    let rows = data.examples.rows();
+    let mut courses: Vec<Course<'_>> =
+        formulations.iter().map(|formulation| Course::new(formulation, rows)).collect();
+    if let Method::LowRank(recipe) = training.solver.method() {
+        let mut control = Control::new(observer, training.cancel.clone());
+        control.time_limit = training.time_limit;
+        control.tolerance = training.tolerance_used();
+        let how = (training, recipe);
+        lowrank::cross_validate(data, kernel, &inputs, how, folds, &mut courses, &mut control)?;
+        return Ok(courses.into_iter().map(|one| one.judged(data, &inputs, folds)).collect());
     }
     let source = Source::new(kernel, &data.examples);
     prepare::check_diagonal(&source)?;
@@ -143,23 +160,20 @@ pub fn cross_validate(
     }
     let gram = Gram::new(source, folded.blocks().to_vec(), memory);
     let mut rounds = Rounds { training, folded: &folded, gram, memory, control };
-    let rows = data.examples.rows();
-    let mut courses: Vec<Course<'_>> =
-        formulations.iter().map(|formulation| Course::new(formulation, rows)).collect();
     rounds.run(folds.count(), &mut courses)?;
     Ok(courses.into_iter().map(|course| course.judged(data, &inputs, folds)).collect())
 }
 
 /// One formulation under way.
 #[derive(Debug)]
-struct Course<'f> {
-    formulation: &'f FormulationRef,
+pub(crate) struct Course<'f> {
+    pub(crate) formulation: &'f FormulationRef,
     /// Of each example; none for those of weight zero.
-    scores: Vec<Vec<f64>>,
-    iterations: u64,
-    seconds: f64,
-    converged: bool,
-    failure: Option<TrainError>,
+    pub(crate) scores: Vec<Vec<f64>>,
+    pub(crate) iterations: u64,
+    pub(crate) seconds: f64,
+    pub(crate) converged: bool,
+    pub(crate) failure: Option<TrainError>,
 }
 
 impl<'f> Course<'f> {

@@ -1,6 +1,7 @@
 //! Papers, done again: one file each, one line in `PAPERS`.
 
 mod decoste03;
+mod fs01;
 mod og98;
 mod tasks;
 
@@ -19,7 +20,7 @@ struct Paper {
     run: fn(&Reproduce, &Console, &StopSignal) -> anyhow::Result<()>,
 }
 
-static PAPERS: &[&Paper] = &[&decoste03::PAPER, &og98::PAPER];
+static PAPERS: &[&Paper] = &[&decoste03::PAPER, &fs01::PAPER, &og98::PAPER];
 
 pub(super) fn run(arguments: &Reproduce, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;

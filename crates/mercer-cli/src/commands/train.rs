@@ -4,8 +4,9 @@ use anyhow::Context;
 use mercer::kernel::KernelRef;
 use mercer::machine::Model;
 use mercer::train::{
-    Calibrator, Checkpoint, Folds, FormulationRef, Progress, Report, Stop, TableReport, Training,
-    Validation, by_class, calibrate, cross_validate, formulation, is_system, train,
+    Calibrator, Checkpoint, Folds, FormulationRef, LowRankReport, Progress, Report, Stop,
+    TableReport, Training, Validation, by_class, calibrate, cross_validate, formulation, is_system,
+    train,
 };
 use serde_json::json;
 
@@ -66,7 +67,7 @@ fn settings(arguments: &Train, stop: &StopSignal, console: &Console) -> anyhow::
         None => None,
     };
     let training = lesson::settings(&arguments.learning, stop)?;
-    Ok(training.checkpoint(checkpoint).warm_start(warm))
+    Ok(training.checkpoint(checkpoint).warm_start(warm).polish(arguments.polish))
 }
 
 fn message(progress: &Progress) -> String {
@@ -109,6 +110,73 @@ fn table_object(table: &TableReport) -> serde_json::Value {
     })
 }
 
+/// What a low-rank training says, as an object.
+pub(super) fn low_rank_object(report: &LowRankReport) -> serde_json::Value {
+    let lost = |lost: &mercer::train::LostReport| {
+        json!({
+            "question": lost.name, "objective": lost.objective, "gap": lost.gap,
+            "square_of_w": lost.square,
+            "theorem_1": lost.bound, "quadratic": lost.quadratic, "error": lost.error,
+            "original_gap": lost.original_gap, "exact": lost.is_exact,
+        })
+    };
+    let guard = report.guard.as_ref().map(|guard| {
+        json!({
+            "kept_low_rank": guard.kept_low_rank, "examples": guard.examples,
+            "held_out": guard.held_out, "measure": guard.measure.name(),
+            "low_rank": guard.low_rank, "exact": guard.exact, "sentence": guard.sentence,
+        })
+    });
+    let polish = report.polish.as_ref().map(|polish| {
+        json!({
+            "active_set_first": polish.is_gated, "active_examples": polish.active_examples,
+            "active_steps": polish.active_steps, "steps": polish.steps,
+        })
+    });
+    json!({
+        "rank": report.rank, "trace": report.trace, "trace_share": report.trace_share,
+        "pivots": report.pivots, "precision": report.precision, "method": report.method,
+        "systems": report.systems, "iterations": report.iterations, "visits": report.visits,
+        "switched": report.switched, "fallbacks": report.fallbacks, "believed_gap": report.believed,
+        "factor_bytes": report.factor_bytes, "on_disk": report.on_disk,
+        "factor_seconds": report.factor_seconds, "solve_seconds": report.solve_seconds,
+        "lost": report.lost.iter().map(lost).collect::<Vec<_>>(), "guard": guard, "polish": polish,
+    })
+}
+
+fn low_rank_summary(report: &LowRankReport, console: &Console) {
+    console.summary(&format!(
+        "rank {} leaves {:.2} % of the trace; {} pivots, {}, {} precision, {:.0} MiB{}",
+        report.rank,
+        100.0 * report.trace_share,
+        report.pivots,
+        report.method,
+        report.precision,
+        report.factor_bytes as f64 / f64::from(1 << 20),
+        if report.on_disk { " in a file" } else { "" },
+    ));
+    let sum = |of: fn(&mercer::train::LostReport) -> f64| report.lost.iter().map(of).sum::<f64>();
+    let about = if report.lost.iter().all(|lost| lost.is_exact) { "" } else { "about " };
+    console.summary(&format!(
+        "lost: {about}{:.3e} of the objective {:.6e} (theorem 1 allows {:.1e}); gap {:.1e} on the low-rank problem, \
+         {about}{:.3e} on the original one",
+        sum(|lost| lost.quadratic),
+        sum(|lost| lost.objective),
+        sum(|lost| lost.bound),
+        sum(|lost| lost.gap),
+        sum(|lost| lost.original_gap),
+    ));
+    if let Some(guard) = &report.guard {
+        console.summary(&guard.sentence);
+    }
+    if let Some(polish) = &report.polish {
+        console.summary(&format!(
+            "polished: {} steps on {} active examples, then {} steps on all",
+            polish.active_steps, polish.active_examples, polish.steps,
+        ));
+    }
+}
+
 /// Quality by machines that did not learn from the examples.
 struct Judged<'v> {
     folds: Option<&'v Validation>,
@@ -129,6 +197,8 @@ fn report(
             "supports": report.supports, "bounded": report.bounded,
             "peak_memory_bytes": report.peak_memory_bytes,
             "violation": report.violation, "table": report.table.as_deref().map(table_object),
+            "low_rank": report.low_rank.as_deref().map(low_rank_object),
+            "chosen": report.chosen,
         });
         if let Some(validation) = judged.folds {
             object["cross_validation"] = validated(validation);
@@ -145,6 +215,12 @@ fn report(
         println!("{object}");
     }
     let machine = &model.machine;
+    if let Some(chosen) = &report.chosen {
+        console.summary(chosen);
+    }
+    if let Some(low_rank) = &report.low_rank {
+        low_rank_summary(low_rank, console);
+    }
     if let Some(table) = &report.table {
         console.summary(&format!(
             "{} levels, rank {}, the kernel is off by {:.1e} (at worst {:.1e} of its largest value), \

@@ -104,3 +104,149 @@ fn compensated_sums_keep_what_plain_ones_lose() {
     square.add(-1.0);
     assert_eq!(square.value(), -small * small);
 }
+
+/// Kernel values straight from the definition.
+struct Plain {
+    kernel: crate::KernelRef,
+    rows: Matrix,
+    diagonal: Vec<f64>,
+}
+
+impl Plain {
+    fn new(kernel: &str, rows: &Matrix) -> Self {
+        let kernel = parse(kernel).unwrap();
+        let diagonal = rows.iter().map(|row| kernel.value(row, row)).collect();
+        Self { kernel, rows: rows.clone(), diagonal }
+    }
+}
+
+impl<T: mercer_simd::Real> Tiles<T> for Plain {
+    type Ready = Vec<u32>;
+
+    fn diagonal(&self) -> &[f64] {
+        &self.diagonal
+    }
+
+    fn ready(&self, pivots: &[u32]) -> Vec<u32> {
+        pivots.to_vec()
+    }
+
+    fn values(&self, ready: &Vec<u32>, rows: &[u32], out: &mut [T]) {
+        for (out, row) in out.chunks_mut(ready.len()).zip(rows) {
+            for (place, pivot) in out.iter_mut().zip(ready) {
+                let (a, b) = (self.rows.row(*row as usize), self.rows.row(*pivot as usize));
+                *place = T::of(self.kernel.value(a, b));
+            }
+        }
+    }
+}
+
+fn worst<T: mercer_simd::Real>(factor: &Blocked<T>, gram: &[Vec<f64>]) -> f64 {
+    let all: Vec<u32> = (0..gram.len() as u32).collect();
+    let (rank, rows) = (factor.rank(), factor.store().gather(&all));
+    let row = |at: usize| &rows[at * rank..(at + 1) * rank];
+    let mut worst = 0.0f64;
+    for a in 0..gram.len() {
+        let own: f64 = row(a).iter().map(|x| x.wide() * x.wide()).sum();
+        worst = worst.max((gram[a][a] - own - factor.distances()[a]).abs());
+        for b in factor.pivots() {
+            let b = *b as usize;
+            let product: f64 = row(a).iter().zip(row(b)).map(|(x, y)| x.wide() * y.wide()).sum();
+            worst = worst.max((gram[a][b] - product).abs());
+        }
+    }
+    worst
+}
+
+#[test]
+fn blocks_of_pivots_explain_the_columns_they_stand_for() {
+    let rows = generate::dense(300, 5, 7);
+    let source = Plain::new("rbf(gamma=0.1)", &rows);
+    let gram = gram("rbf(gamma=0.1)", &rows);
+    for draw in [Draw::Greedy, Draw::Random, Draw::Weighted(&vec![0.5; 300])] {
+        let mut double = Blocked::<f64>::new(&source.diagonal, 10, 1e-12, 1, None);
+        assert!(double.grow(&source, draw, (100, 0.0), &mut |_| true));
+        assert_eq!(double.rank(), 100);
+        assert!(worst(&double, &gram) < 1e-11, "{draw:?} {}", worst(&double, &gram));
+        let mut single = Blocked::<f32>::new(&source.diagonal, 100, 1e-5, 1, None);
+        assert!(single.grow(&source, draw, (60, 0.0), &mut |_| true));
+        assert!(worst(&single, &gram) < 1e-4, "{draw:?} {}", worst(&single, &gram));
+    }
+}
+
+#[test]
+fn greedy_blocks_choose_what_the_greedy_rule_chooses() {
+    let rows = generate::dense(80, 4, 9);
+    let source = Plain::new("rbf(gamma=0.5)", &rows);
+    let mut blocked = Blocked::<f64>::new(&source.diagonal, 20, 1e-12, 1, None);
+    blocked.grow(&source, Draw::Greedy, (20, 0.0), &mut |_| true);
+    let mut factor = Factor::new(columns("rbf(gamma=0.5)", &rows), 1e-12);
+    factor.grow(&mut Greedy, 20, &mut |_| true);
+    let chosen: Vec<u32> = factor.pivots().iter().map(|pivot| pivot.row.unwrap() as u32).collect();
+    assert_eq!(blocked.pivots(), chosen);
+    assert!((blocked.trace() - factor.trace()).abs() < 1e-12);
+}
+
+#[test]
+fn a_trace_that_is_small_enough_ends_it_and_duplicates_are_chosen_once() {
+    let base = generate::dense(30, 3, 4);
+    let rows = base.select((0..300).map(|row| row % 30));
+    let source = Plain::new("rbf(gamma=0.5)", &rows);
+    let mut factor = Blocked::<f64>::new(&source.diagonal, 0, 1e-10, 3, None);
+    assert!(factor.grow(&source, Draw::Random, (300, 0.0), &mut |_| true));
+    assert!(factor.rank() <= 30 && factor.trace_share() < 1e-9, "{}", factor.rank());
+    let mut short = Blocked::<f64>::new(&source.diagonal, 0, 1e-10, 3, None);
+    assert!(short.grow(&source, Draw::Greedy, (300, 0.2), &mut |_| true));
+    assert!(short.rank() < 30 && short.trace_share() <= 0.2);
+}
+
+#[test]
+fn a_factor_in_a_file_is_the_factor_in_memory() {
+    let rows = generate::dense(2500, 4, 5);
+    let source = Plain::new("rbf(gamma=0.2)", &rows);
+    let path = std::env::temp_dir().join(format!("mercer-factor-{}", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    let mut there = Blocked::<f32>::new(&source.diagonal, 10, 1e-5, 1, Some(file));
+    let mut here = Blocked::<f32>::new(&source.diagonal, 70, 1e-5, 1, None);
+    for factor in [&mut there, &mut here] {
+        factor.grow(&source, Draw::Random, (70, 0.0), &mut |_| true);
+    }
+    std::fs::remove_file(&path).unwrap();
+    assert!(there.store().failure().is_none() && there.store().is_on_disk());
+    assert_eq!(there.pivots(), here.pivots());
+    let some: Vec<u32> = (0..2500).step_by(37).collect();
+    assert_eq!(there.store().gather(&some), here.store().gather(&some));
+    let z: Vec<f64> = (0..here.rank()).map(|at| (at as f64).sin()).collect();
+    assert_eq!(there.store().times(&z), here.store().times(&z));
+    let chosen = here.store().select(&some, None);
+    assert_eq!(chosen.gather(&[1, 0]), here.store().gather(&[37, 0]));
+}
+
+#[test]
+fn coefficients_of_pivots_give_the_scores_of_all_rows() {
+    let rows = generate::dense(200, 3, 6);
+    let source = Plain::new("rbf(gamma=0.3)", &rows);
+    let gram = gram("rbf(gamma=0.3)", &rows);
+    let mut factor = Blocked::<f64>::new(&source.diagonal, 40, 1e-10, 2, None);
+    factor.grow(&source, Draw::Random, (40, 0.0), &mut |_| true);
+    let w: Vec<f64> = (0..factor.rank()).map(|at| (at as f64 * 0.7).cos()).collect();
+    let beta = factor.coefficients(&w);
+    let scores = factor.store().times(&w);
+    for row in 0..200 {
+        let pairs = factor.pivots().iter().zip(&beta);
+        let sum: f64 = pairs.map(|(pivot, beta)| beta * gram[row][*pivot as usize]).sum();
+        assert!((sum - scores[row]).abs() < 1e-6, "{row}");
+    }
+    let squares = factor.store().weighted_square(&vec![2.0; 200]);
+    let rank = factor.rank();
+    let twice: f64 = factor
+        .store()
+        .gather(&(0..200).collect::<Vec<u32>>())
+        .chunks(rank)
+        .map(|row| 2.0 * row[3] * row[1])
+        .sum();
+    assert!((squares[3 * rank + 1] - twice).abs() < 1e-10);
+    let back = factor.store().transposed_times(&vec![1.0; 200]);
+    assert_eq!(back.len(), rank);
+}

@@ -19,7 +19,7 @@ const DOUBLE_PIECE: usize = 1024;
 
 /// Examples that are columns of the Gram matrix, packed for products.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     pub(super) rows: Vec<u32>,
     pack: Pack,
 }
@@ -51,7 +51,7 @@ enum Queries {
 
 impl Columns {
     /// Packs rows in singles if the source has them and `exact` is not asked for.
-    pub(super) fn new(source: &Source<'_>, rows: Vec<u32>, exact: bool) -> Self {
+    pub(crate) fn new(source: &Source<'_>, rows: Vec<u32>, exact: bool) -> Self {
         let pack = match &source.singles {
             Some(singles) if !exact => Pack::Singles(
                 rows.par_chunks(SINGLE_PIECE)
@@ -123,6 +123,42 @@ impl Columns {
             }
         }
     }
+}
+
+impl Columns {
+    /// Kernel values of the wanted examples against all columns, row after row, by one thread.
+    pub(crate) fn fill<T: Value>(&self, source: &Source<'_>, wanted: &[u32], out: &mut [T]) {
+        let width = self.rows.len();
+        match &self.pack {
+            Pack::Singles(packs) => {
+                let singles = source.singles.as_ref().expect("singles were packed from it");
+                let form = source.kernel.form();
+                let finish = form.finish().expect("kernels in singles have a form");
+                let mut scratch = Scratch::default();
+                for (batch, out) in wanted.chunks(BATCH).zip(out.chunks_mut(BATCH * width)) {
+                    let batch = Batch::new(source, singles, batch);
+                    for (number, piece) in packs.iter().enumerate() {
+                        let mut rows = cut(out, width, number * SINGLE_PIECE, SINGLE_PIECE);
+                        piece.fill(singles.profile, finish, &batch, &mut rows, &mut scratch);
+                    }
+                }
+            }
+            Pack::Doubles(packs) => {
+                for (batch, out) in wanted.chunks(BLOCK).zip(out.chunks_mut(BLOCK * width)) {
+                    for (number, packed) in packs.iter().enumerate() {
+                        let mut rows = cut(out, width, number * DOUBLE_PIECE, DOUBLE_PIECE);
+                        fill_doubles(source, packed, batch, &mut rows);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The same stretch of every row of `width` values.
+fn cut<T>(rows: &mut [T], width: usize, start: usize, length: usize) -> Vec<&mut [T]> {
+    let end = (start + length).min(width);
+    rows.chunks_mut(width).map(|row| &mut row[start..end]).collect()
 }
 
 /// Cuts all rows of `width` values at the same places: `result[piece][row]`.

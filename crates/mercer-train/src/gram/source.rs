@@ -20,15 +20,15 @@ pub(crate) struct Source<'a> {
     /// `K(x, x)` of every example.
     pub(crate) diagonal: Vec<f64>,
     /// Whether singles can hold the kernel values.
-    pub(super) fits_singles: bool,
+    pub(crate) fits_singles: bool,
     /// How rows look in singles; `None` for kernels that need doubles.
-    pub(super) singles: Option<Singles>,
+    pub(crate) singles: Option<Singles>,
 }
 
 /// Rows in singles: live columns only. Where the kernel depends on differences only, dense rows are less
 /// the mean; sparse ones only in columns that lie far from zero in every row, so that zeros stay zeros.
 #[derive(Debug)]
-pub(super) struct Singles {
+pub(crate) struct Singles {
     /// Whether rows are multiplied as lists of non-zeros.
     pub(super) is_sparse: bool,
     slots: Vec<u32>,

@@ -345,6 +345,8 @@ fn full_report(
         peak_memory_bytes: shared.records.bytes() + threads * state,
         table: Some(Box::new(table)),
         system: None,
+        low_rank: None,
+        chosen: None,
         parts,
     }
 }

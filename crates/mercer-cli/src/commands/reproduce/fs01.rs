@@ -1,0 +1,278 @@
+//! \[FS01\]: Example 1 and a degenerate toy for all ways to solve the linear systems, Abalone against `smo`,
+//! many dense problems, and rank against objective and error.
+
+mod problems;
+mod rank;
+
+use std::time::Instant;
+
+use mercer::data::Dataset;
+use mercer::kernel::parse;
+use mercer::train::{Cancel, Report, Systems, Trained, Training, formulation, solver, train};
+use serde_json::{Value, json};
+
+use super::super::StopSignal;
+use super::{Paper, Reproduce};
+use crate::console::Console;
+
+pub(super) static PAPER: Paper = Paper {
+    key: "fs01",
+    title: "S. Fine and K. Scheinberg, Efficient SVM Training Using Low-Rank Kernel Representations, 2001",
+    run,
+};
+
+/// Parts, by the names that `--only` takes.
+const PARTS: [(&str, fn(&Run<'_>) -> anyhow::Result<Value>); 7] = [
+    ("example 1", example_1),
+    ("toy", toy),
+    ("factorisation", factorisation),
+    ("pivots", pivots),
+    ("Abalone", abalone),
+    ("problems", many),
+    ("rank", rank::run),
+];
+
+/// What all parts read.
+struct Run<'r> {
+    arguments: &'r Reproduce,
+    console: &'r Console,
+    stop: &'r StopSignal,
+}
+
+fn run(arguments: &Reproduce, console: &Console, stop: &StopSignal) -> anyhow::Result<()> {
+    let run = Run { arguments, console, stop };
+    let mut parts = serde_json::Map::new();
+    for (name, part) in PARTS {
+        if arguments.only.is_empty() || arguments.only.iter().any(|only| only == name) {
+            run.line(&format!("\n{name}"));
+            parts.insert(name.to_owned(), part(&run)?);
+            stop.check()?;
+        }
+    }
+    if console.json {
+        println!("{}", json!({ "paper": PAPER.key, "title": PAPER.title, "parts": parts }));
+    }
+    Ok(())
+}
+
+impl Run<'_> {
+    fn line(&self, text: &str) {
+        if !self.console.json {
+            println!("{text}");
+        }
+    }
+
+    /// Trains and takes the time.
+    fn learn(
+        &self,
+        data: &Dataset,
+        kernel: &str,
+        c: f64,
+        solver_text: &str,
+        tolerance: f64,
+    ) -> anyhow::Result<(Trained, f64)> {
+        let training = Training::default()
+            .solver(solver(solver_text)?)
+            .tolerance(tolerance)
+            .cancel(Cancel::from_flag(self.stop.flag()));
+        let status = self.console.status();
+        let mut show = |progress: &mercer::train::Progress| {
+            status.set_message(format!("{solver_text}, C {c}: gap {:.1e}", progress.violation));
+        };
+        let (kernel, c_svc) = (parse(kernel)?, formulation(&format!("c_svc(C={c})"))?);
+        let started = Instant::now();
+        let trained = train(data, &kernel, &c_svc, &training, &mut show)?;
+        status.finish_and_clear();
+        self.stop.check()?;
+        Ok((trained, started.elapsed().as_secs_f64()))
+    }
+}
+
+/// The solver for a way to solve the systems.
+fn interior(systems: Systems, rank: usize) -> String {
+    format!(
+        "low_rank(rank={rank}, pivots=greedy, method=interior, systems={}, precision=double, guard=off)",
+        systems.name()
+    )
+}
+
+/// `(D + VV')u = w` for `D = diag(ε², 1)`, `V = (1, 1)'`, `w = (1, 0.7)`: relative errors.
+fn example_1(run: &Run<'_>) -> anyhow::Result<Value> {
+    let w = [1.0, 0.7];
+    run.line(&format!(
+        "{:>7} {:>13} {:>13} {:>13} {:>13}",
+        "eps^2", "split", "product_form", "woodbury", "qr"
+    ));
+    let mut rows = Vec::new();
+    for exponent in [8, 12, 16, 20] {
+        let small = 10f64.powi(-exponent);
+        let det = 1.0 + 2.0 * small;
+        let right = [(2.0 * w[0] - w[1]) / det, ((1.0 + small) * w[1] - w[0]) / det];
+        let norm = |x: [f64; 2]| x[0].hypot(x[1]);
+        let error = |systems: Systems| {
+            let found = systems.solve(1, &[1.0, 1.0], &[small, 1.0], &w);
+            found.map_or(f64::NAN, |u| norm([u[0] - right[0], u[1] - right[1]]) / norm(right))
+        };
+        let errors = Systems::ALL.map(error);
+        let [split, product, woodbury, qr] = errors.map(|error| format!("{error:.1e}"));
+        run.line(&format!("  1e-{exponent:<3} {split:>13} {product:>13} {woodbury:>13} {qr:>13}"));
+        let named: serde_json::Map<String, Value> = Systems::ALL
+            .iter()
+            .zip(errors)
+            .map(|(systems, error)| (systems.name().to_owned(), json!(error)))
+            .collect();
+        rows.push(json!({ "eps_squared": small, "errors": named }));
+    }
+    Ok(json!(rows))
+}
+
+/// Duplicated, separable points with huge features: what the method believes and what is true.
+fn toy(run: &Run<'_>) -> anyhow::Result<Value> {
+    run.line(&format!(
+        "{:>8} {:>6} {:13} {:>10} {:>10} {:>10}",
+        "features", "C", "systems", "iterations", "believed", "true gap"
+    ));
+    let mut rows = Vec::new();
+    for (scale, c) in [(1e4, 1e3), (1e6, 1.0)] {
+        let data = problems::toy(scale)?;
+        for systems in Systems::ALL {
+            let (trained, _) = run.learn(&data, "linear", c, &interior(systems, 10), 1e-12)?;
+            let (iterations, believed, gap) = told(&trained.report);
+            run.line(&format!(
+                "{scale:>8.0e} {c:>6.0} {:13} {iterations:>10} {believed:>10.1e} {gap:>10.1e}",
+                systems.name()
+            ));
+            rows.push(json!({
+                "scale": scale, "C": c, "systems": systems.name(), "iterations": iterations,
+                "believed_gap": believed, "relative_gap": gap,
+            }));
+        }
+    }
+    Ok(json!(rows))
+}
+
+fn told(report: &Report) -> (usize, f64, f64) {
+    let low_rank = report.low_rank.as_deref();
+    (
+        low_rank.map_or(0, |r| r.iterations),
+        low_rank.map_or(f64::NAN, |r| r.believed),
+        report.violation,
+    )
+}
+
+/// Seconds of one factorisation and one solution, for all ways.
+fn factorisation(run: &Run<'_>) -> anyhow::Result<Value> {
+    let mut rows = Vec::new();
+    for (count, rank) in [(10_000, 100), (10_000, 300)] {
+        let (v, d, w) = problems::system(count, rank);
+        let seconds = |systems: Systems| {
+            let mut best = f64::INFINITY;
+            for _ in 0..run.arguments.repeats.clamp(1, 3) {
+                let started = Instant::now();
+                let _ = systems.solve(rank, &v, &d, &w);
+                best = best.min(started.elapsed().as_secs_f64());
+            }
+            best
+        };
+        let all = Systems::ALL.map(seconds);
+        run.line(&format!(
+            "n {count}, k {rank}: split {:.3} s, product form {:.3} s ({:.1}x), woodbury {:.3} s, qr {:.3} s",
+            all[0], all[1], all[1] / all[0], all[2], all[3]
+        ));
+        rows.push(json!({
+            "rows": count, "rank": rank, "split": all[0], "product_form": all[1],
+            "woodbury": all[2], "qr": all[3], "product_form_over_split": all[1] / all[0],
+        }));
+        run.stop.check()?;
+    }
+    Ok(json!(rows))
+}
+
+/// Seconds for a factor of rank 800 of 5,000 rows, column by column and in blocks.
+fn pivots(run: &Run<'_>) -> anyhow::Result<Value> {
+    let data = problems::dense(5000, 60, 5)?;
+    let seconds = |rule: &str, precision: &str| -> anyhow::Result<(f64, f64)> {
+        let text = format!("low_rank(rank=800, pivots={rule}, precision={precision}, guard=off)");
+        let (trained, _) = run.learn(&data, "rbf(gamma=0.05)", 1.0, &text, 1e-1)?;
+        let report = trained.report.low_rank.as_deref();
+        Ok(report.map_or((f64::NAN, f64::NAN), |r| (r.factor_seconds, r.trace_share)))
+    };
+    let greedy = seconds("greedy", "double")?;
+    let (double, single) = (seconds("random", "double")?, seconds("random", "single")?);
+    run.line(&format!(
+        "greedy, by columns {:.2} s (trace {:.3}); random, in blocks {:.2} s ({:.1}x, trace {:.3}), in singles \
+         {:.2} s ({:.1}x)",
+        greedy.0, greedy.1, double.0, greedy.0 / double.0, double.1, single.0, greedy.0 / single.0
+    ));
+    Ok(json!({
+        "greedy": greedy.0, "random": double.0, "random_single": single.0,
+        "greedy_trace": greedy.1, "random_trace": double.1,
+    }))
+}
+
+/// Linear and degree 5 against `smo` at three prices: digits of accuracy, iterations, time.
+fn abalone(run: &Run<'_>) -> anyhow::Result<Value> {
+    let data = problems::abalone()?;
+    run.line(&format!(
+        "{:10} {:>6} {:22} {:>10} {:>8} {:>8}",
+        "kernel", "C", "solver", "steps", "digits", "seconds"
+    ));
+    let mut rows = Vec::new();
+    let kernels = [
+        ("linear", "linear", 10usize),
+        ("degree 5", "polynomial(degree=5, gamma=0.0909090909090909, coef0=1)", 300),
+    ];
+    for (name, kernel, rank) in kernels {
+        for c in [1e-2, 1.0, 100.0] {
+            let mut print = |label: &str, steps: u64, gap: f64, seconds: f64| {
+                let digits = -gap.max(1e-17).log10();
+                run.line(&format!(
+                    "{name:10} {c:>6} {label:22} {steps:>10} {digits:>8.1} {seconds:>8.2}"
+                ));
+                rows.push(json!({
+                    "kernel": name, "C": c, "solver": label, "steps": steps,
+                    "relative_gap": gap, "seconds": seconds,
+                }));
+            };
+            for systems in [Systems::Split, Systems::Woodbury] {
+                let (trained, seconds) =
+                    run.learn(&data, kernel, c, &interior(systems, rank), 1e-11)?;
+                let (iterations, _, gap) = told(&trained.report);
+                print(&format!("interior, {}", systems.name()), iterations as u64, gap, seconds);
+            }
+            let (trained, seconds) = run.learn(&data, kernel, c, "smo", 1e-3)?;
+            let gap = trained.report.gap / trained.report.objective.abs();
+            print("smo", trained.report.iterations, gap, seconds);
+        }
+    }
+    Ok(json!(rows))
+}
+
+/// A stand-in for Fig. 3: dense problems of 204 columns and 6,500 to 7,000 rows.
+fn many(run: &Run<'_>) -> anyhow::Result<Value> {
+    const PROBLEMS: usize = 150;
+    let (mut iterations, mut seconds, mut exact, mut worst) = (Vec::new(), 0.0, 0.0, 0.0f64);
+    for problem in 0..PROBLEMS {
+        let rows = 6500 + 500 * problem / (PROBLEMS - 1);
+        let data = problems::dense(rows, 204, problem as u64)?;
+        let (trained, took) =
+            run.learn(&data, "linear", 1.0, &interior(Systems::Split, 204), 1e-6)?;
+        let (steps, _, gap) = told(&trained.report);
+        iterations.push(steps);
+        seconds += took;
+        worst = worst.max(gap);
+        exact += run.learn(&data, "linear", 1.0, "smo", 1e-3)?.1;
+    }
+    iterations.sort_unstable();
+    let [least, median, most] = [0, PROBLEMS / 2, PROBLEMS - 1].map(|at| iterations[at]);
+    run.line(&format!(
+        "{PROBLEMS} problems: iterations {least} to {most}, median {median}; worst relative gap {worst:.1e}; \
+         {:.2} s each, smo {:.2} s each",
+        seconds / PROBLEMS as f64,
+        exact / PROBLEMS as f64
+    ));
+    Ok(json!({
+        "problems": PROBLEMS, "least": least, "median": median, "most": most,
+        "worst_gap": worst, "seconds": seconds, "smo_seconds": exact,
+    }))
+}

@@ -1,0 +1,209 @@
+//! Low-rank training: the Gram matrix becomes `G G'` by an incomplete Cholesky factorisation, and the
+//! programme over `G` is solved by coordinate descent or by an interior point method (\[FS01\] and beyond).
+//!
+//! One factor serves all questions, all values of C and all folds. The machine has the pivots as supports:
+//! its scores are those of the low-rank kernel, never multipliers put into the exact one. What was lost is
+//! measured and reported.
+
+mod choice;
+mod course;
+mod descent;
+mod folds;
+mod guard;
+pub(crate) mod interior;
+pub(crate) mod judge;
+mod lost;
+mod polish;
+mod rows;
+mod stages;
+pub(crate) mod systems;
+
+use mercer_machine::Scheme;
+use mercer_spec::{Checked, Spec};
+
+pub(crate) use choice::choose;
+pub(crate) use course::{cross_validate, train};
+pub use guard::GuardReport;
+pub use lost::LostReport;
+pub use polish::PolishReport;
+pub use systems::Systems;
+
+use crate::solvers::{Method, Solver};
+
+/// How pivots are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// Random up to rank 256, then by the solution.
+    Auto,
+    /// The largest residual first (\[FS01\]).
+    Greedy,
+    /// Blocks drawn with probabilities as the residuals.
+    Random,
+    /// Blocks drawn with probabilities as the residuals times the squared coefficients of a first solution.
+    SolutionAware,
+}
+
+impl Rule {
+    pub(crate) const WORDS: &'static [&'static str] =
+        &["auto", "greedy", "random", "solution_aware"];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "greedy" => Self::Greedy,
+            "random" => Self::Random,
+            "solution_aware" => Self::SolutionAware,
+            _ => Self::Auto,
+        }
+    }
+}
+
+/// How the programme over the factor is solved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Descent where it is fast, the interior point method elsewhere.
+    Auto,
+    /// Coordinate descent.
+    Descent,
+    /// The interior point method.
+    Interior,
+}
+
+impl How {
+    pub(crate) const WORDS: &'static [&'static str] = &["auto", "descent", "interior"];
+
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "descent" => Self::Descent,
+            "interior" => Self::Interior,
+            _ => Self::Auto,
+        }
+    }
+}
+
+/// What numbers the factor is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// Singles where they suffice.
+    Auto,
+    /// Singles.
+    Single,
+    /// Doubles.
+    Double,
+}
+
+impl Precision {
+    pub(crate) const WORDS: &'static [&'static str] = &["auto", "single", "double"];
+}
+
+/// The low-rank solver, as it was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LowRank {
+    spec: Spec,
+    /// Pivots; `None` to double them until little is lost.
+    pub(crate) rank: Option<usize>,
+    /// Share of the objective that the low rank may cost, where the rank is free.
+    pub(crate) tolerance: f64,
+    pub(crate) pivots: Rule,
+    pub(crate) how: How,
+    pub(crate) systems: Systems,
+    pub(crate) precision: Precision,
+    pub(crate) guard: bool,
+    pub(crate) seed: u64,
+}
+
+impl LowRank {
+    pub(crate) fn new(checked: &Checked<'_>) -> Self {
+        let word = |name: &str| checked.spec(name).map_or("auto", |word| word.name()).to_owned();
+        let rank = checked.number("rank");
+        let rank = rank.is_finite().then_some(rank as usize);
+        let (pivots, how) = (Rule::named(&word("pivots")), How::named(&word("method")));
+        let systems = Systems::named(&word("systems"));
+        let precision = match word("precision").as_str() {
+            "single" => Precision::Single,
+            "double" => Precision::Double,
+            _ => Precision::Auto,
+        };
+        let guard = word("guard") != "off";
+        let (tolerance, seed) = (checked.number("tolerance"), checked.integer("seed") as u64);
+        let spec = Spec::new("low_rank");
+        let spec = match rank {
+            Some(rank) => spec.set("rank", rank as f64),
+            None => spec.set("rank", "auto"),
+        };
+        let spec = spec
+            .set("tolerance", tolerance)
+            .set("pivots", pivots.name())
+            .set("method", How::WORDS[how as usize])
+            .set("systems", systems.name())
+            .set("precision", Precision::WORDS[precision as usize])
+            .set("guard", if guard { "on" } else { "off" })
+            .set("seed", seed as f64);
+        Self { spec, rank, tolerance, pivots, how, systems, precision, guard, seed }
+    }
+}
+
+impl Solver for LowRank {
+    fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    fn method(&self) -> Method<'_> {
+        Method::LowRank(self)
+    }
+
+    fn tolerance(&self) -> f64 {
+        1e-3
+    }
+
+    fn scheme(&self) -> Scheme {
+        Scheme::OneVsOne
+    }
+}
+
+/// What the training says of the factor, of what was lost and of the guard.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LowRankReport {
+    /// Pivots: supports of the machine.
+    pub rank: usize,
+    /// Trace of what the factor leaves out of the Gram matrix.
+    pub trace: f64,
+    /// The same as a share of the whole trace.
+    pub trace_share: f64,
+    /// How pivots were chosen.
+    pub pivots: &'static str,
+    /// `single` or `double`.
+    pub precision: &'static str,
+    /// `descent`, `interior`, or both where questions differ.
+    pub method: &'static str,
+    /// How linear systems were solved.
+    pub systems: &'static str,
+    /// Iterations of the interior point method, all questions together.
+    pub iterations: usize,
+    /// Visits of rows by coordinate descent, all questions together.
+    pub visits: u64,
+    /// Whether descent gave up and the interior point method took over.
+    pub switched: bool,
+    /// Systems that broke down and were solved by QR instead.
+    pub fallbacks: usize,
+    /// The relative gap that interior points believed before it was computed anew; the worst question.
+    pub believed: f64,
+    /// Bytes of the factor.
+    pub factor_bytes: usize,
+    /// Whether the factor was kept in a file.
+    pub on_disk: bool,
+    /// Seconds for the factor, stages of the solution included.
+    pub factor_seconds: f64,
+    /// Seconds for the last solution.
+    pub solve_seconds: f64,
+    /// What was lost, question by question.
+    pub lost: Vec<LostReport>,
+    /// The exact machine on a part of the examples, where one was trained.
+    pub guard: Option<GuardReport>,
+    /// The way from here to the exact machine, where it was asked for.
+    pub polish: Option<PolishReport>,
+}

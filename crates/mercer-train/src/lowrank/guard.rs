@@ -1,0 +1,285 @@
+//! The guard: an exact machine on a part of the examples that costs as much, judged on the same held-out
+//! rows. The better one is kept.
+
+use mercer_kernel::factor::Blocked;
+use mercer_machine::Answer;
+use mercer_simd::Real;
+
+use super::course::{Ask, Asked, Solved};
+use crate::control::Control;
+use crate::gram::fields;
+use crate::training::{conclusion_of, majority, on_gram};
+use crate::validate::dealt;
+use crate::{FormulationRef, Goal, Measure, Part, Qp, TrainError, Trained, solver};
+
+/// Below so many rows nothing is held out.
+const LEAST: usize = 1000;
+/// One row in so many is held out, at most [`MOST`].
+const SHARE: usize = 10;
+const MOST: usize = 4000;
+/// Work of sequential minimal optimisation beside kernel values, in multiply-adds for each pair of examples.
+const PAIR: f64 = 40.0;
+
+/// How the exact machine on a part of the examples compares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GuardReport {
+    /// Whether the low-rank machine was kept.
+    pub kept_low_rank: bool,
+    /// Examples of the exact machine.
+    pub examples: usize,
+    /// Rows held out.
+    pub held_out: usize,
+    /// What was measured on them.
+    pub measure: Measure,
+    /// Of the low-rank machine.
+    pub low_rank: f64,
+    /// Of the exact machine.
+    pub exact: f64,
+    /// Which one won and why.
+    pub sentence: String,
+}
+
+/// Rows held out, and the questions without them.
+pub(super) struct Held {
+    /// Rows of the factor.
+    rows: Vec<u32>,
+    /// The others, dealt by class.
+    rest: Vec<u32>,
+    pub(super) asks: Vec<Ask>,
+}
+
+/// What the guard says; a machine where the exact one won.
+pub(super) struct Outcome {
+    pub(super) report: GuardReport,
+    pub(super) machine: Option<Box<Trained>>,
+}
+
+impl Held {
+    /// `None` where nothing can be compared, or it was not asked for.
+    pub(super) fn new(asked: &Asked<'_>, asks: &[Ask]) -> Result<Option<Self>, TrainError> {
+        let count = asked.examples.len();
+        let goal = asked.formulation.goal();
+        if !asked.recipe.guard || count < LEAST || goal == Goal::Novelty {
+            return Ok(None);
+        }
+        let mut place = vec![u32::MAX; asked.data.examples.rows()];
+        (0u32..).zip(asked.examples).for_each(|(row, example)| place[*example as usize] = row);
+        let order = dealt(asked.data, goal == Goal::Classes, asked.recipe.seed)?;
+        let order: Vec<u32> =
+            order.into_iter().map(|row| place[row]).filter(|row| *row != u32::MAX).collect();
+        let step = SHARE.max(count.div_ceil(MOST));
+        let (mut rows, mut rest) = (Vec::new(), Vec::new());
+        for (at, row) in order.iter().enumerate() {
+            if at % step == step - 1 { rows.push(*row) } else { rest.push(*row) }
+        }
+        let mut is_held = vec![false; count];
+        rows.iter().for_each(|row| is_held[*row as usize] = true);
+        let asks: Option<Vec<Ask>> =
+            asks.iter().map(|ask| trained_without(asked, ask, &is_held)).collect();
+        Ok(asks.map(|asks| Self { rows, rest, asks }))
+    }
+
+    /// Compares the low-rank machine of the other rows with an exact one of some of them.
+    pub(super) fn judge<T: Real>(
+        &self,
+        asked: &Asked<'_>,
+        factor: &Blocked<T>,
+        solved: &[Solved],
+        control: &mut Control<'_>,
+    ) -> Result<Outcome, TrainError> {
+        let measure = Measure::of(asked.formulation.goal(), &asked.data.targets);
+        let low_rank = self.quality(asked, &self.low_rank_scores(asked, factor, solved)?);
+        let examples = self.equal_cost(asked, factor.rank(), solved);
+        let chosen = self.subsample(examples);
+        let named: Vec<usize> =
+            chosen.iter().map(|row| asked.examples[*row as usize] as usize).collect();
+        let data = asked.data.select(&named);
+        let weights = asked.training.example_weights();
+        let weights = weights.map(|all| named.iter().map(|row| all[*row]).collect());
+        let training = asked.training.clone().solver(solver("smo").expect("smo is registered"));
+        let training = training.weights(weights).polish(false).no_tolerance();
+        let parts = (control.parts, control.tolerance);
+        control.tolerance = training.tolerance_used();
+        let trained = on_gram(&data, asked.kernel, asked.formulation, &training, control);
+        (control.parts, control.tolerance) = parts;
+        let Ok(trained) = trained else {
+            let sentence = "no exact machine could be trained on a part of the examples".to_owned();
+            let (exact, held_out) = (f64::NAN, self.rows.len());
+            let report = GuardReport {
+                kept_low_rank: true,
+                examples,
+                held_out,
+                measure,
+                low_rank,
+                exact,
+                sentence,
+            };
+            return Ok(Outcome { report, machine: None });
+        };
+        let exact = self.quality(asked, &self.exact_scores(asked, &named, &trained));
+        let kept_low_rank = !measure.prefers(exact, low_rank) || control.stop().is_some();
+        let sentence = sentence(
+            measure,
+            (low_rank, exact),
+            (examples, self.rest.len()),
+            factor,
+            kept_low_rank,
+        );
+        let held_out = self.rows.len();
+        let report =
+            GuardReport { kept_low_rank, examples, held_out, measure, low_rank, exact, sentence };
+        Ok(Outcome { report, machine: (!kept_low_rank).then(|| Box::new(trained)) })
+    }
+
+    /// Examples for which sequential minimal optimisation costs what the low rank cost, in multiply-adds.
+    fn equal_cost(&self, asked: &Asked<'_>, rank: usize, solved: &[Solved]) -> usize {
+        let (rows, k, width) = (asked.examples.len() as f64, rank as f64, asked.width() as f64);
+        let visits: u64 = solved.iter().map(|one| one.found.visits).sum();
+        let iterations: usize = solved.iter().map(|one| one.found.iterations).sum();
+        let cost = rows * k * (width + 0.5 * k)
+            + 2.0 * visits as f64 * k
+            + iterations as f64 * rows * k * (0.5 * k + 10.0);
+        let questions = solved.len().max(1) as f64;
+        let each = 0.5 * (width + PAIR) * questions.sqrt();
+        ((cost / each).sqrt() as usize).clamp(2, self.rest.len())
+    }
+
+    /// An even part of what is not held out: classes keep their shares.
+    fn subsample(&self, count: usize) -> Vec<u32> {
+        let all = self.rest.len();
+        let mut chosen: Vec<u32> = (0..count).map(|at| self.rest[at * all / count]).collect();
+        chosen.sort_unstable();
+        chosen
+    }
+
+    fn low_rank_scores<T: Real>(
+        &self,
+        asked: &Asked<'_>,
+        factor: &Blocked<T>,
+        solved: &[Solved],
+    ) -> Result<Vec<Vec<f64>>, TrainError> {
+        let mut scores = vec![Vec::new(); self.rows.len()];
+        let values = factor.store().gather(&self.rows);
+        let isa = mercer_simd::Isa::current();
+        for (ask, one) in self.asks.iter().zip(solved) {
+            let end = conclusion_of(asked.formulation, &one.found.judged.multipliers, true)?;
+            let nothing = one.found.w.iter().all(|w| *w == 0.0);
+            let offset = if nothing { majority(&ask.targets, end.offset) } else { end.offset };
+            for (row, scores) in values.chunks_exact(factor.rank().max(1)).zip(&mut scores) {
+                let sum = mercer_simd::row_dot(isa, row, &one.found.w);
+                scores.push(end.scale * sum - offset);
+            }
+        }
+        Ok(scores)
+    }
+
+    fn exact_scores(&self, asked: &Asked<'_>, named: &[usize], trained: &Trained) -> Vec<Vec<f64>> {
+        let held: Vec<u32> = self.rows.iter().map(|row| asked.examples[*row as usize]).collect();
+        let mut scores = vec![Vec::new(); held.len()];
+        for part in &trained.expansions {
+            let supports: Vec<u32> =
+                part.examples.iter().map(|row| named[*row as usize] as u32).collect();
+            let sums = fields(asked.source, &held, &supports, &part.coefficients);
+            scores.iter_mut().zip(sums).for_each(|(all, sum)| all.push(sum - part.offset));
+        }
+        scores
+    }
+
+    fn quality(&self, asked: &Asked<'_>, scores: &[Vec<f64>]) -> f64 {
+        let mut sum = 0.0;
+        for (row, scores) in self.rows.iter().zip(scores) {
+            let example = asked.examples[*row as usize] as usize;
+            sum += match asked.inputs.output.verdict(scores).answer {
+                Answer::Class(class) => {
+                    f64::from(u8::from(class == asked.inputs.labels.class_of[example] as usize))
+                }
+                Answer::Value(value) => (value - asked.inputs.values[example]).powi(2),
+                Answer::Inlier(_) => 0.0,
+            };
+        }
+        sum / self.rows.len().max(1) as f64
+    }
+}
+
+/// The question without the held-out rows; `None` if a class is then missing or it cannot be asked.
+fn trained_without(asked: &Asked<'_>, ask: &Ask, is_held: &[bool]) -> Option<Ask> {
+    let row_of = |at: usize| ask.rows.as_ref().map_or(at, |rows| rows[at] as usize);
+    let has =
+        |sign: f64| (0..ask.qp.rows).any(|at| ask.targets[at] == sign && !is_held[row_of(at)]);
+    if asked.formulation.goal() == Goal::Classes && !(has(1.0) && has(-1.0)) {
+        return None;
+    }
+    without(asked.formulation, ask, is_held).ok()
+}
+
+/// The question with the held-out rows at zero.
+pub(super) fn without(
+    formulation: &FormulationRef,
+    ask: &Ask,
+    is_held: &[bool],
+) -> Result<Ask, TrainError> {
+    let row_of = |at: usize| ask.rows.as_ref().map_or(at, |rows| rows[at] as usize);
+    let kept: Vec<usize> = (0..ask.qp.rows).filter(|at| !is_held[row_of(*at)]).collect();
+    let pick = |values: &[f64]| -> Vec<f64> { kept.iter().map(|at| values[*at]).collect() };
+    let (targets, weights) = (pick(&ask.targets), pick(&ask.weights));
+    let part = Part { name: &ask.name, targets: &targets, weights: &weights };
+    let qp = formulation.programme(&part)?;
+    Ok(Ask {
+        name: ask.name.clone(),
+        rows: ask.rows.clone(),
+        targets: ask.targets.clone(),
+        weights: ask.weights.clone(),
+        qp: widened(&qp, &kept, ask.qp.rows),
+    })
+}
+
+/// A programme over more rows: the others stay at zero.
+fn widened(qp: &Qp, kept: &[usize], rows: usize) -> Qp {
+    let sides = qp.len() / qp.rows.max(1);
+    let spread = |values: &[f64]| {
+        let mut wide = vec![0.0; sides * rows];
+        for (v, value) in values.iter().enumerate() {
+            wide[v / qp.rows * rows + kept[v % qp.rows]] = *value;
+        }
+        wide
+    };
+    let mut groups = vec![0; sides * rows];
+    for (v, group) in qp.groups.iter().enumerate() {
+        groups[v / qp.rows * rows + kept[v % qp.rows]] = *group;
+    }
+    Qp {
+        rows,
+        lower: spread(&qp.lower),
+        upper: spread(&qp.upper),
+        linear: spread(&qp.linear),
+        start: spread(&qp.start),
+        groups,
+    }
+}
+
+fn sentence<T: Real>(
+    measure: Measure,
+    (low_rank, exact): (f64, f64),
+    (examples, all): (usize, usize),
+    factor: &Blocked<T>,
+    kept_low_rank: bool,
+) -> String {
+    let name = measure.name();
+    let left = 100.0 * factor.trace_share();
+    let rank = factor.rank();
+    let part = if examples >= all {
+        "an exact machine on all other examples, which costs no more".to_owned()
+    } else {
+        format!("an exact machine on {examples} examples, which costs as much")
+    };
+    if kept_low_rank {
+        format!(
+            "rank {rank} is kept: {name} {low_rank:.4} on held-out rows against {exact:.4} of {part}"
+        )
+    } else {
+        format!(
+            "the exact machine is kept: {name} {exact:.4} on held-out rows of {part}, against \
+             {low_rank:.4} of rank {rank}, which leaves {left:.1} % of the trace"
+        )
+    }
+}

@@ -1,0 +1,152 @@
+//! What a point of a programme over a factor is worth.
+
+use crate::Qp;
+
+/// A point of a box, kept as its distances from both walls, so that neither loses digits.
+#[derive(Debug, Clone)]
+pub(crate) struct Inside {
+    /// `β - lower`.
+    pub(crate) below: Vec<f64>,
+    /// `upper - β`.
+    pub(crate) above: Vec<f64>,
+}
+
+impl Inside {
+    pub(crate) fn of(qp: &Qp, beta: &[f64]) -> Self {
+        Self {
+            below: beta.iter().zip(&qp.lower).map(|(b, l)| (b - l).max(0.0)).collect(),
+            above: beta.iter().zip(&qp.upper).map(|(b, u)| (u - b).max(0.0)).collect(),
+        }
+    }
+
+    /// β, from the nearer wall.
+    pub(crate) fn beta(&self, qp: &Qp) -> Vec<f64> {
+        let value = |v: usize| {
+            if self.below[v] <= self.above[v] {
+                qp.lower[v] + self.below[v]
+            } else {
+                qp.upper[v] - self.above[v]
+            }
+        };
+        (0..qp.len()).map(value).collect()
+    }
+}
+
+/// Objective, duality gap and the multiplier of each group.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Judged {
+    pub(crate) objective: f64,
+    pub(crate) gap: f64,
+    pub(crate) multipliers: Vec<f64>,
+}
+
+impl Judged {
+    /// The gap as a share of the objective, never softened by adding 1 to it.
+    pub(crate) fn relative(&self) -> f64 {
+        if self.gap == 0.0 { 0.0 } else { self.gap / self.objective.abs() }
+    }
+}
+
+/// The sums that the groups must have.
+pub(crate) fn wanted(qp: &Qp) -> Vec<f64> {
+    let mut sums = vec![0.0; qp.group_count()];
+    qp.start.iter().zip(&qp.groups).for_each(|(value, group)| sums[usize::from(*group)] += value);
+    sums
+}
+
+/// The multiplier that makes the gap smallest: `Σ_{F < b} upper + Σ_{F > b} lower` meets the sum that the
+/// group must have, so b is a quantile of the forces, weighted by the widths.
+pub(crate) fn multipliers(qp: &Qp, forces: &[f64]) -> Vec<f64> {
+    let sums = wanted(qp);
+    let one = |group: usize| {
+        let mut members: Vec<usize> = (0..qp.len())
+            .filter(|v| usize::from(qp.groups[*v]) == group && qp.upper[*v] > qp.lower[*v])
+            .collect();
+        members.sort_unstable_by(|a, b| forces[*a].total_cmp(&forces[*b]));
+        let fixed = (0..qp.len()).filter(|v| usize::from(qp.groups[*v]) == group);
+        let mut sum: f64 = fixed.map(|v| qp.lower[v]).sum();
+        let slack = 1e-12 * members.iter().map(|v| qp.upper[*v] - qp.lower[*v]).sum::<f64>();
+        let mut chosen = members.first().map_or(0.0, |v| forces[*v]);
+        for (at, v) in members.iter().enumerate() {
+            chosen = forces[*v];
+            sum += qp.upper[*v] - qp.lower[*v];
+            if sum >= sums[group] - slack {
+                // Exactly met: every b up to the next force is as good; the middle is fairest.
+                if let (true, Some(next)) = (sum <= sums[group] + slack, members.get(at + 1)) {
+                    chosen = f64::midpoint(chosen, forces[*next]);
+                }
+                break;
+            }
+        }
+        chosen
+    };
+    (0..sums.len()).map(one).collect()
+}
+
+/// Judges a point given `field = G G'β` of each row: everything is computed anew, with the best multipliers.
+///
+/// The gap is `Σ_v max_x (F_v - b)(β_v - x)`, plus what a sum that is off by rounding may hide. Where prices
+/// are so high that rounding of the margins alone would fill it, the primal side is also tried with w a
+/// little longer, `θ w`: the gap is then `½ (θ - 1)² |w|² + Σ_v max_x (θ (GG'β)_v + q_v - b)(β_v - x)`, as
+/// rigorous, and the smallest counts.
+pub(crate) fn judge(qp: &Qp, point: &Inside, field: &[f64]) -> Judged {
+    let beta = point.beta(qp);
+    let mut best = judge_scaled(qp, point, &beta, field, 0.0);
+    let size = field.iter().chain(&qp.linear).fold(0.0, |most: f64, x| most.max(x.abs()));
+    let room: f64 = point.below.iter().zip(&point.above).map(|(x, t)| x + t).sum();
+    if best.gap <= 1e6 * f64::EPSILON * size * room {
+        for exponent in 7..16 {
+            let longer = judge_scaled(qp, point, &beta, field, 10f64.powi(-exponent));
+            if longer.gap < best.gap {
+                best.gap = longer.gap;
+                best.multipliers = longer.multipliers;
+            }
+        }
+    }
+    best
+}
+
+fn judge_scaled(qp: &Qp, point: &Inside, beta: &[f64], field: &[f64], longer: f64) -> Judged {
+    let own = |v: usize| field[v % qp.rows];
+    let forces: Vec<f64> =
+        qp.linear.iter().enumerate().map(|(v, q)| longer.mul_add(own(v), own(v)) + q).collect();
+    let multipliers = multipliers(qp, &forces);
+    let (mut gap, mut objective, mut square) = (0.0, 0.0, 0.0);
+    let mut missing = wanted(qp);
+    for (v, force) in forces.iter().enumerate() {
+        let group = usize::from(qp.groups[v]);
+        let slope = force - multipliers[group];
+        gap += if slope > 0.0 { slope * point.below[v] } else { -slope * point.above[v] };
+        objective += beta[v] * (0.5 * own(v) + qp.linear[v]);
+        square += beta[v] * own(v);
+        missing[group] -= beta[v];
+    }
+    let hidden: f64 = missing.iter().zip(&multipliers).map(|(m, b)| (m * b).abs()).sum();
+    Judged { objective, gap: gap + hidden + 0.5 * longer * longer * square, multipliers }
+}
+
+/// Gives each group its sum back by moving variables that are free, the freest first: those at a wall stay.
+pub(crate) fn restore_sums(qp: &Qp, point: &mut Inside) {
+    let beta = point.beta(qp);
+    for (group, wanted) in wanted(qp).into_iter().enumerate() {
+        let mut members: Vec<usize> =
+            (0..qp.len()).filter(|v| usize::from(qp.groups[*v]) == group).collect();
+        let mut missing = wanted - members.iter().map(|v| beta[*v]).sum::<f64>();
+        let scale: f64 = members.iter().map(|v| beta[*v].abs()).sum();
+        if missing.abs() <= 1e-15 * scale {
+            continue;
+        }
+        let room = |v: usize| point.below[v].min(point.above[v]);
+        members.sort_unstable_by(|a, b| room(*b).total_cmp(&room(*a)));
+        for v in members {
+            let (below, above) = (point.below[v], point.above[v]);
+            let moved = missing.clamp(-below, above);
+            point.below[v] = below + moved;
+            point.above[v] = above - moved;
+            missing -= moved;
+            if missing == 0.0 {
+                break;
+            }
+        }
+    }
+}

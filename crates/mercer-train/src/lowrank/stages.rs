@@ -1,0 +1,122 @@
+//! Growing the factor, with solutions in between that say where it matters.
+
+use mercer_kernel::factor::{Blocked, Draw};
+use mercer_simd::Real;
+
+use super::course::{Ask, Asked, Solved};
+use super::lost;
+use super::rows::Rows;
+use super::{LowRank, Rule};
+use crate::TrainError;
+use crate::control::Control;
+use crate::gram::Value;
+
+/// Rank of the first solution.
+const FIRST: usize = 256;
+/// The largest rank that is tried where it is free.
+pub(super) const LARGEST: usize = 2048;
+/// Where less of the trace is left, the largest residual is the better pivot.
+const DECAYED: f64 = 1e-3;
+/// Relative gap of the solutions in between.
+const LOOSE: f64 = 1e-2;
+/// What every row keeps of its chance, whatever its coefficient.
+const LEAST: f64 = 1e-4;
+/// A doubling of the rank that leaves more than this share of the loss does not pay.
+const PAYS: f64 = 0.9;
+
+/// Grows the factor to what was asked for; returns the last solutions, to start from.
+pub(super) fn grow<T: Real + Value>(
+    factor: &mut Blocked<T>,
+    rows: &Rows<'_>,
+    asked: &Asked<'_>,
+    asks: &[Ask],
+    control: &mut Control<'_>,
+) -> Result<Option<Vec<Solved>>, TrainError> {
+    let recipe: &LowRank = asked.recipe;
+    let all = rows.examples.len();
+    let limit = recipe.rank.unwrap_or(LARGEST).min(all);
+    let is_aware = matches!(recipe.pivots, Rule::Auto | Rule::SolutionAware);
+    let (mut weights, mut solved): (Option<Vec<f64>>, Option<Vec<Solved>>) = (None, None);
+    let mut before = f64::INFINITY;
+    loop {
+        let one_go = recipe.rank.is_some() && !is_aware;
+        let target = if one_go { limit } else { limit.min(FIRST.max(2 * factor.rank())) };
+        let was = factor.rank();
+        let is_whole = step(factor, rows, recipe, weights.as_deref(), target, control);
+        if let Some(reason) = factor.store().failure() {
+            return Err(TrainError::FactorFile { reason });
+        }
+        if !is_whole || factor.rank() >= limit || factor.rank() == was {
+            return Ok(solved);
+        }
+        let found = asked.solve(factor, asks, solved.as_deref(), LOOSE, control)?;
+        if control.stop().is_some() {
+            return Ok(Some(found));
+        }
+        if recipe.rank.is_none() {
+            let lost: f64 = asks
+                .iter()
+                .zip(&found)
+                .map(|(ask, one)| lost::sampled(asked, factor, ask, one, recipe.seed).quadratic)
+                .sum();
+            let size: f64 = found.iter().map(|one| one.found.judged.objective.abs()).sum();
+            if lost <= recipe.tolerance * size || lost > PAYS * before {
+                return Ok(Some(found));
+            }
+            before = lost;
+        }
+        if is_aware {
+            weights = Some(importance(all, asks, &found));
+        }
+        solved = Some(found);
+    }
+}
+
+/// One stretch of growth; `false` if it was stopped.
+fn step<T: Real + Value>(
+    factor: &mut Blocked<T>,
+    rows: &Rows<'_>,
+    recipe: &LowRank,
+    weights: Option<&[f64]>,
+    target: usize,
+    control: &mut Control<'_>,
+) -> bool {
+    let mut go_on = |factor: &Blocked<T>| {
+        let standing = crate::control::Standing {
+            violation: factor.trace_share(),
+            gap: f64::NAN,
+            supports: factor.rank(),
+        };
+        control.tell(standing);
+        control.stop().is_none()
+    };
+    // The trace may fall to nothing: singles see no less than their rounding.
+    let floor = if T::BYTES == 4 { 1e-6 } else { 1e-14 };
+    if recipe.pivots == Rule::Greedy {
+        return factor.grow(rows, Draw::Greedy, (target, floor), &mut go_on);
+    }
+    let draw = weights.map_or(Draw::Random, Draw::Weighted);
+    let share = if recipe.pivots == Rule::Random { floor } else { DECAYED };
+    factor.grow(rows, draw, (target, share), &mut go_on)
+        && (share == floor || factor.grow(rows, Draw::Greedy, (target, floor), &mut go_on))
+}
+
+/// What the rows weigh in the solutions: the largest `(β / limit)²` of the questions.
+fn importance(rows: usize, asks: &[Ask], solved: &[Solved]) -> Vec<f64> {
+    let mut weights = vec![LEAST; rows];
+    for (ask, one) in asks.iter().zip(solved) {
+        let qp = &ask.qp;
+        let beta = qp.fold(&one.found.point.beta(qp));
+        for (at, beta) in beta.iter().enumerate() {
+            let limit = (at..qp.len())
+                .step_by(qp.rows)
+                .map(|v| qp.upper[v].max(-qp.lower[v]))
+                .fold(0.0, f64::max);
+            let row = ask.rows.as_ref().map_or(at, |rows| rows[at] as usize);
+            if limit > 0.0 {
+                weights[row] = weights[row].max((beta / limit).powi(2) + LEAST);
+            }
+        }
+    }
+    weights
+}

@@ -1,0 +1,98 @@
+use mercer_kernel::factor::Store;
+use mercer_simd::Real;
+
+use super::wide_rows;
+
+/// `D + V V' = L_1 .. L_k Λ L_k' .. L_1'`, each `L_j` a unit lower triangle given by two vectors
+/// (\[FS01\] Fig. 1), row by row: the rows of V are read once.
+///
+/// Differs from the paper: with `τ = 1 / t` the case `t = ∞` is no case. A zero D gives `λ = τ p²`,
+/// `β = 1 / p`, `τ = 0`, and thereafter `β = 0`.
+#[derive(Debug)]
+pub(crate) struct ProductForm {
+    rank: usize,
+    /// `p` of each row and column.
+    steps: Vec<f64>,
+    /// `β` of each row and column.
+    shares: Vec<f64>,
+    lambda: Vec<f64>,
+}
+
+impl ProductForm {
+    /// `rows` are V, row-major.
+    pub(crate) fn new(mut rows: Vec<f64>, rank: usize, d: &[f64]) -> Self {
+        let mut shares = vec![0.0; rows.len()];
+        let mut lambda = d.to_vec();
+        let mut sigma = vec![0.0; rank * rank];
+        let mut tau = vec![1.0; rank];
+        let width = rank.max(1);
+        let each = rows.chunks_exact_mut(width).zip(shares.chunks_exact_mut(width));
+        for ((row, shares), lambda) in each.zip(&mut lambda) {
+            for j in 0..rank {
+                let p = row[j];
+                let grown = *lambda + tau[j] * p * p;
+                let share = if grown > 0.0 { tau[j] * p / grown } else { 0.0 };
+                if grown > 0.0 {
+                    tau[j] *= *lambda / grown;
+                    *lambda = grown;
+                }
+                shares[j] = share;
+                let later =
+                    row[j + 1..].iter_mut().zip(&mut sigma[j * rank + j + 1..(j + 1) * rank]);
+                for (q, sigma) in later {
+                    *q -= p * *sigma;
+                    *sigma += *q * share;
+                }
+            }
+        }
+        Self { rank, steps: rows, shares, lambda }
+    }
+
+    /// Solves in place.
+    pub(crate) fn solve(&self, u: &mut [f64]) {
+        let (rank, width) = (self.rank, self.rank.max(1));
+        let mut sums = vec![0.0; rank];
+        let rows = || self.steps.chunks_exact(width).zip(self.shares.chunks_exact(width));
+        for (value, (steps, shares)) in u.iter_mut().zip(rows()) {
+            for j in 0..rank {
+                *value -= steps[j] * sums[j];
+                sums[j] += *value * shares[j];
+            }
+        }
+        for (value, lambda) in u.iter_mut().zip(&self.lambda) {
+            *value = if *lambda > 0.0 { *value / lambda } else { 0.0 };
+        }
+        sums.fill(0.0);
+        for (value, (steps, shares)) in u.iter_mut().zip(rows()).rev() {
+            for j in (0..rank).rev() {
+                *value -= shares[j] * sums[j];
+                sums[j] += *value * steps[j];
+            }
+        }
+    }
+}
+
+/// The product form of all variables.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    form: ProductForm,
+    used: Vec<u32>,
+    variables: usize,
+}
+
+impl Whole {
+    pub(super) fn new<T: Real>(store: &Store<T>, d: &[f64]) -> Self {
+        let used: Vec<u32> = (0..d.len() as u32).filter(|v| d[*v as usize].is_finite()).collect();
+        let own: Vec<f64> = used.iter().map(|v| d[*v as usize]).collect();
+        let form = ProductForm::new(wide_rows(store, &used), store.rank(), &own);
+        Self { form, used, variables: d.len() }
+    }
+
+    pub(super) fn solve(&self, w: &[f64]) -> Vec<f64> {
+        let mut own: Vec<f64> = self.used.iter().map(|v| w[*v as usize]).collect();
+        self.form.solve(&mut own);
+        let mut u = vec![0.0; self.variables];
+        self.used.iter().zip(own).for_each(|(v, value)| u[*v as usize] = value);
+        u
+    }
+}

@@ -1,0 +1,89 @@
+use mercer_kernel::factor::Store;
+use mercer_simd::{Isa, Real, add_row, row_dot};
+
+use super::wide_rows;
+
+/// Householder's QR of `[D^-1/2 V; I]` with the rows in the order of increasing D: without the sort up to ten
+/// digits of single components are lost.
+///
+/// `u = D^-1/2 (Q y)`, where `y` is `Q' [D^-1/2 w; 0]` with its first k numbers set to zero.
+#[derive(Debug)]
+pub(crate) struct Qr {
+    rank: usize,
+    /// Variables by increasing D.
+    order: Vec<u32>,
+    /// `D^-1/2`, in that order.
+    roots: Vec<f64>,
+    /// Reflectors, one after the other, each of length variables + rank.
+    reflectors: Vec<f64>,
+    variables: usize,
+}
+
+impl Qr {
+    pub(super) fn new<T: Real>(store: &Store<T>, d: &[f64]) -> Self {
+        let isa = Isa::current();
+        let rank = store.rank();
+        let mut order: Vec<u32> =
+            (0..d.len() as u32).filter(|v| d[*v as usize].is_finite()).collect();
+        order.sort_by(|a, b| d[*a as usize].total_cmp(&d[*b as usize]));
+        let largest = order.last().map_or(1.0, |v| d[*v as usize]);
+        let floor = (1e-200 * largest).max(f64::MIN_POSITIVE);
+        let roots: Vec<f64> =
+            order.iter().map(|v| 1.0 / d[*v as usize].max(floor).sqrt()).collect();
+        let length = order.len() + rank;
+        let rows = wide_rows(store, &order);
+        let mut columns = vec![0.0; rank * length];
+        for (j, column) in columns.chunks_exact_mut(length.max(1)).enumerate() {
+            for (at, root) in roots.iter().enumerate() {
+                column[at] = root * rows[at * rank + j];
+            }
+            column[order.len() + j] = 1.0;
+        }
+        for j in 0..rank {
+            let (before, rest) = columns.split_at_mut((j + 1) * length);
+            let own = &mut before[j * length..];
+            reflector(&mut own[j..]);
+            own[..j].fill(0.0);
+            for column in rest.chunks_exact_mut(length) {
+                let factor = -2.0 * row_dot(isa, &own[j..], &column[j..]);
+                add_row(isa, factor, &own[j..], &mut column[j..]);
+            }
+        }
+        Self { rank, order, roots, reflectors: columns, variables: d.len() }
+    }
+
+    pub(super) fn solve(&self, w: &[f64]) -> Vec<f64> {
+        let isa = Isa::current();
+        let length = self.order.len() + self.rank;
+        let mut y = vec![0.0; length];
+        for ((place, v), root) in y.iter_mut().zip(&self.order).zip(&self.roots) {
+            *place = root * w[*v as usize];
+        }
+        let reflect = |y: &mut [f64], j: usize| {
+            let own = &self.reflectors[j * length + j..(j + 1) * length];
+            let factor = -2.0 * row_dot(isa, own, &y[j..]);
+            add_row(isa, factor, own, &mut y[j..]);
+        };
+        (0..self.rank).for_each(|j| reflect(&mut y, j));
+        y[..self.rank].fill(0.0);
+        (0..self.rank).rev().for_each(|j| reflect(&mut y, j));
+        let mut u = vec![0.0; self.variables];
+        for ((v, root), value) in self.order.iter().zip(&self.roots).zip(&y) {
+            u[*v as usize] = root * value;
+        }
+        u
+    }
+}
+
+/// Turns a column into the unit vector whose reflection takes it to its first axis.
+fn reflector(column: &mut [f64]) {
+    let largest = column.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+    if largest == 0.0 {
+        return;
+    }
+    column.iter_mut().for_each(|x| *x /= largest);
+    let norm = column.iter().map(|x| x * x).sum::<f64>().sqrt();
+    column[0] += norm.copysign(column[0]);
+    let norm = column.iter().map(|x| x * x).sum::<f64>().sqrt();
+    column.iter_mut().for_each(|x| *x /= norm);
+}

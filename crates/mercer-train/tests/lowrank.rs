@@ -1,0 +1,353 @@
+//! Low-rank training against a dense interior-point solver, against `smo`, and on hostile data.
+#![allow(non_snake_case, reason = "matrices of the solver")]
+
+mod common;
+
+use clarabel::algebra::CscMatrix;
+use clarabel::solver::{
+    DefaultSettingsBuilder, DefaultSolver, IPSolver, NonnegativeConeT, ZeroConeT,
+};
+use mercer_data::{Dataset, Matrix, Targets, synthetic};
+use mercer_kernel::KernelRef;
+use mercer_train::{Part, Qp, Trained, Training, formulation, solver, train};
+
+/// The best objective of a programme with a kernel given by the machine's own scores: `K` of the pivots.
+fn reference(qp: &Qp, K: impl Fn(usize, usize) -> f64) -> f64 {
+    let n = qp.len();
+    let P: Vec<Vec<f64>> = (0..n)
+        .map(|i| (0..n).map(|j| if i <= j { K(i % qp.rows, j % qp.rows) } else { 0.0 }).collect())
+        .collect();
+    let groups = qp.group_count();
+    let mut A = vec![vec![0.0; n]; groups + 2 * n];
+    let mut b = vec![0.0; groups + 2 * n];
+    for v in 0..n {
+        let group = usize::from(qp.groups[v]);
+        A[group][v] = 1.0;
+        b[group] += qp.start[v];
+        A[groups + v][v] = 1.0;
+        b[groups + v] = qp.upper[v];
+        A[groups + n + v][v] = -1.0;
+        b[groups + n + v] = -qp.lower[v];
+    }
+    let (P, A) = (CscMatrix::from(&P), CscMatrix::from(&A));
+    let cones = [ZeroConeT(groups), NonnegativeConeT(2 * n)];
+    let settings = DefaultSettingsBuilder::default().verbose(false).build().unwrap();
+    let mut solver = DefaultSolver::new(&P, &qp.linear, &A, &b, &cones, settings).unwrap();
+    solver.solve();
+    solver.solution.obj_val
+}
+
+fn learn(data: &Dataset, kernel: &str, text: &str, solver_text: &str, tolerance: f64) -> Trained {
+    let kernel = mercer_kernel::parse(kernel).unwrap();
+    let training = Training::default().solver(solver(solver_text).unwrap()).tolerance(tolerance);
+    train(data, &kernel, &formulation(text).unwrap(), &training, &mut |_| {}).unwrap()
+}
+
+/// Full rank: the low-rank problem is the original one.
+fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>, solver_text: &str) {
+    let kernel: KernelRef = mercer_kernel::parse(kernel).unwrap();
+    let formulation = formulation(text).unwrap();
+    let training = Training::default()
+        .solver(solver(solver_text).unwrap())
+        .tolerance(1e-8)
+        .weights(weights.clone());
+    let trained = train(data, &kernel, &formulation, &training, &mut |_| {}).unwrap();
+    let report = &trained.report;
+    assert!(report.converged, "{text} {report:?}");
+    let low_rank = report.low_rank.as_ref().unwrap();
+    assert!(low_rank.iterations <= 40, "{text}: {} iterations", low_rank.iterations);
+    let targets = common::numbers(data);
+    let mut order: Vec<usize> = (0..targets.len()).collect();
+    if text.contains("svc") {
+        order.sort_by_key(|row| targets[*row] < 0.0);
+    }
+    let weights = weights.unwrap_or_else(|| vec![1.0; targets.len()]);
+    let pick = |values: &[f64]| -> Vec<f64> { order.iter().map(|row| values[*row]).collect() };
+    let (targets, weights) = (pick(targets), pick(&weights));
+    let qp =
+        formulation.programme(&Part { name: "all", targets: &targets, weights: &weights }).unwrap();
+    let row = |at: usize| data.examples.row(order[at]);
+    let best = reference(&qp, |i, j| kernel.value(row(i), row(j)));
+    let found = low_rank.lost[0].objective;
+    // What is left out of the trace, and the tolerance of the reference.
+    let slack = low_rank.lost[0].quadratic + 1e-6 * best.abs();
+    assert!((found - best).abs() <= slack, "{text} {found} {best} {low_rank:?}");
+    assert!(low_rank.lost[0].is_exact);
+}
+
+fn waves(rows: usize) -> Dataset {
+    let mut data = synthetic::ripley(rows, 11);
+    let value = |row: usize| {
+        let row = data.examples.row(row);
+        (3.0 * row.get(0)).sin() + row.get(1) * row.get(1)
+    };
+    data.targets = Targets::Numbers((0..rows).map(value).collect());
+    data
+}
+
+const INTERIOR: &str = "low_rank(rank=200, method=interior, guard=off, precision=double)";
+
+#[test]
+fn every_formulation_reaches_the_optimum_of_a_dense_interior_point_solver() {
+    let data = synthetic::ripley(70, 3);
+    for kernel in ["rbf(gamma=2)", "polynomial(degree=2, coef0=1)", "linear"] {
+        check("c_svc(C=10)", kernel, &data, None, INTERIOR);
+        check("nu_svc(nu=0.4)", kernel, &data, None, INTERIOR);
+    }
+    let data = waves(50);
+    check("epsilon_svr(C=5, epsilon=0.05)", "rbf(gamma=2)", &data, None, INTERIOR);
+    check("nu_svr(nu=0.4, C=2)", "rbf(gamma=2)", &data, None, INTERIOR);
+    check("one_class(nu=0.3)", "rbf(gamma=2)", &data, None, INTERIOR);
+    // No choice is left to the larger side, or to all.
+    check("one_class(nu=1)", "rbf(gamma=2)", &data, None, INTERIOR);
+    check("nu_svr(nu=1, C=2)", "rbf(gamma=2)", &data, None, INTERIOR);
+}
+
+#[test]
+fn all_ways_to_solve_the_systems_reach_it() {
+    let data = synthetic::ripley(70, 3);
+    for systems in ["split", "product_form", "woodbury", "qr"] {
+        let text = format!(
+            "low_rank(rank=70, method=interior, guard=off, systems={systems}, precision=double)"
+        );
+        check("c_svc(C=10)", "polynomial(degree=2, coef0=1)", &data, None, &text);
+    }
+}
+
+#[test]
+fn weights_of_examples_are_limits_of_their_coefficients() {
+    let weights: Vec<f64> = (0..70).map(|row| 0.25 * f64::from(1 + row % 7)).collect();
+    let data = synthetic::ripley(70, 5);
+    check("c_svc(C=3)", "rbf(gamma=1)", &data, Some(weights.clone()), INTERIOR);
+    check("nu_svc(nu=0.3)", "rbf(gamma=1)", &data, Some(weights.clone()), INTERIOR);
+    let data = waves(70);
+    check("epsilon_svr(C=1, epsilon=0.1)", "rbf(gamma=1)", &data, Some(weights.clone()), INTERIOR);
+    check("one_class(nu=0.5)", "rbf(gamma=1)", &data, Some(weights), INTERIOR);
+}
+
+#[test]
+fn descent_and_interior_points_find_the_same_optimum() {
+    let data = synthetic::ripley(600, 7);
+    for text in ["c_svc(C=1)", "epsilon_svr(C=1, epsilon=0.2)"] {
+        let data = if text.contains("svr") { waves(600) } else { data.clone() };
+        let found = ["descent", "interior"].map(|method| {
+            let text_of = format!("low_rank(rank=60, method={method}, guard=off)");
+            let trained = learn(&data, "rbf(gamma=1)", text, &text_of, 1e-4);
+            assert!(trained.report.converged, "{text} {method} {:?}", trained.report);
+            trained.report.objective
+        });
+        assert!((found[0] - found[1]).abs() <= 2e-4 * found[1].abs(), "{text} {found:?}");
+    }
+}
+
+#[test]
+fn the_objective_of_low_rank_bounds_that_of_smo_as_the_theorem_says() {
+    let data = synthetic::banana(800, 3);
+    let exact = learn(&data, "rbf(gamma=2)", "c_svc(C=5)", "smo", 1e-5).report.objective;
+    let mut last = f64::INFINITY;
+    for rank in [10, 40, 120] {
+        let text = format!("low_rank(rank={rank}, guard=off, precision=double)");
+        let trained = learn(&data, "rbf(gamma=2)", "c_svc(C=5)", &text, 1e-7);
+        let low_rank = trained.report.low_rank.unwrap();
+        let (lost, objective) = (&low_rank.lost[0], trained.report.objective);
+        // Minimised: the low-rank objective lies below the exact one, by at most the quadratic.
+        let slack = 1e-5 * exact.abs();
+        assert!(exact - objective >= -slack, "{rank} {objective} {exact}");
+        assert!(exact - objective <= lost.quadratic + slack, "{rank} {lost:?} {exact}");
+        assert!(lost.quadratic <= lost.bound && lost.quadratic < last, "{lost:?}");
+        assert!(lost.original_gap + slack >= 0.0 && low_rank.trace_share < 1.0);
+        last = lost.quadratic;
+        assert_eq!(trained.machine.supports().rows(), low_rank.rank);
+    }
+}
+
+#[test]
+fn the_machine_scores_as_the_factor_does() {
+    let data = synthetic::banana(500, 3);
+    let exact = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", "smo", 1e-4);
+    let low = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", "low_rank(rank=100, guard=off)", 1e-4);
+    let fresh = synthetic::banana(300, 4);
+    let far = (0..300)
+        .map(|row| {
+            let row = fresh.examples.row(row);
+            (common::scores(&exact.machine, row)[0] - common::scores(&low.machine, row)[0]).abs()
+        })
+        .fold(0.0, f64::max);
+    assert!(far < 0.02, "{far}");
+}
+
+#[test]
+fn many_classes_share_one_factor() {
+    let mut data = synthetic::banana(900, 5);
+    let targets = common::numbers(&data).to_vec();
+    let third = |row: usize| if row % 3 == 0 { 2.0 } else { targets[row] };
+    data.targets = Targets::Numbers((0..900).map(third).collect());
+    for scheme in [mercer_machine::Scheme::OneVsOne, mercer_machine::Scheme::OneVsRest] {
+        let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+        let training = Training::default()
+            .solver(solver("low_rank(rank=60, guard=off)").unwrap())
+            .scheme(scheme);
+        let c_svc = formulation("c_svc(C=1)").unwrap();
+        let trained = train(&data, &kernel, &c_svc, &training, &mut |_| {}).unwrap();
+        assert!(trained.report.converged, "{:?}", trained.report);
+        assert_eq!((trained.report.parts.len(), trained.report.supports), (3, 60));
+    }
+}
+
+/// 160 points, duplicated, far apart: the degenerate toy.
+fn toy(scale: f64) -> Dataset {
+    let base = synthetic::ripley(40, 1);
+    let mut values = Vec::new();
+    let mut targets = Vec::new();
+    for copy in 0..4 {
+        for row in 0..40 {
+            let side = common::numbers(&base)[row];
+            let own = base.examples.row(row);
+            // Separable: the classes are pushed apart.
+            values.push(scale * (own.get(0) + 2.0 * side));
+            values.push(scale * own.get(1));
+            targets.push(side);
+        }
+        assert!(copy < 4);
+    }
+    let examples = Matrix::dense(2, values).unwrap();
+    Dataset { examples, targets: Targets::Numbers(targets), names: None }
+}
+
+#[test]
+fn huge_features_and_duplicates_leave_no_gap() {
+    for (scale, c) in [(1e4, 1e3), (1e6, 1.0), (1.0, 1e4), (1e-4, 1.0)] {
+        for systems in ["split", "product_form", "qr"] {
+            let text = format!("low_rank(rank=10, guard=off, method=interior, systems={systems})");
+            let formulation = format!("c_svc(C={c})");
+            let trained = learn(&toy(scale), "linear", &formulation, &text, 1e-10);
+            let report = &trained.report;
+            assert!(report.converged, "{scale} {systems} {report:?}");
+            let low_rank = report.low_rank.as_ref().unwrap();
+            assert!(low_rank.iterations <= 45, "{scale} {systems} {}", low_rank.iterations);
+        }
+    }
+}
+
+#[test]
+fn iterations_stay_few_from_tiny_to_huge_prices() {
+    let data = synthetic::banana(400, 9);
+    for c in ["1e-3", "1", "100", "1e4"] {
+        let text = "low_rank(rank=80, guard=off, method=interior, precision=double)";
+        let trained = learn(&data, "rbf(gamma=1)", &format!("c_svc(C={c})"), text, 1e-8);
+        let low_rank = trained.report.low_rank.as_ref().unwrap();
+        assert!(trained.report.converged, "{c} {:?}", trained.report);
+        assert!(low_rank.iterations <= 40, "{c}: {}", low_rank.iterations);
+    }
+}
+
+#[test]
+fn folds_and_prices_share_one_factor_and_agree_with_smo() {
+    let data = synthetic::banana(600, 3);
+    let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+    let path = ["c_svc(C=0.1)", "c_svc(C=1)", "c_svc(C=10)"].map(|text| formulation(text).unwrap());
+    let folds = mercer_train::Folds::new(&data, true, 4, 1).unwrap();
+    let qualities = ["smo", "low_rank(rank=100)"].map(|text| {
+        let training = Training::default().solver(solver(text).unwrap());
+        let found =
+            mercer_train::cross_validate(&data, &kernel, &path, &folds, &training, &mut |_| {});
+        found.unwrap().into_iter().map(|one| one.unwrap().quality).collect::<Vec<f64>>()
+    });
+    for (exact, low) in qualities[0].iter().zip(&qualities[1]) {
+        assert!((exact - low).abs() <= 0.01, "{qualities:?}");
+    }
+}
+
+#[test]
+fn auto_takes_smo_for_few_examples_and_says_so() {
+    let data = synthetic::banana(300, 3);
+    let trained = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", "auto", 1e-3);
+    assert!(trained.report.chosen.unwrap().starts_with("smo"));
+    assert!(trained.report.low_rank.is_none());
+}
+
+#[test]
+fn a_guard_that_costs_no_more_wins_where_the_spectrum_is_flat() {
+    // Random points in many columns under a narrow kernel: nothing decays.
+    let data = synthetic::banana(1200, 3);
+    let trained = learn(&data, "rbf(gamma=3000)", "c_svc(C=10)", "low_rank(rank=8)", 1e-3);
+    let guard = trained.report.low_rank.unwrap().guard.unwrap();
+    assert!(guard.held_out == 120 && !guard.sentence.is_empty(), "{guard:?}");
+    assert_eq!(guard.kept_low_rank, guard.low_rank >= guard.exact);
+    let smooth = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", "low_rank(rank=40)", 1e-3);
+    assert!(smooth.report.low_rank.unwrap().guard.is_some());
+}
+
+#[test]
+fn polishing_ends_at_the_exact_machine_in_fewer_steps() {
+    let data = synthetic::banana(1500, 3);
+    let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+    let c_svc = formulation("c_svc(C=10)").unwrap();
+    let cold = train(&data, &kernel, &c_svc, &Training::default(), &mut |_| {}).unwrap();
+    let training =
+        Training::default().solver(solver("low_rank(rank=200, guard=off)").unwrap()).polish(true);
+    let polished = train(&data, &kernel, &c_svc, &training, &mut |_| {}).unwrap();
+    assert!(polished.report.converged);
+    let close = (polished.report.objective - cold.report.objective).abs();
+    assert!(close < 1e-3 * cold.report.objective.abs());
+    let polish = polished.report.low_rank.unwrap().polish.unwrap();
+    assert!(polish.steps < cold.report.iterations, "{polish:?} {}", cold.report.iterations);
+}
+
+#[test]
+fn a_factor_on_disk_gives_the_machine_of_one_in_memory() {
+    let data = synthetic::banana(3000, 3);
+    let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+    let c_svc = formulation("c_svc(C=1)").unwrap();
+    let machines = [1usize << 30, 1 << 20].map(|memory| {
+        let training = Training::default()
+            .solver(solver("low_rank(rank=120, guard=off, precision=double)").unwrap())
+            .memory(memory);
+        let trained = train(&data, &kernel, &c_svc, &training, &mut |_| {}).unwrap();
+        let on_disk = trained.report.low_rank.as_ref().unwrap().on_disk;
+        assert_eq!(on_disk, memory < 1 << 21);
+        trained.expansions
+    });
+    assert_eq!(machines[0], machines[1]);
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    let data = synthetic::banana(2500, 3);
+    let machines = [1, 3].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            learn(&data, "rbf(gamma=1)", "c_svc(C=1)", "low_rank(rank=auto)", 1e-3).expansions
+        })
+    });
+    assert_eq!(machines[0], machines[1]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_a_reason() {
+    let data = synthetic::ripley(60, 1);
+    let low_rank = || Training::default().solver(solver("low_rank").unwrap());
+    let refused = |kernel: &str, text: &str, data: &Dataset| {
+        let kernel = mercer_kernel::parse(kernel).unwrap();
+        let formulation = formulation(text).unwrap();
+        train(data, &kernel, &formulation, &low_rank(), &mut |_| {}).unwrap_err().to_string()
+    };
+    assert!(refused("sigmoid(gamma=1, coef0=1)", "c_svc", &data).contains("semidefinite"));
+    assert!(refused("linear", "logistic", &data).contains("logistic"));
+    let mut one = data.clone();
+    one.targets = Targets::Numbers(vec![1.0; 60]);
+    assert!(refused("linear", "c_svc", &one).contains("two classes"));
+}
+
+#[test]
+fn an_interrupted_training_returns_what_it_has() {
+    let data = synthetic::banana(2000, 3);
+    let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+    let c_svc = formulation("c_svc(C=1)").unwrap();
+    let cancel = mercer_train::Cancel::new();
+    let training =
+        Training::default().solver(solver("low_rank(rank=1000)").unwrap()).cancel(cancel.clone());
+    let trained = train(&data, &kernel, &c_svc, &training, &mut |_| cancel.cancel()).unwrap();
+    assert_eq!(trained.report.stop, Some(mercer_train::Stop::Cancelled));
+    assert!(trained.machine.supports().rows() < 1000);
+}
