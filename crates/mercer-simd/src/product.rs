@@ -33,7 +33,7 @@ fn fits(rows: usize, columns: usize, row: usize, column: usize, length: usize) -
     }
     let last = (rows - 1).checked_mul(row).zip((columns - 1).checked_mul(column));
     let last = last.and_then(|(down, right)| down.checked_add(right));
-    last.is_some_and(|last| last < length && last <= isize::MAX as usize)
+    last.is_some_and(|last| last < length && isize::try_from(last).is_ok())
 }
 
 /// `out = keep out + add A B` for `[rows, columns, inner]`; see [`crate::Real::product`].
@@ -41,7 +41,7 @@ pub(crate) fn product<T: Copy + 'static>(
     [rows, columns, inner]: [usize; 3],
     a: Strided<'_, T>,
     b: Strided<'_, T>,
-    out: StridedMut<'_, T>,
+    out: &mut StridedMut<'_, T>,
     keep: T,
     add: T,
     is_kept: bool,
@@ -92,8 +92,8 @@ fn rows_by_rows<T: Copy + 'static>(
     assert_eq!(Some(out.len()), rows_a.checked_mul(rows_b), "out is rows_a times rows_b");
     let a = Strided { values: a, row: inner, column: 1 };
     let b = Strided { values: b, row: 1, column: inner };
-    let out = StridedMut { values: out, row: rows_b, column: 1 };
-    product([rows_a, rows_b, inner], a, b, out, zero, one, false);
+    let mut out = StridedMut { values: out, row: rows_b, column: 1 };
+    product([rows_a, rows_b, inner], a, b, &mut out, zero, one, false);
 }
 
 /// `out = A Bᵀ`, all row-major: `out[i * rows_b + j] = Σ_k a[i * inner + k] b[j * inner + k]`.

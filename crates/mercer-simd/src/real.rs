@@ -61,11 +61,11 @@ macro_rules! real {
                 shape: [usize; 3],
                 a: Strided<'_, Self>,
                 b: Strided<'_, Self>,
-                out: StridedMut<'_, Self>,
+                mut out: StridedMut<'_, Self>,
                 keep: f64,
                 add: f64,
             ) {
-                product(shape, a, b, out, Self::of(keep), Self::of(add), keep != 0.0);
+                product(shape, a, b, &mut out, Self::of(keep), Self::of(add), keep != 0.0);
             }
 
             fn from_bytes(bytes: &[u8]) -> Self {

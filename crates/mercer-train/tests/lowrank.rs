@@ -180,7 +180,7 @@ fn the_machine_scores_as_the_factor_does() {
 fn many_classes_share_one_factor() {
     let mut data = synthetic::banana(900, 5);
     let targets = common::numbers(&data).to_vec();
-    let third = |row: usize| if row % 3 == 0 { 2.0 } else { targets[row] };
+    let third = |row: usize| if row.is_multiple_of(3) { 2.0 } else { targets[row] };
     data.targets = Targets::Numbers((0..900).map(third).collect());
     for scheme in [mercer_machine::Scheme::OneVsOne, mercer_machine::Scheme::OneVsRest] {
         let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();

@@ -227,7 +227,7 @@ impl<T: Real> Blocked<T> {
         self.append(source, (&ready, &pivots), &gathered, &lower);
         for (at, pivot) in pivots.iter().enumerate() {
             let before = own_wide[kept[at] * rank..(kept[at] + 1) * rank].to_vec();
-            let own = &lower[at * kept.len()..at * kept.len() + at + 1];
+            let own = &lower[at * kept.len()..][..=at];
             self.lower.push([&before, own].concat());
             self.distances[*pivot as usize] = 0.0;
         }

@@ -47,8 +47,10 @@ pub(super) struct Asked<'a> {
 /// One programme over rows of the factor.
 pub(super) struct Ask {
     pub(super) name: String,
-    /// The rows, unless all.
+    /// The rows, increasing, unless all.
     pub(super) rows: Option<Vec<u32>>,
+    /// The place of each row in the question as solvers of Gram matrices ask it.
+    pub(super) places: Vec<u32>,
     pub(super) targets: Vec<f64>,
     pub(super) weights: Vec<f64>,
     pub(super) qp: Qp,
@@ -75,6 +77,13 @@ pub(crate) fn suits(kernel: &KernelRef, formulation: &FormulationRef) -> Result<
     Ok(())
 }
 
+/// All examples in random order: descent walks through neighbouring rows, which must not be of one class.
+fn mixed(reduction: &dyn Reduction, seed: u64) -> Vec<u32> {
+    let mut examples = reduction.blocks().concat();
+    descent::shuffle(&mut examples, &mut seed.wrapping_add(7));
+    examples
+}
+
 /// Learns a machine of low rank.
 pub(crate) fn train(
     data: &Dataset,
@@ -95,7 +104,7 @@ pub(crate) fn train(
     let reduction = inputs.reduction(training.scheme_used());
     let source = Source::new(kernel, &data.examples);
     prepare::check_diagonal(&source)?;
-    let examples = reduction.blocks().concat();
+    let examples = mixed(reduction.as_ref(), recipe.seed);
     let asked = Asked {
         data,
         kernel,
@@ -130,7 +139,7 @@ pub(crate) fn cross_validate(
     let reduction = inputs.reduction(training.scheme_used());
     let source = Source::new(kernel, &data.examples);
     prepare::check_diagonal(&source)?;
-    let examples = reduction.blocks().concat();
+    let examples = mixed(reduction.as_ref(), recipe.seed);
     let formulations: Vec<&FormulationRef> =
         courses.iter().map(|course| course.formulation).collect();
     formulations.iter().try_for_each(|one| suits(kernel, one)).map_err(unsuited)?;
@@ -160,30 +169,24 @@ pub(crate) fn cross_validate(
 impl Asked<'_> {
     pub(super) fn asks(&self) -> Result<Vec<Ask>, TrainError> {
         let blocks = self.reduction.blocks();
-        let starts: Vec<usize> = blocks
-            .iter()
-            .scan(0, |end, block| {
-                *end += block.len();
-                Some(*end - block.len())
-            })
-            .collect();
+        let mut row_of = vec![0u32; self.data.examples.rows()];
+        (0u32..).zip(self.examples).for_each(|(row, example)| row_of[*example as usize] = row);
         (0..self.reduction.questions())
             .map(|number| {
                 let binary = self.reduction.question(number);
-                let part =
-                    Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
+                let members = binary.blocks.iter().flat_map(|block| &blocks[*block]);
+                let mut order: Vec<(u32, u32)> =
+                    members.zip(0u32..).map(|(e, place)| (row_of[*e as usize], place)).collect();
+                order.sort_unstable();
+                let (rows, places): (Vec<u32>, Vec<u32>) = order.into_iter().unzip();
+                let pick = |values: &[f64]| -> Vec<f64> {
+                    places.iter().map(|place| values[*place as usize]).collect()
+                };
+                let (targets, weights) = (pick(&binary.targets), pick(&binary.weights));
+                let part = Part { name: &binary.name, targets: &targets, weights: &weights };
                 let qp = self.formulation.programme(&part)?;
-                let rows: Vec<u32> = binary
-                    .blocks
-                    .iter()
-                    .flat_map(|block| {
-                        let start = starts[*block];
-                        start as u32..(start + blocks[*block].len()) as u32
-                    })
-                    .collect();
                 let rows = (rows.len() < self.examples.len()).then_some(rows);
-                let (targets, weights) = (binary.targets, binary.weights);
-                Ok(Ask { name: binary.name, rows, targets, weights, qp })
+                Ok(Ask { name: binary.name, rows, places, targets, weights, qp })
             })
             .collect()
     }

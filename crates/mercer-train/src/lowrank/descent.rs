@@ -31,7 +31,8 @@ pub(crate) fn fits(qp: &Qp) -> bool {
 }
 
 /// `min ½ β'GG'β + q'β` coordinate by coordinate (\[HCLKS08\] with shrinking); the sum of β is led to zero by
-/// an augmented Lagrangian: `- b Σβ + ½ ρ (Σβ)²`, `b -= ρ Σβ` after each look, instead of a penalised bias.
+/// an augmented Lagrangian instead of a penalised bias: `- b Σβ + ½ ρ (Σβ)²`. After each look β takes its sum
+/// back and `b -= ρ Σβ`, so that the bias the gradient sees, `b - ρ Σβ`, does not jump.
 ///
 /// Returns what was found and whether it gave up.
 pub(crate) fn solve<T: Real>(
@@ -41,7 +42,7 @@ pub(crate) fn solve<T: Real>(
     course: &mut Course<'_>,
 ) -> (Found, bool) {
     let mut run = Run::new(qp, store, start, course.seed);
-    let (mut first, mut inner) = (f64::INFINITY, 0.1);
+    let mut inner = 0.1;
     let budget = |passes: u64| passes * qp.len() as u64;
     loop {
         let stop = run.passes(inner, &mut |visits| (course.look)(visits, f64::NAN));
@@ -49,8 +50,8 @@ pub(crate) fn solve<T: Real>(
         let relative = judged.relative();
         let stop = stop.or_else(|| (course.look)(run.visits, relative));
         let is_done = relative <= course.tolerance;
-        first = if first.is_finite() { first } else { relative };
-        let is_slow = run.visits > budget(PATIENCE) && relative > 0.1 * first;
+        // The gap of no coefficients at all is the whole objective.
+        let is_slow = run.visits > budget(PATIENCE) && relative > 0.1;
         let gave_up = !is_done && stop.is_none() && is_slow && course.may_give_up;
         let is_over = run.visits > budget(MOST);
         if is_done || stop.is_some() || gave_up || is_over {
@@ -69,11 +70,7 @@ pub(crate) fn solve<T: Real>(
         }
         inner = (inner * TIGHTER).max(1e-12);
         run.multiplier -= run.penalty * run.sum;
-        if run.looks > 1 {
-            // The quantile that makes the gap smallest is the better multiplier once β is near.
-            run.multiplier = judged.multipliers[0];
-        }
-        run.looks += 1;
+        run.beta = point.beta(qp);
         run.refresh();
     }
 }
@@ -92,7 +89,6 @@ struct Run<'r, T> {
     active: Vec<Vec<u32>>,
     random: u64,
     visits: u64,
-    looks: u32,
 }
 
 impl<'r, T: Real> Run<'r, T> {
@@ -112,7 +108,6 @@ impl<'r, T: Real> Run<'r, T> {
             active: Vec::new(),
             random: seed,
             visits: 0,
-            looks: 0,
         };
         run.refresh();
         run
@@ -209,7 +204,7 @@ impl<'r, T: Real> Run<'r, T> {
 }
 
 /// Fisher and Yates with SplitMix64.
-fn shuffle<V>(items: &mut [V], state: &mut u64) {
+pub(super) fn shuffle<V>(items: &mut [V], state: &mut u64) {
     for last in (1..items.len()).rev() {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = *state;

@@ -227,6 +227,7 @@ pub(super) fn without(
     Ok(Ask {
         name: ask.name.clone(),
         rows: ask.rows.clone(),
+        places: ask.places.clone(),
         targets: ask.targets.clone(),
         weights: ask.weights.clone(),
         qp: widened(&qp, &kept, ask.qp.rows),

@@ -42,13 +42,13 @@ pub(super) fn polish(
     for (number, (ask, one)) in asks.iter().zip(solved).enumerate() {
         let beta = one.found.point.beta(&ask.qp);
         if !is_gated || control.stop().is_some() {
-            starts.push(beta);
+            starts.push(placed(ask, &beta));
             continue;
         }
         control.start_part(number);
         let (beta, count) = on_active(asked, ask, beta, &training, control)?;
         active_examples += count;
-        starts.push(beta);
+        starts.push(placed(ask, &beta));
     }
     let active_steps = control.iterations - before;
     let training = training.starts(starts);
@@ -59,6 +59,16 @@ pub(super) fn polish(
         report
     });
     Ok(trained)
+}
+
+/// The same point in the order in which `smo` asks the question.
+fn placed(ask: &Ask, beta: &[f64]) -> Vec<f64> {
+    let rows = ask.qp.rows;
+    let mut out = vec![0.0; beta.len()];
+    for (v, value) in beta.iter().enumerate() {
+        out[v / rows * rows + ask.places[v % rows] as usize] = *value;
+    }
+    out
 }
 
 /// Solves the programme over the examples that have a coefficient; the others stay at zero.
