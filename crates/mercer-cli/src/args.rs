@@ -89,7 +89,7 @@ pub(crate) enum Verb {
     /// List kernels, file formats and instruction sets
     List,
     /// Show the main job end to end on data that come with the program
-    Demo,
+    Demo(Demo),
 }
 
 /// Words as LIBSVM's commands take them.
@@ -416,6 +416,13 @@ pub(crate) struct Demands {
     /// Most kernel values that one query may cost; queries that need more are marked unsettled
     #[arg(long, value_name = "K")]
     pub(crate) budget_kernels: Option<u64>,
+    /// Most microseconds that one query may cost: they become multiply-adds at the rate of this machine,
+    /// which is measured and printed
+    #[arg(long, value_name = "N", conflicts_with = "budget_kernels")]
+    pub(crate) budget_us: Option<f64>,
+    /// Multiply-adds in a microsecond, instead of measuring them: gives the same answers anywhere
+    #[arg(long, value_name = "R", requires = "budget_us")]
+    pub(crate) rate: Option<f64>,
     /// Half-width at which the value of a regression is settled
     #[arg(long, value_name = "T")]
     pub(crate) value_tolerance: Option<f64>,
@@ -555,7 +562,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// The paper: decoste03, fs01, og98
+    /// The paper (see `mercer list`), or `all` for every one on one page
     pub(crate) paper: String,
     /// Folder with the data that do not come with the program (`mnist/t10k-images-idx3-ubyte.gz`);
     /// $MERCER_DATA if not given
@@ -573,6 +580,16 @@ pub(crate) struct Reproduce {
     /// errors
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    /// For `all`: the folder in which the page and the tables go
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    /// Where the report goes: one HTML page
+    #[arg(long, default_value = "mercer-demo.html", value_name = "FILE")]
+    pub(crate) report: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -6,6 +6,7 @@ mod compile;
 mod completions;
 mod compress;
 mod convert;
+mod demands;
 mod demo;
 mod explain;
 mod export;
@@ -26,9 +27,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use mercer::data::read::{Missing, Options};
 use mercer::machine::{Machine, Model, Score, file};
-use mercer::query::{Asking, Require};
 
-use crate::args::{Arguments, Demands, Input, MissingPolicy, RequireName, Verb};
+use crate::args::{Arguments, Input, MissingPolicy, Verb};
 use crate::console::Console;
 use crate::failure::Interrupted;
 
@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
             anyhow::bail!("LIBSVM's commands take no flags before their name: mercer svm-train ...")
         }
         Verb::List => list::run(console),
-        Verb::Demo => demo::run(console),
+        Verb::Demo(demo) => demo::run(&demo, arguments.common.seed, console),
     }
 }
 
@@ -96,22 +96,6 @@ pub(crate) fn input_options(input: &Input) -> Options {
         zero_based: input.zero_based,
         unpacked_limit: input.max_unpacked as u64,
         ..Options::default()
-    }
-}
-
-/// What the flags demand, for a machine of that many columns; what they do not say, the tuned plan does.
-fn asking(demands: &Demands, model: &Model) -> Asking {
-    let columns = model.machine.columns() as u64;
-    let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
-    let stored = tuning.and_then(|tuning| tuning.budget).map(|budget| budget.multiply_adds);
-    let kernels = demands.budget_kernels.map(|kernels| kernels.saturating_mul(columns));
-    Asking {
-        budget: kernels.or(stored),
-        tolerance: demands.value_tolerance.or_else(|| tuning?.tolerance),
-        require: match demands.require {
-            Some(RequireName::Certified) => Require::Certified,
-            None => Require::Nothing,
-        },
     }
 }
 

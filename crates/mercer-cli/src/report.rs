@@ -50,6 +50,11 @@ impl Page {
         self.add(&format!("<p>{}</p>", escape(text)));
     }
 
+    /// Adds text as a terminal shows it.
+    pub(crate) fn terminal(&mut self, text: &str) {
+        self.add(&format!("<pre>{}</pre>", escape(text)));
+    }
+
     /// Adds a table; columns whose head ends in `#` hold numbers.
     pub(crate) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
         let class = |head: &str| if head.ends_with('#') { " class=\"number\"" } else { "" };

@@ -82,3 +82,28 @@ fn papers_that_are_not_known_are_named() {
     assert_eq!(code, Some(1));
     assert!(text.contains("decoste03"), "{text}");
 }
+
+#[test]
+fn all_papers_stand_on_one_page() {
+    let folder = Folder::new();
+    let report = folder.path("papers");
+    let text = done(&[
+        "reproduce",
+        "all",
+        "--only",
+        "Haberman",
+        "--repeats",
+        "1",
+        "--report",
+        &report,
+        "--json",
+    ]);
+    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    assert_eq!(object["papers"][0], "decoste03");
+    let page = std::fs::read_to_string(format!("{report}/index.html")).unwrap();
+    assert!(page.contains("Haberman: ") && page.contains("the paper: 180 supports"), "{page}");
+    let table = std::fs::read_to_string(format!("{report}/decoste03.txt")).unwrap();
+    assert!(table.contains("min_wz"), "{table}");
+    let (code, text) = refused_with(&["reproduce", "all"]);
+    assert!(code == Some(1) && text.contains("--report DIR"), "{text}");
+}

@@ -25,11 +25,15 @@ use mercer_query::{Certainty, Plan};
 pub use contract::{Aim, CONTRACTS, Contract};
 pub use search::two_digits;
 
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use crate::compiler::{REPEATED, repeated};
 use crate::{CompileError, Material, Task, Watch};
 use parts::Parts;
 use search::Search;
-use shelf::{Patience, Shelf};
+use shelf::Patience;
 
 /// Looks for the fastest plan that honours a contract.
 ///
@@ -94,6 +98,17 @@ impl Tuned {
     pub fn tuning(&self) -> &Tuning {
         self.sections.tuning.as_deref().expect("the tuner writes it")
     }
+}
+
+/// More training rows teach little for their time.
+const MOST_TRAINING: usize = 20_000;
+
+/// At most so many rows, drawn at random.
+fn drawn(rows: &Matrix, seed: u64) -> Matrix {
+    let mut order: Vec<usize> = (0..rows.rows()).collect();
+    order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+    order.truncate(MOST_TRAINING);
+    rows.select(order)
 }
 
 /// Time in which most machines are searched.
@@ -190,16 +205,14 @@ impl<'a> Tuner<'a> {
         let parts = Parts::new(&exact, self.sample, &self.contract, has_training, self.seed)?;
         let patience = Patience::new(self.watch, self.time_limit);
         let ask = |progress| patience.ask(progress);
-        let material = Material { sample: Some(&parts.fitted), training: self.training };
+        let training = self.training.map(|rows| drawn(rows, self.seed));
+        let material = Material { sample: Some(&parts.fitted), training: training.as_ref() };
         let task = Task::new(exact.closing(), material, Watch::new(&ask));
-        let shelf = if self.may_compile() {
-            Shelf::fill(&task, &patience, parts.scaled.is_some())?
-        } else {
-            Shelf::default()
-        };
         let digest = file::digest(self.machine);
-        let mut search = Search::new(self, &parts, &patience, digest, shelf)?;
-        search.run()?;
+        let mut search = Search::new(self, &parts, &patience, digest)?;
+        if self.may_compile() {
+            search.run(&task)?;
+        }
         self.watch.step("testing the plan", 0, 1)?;
         finish::finish(self, search, &parts, found)
     }

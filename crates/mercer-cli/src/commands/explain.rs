@@ -6,7 +6,8 @@ use mercer::machine::Tuning;
 use mercer::query::{Certainty, Explanation, Plan};
 use serde_json::{Value, json};
 
-use super::{asking, input_options, load};
+use super::demands::wanted;
+use super::{input_options, load};
 use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -20,27 +21,27 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
     let source = || arguments.input.data.display().to_string();
     let options = input_options(&arguments.input);
     let mut chunks = Queries::open(&arguments.input.data, options, &model, console)?;
-    let (wanted, mut before) = (arguments.row.get(), 0);
+    let (row, mut before) = (arguments.row.get(), 0);
     let chunk = loop {
         let chunk = chunks.next_chunk(1024).with_context(source)?;
-        let chunk = chunk.with_context(|| format!("{}: there is no row {wanted}", source()))?;
-        if before + chunk.examples.rows() >= wanted {
+        let chunk = chunk.with_context(|| format!("{}: there is no row {row}", source()))?;
+        if before + chunk.examples.rows() >= row {
             break chunk.examples;
         }
         before += chunk.examples.rows();
     };
     let plan = Plan::of(&model)?;
-    let demands = asking(&arguments.demands, &model);
-    let path = plan.explain(&chunk, wanted - before - 1, &demands).with_context(source)?;
+    let demands = wanted(&arguments.demands, &model, &plan, &chunk)?;
+    let path = plan.explain(&chunk, row - before - 1, &demands.asking).with_context(source)?;
     let label = labels::text(&model.machine, path.decision.answer);
     if let Some(file) = &arguments.svg {
         draw(&path, &label, file)?;
     }
     let exact = plan.closing().cost().multiply_adds;
     if console.json {
-        println!("{}", object(&path, &label, wanted, exact));
+        println!("{}", object(&path, &label, row, exact));
     } else {
-        print(&path, &label, wanted, exact, model.machine.scores().len());
+        print(&path, &label, row, exact, model.machine.scores().len());
         if let Some(tuning) = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref()) {
             println!("{}", among(&path, tuning));
         }

@@ -5,8 +5,10 @@ use mercer::kernel::KERNELS;
 use mercer::machine::file;
 use mercer::simd::Isa;
 use mercer::train::{FORMULATIONS, SOLVERS};
+use mercer::tune::CONTRACTS;
 use serde_json::{Value, json};
 
+use super::reproduce::papers;
 use crate::console::Console;
 use crate::failure::DONE;
 
@@ -23,6 +25,8 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         FORMULATIONS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let solvers: Vec<(String, &str)> =
         SOLVERS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
+    let contracts: Vec<(String, &str)> =
+        CONTRACTS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let stages: Vec<(String, &str)> =
         FITTERS.iter().map(|fitter| (fitter.name.to_owned(), fitter.summary)).collect();
     let compressors: Vec<(String, &str)> =
@@ -34,8 +38,10 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         ("solvers", solvers),
         ("stages", stages),
         ("compressors", compressors),
+        ("contracts", contracts),
         ("data_formats", readers),
         ("model_formats", models),
+        ("papers", papers()),
     ];
     let sets: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
     if console.json {

@@ -3,11 +3,12 @@ use std::time::Instant;
 use anyhow::Context;
 use mercer::data::read::Chunks;
 use mercer::data::{Matrix, Targets};
-use mercer::machine::{Answer, Model, Output, Probabilities};
+use mercer::machine::{Answer, Budget, Model, Output, Probabilities};
 use mercer::query::{Certainty, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
-use super::{StopSignal, asking, compile, input_options, load};
+use super::demands::{self, wanted};
+use super::{StopSignal, compile, input_options, load};
 use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -105,7 +106,6 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&predict.model, console)?;
     let plan = Plan::of(&model)?;
-    let asking = asking(&predict.demands, &model);
     let source = || predict.input.data.display().to_string();
     let options = input_options(&predict.input);
     let mut chunks = Queries::open(&predict.input.data, options, &model, console)?;
@@ -126,13 +126,18 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     .with_context(target)?;
     let progress = console.rows("predicting");
     let mut tally = Tally::default();
+    let mut known = None;
     let rows_at_once = chunk_rows(model.machine.columns());
     while let Some(chunk) = chunks.next_chunk(rows_at_once).with_context(source)? {
         stop.check()?;
         let rows = &chunk.examples;
+        let limits = match &known {
+            Some(limits) => limits,
+            None => known.insert(wanted(&predict.demands, &model, &plan, rows)?),
+        };
         let start = Instant::now();
         let decisions = plan
-            .decide_with(rows, &asking)
+            .decide_with(rows, &limits.asking)
             .map_err(|error| shift(error, tally.queries))
             .with_context(source)?
             .decisions;
@@ -154,7 +159,8 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     anyhow::ensure!(tally.queries > 0, "{}: the file holds no rows", source());
     answers.finish().with_context(target)?;
     progress.finish_and_clear();
-    report(&tally, &plan, chunks.ignored(), console);
+    let budget = known.and_then(|limits| limits.budget);
+    report(&tally, &plan, budget.as_ref(), chunks.ignored(), console);
     Ok(DONE)
 }
 
@@ -169,7 +175,13 @@ fn shift(error: QueryError, before: usize) -> QueryError {
     }
 }
 
-fn report(tally: &Tally, plan: &Plan, ignored: &[String], console: &Console) {
+fn report(
+    tally: &Tally,
+    plan: &Plan,
+    budget: Option<&Budget>,
+    ignored: &[String],
+    console: &Console,
+) {
     let fit = &tally.fit;
     let is_value = matches!(plan.closing().machine().output(), Output::Value);
     let mean_cost = tally.multiply_adds as f64 / tally.queries as f64;
@@ -184,6 +196,9 @@ fn report(tally: &Tally, plan: &Plan, ignored: &[String], console: &Console) {
         });
         if let Some(calibration) = plan.calibration() {
             object["calibration"] = compile::value(calibration);
+        }
+        if let Some(budget) = budget {
+            object["budget"] = json!(budget);
         }
         if tally.clamped > 0 {
             object["clamped_values"] = json!(tally.clamped);
@@ -233,6 +248,9 @@ fn report(tally: &Tally, plan: &Plan, ignored: &[String], console: &Console) {
     if tally.log_loss.1 > 0 {
         let mean = tally.log_loss.0 / tally.log_loss.1 as f64;
         console.summary(&format!("mean log loss of the probabilities {mean:.6}"));
+    }
+    if let Some(budget) = budget {
+        console.summary(&demands::sentence(budget));
     }
     if let Some(calibration) = plan.calibration() {
         console.summary(&compile::sentence(calibration));

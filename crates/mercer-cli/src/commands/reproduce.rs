@@ -1,5 +1,6 @@
 //! Papers, done again: one file each, one line in `PAPERS`.
 
+mod all;
 mod decoste03;
 mod fs01;
 mod og98;
@@ -22,8 +23,17 @@ struct Paper {
 
 static PAPERS: &[&Paper] = &[&decoste03::PAPER, &fs01::PAPER, &og98::PAPER];
 
+/// Keys and titles, for `mercer list`.
+pub(super) fn papers() -> Vec<(String, &'static str)> {
+    PAPERS.iter().map(|paper| (paper.key.to_owned(), paper.title)).collect()
+}
+
 pub(super) fn run(arguments: &Reproduce, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
+    if arguments.paper == "all" {
+        all::run(arguments, console, &stop)?;
+        return Ok(DONE);
+    }
     let paper = PAPERS.iter().find(|paper| paper.key == arguments.paper).with_context(|| {
         let known: Vec<String> =
             PAPERS.iter().map(|paper| format!("{} ({})", paper.key, paper.title)).collect();

@@ -89,11 +89,15 @@ struct Ready {
 /// Fewer columns leave nothing to project away.
 const LEAST_COLUMNS: usize = 24;
 
+/// Many duels share nothing but the projection: it has not paid for them yet.
+const MOST_SCORES: usize = 3;
+
 fn propose(task: &Task<'_>) -> Vec<Spec> {
     let live = task.exact.packed().live_columns();
     let has_products = task.exact.machine().kernel().form().finish().is_some();
     let fits = (LEAST_COLUMNS..=MOST_COLUMNS).contains(&live);
-    if !has_only_expansions(task) || !has_products || !fits {
+    let is_many = task.exact.machine().scores().len() > MOST_SCORES;
+    if !has_only_expansions(task) || !has_products || !fits || is_many {
         return Vec::new();
     }
     vec![Spec::new("projected")]

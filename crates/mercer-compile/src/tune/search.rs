@@ -1,4 +1,6 @@
-//! The search for the fastest plan: every stage alone, then stages added to and taken from the best so far.
+//! The search for the fastest plan: proving stages first, alone and together; then estimating stages in
+//! front of the fastest proved plan, which answers what they leave open; then stages are added to and taken
+//! from the best so far.
 
 use std::collections::HashSet;
 
@@ -10,12 +12,12 @@ use super::clock::{Runner, race};
 use super::parts::Parts;
 use super::shelf::{Patience, Shelf};
 use super::{Aim, Contract, Tuner};
-use crate::CompileError;
 use crate::calibrate::{self, Target};
+use crate::{CompileError, Task};
 
 /// Seconds that one pass of exact answers over the timed rows may take.
 const LONGEST_PASS: f64 = 0.2;
-const LEAST_TIMED: usize = 64;
+const LEAST_TIMED: usize = 256;
 /// Laps of each plan; the best counts.
 const ROUNDS: usize = 5;
 /// A plan that takes this many times as long as the best is dropped after a lap.
@@ -63,6 +65,8 @@ pub(super) struct Search<'a> {
     /// Microseconds of an exact answer.
     exact_us: f64,
     pub tried: Vec<Trial>,
+    /// Mean cost of the fastest proved plan.
+    proved_cost: f64,
     seen: HashSet<Vec<usize>>,
     /// The fastest.
     pub best: Candidate,
@@ -77,7 +81,6 @@ impl<'a> Search<'a> {
         parts: &'a Parts,
         patience: &'a Patience<'a>,
         digest: String,
-        shelf: Shelf,
     ) -> Result<Self, CompileError> {
         let plan = Plan::exact(tuner.machine);
         let asking = Asking { tolerance: tuner.tolerance, ..Asking::default() };
@@ -90,39 +93,60 @@ impl<'a> Search<'a> {
         let (laps, _) = race(&[runner], &timed, tuner.aim, 3, f64::INFINITY)?;
         let exact_us = laps[0].microseconds();
         let best = exact(tuner, &timed)?;
-        let is_cut_short = shelf.is_cut_short;
         let (tried, seen) = (Vec::new(), HashSet::new());
         Ok(Self {
             tuner,
             parts,
             patience,
             digest,
-            shelf,
+            shelf: Shelf::default(),
             timed,
             exact_us,
             tried,
+            proved_cost: 0.0,
             seen,
             best,
             proved: None,
-            is_cut_short,
+            is_cut_short: false,
         })
     }
 
     /// Looks for the fastest plan until nothing helps or the time is over.
-    pub(super) fn run(&mut self) -> Result<(), CompileError> {
-        for stage in 0..self.shelf.stages.len() {
-            self.evaluate(vec![stage])?;
+    pub(super) fn run(&mut self, task: &Task<'_>) -> Result<(), CompileError> {
+        self.try_all(task, false)?;
+        if self.parts.scaled.is_some() {
+            let answers = self.best.plan.decide_with(&self.timed, &self.best.asking)?;
+            self.proved_cost = answers.mean_cost();
+            self.try_all(task, true)?;
         }
-        self.chain()?;
-        while self.improve()? {}
+        self.is_cut_short |= self.shelf.is_cut_short;
+        Ok(())
+    }
+
+    /// Fits every stage of one kind and measures it at once, in front of the fastest proved plan; then looks
+    /// for better plans of all stages so far.
+    fn try_all(&mut self, task: &Task<'_>, estimates: bool) -> Result<(), CompileError> {
+        let proved = if estimates { self.best.stages.clone() } else { Vec::new() };
+        let proposals = Shelf::proposals(task, estimates);
+        let count = proposals.len();
+        for (number, (fitter, spec)) in proposals.into_iter().enumerate() {
+            self.patience.step("fitting stages", number, count)?;
+            if let Some(stage) = self.shelf.fit(fitter, spec, task, self.patience)? {
+                self.evaluate([&[stage], &proved[..]].concat())?;
+            }
+        }
+        if count > 0 {
+            self.chain(estimates)?;
+            while self.improve()? {}
+        }
         Ok(())
     }
 
     /// The best of each kind of stage, one after the other, is a start that no single stage leads to.
-    fn chain(&mut self) -> Result<(), CompileError> {
+    fn chain(&mut self, estimates: bool) -> Result<(), CompileError> {
         let mut chosen: Vec<usize> = Vec::new();
         for (number, stage) in self.shelf.stages.iter().enumerate() {
-            if !stage.alone.is_finite() {
+            if !stage.alone.is_finite() || stage.estimates != estimates {
                 continue;
             }
             let name = stage.spec.name();
@@ -135,17 +159,15 @@ impl<'a> Search<'a> {
                 None => chosen.push(number),
             }
         }
-        // Proofs among estimates only pay at the end, as what is left to do before exact.
-        let of_kind = |estimates: bool| -> Vec<usize> {
-            let stages = &self.shelf.stages;
-            chosen.iter().copied().filter(|at| stages[*at].estimates == estimates).collect()
-        };
-        let (proving, estimating) = (of_kind(false), of_kind(true));
-        for stages in [proving, estimating] {
-            if stages.len() > 1 {
-                let stages = self.ordered(stages);
-                self.evaluate(stages)?;
-            }
+        let kinds = chosen.len();
+        if estimates {
+            let proved = self.proved.as_ref().unwrap_or(&self.best);
+            let of_proof = |stage: &&usize| !self.shelf.stages[**stage].estimates;
+            chosen.extend(proved.stages.iter().filter(of_proof));
+        }
+        if kinds > 1 {
+            let stages = self.ordered(chosen);
+            self.evaluate(stages)?;
         }
         Ok(())
     }
@@ -213,7 +235,8 @@ impl<'a> Search<'a> {
     fn measure(&mut self, mut candidate: Candidate) -> Result<bool, CompileError> {
         let answers = candidate.plan.decide_with(&self.timed, &candidate.asking)?;
         let by_stages = &answers.settled_by_stage[..candidate.stages.len()];
-        if candidate.stages.len() > 1 && by_stages.contains(&0) {
+        let is_known = self.shelf.stages[candidate.stages[0]].alone.is_finite();
+        if candidate.stages.len() > 1 && is_known && by_stages.contains(&0) {
             // A stage that settles nothing only costs, and the plan without it is tried anyhow.
             return Ok(false);
         }
@@ -230,11 +253,16 @@ impl<'a> Search<'a> {
         let (laps, dropped) = race(&runners, &self.timed, self.tuner.aim, ROUNDS, give_up)?;
         candidate.relative = self.best.relative * laps[1].best / laps[0].best;
         let mean_cost = answers.mean_cost();
-        if let [stage] = candidate.stages[..] {
-            let exact = candidate.plan.closing().cost().multiply_adds as f64;
-            let stage = &mut self.shelf.stages[stage];
-            stage.cost = (mean_cost - by_exact * exact).max(0.0);
-            stage.alone = candidate.relative;
+        let first = &mut self.shelf.stages[candidate.stages[0]];
+        if first.alone.is_infinite() {
+            // What it leaves open costs as much as the plan behind it.
+            let open = 1.0 - answers.settled_by_stage[0] as f64 / rows;
+            let behind = match candidate.stages.len() {
+                1 => candidate.plan.closing().cost().multiply_adds as f64,
+                _ => self.proved_cost,
+            };
+            first.cost = (mean_cost - open * behind).max(0.0);
+            first.alone = candidate.relative;
         }
         self.tried.push(Trial {
             plan: self.shelf.spec(&candidate.stages).to_string(),

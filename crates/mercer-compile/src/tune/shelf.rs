@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mercer_machine::{Refusal, Section};
 use mercer_spec::Spec;
 
-use crate::{CompileError, FITTERS, Progress, Task, Watch};
+use crate::{CompileError, FITTERS, Fitter, Progress, Task, Watch};
 
 /// A share of the whole time that one stage may be fitted for.
 const FIT_SHARE: f64 = 0.15;
@@ -75,49 +75,50 @@ pub(super) struct Shelf {
 }
 
 impl Shelf {
-    /// Fits all that the registry proposes for the machine.
-    pub(super) fn fill(
+    /// What the registry proposes for the machine, of one kind.
+    pub(super) fn proposals(
+        task: &Task<'_>,
+        estimates: bool,
+    ) -> Vec<(&'static &'static Fitter, Spec)> {
+        let fitters = FITTERS.iter().filter(|fitter| fitter.estimates == estimates);
+        fitters
+            .flat_map(|fitter| (fitter.propose)(task).into_iter().map(move |spec| (fitter, spec)))
+            .collect()
+    }
+
+    /// Fits a stage and tells its place; nothing, if it does not fit or time ran out.
+    pub(super) fn fit(
+        &mut self,
+        fitter: &Fitter,
+        spec: Spec,
         task: &Task<'_>,
         patience: &Patience<'_>,
-        may_estimate: bool,
-    ) -> Result<Self, CompileError> {
-        let mut shelf = Self::default();
-        let fitters = FITTERS.iter().filter(|fitter| may_estimate || !fitter.estimates);
-        let proposed: Vec<_> = fitters
-            .flat_map(|fitter| (fitter.propose)(task).into_iter().map(move |spec| (fitter, spec)))
-            .collect();
-        let count = proposed.len();
-        for (number, (fitter, spec)) in proposed.into_iter().enumerate() {
-            patience.step("fitting stages", number, count)?;
-            if patience.is_over() {
-                shelf.is_cut_short = true;
-                shelf.refuse(&spec, "the time limit came first");
-                continue;
-            }
-            let share = patience.limit.mul_f64(FIT_SHARE);
-            let end = Instant::now().checked_add(share).unwrap_or(patience.end);
-            patience.fit_end.set(end.min(patience.end));
-            match (fitter.fit)(&spec, task) {
-                Ok(section) => shelf.stages.push(Shelved {
-                    spec,
-                    estimates: fitter.estimates,
-                    section,
-                    cost: f64::INFINITY,
-                    alone: f64::INFINITY,
-                }),
-                Err(CompileError::Ended) if patience.is_ended.get() => {
-                    return Err(CompileError::Ended);
-                }
-                Err(CompileError::Ended) => {
-                    shelf.is_cut_short = true;
-                    let seconds = share.as_secs_f64();
-                    shelf.refuse(&spec, &format!("its fitting took longer than {seconds:.0} s"));
-                }
-                Err(CompileError::Unfit { reason, .. }) => shelf.refuse(&spec, &reason),
-                Err(error) => shelf.refuse(&spec, &error.to_string()),
-            }
+    ) -> Result<Option<usize>, CompileError> {
+        if patience.is_over() {
+            self.is_cut_short = true;
+            self.refuse(&spec, "the time limit came first");
+            return Ok(None);
         }
-        Ok(shelf)
+        let share = patience.limit.mul_f64(FIT_SHARE);
+        let end = Instant::now().checked_add(share).unwrap_or(patience.end);
+        patience.fit_end.set(end.min(patience.end));
+        match (fitter.fit)(&spec, task) {
+            Ok(section) => {
+                let (cost, alone) = (f64::INFINITY, f64::INFINITY);
+                let estimates = fitter.estimates;
+                self.stages.push(Shelved { spec, estimates, section, cost, alone });
+                return Ok(Some(self.stages.len() - 1));
+            }
+            Err(CompileError::Ended) if patience.is_ended.get() => return Err(CompileError::Ended),
+            Err(CompileError::Ended) => {
+                self.is_cut_short = true;
+                let seconds = share.as_secs_f64();
+                self.refuse(&spec, &format!("its fitting took longer than {seconds:.0} s"));
+            }
+            Err(CompileError::Unfit { reason, .. }) => self.refuse(&spec, &reason),
+            Err(error) => self.refuse(&spec, &error.to_string()),
+        }
+        Ok(None)
     }
 
     pub(super) fn refuse(&mut self, stage: &Spec, reason: &str) {
