@@ -324,7 +324,7 @@ impl PyModel {
         let started = Instant::now();
         let goes_on = |_| seconds.is_none_or(|limit| started.elapsed().as_secs_f64() < limit);
         let work = || {
-            let material = Material { sample: sample.as_ref(), training: None };
+            let material = Material { sample: sample.as_ref(), ..Material::default() };
             compile_with(&self.model.machine, &text, material, Watch::new(&goes_on))
         };
         let sections = py.detach(|| threads::within(threads, work));

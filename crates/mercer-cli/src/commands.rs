@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Search(search) => search::run(&search, arguments.common.seed, console),
         Verb::Check(check) => check::run(&check, console),
         Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),
-        Verb::Predict(predict) => predict::run(&predict, console),
+        Verb::Predict(predict) => predict::run(&predict, arguments.common.seed, console),
         Verb::Tune(tune) => tune::run(&tune, arguments.common.seed, console),
         Verb::Compile(compile) => compile::run(&compile, arguments.common.seed, console),
         Verb::Compress(compress) => compress::run(&compress, console),

@@ -1,7 +1,7 @@
 //! Answers as text, and how right they are.
 
 use mercer::data::Targets;
-use mercer::machine::{Answer, ClassName, Machine};
+use mercer::machine::{Answer, ClassName, Machine, Output};
 
 /// An answer as it is written to files.
 pub(crate) fn text(machine: &Machine, answer: Answer) -> String {
@@ -9,6 +9,22 @@ pub(crate) fn text(machine: &Machine, answer: Answer) -> String {
         Answer::Class(class) => machine.classes()[class].to_string(),
         Answer::Value(value) => value.to_string(),
         Answer::Inlier(inlier) => if inlier { "1" } else { "-1" }.to_owned(),
+    }
+}
+
+/// Targets as answers of a machine, as far as it can give them; none if there are no targets.
+pub(crate) fn answers(machine: &Machine, targets: &Targets) -> Option<Vec<Option<Answer>>> {
+    let of = |number: Option<f64>, name: Option<&str>| match machine.output() {
+        Output::Value => number.map(Answer::Value),
+        Output::Novelty => number.map(|number| Answer::Inlier(number > 0.0)),
+        Output::Classes { names, .. } => {
+            names.iter().position(|class| is_named(class, number, name)).map(Answer::Class)
+        }
+    };
+    match targets {
+        Targets::Numbers(numbers) => Some(numbers.iter().map(|x| of(Some(*x), None)).collect()),
+        Targets::Names(names) => Some(names.iter().map(|name| of(None, Some(name))).collect()),
+        Targets::Absent => None,
     }
 }
 

@@ -134,6 +134,38 @@ pub(crate) fn lines(title: &str, x_name: &str, lines: &[Line]) -> String {
     )
 }
 
+/// Points, with a line where the first number is zero.
+pub(crate) fn points(title: &str, x_name: &str, y_name: &str, points: &[(f64, f64)]) -> String {
+    let finite = || points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+    let (low, high) =
+        finite().fold((0.0f64, 0.0f64), |(low, high), (x, _)| (low.min(*x), high.max(*x)));
+    let most = finite().map(|(_, y)| *y).fold(1.0, f64::max);
+    let wide = (high - low).max(f64::MIN_POSITIVE);
+    let x = |value: f64| MARGIN + (WIDTH - 2.0 * MARGIN) * (value - low) / wide;
+    let y = |value: f64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * value / most;
+    let mut marks = String::new();
+    for (at, value) in finite() {
+        let _ = write!(marks, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"1.5\"/>", x(*at), y(*value));
+    }
+    let (left, right, bottom, zero) = (MARGIN, WIDTH - MARGIN, HEIGHT - MARGIN, x(0.0));
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\
+         <style>svg{{background:#fff;color:#222;font:13px sans-serif}}text{{fill:currentColor}}\
+         circle{{fill:#2a78d6;fill-opacity:.5}}line{{stroke:currentColor;stroke-opacity:.6}}\
+         @media(prefers-color-scheme:dark){{svg{{background:#181818;color:#ddd}}}}</style>\
+         <title>{title}</title><text x=\"{left}\" y=\"24\" font-weight=\"bold\">{title}</text>\
+         <line x1=\"{zero:.1}\" y1=\"{left}\" x2=\"{zero:.1}\" y2=\"{bottom}\"/>\
+         <line x1=\"{left}\" y1=\"{bottom}\" x2=\"{right}\" y2=\"{bottom}\"/>\
+         {marks}\
+         <text x=\"{left}\" y=\"{name_y}\">{x_name}: {low:.3} to {high:.3}</text>\
+         <text x=\"{left}\" y=\"44\">{y_name}: 0 to {most:.0}</text></svg>\n",
+        title = escape(title),
+        x_name = escape(x_name),
+        y_name = escape(y_name),
+        name_y = HEIGHT - 20.0,
+    )
+}
+
 /// Values of a table as shades, each with its number: the best is darkest.
 pub(crate) fn heat_map(
     title: &str,

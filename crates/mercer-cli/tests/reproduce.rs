@@ -107,3 +107,75 @@ fn all_papers_stand_on_one_page() {
     let (code, text) = refused_with(&["reproduce", "all"]);
     assert!(code == Some(1) && text.contains("--report DIR"), "{text}");
 }
+
+/// Images of four pixels in the format of MNIST: zeros are bright on the left, ones on the right.
+fn images(folder: &Folder, kind: &str, count: u32, seed: u64) {
+    let mut state = seed;
+    let mut random = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as u32
+    };
+    let (mut pixels, mut labels) = (vec![0, 0, 8, 3], vec![0, 0, 8, 1]);
+    for number in [count, 2, 2] {
+        pixels.extend(number.to_be_bytes());
+    }
+    labels.extend(count.to_be_bytes());
+    for _ in 0..count {
+        let label = random() % 2;
+        labels.push(label as u8);
+        for place in 0..4u32 {
+            let base = if place % 2 == label { 130 } else { 60 };
+            pixels.push((base + random() % 100) as u8);
+        }
+    }
+    std::fs::create_dir_all(folder.path("mnist")).expect("a folder");
+    std::fs::write(folder.path(&format!("mnist/{kind}-images-idx3-ubyte")), pixels)
+        .expect("a file");
+    std::fs::write(folder.path(&format!("mnist/{kind}-labels-idx1-ubyte")), labels)
+        .expect("a file");
+}
+
+/// \[DM03\] on one pair of made-up digits: every method is there, and ours keeps its promise.
+#[test]
+fn dm_2003_on_small_images() {
+    let folder = Folder::new();
+    images(&folder, "train", 10_000, 1);
+    images(&folder, "t10k", 600, 2);
+    let (data, svg) = (folder.path(""), folder.path("steps.svg"));
+    let text = done(&[
+        "reproduce",
+        "dm03",
+        "--data",
+        &data,
+        "--only",
+        "0v1",
+        "--repeats",
+        "1",
+        "--svg",
+        &svg,
+        "--json",
+    ]);
+    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    let rows = object["rows"].as_array().expect("rows");
+    let find = |method: &str, queries: &str| {
+        let is_wanted = |row: &&Value| row["method"] == method && row["queries"] == queries;
+        rows.iter().find(is_wanted).unwrap_or_else(|| panic!("{method}, {queries}: {text}"))
+    };
+    for queries in ["own", "all digits"] {
+        for method in ["paper", "paper, no filter", "paper, cross-validated", "held-out"] {
+            let row = find(method, queries);
+            let (k, m) = (row["k"]["mean"].as_f64().expect("steps"), row["m"].as_f64().expect("m"));
+            assert!(k >= 1.0 && k <= m + 1.0, "{row}");
+        }
+        let ours = find("default", queries);
+        // eps 1e-3 of 600 queries, and luck.
+        assert!(ours["disagreements"].as_u64().expect("a count") <= 5, "{ours}");
+        assert!(ours["eps"].as_f64() == Some(1e-3) && ours["test_queries"].as_u64() > Some(4000));
+    }
+    assert!(find("paper", "own")["pruned"].as_f64() > Some(0.2));
+    assert_eq!(object["all pairs"].as_array().map(Vec::len), Some(12));
+    assert!(std::fs::read_to_string(svg).expect("a picture").matches("<circle").count() == 600);
+    let (_, text) = refused_with(&["reproduce", "dm03", "--data", &folder.path("nowhere")]);
+    assert!(text.contains("train-images-idx3-ubyte"), "{text}");
+}

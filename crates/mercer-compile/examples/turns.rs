@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let sections = {
         let sample = std::env::var_os("SAMPLE").map(|_| &rows);
-        let material = Material { sample, training: sample };
+        let material = Material { sample, training: sample, ..Material::default() };
         compile_with(&model.machine, &text.parse()?, material, Watch::NOBODY)?
     };
     println!("compiled in {:.2?}", start.elapsed());

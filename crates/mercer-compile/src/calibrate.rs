@@ -9,10 +9,11 @@
 //! sequence needs no correction for the number of tests, and nothing need be monotone
 //! (\[LTT21\], Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then Test", 2021). So, if test part and queries are exchangeable, the
 //! chance that the chosen width has a true rate above `risk` is at most `delta`, whatever the levels
-//! compute. No labels are needed: the exact machine is the judge.
+//! compute. No labels are needed: the exact machine is the judge. Where excess errors are promised the sample
+//! is labelled, and the bound is that on worse labels less that on better ones, each at half of `delta`.
 
 use mercer_data::Matrix;
-use mercer_machine::{Answer, Calibration, Machine, Scale};
+use mercer_machine::{Answer, Calibration, Counts, Machine, Scale};
 use mercer_query::{Guess, Plan, Record};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -21,26 +22,56 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::CompileError;
 use crate::lesson::{margin, unit};
 
+/// What a promise is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Risk {
+    /// Labels other than the exact one; needs no labels.
+    #[default]
+    OtherLabels,
+    /// Errors beyond those that exact answers make: needs a labelled sample. Other labels that are better
+    /// make up for others that are worse.
+    ExcessErrors,
+}
+
 /// What is promised: with confidence `1 - delta`, at most the share `risk` of queries like the sample's get
-/// another label than the exact one.
+/// another label than the exact one, or answers are wrong more often than exact ones by at most that share.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Target {
     /// eps.
     pub risk: f64,
     /// The chance of being misled by the sample.
     pub delta: f64,
+    /// What is counted.
+    pub of: Risk,
 }
 
 impl Default for Target {
     fn default() -> Self {
-        Self { risk: 1e-3, delta: 0.05 }
+        Self { risk: 1e-3, delta: 0.05, of: Risk::OtherLabels }
     }
 }
 
 impl Target {
     /// Queries that the test part must have: with fewer, not even no disagreement at all is enough.
     pub fn needed(&self) -> usize {
-        (self.delta.ln() / (-self.risk).ln_1p()).ceil().max(1.0) as usize
+        let delta = match self.of {
+            Risk::OtherLabels => self.delta,
+            // Two bounds share it.
+            Risk::ExcessErrors => self.delta / 2.0,
+        };
+        (delta.ln() / (-self.risk).ln_1p()).ceil().max(1.0) as usize
+    }
+
+    /// Upper bound on what is promised to be small.
+    fn bound(&self, tally: &Tally, total: u64) -> f64 {
+        match self.of {
+            Risk::OtherLabels => upper_bound(tally.others, total, self.delta),
+            Risk::ExcessErrors => {
+                let half = self.delta / 2.0;
+                let worse = upper_bound(tally.worse, total, half);
+                (worse - lower_bound(tally.better, total, half)).max(0.0)
+            }
+        }
     }
 
     pub(crate) fn check(&self) -> Result<(), CompileError> {
@@ -99,7 +130,7 @@ impl Parts {
                 let middle = low + (needed - low) / 2;
                 if suffices(middle) { needed = middle } else { low = middle }
             }
-            let Target { risk, delta } = *target;
+            let Target { risk, delta, .. } = *target;
             return Err(CompileError::SmallSample { found: rows, needed, risk, delta });
         }
         let [lesson, scales] = sizes(rows);
@@ -108,6 +139,15 @@ impl Parts {
         let test = order.split_off(lesson + scales);
         let scales = order.split_off(lesson);
         Ok(Self { lesson: order, scales, test })
+    }
+
+    /// For rules that have nothing to choose: half of the rows for them and half for the test, or all for
+    /// the test if the rules come from other rows.
+    pub(crate) fn of_rules(rows: usize, has_other_rows: bool, seed: u64) -> Self {
+        let mut order: Vec<usize> = (0..rows).collect();
+        order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
+        let test = order.split_off(if has_other_rows { 0 } else { rows / 2 });
+        Self { lesson: order, scales: Vec::new(), test }
     }
 }
 
@@ -118,6 +158,31 @@ pub struct Opinion {
     pub strength: f64,
     /// Whether it names the exact label.
     pub is_right: bool,
+    /// What is known of an opinion that names another.
+    pub effect: Effect,
+}
+
+/// Whether another label than the exact one is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Effect {
+    /// Not known, or both are wrong.
+    #[default]
+    None,
+    /// The exact one was right.
+    Worse,
+    /// The exact one was wrong, this one is right.
+    Better,
+}
+
+/// What the queries of a test part got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Labels other than the exact one.
+    pub others: u64,
+    /// Those of them that were wrong where the exact one was right.
+    pub worse: u64,
+    /// Those of them that were right where the exact one was wrong.
+    pub better: u64,
 }
 
 /// A width and what the test said of it.
@@ -125,10 +190,21 @@ pub struct Opinion {
 pub struct Choice {
     /// The width.
     pub width: f64,
-    /// Queries of the test part that get another label.
-    pub disagreements: u64,
-    /// Upper bound on the share of such queries.
+    /// What the queries of the test part get.
+    pub tally: Tally,
+    /// Upper bound on what is promised to be small.
     pub bound: f64,
+}
+
+impl Choice {
+    /// What a model file says of the counts.
+    fn counts(&self, target: &Target) -> Counts {
+        let Tally { worse, better, .. } = self.tally;
+        match target.of {
+            Risk::OtherLabels => Counts::OtherLabels,
+            Risk::ExcessErrors => Counts::ExcessErrors { worse, better },
+        }
+    }
 }
 
 /// The widths tried, from safe to bold: fixed, so that the order cannot depend on the sample.
@@ -137,12 +213,24 @@ pub fn widths() -> impl Iterator<Item = f64> {
     (0..COUNT).map(|n| 40.0 * 0.005f64.powf(f64::from(n) / f64::from(COUNT - 1)))
 }
 
-/// How many queries get another label at a width: the first level that is strong enough speaks.
-pub fn disagreements(queries: &[Vec<Opinion>], width: f64) -> u64 {
-    let is_wrong = |levels: &&Vec<Opinion>| {
-        levels.iter().find(|level| level.strength > width).is_some_and(|level| !level.is_right)
-    };
-    queries.iter().filter(is_wrong).count() as u64
+/// What queries get at a width: the first level that is strong enough speaks.
+pub fn tally(queries: &[Vec<Opinion>], width: f64) -> Tally {
+    let mut tally = Tally::default();
+    for levels in queries {
+        let first = levels.iter().find(|level| level.strength > width);
+        if let Some(level) = first.filter(|level| !level.is_right) {
+            tally.others += 1;
+            tally.worse += u64::from(level.effect == Effect::Worse);
+            tally.better += u64::from(level.effect == Effect::Better);
+        }
+    }
+    tally
+}
+
+/// What a plan with nothing to choose is worth: one test of it as it stands. Its bound is what it promises.
+fn test_once(queries: &[Vec<Opinion>], target: &Target) -> Choice {
+    let tally = tally(queries, f64::MAX);
+    Choice { width: f64::INFINITY, tally, bound: target.bound(&tally, queries.len() as u64) }
 }
 
 /// The boldest width that the test part allows: Learn-then-Test in a fixed sequence.
@@ -152,12 +240,12 @@ pub fn disagreements(queries: &[Vec<Opinion>], width: f64) -> u64 {
 pub fn choose(queries: &[Vec<Opinion>], target: &Target) -> Result<Choice, u64> {
     let mut best = None;
     for width in widths() {
-        let disagreements = disagreements(queries, width);
-        let bound = upper_bound(disagreements, queries.len() as u64, target.delta);
+        let tally = tally(queries, width);
+        let bound = target.bound(&tally, queries.len() as u64);
         if bound > target.risk {
-            return best.ok_or(disagreements);
+            return best.ok_or(tally.others);
         }
-        best = Some(Choice { width, disagreements, bound });
+        best = Some(Choice { width, tally, bound });
     }
     best.ok_or(0)
 }
@@ -177,6 +265,23 @@ pub fn upper_bound(count: u64, total: u64, delta: f64) -> f64 {
         if at_most(count, total, middle) > delta { low = middle } else { high = middle }
     }
     high
+}
+
+/// The lower Clopper-Pearson bound: the share `p` at which `count` or more of `total` have the probability
+/// `delta`.
+pub fn lower_bound(count: u64, total: u64, delta: f64) -> f64 {
+    if count == 0 || total == 0 {
+        return 0.0;
+    }
+    let (mut low, mut high) = (0.0, count as f64 / total as f64);
+    for _ in 0..200 {
+        let middle = low + (high - low) / 2.0;
+        if middle <= low || middle >= high {
+            break;
+        }
+        if at_most(count - 1, total, middle) > 1.0 - delta { low = middle } else { high = middle }
+    }
+    low
 }
 
 /// `P(X <= count)` for a binomial X, from logarithms so that nothing underflows on the way.
@@ -206,11 +311,12 @@ pub(crate) fn fitted_scales(
     Ok(scales(machine, &plan.records(rows)?, scores, plan.levels().len()))
 }
 
-/// Chooses the width on rows with their exact scores that neither fit nor scales have seen.
+/// Chooses the width on rows with their exact scores that neither fit nor scales have seen; `labels` are
+/// what is known to be right for them. A plan with nothing to choose is tested as it stands.
 pub(crate) fn test(
     plan: &Plan,
     rows: &Matrix,
-    scores: &[f64],
+    (scores, labels): (&[f64], Option<&[Option<Answer>]>),
     scales: Vec<Scale>,
     target: &Target,
 ) -> Result<Calibration, CompileError> {
@@ -220,31 +326,51 @@ pub(crate) fn test(
     let opinions: Vec<Vec<Opinion>> = records
         .iter()
         .zip(scores.chunks_exact(count))
-        .map(|(records, scores)| opinions(machine, records, scores, &scales))
+        .enumerate()
+        .map(|(row, (records, scores))| {
+            let label = labels.and_then(|labels| *labels.get(row)?);
+            opinions(machine, records, (scores, label), &scales)
+        })
         .collect();
     let queries = opinions.len() as u64;
-    let choice = choose(&opinions, target)
-        .map_err(|disagreements| CompileError::NothingToTrust { disagreements, queries })?;
-    let Choice { width, disagreements, bound } = choice;
-    let Target { risk, delta } = *target;
-    Ok(Calibration { width, risk, delta, queries, disagreements, bound, scales })
+    let (choice, risk) = if scales.is_empty() {
+        let choice = test_once(&opinions, target);
+        (choice, choice.bound)
+    } else {
+        let nothing = |disagreements| CompileError::NothingToTrust { disagreements, queries };
+        (choose(&opinions, target).map_err(nothing)?, target.risk)
+    };
+    let (counts, disagreements) = (choice.counts(target), choice.tally.others);
+    let (Choice { width, bound, .. }, delta) = (choice, target.delta);
+    Ok(Calibration { width, risk, delta, queries, disagreements, counts, bound, scales })
 }
 
-/// What the levels make of one query, in order.
+/// What the levels make of one query, in order, beside its exact scores and what is known to be right.
 fn opinions(
     machine: &Machine,
     records: &[Record],
-    scores: &[f64],
+    (scores, label): (&[f64], Option<Answer>),
     scales: &[Scale],
 ) -> Vec<Opinion> {
     let truth = machine.verdict(scores).answer;
     let opinion = |record: &Record| {
-        let (value, strength) = record.guess.scaled(&scales[record.level]);
+        let (value, strength) = match (record.level, record.guess) {
+            (Some(level), guess) => guess.scaled(&scales[level]),
+            // The stage has stopped: nothing is weighed.
+            (None, Guess::Score(value) | Guess::Class { margin: value, .. }) => {
+                (value, f64::INFINITY)
+            }
+        };
         let answer = match record.guess {
             Guess::Score(_) => machine.verdict(&[value]).answer,
             Guess::Class { class, .. } => Answer::Class(class),
         };
-        Opinion { strength, is_right: answer == truth }
+        let effect = match label {
+            Some(label) if label == truth && answer != truth => Effect::Worse,
+            Some(label) if label == answer && answer != truth => Effect::Better,
+            _ => Effect::None,
+        };
+        Opinion { strength, is_right: answer == truth, effect }
     };
     records.iter().map(opinion).collect()
 }
@@ -267,7 +393,7 @@ pub(crate) fn scales(
     let one = |level: usize| {
         let said =
             records.iter().zip(scores.chunks_exact(count)).filter_map(|(records, scores)| {
-                let record = records.iter().find(|record| record.level == level)?;
+                let record = records.iter().find(|record| record.level == Some(level))?;
                 let (guess, truth) = match record.guess {
                     Guess::Score(score) => (score, scores[0]),
                     Guess::Class { class, margin: lead } => (lead, margin(machine, scores, class)),
@@ -323,12 +449,19 @@ mod tests {
             assert!((found - expected).abs() < 2e-5, "{count} of {total}: {found}");
         }
         assert_eq!(upper_bound(7, 7, 0.05), 1.0);
+        for (count, total, expected) in
+            [(1, 10, 0.005_116), (5, 100, 0.019_910), (10, 10, 0.741_134)]
+        {
+            let found = lower_bound(count, total, 0.05);
+            assert!((found - expected).abs() < 2e-5, "{count} of {total}: {found}");
+        }
+        assert_eq!(lower_bound(0, 7, 0.05), 0.0);
     }
 
     #[test]
     fn the_number_needed_is_the_first_that_can_pass() {
         for (risk, delta) in [(1e-3, 0.05), (1e-4, 0.05), (0.01, 0.1)] {
-            let target = Target { risk, delta };
+            let target = Target { risk, delta, ..Target::default() };
             let needed = target.needed() as u64;
             assert!(upper_bound(0, needed, delta) <= risk);
             assert!(upper_bound(0, needed - 1, delta) > risk);
@@ -338,7 +471,7 @@ mod tests {
 
     #[test]
     fn parts_are_disjoint_and_a_small_sample_is_told_the_number_needed() {
-        let target = Target { risk: 0.01, delta: 0.05 };
+        let target = Target { risk: 0.01, delta: 0.05, ..Target::default() };
         let parts = Parts::new(1000, 0.3, &target, 3).unwrap();
         let mut all = [parts.lesson, parts.scales, parts.test].concat();
         all.sort_unstable();

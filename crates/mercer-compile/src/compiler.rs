@@ -3,14 +3,14 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use mercer_data::{Matrix, Row};
-use mercer_machine::{Calibration, Machine, PlanSections, Section, file};
+use mercer_machine::{Answer, Calibration, Machine, PlanSections, Section, file};
 use mercer_query::{Certainty, Exact, Plan};
 use mercer_spec::Spec;
 
 use crate::basis::Basis;
-use crate::calibrate::{self, Parts, Target};
+use crate::calibrate::{self, Parts, Risk, Target};
 use crate::lesson::Lesson;
-use crate::{CompileError, FITTERS, Material, Watch, stages};
+use crate::{CompileError, FITTERS, Material, Watch, boundary, stages};
 
 /// What a stage is fitted to.
 pub struct Task<'a> {
@@ -21,6 +21,8 @@ pub struct Task<'a> {
     pub sample: Option<&'a Matrix>,
     /// Rows the machine was trained on, where there are some.
     pub training: Option<&'a Matrix>,
+    /// What is right for each of them, where that is known.
+    pub training_labels: Option<&'a [Option<Answer>]>,
     /// Who is told how far it is, and may end it.
     pub watch: Watch<'a>,
     basis: OnceCell<Result<Basis, String>>,
@@ -37,9 +39,9 @@ impl std::fmt::Debug for Task<'_> {
 
 impl<'a> Task<'a> {
     pub(crate) fn new(exact: &'a Exact, material: Material<'a>, watch: Watch<'a>) -> Self {
-        let Material { sample, training } = material;
+        let Material { sample, training, training_labels, .. } = material;
         let (basis, lesson) = (OnceCell::new(), OnceCell::new());
-        Self { exact, sample, training, watch, basis, lesson }
+        Self { exact, sample, training, training_labels, watch, basis, lesson }
     }
 
     /// The leading directions of the supports; the same for all stages, so that they share coordinates.
@@ -72,6 +74,7 @@ pub struct Compiler<'a> {
     target: Target,
     seed: u64,
     is_sample_trusted: bool,
+    boundary: usize,
     watch: Watch<'a>,
 }
 
@@ -94,7 +97,7 @@ impl<'a> Compiler<'a> {
     /// Plans for this machine.
     pub fn new(machine: &'a Machine) -> Self {
         let (material, target, watch) = (Material::default(), Target::default(), Watch::NOBODY);
-        Self { machine, material, target, seed: 1, is_sample_trusted: false, watch }
+        Self { machine, material, target, seed: 1, is_sample_trusted: false, boundary: 0, watch }
     }
 
     /// Rows to look at.
@@ -127,6 +130,13 @@ impl<'a> Compiler<'a> {
         self
     }
 
+    /// Makes up this many rows near the boundary, between supports of either side, for the scales of
+    /// estimates; machines with several scores get none.
+    pub fn boundary(mut self, rows: usize) -> Self {
+        self.boundary = rows;
+        self
+    }
+
     /// Who is told how far it is, and may end it.
     pub fn watch(mut self, watch: Watch<'a>) -> Self {
         self.watch = watch;
@@ -139,27 +149,16 @@ impl<'a> Compiler<'a> {
     /// As [`crate::compile`].
     pub fn run(&self, plan: &Spec) -> Result<Compiled, CompileError> {
         let specs = stages(plan)?;
-        let estimates = |spec: &&Spec| {
-            FITTERS.iter().any(|fitter| fitter.estimates && fitter.name == spec.name())
-        };
-        let estimating = specs.iter().find(estimates);
-        let (mut parts, mut repeated) = (None, 0);
-        if let Some(stage) = estimating {
-            let no_sample = || CompileError::NoSample { stage: stage.name().to_owned() };
-            let sample = self.material.sample.ok_or_else(no_sample)?;
-            self.target.check()?;
-            let share = match self.material.training {
-                Some(_) => calibrate::SMALL_LESSON_SHARE,
-                None => calibrate::LESSON_SHARE,
-            };
-            parts = Some(Parts::new(sample.rows(), share, &self.target, self.seed)?);
+        let parts = self.parts(&specs)?;
+        let Material { sample, training, .. } = self.material;
+        let mut repeated = 0;
+        if let (Some(_), Some(sample)) = (&parts, sample) {
             repeated = self.repeated(sample)?;
         }
-        let Material { sample, training } = self.material;
         let lesson = parts.as_ref().zip(sample);
         let lesson = lesson.map(|(parts, rows)| rows.select(parts.lesson.iter().copied()));
         let exact = Exact::new(self.machine);
-        let material = Material { sample: lesson.as_ref().or(sample), training };
+        let material = Material { sample: lesson.as_ref().or(sample), ..self.material };
         let task = Task::new(&exact, material, self.watch);
         let mut sections: Vec<Section> = Vec::new();
         let count = specs.len();
@@ -188,6 +187,35 @@ impl<'a> Compiler<'a> {
         Ok(Compiled { sections, repeated, parts: sizes })
     }
 
+    /// How the sample is cut, if the plan is to be tested: a plan that estimates must be, one that only stops
+    /// by rules is if there is a sample.
+    fn parts(&self, specs: &[Spec]) -> Result<Option<Parts>, CompileError> {
+        let fitter = |spec: &Spec| FITTERS.iter().find(|fitter| fitter.name == spec.name());
+        let estimating =
+            specs.iter().find(|spec| fitter(spec).is_some_and(|fitter| fitter.estimates));
+        let has_rules = specs.iter().any(|spec| fitter(spec).is_some_and(|fitter| fitter.stops));
+        let Material { sample, training, sample_labels, .. } = self.material;
+        if estimating.is_none() && !(has_rules && sample.is_some()) {
+            return Ok(None);
+        }
+        self.target.check()?;
+        if self.target.of == Risk::ExcessErrors && sample_labels.is_none() {
+            return Err(CompileError::NoLabels);
+        }
+        let rows = sample.map(Matrix::rows);
+        let Some(stage) = estimating else {
+            let parts = Parts::of_rules(rows.unwrap_or(0), training.is_some(), self.seed);
+            return Ok(Some(parts));
+        };
+        let no_sample = || CompileError::NoSample { stage: stage.name().to_owned() };
+        let rows = rows.ok_or_else(no_sample)?;
+        let share = match training {
+            Some(_) => calibrate::SMALL_LESSON_SHARE,
+            None => calibrate::LESSON_SHARE,
+        };
+        Parts::new(rows, share, &self.target, self.seed).map(Some)
+    }
+
     fn repeated(&self, sample: &Matrix) -> Result<usize, CompileError> {
         let found = repeated(self.machine, sample);
         let is_too_many = found as f64 > REPEATED * sample.rows() as f64;
@@ -204,11 +232,25 @@ impl<'a> Compiler<'a> {
         parts: &Parts,
     ) -> Result<Calibration, CompileError> {
         self.watch.step("calibrating: scales", 0, 3)?;
-        let rows = sample.select(parts.scales.iter().copied());
+        let rows = self.for_scales(plan, sample.select(parts.scales.iter().copied()))?;
         let scales = calibrate::fitted_scales(plan, &rows, &plan.scores(&rows)?)?;
         self.watch.step("calibrating: test", 1, 3)?;
         let rows = sample.select(parts.test.iter().copied());
-        calibrate::test(plan, &rows, &plan.scores(&rows)?, scales, &self.target)
+        let label =
+            |row: &usize| self.material.sample_labels.and_then(|labels| *labels.get(*row)?);
+        let labels: Vec<Option<Answer>> = parts.test.iter().map(label).collect();
+        let known = (&*plan.scores(&rows)?, Some(labels.as_slice()));
+        calibrate::test(plan, &rows, known, scales, &self.target)
+    }
+
+    /// The rows that scales come from: those of the sample, and made-up ones near the boundary if there are
+    /// to be some.
+    fn for_scales(&self, plan: &Plan, rows: Matrix) -> Result<Matrix, CompileError> {
+        if self.boundary == 0 || plan.levels().is_empty() {
+            return Ok(rows);
+        }
+        let made = boundary::rows(self.machine, plan, self.boundary, self.seed)?;
+        Ok(joined(&rows, &made))
     }
 
     /// Asks the finished plan the test part: it must do what was tested.

@@ -43,6 +43,17 @@ pub enum CompileError {
         /// The stage.
         stage: String,
     },
+    /// There is nothing to set thresholds from.
+    #[error(
+        "stage '{stage}' takes its thresholds from training rows or from a sample of queries: bring one"
+    )]
+    NoRows {
+        /// The stage.
+        stage: &'static str,
+    },
+    /// Excess errors are counted on labelled queries.
+    #[error("excess errors are counted on labels, and the sample has none")]
+    NoLabels,
     /// Too few queries to promise that much.
     #[error(
         "the sample has {found} queries; {needed} are needed to promise eps {risk} at delta {delta}"

@@ -3,10 +3,13 @@
 mod anytime;
 pub(crate) mod compressed;
 mod constants;
+mod landmarks;
 mod linear;
 mod low_precision;
+mod nearest;
 mod pca;
 mod projected;
+mod residual;
 mod spectral;
 mod student;
 mod table;
@@ -25,6 +28,9 @@ pub struct Fitter {
     pub summary: &'static str,
     /// Whether it estimates: a plan with such a stage is calibrated on a sample.
     pub estimates: bool,
+    /// Whether it stops queries by a rule of its own: a plan with such a stage and none that estimates is
+    /// tested as it stands.
+    pub stops: bool,
     /// What `tune` may try on this machine, cheapest first: nothing where it cannot fit or cannot pay.
     pub propose: fn(&Task<'_>) -> Vec<Spec>,
     /// Fits it.
@@ -42,6 +48,9 @@ pub static FITTERS: &[&Fitter] = &[
     &linear::FITTER,
     &student::FITTER,
     &pca::FITTER,
+    &nearest::FITTER,
+    &landmarks::FITTER,
+    &residual::FITTER,
 ];
 
 /// Refuses arguments of a stage that takes none.

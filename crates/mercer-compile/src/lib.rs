@@ -15,6 +15,7 @@
 //! ```
 
 mod basis;
+mod boundary;
 pub mod calibrate;
 mod compiler;
 pub mod compress;
@@ -35,7 +36,7 @@ pub use fit::{FITTERS, Fitter};
 pub use watch::{Progress, Watch};
 
 use mercer_data::Matrix;
-use mercer_machine::{Machine, PlanSections};
+use mercer_machine::{Answer, Machine, PlanSections};
 use mercer_spec::{Spec, Value};
 
 /// Rows beside the machine that fitting may look at.
@@ -46,9 +47,13 @@ pub struct Material<'a> {
     /// Rows the machine was trained on: stages may choose among them or learn from them; nothing is
     /// calibrated on them.
     pub training: Option<&'a Matrix>,
+    /// What is known to be right for each row of the sample, as far as it is an answer of the machine.
+    pub sample_labels: Option<&'a [Option<Answer>]>,
+    /// The same for the training rows.
+    pub training_labels: Option<&'a [Option<Answer>]>,
 }
 
-/// Fits the stages of a plan to a machine: `exact`, or `cascade(stage, ..., exact)`. Plans that estimate
+/// Fits the stages of a plan to a machine: `exact`, `cascade(stage, ..., exact)`, or a single stage. Plans that estimate
 /// are calibrated on the sample with the usual [`Target`]; [`Compiler`] has more to choose.
 ///
 /// # Errors
@@ -58,7 +63,7 @@ pub fn compile(
     plan: &Spec,
     sample: Option<&Matrix>,
 ) -> Result<PlanSections, CompileError> {
-    compile_with(machine, plan, Material { sample, training: None }, Watch::NOBODY)
+    compile_with(machine, plan, Material { sample, ..Material::default() }, Watch::NOBODY)
 }
 
 /// As [`compile`], with all rows there are, under a watch.
@@ -80,8 +85,11 @@ fn stages(plan: &Spec) -> Result<Vec<Spec>, CompileError> {
         return Ok(Vec::new());
     }
     let not_a_plan = |reason| Err(CompileError::NotAPlan { text: plan.to_string(), reason });
+    if FITTERS.iter().any(|fitter| fitter.name == plan.name()) {
+        return Ok(vec![plan.clone()]);
+    }
     if plan.name() != "cascade" || !plan.named().is_empty() {
-        return not_a_plan("a plan is exact, or cascade(stage, ..., exact)");
+        return not_a_plan("a plan is exact, cascade(stage, ..., exact), or a single stage");
     }
     let mut stages = Vec::new();
     for value in plan.positional() {

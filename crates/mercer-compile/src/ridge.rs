@@ -68,8 +68,18 @@ pub(crate) fn fit(
     rows: usize,
     features: usize,
     targets: &[f64],
-    mut fill: impl FnMut(usize, &mut [f64]),
+    fill: impl FnMut(usize, &mut [f64]),
 ) -> Option<Vec<f64>> {
+    fit_judged(rows, features, targets, fill).map(|(weights, _)| weights)
+}
+
+/// As [`fit`], with the squared error on the rows left out, up to a constant that depends on the targets alone.
+pub(crate) fn fit_judged(
+    rows: usize,
+    features: usize,
+    targets: &[f64],
+    mut fill: impl FnMut(usize, &mut [f64]),
+) -> Option<(Vec<f64>, f64)> {
     let outputs = targets.len() / rows.max(1);
     let (mut used, mut left) = (Moments::new(features, outputs), Moments::new(features, outputs));
     let mut buffer = vec![0.0; features];
@@ -94,11 +104,11 @@ pub(crate) fn fit(
         let error = left.error(&used.solve(*penalty)?);
         error.is_finite().then_some((*penalty, error))
     });
-    let (penalty, _) = judged.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (penalty, error) = judged.min_by(|a, b| a.1.total_cmp(&b.1))?;
     used.gram.iter_mut().zip(&left.gram).for_each(|(sum, new)| *sum += new);
     used.cross.iter_mut().zip(&left.cross).for_each(|(sum, new)| *sum += new);
     used.rows += left.rows;
-    used.solve(penalty)
+    used.solve(penalty).map(|weights| (weights, error))
 }
 
 #[cfg(test)]

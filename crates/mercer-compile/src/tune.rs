@@ -206,7 +206,11 @@ impl<'a> Tuner<'a> {
         let patience = Patience::new(self.watch, self.time_limit);
         let ask = |progress| patience.ask(progress);
         let training = self.training.map(|rows| drawn(rows, self.seed));
-        let material = Material { sample: Some(&parts.fitted), training: training.as_ref() };
+        let material = Material {
+            sample: Some(&parts.fitted),
+            training: training.as_ref(),
+            ..Material::default()
+        };
         let task = Task::new(exact.closing(), material, Watch::new(&ask));
         let digest = file::digest(self.machine);
         let mut search = Search::new(self, &parts, &patience, digest)?;

@@ -52,7 +52,8 @@ fn fit(
     rows: Option<&Matrix>,
 ) -> Result<PlanSections, CompileError> {
     let plan = format!("cascade({stage}, exact)").parse().unwrap();
-    compile_with(machine, &plan, Material { sample: rows, training: rows }, Watch::NOBODY)
+    let material = Material { sample: rows, training: rows, ..Material::default() };
+    compile_with(machine, &plan, material, Watch::NOBODY)
 }
 
 /// All laws of a machine under a stage, unless the stage refuses it, which it may.

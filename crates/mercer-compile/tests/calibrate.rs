@@ -1,6 +1,6 @@
 //! Calibrated answers keep their promise, and break it as rarely as they say.
 
-use mercer_compile::calibrate::{Opinion, Target, choose, disagreements, upper_bound, widths};
+use mercer_compile::calibrate::{Effect, Opinion, Target, choose, tally, upper_bound, widths};
 use mercer_compile::{CompileError, Compiler, compile};
 use mercer_data::{Matrix, synthetic};
 use mercer_machine::{Machine, Model, Output, Score, file};
@@ -16,7 +16,8 @@ fn opinions(count: usize, rng: &mut impl RngExt) -> Vec<Vec<Opinion>> {
         [1.5, 0.7]
             .map(|noise: f64| {
                 let guess = truth + noise * synthetic::normal(rng);
-                Opinion { strength: guess.abs() / noise, is_right: (guess > 0.0) == (truth > 0.0) }
+                let is_right = (guess > 0.0) == (truth > 0.0);
+                Opinion { strength: guess.abs() / noise, is_right, effect: Effect::None }
             })
             .to_vec()
     };
@@ -25,7 +26,7 @@ fn opinions(count: usize, rng: &mut impl RngExt) -> Vec<Vec<Opinion>> {
 
 /// What a careless calibration does: the boldest width whose share on the test part is within the risk.
 fn naive(queries: &[Vec<Opinion>], target: &Target) -> f64 {
-    let share = |width: &f64| disagreements(queries, *width) as f64 / queries.len() as f64;
+    let share = |width: &f64| tally(queries, *width).others as f64 / queries.len() as f64;
     widths().take_while(|width| share(width) <= target.risk).last().unwrap_or(f64::INFINITY)
 }
 
@@ -33,8 +34,8 @@ fn naive(queries: &[Vec<Opinion>], target: &Target) -> f64 {
 fn promises_are_broken_no_more_often_than_delta_and_careless_ones_are() {
     let mut rng = generate::rng(5);
     let pool = opinions(100_000, &mut rng);
-    let target = Target { risk: 0.005, delta: 0.1 };
-    let truth = |width: f64| disagreements(&pool, width) as f64 / pool.len() as f64;
+    let target = Target { risk: 0.005, delta: 0.1, ..Target::default() };
+    let truth = |width: f64| tally(&pool, width).others as f64 / pool.len() as f64;
     let (mut broken, mut careless) = (0, 0);
     let rounds = 300;
     for _ in 0..rounds {
@@ -70,7 +71,7 @@ fn plan() -> Spec {
 #[test]
 fn whole_calibrations_break_their_promise_no_more_often_than_delta() {
     let (machine, pool) = crescents(6000, 11);
-    let target = Target { risk: 0.02, delta: 0.1 };
+    let target = Target { risk: 0.02, delta: 0.1, ..Target::default() };
     let exact = Plan::exact(&machine).decide(&pool).unwrap();
     let (mut broken, mut stopped, rounds) = (0, 0, 40);
     for seed in 0..rounds {
@@ -93,7 +94,7 @@ fn whole_calibrations_break_their_promise_no_more_often_than_delta() {
 #[test]
 fn what_was_tested_is_stored_and_every_other_answer_is_exact() {
     let (machine, sample) = crescents(3000, 3);
-    let target = Target { risk: 0.01, delta: 0.05 };
+    let target = Target { risk: 0.01, delta: 0.05, ..Target::default() };
     let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&plan()).unwrap();
     assert_eq!(compiled.parts.iter().sum::<usize>(), 3000);
     let known = compiled.sections.calibration.clone().unwrap();
@@ -134,7 +135,7 @@ fn bad_samples_are_refused_with_what_is_needed() {
     let expected =
         "the sample has 3000 queries; 4989 are needed to promise eps 0.001 at delta 0.05";
     assert_eq!(few, expected);
-    let target = Target { risk: 0.02, delta: 0.05 };
+    let target = Target { risk: 0.02, delta: 0.05, ..Target::default() };
     let rows = (0..600).map(|row| row % 60).collect::<Vec<_>>();
     let training = machine.supports().select(rows);
     let run = |trust| {
@@ -142,7 +143,7 @@ fn bad_samples_are_refused_with_what_is_needed() {
     };
     assert_eq!(run(false).unwrap_err(), CompileError::TrainingRows { found: 600, rows: 600 });
     assert_eq!(run(true).map(|compiled| compiled.repeated), Ok(600));
-    let target = Target { risk: 1.5, delta: 0.05 };
+    let target = Target { risk: 1.5, delta: 0.05, ..Target::default() };
     let error = Compiler::new(&machine).sample(&sample).target(target).run(&plan()).unwrap_err();
     assert_eq!(error, CompileError::NotAShare { name: "eps", value: 1.5 });
 }
@@ -150,7 +151,7 @@ fn bad_samples_are_refused_with_what_is_needed() {
 /// Same label, certainty, range and cost: alone, in a batch, on other threads, dense and sparse.
 #[test]
 fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
-    let target = Target { risk: 0.05, delta: 0.1 };
+    let target = Target { risk: 0.05, delta: 0.1, ..Target::default() };
     for (name, output) in machines::outputs() {
         if output == Output::Value {
             continue;
@@ -159,7 +160,12 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
             let kernel = mercer_kernel::parse(text).unwrap();
             let machine = machines::random(&kernel, &generate::dense(30, 8, 4), &output, 9);
             let sample = generate::dense(600, 8, 5);
-            let text = "cascade(linear, student(4), pca(2, 5, 8), exact)".parse().unwrap();
+            let text = if machine.scores().len() == 1 {
+                "cascade(linear, student(4), landmarks(4, 20), residual(3, 2, 9), pca(2, 5, 8), exact)"
+            } else {
+                "cascade(linear, student(4), landmarks(4, 20), pca(2, 5, 8), exact)"
+            }
+            .parse().unwrap();
             let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text);
             let sections = compiled.unwrap_or_else(|error| panic!("{name}: {error}")).sections;
             let plan = Plan::load(&machine, &sections).unwrap();
@@ -184,7 +190,7 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
 #[test]
 fn hostile_queries_never_stop_on_numbers_that_overflowed() {
     let (machine, sample) = crescents(1500, 3);
-    let target = Target { risk: 0.02, delta: 0.05 };
+    let target = Target { risk: 0.02, delta: 0.05, ..Target::default() };
     let text = "cascade(linear, student(2), exact)".parse().unwrap();
     let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text).unwrap();
     let plan = Plan::load(&machine, &compiled.sections).unwrap();

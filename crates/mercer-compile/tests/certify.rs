@@ -74,7 +74,7 @@ fn stages() -> Vec<(String, &'static [&'static str])> {
     };
     // Stages that estimate prove nothing; their laws are in `calibrate.rs`.
     // Additive kernels want values of at least zero; the laws of `table` are in `table.rs`.
-    let is_here = |fitter: &&&Fitter| !fitter.estimates && fitter.name != "table";
+    let is_here = |fitter: &&&Fitter| !fitter.estimates && !fitter.stops && fitter.name != "table";
     FITTERS.iter().filter(is_here).map(plan).collect()
 }
 

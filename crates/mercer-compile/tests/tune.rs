@@ -141,7 +141,7 @@ fn crescent_machine() -> Machine {
 fn calibrated_plans_keep_their_risk_on_queries_never_seen() {
     let machine = crescent_machine();
     let (sample, unseen) = (crescents(3000, 2), crescents(6000, 3));
-    let target = Target { risk: 0.02, delta: 0.05 };
+    let target = Target { risk: 0.02, delta: 0.05, ..Target::default() };
     let tuned = Tuner::new(&machine, &sample)
         .contract(Contract::Calibrated(target))
         .time_limit(Duration::from_secs(6))
@@ -187,7 +187,7 @@ fn samples_that_say_nothing_and_numbers_out_of_range_are_refused() {
     let error = Tuner::new(&machine, &sample).budget_us(Some(f64::NAN)).run().unwrap_err();
     assert!(error.to_string().starts_with("the budget is NaN"), "{error}");
     // A sample of supports cannot calibrate anything.
-    let target = Target { risk: 0.3, delta: 0.3 };
+    let target = Target { risk: 0.3, delta: 0.3, ..Target::default() };
     let supports = machine.supports().as_ref().clone();
     let error =
         Tuner::new(&machine, &supports).contract(Contract::Calibrated(target)).run().unwrap_err();

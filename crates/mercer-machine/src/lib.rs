@@ -18,7 +18,7 @@ pub use error::MachineError;
 pub use grid::{Grid, Spacing};
 pub use machine::{Machine, Output, Scheme};
 pub use model::{Curve, Input, Model, Parent, Probabilities, Provenance};
-pub use plan::{Array, Calibration, PlanSections, Scale, Section};
+pub use plan::{Array, Calibration, Counts, PlanSections, Scale, Section};
 pub use score::{ClassName, Score};
 pub use tuning::{Budget, Refusal, SampleParts, Settled, Speed, Trial, Tuning, Verification};
 pub use vote::{Answer, Verdict, pairs};

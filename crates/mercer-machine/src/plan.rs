@@ -18,10 +18,12 @@ pub struct PlanSections {
 
 /// How far the answers of a plan that are not proved may be trusted: tested on queries to which nothing
 /// was fitted. The statement is about the plan as a whole: with confidence `1 - delta`, at most the share
-/// `risk` of queries like the sample's get another label than the exact one.
+/// `risk` of queries like the sample's get another label than the exact one, or as many more errors than
+/// exact answers make.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
-    /// A level stops a query when its estimate lies further than this many spreads from a change of label.
+    /// A level stops a query when its estimate lies further than this many spreads from a change of label;
+    /// infinite where stages stop by rules of their own and there is nothing to choose.
     pub width: f64,
     /// The share of queries (eps) that may get another label.
     pub risk: f64,
@@ -31,10 +33,27 @@ pub struct Calibration {
     pub queries: u64,
     /// How many of them got another label than the exact one.
     pub disagreements: u64,
-    /// Upper Clopper-Pearson bound on the share of other labels, at confidence `1 - delta`.
+    /// What the promise counts.
+    pub counts: Counts,
+    /// Upper bound on the share that is promised to be small, at confidence `1 - delta`: Clopper-Pearson.
     pub bound: f64,
     /// One for each level at which a stage estimates, in the order in which they run.
     pub scales: Vec<Scale>,
+}
+
+/// What a promise counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counts {
+    /// Labels other than the exact one.
+    #[default]
+    OtherLabels,
+    /// Errors beyond those of exact answers, on labelled queries.
+    ExcessErrors {
+        /// Other labels that were wrong where the exact one was right.
+        worse: u64,
+        /// Other labels that were right where the exact one was wrong.
+        better: u64,
+    },
 }
 
 /// How what a level computes becomes an estimate of the score or margin: `slope g + shift`, wrong by
@@ -51,12 +70,15 @@ pub struct Scale {
 
 impl Calibration {
     /// As numbers: width, risk, delta, queries, disagreements, bound, then slope, shift and spread of
-    /// each level.
+    /// each level; then worse and better labels, if excess errors are counted.
     pub fn to_numbers(&self) -> Vec<f64> {
-        let Self { width, risk, delta, queries, disagreements, bound, scales } = self;
+        let Self { width, risk, delta, queries, disagreements, counts, bound, scales } = self;
         let mut numbers =
             vec![*width, *risk, *delta, *queries as f64, *disagreements as f64, *bound];
         numbers.extend(scales.iter().flat_map(|scale| [scale.slope, scale.shift, scale.spread]));
+        if let Counts::ExcessErrors { worse, better } = counts {
+            numbers.extend([*worse as f64, *better as f64]);
+        }
         numbers
     }
 
@@ -67,11 +89,22 @@ impl Calibration {
         };
         let is_share = |value: &f64| (0.0..=1.0).contains(value);
         let is_count = |value: &f64| (0.0..1e15).contains(value) && value.fract() == 0.0;
+        let (rest, counted) = match rest.len() % 3 {
+            0 => (rest, None),
+            2 => rest.split_last_chunk::<2>().map(|(rest, counted)| (rest, Some(counted)))?,
+            _ => return None,
+        };
+        let counts = match counted {
+            None => Counts::OtherLabels,
+            Some([worse, better]) if is_count(worse) && is_count(better) => {
+                Counts::ExcessErrors { worse: *worse as u64, better: *better as u64 }
+            }
+            Some(_) => return None,
+        };
         let is_sane = *width > 0.0
             && [risk, delta, bound].into_iter().all(is_share)
             && [queries, disagreements].into_iter().all(is_count)
             && bound <= risk
-            && rest.len().is_multiple_of(3)
             && rest.iter().all(|value| value.is_finite())
             && rest.chunks(3).all(|scale| scale[2] > 0.0);
         let scale = |chunk: &[f64]| Scale { slope: chunk[0], shift: chunk[1], spread: chunk[2] };
@@ -81,6 +114,7 @@ impl Calibration {
             delta: *delta,
             queries: *queries as u64,
             disagreements: *disagreements as u64,
+            counts,
             bound: *bound,
             scales: rest.chunks(3).map(scale).collect(),
         })

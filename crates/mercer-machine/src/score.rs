@@ -37,6 +37,17 @@ impl Score {
         Self::Expansion { supports, coefficients, offset }
     }
 
+    /// One coefficient for each of the machine's supports; none of a score that is not an expansion.
+    pub fn dense(&self, supports: usize) -> Vec<f64> {
+        let mut out = vec![0.0; supports];
+        if let Self::Expansion { supports, coefficients, .. } = self {
+            for (support, beta) in supports.iter().zip(coefficients) {
+                out[*support as usize] = *beta;
+            }
+        }
+        out
+    }
+
     /// b.
     pub fn offset(&self) -> f64 {
         match self {

@@ -58,13 +58,17 @@ pub enum Guess {
     },
 }
 
-/// A guess, and which level made it, counted over the whole plan.
+/// A guess, and who made it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record {
-    /// The level.
-    pub level: usize,
+    /// The level, counted over the whole plan; none if a stage stopped the query by a rule of its own.
+    pub level: Option<usize>,
     /// What it made of the query.
     pub guess: Guess,
+    /// How far the stage had come, in its own steps.
+    pub progress: usize,
+    /// What the query had cost by then.
+    pub cost: Cost,
 }
 
 /// How far guesses are trusted.
@@ -75,6 +79,8 @@ pub(crate) struct Trust<'a> {
     pub scales: &'a [Scale],
     /// In spreads; infinite where nothing is trusted.
     pub width: f64,
+    /// Whether the plan as it stands was tested on a sample.
+    pub is_tested: bool,
 }
 
 /// Closes queries whose answer can no longer change; knows the vote, the budget and the observer.
@@ -217,7 +223,8 @@ impl<'a> Closer<'a> {
         }
         let number = self.trust.first[self.stage] + level;
         if let Some(records) = &mut self.records {
-            records[at].push(Record { level: number, guess });
+            let cost = Cost { multiply_adds: self.memory.costs[at] };
+            records[at].push(Record { level: Some(number), guess, progress: level, cost });
             return true;
         }
         let Some(scale) = self.trust.scales.get(number) else { return true };
@@ -238,6 +245,40 @@ impl<'a> Closer<'a> {
             self.close(at, answer, range, Certainty::Calibrated);
         }
         is_open
+    }
+
+    /// Closes a query because the stage's own rule says so, without proof: calibrated if the plan was tested
+    /// as it stands, unsettled if it never was. Who requires proof, and numbers that overflowed, leave it
+    /// open. Returns whether the query is open.
+    pub fn stop(&mut self, query: u32, guess: Guess, progress: usize) -> bool {
+        let at = query as usize;
+        if self.memory.states[at] != State::Open {
+            return false;
+        }
+        let (answer, value) = match guess {
+            Guess::Score(score) => (self.exact.machine().verdict(&[score]).answer, score),
+            Guess::Class { class, margin } => (Answer::Class(class), margin),
+        };
+        if !value.is_finite() {
+            return true;
+        }
+        if let Some(records) = &mut self.records {
+            let cost = Cost { multiply_adds: self.memory.costs[at] };
+            records[at].push(Record { level: None, guess, progress, cost });
+            self.memory.states[at] = State::Closed;
+            return false;
+        }
+        // Such a rule knows no width.
+        let range = Interval { low: value, high: value };
+        self.note(query, 0, range, progress, Told::Estimate);
+        self.memory.guesses[at] = Some((answer, range));
+        if self.asking.require == Require::Certified {
+            return true;
+        }
+        let is_tested = self.trust.is_tested;
+        let certainty = if is_tested { Certainty::Calibrated } else { Certainty::Unsettled };
+        self.close(at, answer, range, certainty);
+        false
     }
 
     /// Closes the query if no score within its ranges changes the answer; returns whether it is open.

@@ -3,7 +3,7 @@ use mercer_machine::Answer;
 /// How sure an answer is. The order is one of authority, not of truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Certainty {
-    /// The budget was spent before the label was settled.
+    /// The budget was spent before the label was settled, or a rule that was never tested stopped.
     Unsettled,
     /// Wrong with at most the plan's stated probability, at its stated confidence.
     Calibrated,

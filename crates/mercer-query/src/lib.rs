@@ -14,6 +14,7 @@
 //! assert!(decisions[0].score.low > 0.0);
 //! ```
 
+mod audit;
 mod certify;
 mod closer;
 mod coefficients;
@@ -28,6 +29,7 @@ mod stages;
 mod tables;
 mod worker;
 
+pub use audit::{Audit, AuditError, AuditReport};
 pub use certify::Proved;
 pub use closer::{Asking, Closer, Guess, Record, Require, Step};
 pub use decision::{Certainty, Cost, Decision, Interval};
@@ -35,4 +37,5 @@ pub use error::{LoadError, QueryError};
 pub use exact::{Exact, Scratch};
 pub use plan::{Answers, Explanation, Plan};
 pub use stage::{Block, Loader, STAGES, Stage};
+pub use stages::NearestOrder;
 pub use worker::Worker;

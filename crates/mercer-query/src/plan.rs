@@ -138,6 +138,12 @@ impl Plan {
         self.calibration.as_ref()
     }
 
+    /// Whether a stage stops queries by a rule of its own that was never tested, so that its answers stay
+    /// unsettled.
+    pub fn stops_untested(&self) -> bool {
+        self.calibration.is_none() && self.stages.iter().any(|stage| stage.stops())
+    }
+
     /// The stage and the number within it of each estimating level.
     pub fn levels(&self) -> Vec<(usize, usize)> {
         let stages = self.levels.windows(2).enumerate();
@@ -147,8 +153,10 @@ impl Plan {
     pub(crate) fn trust(&self) -> Trust<'_> {
         let first = &self.levels;
         match &self.calibration {
-            Some(Calibration { width, scales, .. }) => Trust { first, scales, width: *width },
-            None => Trust { first, scales: &[], width: f64::INFINITY },
+            Some(Calibration { width, scales, .. }) => {
+                Trust { first, scales, width: *width, is_tested: true }
+            }
+            None => Trust { first, scales: &[], width: f64::INFINITY, is_tested: false },
         }
     }
 
@@ -232,6 +240,21 @@ impl Plan {
         let (decisions, closed_by): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
         let (decisions, closed_by) = (decisions.concat(), closed_by.concat());
         Ok(Answers { decisions, closed_by, settled_by_stage, unsettled })
+    }
+
+    /// Decisions of the exact stage alone, whatever stands before it.
+    ///
+    /// # Errors
+    /// As [`Plan::decide`].
+    pub fn exact_answers(&self, rows: &Matrix) -> Result<Vec<Decision>, QueryError> {
+        self.check(rows)?;
+        let run = |scratch: &mut Scratch, range: Range<usize>| {
+            let first = range.start;
+            self.exact.decide(range.map(|row| rows.row(row)), first, scratch)
+        };
+        let parts = self.blocks(rows.rows()).into_par_iter();
+        let parts = parts.map_init(|| self.exact.scratch(), run);
+        Ok(parts.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
     /// How one row is answered, step by step.

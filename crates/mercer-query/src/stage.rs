@@ -20,6 +20,11 @@ pub trait Stage: Debug + Send + Sync {
         0
     }
 
+    /// Whether it stops queries by a rule of its own, which only a test of the whole plan can vouch for.
+    fn stops(&self) -> bool {
+        false
+    }
+
     /// Whether it reads norms of queries or proves ranges, which need them.
     fn needs_norms(&self) -> bool {
         true
@@ -57,6 +62,9 @@ pub static STAGES: &[&Loader] = &[
     &crate::stages::LINEAR,
     &crate::stages::STUDENT,
     &crate::stages::PCA,
+    &crate::stages::NEAREST,
+    &crate::stages::LANDMARKS,
+    &crate::stages::RESIDUAL,
 ];
 
 /// 1 to 256 queries at work: those still open, and what is known of each.
@@ -68,6 +76,20 @@ pub struct Block<'a> {
     own: &'a [f64],
     open: &'a mut Vec<u32>,
     coordinates: &'a mut Coordinates,
+}
+
+/// The rows of a block.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    rows: &'a Matrix,
+    first: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// One query.
+    pub(crate) fn row(&self, query: u32) -> Row<'a> {
+        self.rows.row(self.first + query as usize)
+    }
 }
 
 impl<'a> Block<'a> {
@@ -111,6 +133,11 @@ impl<'a> Block<'a> {
     /// Coordinates of the open queries that stages have computed so far.
     pub(crate) fn coordinates(&mut self) -> &mut Coordinates {
         self.coordinates
+    }
+
+    /// The rows of the block.
+    pub(crate) fn rows(&self) -> Rows<'a> {
+        Rows { rows: self.rows, first: self.first }
     }
 
     /// The open queries beside their coordinates.

@@ -17,6 +17,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod blend;
 mod bytes;
 pub mod factors;
 mod isa;
@@ -36,6 +37,7 @@ mod terms;
 mod tile;
 mod vector;
 
+pub use blend::{Weight, blend32};
 pub use bytes::{BytePanels, ByteQueries};
 pub use isa::Isa;
 pub use maths::{

@@ -1,18 +1,20 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use mercer::compile::calibrate::Risk;
 use mercer::compile::{CompileError, Compiled, Compiler, Material, Progress, Target, Watch};
 use mercer::data::Dataset;
 use mercer::data::read::Options;
-use mercer::machine::{Calibration, Model, file};
+use mercer::machine::{Calibration, Counts, Model, file};
 use mercer::query::Plan;
 use mercer::spec::Spec;
 use serde_json::{Value, json};
 
 use super::{StopSignal, load};
-use crate::args::Compile;
+use crate::args::{Compile, RiskName};
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
+use crate::labels;
 use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::Result<u8> {
@@ -31,15 +33,26 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
         status.set_message(format!("{what}: {done} of at most {most}"));
         stop.check().is_ok()
     };
+    let labels = |data: &Option<Dataset>| {
+        data.as_ref().and_then(|data| labels::answers(&model.machine, &data.targets))
+    };
+    let (sample_labels, training_labels) = (labels(&sample), labels(&training));
     let material = Material {
         sample: sample.as_ref().map(|data| &data.examples),
         training: training.as_ref().map(|data| &data.examples),
+        sample_labels: sample_labels.as_deref(),
+        training_labels: training_labels.as_deref(),
+    };
+    let of = match arguments.risk {
+        RiskName::OtherLabels => Risk::OtherLabels,
+        RiskName::ExcessError => Risk::ExcessErrors,
     };
     let compiled = Compiler::new(&model.machine)
         .material(material)
-        .target(Target { risk: arguments.eps, delta: arguments.delta })
+        .target(Target { risk: arguments.eps, delta: arguments.delta, of })
         .seed(seed)
         .trust_sample(arguments.trust_sample)
+        .boundary(arguments.boundary)
         .watch(Watch::new(&watch))
         .run(&plan);
     status.finish_and_clear();
@@ -72,29 +85,56 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
     if let Some(calibration) = stages.calibration() {
         console.summary(&format!("  {}", sentence(calibration)));
         let [lesson, scales, _] = parts;
-        console.summary(&format!(
-            "  width {:.2} spreads; students learned from {lesson} rows, scales come from {scales}",
-            calibration.width,
-        ));
+        if calibration.scales.is_empty() {
+            console.summary(&format!(
+                "  its rules have no width to choose: it was tested as it stands, and carries the eps \
+                 that the test shows ({:.2e}); its rules come from {lesson} rows",
+                calibration.risk,
+            ));
+        } else {
+            console.summary(&format!(
+                "  width {:.2} spreads; students learned from {lesson} rows, scales come from {scales}",
+                calibration.width,
+            ));
+        }
+    } else if stages.stops_untested() {
+        console.warn(
+            "its rules were not tested on a --sample: answers they stop are marked unsettled",
+        );
     }
     Ok(DONE)
 }
 
 /// What a calibrated plan promises, in one sentence.
 pub(super) fn sentence(calibration: &Calibration) -> String {
-    let Calibration { risk, delta, queries, disagreements, bound, .. } = calibration;
-    format!(
-        "calibrated: at most {risk} of queries like the sample get another label than exact, with \
-         confidence {}; {disagreements} of {queries} held-out queries did, so at most {bound:.2e}",
-        1.0 - delta,
-    )
+    let Calibration { risk, delta, queries, disagreements, counts, bound, .. } = calibration;
+    let risk = if *risk == *bound { format!("{risk:.2e}") } else { risk.to_string() };
+    let confidence = 1.0 - delta;
+    match counts {
+        Counts::OtherLabels => format!(
+            "calibrated: at most {risk} of queries like the sample get another label than exact, with \
+             confidence {confidence}; {disagreements} of {queries} held-out queries did, so at most \
+             {bound:.2e}",
+        ),
+        Counts::ExcessErrors { worse, better } => format!(
+            "calibrated: at most {risk} more errors per query like the sample than exact answers make, \
+             with confidence {confidence}; {disagreements} of {queries} held-out queries got another \
+             label, {worse} worse and {better} better, so at most {bound:.2e}",
+        ),
+    }
 }
 
 /// The same as JSON.
 pub(super) fn value(calibration: &Calibration) -> Value {
-    let Calibration { width, risk, delta, queries, disagreements, bound, .. } = calibration;
-    json!({
+    let Calibration { width, risk, delta, queries, disagreements, counts, bound, .. } = calibration;
+    let mut object = json!({
         "eps": risk, "delta": delta, "queries": queries, "disagreements": disagreements,
-        "bound": bound, "width": width,
-    })
+        "bound": bound, "width": width, "risk": "other-labels",
+    });
+    if let Counts::ExcessErrors { worse, better } = counts {
+        object["risk"] = json!("excess-error");
+        object["worse"] = json!(worse);
+        object["better"] = json!(better);
+    }
+    object
 }

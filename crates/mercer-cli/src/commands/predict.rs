@@ -1,10 +1,10 @@
 use std::time::Instant;
 
 use anyhow::Context;
-use mercer::data::read::Chunks;
+use mercer::data::read::{Chunks, Options};
 use mercer::data::{Matrix, Targets};
 use mercer::machine::{Answer, Budget, Model, Output, Probabilities};
-use mercer::query::{Certainty, Plan, QueryError};
+use mercer::query::{Audit, AuditReport, Certainty, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
 use super::demands::{self, wanted};
@@ -102,10 +102,11 @@ impl Tally {
     }
 }
 
-pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
+pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&predict.model, console)?;
     let plan = Plan::of(&model)?;
+    let mut audit = audit(predict, seed, &model, &plan, console)?;
     let source = || predict.input.data.display().to_string();
     let options = input_options(&predict.input);
     let mut chunks = Queries::open(&predict.input.data, options, &model, console)?;
@@ -136,11 +137,21 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
             None => known.insert(wanted(&predict.demands, &model, &plan, rows)?),
         };
         let start = Instant::now();
-        let decisions = plan
+        let mut decisions = plan
             .decide_with(rows, &limits.asking)
             .map_err(|error| shift(error, tally.queries))
             .with_context(source)?
             .decisions;
+        if let Some(audit) = &mut audit {
+            let rang = audit.report().alarm.is_some();
+            audit
+                .look(&plan, rows, &mut decisions)
+                .map_err(|error| shift(error, tally.queries))
+                .with_context(source)?;
+            if let (false, Some(at)) = (rang, audit.report().alarm) {
+                console.warn(&alarm(at, &plan));
+            }
+        }
         tally.seconds += start.elapsed().as_secs_f64();
         tally.clamped += model.machine.clamped(rows);
         let shares = asked.of(&plan, rows).with_context(source)?;
@@ -160,8 +171,42 @@ pub(super) fn run(predict: &Predict, console: &Console) -> anyhow::Result<u8> {
     answers.finish().with_context(target)?;
     progress.finish_and_clear();
     let budget = known.and_then(|limits| limits.budget);
-    report(&tally, &plan, budget.as_ref(), chunks.ignored(), console);
+    let audited = audit.as_ref().map(Audit::report);
+    report(&tally, &plan, budget.as_ref(), (chunks.ignored(), audited), console);
     Ok(DONE)
+}
+
+/// Who watches over calibrated answers, if somebody is to.
+fn audit(
+    predict: &Predict,
+    seed: u64,
+    model: &Model,
+    plan: &Plan,
+    console: &Console,
+) -> anyhow::Result<Option<Audit>> {
+    let Some(share) = predict.audit else { return Ok(None) };
+    let audit = Audit::new(plan, share, seed).context("--audit")?;
+    let Some(path) = &predict.audit_sample else { return Ok(Some(audit)) };
+    let rows = Queries::whole(path, Options::default(), model, console)?.examples;
+    let named = || path.display().to_string();
+    Ok(Some(audit.near(&rows).with_context(named)?))
+}
+
+/// What is said when answers are wrong more often than promised.
+fn alarm(at: u64, plan: &Plan) -> String {
+    let risk = plan.calibration().map_or(0.0, |known| known.risk);
+    format!(
+        "by query {at} the audit shows that more than {risk} of the labels differ from exact ones: these \
+         queries are not like the sample; calibrate anew, or use --require certified"
+    )
+}
+
+fn audited(report: &AuditReport) -> Value {
+    let AuditReport { seen, asked, disagreements, low, high, alarm } = report;
+    json!({
+        "queries": seen, "asked_again": asked, "disagreements": disagreements, "low": low,
+        "high": high, "alarm_at_query": alarm,
+    })
 }
 
 /// Rows of a chunk become rows of the file.
@@ -179,7 +224,7 @@ fn report(
     tally: &Tally,
     plan: &Plan,
     budget: Option<&Budget>,
-    ignored: &[String],
+    (ignored, audit): (&[String], Option<AuditReport>),
     console: &Console,
 ) {
     let fit = &tally.fit;
@@ -199,6 +244,9 @@ fn report(
         }
         if let Some(budget) = budget {
             object["budget"] = json!(budget);
+        }
+        if let Some(report) = &audit {
+            object["audit"] = audited(report);
         }
         if tally.clamped > 0 {
             object["clamped_values"] = json!(tally.clamped);
@@ -254,5 +302,12 @@ fn report(
     }
     if let Some(calibration) = plan.calibration() {
         console.summary(&compile::sentence(calibration));
+    }
+    if let Some(AuditReport { asked, disagreements, low, high, alarm, .. }) = audit {
+        let verdict = if alarm.is_some() { "the promise is broken" } else { "no alarm" };
+        console.summary(&format!(
+            "audit: {asked} queries asked again exactly, {disagreements} other labels; at all times \
+             between {low:.2e} and {high:.2e} of all queries: {verdict}"
+        ));
     }
 }

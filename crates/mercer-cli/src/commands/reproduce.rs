@@ -2,6 +2,7 @@
 
 mod all;
 mod decoste03;
+mod dm03;
 mod fs01;
 mod og98;
 mod tasks;
@@ -21,7 +22,7 @@ struct Paper {
     run: fn(&Reproduce, &Console, &StopSignal) -> anyhow::Result<()>,
 }
 
-static PAPERS: &[&Paper] = &[&decoste03::PAPER, &fs01::PAPER, &og98::PAPER];
+static PAPERS: &[&Paper] = &[&decoste03::PAPER, &dm03::PAPER, &fs01::PAPER, &og98::PAPER];
 
 /// Keys and titles, for `mercer list`.
 pub(super) fn papers() -> Vec<(String, &'static str)> {

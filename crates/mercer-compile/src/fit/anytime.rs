@@ -25,6 +25,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "anytime",
     summary: "projections onto basis points, one by one, with a proved range after each; semidefinite kernels",
     estimates: false,
+    stops: false,
     propose,
     fit,
 };

@@ -19,6 +19,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "compressed",
     summary: "compressed(k): a machine of k vectors, whose distance from the whole one is proved for each query",
     estimates: false,
+    stops: false,
     propose,
     fit,
 };

@@ -8,6 +8,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "linear",
     summary: "one dot product, fitted to the machine's own scores; calibrated on --sample",
     estimates: true,
+    stops: false,
     propose,
     fit,
 };

@@ -11,6 +11,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "low_precision",
     summary: "all supports in integers or single precision, with a proved range; kernels of a product or a distance",
     estimates: false,
+    stops: false,
     propose,
     fit,
 };

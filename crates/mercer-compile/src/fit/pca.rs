@@ -9,6 +9,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "pca",
     summary: "pca(r1, r2, ...): all supports in r dimensions, more from level to level; calibrated on --sample",
     estimates: true,
+    stops: false,
     propose,
     fit,
 };

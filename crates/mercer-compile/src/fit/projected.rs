@@ -20,6 +20,7 @@ pub(super) static FITTER: Fitter = Fitter {
     summary: "rbf and dot-product kernels along their main directions, the rest bounded by a spectral \
               tail after a first-order correction; projected(dimensions=, look_ahead=, directions=)",
     estimates: false,
+    stops: false,
     propose,
     fit,
 };

@@ -12,6 +12,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "spectral",
     summary: "degree-2 kernels as a quadratic form, eigenvector after eigenvector, with a proved range",
     estimates: false,
+    stops: false,
     propose,
     fit,
 };

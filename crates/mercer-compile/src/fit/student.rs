@@ -8,6 +8,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "student",
     summary: "student(r): a quadratic form in r coordinates, fitted to the machine's own scores; calibrated on --sample",
     estimates: true,
+    stops: false,
     propose,
     fit,
 };

@@ -11,6 +11,7 @@ pub(super) static FITTER: Fitter = Fitter {
     name: "table",
     summary: "additive kernels folded into one curve per column, with a proved range",
     estimates: false,
+    stops: false,
     propose,
     fit,
 };

@@ -55,7 +55,7 @@ static CALIBRATED: Entry<Contract> = Entry {
     variadic: false,
     build: |checked| {
         let (risk, delta) = (checked.number("eps"), checked.number("delta"));
-        Ok(Contract::Calibrated(Target { risk, delta }))
+        Ok(Contract::Calibrated(Target { risk, delta, ..Target::default() }))
     },
 };
 
@@ -76,7 +76,7 @@ impl fmt::Display for Contract {
         match self {
             Self::Exact => f.write_str("exact"),
             Self::Certified => f.write_str("certified"),
-            Self::Calibrated(Target { risk, delta }) => {
+            Self::Calibrated(Target { risk, delta, .. }) => {
                 Spec::new("calibrated").set("eps", *risk).set("delta", *delta).fmt(f)
             }
         }
@@ -113,7 +113,10 @@ mod tests {
             assert_eq!(text.parse::<Contract>().unwrap().to_string(), text);
         }
         let short: Contract = "calibrated(1e-2)".parse().unwrap();
-        assert_eq!(short, Contract::Calibrated(Target { risk: 0.01, delta: 0.05 }));
+        assert_eq!(
+            short,
+            Contract::Calibrated(Target { risk: 0.01, delta: 0.05, ..Target::default() })
+        );
         let wrong = "calibrated(eps=2)".parse::<Contract>().unwrap_err().to_string();
         assert!(wrong.contains("eps"), "{wrong}");
         let unknown = "certain".parse::<Contract>().unwrap_err().to_string();

@@ -320,7 +320,8 @@ impl<'a> Search<'a> {
         let scores = &measured.scores[..count * self.tuner.machine.scores().len()];
         // As bold as these rows can tell: their test is as often right as wrong.
         let least = 1.0 - 0.5f64.powf(1.0 / count.max(1) as f64);
-        let target = Target { risk: target.risk.max(least * (1.0 + 1e-9)), delta: 0.5 };
+        let risk = target.risk.max(least * (1.0 + 1e-9));
+        let target = Target { risk, delta: 0.5, ..*target };
         let calibration = self.calibrate(&plan, &rows, scores, &target)?;
         Ok(plan.calibrated(calibration)?)
     }
@@ -335,7 +336,7 @@ impl<'a> Search<'a> {
     ) -> Result<Calibration, CompileError> {
         let scaled = self.parts.scaled.as_ref().expect("estimates come with rows for their scales");
         let scales = calibrate::fitted_scales(plan, &scaled.rows, &scaled.scores)?;
-        calibrate::test(plan, rows, scores, scales, target)
+        calibrate::test(plan, rows, (scores, None), scales, target)
     }
 }
 

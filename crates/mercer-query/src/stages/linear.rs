@@ -88,7 +88,7 @@ impl Stage for Linear {
 }
 
 /// Eight partial sums by column modulo eight, then the usual tree.
-fn dot(weights: &[f64], row: Row<'_>) -> f64 {
+pub(super) fn dot(weights: &[f64], row: Row<'_>) -> f64 {
     let mut sums = [0.0; 8];
     match row {
         Row::Dense(values) => {

@@ -6,7 +6,7 @@ use mercer_machine::{Answer, Output, Score, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
 use mercer_spec::Spec;
 
-use super::projection::{Basis, Projection};
+use super::projection::Basis;
 use crate::closer::{Closer, Guess};
 use crate::coefficients::Coefficients;
 use crate::stage::{Block, Loader, Stage};
@@ -47,7 +47,6 @@ struct Level {
 
 /// Working memory of one thread.
 struct Scratch {
-    projection: Projection,
     /// One for each level.
     dense: Vec<DenseQueries32>,
     coordinates: Vec<f32>,
@@ -188,7 +187,6 @@ impl Stage for Pca {
     fn scratch(&self) -> Box<dyn Any + Send> {
         let dense = |level: &Level| DenseQueries32::new(level.directions.len());
         Box::new(Scratch {
-            projection: self.basis.scratch(),
             dense: self.levels.iter().map(dense).collect(),
             coordinates: Vec::new(),
             products: Vec::new(),
@@ -217,7 +215,7 @@ impl Stage for Pca {
             if !self.compact(closer, scratch) {
                 return;
             }
-            self.basis.project(self.isa, block, chunks, &mut scratch.projection);
+            self.basis.project(self.isa, block, chunks);
             let Scratch { dense, coordinates, loaded, .. } = scratch;
             coordinates.clear();
             for query in loaded.iter() {

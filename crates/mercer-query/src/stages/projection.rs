@@ -3,9 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use mercer_kernel::block::{SingleQueries, Singles};
+use mercer_data::Row;
 use mercer_machine::Section;
-use mercer_simd::{Isa, LANES32};
+use mercer_simd::{Isa, LANES32, Weight, blend32};
 
 use crate::stage::Block;
 use crate::{Exact, Guess};
@@ -19,6 +19,11 @@ pub(crate) struct Coordinates {
     /// Only the first `used` are of this block; the others are kept for their memory.
     chunks: Vec<Known>,
     used: usize,
+    /// Non-zero live entries of the queries that a stage has looked at.
+    weights: Vec<Weight>,
+    /// Where those of each query begin, are cut in two, and end.
+    places: Vec<Option<[usize; 3]>>,
+    row: Vec<f64>,
 }
 
 #[derive(Debug, Default)]
@@ -32,13 +37,15 @@ impl Coordinates {
     /// Forgets everything: a new block begins.
     pub(crate) fn clear(&mut self) {
         self.used = 0;
+        self.weights.clear();
+        self.places.clear();
     }
 
     fn find(&self, id: u64) -> Option<&Known> {
         self.chunks[..self.used].iter().find(|known| known.id == id)
     }
 
-    fn add(&mut self, id: u64, queries: usize) -> &mut [f32] {
+    fn add(&mut self, id: u64, queries: usize) -> usize {
         if self.used == self.chunks.len() {
             self.chunks.push(Known::default());
         }
@@ -46,7 +53,98 @@ impl Coordinates {
         self.used += 1;
         known.id = id;
         known.values.resize(queries * CHUNK, 0.0);
-        &mut known.values
+        self.used - 1
+    }
+
+    /// The entries of a query in the live columns, in two parts.
+    fn entries(&mut self, query: usize, row: Row<'_>, live: &Live) -> [usize; 3] {
+        if self.places.len() <= query {
+            self.places.resize(query + 1, None);
+        }
+        if let Some(place) = self.places[query] {
+            return place;
+        }
+        let place = live.entries(row, &mut self.row, &mut self.weights);
+        self.places[query] = Some(place);
+        place
+    }
+}
+
+/// How queries look in the live columns of a machine, centred as it is.
+#[derive(Debug)]
+pub(super) struct Live {
+    /// Column to live column, or `u32::MAX`.
+    slots: Vec<u32>,
+    /// What a row of zeros becomes.
+    zero: Vec<f64>,
+    is_shifted: bool,
+    /// Columns before this one go to the first part.
+    middle: u32,
+}
+
+impl Live {
+    pub(super) fn new(exact: &Exact) -> Self {
+        let (machine, live) = (exact.machine(), exact.packed().live());
+        let mut slots = vec![u32::MAX; machine.columns()];
+        for (slot, column) in (0u32..).zip(live) {
+            slots[*column as usize] = slot;
+        }
+        let centre = machine.centre().unwrap_or(&[]);
+        let shift = |column: &u32| -centre.get(*column as usize).copied().unwrap_or(0.0);
+        let zero: Vec<f64> = live.iter().map(shift).collect();
+        let is_shifted = zero.iter().any(|shift| *shift != 0.0);
+        let middle = live.get(live.len() / 2).copied().unwrap_or(0);
+        Self { slots, zero, is_shifted, middle }
+    }
+
+    /// Number of live columns.
+    pub(super) fn len(&self) -> usize {
+        self.zero.len()
+    }
+
+    /// A row in the live columns.
+    pub(super) fn write(&self, row: Row<'_>, out: &mut [f64]) {
+        out.copy_from_slice(&self.zero);
+        for (column, value) in row.nonzeros() {
+            let slot = self.slots.get(column as usize).copied().unwrap_or(u32::MAX);
+            if let Some(place) = out.get_mut(slot as usize) {
+                *place += value;
+            }
+        }
+    }
+
+    /// Appends the entries of a row, rounded to singles: where they begin, are cut in two, and end. Dense
+    /// and sparse rows give the same.
+    fn entries(&self, row: Row<'_>, buffer: &mut Vec<f64>, out: &mut Vec<Weight>) -> [usize; 3] {
+        let start = out.len();
+        if self.is_shifted {
+            buffer.resize(self.len(), 0.0);
+            self.write(row, buffer);
+            let all = (0u32..).zip(&*buffer).map(|(row, x)| Weight { row, value: *x as f32 });
+            out.extend(all);
+            return [start, start + self.len() / 2, out.len()];
+        }
+        let mut middle = None;
+        let mut take = |column: u32, value: f64| {
+            let row = self.slots.get(column as usize).copied().unwrap_or(u32::MAX);
+            if row != u32::MAX {
+                if middle.is_none() && column >= self.middle {
+                    middle = Some(out.len());
+                }
+                out.push(Weight { row, value: value as f32 });
+            }
+        };
+        match row {
+            Row::Dense(values) => {
+                for (column, value) in (0u32..).zip(values).filter(|(_, value)| **value != 0.0) {
+                    take(column, *value);
+                }
+            }
+            Row::Sparse { columns, values } => {
+                columns.iter().zip(values).for_each(|(column, value)| take(*column, *value));
+            }
+        }
+        [start, middle.unwrap_or(out.len()), out.len()]
     }
 }
 
@@ -55,6 +153,7 @@ impl Coordinates {
 pub(super) struct Basis {
     chunks: Vec<Chunk>,
     rows: usize,
+    live: Live,
     /// What one direction costs.
     columns: u64,
 }
@@ -63,19 +162,13 @@ pub(super) struct Basis {
 struct Chunk {
     id: u64,
     rows: usize,
-    directions: Singles,
-}
-
-/// Working memory of one thread.
-#[derive(Debug)]
-pub(super) struct Projection {
-    queries: SingleQueries,
-    products: Vec<f32>,
+    /// `CHUNK` directions for each live column.
+    table: Vec<f32>,
 }
 
 impl Basis {
     pub(super) fn bytes(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.directions.bytes()).sum()
+        self.chunks.iter().map(|chunk| 4 * chunk.table.len()).sum()
     }
 
     /// The array `basis` of a section: directions in the live columns of the machine.
@@ -93,16 +186,17 @@ impl Basis {
         let chunks = values.chunks(CHUNK * live).map(|values| {
             let mut hash = DefaultHasher::new();
             values.iter().for_each(|value| value.to_bits().hash(&mut hash));
-            let rows = values.len() / live;
-            let directions = Singles::of_rows(exact.packed(), rows, |row, out| {
-                out.copy_from_slice(&values[row * live..(row + 1) * live]);
-            })
-            .ok_or("its basis needs more than 4 GiB")?;
-            Ok(Chunk { id: hash.finish(), rows, directions })
+            let mut table = vec![0.0; live * CHUNK];
+            for (lane, direction) in values.chunks_exact(live).enumerate() {
+                for (place, value) in table.chunks_exact_mut(CHUNK).zip(direction) {
+                    place[lane] = *value;
+                }
+            }
+            Chunk { id: hash.finish(), rows: values.len() / live, table }
         });
-        let chunks = chunks.collect::<Result<Vec<_>, &'static str>>()?;
+        let (chunks, rows) = (chunks.collect(), values.len() / live);
         let columns = exact.machine().columns() as u64;
-        Ok(Self { chunks, rows: values.len() / live, columns })
+        Ok(Self { chunks, rows, live: Live::new(exact), columns })
     }
 
     /// Number of directions.
@@ -110,8 +204,9 @@ impl Basis {
         self.rows
     }
 
-    pub(super) fn scratch(&self) -> Projection {
-        Projection { queries: self.chunks[0].directions.queries(), products: Vec::new() }
+    /// How rows look in the live columns.
+    pub(super) fn live(&self) -> &Live {
+        &self.live
     }
 
     /// Chunks that hold some directions.
@@ -127,33 +222,23 @@ impl Basis {
     }
 
     /// Computes the chunks that are not known yet, for all open queries.
-    pub(super) fn project(
-        &self,
-        isa: Isa,
-        block: &mut Block<'_>,
-        chunks: Range<usize>,
-        scratch: &mut Projection,
-    ) {
-        let mut is_loaded = false;
+    pub(super) fn project(&self, isa: Isa, block: &mut Block<'_>, chunks: Range<usize>) {
+        let all = block.len();
+        let rows = block.rows();
+        let (open, coordinates) = block.open_with_coordinates();
         for chunk in &self.chunks[chunks] {
-            if block.coordinates().find(chunk.id).is_some() {
+            if coordinates.find(chunk.id).is_some() {
                 continue;
             }
-            let Projection { queries, products } = scratch;
-            if !is_loaded {
-                let rows = block.open().iter().map(|query| block.row(*query));
-                chunk.directions.load(rows, queries);
-                is_loaded = true;
+            let number = coordinates.add(chunk.id, all);
+            for query in open {
+                let at = *query as usize;
+                let [start, middle, end] = coordinates.entries(at, rows.row(*query), &self.live);
+                let Coordinates { weights, chunks, .. } = coordinates;
+                let parts = [&weights[start..middle], &weights[middle..end]];
+                let out = &mut chunks[number].values[at * CHUNK..(at + 1) * CHUNK];
+                blend32(isa, parts, &chunk.table, out);
             }
-            let all = block.len();
-            let (open, coordinates) = block.open_with_coordinates();
-            let values = coordinates.add(chunk.id, all);
-            chunk.directions.visit(isa, queries, products, |mut tile| {
-                for position in tile.queries.clone() {
-                    let start = open[position] as usize * CHUNK;
-                    values[start..start + chunk.rows].copy_from_slice(tile.of(position));
-                }
-            });
         }
     }
 
@@ -176,22 +261,18 @@ impl Basis {
         }
     }
 
-    /// Coordinates of rows of the machine, `rows()` for each.
+    /// Coordinates of the supports, `rows()` for each.
     pub(super) fn rotate(&self, isa: Isa, exact: &Exact) -> Vec<f32> {
         let supports = exact.machine().supports();
         let mut out = vec![0.0; supports.rows() * self.rows];
-        let Projection { mut queries, mut products } = self.scratch();
-        for first in (0..supports.rows()).step_by(256) {
-            let rows = first..(first + 256).min(supports.rows());
-            let rows = rows.map(|row| supports.row(row));
-            self.chunks[0].directions.load(rows, &mut queries);
-            for (number, chunk) in self.chunks.iter().enumerate() {
-                chunk.directions.visit(isa, &queries, &mut products, |mut tile| {
-                    for position in tile.queries.clone() {
-                        let start = (first + position) * self.rows + number * CHUNK;
-                        out[start..start + chunk.rows].copy_from_slice(tile.of(position));
-                    }
-                });
+        let (mut weights, mut buffer, mut values) = (Vec::new(), Vec::new(), [0.0; CHUNK]);
+        for (row, out) in supports.iter().zip(out.chunks_exact_mut(self.rows)) {
+            weights.clear();
+            let [_, middle, _] = self.live.entries(row, &mut buffer, &mut weights);
+            let (first, second) = weights.split_at(middle);
+            for (chunk, out) in self.chunks.iter().zip(out.chunks_mut(CHUNK)) {
+                blend32(isa, [first, second], &chunk.table, &mut values);
+                out.copy_from_slice(&values[..out.len()]);
             }
         }
         out

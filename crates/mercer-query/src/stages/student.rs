@@ -1,10 +1,10 @@
 use std::any::Any;
 
 use mercer_machine::{Array, Output, Section};
-use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
+use mercer_simd::{Isa, LANES32, Weight, blend32, fold8};
 use mercer_spec::Spec;
 
-use super::projection::{Basis, Projection, guess, outputs};
+use super::projection::{Basis, guess, outputs};
 use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
 use crate::{Exact, LoadError};
@@ -21,17 +21,16 @@ struct Student {
     isa: Isa,
     spec: Spec,
     basis: Basis,
-    /// The rows of all matrices A, one output after the other.
-    forms: Panels32,
+    /// The rows of all matrices A, padded, one output after the other.
+    forms: Vec<f32>,
     lines: Vec<f32>,
     constants: Vec<f64>,
 }
 
 /// Working memory of one thread.
 struct Scratch {
-    projection: Projection,
-    dense: DenseQueries32,
     coordinates: Vec<f32>,
+    weights: Vec<Weight>,
     products: Vec<f32>,
     values: Vec<f64>,
 }
@@ -61,9 +60,12 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     if singles.into_iter().any(|x| !x.is_finite()) || constants.iter().any(|x| !x.is_finite()) {
         return Err(refuse("its arrays hold values that are not finite"));
     }
-    let forms = Panels32::pack(outputs * size, size, |row, out| {
-        out.copy_from_slice(&forms[row * size..(row + 1) * size]);
-    });
+    let width = size.next_multiple_of(LANES32);
+    let mut padded = vec![0.0; outputs * size * width];
+    for (place, row) in padded.chunks_exact_mut(width).zip(forms.chunks_exact(size)) {
+        place[..size].copy_from_slice(row);
+    }
+    let forms = padded;
     let (lines, constants, isa) = (lines.clone(), constants.to_vec(), exact.isa());
     Ok(Box::new(Student { isa, spec, basis, forms, lines, constants }))
 }
@@ -82,14 +84,13 @@ impl Stage for Student {
     }
 
     fn bytes(&self) -> usize {
-        self.basis.bytes() + self.forms.bytes()
+        self.basis.bytes() + 4 * self.forms.len()
     }
 
     fn scratch(&self) -> Box<dyn Any + Send> {
         Box::new(Scratch {
-            projection: self.basis.scratch(),
-            dense: DenseQueries32::new(self.basis.rows()),
             coordinates: Vec::new(),
+            weights: Vec::new(),
             products: Vec::new(),
             values: Vec::new(),
         })
@@ -97,7 +98,7 @@ impl Stage for Student {
 
     fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
-        let Scratch { projection, dense, coordinates, products, values } = scratch;
+        let Scratch { coordinates, weights, products, values } = scratch;
         let size = self.basis.rows();
         let chunks = Basis::chunks(0..size);
         let own = (self.constants.len() * size * (size + 1)) as u64;
@@ -112,26 +113,24 @@ impl Stage for Student {
         if block.open().is_empty() {
             return;
         }
-        self.basis.project(self.isa, block, chunks, projection);
-        coordinates.clear();
+        self.basis.project(self.isa, block, chunks);
+        let width = size.next_multiple_of(LANES32);
+        products.resize(width, 0.0);
         let (open, known) = block.open_with_coordinates();
         for query in open {
+            coordinates.clear();
             self.basis.read(known, *query, 0..size, coordinates);
-        }
-        dense.clear();
-        dense.push_rows(coordinates, open.len(), size);
-        let panels = 0..self.forms.panels();
-        let stride = self.forms.lanes(panels.clone()).len();
-        products.resize(open.len() * stride, 0.0);
-        self.forms.dots_dense(self.isa, dense, panels, products, stride);
-        let rows = coordinates.chunks_exact(size).zip(products.chunks_exact(stride));
-        for (query, (y, products)) in open.iter().zip(rows) {
+            weights.clear();
+            weights.extend((0u32..).zip(&*coordinates).map(|(row, y)| Weight { row, value: *y }));
+            let (first, second) = weights.split_at(size / 2);
             values.clear();
-            let outputs = self.lines.chunks_exact(size).zip(products.chunks_exact(size));
-            values.extend(outputs.zip(&self.constants).map(|((line, product), constant)| {
+            let forms = self.forms.chunks_exact(size * width);
+            let outputs = forms.zip(self.lines.chunks_exact(size)).zip(&self.constants);
+            values.extend(outputs.map(|((form, line), constant)| {
+                blend32(self.isa, [first, second], form, products);
                 let mut sums = [0.0f64; 8];
-                for (at, y) in y.iter().enumerate() {
-                    let factor = f64::from(line[at]) + f64::from(product[at]);
+                for (at, y) in coordinates.iter().enumerate() {
+                    let factor = f64::from(line[at]) + f64::from(products[at]);
                     sums[at % 8] += f64::from(*y) * factor;
                 }
                 fold8(&sums) + constant

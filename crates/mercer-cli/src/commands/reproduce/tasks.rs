@@ -9,7 +9,7 @@ use mercer::data::scale::SCALINGS;
 use mercer::data::{Dataset, Matrix, Targets, synthetic};
 use serde::Deserialize;
 
-static TASKS: &str = include_str!("../../../../../benches/tasks.toml");
+pub(super) static TASKS: &str = include_str!("../../../../../benches/tasks.toml");
 
 /// Files that come with the program.
 static OWN: &[(&str, &[u8])] = &[

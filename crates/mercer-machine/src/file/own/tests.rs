@@ -1,9 +1,9 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{
-    Array, Budget, Calibration, ClassName, Grid, Input, Machine, Model, Output, PlanSections,
-    Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score, Section, Settled,
-    Spacing, Speed, Trial, Tuning, Verification, file,
+    Array, Budget, Calibration, ClassName, Counts, Grid, Input, Machine, Model, Output,
+    PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score, Section,
+    Settled, Spacing, Speed, Trial, Tuning, Verification, file,
 };
 use mercer_data::Matrix;
 use std::sync::Arc;
@@ -101,6 +101,7 @@ fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
         delta: 0.05,
         queries: 6000,
         disagreements: 1,
+        counts: Counts::OtherLabels,
         bound: 0.1 / 127.0,
         scales: vec![Scale { slope: 1.0, shift: -0.0, spread: 1e-300 }],
     };
@@ -110,6 +111,10 @@ fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
     let again = from_bytes(&bytes).unwrap();
     assert_eq!(model.plan, again.plan);
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+    let counts = &mut model.plan.as_mut().unwrap().calibration.as_mut().unwrap().counts;
+    *counts = Counts::ExcessErrors { worse: 3, better: 2 };
+    let again = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap();
+    assert_eq!(model.plan, again.plan);
     model.plan.as_mut().unwrap().calibration.as_mut().unwrap().bound = 0.5;
     let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
     assert_eq!(error, "the model file is damaged: its calibration makes no sense");

@@ -92,7 +92,8 @@ impl Subject<'_> {
         stop: &StopSignal,
     ) -> anyhow::Result<PlanSections> {
         let plan = format!("cascade({stage}, exact)").parse()?;
-        let material = Material { sample: Some(self.rows), training: Some(self.rows) };
+        let (sample, training) = (Some(self.rows), Some(self.rows));
+        let material = Material { sample, training, ..Material::default() };
         let status = console.status();
         let watch = |progress: Progress| {
             let Progress { what, done, most } = progress;

@@ -16,7 +16,7 @@ const QUANTILES: [f64; 4] = [0.1, 0.5, 0.8, 0.97];
 /// Draws the bounds of a few rows of a machine under the order `hybrid`.
 pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Result<()> {
     let plan = "cascade(anytime(order=hybrid, stop=never, chunk=1), exact)".parse()?;
-    let material = Material { sample: Some(rows), training: None };
+    let material = Material { sample: Some(rows), ..Material::default() };
     let sections = compile_with(machine, &plan, material, Watch::NOBODY)?;
     let plan = Plan::load(machine, &sections)?;
     let mut paths: Vec<Vec<Band>> = Vec::new();

@@ -1,0 +1,240 @@
+//! \[DM03\], the MNIST experiments: all 45 pairs of digits, the paper's early stopping as it stands (thresholds
+//! from training rows, from held-out rows, with and without the linear filter), our calibrated plan on the
+//! same machines, the vote of all pairs, and one machine with many supports.
+
+mod digits;
+mod measure;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use mercer::compile::{Compiler, Material, Progress, Watch};
+use mercer::data::Matrix;
+use mercer::machine::{Answer, Machine};
+use mercer::query::Plan;
+use serde_json::json;
+
+use super::super::StopSignal;
+use super::{Paper, Reproduce};
+use crate::console::Console;
+use crate::output::whole;
+use crate::picture::points;
+use digits::{Digits, Task};
+use measure::{Asked, Measured};
+
+pub(super) static PAPER: Paper = Paper {
+    key: "dm03",
+    title: "D. DeCoste, D. Mazzoni, Fast Query-Optimized Kernel Machine Classification via Incremental \
+            Approximate Nearest Support Vectors, 2003",
+    run,
+};
+
+/// The plan that we recommend for such machines.
+const DEFAULT: &str = "cascade(linear, student(16), student(32), pca(32, 64, 96, 128, 192), exact)";
+/// With many supports students are cheap beside everything else.
+const LARGE: &str =
+    "cascade(linear, student(16), student(32), student(56), pca(32, 64, 96, 128, 192), exact)";
+/// With ten classes.
+const VOTE: &str = "cascade(student(24), student(40), pca(48, 128), exact)";
+
+/// What the paper does: its numbers, where its thresholds come from, and whether it filters.
+const FAITHFUL: [(&str, &str, bool); 5] = [
+    ("paper", "nearest(paper, dimensions=20, smoothing=10, tug_of_war=yes)", true),
+    (
+        "paper, no filter",
+        "nearest(paper, dimensions=20, smoothing=10, tug_of_war=yes, filter=no)",
+        true,
+    ),
+    ("paper, cross-validated", "nearest(paper)", true),
+    ("held-out", "nearest(paper, dimensions=20, smoothing=10, tug_of_war=yes)", false),
+    (
+        "held-out, no filter",
+        "nearest(paper, dimensions=20, smoothing=10, tug_of_war=yes, filter=no)",
+        false,
+    ),
+];
+
+/// One reproduction at work.
+struct Work<'a> {
+    arguments: &'a Reproduce,
+    console: &'a Console,
+    stop: &'a StopSignal,
+    digits: &'a Digits,
+    task: Task,
+    rows: Vec<Measured>,
+}
+
+fn run(arguments: &Reproduce, console: &Console, stop: &StopSignal) -> anyhow::Result<()> {
+    let task = Task::read()?;
+    let data =
+        arguments.data.clone().or_else(|| std::env::var_os("MERCER_DATA").map(PathBuf::from));
+    let data = data.context("--data DIR must name a folder with mnist/train-images-idx3-ubyte")?;
+    let digits = &Digits::read(&data, &task, stop)?;
+    let mut work = Work { arguments, console, stop, digits, task, rows: Vec::new() };
+    let is_wanted =
+        |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
+    let mut pairs = Vec::new();
+    let all: Vec<(u8, u8)> = (0..10).flat_map(|a| (a + 1..10).map(move |b| (a, b))).collect();
+    if !console.json {
+        table::names();
+    }
+    let wants_vote = is_wanted("ten classes");
+    for (a, b) in all {
+        let name = format!("{a}v{b}");
+        if !is_wanted(&name) && !wants_vote {
+            continue;
+        }
+        stop.check()?;
+        let pair = work.digits.pair(a, b, &work.task, stop)?;
+        if is_wanted(&name) {
+            work.pair(&name, &pair)?;
+        }
+        pairs.push(pair);
+    }
+    let totals = table::totals(&work.rows);
+    if !console.json {
+        totals.iter().for_each(table::Total::print);
+    }
+    if wants_vote {
+        work.vote(&pairs)?;
+    }
+    if is_wanted("even odd") {
+        work.even_odd()?;
+    }
+    if console.json {
+        let rows: Vec<_> = work.rows.iter().map(Measured::object).collect();
+        let totals: Vec<_> = totals.iter().map(table::Total::object).collect();
+        let object = json!({
+            "paper": PAPER.key, "title": PAPER.title, "rows": rows, "all pairs": totals,
+        });
+        println!("{object}");
+    } else {
+        table::foot();
+    }
+    Ok(())
+}
+
+impl Work<'_> {
+    /// All methods on one pair.
+    fn pair(&mut self, name: &str, pair: &digits::Pair) -> anyhow::Result<()> {
+        let exact = Plan::exact(&pair.machine);
+        let own = Asked::new(&exact, &pair.queries, &pair.answers)?;
+        let digits = self.digits;
+        let everything = Asked::new(&exact, &digits.queries, &[])?;
+        let exact_times = measure::times(&exact, &pair.queries, self.arguments.repeats)?;
+        for (method, text, is_paper) in FAITHFUL {
+            let (rows, labels) = if is_paper {
+                (&pair.training, &pair.training_answers)
+            } else {
+                (&pair.held_out, &pair.held_out_answers)
+            };
+            let material = Material {
+                training: Some(rows),
+                training_labels: Some(labels),
+                ..Material::default()
+            };
+            let plan = self.compile(&pair.machine, text, material)?;
+            let mut row = measure::walked(&plan, &own, (name, method))?;
+            row.time(&plan, &pair.queries, self.arguments.repeats, exact_times)?;
+            if let (Some(path), "paper, no filter", true) =
+                (&self.arguments.svg, method, self.rows.len() < FAITHFUL.len())
+            {
+                draw(&plan, &own, path)?;
+            }
+            self.add(row);
+            let row = measure::walked(&plan, &everything, (name, method))?;
+            self.add(row.on_all_digits());
+        }
+        let material = Material {
+            sample: Some(&pair.held_out),
+            training: Some(&pair.training),
+            ..Material::default()
+        };
+        let plan = self.compile(&pair.machine, DEFAULT, material)?;
+        let mut row = measure::asked(&plan, &own, (name, "default"))?;
+        row.time(&plan, &pair.queries, self.arguments.repeats, exact_times)?;
+        self.add(row);
+        let row = measure::asked(&plan, &everything, (name, "default"))?;
+        self.add(row.on_all_digits());
+        Ok(())
+    }
+
+    /// All pairs as one machine that votes.
+    fn vote(&mut self, pairs: &[digits::Pair]) -> anyhow::Result<()> {
+        let vote = self.digits.vote(pairs)?;
+        let material = Material {
+            sample: Some(&vote.held_out),
+            training: Some(&vote.training),
+            ..Material::default()
+        };
+        self.calibrated("ten classes", &vote.machine, (VOTE, material), &vote.answers)
+    }
+
+    /// One machine with many supports: even digits against odd ones.
+    fn even_odd(&mut self) -> anyhow::Result<()> {
+        let pair = self.digits.even_odd(&self.task, self.stop)?;
+        let material = Material {
+            sample: Some(&pair.held_out),
+            training: Some(&pair.training),
+            ..Material::default()
+        };
+        self.calibrated("even odd", &pair.machine, (LARGE, material), &pair.answers)
+    }
+
+    fn calibrated(
+        &mut self,
+        name: &str,
+        machine: &Machine,
+        (text, material): (&str, Material<'_>),
+        answers: &[Option<Answer>],
+    ) -> anyhow::Result<()> {
+        let exact = Plan::exact(machine);
+        let digits = self.digits;
+        let queries: &Matrix = &digits.queries;
+        let asked = Asked::new(&exact, queries, answers)?;
+        self.stop.check()?;
+        let plan = self.compile(machine, text, material)?;
+        let mut row = measure::asked(&plan, &asked, (name, "default"))?;
+        self.stop.check()?;
+        let exact_times = measure::times(&exact, queries, self.arguments.repeats)?;
+        row.time(&plan, queries, self.arguments.repeats, exact_times)?;
+        self.add(row);
+        Ok(())
+    }
+
+    fn compile(
+        &self,
+        machine: &Machine,
+        text: &str,
+        material: Material<'_>,
+    ) -> anyhow::Result<Plan> {
+        let status = self.console.status();
+        let watch = |progress: Progress| {
+            let Progress { what, done, most } = progress;
+            status.set_message(format!("{what}: {done} of at most {most}"));
+            self.stop.check().is_ok()
+        };
+        let compiler = Compiler::new(machine).material(material).watch(Watch::new(&watch));
+        let compiled = compiler.run(&text.parse()?);
+        status.finish_and_clear();
+        self.stop.check()?;
+        Ok(Plan::load(machine, &compiled?.sections)?)
+    }
+
+    fn add(&mut self, row: Measured) {
+        if !self.console.json {
+            table::row(&row);
+        }
+        self.rows.push(row);
+    }
+}
+
+/// Steps against the exact score: work in proportion to difficulty.
+fn draw(plan: &Plan, asked: &Asked<'_>, path: &std::path::Path) -> anyhow::Result<()> {
+    let scores = plan.scores(asked.rows)?;
+    let records = plan.records(asked.rows)?;
+    let steps = records.iter().map(|one| one.last().map_or(0, |record| record.progress) as f64);
+    let shown: Vec<(f64, f64)> = scores.into_iter().zip(steps).collect();
+    whole(path, &points("Steps until a query stops", "score f", "supports met", &shown))
+}

@@ -1,0 +1,188 @@
+//! One method on one machine.
+
+use mercer::data::Matrix;
+use mercer::machine::Answer;
+use mercer::query::{Certainty, Guess, Plan};
+use serde_json::{Value, json};
+
+use super::super::super::bench;
+
+/// Queries with what exact answers make of them.
+pub(super) struct Asked<'a> {
+    pub rows: &'a Matrix,
+    exact: Vec<Answer>,
+    /// What is right, where that is known.
+    right: &'a [Option<Answer>],
+    cost: f64,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn new(
+        exact: &Plan,
+        rows: &'a Matrix,
+        right: &'a [Option<Answer>],
+    ) -> anyhow::Result<Self> {
+        let decisions = exact.decide(rows)?;
+        let cost = exact.closing().cost().multiply_adds as f64;
+        let exact = decisions.into_iter().map(|decision| decision.answer).collect();
+        Ok(Self { rows, exact, right, cost })
+    }
+
+    fn errors(&self, answers: &[Answer]) -> Option<usize> {
+        let wrong = |(answer, right): (&Answer, &Option<Answer>)| Some(*answer) != *right;
+        let count = answers.iter().zip(self.right).filter(|pair| wrong(*pair)).count();
+        (!self.right.is_empty()).then_some(count)
+    }
+}
+
+/// What one method does on one machine.
+#[derive(Debug, Clone)]
+pub(super) struct Measured {
+    pub dataset: String,
+    pub queries: &'static str,
+    pub method: String,
+    pub count: usize,
+    pub supports: usize,
+    /// Supports met: mean and median, a filter counting as one.
+    pub steps: Option<[f64; 2]>,
+    /// Share of the queries that the filter answers.
+    pub pruned: Option<f64>,
+    /// Multiply-adds of an exact answer and of this one on average.
+    pub costs: [f64; 2],
+    /// Time of exact answers over time of these: batch and single.
+    pub times: Option<[f64; 2]>,
+    pub disagreements: usize,
+    pub errors: Option<usize>,
+    pub exact_errors: Option<usize>,
+    /// Share of calibrated answers; the others are exact.
+    pub calibrated: Option<f64>,
+    /// eps and delta, disagreements and size of the test.
+    pub promise: Option<(f64, u64, u64)>,
+}
+
+impl Measured {
+    fn new(plan: &Plan, asked: &Asked<'_>, (dataset, method): (&str, &str)) -> Self {
+        Self {
+            dataset: dataset.to_owned(),
+            queries: "own",
+            method: method.to_owned(),
+            count: asked.rows.rows(),
+            supports: plan.closing().machine().supports().rows(),
+            steps: None,
+            pruned: None,
+            costs: [asked.cost, asked.cost],
+            times: None,
+            disagreements: 0,
+            errors: None,
+            exact_errors: asked.errors(&asked.exact),
+            calibrated: None,
+            promise: None,
+        }
+    }
+
+    /// The queries were all digits, whatever the machine's classes.
+    pub(super) fn on_all_digits(mut self) -> Self {
+        self.queries = "all digits";
+        self
+    }
+
+    /// Times the plan against the times of exact answers.
+    pub(super) fn time(
+        &mut self,
+        plan: &Plan,
+        rows: &Matrix,
+        repeats: u32,
+        exact: [f64; 2],
+    ) -> anyhow::Result<()> {
+        let own = times(plan, rows, repeats)?;
+        self.times = Some([exact[0] / own[0], exact[1] / own[1]]);
+        Ok(())
+    }
+
+    /// Multiply-adds of an exact answer over those of this one.
+    pub(super) fn ratio(&self) -> f64 {
+        self.costs[0] / self.costs[1]
+    }
+
+    pub(super) fn object(&self) -> Value {
+        let steps = self.steps.map(|[mean, median]| {
+            json!({ "mean": mean, "median": median, "m/k": self.supports as f64 / mean })
+        });
+        json!({
+            "dataset": self.dataset, "queries": self.queries, "method": self.method,
+            "count": self.count, "m": self.supports, "k": steps, "pruned": self.pruned,
+            "multiply_adds": self.costs[1], "multiply_adds_ratio": self.ratio(),
+            "batch_ratio": self.times.map(|times| times[0]),
+            "single_ratio": self.times.map(|times| times[1]),
+            "disagreements": self.disagreements, "errors": self.errors,
+            "exact_errors": self.exact_errors, "calibrated": self.calibrated,
+            "eps": self.promise.map(|promise| promise.0),
+            "test_disagreements": self.promise.map(|promise| promise.1),
+            "test_queries": self.promise.map(|promise| promise.2),
+        })
+    }
+}
+
+/// Microseconds of a batch and of single queries, one thread.
+pub(super) fn times(plan: &Plan, rows: &Matrix, repeats: u32) -> anyhow::Result<[f64; 2]> {
+    let times = bench::times(plan, rows, repeats, 500)?;
+    Ok([times.batch, times.single])
+}
+
+/// A plan of the paper's stage alone: every query stops by its rule.
+pub(super) fn walked(
+    plan: &Plan,
+    asked: &Asked<'_>,
+    names: (&str, &str),
+) -> anyhow::Result<Measured> {
+    let mut row = Measured::new(plan, asked, names);
+    let machine = plan.closing().machine();
+    // The filter costs one product, as much as a support.
+    let has_filter = !names.1.contains("no filter");
+    let (mut steps, mut answers, mut cost, mut pruned) = (Vec::new(), Vec::new(), 0.0, 0);
+    for (records, exact) in plan.records(asked.rows)?.iter().zip(&asked.exact) {
+        let Some(record) = records.last() else {
+            answers.push(*exact);
+            steps.push(row.supports as f64);
+            cost += asked.cost;
+            continue;
+        };
+        let answer = match record.guess {
+            Guess::Score(score) => machine.verdict(&[score]).answer,
+            Guess::Class { class, .. } => Answer::Class(class),
+        };
+        answers.push(answer);
+        steps.push(record.progress as f64 + f64::from(u8::from(has_filter)));
+        cost += record.cost.multiply_adds as f64;
+        pruned += usize::from(record.progress == 0);
+    }
+    let count = row.count.max(1) as f64;
+    let mean = steps.iter().sum::<f64>() / count;
+    steps.sort_by(f64::total_cmp);
+    row.steps = Some([mean, steps.get(steps.len() / 2).copied().unwrap_or(0.0)]);
+    row.pruned = has_filter.then_some(pruned as f64 / count);
+    row.costs[1] = cost / count;
+    row.disagreements = answers.iter().zip(&asked.exact).filter(|(a, b)| a != b).count();
+    row.errors = asked.errors(&answers);
+    Ok(row)
+}
+
+/// A calibrated plan.
+pub(super) fn asked(
+    plan: &Plan,
+    asked: &Asked<'_>,
+    names: (&str, &str),
+) -> anyhow::Result<Measured> {
+    let mut row = Measured::new(plan, asked, names);
+    let found = plan.decide_with(asked.rows, &mercer::query::Asking::default())?;
+    let answers: Vec<Answer> = found.decisions.iter().map(|decision| decision.answer).collect();
+    let is_calibrated =
+        |decision: &&mercer::query::Decision| decision.certainty == Certainty::Calibrated;
+    let calibrated = found.decisions.iter().filter(is_calibrated).count();
+    row.calibrated = Some(calibrated as f64 / row.count.max(1) as f64);
+    row.costs[1] = found.mean_cost();
+    row.disagreements = answers.iter().zip(&asked.exact).filter(|(a, b)| a != b).count();
+    row.errors = asked.errors(&answers);
+    row.promise = plan.calibration().map(|known| (known.risk, known.disagreements, known.queries));
+    Ok(row)
+}

@@ -1,0 +1,110 @@
+use mercer_data::draw;
+use mercer_machine::{Array, Section};
+use mercer_spec::{Spec, Value};
+
+use super::{Fitter, can_estimate};
+use crate::lesson::Lesson;
+use crate::{CompileError, Task, ridge};
+
+pub(super) static FITTER: Fitter = Fitter {
+    name: "landmarks",
+    summary: "landmarks(r, n): n Gaussians in r coordinates, fitted to the machine's own scores, for machines with many supports; calibrated on --sample",
+    estimates: true,
+    stops: false,
+    propose,
+    fit,
+};
+
+/// More cost more than they teach.
+const MOST: f64 = 2048.0;
+const MOST_COORDINATES: f64 = 128.0;
+/// Widths tried: `gamma` in units of one over the median squared distance.
+const GAMMAS: [f64; 3] = [0.5, 1.5, 4.0];
+
+/// Machines with fewer supports are as cheap in few dimensions themselves.
+const WORTH_IT: usize = 2000;
+
+fn propose(task: &Task<'_>) -> Vec<Spec> {
+    let is_large = task.exact.machine().supports().rows() >= WORTH_IT;
+    let rows: usize = [task.sample, task.training].iter().flatten().map(|rows| rows.rows()).sum();
+    if !can_estimate(task) || !is_large || rows < 4096 {
+        return Vec::new();
+    }
+    vec![Spec::new("landmarks").with(32.0).with(512.0)]
+}
+
+/// Landmarks are rows of the lesson, drawn at random; the width is the best of a few on rows left out.
+fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+    let unfit =
+        |reason: &str| CompileError::Unfit { stage: "landmarks", reason: reason.to_owned() };
+    let (wanted, count) = match (spec.positional(), spec.named()) {
+        ([Value::Number(r), Value::Number(n)], [])
+            if r.fract() == 0.0
+                && n.fract() == 0.0
+                && (1.0..=MOST_COORDINATES).contains(r)
+                && (1.0..=MOST).contains(n) =>
+        {
+            (*r as usize, *n as usize)
+        }
+        _ => {
+            return Err(unfit(
+                "write landmarks(r, n) with 1 to 128 coordinates and 1 to 2048 landmarks, as landmarks(32, 1024)",
+            ));
+        }
+    };
+    let basis = task.basis("landmarks")?;
+    let lesson = task.lesson("landmarks")?;
+    let size = wanted.min(basis.rows);
+    // Every feature wants several rows to be learned from.
+    let count = count.min(lesson.rows / 4).max(1);
+    let chosen = draw(lesson.rows, count, 1);
+    let centres: Vec<f64> =
+        chosen.iter().flat_map(|row| lesson.row(*row)[..size].iter().copied()).collect();
+    let median = median_distance(lesson, size, &chosen);
+    let features = 1 + size + count;
+    let mut best: Option<(f64, f64, Vec<f64>)> = None;
+    for (number, factor) in GAMMAS.iter().enumerate() {
+        task.watch.step("landmarks: widths", number, GAMMAS.len())?;
+        let gamma = factor / median;
+        let found = ridge::fit_judged(lesson.rows, features, &lesson.targets, |row, out| {
+            let own = &lesson.row(row)[..size];
+            out[0] = 1.0;
+            out[1..=size].copy_from_slice(own);
+            for (place, centre) in out[size + 1..].iter_mut().zip(centres.chunks_exact(size)) {
+                *place = (-gamma * distance(own, centre)).exp();
+            }
+        });
+        if let Some((weights, error)) = found
+            && best.as_ref().is_none_or(|(least, ..)| error < *least)
+        {
+            best = Some((error, gamma, weights));
+        }
+    }
+    let (_, gamma, found) = best.ok_or_else(|| unfit("its scores could not be fitted"))?;
+    let (mut weights, mut lines, mut constants) = (Vec::new(), Vec::new(), Vec::new());
+    for found in found.chunks_exact(features) {
+        constants.push(found[0]);
+        lines.extend(found[1..=size].iter().map(|w| *w as f32));
+        weights.extend(found[size + 1..].iter().map(|w| *w as f32));
+    }
+    Ok(Section::new(spec.to_string())
+        .with("basis", Array::F32(basis.singles(size)))
+        .with("centres", Array::F32(centres.iter().map(|x| *x as f32).collect()))
+        .with("gamma", Array::F32(vec![gamma as f32]))
+        .with("weights", Array::F32(weights))
+        .with("lines", Array::F32(lines))
+        .with("constants", Array::F64(constants)))
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+/// The median squared distance among the landmarks, of a few hundred pairs.
+fn median_distance(lesson: &Lesson, size: usize, chosen: &[usize]) -> f64 {
+    let row = |at: usize| &lesson.row(chosen[at % chosen.len()])[..size];
+    let mut all: Vec<f64> =
+        (0..500).map(|n| distance(row(n * 7), row(n * 13 + 1))).filter(|d| *d > 0.0).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied().filter(|d| d.is_normal()).unwrap_or(1.0)
+}

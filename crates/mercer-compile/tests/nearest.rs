@@ -1,0 +1,176 @@
+//! \[DM03\] as the paper has it: what it stores, what its answers may be called, what it costs.
+
+use mercer_compile::calibrate::{Risk, Target, upper_bound};
+use mercer_compile::{CompileError, Compiler, Material, compile};
+use mercer_data::{Matrix, synthetic};
+use mercer_machine::{Answer, Counts, Machine, Output, Score};
+use mercer_query::{Asking, Certainty, Plan, Require};
+use mercer_spec::Spec;
+use mercer_testkit::{generate, machines};
+
+/// A two-class machine on crescents and rows like its own.
+fn crescents(rows: usize, seed: u64) -> (Machine, Matrix) {
+    let supports = synthetic::banana(60, seed).examples;
+    let signs: Vec<f64> = (0..60).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 }).collect();
+    let kernel = mercer_kernel::parse("rbf(gamma=2)").unwrap();
+    let scores = vec![Score::expansion(&signs, 0.05)];
+    let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
+    (machine, synthetic::banana(rows, seed + 1).examples)
+}
+
+fn paper() -> Spec {
+    "nearest(paper)".parse().unwrap()
+}
+
+#[test]
+fn a_plan_without_a_width_carries_the_eps_that_its_test_shows() {
+    let (machine, rows) = crescents(4000, 3);
+    let (training, sample) = (rows.select(0..1000), rows.select(1000..3000));
+    let material =
+        Material { sample: Some(&sample), training: Some(&training), ..Material::default() };
+    let compiled = Compiler::new(&machine).material(material).run(&paper()).unwrap();
+    assert_eq!(
+        compiled.parts,
+        [1000, 0, 2000],
+        "thresholds from training rows, all else is tested"
+    );
+    let known = compiled.sections.calibration.clone().unwrap();
+    assert_eq!(known.risk, upper_bound(known.disagreements, 2000, 0.05));
+    assert_eq!((known.risk, known.counts), (known.bound, Counts::OtherLabels));
+    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let queries = rows.select(3000..4000);
+    let exact = Plan::exact(&machine).decide(&queries).unwrap();
+    let found = plan.decide(&queries).unwrap();
+    let other = found.iter().zip(&exact).filter(|(a, b)| a.answer != b.answer).count();
+    assert!(found.iter().all(|decision| decision.certainty == Certainty::Calibrated));
+    assert!(other as f64 <= 1000.0 * (known.risk + 3.0 * (known.risk / 1000.0).sqrt()), "{other}");
+    let steps = plan.records(&queries).unwrap();
+    let mean = steps.iter().map(|one| one[0].progress).sum::<usize>() as f64 / 1000.0;
+    assert!(mean < 45.0, "{mean} of 60 supports");
+    let asking = Asking { require: Require::Certified, ..Asking::default() };
+    let strict = plan.decide_with(&queries, &asking).unwrap().decisions;
+    assert!(strict.iter().all(|decision| decision.certainty == Certainty::Exact));
+}
+
+#[test]
+fn without_a_sample_what_it_stops_is_unsettled() {
+    let (machine, rows) = crescents(1000, 5);
+    let material = Material { training: Some(&rows), ..Material::default() };
+    let compiled = Compiler::new(&machine).material(material).run(&paper()).unwrap();
+    assert_eq!((compiled.parts, &compiled.sections.calibration), ([0; 3], &None));
+    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    assert!(plan.stops_untested());
+    let found = plan.decide(&synthetic::banana(300, 9).examples).unwrap();
+    assert!(found.iter().all(|decision| decision.certainty == Certainty::Unsettled));
+    let error = compile(&machine, &paper(), None).unwrap_err();
+    assert_eq!(error, CompileError::NoRows { stage: "nearest" });
+}
+
+/// With a threshold that nothing passes every support is met: the walk is the machine itself.
+#[test]
+fn walks_to_the_end_are_exact_for_every_kernel_and_row() {
+    for kernel in ["rbf(gamma=0.2)", "polynomial(degree=3, gamma=0.2, coef0=1)", "linear"] {
+        let kernel = mercer_kernel::parse(kernel).unwrap();
+        let supports = generate::dense(30, 8, 4);
+        let machine = machines::random(&kernel, &supports, &Output::Novelty, 9);
+        let sample = generate::dense(400, 8, 5);
+        let text = "nearest(paper, filter=no, dimensions=3, smoothing=1000, tug_of_war=yes)";
+        let mut compiled =
+            Compiler::new(&machine).sample(&sample).run(&text.parse().unwrap()).unwrap();
+        for (name, array) in &mut compiled.sections.sections[0].arrays {
+            if let mercer_machine::Array::F64(ends) = array {
+                ends.fill(if name == "low" { f64::NEG_INFINITY } else { f64::INFINITY });
+            }
+        }
+        let plan = Plan::load(&machine, &compiled.sections).unwrap();
+        let queries = generate::sparse(70, 8, 0.7, 6);
+        let exact = Plan::exact(&machine).scores(&queries).unwrap();
+        for (decision, exact) in plan.decide(&queries).unwrap().iter().zip(exact) {
+            let size = 1e-9 * (1.0 + exact.abs());
+            assert!((decision.score.low - exact).abs() < size, "{kernel:?}: {decision:?}");
+        }
+    }
+}
+
+/// Same answer, range and cost: alone, in a batch, on other threads, dense and sparse, on any machine.
+#[test]
+fn answers_do_not_depend_on_the_batch() {
+    let kernel = mercer_kernel::parse("polynomial(degree=3, gamma=0.2, coef0=1)").unwrap();
+    let machine = machines::random(&kernel, &generate::dense(30, 8, 4), &Output::Novelty, 9);
+    let sample = generate::dense(600, 8, 5);
+    let compiled = Compiler::new(&machine).sample(&sample).run(&paper()).unwrap();
+    assert_eq!(compiled.parts, [300, 0, 300], "half for thresholds, half for the test");
+    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let queries = generate::sparse(70, 8, 0.7, 6);
+    let batch = plan.decide(&queries).unwrap();
+    assert_eq!(batch, plan.decide(&queries.to_dense()).unwrap());
+    let mut worker = plan.worker();
+    for row in 0..queries.rows() {
+        let alone = worker.decide(&queries, row..row + 1, &Asking::default()).unwrap();
+        assert_eq!(alone[0], batch[row], "row {row}");
+    }
+    for isa in mercer_simd::Isa::available() {
+        let plan = Plan::with_isa(&machine, &compiled.sections, *isa).unwrap();
+        assert_eq!(batch, plan.decide(&queries).unwrap(), "{}", isa.name());
+    }
+    let asking = Asking { budget: Some(200), ..Asking::default() };
+    let cheap = plan.decide_with(&queries, &asking).unwrap().decisions;
+    assert!(cheap.iter().all(|decision| decision.cost.multiply_adds <= 200));
+}
+
+#[test]
+fn hostile_rows_and_machines_end_in_exact_answers_or_clear_errors() {
+    let (machine, rows) = crescents(600, 7);
+    let compiled = Compiler::new(&machine).sample(&rows).run(&paper()).unwrap();
+    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let hostile =
+        Matrix::dense(2, vec![1e300, -1e300, 1e150, 1e150, 0.0, 0.0, 1e-300, 0.0]).unwrap();
+    for decision in plan.decide(&hostile).unwrap() {
+        assert!(decision.score.low.is_finite() && decision.score.high.is_finite());
+    }
+    // A machine that says the same of everything, and one whose score is 0 everywhere.
+    for coefficient in [1.0, 0.0] {
+        let scores = vec![Score::expansion(&[coefficient; 60], 0.0)];
+        let supports = (**machine.supports()).clone();
+        let flat =
+            Machine::new(machine.kernel().clone(), supports, scores, Output::Novelty).unwrap();
+        let compiled = Compiler::new(&flat).sample(&rows).run(&paper()).unwrap();
+        let plan = Plan::load(&flat, &compiled.sections).unwrap();
+        let (found, exact) =
+            (plan.decide(&rows).unwrap(), Plan::exact(&flat).decide(&rows).unwrap());
+        assert!(found.iter().zip(&exact).all(|(a, b)| a.answer == b.answer), "{coefficient}");
+    }
+    let classes = machines::outputs().into_iter().find(|(_, output)| output.scores() > 1).unwrap();
+    let kernel = mercer_kernel::parse("rbf(gamma=0.2)").unwrap();
+    let many = machines::random(&kernel, &generate::dense(30, 2, 4), &classes.1, 9);
+    let error = Compiler::new(&many).sample(&rows).run(&paper()).unwrap_err().to_string();
+    assert!(error.contains("two classes"), "{error}");
+}
+
+/// Labels that the machine gets wrong half of the time near the boundary: other labels are as often better
+/// as worse, and the width may be bolder.
+#[test]
+fn excess_errors_allow_more_other_labels_than_agreement_does() {
+    let (machine, sample) = crescents(6000, 11);
+    let scores = Plan::exact(&machine).scores(&sample).unwrap();
+    let mut rng = generate::rng(4);
+    let labels: Vec<Option<Answer>> = scores
+        .iter()
+        .map(|score| score + 2.0 * synthetic::normal(&mut rng) > 0.0)
+        .map(|inlier| Some(Answer::Inlier(inlier)))
+        .collect();
+    let plan: Spec = "cascade(linear, student(2), exact)".parse().unwrap();
+    let run = |of: Risk, labels| {
+        let target = Target { risk: 0.02, delta: 0.05, of };
+        let material =
+            Material { sample: Some(&sample), sample_labels: labels, ..Material::default() };
+        let compiled = Compiler::new(&machine).material(material).target(target).run(&plan);
+        compiled.map(|compiled| compiled.sections.calibration.unwrap())
+    };
+    let (labels, strict) = (labels.as_slice(), run(Risk::OtherLabels, None).unwrap());
+    let excess = run(Risk::ExcessErrors, Some(labels)).unwrap();
+    let Counts::ExcessErrors { worse, better } = excess.counts else { panic!("{excess:?}") };
+    assert!(worse + better == excess.disagreements && excess.bound <= 0.02);
+    assert!(excess.width < strict.width, "{} and {}", excess.width, strict.width);
+    assert_eq!(run(Risk::ExcessErrors, None), Err(CompileError::NoLabels));
+}

@@ -1,0 +1,377 @@
+//! Calibrated answers under watch: a random share is asked again exactly, and a bound that holds at all times
+//! says how often labels differ.
+//!
+//! Query t is asked again with probability `p_t`, known before its answer is; `X_t = S_t D_t / p_t`, with S
+//! whether it was asked and D whether the labels differ, has the mean of D. If the share of other labels is at
+//! most m, then `Π (1 + λ (X_t - m))` is a non-negative supermartingale for every bet `0 <= λ <= 1/m`, whatever
+//! depends on the past; so is the mean over fixed bets, and by Ville's inequality it ever exceeds `1/δ` with
+//! probability at most δ. The lower bound is the largest m that is refuted so, the upper bound the smallest
+//! refuted by `Π (1 - λ (X_t - m))`. Both hold at every query at once: one may look as often as one likes.
+//! (\[WSR24\], Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024.)
+
+use mercer_data::{Matrix, Row};
+
+use crate::{Certainty, Decision, Plan, QueryError};
+
+/// Queries are asked again with up to this many times the base share, in powers of two.
+const LEVELS: usize = 4;
+/// Bets, in shares of the largest that is allowed.
+const BETS: [f64; 12] = [0.001, 0.003, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 0.95];
+
+/// Watches over the calibrated answers of a plan.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    share: f64,
+    risk: f64,
+    delta: f64,
+    seed: u64,
+    distances: Option<Distances>,
+    seen: u64,
+    asked: u64,
+    /// Other labels found at each level of probability.
+    others: [u64; LEVELS],
+    alarm: Option<u64>,
+}
+
+/// What an audit has found so far.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AuditReport {
+    /// Queries answered.
+    pub seen: u64,
+    /// Queries asked again, exactly.
+    pub asked: u64,
+    /// Those whose label differed.
+    pub disagreements: u64,
+    /// The share of other labels lies between these, at all times together, with probability `1 - delta`
+    /// on either side.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// The query, from 1, at which the share was first shown to be above what the plan promises.
+    pub alarm: Option<u64>,
+}
+
+/// Why there is nothing to audit, or no way to.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AuditError {
+    /// A share that is not one.
+    #[error("the share asked again is {0}; it must lie above 0 and be at most 1")]
+    Share(f64),
+    /// The plan promises nothing.
+    #[error("the plan gives no calibrated answers: there is nothing to audit")]
+    NotCalibrated,
+    /// The plan promises something that labels alone can show.
+    #[error("the plan promises few excess errors, not few other labels: an audit cannot see those")]
+    OtherPromise,
+    /// Nothing to measure distances from.
+    #[error("the sample that distances are measured from has no rows")]
+    NoRows,
+}
+
+impl Audit {
+    /// Asks this share of the queries again; the seed decides which.
+    ///
+    /// # Errors
+    /// If the plan was not calibrated to give few other labels, or the share is not one.
+    pub fn new(plan: &Plan, share: f64, seed: u64) -> Result<Self, AuditError> {
+        let known = plan.calibration().ok_or(AuditError::NotCalibrated)?;
+        if known.counts != mercer_machine::Counts::OtherLabels {
+            return Err(AuditError::OtherPromise);
+        }
+        Self::of_promise(share, known.risk, known.delta, seed)
+    }
+
+    /// As [`Audit::new`] for a promise in numbers.
+    ///
+    /// # Errors
+    /// If the share is not one.
+    pub fn of_promise(share: f64, risk: f64, delta: f64, seed: u64) -> Result<Self, AuditError> {
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(AuditError::Share(share));
+        }
+        let (seen, asked, others, alarm) = (0, 0, [0; LEVELS], None);
+        Ok(Self { share, risk, delta, seed, distances: None, seen, asked, others, alarm })
+    }
+
+    /// Queries far from these rows are asked again up to eight times as often.
+    ///
+    /// # Errors
+    /// If there are no rows.
+    pub fn near(mut self, rows: &Matrix) -> Result<Self, AuditError> {
+        self.distances = Some(Distances::new(rows).ok_or(AuditError::NoRows)?);
+        Ok(self)
+    }
+
+    /// Looks at the answers to some rows, in the order in which they were asked. Calibrated ones that are
+    /// drawn are asked again, and the exact answer takes their place.
+    ///
+    /// # Errors
+    /// If an exact score overflows.
+    pub fn look(
+        &mut self,
+        plan: &Plan,
+        rows: &Matrix,
+        decisions: &mut [Decision],
+    ) -> Result<(), QueryError> {
+        let (mut drawn, mut levels) = (Vec::new(), Vec::new());
+        for (at, decision) in decisions.iter().enumerate() {
+            let number = self.seen + at as u64;
+            let level = self.distances.as_ref().map_or(0, |known| known.level(rows.row(at)));
+            let is_drawn = uniform(self.seed, number) < self.probability(level);
+            if is_drawn && decision.certainty == Certainty::Calibrated {
+                drawn.push(at);
+                levels.push(level);
+            }
+        }
+        let exact = plan.exact_answers(&rows.select(drawn.iter().copied()));
+        let exact = exact.map_err(|error| match error {
+            QueryError::NotFinite { row, value } => {
+                QueryError::NotFinite { row: drawn[row - 1] + 1, value }
+            }
+            other => other,
+        })?;
+        let before = self.seen;
+        for ((at, level), exact) in drawn.iter().zip(levels).zip(exact) {
+            let own = &mut decisions[*at];
+            let is_other = own.answer != exact.answer;
+            let cost = own.cost.multiply_adds + exact.cost.multiply_adds;
+            *own = Decision { cost: crate::Cost { multiply_adds: cost }, ..exact };
+            self.seen = before + *at as u64 + 1;
+            self.note(level, is_other);
+        }
+        self.seen = before + decisions.len() as u64;
+        Ok(())
+    }
+
+    /// Counts one query that was asked again, as the last one seen.
+    fn note(&mut self, level: usize, is_other: bool) {
+        self.asked += 1;
+        if is_other {
+            self.others[level] += 1;
+            // Nothing else makes the evidence grow.
+            if self.alarm.is_none() && self.evidence_above(self.risk) >= -self.delta.ln() {
+                self.alarm = Some(self.seen);
+            }
+        }
+    }
+
+    /// What is known by now.
+    pub fn report(&self) -> AuditReport {
+        let needed = -self.delta.ln();
+        // Evidence above falls with m, evidence below grows with it.
+        let low = edge(|m| self.evidence_above(m) >= needed, true);
+        let high = edge(|m| self.evidence_below(m) >= needed, false);
+        let disagreements = self.others.iter().sum();
+        let Self { seen, asked, alarm, .. } = *self;
+        AuditReport { seen, asked, disagreements, low, high, alarm }
+    }
+
+    fn probability(&self, level: usize) -> f64 {
+        (self.share * f64::from(1u32 << level)).min(1.0)
+    }
+
+    /// Logarithm of the evidence against "the share is at most m".
+    fn evidence_above(&self, m: f64) -> f64 {
+        if m >= 1.0 {
+            return f64::NEG_INFINITY;
+        }
+        // Bets beyond this lose everything at a query with the same label.
+        let most = if m > 0.0 { 1.0 / m } else { f64::INFINITY };
+        self.mixture(|bet| {
+            // In units of what one other label is worth: the same bets for every share.
+            let bet = (bet * self.share * 50.0).min(0.95 * most);
+            (bet, -m)
+        })
+    }
+
+    /// Logarithm of the evidence against "the share is at least m".
+    fn evidence_below(&self, m: f64) -> f64 {
+        let worth = 1.0 / self.share;
+        let most = 1.0 / (worth - m).max(f64::MIN_POSITIVE);
+        self.mixture(|bet| (-bet * most, -m))
+    }
+
+    /// Logarithm of the mean over all bets of `Π (1 + λ (X_t - m))`.
+    fn mixture(&self, bet: impl Fn(f64) -> (f64, f64)) -> f64 {
+        let others: u64 = self.others.iter().sum();
+        let same = (self.seen - others.min(self.seen)) as f64;
+        let one = |share: &f64| {
+            let (bet, shift) = bet(*share);
+            let mut sum = same * (bet * shift).ln_1p();
+            for (level, count) in self.others.iter().enumerate().filter(|(_, count)| **count > 0) {
+                let worth = 1.0 / self.probability(level);
+                sum += *count as f64 * (bet * (worth + shift)).ln_1p();
+            }
+            sum
+        };
+        let sums: Vec<f64> = BETS.iter().map(one).filter(|sum| !sum.is_nan()).collect();
+        let largest = sums.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if largest == f64::NEG_INFINITY {
+            return largest;
+        }
+        let total: f64 = sums.iter().map(|sum| (sum - largest).exp()).sum();
+        largest + (total / BETS.len() as f64).ln()
+    }
+}
+
+/// Where a property of m changes between 0 and 1: up to the last m that has it (`is_below`), or from the first.
+fn edge(has: impl Fn(f64) -> bool, is_below: bool) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = low + (high - low) / 2.0;
+        if has(middle) == is_below { low = middle } else { high = middle }
+    }
+    // Outwards: what was not refuted stays inside.
+    if is_below { low } else { high }
+}
+
+/// A number in [0, 1) for a query: the same however queries come in batches.
+fn uniform(seed: u64, number: u64) -> f64 {
+    // SplitMix64.
+    let mut x = seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// How far a row lies from a sample: distance from its mean, columns in units of their spread.
+#[derive(Debug, Clone)]
+struct Distances {
+    mean: Vec<f64>,
+    /// One over the variance; 0 where a column is constant.
+    weights: Vec<f64>,
+    /// Squared distance of a row of zeros.
+    zero: f64,
+    /// Squared distances at which the levels begin: as far as 9 of 10, 99 of 100, and all rows.
+    ends: [f64; LEVELS - 1],
+}
+
+impl Distances {
+    fn new(rows: &Matrix) -> Option<Self> {
+        let count = rows.rows();
+        if count == 0 {
+            return None;
+        }
+        let mut mean = vec![0.0; rows.columns()];
+        let mut square = vec![0.0; rows.columns()];
+        for (column, x) in rows.iter().flat_map(|row| row.nonzeros().collect::<Vec<_>>()) {
+            mean[column as usize] += x / count as f64;
+            square[column as usize] += x * x / count as f64;
+        }
+        let weight = |(mean, square): (&f64, &f64)| {
+            let variance = square - mean * mean;
+            if variance > 1e-12 * square { 1.0 / variance } else { 0.0 }
+        };
+        let weights: Vec<f64> = mean.iter().zip(&square).map(weight).collect();
+        let zero = mean.iter().zip(&weights).map(|(mean, weight)| weight * mean * mean).sum();
+        let mut found = Self { mean, weights, zero, ends: [f64::INFINITY; LEVELS - 1] };
+        let mut all: Vec<f64> = rows.iter().map(|row| found.of(row)).collect();
+        all.sort_by(f64::total_cmp);
+        let at = |share: f64| all[((share * count as f64) as usize).min(count - 1)];
+        found.ends = [at(0.9), at(0.99), at(1.0)];
+        Some(found)
+    }
+
+    fn of(&self, row: Row<'_>) -> f64 {
+        let known = |(column, x): (u32, f64)| {
+            let (mean, weight) =
+                (self.mean.get(column as usize)?, self.weights.get(column as usize)?);
+            Some(weight * x * (x - 2.0 * mean))
+        };
+        self.zero + row.nonzeros().filter_map(known).sum::<f64>()
+    }
+
+    fn level(&self, row: Row<'_>) -> usize {
+        let distance = self.of(row);
+        self.ends.iter().filter(|end| distance > **end).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs an audit over made-up labels; the share of other labels may change on the way.
+    fn simulate(audit: &mut Audit, queries: u64, seed: u64, other: impl Fn(u64) -> f64) {
+        for number in 0..queries {
+            audit.seen += 1;
+            let level = if audit.share < 0.05 { (number % 7 == 0).into() } else { 0 };
+            if uniform(audit.seed, number) < audit.probability(level) {
+                let is_other = uniform(seed.wrapping_mul(77), number) < other(number);
+                audit.note(level, is_other);
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_hold_at_all_times_together_as_often_as_they_say() {
+        let (rounds, delta) = (300u64, 0.1);
+        let (mut alarms, mut missed_low, mut missed_high) = (0, 0, 0);
+        for round in 0..rounds {
+            // As bad as is allowed: an alarm is a mistake.
+            let mut audit = Audit::of_promise(0.2, 0.02, delta, 1000 + round).unwrap();
+            let (mut is_low, mut is_high) = (false, false);
+            for part in 0..20u64 {
+                let first = 500 * part;
+                let seen = audit.seen;
+                assert_eq!(seen, first);
+                for number in first..first + 500 {
+                    audit.seen += 1;
+                    if uniform(audit.seed, number) < 0.2 {
+                        audit.note(0, uniform(round * 31 + 7, number) < 0.02);
+                    }
+                }
+                let AuditReport { low, high, .. } = audit.report();
+                (is_low, is_high) = (is_low || low > 0.02, is_high || high < 0.02);
+            }
+            alarms += u32::from(audit.alarm.is_some());
+            missed_low += u32::from(is_low);
+            missed_high += u32::from(is_high);
+        }
+        let rounds = rounds as f64;
+        let allowed = delta + 3.0 * (delta * (1.0 - delta) / rounds).sqrt();
+        for (what, count) in [("alarm", alarms), ("low", missed_low), ("high", missed_high)] {
+            assert!(f64::from(count) / rounds <= allowed, "{what}: {count}");
+        }
+    }
+
+    #[test]
+    fn drift_rings_the_alarm_and_the_upper_bound_falls_without_it() {
+        for share in [0.01, 0.2] {
+            let mut quiet = Audit::of_promise(share, 1e-3, 0.05, 5).unwrap();
+            simulate(&mut quiet, 60_000, 9, |_| 2e-4);
+            assert_eq!(quiet.report().alarm, None);
+            assert!(quiet.report().high < 0.02, "{:?}", quiet.report());
+            let mut drifting = Audit::of_promise(share, 1e-3, 0.05, 5).unwrap();
+            simulate(&mut drifting, 60_000, 9, |at| if at < 30_000 { 2e-4 } else { 0.05 });
+            let report = drifting.report();
+            assert!(report.alarm.is_some_and(|at| at > 30_000), "{report:?}");
+            assert!(report.low > 1e-3 && report.low < report.high, "{report:?}");
+        }
+    }
+
+    #[test]
+    fn every_query_asked_again_bounds_as_tightly_as_counting_can() {
+        let mut audit = Audit::of_promise(1.0, 1e-3, 0.05, 1).unwrap();
+        for _ in 0..10_000 {
+            audit.seen += 1;
+            audit.note(0, false);
+        }
+        // Clopper-Pearson, which holds at one time only, gives 3.0e-4.
+        let AuditReport { high, low, .. } = audit.report();
+        assert!(high < 7e-4 && low == 0.0, "{high}");
+        assert_eq!(Audit::of_promise(0.0, 1e-3, 0.05, 1).unwrap_err(), AuditError::Share(0.0));
+    }
+
+    #[test]
+    fn far_rows_have_higher_levels() {
+        let values = (0..400).map(|n| f64::from(n % 20) - 9.5).collect();
+        let rows = Matrix::dense(2, values).unwrap();
+        let known = Distances::new(&rows).unwrap();
+        let far = Matrix::dense(2, vec![100.0, -50.0, 0.0, 0.0]).unwrap();
+        assert_eq!((known.level(far.row(0)), known.level(far.row(1))), (3, 0));
+        assert!(Distances::new(&Matrix::dense(2, vec![]).unwrap()).is_none());
+    }
+}

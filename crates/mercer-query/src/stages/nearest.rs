@@ -1,0 +1,257 @@
+//! Supports from the nearest on, until a sample says that the sign no longer changes (\[DM03\]).
+
+mod order;
+
+use std::any::Any;
+
+use mercer_data::Row;
+use mercer_kernel::{Finish, Form};
+use mercer_machine::{Output, Score, Section};
+use mercer_simd::{DenseQueries32, Isa, Panels32};
+use mercer_spec::Spec;
+
+pub use order::Nearest as Order;
+
+use super::linear;
+use super::projection::Basis;
+use super::singly::{FEW, Supports};
+use crate::closer::{Closer, Guess};
+use crate::stage::{Block, Loader, Stage};
+use crate::{Exact, LoadError};
+
+pub(crate) static LOADER: Loader = Loader {
+    name: "nearest",
+    summary: "supports from the nearest on until a sample's thresholds are passed; tested, not proved",
+    load,
+};
+
+/// What one kernel value costs beside its products, in multiply-adds.
+const KERNEL_COST: u64 = 6;
+
+/// \[DM03\]: a linear filter, then `g = -b; g += β_(k) K(X_(k), x)` over the supports in the order of their
+/// approximate kernel values, until `g < L_k` or `g > H_k`. Its thresholds are fixed, so its plan has no
+/// width to choose: it is tested as it stands, or its answers stay unsettled.
+#[derive(Debug)]
+struct Nearest {
+    isa: Isa,
+    spec: Spec,
+    filter: Option<Filter>,
+    basis: Basis,
+    /// The supports in the directions of the basis.
+    rotated: Panels32,
+    has_tug_of_war: bool,
+    low: Vec<f64>,
+    high: Vec<f64>,
+    coefficients: Vec<f64>,
+    offset: f64,
+    rows: Supports,
+    columns: u64,
+}
+
+#[derive(Debug)]
+struct Filter {
+    weights: Vec<f64>,
+    constant: f64,
+    low: f64,
+    high: f64,
+}
+
+/// Working memory of one thread.
+struct Scratch {
+    dense: DenseQueries32,
+    coordinates: Vec<f32>,
+    products: Vec<f32>,
+    values: Vec<f64>,
+    row: Vec<f64>,
+    order: Order,
+}
+
+/// Arrays: `basis`, `tug_of_war` (0 or 1), `low` and `high` (one for each support), and where there is a
+/// filter `filter` (all columns of the machine) and `filter_ends` (constant, low, high).
+fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+    let refuse = |reason: &str| LoadError::unfit("nearest", reason);
+    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let machine = exact.machine();
+    if matches!(machine.output(), Output::Value) {
+        return Err(refuse("values of a regression are not estimated"));
+    }
+    let [Score::Expansion { .. }] = machine.scores() else {
+        return Err(refuse("it takes machines with one score made of supports"));
+    };
+    if !matches!(machine.kernel().form(), Form::Dot(_) | Form::Shift(_)) {
+        let kernel = machine.kernel().spec();
+        return Err(refuse(&format!("{kernel} is not a function of a dot product")));
+    }
+    let supports = machine.supports().rows();
+    let basis = Basis::load(section, exact).map_err(refuse)?;
+    let ends = |name: &str| section.reals(name).filter(|ends| ends.len() == supports);
+    let (Some(low), Some(high), Some([tug])) =
+        (ends("low"), ends("high"), section.indices("tug_of_war"))
+    else {
+        return Err(refuse("its arrays do not fit the machine"));
+    };
+    if low.iter().any(|end| end.is_nan() || *end > 0.0)
+        || high.iter().any(|end| end.is_nan() || *end < 0.0)
+    {
+        return Err(refuse("its thresholds do not lie on both sides of zero"));
+    }
+    let filter = match (section.reals("filter"), section.reals("filter_ends")) {
+        (None, None) => None,
+        (Some(weights), Some(&[constant, low, high]))
+            if weights.len() == machine.columns()
+                && weights.iter().chain([&constant, &low, &high]).all(|x| x.is_finite())
+                && low <= 0.0
+                && high >= 0.0 =>
+        {
+            Some(Filter { weights: weights.to_vec(), constant, low, high })
+        }
+        _ => return Err(refuse("its filter does not fit the machine")),
+    };
+    let (isa, size) = (exact.isa(), basis.rows());
+    let rotated = basis.rotate(isa, exact);
+    let rotated = Panels32::pack(supports, size, |row, out| {
+        out.copy_from_slice(&rotated[row * size..(row + 1) * size]);
+    });
+    let rows = Supports::new(exact, basis.live());
+    Ok(Box::new(Nearest {
+        isa,
+        spec,
+        filter,
+        basis,
+        rotated,
+        has_tug_of_war: *tug != 0,
+        low: low.to_vec(),
+        high: high.to_vec(),
+        coefficients: machine.scores()[0].dense(supports),
+        offset: machine.scores()[0].offset(),
+        rows,
+        columns: machine.columns() as u64,
+    }))
+}
+
+impl Filter {
+    /// What the filter makes of a query, if that is beyond its thresholds.
+    fn judge(&self, row: Row<'_>) -> Option<f64> {
+        let value = linear::dot(&self.weights, row) + self.constant;
+        (value < self.low || value > self.high).then_some(value)
+    }
+}
+
+impl Nearest {
+    /// Walks from the nearest support on until the thresholds are passed or none is left; `pay` is asked
+    /// before each chunk. What is known then, after how many supports, and whether the rule stopped it.
+    fn walk(
+        &self,
+        finish: &dyn Finish,
+        query: (&[f64], f64),
+        order: &mut Order,
+        norms: &[f64],
+        mut pay: impl FnMut(u64) -> bool,
+    ) -> Option<(f64, usize)> {
+        let (mut score, mut met) = (-self.offset, 0);
+        let mut chunk = [0u32; FEW];
+        while met < self.coefficients.len() {
+            let mut count = 0;
+            while count < FEW {
+                let Some(support) = order.next(&self.coefficients) else { break };
+                chunk[count] = support;
+                count += 1;
+            }
+            if !pay(count as u64 * (self.columns + KERNEL_COST)) {
+                return None;
+            }
+            let tools = (self.isa, finish);
+            let values = self.rows.kernels(tools, query, &chunk[..count], norms);
+            for (support, value) in chunk[..count].iter().zip(&values) {
+                score += self.coefficients[*support as usize] * value;
+                if score < self.low[met] || score > self.high[met] {
+                    return Some((score, met + 1));
+                }
+                met += 1;
+            }
+        }
+        Some((score, met))
+    }
+}
+
+impl Stage for Nearest {
+    fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    fn bytes(&self) -> usize {
+        self.basis.bytes() + self.rotated.bytes() + self.rows.bytes()
+    }
+
+    fn stops(&self) -> bool {
+        true
+    }
+
+    fn scratch(&self) -> Box<dyn Any + Send> {
+        Box::new(Scratch {
+            dense: DenseQueries32::new(self.basis.rows()),
+            coordinates: Vec::new(),
+            products: Vec::new(),
+            values: Vec::new(),
+            row: vec![0.0; self.basis.live().len()],
+            order: Order::default(),
+        })
+    }
+
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+        let Scratch { dense, coordinates, products, values, row, order } = scratch;
+        if let Some(filter) = &self.filter {
+            for query in block.open() {
+                if closer.charge(*query, self.columns)
+                    && let Some(value) = filter.judge(block.row(*query))
+                {
+                    closer.stop(*query, Guess::Score(value), 0);
+                }
+            }
+            block.compact(closer);
+        }
+        let (size, supports) = (self.basis.rows(), self.coefficients.len());
+        let chunks = Basis::chunks(0..size);
+        // One more for each support: the lines in which they wait.
+        let ordering = supports as u64 * (size as u64 + KERNEL_COST + 1);
+        let cost = self.basis.cost(block, chunks.clone()) + ordering;
+        for query in block.open() {
+            closer.charge(*query, cost);
+        }
+        block.compact(closer);
+        if block.open().is_empty() {
+            return;
+        }
+        self.basis.project(self.isa, block, chunks);
+        coordinates.clear();
+        let exact = block.exact();
+        let form = exact.machine().kernel().form();
+        let finish = form.finish().expect("checked when the stage was loaded");
+        let norms = exact.packed().self_sums();
+        let (open, known) = block.open_with_coordinates();
+        for query in open {
+            self.basis.read(known, *query, 0..size, coordinates);
+        }
+        dense.clear();
+        dense.push_rows(coordinates, open.len(), size);
+        let panels = 0..self.rotated.panels();
+        let stride = self.rotated.lanes(panels.clone()).len();
+        products.resize(open.len() * stride, 0.0);
+        self.rotated.dots_dense(self.isa, dense, panels, products, stride);
+        for (query, products) in block.open().iter().zip(products.chunks_exact(stride)) {
+            let own = block.own(*query);
+            values.resize(supports, 0.0);
+            mercer_simd::widen(self.isa, &products[..supports], values);
+            finish.finish(self.isa, values, own, norms);
+            order.start(values, &self.coefficients, self.has_tug_of_war);
+            self.basis.live().write(block.row(*query), row);
+            let pay = |cost: u64| closer.charge(*query, cost);
+            let found = self.walk(finish, (row, own), order, norms, pay);
+            if let Some((score, met)) = found {
+                closer.stop(*query, Guess::Score(score), met);
+            }
+        }
+        block.compact(closer);
+    }
+}

@@ -1,0 +1,58 @@
+//! Exact kernel values of a query with a few supports, in any order.
+
+use mercer_kernel::Finish;
+use mercer_simd::{Isa, fold8, weighted_sums};
+
+use super::projection::Live;
+use crate::Exact;
+
+/// Kernel values computed at once.
+pub(super) const FEW: usize = 8;
+
+/// Supports in live columns, row after row.
+#[derive(Debug)]
+pub(super) struct Supports {
+    rows: Vec<f64>,
+    width: usize,
+}
+
+impl Supports {
+    pub(super) fn new(exact: &Exact, live: &Live) -> Self {
+        let supports = exact.machine().supports();
+        let width = live.len();
+        let mut rows = vec![0.0; supports.rows() * width];
+        for (row, place) in supports.iter().zip(rows.chunks_exact_mut(width)) {
+            live.write(row, place);
+        }
+        Self { rows, width }
+    }
+
+    /// Memory held.
+    pub(super) fn bytes(&self) -> usize {
+        8 * self.rows.len()
+    }
+
+    /// Kernel values of a query, given in live columns with its self-sum, with up to [`FEW`] supports; `norms`
+    /// are those of all supports.
+    pub(super) fn kernels(
+        &self,
+        (isa, finish): (Isa, &dyn Finish),
+        (row, own): (&[f64], f64),
+        chosen: &[u32],
+        norms: &[f64],
+    ) -> [f64; FEW] {
+        let mut rows = [row; FEW];
+        let (mut sums, mut vv) = ([[0.0; 8]; FEW], [0.0; FEW]);
+        for ((place, norm), support) in rows.iter_mut().zip(&mut vv).zip(chosen) {
+            let support = *support as usize;
+            *place = &self.rows[support * self.width..(support + 1) * self.width];
+            *norm = norms[support];
+        }
+        let count = chosen.len();
+        weighted_sums(isa, row, 0, &rows[..count], &mut sums[..count]);
+        let mut values = [0.0; FEW];
+        values.iter_mut().zip(&sums).for_each(|(value, sums)| *value = fold8(sums));
+        finish.finish(isa, &mut values[..count], own, &vv[..count]);
+        values
+    }
+}
