@@ -176,7 +176,7 @@ fn goals_are_met() {
         let with = |goal: Goal| {
             Compression::new(&machine, compressor(method).unwrap())
                 .goal(goal)
-                .material(mercer_compile::Material { sample: Some(&sample), training: None })
+                .material(mercer_compile::Material { sample: Some(&sample), ..Default::default() })
                 .run()
                 .unwrap()
                 .report
@@ -205,7 +205,7 @@ fn a_compressed_machine_takes_calibrated_plans() {
         "cascade(compressed(6), exact)",
         "cascade(compressed(6), student(2), exact)",
     ] {
-        let target = Target { risk: 0.02, delta: 0.05 };
+        let target = Target { risk: 0.02, delta: 0.05, ..Target::default() };
         let compiled =
             Compiler::new(&made).sample(&sample).target(target).run(&text.parse().unwrap());
         let plan = Plan::load(&made, &compiled.unwrap().sections).unwrap();

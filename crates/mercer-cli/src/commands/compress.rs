@@ -39,6 +39,7 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
         .material(Material {
             sample: sample.as_ref().map(|data| &data.examples),
             training: training.as_ref().map(|data| &data.examples),
+            ..Material::default()
         })
         .tolerance(arguments.value_tolerance)
         .keep_vectors(arguments.keep_vectors)

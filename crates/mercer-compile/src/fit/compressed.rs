@@ -119,7 +119,7 @@ fn check(machine: &Machine) -> Result<(), CompileError> {
 }
 
 fn choose(machine: &Machine, settings: Settings, task: &Task<'_>) -> Result<Matrix, CompileError> {
-    let material = Material { sample: None, training: task.training };
+    let material = Material { training: task.training, ..Material::default() };
     let refuse = |error: CompileError| match error {
         CompileError::Uncompressible { reason, .. } => unfit(reason),
         CompileError::Query(error) => unfit(error.to_string()),

@@ -164,7 +164,7 @@ fn one(
         Ok(made) => made,
         Err(error) => return refused(error),
     };
-    let material = Material { sample: Some(&trained.queries), training: None };
+    let material = Material { sample: Some(&trained.queries), ..Material::default() };
     let judged = small.judge(&trained.machine, material, None);
     Ok(match judged {
         Ok(judged) => Ok((CompressionReport { judged, ..small.report }, seconds)),
