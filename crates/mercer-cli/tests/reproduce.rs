@@ -176,6 +176,7 @@ fn dm_2003_on_small_images() {
     assert!(find("paper", "own")["pruned"].as_f64() > Some(0.2));
     assert_eq!(object["all pairs"].as_array().map(Vec::len), Some(12));
     assert!(std::fs::read_to_string(svg).expect("a picture").matches("<circle").count() == 600);
-    let (_, text) = refused_with(&["reproduce", "dm03", "--data", &folder.path("nowhere")]);
+    let output = common::mercer(&["reproduce", "dm03", "--data", &folder.path("nowhere")]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("train-images-idx3-ubyte"), "{text}");
 }

@@ -41,6 +41,15 @@ impl Task {
         let file: File = toml::from_str(TASKS).context("benches/tasks.toml")?;
         Ok(file.dm03)
     }
+
+    /// What a folder lacks, if anything.
+    pub(super) fn missing(&self, folder: &Path) -> Option<String> {
+        let lacks = |name: &&String| {
+            !folder.join(name).exists() && !folder.join(format!("{name}.gz")).exists()
+        };
+        let first = self.train.iter().chain(&self.test).find(lacks)?;
+        Some(format!("there is no {}", folder.join(first).display()))
+    }
 }
 
 /// All digits, as the machines see them.
