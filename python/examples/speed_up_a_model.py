@@ -17,8 +17,9 @@ source = SVC().fit(X[:1200], y[:1200])  # any fitted model of scikit-learn
 
 fast = mercer.accelerate(source, X[1200:1500], contract="certified")
 print(fast)
-for plan, seconds in fast.report_["seconds_per_row"].items():
-    print(f"  {plan}: {1e6 * seconds:.1f} µs a row")
+for trial in fast.tuning_["tried"]:
+    print(f"  {trial['plan']}: {trial['us']:.1f} µs a row")
+print(fast.tuning_["reason"])
 print("labels:", fast.compare(source, X))
 
 decisions = fast.decide(X[1500:])

@@ -3,16 +3,19 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use mercer::compile::{Material, Watch, compile_with};
 use mercer::data::Matrix;
 use mercer::kernel::KERNELS;
 use mercer::machine::{
-    Answer, ClassName, Input, Machine, MachineError, Model, Output, Probabilities, Provenance,
-    Scheme, Score, file,
+    Answer, Calibration, ClassName, Input, Machine, MachineError, Model, Output, Probabilities,
+    Provenance, Scheme, Score, file,
 };
 use mercer::query::{Asking, Certainty, Decision, Plan, QueryError, Require};
+use mercer::spec::SpecError;
+use mercer::tune::{Aim, Contract, Tuner};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -65,6 +68,22 @@ pub(crate) struct Parts<'py> {
     sigmoids: Option<(Vec<f64>, Vec<f64>)>,
     origin: String,
     formulation: Option<String>,
+}
+
+/// What a plan is to be.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wish<'py> {
+    /// `certified`, `calibrated(eps=0.001, delta=0.05)` or `exact`.
+    contract: String,
+    /// `latency` or `throughput`.
+    aim: String,
+    budget_us: Option<f64>,
+    tolerance: Option<f64>,
+    training: Option<Rows<'py>>,
+    seconds: f64,
+    seed: u64,
+    trust_sample: bool,
 }
 
 /// What the asker allows and demands.
@@ -316,7 +335,7 @@ impl PyModel {
         threads: usize,
         seconds: Option<f64>,
     ) -> PyResult<Self> {
-        let text = text.parse().map_err(|error: mercer::spec::SpecError| error.raise(py))?;
+        let text = text.parse().map_err(|error: SpecError| error.raise(py))?;
         let sample = match &sample {
             Some(rows) => Some(self.matrix(rows.view()).map_err(|refusal| refusal.raise(py))?),
             None => None,
@@ -330,6 +349,65 @@ impl PyModel {
         let sections = py.detach(|| threads::within(threads, work));
         let sections = sections.map_err(|error| error.raise(py))?;
         Self::new(py, Model { plan: Some(sections), ..self.model.as_ref().clone() })
+    }
+
+    /// The same machine under the fastest plan that honours a contract, looked for on a sample.
+    #[pyo3(signature = (sample, wish, threads=0))]
+    fn tune(
+        &self,
+        py: Python<'_>,
+        sample: Rows<'_>,
+        wish: Wish<'_>,
+        threads: usize,
+    ) -> PyResult<Self> {
+        let contract: Contract = wish.contract.parse().map_err(|e: SpecError| e.raise(py))?;
+        let aims = [Aim::Latency, Aim::Throughput];
+        let aim = aims.into_iter().find(|aim| aim.name() == wish.aim);
+        let aim = aim.ok_or_else(|| {
+            let names = aims.map(Aim::name).join(" or ");
+            PyValueError::new_err(format!("aim is {:?}; it must be {names}", wish.aim))
+        })?;
+        let limit = Duration::try_from_secs_f64(wish.seconds).map_err(|error| {
+            PyValueError::new_err(format!("seconds is {}: {error}", wish.seconds))
+        })?;
+        let matrix =
+            |rows: &Rows<'_>| self.matrix(rows.view()).map_err(|refusal| refusal.raise(py));
+        let (sample, training) =
+            (matrix(&sample)?, wish.training.as_ref().map(matrix).transpose()?);
+        let machine = &self.model.machine;
+        let (budget, tolerance, seed) = (wish.budget_us, wish.tolerance, wish.seed);
+        let is_trusted = wish.trust_sample;
+        let tuned = threads::interruptible(py, threads, |stop| {
+            let goes_on = |_| !stop.load(Ordering::Relaxed);
+            Tuner::new(machine, &sample)
+                .contract(contract)
+                .aim(aim)
+                .training(training.as_ref())
+                .budget_us(budget)
+                .tolerance(tolerance)
+                .time_limit(limit)
+                .seed(seed)
+                .trust_sample(is_trusted)
+                .watch(Watch::new(&goes_on))
+                .run()
+        })?;
+        let sections = tuned.map_err(|error| error.raise(py))?.sections;
+        Self::new(py, Model { plan: Some(sections), ..self.model.as_ref().clone() })
+    }
+
+    /// How the plan was found, as JSON, where it was looked for.
+    #[getter]
+    fn tuning(&self) -> Option<String> {
+        let tuning = self.model.plan.as_ref()?.tuning.as_ref()?;
+        serde_json::to_string(tuning).ok()
+    }
+
+    /// What answers without proof are held to: eps, delta, queries tested, disagreements and the bound.
+    #[getter]
+    fn calibration(&self) -> Option<(f64, f64, u64, u64, f64)> {
+        let Calibration { risk, delta, queries, disagreements, bound, .. } =
+            self.plan.calibration()?;
+        Some((*risk, *delta, *queries, *disagreements, *bound))
     }
 
     /// Answers: positions of classes, 1 or -1 for novelty, values for regression.

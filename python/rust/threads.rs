@@ -1,9 +1,50 @@
-//! Pools of threads, one for each size, made when first needed.
+//! Pools of threads, one for each size, made when first needed, and work that Ctrl-C ends.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
+
+/// How often signals are looked for.
+pub(crate) const BEAT: Duration = Duration::from_millis(50);
+
+/// Runs work beside the interpreter, which goes on; Ctrl-C raises the flag, and the exception is raised when
+/// the work has seen it.
+pub(crate) fn interruptible<T: Send>(
+    py: Python<'_>,
+    threads: usize,
+    work: impl FnOnce(&AtomicBool) -> T + Send,
+) -> PyResult<T> {
+    let (stop, (sender, mut receiver)) = (AtomicBool::new(false), channel());
+    let stop = &stop;
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // The receiver waits for this, always.
+            let _ = sender.send(within(threads, || work(stop)));
+        });
+        let mut raised = None;
+        loop {
+            // Only a unique reference may cross into work without the lock.
+            let receiver = &mut receiver;
+            match py.detach(move || receiver.recv_timeout(BEAT)) {
+                Ok(result) => break raised.map_or(Ok(result), Err),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    break Err(PyRuntimeError::new_err("the work died"));
+                }
+            }
+            raised = raised.or_else(|| py.check_signals().err());
+            if raised.is_some() {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    })
+}
 
 /// Pools by process and size: after a fork the threads of the parent do not exist.
 static POOLS: Mutex<Option<HashMap<(u32, usize), Arc<ThreadPool>>>> = Mutex::new(None);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mercer::data::{DataError, Dataset, Targets};
 use mercer::kernel::{KERNELS, KernelRef, parse};
@@ -20,10 +20,7 @@ use crate::errors::Raise;
 use crate::gram::Gram;
 use crate::model::{Name, PyModel};
 use crate::rows::Rows;
-use crate::threads;
-
-/// How often signals are looked for, and the least time between two calls of the observer.
-const BEAT: Duration = Duration::from_millis(50);
+use crate::threads::{self, BEAT};
 
 /// What is to be learned.
 #[derive(FromPyObject)]

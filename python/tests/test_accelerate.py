@@ -51,7 +51,9 @@ def test_classifiers_keep_their_labels(kind, classes, kernel):
     fast = mercer.accelerate(source, queries[:500], contract="certified")
     same(source, fast, queries)
     same(source, mercer.accelerate(source, contract="exact"), queries)
-    assert fast.report_["seconds_per_row"]["exact"] > 0
+    told = fast.tuning_
+    assert told["contract"] == "certified" and told["verification"]["differences"] == 0
+    assert told["exact"]["batch_us"] > 0 and fast.plan in ["exact", *(t["plan"] for t in told["tried"])]
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
@@ -189,7 +191,7 @@ def test_decisions_of_a_fast_model_are_certified_or_exact():
     assert told["stages"] == ["low_precision", "exact"] and told["steps"]
     score = fast._model.scores(queries, 0).ravel()
     assert np.all((decisions["low"] <= score) & (score <= decisions["high"]))
-    assert "low_precision" in repr(fast) and "<table>" in fast._repr_html_()
+    assert "low_precision" in repr(fast) and "<table>" in fast._repr_html_() and fast.tuning_ is None
 
 
 def test_what_cannot_be_is_refused_by_name(tmp_path):
@@ -207,3 +209,43 @@ def test_what_cannot_be_is_refused_by_name(tmp_path):
         mercer.load(tmp_path / "text")
     with pytest.raises(OSError):
         mercer.load(tmp_path / "absent")
+
+
+def test_a_calibrated_contract_states_what_it_rests_on():
+    X, y, _ = blobs(2)
+    random = np.random.default_rng(8)
+    source = theirs.SVC(gamma=0.1).fit(X, y)
+    queries = X[random.integers(0, len(X), 9000)] + 0.5 * random.normal(size=(9000, X.shape[1]))
+    fast = mercer.accelerate(source, queries[:4000], contract="calibrated(eps=0.01, delta=0.05)", seconds=20)
+    told = fast.tuning_
+    assert told["contract"].startswith("calibrated(eps=0.01")
+    unlike = np.mean(fast.predict(queries[4000:]) != source.predict(queries[4000:]))
+    assert unlike < 0.02  # eps, and room for bad luck
+    if fast._model.calibration is not None:
+        eps, delta, tested, _, bound = fast._model.calibration
+        assert (eps, delta) == (0.01, 0.05) and bound <= eps and tested >= 299
+    # A sample that is too small is told so by what is kept: proofs only.
+    small = mercer.accelerate(source, queries[:200], contract="calibrated(eps=1e-3)")
+    assert small._model.calibration is None
+
+
+def test_an_estimator_takes_the_plan_it_is_tuned_to():
+    X, y, queries = blobs(3)
+    svc = ours.SVC().fit(X, y)
+    before = svc.predict(queries)
+    assert svc.tuning_ is None
+    assert svc.tune(queries[:600], aim="latency", seconds=5) is svc
+    assert svc.tuning_["aim"] == "latency"
+    np.testing.assert_array_equal(svc.predict(queries), before)
+    again = pickle.loads(pickle.dumps(svc))
+    assert again.tuning_ == svc.tuning_
+    with pytest.raises(ValueError, match="aim"):
+        svc.tune(queries, aim="fame")
+
+
+def test_a_tuned_model_shows_pictures_and_escapes_names():
+    X, y, queries = blobs(2)
+    named = np.where(y == y[0], "<b>one</b>", "two & more")
+    fast = mercer.accelerate(theirs.SVC().fit(X, named), queries[:300], seconds=5)
+    page = fast._repr_html_()
+    assert page.count("<svg") == 2 and "polyline" in page and "<b>one" not in page

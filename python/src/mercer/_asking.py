@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
@@ -64,6 +65,84 @@ class Asking:
         decisions["certainty"] = CERTAINTIES[found["certainty"]]
         decisions["cost"] = found["cost"]
         return decisions
+
+    def tune(
+        self,
+        X_sample,
+        *,
+        contract="certified",
+        aim="throughput",
+        budget_us=None,
+        tolerance=None,
+        training=None,
+        seconds=30.0,
+        seed=1,
+        trust_sample=False,
+    ):
+        """Finds the fastest plan on this computer that honours a contract.
+
+        The sample is cut into parts that never meet: stages are fitted to one, plans are measured on another, and the
+        plan that is kept is tested once on the last. The estimator itself takes the plan; a ``Model`` stays as it is and
+        a new one is returned.
+
+        Parameters
+        ----------
+        X_sample : array-like or sparse matrix of shape (n_queries, n_features)
+            Queries such as will be asked, none of them a training row.
+        contract : str
+            ``"certified"``: the same labels, proved. ``"calibrated(eps=1e-3, delta=0.05)"``: at most one in a thousand
+            gets another label, with 95 % confidence, for queries like the sample's. ``"exact"``: evaluated in full.
+        aim : {"throughput", "latency"}
+            What is to be fast: batches on all threads, or one query at a time.
+        budget_us : float, optional
+            Most microseconds that one query may take; ``tuning_["budget"]`` says how many multiply-adds that is.
+        tolerance : float, optional
+            Values of a regression may be off by this much, proved.
+        training : array-like, optional
+            Training rows, to learn from where something is estimated.
+        seconds : float
+            When the search ends with the best plan so far.
+        seed : int
+            Decides how the sample is cut.
+        trust_sample : bool
+            The sample may repeat training rows: for data in which equal rows are common.
+
+        Returns
+        -------
+        self or Model
+            Its ``tuning_`` says what was tried, measured and tested, and why this plan was kept.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from mercer.svm import SVC
+        >>> X, y = load_digits(return_X_y=True)
+        >>> svc = SVC().fit(X[:900], y[:900]).tune(X[900:1500])
+        >>> svc.tuning_["verification"]["differences"]
+        0
+        """
+        wish = {
+            "contract": contract,
+            "aim": aim,
+            "budget_us": None if budget_us is None else float(budget_us),
+            "tolerance": None if tolerance is None else float(tolerance),
+            "training": None if training is None else self._ready(training),
+            "seconds": float(seconds),
+            "seed": int(seed),
+            "trust_sample": bool(trust_sample),
+        }
+        found = self._compiled().tune(self._ready(X_sample), wish, self._threads())
+        return self._tuned(found, tolerance)
+
+    def _tuned(self, compiled, tolerance):
+        self._model = compiled
+        return self
+
+    @property
+    def tuning_(self):
+        """How the plan was found: plans tried, times, the test and the reason; None if nobody looked for one."""
+        told = self._compiled().tuning
+        return None if told is None else json.loads(told)
 
     def explain(self, x, *, budget=None, tolerance=None, require=None):
         """How one query is answered, step by step.

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_array
 
-from . import _mercer, _rounding
+from . import _mercer, _page, _rounding
 from ._asking import Asking
 from ._rows import FEW, FLOATS, QUICK, pack, threads
 from .errors import ConversionError, MercerError
@@ -27,8 +27,8 @@ class Model(Asking):
         The labels in order; classifiers only.
     plan : str
         How it is asked: ``exact``, or stages that prove labels before the exact one must.
-    report_ : dict
-        What ``accelerate`` measured.
+    tuning_ : dict
+        What ``accelerate`` or ``tune`` tried, measured and tested; None if nobody looked for a plan.
 
     Examples
     --------
@@ -53,7 +53,6 @@ class Model(Asking):
         self.tolerance = options.pop("tolerance", None)
         if options:
             raise TypeError(f"unknown options: {', '.join(options)}")
-        self.report_ = {}
         self.n_features_in_ = compiled.features
         if compiled.classes:
             names = compiled.classes if classes is None else classes
@@ -82,6 +81,9 @@ class Model(Asking):
         """The same machine under another plan, such as ``cascade(low_precision, exact)``."""
         sample = None if X_sample is None else self._ready(X_sample)
         return self._under(self._model.with_plan(plan, sample, self._threads(), seconds))
+
+    def _tuned(self, compiled, tolerance):
+        return self._under(compiled, tolerance=tolerance)
 
     def predict(self, X):
         """Labels, values, or 1 and -1 for inliers and outliers; labels are those of the exact machine."""
@@ -198,17 +200,10 @@ class Model(Asking):
         return f"Model({steps}{self.kernel}, {what}, {self.n_support_} supports, plan {self.plan})"
 
     def _repr_html_(self):
-        from html import escape
-
         rows = [("kernel", self.kernel), ("supports", self.n_support_), ("plan", self.plan)]
         if hasattr(self, "classes_"):
             rows.insert(0, ("classes", ", ".join(map(str, self.classes_))))
-        rows += [(f"{plan}", f"{1e6 * seconds:.1f} µs a row") for plan, seconds in self._measured()]
-        cells = "".join(f"<tr><th>{escape(str(a))}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)
-        return f"<table><caption>mercer.Model</caption>{cells}</table>"
-
-    def _measured(self):
-        return sorted(self.report_.get("seconds_per_row", {}).items(), key=lambda item: item[1])
+        return _page.of("mercer.Model", rows, self.tuning_)
 
 
 def load(path, *, n_jobs=None) -> Model:
