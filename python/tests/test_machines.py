@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 
 import mercer
 from mercer.errors import MercerError
-from mercer.machines import AdditiveSVC
+from mercer.machines import LSSVC, AdditiveSVC, KernelFisher
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +90,40 @@ def test_weights_move_the_border():
 def test_negative_values_are_an_error_that_tells_what_to_do():
     with pytest.raises(MercerError, match="quantile"):
         AdditiveSVC().fit([[-1.0, 2.0], [1.0, 2.0]], [0, 1])
+
+
+def test_least_squares_is_kernel_ridge_with_a_bias(digits):
+    """On centred targets and kernel values the least-squares SVM is scikit-learn's KernelRidge."""
+    from sklearn.kernel_ridge import KernelRidge
+    from sklearn.preprocessing import KernelCenterer
+
+    X, queries, y, _ = digits
+    X, y = X[:300] / 16, np.where(y[:300] < 5, 1.0, -1.0)
+    machine = LSSVC(C=10.0, gamma=0.5).fit(X, y)
+    values = lambda a, b: np.exp(-0.5 * ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2))
+    centre = KernelCenterer().fit(values(X, X))
+    ridge = KernelRidge(alpha=0.1, kernel="precomputed").fit(centre.transform(values(X, X)), y - y.mean())
+    wanted = ridge.predict(centre.transform(values(queries[:100] / 16, X))) + y.mean()
+    assert machine.decision_function(queries[:100] / 16) == pytest.approx(wanted, abs=1e-9)
+
+
+def test_leave_one_out_is_that_of_as_many_fits(digits):
+    X, _, y, _ = digits
+    X, y = X[:60] / 16, y[:60] % 3
+    for kind in (LSSVC, KernelFisher):
+        machine = kind(C=5.0, gamma=0.3)
+        whole = clone(machine).fit(X, y)
+        keep = np.arange(60)
+        right = [
+            clone(machine).fit(X[keep != i], y[keep != i]).predict(X[i : i + 1])[0] == y[i] for i in range(60)
+        ]
+        assert whole.leave_one_out_accuracy_ == pytest.approx(np.mean(right))
+
+
+def test_fisher_differs_from_least_squares_by_its_threshold(digits):
+    X, queries, y, _ = digits
+    X, y = X[:200] / 16, y[:200] == 3
+    plain = LSSVC(C=2.0).fit(X, y).decision_function(queries / 16)
+    fisher = KernelFisher(C=2.0).fit(X, y).decision_function(queries / 16)
+    slope, shift = np.polyfit(plain, fisher, 1)
+    assert slope > 0 and fisher == pytest.approx(slope * plain + shift, abs=1e-8)
