@@ -11,7 +11,7 @@ from sklearn.model_selection import train_test_split
 
 import mercer
 from mercer.errors import MercerError
-from mercer.machines import LSSVC, AdditiveSVC, KernelFisher
+from mercer.machines import LSSVC, AdditiveSVC, KernelFisher, LowRankSVC
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +127,15 @@ def test_fisher_differs_from_least_squares_by_its_threshold(digits):
     fisher = KernelFisher(C=2.0).fit(X, y).decision_function(queries / 16)
     slope, shift = np.polyfit(plain, fisher, 1)
     assert slope > 0 and fisher == pytest.approx(slope * plain + shift, abs=1e-8)
+
+
+def test_low_rank_comes_near_the_exact_machine(digits):
+    from mercer.svm import SVC
+
+    X, queries, y, labels = digits
+    exact = SVC(gamma=0.001).fit(X, y)
+    machine = LowRankSVC(gamma=0.001, rank=300, guard=False).fit(X, y)
+    assert machine._model.supports <= 300
+    assert machine.score(queries, labels) > exact.score(queries, labels) - 0.01
+    best = machine.classes_[np.argmax(machine.decision_function(queries), axis=1)]
+    assert np.mean(best == machine.predict(queries)) > 0.99

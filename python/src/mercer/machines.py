@@ -13,18 +13,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._convert import _names
 from ._learning import Learning, kernel_text, weights_of
 from ._rows import FLOATS, pack, threads
 
-__all__ = ["LSSVC", "AdditiveSVC", "KernelFisher"]
+__all__ = ["LSSVC", "AdditiveSVC", "KernelFisher", "LowRankSVC"]
 
 _ALL = {
     "class_weight": [StrOptions({"balanced"}), dict, None],
-    "max_iter": [Interval(Integral, -1, None, closed="left")],
     "verbose": ["verbose"],
     "n_jobs": [Integral, None],
     "callback": [callable, None],
@@ -65,6 +64,7 @@ class _Classifier(ClassifierMixin, Learning, BaseEstimator):
             )
         factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         kernel, formulation, solver = self._task(X)
+        passes = getattr(self, "max_iter", -1)
         task = {
             "kernel": kernel,
             "formulation": formulation,
@@ -76,7 +76,7 @@ class _Classifier(ClassifierMixin, Learning, BaseEstimator):
             "names": _names(self.classes_),
             "tolerance": None if self.tol is None else float(self.tol),
             "memory": 1 << 30,
-            "max_iterations": None if self.max_iter < 0 else int(self.max_iter),
+            "max_iterations": int(passes) if passes >= 0 else None,
             "threads": threads(self.n_jobs),
             "probabilities": None,
         }
@@ -95,7 +95,11 @@ class _Classifier(ClassifierMixin, Learning, BaseEstimator):
         """Scores: of the second class if there are two, otherwise one column for each class."""
         check_is_fitted(self)
         scores = self._ask("scores", X)
-        return -scores.ravel() if len(self.classes_) == 2 else scores
+        if len(self.classes_) == 2:
+            return -scores.ravel()
+        if self._model.output == "one_vs_one":
+            return _ovr_decision_function(scores < 0, -scores, len(self.classes_))
+        return scores
 
     def _ready(self, X):
         check_is_fitted(self)
@@ -166,6 +170,7 @@ class AdditiveSVC(_Classifier):
         "levels": [StrOptions({"auto", "uniform", "power", "quantile"})],
         "intercept_scaling": [Interval(Real, 0.0, None, closed="left")],
         "tol": [_POSITIVE],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
         "random_state": [Interval(Integral, 0, None, closed="left"), None],
         **_ALL,
     }
@@ -217,15 +222,112 @@ class AdditiveSVC(_Classifier):
         return tags
 
 
+_KERNEL: dict = {
+    "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "laplacian", "chi2", "cosine"})],
+    "degree": [Interval(Integral, 0, None, closed="left")],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+}
+
+
+class LowRankSVC(_Classifier):
+    """Classification over a low-rank factor of the kernel matrix, for many samples and smooth kernels.
+
+    Training costs ``n k**2`` for n samples and rank k instead of ``n**2`` to ``n**3``; the machine has k supports.
+    ``training_report_`` says what was lost. Several classes are trained one against one, over one factor.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of errors.
+    kernel : {"linear", "poly", "rbf", "laplacian", "chi2", "cosine"}, default="rbf"
+    degree, gamma, coef0
+        As in scikit-learn's ``SVC``.
+    rank : int or "auto", default="auto"
+        Supports; ``"auto"`` doubles them until at most ``loss`` of the objective is lost.
+    loss : float, default=0.01
+        Share of the objective that may be lost where ``rank`` is ``"auto"``.
+    guard : bool, default=True
+        Whether an exact machine on a part of the samples is trained beside it, and the better one is kept.
+    tol : float, default=1e-3
+        Duality gap as a share of the objective.
+    class_weight : dict or "balanced", optional
+    random_state : int, optional
+        Seed of everything drawn.
+    verbose : bool, default=False
+    n_jobs, callback
+        See the module.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mercer.machines import LowRankSVC
+    >>> X, y = load_digits(return_X_y=True)
+    >>> machine = LowRankSVC(rank=200).fit(X[:1000], y[:1000])
+    >>> machine.score(X[1000:], y[1000:]) > 0.9
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "C": [_POSITIVE],
+        **_KERNEL,
+        "rank": [Interval(Integral, 1, 65536, closed="both"), StrOptions({"auto"})],
+        "loss": [Interval(Real, 0.0, 1.0, closed="both")],
+        "guard": ["boolean"],
+        "tol": [_POSITIVE],
+        "random_state": [Interval(Integral, 0, None, closed="left"), None],
+        **_ALL,
+    }
+
+    def __init__(
+        self,
+        *,
+        C=1.0,
+        kernel="rbf",
+        degree=3,
+        gamma="scale",
+        coef0=0.0,
+        rank="auto",
+        loss=0.01,
+        guard=True,
+        tol=1e-3,
+        class_weight=None,
+        random_state=None,
+        verbose=False,
+        n_jobs=None,
+        callback=None,
+    ):
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.rank = rank
+        self.loss = loss
+        self.guard = guard
+        self.tol = tol
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def _task(self, X):
+        _, kernel = kernel_text(self, X)
+        seed = 1 if self.random_state is None else int(self.random_state)
+        solver = (
+            f"low_rank(rank={self.rank}, tolerance={float(self.loss)!r},"
+            f" guard={'on' if self.guard else 'off'}, seed={seed})"
+        )
+        return kernel, f"c_svc(C={float(self.C)!r})", solver
+
+
 class _LeastSquares(_Classifier):
     """A classifier by one linear system; every sample keeps a coefficient."""
 
     _parameter_constraints: dict = {
         "C": [_POSITIVE],
-        "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid", "laplacian", "chi2", "cosine"})],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **_KERNEL,
         "rank": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "tol": [_POSITIVE],
         **_ALL,
@@ -242,7 +344,6 @@ class _LeastSquares(_Classifier):
         rank="auto",
         tol=1e-6,
         class_weight=None,
-        max_iter=-1,
         verbose=False,
         n_jobs=None,
         callback=None,
@@ -255,7 +356,6 @@ class _LeastSquares(_Classifier):
         self.rank = rank
         self.tol = tol
         self.class_weight = class_weight
-        self.max_iter = max_iter
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.callback = callback
@@ -287,8 +387,6 @@ _PARAMETERS = """
     tol : float, default=1e-6
         Largest error of an equation, relative to the largest target.
     class_weight : dict or "balanced", optional
-    max_iter : int, default=-1
-        Not used: the system is solved in one go.
     verbose : bool, default=False
     n_jobs, callback
         See the module.
