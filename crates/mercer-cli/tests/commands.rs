@@ -79,11 +79,14 @@ fn json_objects_have_their_documented_keys() {
     assert_eq!(
         keys(&listed),
         [
+            "compressors",
+            "contracts",
             "data_formats",
             "formulations",
             "instruction_sets",
             "kernels",
             "model_formats",
+            "papers",
             "scalings",
             "solvers",
             "stages"
@@ -107,9 +110,11 @@ fn training_reports_its_documented_keys_and_the_model_answers() {
         keys(&report),
         [
             "bounded",
+            "chosen",
             "converged",
             "gap",
             "iterations",
+            "low_rank",
             "objective",
             "peak_memory_bytes",
             "seconds",
