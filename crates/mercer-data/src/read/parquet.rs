@@ -100,6 +100,7 @@ fn open(mut source: Source, options: &Options) -> Result<Reader<Groups>, DataErr
     let mut bytes = Vec::new();
     source.read_to_end(&mut bytes)?;
     let bytes = Bytes::from(bytes);
+    pages::check_schema(&bytes)?;
     let file = guarded(|| SerializedFileReader::new(bytes.clone()).map_err(damaged))?;
     check_pages(&file, &bytes)?;
     let schema = file.metadata().file_metadata().schema_descr_ptr();

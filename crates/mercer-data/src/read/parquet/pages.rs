@@ -1,5 +1,5 @@
-//! A look at the headers of all pages before any is unpacked: what a page claims to unpack to is allocated by
-//! the library, so it is checked against the bytes that are there.
+//! A look at the schema and at the headers of all pages before the library sees them: what they claim is
+//! allocated, so it is checked against what is there.
 
 use super::error;
 use crate::DataError;
@@ -8,17 +8,44 @@ use crate::DataError;
 const SMALL: u64 = 8 << 20;
 /// More than any usual packing gains.
 const GAIN: u64 = 1000;
+/// What the library keeps for a word of a dictionary, at most.
+const ENTRY: u64 = 32;
 /// Structures inside structures: page headers have three.
 const DEPTH: usize = 8;
+
+/// Checks that no group of columns claims more members than the schema has entries. A file that does not end
+/// as a Parquet file does is left to the library, which says so.
+pub(super) fn check_schema(file: &[u8]) -> Result<(), DataError> {
+    let Some((rest, tail)) = file.split_last_chunk::<8>() else { return Ok(()) };
+    let [length @ .., b'P', b'A', b'R', b'1'] = tail else { return Ok(()) };
+    let length = u32::from_le_bytes(*length) as usize;
+    let Some(start) = rest.len().checked_sub(length) else { return Ok(()) };
+    let (entries, members) = Compact { rest: &rest[start..] }
+        .schema()
+        .ok_or_else(|| error("the description of its columns is damaged"))?;
+    if members > entries {
+        let reason = format!("a group of columns claims {members} of {entries} columns");
+        return Err(error(reason));
+    }
+    Ok(())
+}
 
 /// Checks the pages of one column chunk.
 pub(super) fn check(mut chunk: &[u8]) -> Result<(), DataError> {
     while !chunk.is_empty() {
         let mut header = Compact { rest: chunk };
-        let (unpacked, packed) = header.sizes().ok_or_else(|| error("a page header is damaged"))?;
-        let (Ok(unpacked), Ok(packed)) = (u64::try_from(unpacked), u64::try_from(packed)) else {
+        let Sizes { unpacked, packed, words } =
+            header.sizes().ok_or_else(|| error("a page header is damaged"))?;
+        let [Ok(unpacked), Ok(packed), Ok(words)] = [unpacked, packed, words].map(u64::try_from)
+        else {
             return Err(error("a page of negative length"));
         };
+        // A word takes a byte at least, and entries are made for all that are claimed.
+        let entries = ENTRY.saturating_mul(words);
+        if words > unpacked || (entries > 4 * SMALL && entries > GAIN * packed) {
+            let reason = format!("a page of {packed} bytes claims to be a dictionary of {words}");
+            return Err(error(reason));
+        }
         if unpacked > SMALL && unpacked > GAIN * packed {
             let reason = format!("a page of {packed} bytes claims to unpack to {unpacked}");
             return Err(error(reason));
@@ -27,6 +54,14 @@ pub(super) fn check(mut chunk: &[u8]) -> Result<(), DataError> {
         chunk = rest.ok_or_else(|| error("a page is cut off"))?;
     }
     Ok(())
+}
+
+/// What a page header claims.
+struct Sizes {
+    unpacked: i64,
+    packed: i64,
+    /// Of a dictionary; none in other pages.
+    words: i64,
 }
 
 /// Thrift's compact protocol, as far as finding the end of a structure needs it.
@@ -63,22 +98,77 @@ impl Compact<'_> {
         Some(())
     }
 
-    /// Unpacked and packed size: fields 2 and 3 of a page header.
-    fn sizes(&mut self) -> Option<(i64, i64)> {
-        let (mut field, mut unpacked, mut packed) = (0, None, None);
-        loop {
-            let start = self.byte()?;
-            let (step, kind) = (i64::from(start >> 4), start & 15);
-            if kind == 0 {
-                return Some((unpacked?, packed?));
+    /// Entries of the schema, and the most members that one of them claims: field 2 of the footer, a list of
+    /// structures whose field 5 counts members. A negative count is one too many.
+    fn schema(&mut self) -> Option<(u64, u64)> {
+        let mut field = 0;
+        while let Some(kind) = self.field(&mut field)? {
+            if (field, kind) != (2, 9) {
+                self.skip(kind, DEPTH)?;
+                continue;
             }
-            field = if step == 0 { self.signed()? } else { field + step };
+            let (entries, kind) = self.list()?;
+            let mut most = 0;
+            for _ in 0..entries {
+                most = most.max(if kind == 12 { self.members()? } else { return None });
+            }
+            return Some((entries, most));
+        }
+        Some((0, 0))
+    }
+
+    fn members(&mut self) -> Option<u64> {
+        let (mut field, mut members) = (0, 0);
+        while let Some(kind) = self.field(&mut field)? {
             match (field, kind) {
-                (2, 5) => unpacked = Some(self.signed()?),
-                (3, 5) => packed = Some(self.signed()?),
+                (5, 5) => members = u64::try_from(self.signed()?).unwrap_or(u64::MAX),
                 _ => self.skip(kind, DEPTH)?,
             }
         }
+        Some(members)
+    }
+
+    /// Elements of a list, and their kind.
+    fn list(&mut self) -> Option<(u64, u8)> {
+        let start = self.byte()?;
+        let short = u64::from(start >> 4);
+        Some((if short == 15 { self.number()? } else { short }, start & 15))
+    }
+
+    /// Fields 2 and 3 of a page header, and the first one of field 7, the header of a dictionary.
+    fn sizes(&mut self) -> Option<Sizes> {
+        let (mut field, mut unpacked, mut packed, mut words) = (0, None, None, 0);
+        while let Some(kind) = self.field(&mut field)? {
+            match (field, kind) {
+                (2, 5) => unpacked = Some(self.signed()?),
+                (3, 5) => packed = Some(self.signed()?),
+                (7, 12) => words = self.words()?,
+                _ => self.skip(kind, DEPTH)?,
+            }
+        }
+        Some(Sizes { unpacked: unpacked?, packed: packed?, words })
+    }
+
+    fn words(&mut self) -> Option<i64> {
+        let (mut field, mut words) = (0, 0);
+        while let Some(kind) = self.field(&mut field)? {
+            match (field, kind) {
+                (1, 5) => words = self.signed()?,
+                _ => self.skip(kind, DEPTH)?,
+            }
+        }
+        Some(words)
+    }
+
+    /// The kind of the next field of a structure, none at its end; `field` becomes its number.
+    fn field(&mut self, field: &mut i64) -> Option<Option<u8>> {
+        let start = self.byte()?;
+        let (step, kind) = (i64::from(start >> 4), start & 15);
+        if kind == 0 {
+            return Some(None);
+        }
+        *field = if step == 0 { self.signed()? } else { field.checked_add(step)? };
+        Some(Some(kind))
     }
 
     fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
@@ -93,11 +183,9 @@ impl Compact<'_> {
                 self.skip_bytes(count)
             }
             9 | 10 => {
-                let start = self.byte()?;
-                let short = u64::from(start >> 4);
-                let count = if short == 15 { self.number()? } else { short };
+                let (count, kind) = self.list()?;
                 // Each element takes a byte at least, those of one bit too.
-                let kind = if start & 15 <= 2 { 3 } else { start & 15 };
+                let kind = if kind <= 2 { 3 } else { kind };
                 (0..count).try_for_each(|_| self.skip(kind, inner))
             }
             12 => loop {
@@ -113,5 +201,50 @@ impl Compact<'_> {
             },
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A positive number as Thrift packs it.
+    fn packed(value: u64) -> Vec<u8> {
+        let mut left = value << 1;
+        let mut out = Vec::new();
+        while left > 0x7f {
+            out.push(0x80 | (left & 0x7f) as u8);
+            left >>= 7;
+        }
+        out.push(left as u8);
+        out
+    }
+
+    /// A file of nothing but a footer with one entry that claims so many members.
+    fn footer(members: u64) -> Vec<u8> {
+        let entry = [&[0x55][..], &packed(members), &[0]].concat();
+        let footer = [&[0x29, 0x1c][..], &entry, &[0]].concat();
+        let length = (footer.len() as u32).to_le_bytes();
+        [&footer[..], &length, b"PAR1"].concat()
+    }
+
+    #[test]
+    fn a_schema_claims_no_more_members_than_it_has_entries() {
+        assert!(check_schema(&footer(1)).is_ok());
+        let said = check_schema(&footer(1_500_000_000)).unwrap_err().to_string();
+        assert!(said.contains("claims 1500000000 of 1 columns"), "{said}");
+        assert!(check_schema(b"PAR1").is_ok(), "left to the library");
+    }
+
+    #[test]
+    fn a_dictionary_claims_no_more_words_than_it_has_bytes() {
+        let page = |words: u64| {
+            let sizes = [&[0x25][..], &packed(4), &[0x15], &packed(4)].concat();
+            let dictionary = [&[0x4c, 0x15][..], &packed(words), &[0, 0]].concat();
+            [&sizes[..], &dictionary, &[1, 2, 3, 4]].concat()
+        };
+        assert!(check(&page(1)).is_ok());
+        let said = check(&page(300_000_000)).unwrap_err().to_string();
+        assert!(said.contains("a dictionary of 300000000"), "{said}");
     }
 }
