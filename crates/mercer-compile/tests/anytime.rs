@@ -1,5 +1,7 @@
 //! The stage `anytime`: certificates over every kernel and order, and the traps of the paper's formulas.
 
+mod common;
+
 use mercer_compile::{CompileError, Material, Watch, compile, compile_with};
 use mercer_data::Matrix;
 use mercer_kernel::parse;
@@ -58,16 +60,7 @@ fn fit(
 
 /// All laws of a machine under a stage, unless the stage refuses it, which it may.
 fn check(stage: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
-    let sections = match fit(machine, stage, Some(queries)) {
-        Ok(sections) => sections,
-        Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return,
-        Err(other) => panic!("{name}: {other}"),
-    };
-    let name = format!("{stage} for {} on {name}", machine.kernel().spec());
-    let law = CertifyLaw { name, machine, sections: &sections, queries };
-    law.ranges_contain_the_score(tally).unwrap();
-    law.answers_are_exact_and_alike(tally).unwrap();
-    law.budgets_are_kept().unwrap();
+    common::hold(fit(machine, stage, Some(queries)), (stage, name), machine, queries, tally);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The laws of certificates, over every certifying stage, on sane, trained-like and hostile machines.
 
+mod common;
+
 use mercer_compile::{CompileError, FITTERS, Fitter, compile};
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
@@ -116,16 +118,8 @@ fn without_offset(machine: &Machine) -> Machine {
 
 /// A plan for a machine, or nothing if the stage refuses it, which it may.
 fn check(plan: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
-    let sections = match compile(machine, &plan.parse().unwrap(), None) {
-        Ok(sections) => sections,
-        Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return,
-        Err(other) => panic!("{name}: {other}"),
-    };
-    let name = format!("{plan} for {} on {name}", machine.kernel().spec());
-    let law = CertifyLaw { name, machine, sections: &sections, queries };
-    law.ranges_contain_the_score(tally).unwrap();
-    law.answers_are_exact_and_alike(tally).unwrap();
-    law.budgets_are_kept().unwrap();
+    let sections = compile(machine, &plan.parse().unwrap(), None);
+    common::hold(sections, (plan, name), machine, queries, tally);
 }
 
 #[test]

@@ -1,27 +1,20 @@
 //! The stage `compressed`: certificates under every kernel, for every size and method, on hostile machines.
 
-use mercer_compile::{CompileError, compile};
+mod common;
+
+use mercer_compile::compile;
 use mercer_data::{Matrix, synthetic};
 use mercer_kernel::parse;
 use mercer_machine::Array::{F64, U32};
 use mercer_machine::{Machine, Output, Score};
 use mercer_query::{Asking, Plan};
-use mercer_testkit::laws::certify::{CertifyLaw, Tally};
+use mercer_testkit::laws::certify::Tally;
 use mercer_testkit::{generate, machines};
 
 /// All laws of a machine under the stage, unless it refuses the machine, which it may.
 fn check(stage: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     let plan = format!("cascade({stage}, exact)").parse().unwrap();
-    let sections = match compile(machine, &plan, None) {
-        Ok(sections) => sections,
-        Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return,
-        Err(other) => panic!("{name}: {other}"),
-    };
-    let name = format!("{stage} for {} on {name}", machine.kernel().spec());
-    let law = CertifyLaw { name, machine, sections: &sections, queries };
-    law.ranges_contain_the_score(tally).unwrap();
-    law.answers_are_exact_and_alike(tally).unwrap();
-    law.budgets_are_kept().unwrap();
+    common::hold(compile(machine, &plan, None), (stage, name), machine, queries, tally);
 }
 
 #[test]

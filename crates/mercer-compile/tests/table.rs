@@ -1,11 +1,13 @@
 //! The laws of certificates for tables of curves, over every additive kernel.
 
-use mercer_compile::{CompileError, compile};
+mod common;
+
+use mercer_compile::compile;
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
 use mercer_machine::{Machine, Output, Score};
 use mercer_query::Plan;
-use mercer_testkit::laws::certify::{CertifyLaw, Tally};
+use mercer_testkit::laws::certify::Tally;
 use mercer_testkit::{generate, machines};
 
 const PLAN: &str = "cascade(table, exact)";
@@ -22,17 +24,8 @@ const KERNELS: [&str; 8] = [
 ];
 
 fn check(name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) -> bool {
-    let sections = match compile(machine, &PLAN.parse().unwrap(), None) {
-        Ok(sections) => sections,
-        Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return false,
-        Err(other) => panic!("{name}: {other}"),
-    };
-    let name = format!("{PLAN} for {} on {name}", machine.kernel().spec());
-    let law = CertifyLaw { name, machine, sections: &sections, queries };
-    law.ranges_contain_the_score(tally).unwrap();
-    law.answers_are_exact_and_alike(tally).unwrap();
-    law.budgets_are_kept().unwrap();
-    true
+    let sections = compile(machine, &PLAN.parse().unwrap(), None);
+    common::hold(sections, (PLAN, name), machine, queries, tally)
 }
 
 /// Rows such as histograms: many zeros, some values repeated.

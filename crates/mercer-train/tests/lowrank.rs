@@ -3,39 +3,9 @@
 
 mod common;
 
-use clarabel::algebra::CscMatrix;
-use clarabel::solver::{
-    DefaultSettingsBuilder, DefaultSolver, IPSolver, NonnegativeConeT, ZeroConeT,
-};
 use mercer_data::{Dataset, Matrix, Targets, synthetic};
 use mercer_kernel::KernelRef;
-use mercer_train::{Part, Qp, Trained, Training, formulation, solver, train};
-
-/// The best objective of a programme with a kernel given by the machine's own scores: `K` of the pivots.
-fn reference(qp: &Qp, K: impl Fn(usize, usize) -> f64) -> f64 {
-    let n = qp.len();
-    let P: Vec<Vec<f64>> = (0..n)
-        .map(|i| (0..n).map(|j| if i <= j { K(i % qp.rows, j % qp.rows) } else { 0.0 }).collect())
-        .collect();
-    let groups = qp.group_count();
-    let mut A = vec![vec![0.0; n]; groups + 2 * n];
-    let mut b = vec![0.0; groups + 2 * n];
-    for v in 0..n {
-        let group = usize::from(qp.groups[v]);
-        A[group][v] = 1.0;
-        b[group] += qp.start[v];
-        A[groups + v][v] = 1.0;
-        b[groups + v] = qp.upper[v];
-        A[groups + n + v][v] = -1.0;
-        b[groups + n + v] = -qp.lower[v];
-    }
-    let (P, A) = (CscMatrix::from(&P), CscMatrix::from(&A));
-    let cones = [ZeroConeT(groups), NonnegativeConeT(2 * n)];
-    let settings = DefaultSettingsBuilder::default().verbose(false).build().unwrap();
-    let mut solver = DefaultSolver::new(&P, &qp.linear, &A, &b, &cones, settings).unwrap();
-    solver.solve();
-    solver.solution.obj_val
-}
+use mercer_train::{Part, Trained, Training, formulation, solver, train};
 
 fn learn(data: &Dataset, kernel: &str, text: &str, solver_text: &str, tolerance: f64) -> Trained {
     let kernel = mercer_kernel::parse(kernel).unwrap();
@@ -67,7 +37,7 @@ fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>, so
     let qp =
         formulation.programme(&Part { name: "all", targets: &targets, weights: &weights }).unwrap();
     let row = |at: usize| data.examples.row(order[at]);
-    let best = reference(&qp, |i, j| kernel.value(row(i), row(j)));
+    let best = common::reference(&qp, |i, j| kernel.value(row(i), row(j)));
     let found = low_rank.lost[0].objective;
     // What is left out of the trace, and the tolerance of the reference.
     let slack = low_rank.lost[0].quadratic + 1e-6 * best.abs();

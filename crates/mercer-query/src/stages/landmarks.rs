@@ -4,7 +4,7 @@ use mercer_machine::{Output, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8, gaussian32, weighted_sums32};
 use mercer_spec::Spec;
 
-use super::projection::{Basis, guess, outputs};
+use super::projection::{Basis, KERNEL_COST, guess, outputs};
 use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
 use crate::{Exact, LoadError};
@@ -14,9 +14,6 @@ pub(crate) static LOADER: Loader = Loader {
     summary: "Gaussians around landmarks in few coordinates, fitted to the machine's own scores; calibrated, not proved",
     load,
 };
-
-/// What one Gaussian costs beside its products, in multiply-adds.
-const KERNEL_COST: u64 = 6;
 
 /// `Σ_j w_j exp(-γ |y - c_j|²) + b·y + c` for each output, `y` being the coordinates of the query: a student
 /// whose size does not grow with the supports.

@@ -7,13 +7,13 @@ use std::any::Any;
 use mercer_data::Row;
 use mercer_kernel::{Finish, Form};
 use mercer_machine::{Output, Score, Section};
-use mercer_simd::{DenseQueries32, Isa, Panels32};
+use mercer_simd::{Isa, Panels32};
 use mercer_spec::Spec;
 
 pub use order::Nearest as Order;
 
 use super::linear;
-use super::projection::Basis;
+use super::projection::{Basis, KERNEL_COST, Products};
 use super::singly::{FEW, Supports};
 use crate::closer::{Closer, Guess};
 use crate::stage::{Block, Loader, Stage};
@@ -24,9 +24,6 @@ pub(crate) static LOADER: Loader = Loader {
     summary: "supports from the nearest on until a sample's thresholds are passed; tested, not proved",
     load,
 };
-
-/// What one kernel value costs beside its products, in multiply-adds.
-const KERNEL_COST: u64 = 6;
 
 /// \[DM03\]: a linear filter, then `g = -b; g += β_(k) K(X_(k), x)` over the supports in the order of their
 /// approximate kernel values, until `g < L_k` or `g > H_k`. Its thresholds are fixed, so its plan has no
@@ -58,9 +55,7 @@ struct Filter {
 
 /// Working memory of one thread.
 struct Scratch {
-    dense: DenseQueries32,
-    coordinates: Vec<f32>,
-    products: Vec<f32>,
+    products: Products,
     values: Vec<f64>,
     row: Vec<f64>,
     order: Order,
@@ -189,9 +184,7 @@ impl Stage for Nearest {
 
     fn scratch(&self) -> Box<dyn Any + Send> {
         Box::new(Scratch {
-            dense: DenseQueries32::new(self.basis.rows()),
-            coordinates: Vec::new(),
-            products: Vec::new(),
+            products: Products::new(&self.basis),
             values: Vec::new(),
             row: vec![0.0; self.basis.live().len()],
             order: Order::default(),
@@ -200,7 +193,7 @@ impl Stage for Nearest {
 
     fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
-        let Scratch { dense, coordinates, products, values, row, order } = scratch;
+        let Scratch { products, values, row, order } = scratch;
         if let Some(filter) = &self.filter {
             for query in block.open() {
                 if closer.charge(*query, self.columns)
@@ -212,10 +205,9 @@ impl Stage for Nearest {
             block.compact(closer);
         }
         let (size, supports) = (self.basis.rows(), self.coefficients.len());
-        let chunks = Basis::chunks(0..size);
         // One more for each support: the lines in which they wait.
         let ordering = supports as u64 * (size as u64 + KERNEL_COST + 1);
-        let cost = self.basis.cost(block, chunks.clone()) + ordering;
+        let cost = self.basis.cost(block, Basis::chunks(0..size)) + ordering;
         for query in block.open() {
             closer.charge(*query, cost);
         }
@@ -223,23 +215,12 @@ impl Stage for Nearest {
         if block.open().is_empty() {
             return;
         }
-        self.basis.project(self.isa, block, chunks);
-        coordinates.clear();
+        let stride = products.fill(self.isa, &self.basis, &self.rotated, block);
         let exact = block.exact();
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");
         let norms = exact.packed().self_sums();
-        let (open, known) = block.open_with_coordinates();
-        for query in open {
-            self.basis.read(known, *query, 0..size, coordinates);
-        }
-        dense.clear();
-        dense.push_rows(coordinates, open.len(), size);
-        let panels = 0..self.rotated.panels();
-        let stride = self.rotated.lanes(panels.clone()).len();
-        products.resize(open.len() * stride, 0.0);
-        self.rotated.dots_dense(self.isa, dense, panels, products, stride);
-        for (query, products) in block.open().iter().zip(products.chunks_exact(stride)) {
+        for (query, products) in block.open().iter().zip(products.values.chunks_exact(stride)) {
             let own = block.own(*query);
             values.resize(supports, 0.0);
             mercer_simd::widen(self.isa, &products[..supports], values);

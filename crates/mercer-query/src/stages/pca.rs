@@ -6,7 +6,7 @@ use mercer_machine::{Answer, Output, Score, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
 use mercer_spec::Spec;
 
-use super::projection::Basis;
+use super::projection::{Basis, KERNEL_COST};
 use crate::closer::{Closer, Guess};
 use crate::coefficients::Coefficients;
 use crate::stage::{Block, Loader, Stage};
@@ -20,8 +20,6 @@ pub(crate) static LOADER: Loader = Loader {
 
 /// Panels per tile: 2 x 96 supports.
 const TILE_PANELS: usize = 2;
-/// What one kernel value costs beside its products, in multiply-adds.
-const KERNEL_COST: u64 = 6;
 
 /// The machine with dot products cut to the leading dimensions; norms stay whole. Each level adds
 /// dimensions to the products of the one before.

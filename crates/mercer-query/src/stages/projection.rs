@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use mercer_data::Row;
 use mercer_machine::Section;
-use mercer_simd::{Isa, LANES32, Weight, blend32};
+use mercer_simd::{DenseQueries32, Isa, LANES32, Panels32, Weight, blend32};
 
 use crate::stage::Block;
 use crate::{Exact, Guess};
@@ -164,6 +164,51 @@ struct Chunk {
     rows: usize,
     /// `CHUNK` directions for each live column.
     table: Vec<f32>,
+}
+
+/// What one kernel value costs beside its products, in multiply-adds.
+pub(super) const KERNEL_COST: u64 = 6;
+
+/// Products of queries with the supports in all directions of a basis.
+#[derive(Debug)]
+pub(super) struct Products {
+    dense: DenseQueries32,
+    /// Of the open queries, one row after the other.
+    pub coordinates: Vec<f32>,
+    /// As many for each open query as [`Products::fill`] returns.
+    pub values: Vec<f32>,
+}
+
+impl Products {
+    pub(super) fn new(basis: &Basis) -> Self {
+        let dense = DenseQueries32::new(basis.rows());
+        Self { dense, coordinates: Vec::new(), values: Vec::new() }
+    }
+
+    /// Projects the open queries and multiplies them with the supports in the basis; returns how many numbers
+    /// each query gets.
+    pub(super) fn fill(
+        &mut self,
+        isa: Isa,
+        basis: &Basis,
+        rotated: &Panels32,
+        block: &mut Block<'_>,
+    ) -> usize {
+        let size = basis.rows();
+        basis.project(isa, block, Basis::chunks(0..size));
+        self.coordinates.clear();
+        let (open, known) = block.open_with_coordinates();
+        for query in open {
+            basis.read(known, *query, 0..size, &mut self.coordinates);
+        }
+        self.dense.clear();
+        self.dense.push_rows(&self.coordinates, open.len(), size);
+        let panels = 0..rotated.panels();
+        let stride = rotated.lanes(panels.clone()).len();
+        self.values.resize(open.len() * stride, 0.0);
+        rotated.dots_dense(isa, &self.dense, panels, &mut self.values, stride);
+        stride
+    }
 }
 
 impl Basis {

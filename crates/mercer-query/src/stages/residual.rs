@@ -2,10 +2,10 @@ use std::any::Any;
 
 use mercer_kernel::{Finish, Form};
 use mercer_machine::{Output, Score, Section};
-use mercer_simd::{DenseQueries32, Isa, Panels32};
+use mercer_simd::{Isa, Panels32};
 use mercer_spec::Spec;
 
-use super::projection::Basis;
+use super::projection::{Basis, KERNEL_COST, Products};
 use super::singly::{FEW, Supports};
 use crate::closer::{Closer, Guess};
 use crate::stage::{Block, Loader, Stage};
@@ -17,8 +17,6 @@ pub(crate) static LOADER: Loader = Loader {
     load,
 };
 
-/// What one kernel value costs beside its products, in multiply-adds.
-const KERNEL_COST: u64 = 6;
 /// Products of what lies outside the dimensions are about this share of what they could be.
 const USUAL: f64 = 0.1;
 
@@ -42,9 +40,7 @@ struct Residual {
 
 /// Working memory of one thread.
 struct Scratch {
-    dense: DenseQueries32,
-    coordinates: Vec<f32>,
-    products: Vec<f32>,
+    products: Products,
     cut: Vec<f64>,
     moved: Vec<f64>,
     /// By how much the term of each support may be wrong.
@@ -153,9 +149,7 @@ impl Stage for Residual {
 
     fn scratch(&self) -> Box<dyn Any + Send> {
         Box::new(Scratch {
-            dense: DenseQueries32::new(self.basis.rows()),
-            coordinates: Vec::new(),
-            products: Vec::new(),
+            products: Products::new(&self.basis),
             cut: Vec::new(),
             moved: Vec::new(),
             order: Vec::new(),
@@ -165,11 +159,10 @@ impl Stage for Residual {
 
     fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
-        let Scratch { dense, coordinates, products, cut, moved, order, row } = scratch;
+        let Scratch { products, cut, moved, order, row } = scratch;
         let (size, count) = (self.basis.rows(), self.coefficients.len());
-        let chunks = Basis::chunks(0..size);
         let products_cost = count as u64 * (size as u64 + 2 * KERNEL_COST + 2);
-        let cost = self.basis.cost(block, chunks.clone()) + products_cost;
+        let cost = self.basis.cost(block, Basis::chunks(0..size)) + products_cost;
         for query in block.open() {
             closer.charge(*query, cost);
         }
@@ -177,23 +170,13 @@ impl Stage for Residual {
         if block.open().is_empty() {
             return;
         }
-        self.basis.project(self.isa, block, chunks);
+        let stride = products.fill(self.isa, &self.basis, &self.rotated, block);
         let exact = block.exact();
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");
         let norms = exact.packed().self_sums();
-        coordinates.clear();
-        let (open, known) = block.open_with_coordinates();
-        for query in open {
-            self.basis.read(known, *query, 0..size, coordinates);
-        }
-        dense.clear();
-        dense.push_rows(coordinates, open.len(), size);
-        let panels = 0..self.rotated.panels();
-        let stride = self.rotated.lanes(panels.clone()).len();
-        products.resize(open.len() * stride, 0.0);
-        self.rotated.dots_dense(self.isa, dense, panels, products, stride);
-        let rows = coordinates.chunks_exact(size).zip(products.chunks_exact(stride));
+        let Products { coordinates, values, .. } = products;
+        let rows = coordinates.chunks_exact(size).zip(values.chunks_exact(stride));
         for (query, (y, products)) in block.open().iter().zip(rows) {
             let own = block.own(*query);
             let inside: f64 = y.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();

@@ -3,8 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use clarabel::algebra::CscMatrix;
+use clarabel::solver::{
+    DefaultSettingsBuilder, DefaultSolver, IPSolver, NonnegativeConeT, ZeroConeT,
+};
 use mercer_data::{Dataset, Matrix, Row, Targets, read};
 use mercer_machine::{Answer, Machine, Score};
+use mercer_train::Qp;
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -133,4 +138,31 @@ pub fn quadratic(machine: &Machine, number: usize) -> f64 {
         }
     }
     sum
+}
+
+/// The best objective of a programme.
+#[allow(non_snake_case, reason = "matrices of the solver")]
+pub fn reference(qp: &Qp, K: impl Fn(usize, usize) -> f64) -> f64 {
+    let n = qp.len();
+    let P: Vec<Vec<f64>> = (0..n)
+        .map(|i| (0..n).map(|j| if i <= j { K(i % qp.rows, j % qp.rows) } else { 0.0 }).collect())
+        .collect();
+    let groups = qp.group_count();
+    let mut A = vec![vec![0.0; n]; groups + 2 * n];
+    let mut b = vec![0.0; groups + 2 * n];
+    for v in 0..n {
+        let group = usize::from(qp.groups[v]);
+        A[group][v] = 1.0;
+        b[group] += qp.start[v];
+        A[groups + v][v] = 1.0;
+        b[groups + v] = qp.upper[v];
+        A[groups + n + v][v] = -1.0;
+        b[groups + n + v] = -qp.lower[v];
+    }
+    let (P, A) = (CscMatrix::from(&P), CscMatrix::from(&A));
+    let cones = [ZeroConeT(groups), NonnegativeConeT(2 * n)];
+    let settings = DefaultSettingsBuilder::default().verbose(false).build().unwrap();
+    let mut solver = DefaultSolver::new(&P, &qp.linear, &A, &b, &cones, settings).unwrap();
+    solver.solve();
+    solver.solution.obj_val
 }

@@ -56,6 +56,9 @@ pub(super) fn check(mut chunk: &[u8]) -> Result<(), DataError> {
     Ok(())
 }
 
+/// Stands where another field would begin.
+const END: u8 = 0;
+
 /// What a page header claims.
 struct Sizes {
     unpacked: i64,
@@ -102,7 +105,11 @@ impl Compact<'_> {
     /// structures whose field 5 counts members. A negative count is one too many.
     fn schema(&mut self) -> Option<(u64, u64)> {
         let mut field = 0;
-        while let Some(kind) = self.field(&mut field)? {
+        loop {
+            let kind = self.field(&mut field)?;
+            if kind == END {
+                return Some((0, 0));
+            }
             if (field, kind) != (2, 9) {
                 self.skip(kind, DEPTH)?;
                 continue;
@@ -114,18 +121,17 @@ impl Compact<'_> {
             }
             return Some((entries, most));
         }
-        Some((0, 0))
     }
 
     fn members(&mut self) -> Option<u64> {
         let (mut field, mut members) = (0, 0);
-        while let Some(kind) = self.field(&mut field)? {
-            match (field, kind) {
+        loop {
+            match (self.field(&mut field)?, field) {
+                (END, _) => return Some(members),
                 (5, 5) => members = u64::try_from(self.signed()?).unwrap_or(u64::MAX),
-                _ => self.skip(kind, DEPTH)?,
+                (kind, _) => self.skip(kind, DEPTH)?,
             }
         }
-        Some(members)
     }
 
     /// Elements of a list, and their kind.
@@ -138,37 +144,37 @@ impl Compact<'_> {
     /// Fields 2 and 3 of a page header, and the first one of field 7, the header of a dictionary.
     fn sizes(&mut self) -> Option<Sizes> {
         let (mut field, mut unpacked, mut packed, mut words) = (0, None, None, 0);
-        while let Some(kind) = self.field(&mut field)? {
-            match (field, kind) {
-                (2, 5) => unpacked = Some(self.signed()?),
-                (3, 5) => packed = Some(self.signed()?),
-                (7, 12) => words = self.words()?,
-                _ => self.skip(kind, DEPTH)?,
+        loop {
+            match (self.field(&mut field)?, field) {
+                (END, _) => return Some(Sizes { unpacked: unpacked?, packed: packed?, words }),
+                (5, 2) => unpacked = Some(self.signed()?),
+                (5, 3) => packed = Some(self.signed()?),
+                (12, 7) => words = self.words()?,
+                (kind, _) => self.skip(kind, DEPTH)?,
             }
         }
-        Some(Sizes { unpacked: unpacked?, packed: packed?, words })
     }
 
     fn words(&mut self) -> Option<i64> {
         let (mut field, mut words) = (0, 0);
-        while let Some(kind) = self.field(&mut field)? {
-            match (field, kind) {
-                (1, 5) => words = self.signed()?,
-                _ => self.skip(kind, DEPTH)?,
+        loop {
+            match (self.field(&mut field)?, field) {
+                (END, _) => return Some(words),
+                (5, 1) => words = self.signed()?,
+                (kind, _) => self.skip(kind, DEPTH)?,
             }
         }
-        Some(words)
     }
 
-    /// The kind of the next field of a structure, none at its end; `field` becomes its number.
-    fn field(&mut self, field: &mut i64) -> Option<Option<u8>> {
+    /// The kind of the next field of a structure, [`END`] after the last; `field` becomes its number.
+    fn field(&mut self, field: &mut i64) -> Option<u8> {
         let start = self.byte()?;
         let (step, kind) = (i64::from(start >> 4), start & 15);
-        if kind == 0 {
-            return Some(None);
+        if kind == END {
+            return Some(END);
         }
         *field = if step == 0 { self.signed()? } else { field.checked_add(step)? };
-        Some(Some(kind))
+        Some(kind)
     }
 
     fn skip(&mut self, kind: u8, depth: usize) -> Option<()> {
@@ -189,15 +195,10 @@ impl Compact<'_> {
                 (0..count).try_for_each(|_| self.skip(kind, inner))
             }
             12 => loop {
-                let start = self.byte()?;
-                let (step, kind) = (start >> 4, start & 15);
-                if kind == 0 {
-                    return Some(());
+                match self.field(&mut 0)? {
+                    END => return Some(()),
+                    kind => self.skip(kind, inner)?,
                 }
-                if step == 0 {
-                    self.number()?;
-                }
-                self.skip(kind, inner)?;
             },
             _ => None,
         }

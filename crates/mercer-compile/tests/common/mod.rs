@@ -1,0 +1,27 @@
+//! What the tests of certifying stages share.
+
+use mercer_compile::CompileError;
+use mercer_data::Matrix;
+use mercer_machine::{Machine, PlanSections};
+use mercer_testkit::laws::certify::{CertifyLaw, Tally};
+
+/// All laws of a machine under a plan; false if the stage refuses the machine, which it may.
+pub fn hold(
+    sections: Result<PlanSections, CompileError>,
+    (plan, case): (&str, &str),
+    machine: &Machine,
+    queries: &Matrix,
+    tally: &mut Tally,
+) -> bool {
+    let sections = match sections {
+        Ok(sections) => sections,
+        Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return false,
+        Err(other) => panic!("{case}: {other}"),
+    };
+    let name = format!("{plan} for {} on {case}", machine.kernel().spec());
+    let law = CertifyLaw { name, machine, sections: &sections, queries };
+    law.ranges_contain_the_score(tally).unwrap();
+    law.answers_are_exact_and_alike(tally).unwrap();
+    law.budgets_are_kept().unwrap();
+    true
+}
