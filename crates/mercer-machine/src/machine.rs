@@ -325,44 +325,56 @@ fn move_coefficients(score: Score, place: &[u32], supports: usize) -> Score {
     }
 }
 
-/// Wider supports are not centred: their columns are counted, not measured, and a file may name any.
-const MAX_CENTRED: usize = 1 << 24;
+/// Wider supports are not centred: a file may name any column, and the centre has a number for each.
+const MAX_CENTRED: usize = 1 << 22;
 
 /// The mean support in columns that lie far from zero, zero elsewhere; `None` if that is everywhere.
 ///
 /// A column is shifted if it is non-zero in every support and its mean exceeds twice its spread: there
-/// `|x|² + |z|² - 2 x·z` would cancel. Other columns keep their zeros, so sparse rows stay sparse.
+/// `|x|² + |z|² - 2 x·z` would cancel. Other columns keep their zeros, so sparse rows stay sparse, and only
+/// the columns of the first support need to be looked at.
 fn centre(supports: &Matrix) -> Option<Arc<[f64]>> {
     if supports.columns() > MAX_CENTRED {
         return None;
     }
     let rows = supports.rows() as f64;
-    let mut counts = vec![0usize; supports.columns()];
-    let mut means = vec![0.0; supports.columns()];
-    let mut spreads = vec![0.0f64; supports.columns()];
-    let add = |row: Row<'_>, means: &mut [f64], counts: &mut [usize]| {
-        for (column, value) in row.nonzeros() {
-            counts[column as usize] += 1;
-            means[column as usize] += value / rows;
-        }
-    };
-    supports.iter().for_each(|row| add(row, &mut means, &mut counts));
+    let columns: Vec<u32> = supports.iter().next()?.nonzeros().map(|(column, _)| column).collect();
+    let mut counts = vec![0usize; columns.len()];
+    let mut means = vec![0.0; columns.len()];
+    let mut spreads = vec![0.0f64; columns.len()];
     for row in supports.iter() {
-        for (column, value) in row.nonzeros() {
-            let away = (value - means[column as usize]).abs();
-            spreads[column as usize] = spreads[column as usize].max(away);
+        for (slot, value) in in_columns(row, &columns) {
+            counts[slot] += 1;
+            means[slot] += value / rows;
         }
     }
-    let mut any = false;
-    let centre: Vec<f64> = (0..supports.columns())
-        .map(|column| {
-            let far = means[column].abs() > 2.0 * spreads[column] && means[column].is_finite();
-            let shifted = far && counts[column] == supports.rows() && counts[column] > 0;
-            any |= shifted;
-            if shifted { means[column] } else { 0.0 }
-        })
-        .collect();
-    any.then(|| centre.into())
+    for row in supports.iter() {
+        for (slot, value) in in_columns(row, &columns) {
+            spreads[slot] = spreads[slot].max((value - means[slot]).abs());
+        }
+    }
+    let far = |slot: usize| means[slot].abs() > 2.0 * spreads[slot] && means[slot].is_finite();
+    let shifted = (0..columns.len()).filter(|slot| far(*slot) && counts[*slot] == supports.rows());
+    let shifts: Vec<(u32, f64)> = shifted.map(|slot| (columns[slot], means[slot])).collect();
+    if shifts.is_empty() {
+        return None;
+    }
+    let mut centre = vec![0.0; supports.columns()];
+    for (column, mean) in shifts {
+        centre[column as usize] = mean;
+    }
+    Some(centre.into())
+}
+
+/// The entries of a row in the named columns, as positions among them; both increase.
+fn in_columns<'a>(row: Row<'a>, columns: &'a [u32]) -> impl Iterator<Item = (usize, f64)> + 'a {
+    let mut slot = 0;
+    row.nonzeros().filter_map(move |(column, value)| {
+        while columns.get(slot).is_some_and(|own| *own < column) {
+            slot += 1;
+        }
+        (columns.get(slot) == Some(&column)).then_some((slot, value))
+    })
 }
 
 #[cfg(test)]
