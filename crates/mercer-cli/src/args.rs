@@ -591,12 +591,19 @@ pub(crate) struct Reproduce {
     pub(crate) data: Option<PathBuf>,
     /// Only these machines: for decoste03 Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'; for dm03
     /// 0v1 to 8v9, 'ten classes', 'even odd'; for og98 'Ripley linear', 'Ripley RBF', banana, Abalone,
-    /// Adult, 'MNIST 3v8'; for fs01 'example 1', toy, factorisation, pivots, Abalone, problems, rank
+    /// Adult, 'MNIST 3v8'; for fs01 'example 1', toy, factorisation, pivots, Abalone, problems, rank; for yw12
+    /// MNIST, gradients, covtype, Adult, '20 Newsgroups', sector, 'visual words', interpolation, sweeps, growth
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Timings of which the best counts
     #[arg(long, default_value = "5", value_name = "N")]
     pub(crate) repeats: u32,
+    /// For yw12: at most so many rows to learn from in every set; the growth goes up to it
+    #[arg(long, default_value = "10000000", value_name = "N")]
+    pub(crate) rows: usize,
+    /// For yw12: instead of measuring, write the rows of the sets into this folder as LIBSVM text
+    #[arg(long, value_name = "DIR")]
+    pub(crate) write_rows: Option<PathBuf>,
     /// A picture: bounds against steps for a few queries of the first machine, its steps against scores,
     /// sizes and errors, or ranks and errors
     #[arg(long, value_name = "FILE")]

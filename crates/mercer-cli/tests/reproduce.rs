@@ -180,3 +180,86 @@ fn dm_2003_on_small_images() {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(text.contains("train-images-idx3-ubyte"), "{text}");
 }
+
+/// Square images of eight pixels a side in the format of MNIST: the kind is which half is brighter.
+fn halves(folder: &Folder, kind: &str, count: u32) {
+    let (mut pixels, mut labels) = (vec![0, 0, 8, 3], vec![0, 0, 8, 1]);
+    for number in [count, 8, 8] {
+        pixels.extend(number.to_be_bytes());
+    }
+    labels.extend(count.to_be_bytes());
+    let mut state = u64::from(count);
+    for row in 0..count {
+        let label = row % 3;
+        labels.push(label as u8);
+        for place in 0..64u32 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let bright = [place % 8 < 4, place < 32, place % 8 >= 4][label as usize];
+            let base = if bright { 120 } else { 20 };
+            pixels.push((base + (state >> 33) % 130) as u8);
+        }
+    }
+    let name = |what: &str| folder.path(&format!("mnist/{kind}-{what}"));
+    std::fs::create_dir_all(folder.path("mnist")).unwrap();
+    std::fs::write(name("images-idx3-ubyte"), pixels).unwrap();
+    std::fs::write(name("labels-idx1-ubyte"), labels).unwrap();
+}
+
+/// \[YW12\] on files made here: all methods, both prices, sweeps, growth; what is not there is null.
+#[test]
+fn yang_2012_on_a_small_folder() {
+    let folder = Folder::new();
+    halves(&folder, "train", 300);
+    halves(&folder, "t10k", 60);
+    let only = "gradients,sector,interpolation,sweeps,growth,KDDA";
+    let data = folder.path(".");
+    let arguments = ["reproduce", "yw12", "--only", only, "--data", &data, "--rows", "1000"];
+    let text = done(&[&arguments[..], &["--repeats", "1", "--json", "--quiet"]].concat());
+    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    let methods = object["sets"]["gradients"]["methods"].as_array().expect("methods");
+    assert_eq!(methods.len(), 9);
+    for method in methods {
+        for price in ["at_equal_C", "at_best_C"] {
+            let found = &method[price];
+            assert!(found["accuracy"].as_f64().expect("a number") > 0.9, "{method}");
+            assert!(found["training_seconds"].as_f64().is_some_and(|s| s > 0.0), "{method}");
+            assert!(found["memory_bytes"].as_u64().is_some_and(|b| b > 0), "{method}");
+        }
+    }
+    assert!(object["sets"]["sector"].is_null() && object["sets"].get("sector").is_some());
+    assert!(object["sweeps"]["covtype"].is_null());
+    for (name, count) in [("nodes", 2), ("degree", 5), ("bins", 4), ("rank", 4)] {
+        let lines = object["sweeps"]["gradients"][name].as_array().expect(name);
+        assert_eq!(lines.len(), count);
+    }
+    let bins = &object["sweeps"]["gradients"]["degree"];
+    let error = |at: usize| bins[at]["relative_error_of_factors"].as_f64().expect("a number");
+    assert!(error(4) < error(1) && error(1) < error(0), "{bins}");
+    // Columns 30 and 50 of 64 have curves; Chebyshev's nodes get better with the degree.
+    let errors = object["interpolation"]["rows"].as_array().expect("rows");
+    let worst = |nodes: &str, degree: u64| {
+        let wanted = |row: &&Value| row["nodes"] == nodes && row["degree"] == degree;
+        errors.iter().find(wanted).and_then(|row| row["largest_error"].as_f64()).expect(nodes)
+    };
+    assert!(worst("Chebyshev in ln", 5) < worst("Chebyshev in ln", 2));
+    let growth = object["growth"]["rows"].as_array().expect("rows");
+    assert_eq!(growth.last().expect("five")["rows"], 1000);
+    let per = growth[4]["bytes_per_nonzero_beside_24_per_row_and_model"].as_f64().expect("bytes");
+    assert!(per <= 5.0, "{per}");
+    assert!(object["not_public"][0]["ours"].is_null());
+    assert_eq!(object["not_public"][0]["paper"]["LIBLINEAR"]["seconds"], 1481.5);
+}
+
+#[test]
+fn rows_of_a_set_are_written_for_others() {
+    let folder = Folder::new();
+    halves(&folder, "train", 30);
+    halves(&folder, "t10k", 6);
+    let (data, out) = (folder.path("."), folder.path("rows"));
+    let arguments = ["reproduce", "yw12", "--only", "MNIST", "--data", &data, "--write-rows", &out];
+    let text = done(&[&arguments[..], &["--json"]].concat());
+    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    assert_eq!(object["written"].as_array().map(Vec::len), Some(2));
+    let rows = std::fs::read_to_string(format!("{out}/MNIST.train.svm")).unwrap();
+    assert_eq!(rows.lines().count(), 30);
+}

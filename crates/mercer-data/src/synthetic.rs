@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::{Dataset, Matrix, Targets};
+use crate::{Dataset, Matrix, MatrixBuilder, Targets};
 
 /// The two-class mixture of Ripley (1996): each class is two round normal clouds of variance 0.03, at
 /// (-0.7, 0.3), (0.3, 0.3) and at (-0.3, 0.7), (0.4, 0.7). The best possible error is about 8 %.
@@ -30,6 +30,39 @@ pub fn crescents(rows: usize, noise: f64, seed: u64) -> Dataset {
         let y = side * angle.sin() + if class == 0 { 0.0 } else { 0.5 };
         [x + noise * normal(rng), y + noise * normal(rng)]
     })
+}
+
+/// Sparse histograms of two overlapping kinds, with about twelve filled columns each: low columns are filled
+/// more often, and each kind leans to half of the columns. The first rows do not depend on how many follow.
+///
+/// # Panics
+/// If there are more than 2^32 columns, or none.
+pub fn histograms(rows: usize, columns: usize, seed: u64) -> Dataset {
+    assert!((1..=1 << 32).contains(&columns), "one column or more");
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut made = MatrixBuilder::new();
+    let mut targets = Vec::with_capacity(rows);
+    let mut filled: Vec<u32> = Vec::new();
+    for row in 0..rows {
+        let class = row % 2;
+        filled.clear();
+        for _ in 0..12 {
+            let place = rng.random::<f64>();
+            let column = ((place * place * columns as f64) as usize).min(columns - 1);
+            // Three times in five a column of the row's own parity.
+            let own = rng.random::<f64>() < 0.6;
+            let other = usize::from((column % 2 == class) != own);
+            filled.push(((column + other) % columns) as u32);
+        }
+        filled.sort_unstable();
+        filled.dedup();
+        for column in &filled {
+            made.push(*column, f64::from(1 + (rng.random::<f64>() * 50.0) as u32) / 50.0);
+        }
+        made.end_row();
+        targets.push(if class == 0 { -1.0 } else { 1.0 });
+    }
+    Dataset { examples: made.finish(columns), targets: Targets::Numbers(targets), names: None }
 }
 
 fn draw(

@@ -6,6 +6,7 @@ mod dm03;
 mod fs01;
 mod og98;
 mod tasks;
+mod yw12;
 
 use anyhow::Context;
 
@@ -22,7 +23,8 @@ struct Paper {
     run: fn(&Reproduce, &Console, &StopSignal) -> anyhow::Result<()>,
 }
 
-static PAPERS: &[&Paper] = &[&decoste03::PAPER, &dm03::PAPER, &fs01::PAPER, &og98::PAPER];
+static PAPERS: &[&Paper] =
+    &[&decoste03::PAPER, &dm03::PAPER, &fs01::PAPER, &og98::PAPER, &yw12::PAPER];
 
 /// Keys and titles, for `mercer list`.
 pub(super) fn papers() -> Vec<(String, &'static str)> {

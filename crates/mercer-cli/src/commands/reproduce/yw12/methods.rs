@@ -1,0 +1,185 @@
+//! Training time, test time, memory and accuracy of all methods, at one price and at each method's best.
+
+use mercer::data::{Dataset, Targets};
+use mercer::kernel::parse;
+use mercer::machine::{Answer, ClassName, Machine};
+use mercer::query::Plan;
+use mercer::train::{Cancel, Trained, Training, formulation, solver, train};
+use serde_json::{Value, json};
+
+use super::Run;
+use super::sets::{Rows, Set};
+use crate::timing::best_us;
+
+/// A name, a kernel and a solver.
+pub(super) type Method = (&'static str, &'static str, &'static str);
+
+/// What the paper compares, and ours.
+const METHODS: [Method; 9] = [
+    ("ours, chi2", "chi2", "additive"),
+    ("ours, intersection", "intersection", "additive"),
+    ("PmSVM-LUT, chi2", "chi2", "pmsvm_lut"),
+    ("PmSVM-LUT, HI", "power_mean(p=-8)", "pmsvm_lut"),
+    ("PmSVM, chi2", "chi2", "pmsvm"),
+    ("PmSVM, HI", "power_mean(p=-8)", "pmsvm"),
+    ("feature map, chi2", "chi2", "feature_map"),
+    ("feature map, HI", "intersection", "feature_map"),
+    ("linear", "linear", "linear"),
+];
+
+/// What came of one training.
+pub(super) struct Measured {
+    pub(super) trained: Trained,
+    pub(super) accuracy: f64,
+    pub(super) test_us: f64,
+}
+
+impl Measured {
+    pub(super) fn object(&self) -> Value {
+        let report = &self.trained.report;
+        let table = report.table.as_deref();
+        json!({
+            "training_seconds": report.seconds,
+            "preparation_seconds": table.map(|table| table.preparation),
+            "test_microseconds_per_row": self.test_us,
+            "memory_bytes": report.peak_memory_bytes,
+            "bytes_per_nonzero": table.map(|t| t.example_bytes as f64 / t.nonzeros.max(1) as f64),
+            "accuracy": self.accuracy, "visits": report.iterations,
+            "converged": report.converged,
+            "relative_error_of_factors": table.map(|table| table.factor.relative_error),
+        })
+    }
+
+    pub(super) fn line(&self) -> String {
+        let report = &self.trained.report;
+        let preparation = report.table.as_ref().map_or(0.0, |table| table.preparation);
+        format!(
+            "{:>9.3} {preparation:>9.3} {:>9.2} {:>9.1} {:>9.2}",
+            report.seconds,
+            self.test_us,
+            report.peak_memory_bytes as f64 / 1e6,
+            100.0 * self.accuracy
+        )
+    }
+}
+
+pub(super) const HEAD: &str = "  seconds  of which  us / row        MB  accuracy";
+
+/// Trains one machine.
+pub(super) fn learn(
+    run: &Run<'_>,
+    data: &Dataset,
+    (kernel, text): (&str, &str),
+    c: f64,
+) -> anyhow::Result<Trained> {
+    let training =
+        Training::default().solver(solver(text)?).cancel(Cancel::from_flag(run.stop.flag()));
+    let status = run.console.status();
+    let mut show = |progress: &mercer::train::Progress| {
+        status.set_message(format!(
+            "{kernel}, {text}, C {c}: {} visits, violation {:.1e}",
+            progress.iterations, progress.violation
+        ));
+    };
+    let (kernel, c_svc) = (parse(kernel)?, formulation(&format!("c_svc(C={c})"))?);
+    let trained = train(data, &kernel, &c_svc, &training, &mut show)?;
+    status.finish_and_clear();
+    run.stop.check()?;
+    Ok(trained)
+}
+
+/// Trains and asks.
+pub(super) fn measure(
+    run: &Run<'_>,
+    rows: &Rows,
+    (kernel, text): (&str, &str),
+    c: f64,
+) -> anyhow::Result<Measured> {
+    let mut trained = learn(run, &rows.examples, (kernel, text), c)?;
+    for _ in 1..run.arguments.repeats.min(3) {
+        let again = learn(run, &rows.examples, (kernel, text), c)?;
+        if again.report.seconds < trained.report.seconds {
+            trained = again;
+        }
+    }
+    let plan = Plan::exact(&trained.machine);
+    let accuracy = accuracy(&trained.machine, &plan, &rows.queries)?;
+    let queries = &rows.queries.examples;
+    let test_us = best_us(run.arguments.repeats.min(3), queries.rows(), || {
+        drop(plan.decide(queries));
+    });
+    Ok(Measured { trained, accuracy, test_us })
+}
+
+/// The share of rows whose class is found.
+pub(super) fn accuracy(machine: &Machine, plan: &Plan, rows: &Dataset) -> anyhow::Result<f64> {
+    let Targets::Numbers(labels) = &rows.targets else { anyhow::bail!("labels are numbers") };
+    let answers = plan.decide(&rows.examples)?;
+    let right = answers.iter().zip(labels).filter(|(decision, label)| match decision.answer {
+        Answer::Class(class) => machine.classes()[class] == ClassName::Number(**label),
+        _ => false,
+    });
+    Ok(right.count() as f64 / labels.len().max(1) as f64)
+}
+
+/// The price with the best accuracy on a fifth of the rows that take part; the smallest where several are.
+fn best_price(run: &Run<'_>, set: &Set, rows: &Rows, method: Method) -> anyhow::Result<f64> {
+    let all = rows.examples.examples.rows();
+    // Every so many rows, so that files sorted by class give all classes.
+    let stride = all.div_ceil(set.validation.max(1)).max(1);
+    let part: Vec<usize> = (0..all).step_by(stride).collect();
+    let pick = |held: bool| -> Vec<usize> {
+        let kept = part.iter().enumerate().filter(|(at, _)| (at % 5 == 4) == held);
+        kept.map(|(_, row)| *row).collect()
+    };
+    let (examples, held_out) =
+        (rows.examples.select(&pick(false)), rows.examples.select(&pick(true)));
+    let mut best = (set.c, -1.0);
+    for price in &set.prices {
+        let trained = learn(run, &examples, (method.1, method.2), *price)?;
+        let plan = Plan::exact(&trained.machine);
+        let found = accuracy(&trained.machine, &plan, &held_out)?;
+        if found > best.1 {
+            best = (*price, found);
+        }
+    }
+    Ok(best.0)
+}
+
+/// All methods on one set.
+pub(super) fn compare(run: &Run<'_>, set: &Set, rows: &Rows) -> anyhow::Result<Value> {
+    let examples = &rows.examples.examples;
+    run.line(&format!(
+        "\n{}: {} rows of {} columns, {:.1} non-zeros each; {} queries\n{:20} {:>7} {HEAD}",
+        set.name,
+        examples.rows(),
+        examples.columns(),
+        examples.nonzeros() as f64 / examples.rows().max(1) as f64,
+        rows.queries.examples.rows(),
+        "",
+        "C",
+    ));
+    let mut lines = Vec::new();
+    for method in METHODS {
+        let (name, kernel, text) = method;
+        let best = best_price(run, set, rows, method)?;
+        let equal = measure(run, rows, (kernel, text), set.c)?;
+        run.line(&format!("{name:20} {:>7} {}", set.c, equal.line()));
+        let mut object = json!({
+            "method": name, "kernel": kernel, "solver": text, "C": set.c, "best_C": best,
+            "at_equal_C": equal.object(),
+        });
+        object["at_best_C"] = if best.to_bits() == set.c.to_bits() {
+            object["at_equal_C"].clone()
+        } else {
+            let own = measure(run, rows, (kernel, text), best)?;
+            run.line(&format!("{:20} {best:>7} {}", "  its best C", own.line()));
+            own.object()
+        };
+        lines.push(object);
+    }
+    Ok(json!({
+        "rows": examples.rows(), "columns": examples.columns(), "nonzeros": examples.nonzeros(),
+        "queries": rows.queries.examples.rows(), "methods": lines,
+    }))
+}
