@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: runs measurements; each topic is a file of this folder.
 
 mod linear;
+mod lowrank;
 mod predict;
 mod read;
 mod report;
@@ -24,6 +25,7 @@ pub const VERB: Verb = Verb {
             read      LIBSVM text of 100 MB: seconds and memory\n\
             soak      damaged files of every kind, then proved ranges against double-double scores, on random\n\
             \u{20}         machines; only if named\n\
+            lowrank   low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
@@ -55,6 +57,7 @@ const TOPICS: &[Topic] = &[
     ("predict", predict::run, true),
     ("train", train::run, true),
     ("linear", linear::run, true),
+    ("lowrank", lowrank::run, true),
     ("search", search::run, true),
     ("read", read::run, true),
     ("soak", soak::run, false),

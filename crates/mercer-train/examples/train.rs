@@ -4,7 +4,7 @@
 //!
 //! Further words: `--formulation 'nu_svc(nu=0.3)'`, `--solver`, `--tolerance`, `--memory MB`,
 //! `--time-limit SECONDS`, `--scheme ovr`, `--rows N` (the first ones only), `--test FILE`, `--json yes`, `--progress yes`,
-//! `--polish yes` (from low rank to the exact machine).
+//! `--polish yes` (from low rank to the exact machine), `--out MODEL`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -50,6 +50,11 @@ fn main() -> Result<(), Failure> {
         Some(file) => Some(quality(&trained.machine, &load(file)?)),
         None => None,
     };
+    if let Some(file) = words.get("--out") {
+        let format = mercer_machine::file::format("mercer").ok_or("no format of our own")?;
+        let model = mercer_machine::Model::from(trained.machine.clone());
+        mercer_machine::file::save(&model, format, Path::new(file))?;
+    }
     if words.get("--json").is_some() {
         print_json(&trained.report, quality, used, peak);
     } else {
@@ -86,9 +91,19 @@ fn training(words: &Words) -> Result<Training, Failure> {
 fn print_json(report: &Report, quality: Option<(&str, f64)>, used: Option<f64>, peak: Option<f64>) {
     let quality = quality.map_or_else(String::new, |(key, value)| format!(", \"{key}\": {value}"));
     let used = used.map_or_else(String::new, |used| format!(", \"cpu_seconds\": {used:.2}"));
+    let low_rank = report.low_rank.as_deref().map_or_else(String::new, |own| {
+        let megabytes = own.factor_bytes as f64 / 1048576.0;
+        let guard = own.guard.as_ref().map_or_else(String::new, |guard| {
+            format!(
+                ", \"guard\": {:?}, \"guard_exact\": {}, \"guard_low_rank\": {}",
+                guard.sentence, guard.exact, guard.low_rank
+            )
+        });
+        format!(", \"rank\": {}, \"factor_mb\": {megabytes}{guard}", own.rank)
+    });
     println!(
         "{{\"seconds\": {}{used}, \"objective\": {}, \"gap\": {}, \"n_support\": {}, \"iterations\": {}, \
-         \"converged\": {}, \"peak_mb\": {}{quality}}}",
+         \"converged\": {}, \"peak_mb\": {}{quality}{low_rank}}}",
         report.seconds,
         report.objective,
         report.gap,

@@ -13,8 +13,11 @@ mod guard;
 pub(crate) mod interior;
 pub(crate) mod judge;
 mod lost;
+mod outcome;
 mod polish;
+mod question;
 mod rows;
+mod solve;
 mod stages;
 pub(crate) mod systems;
 

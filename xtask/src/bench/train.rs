@@ -16,8 +16,8 @@ const USUAL: [&str; 5] = ["mnist38", "mnist8rest20k", "mnist10", "a9a", "covtype
 
 /// A task of `benches/tasks.toml`.
 #[derive(Debug, PartialEq)]
-struct Task {
-    name: String,
+pub(super) struct Task {
+    pub(super) name: String,
     kernel: String,
     /// `c_svc(C=10)`.
     formulation: String,
@@ -138,12 +138,13 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
     (spread > 0.0).then_some(joint / spread)
 }
 
-fn training_rows(prepared: &Path, task: &Task) -> PathBuf {
+/// Where the training rows of a task were written.
+pub(super) fn training_rows(prepared: &Path, task: &Task) -> PathBuf {
     prepared.join(format!("{}.train.svm", task.name))
 }
 
 /// The tasks of these names, in this order.
-fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<Task>> {
+pub(super) fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<Task>> {
     let table: toml::Table = text.parse().context("benches/tasks.toml")?;
     let listed = table.get("task").and_then(toml::Value::as_array);
     let listed: Vec<&toml::Value> = listed.into_iter().flatten().collect();
@@ -171,7 +172,13 @@ fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<Task>> {
     wanted.iter().map(find).collect()
 }
 
-fn mercer(workspace: &Workspace, prepared: &Path, task: &Task, rows: Option<usize>) -> Command {
+/// Our own training of a task, in its own process.
+pub(super) fn mercer(
+    workspace: &Workspace,
+    prepared: &Path,
+    task: &Task,
+    rows: Option<usize>,
+) -> Command {
     let program = format!("release/examples/train{}", std::env::consts::EXE_SUFFIX);
     let mut command = workspace.command(workspace.target.join(program));
     command.arg(training_rows(prepared, task)).args(["--kernel", &task.kernel]);
@@ -214,7 +221,7 @@ fn peers(
 }
 
 /// Runs a program that prints one JSON object with the time it took.
-fn measure(command: &mut Command) -> Result<Value> {
+pub(super) fn measure(command: &mut Command) -> Result<Value> {
     let text = stdout_of(command)?;
     let answer: Value =
         serde_json::from_str(&text).context("what it printed is not one JSON object")?;

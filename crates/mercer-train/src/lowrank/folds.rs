@@ -7,8 +7,8 @@ use std::time::Instant;
 use mercer_kernel::factor::{Blocked, Draw};
 use mercer_simd::Real;
 
-use super::course::{Ask, Asked, Solved};
 use super::guard::without;
+use super::question::{Ask, Asked, Solved};
 use super::rows::Rows;
 use crate::control::Control;
 use crate::gram::Value;

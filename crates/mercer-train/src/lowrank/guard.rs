@@ -5,7 +5,7 @@ use mercer_kernel::factor::Blocked;
 use mercer_machine::Answer;
 use mercer_simd::Real;
 
-use super::course::{Ask, Asked, Solved};
+use super::question::{Ask, Asked, Solved};
 use crate::control::Control;
 use crate::gram::fields;
 use crate::training::{conclusion_of, majority, on_gram};
@@ -14,6 +14,8 @@ use crate::{FormulationRef, Goal, Measure, Part, Qp, TrainError, Trained, solver
 
 /// Below so many rows nothing is held out.
 const LEAST: usize = 1000;
+/// Relative gap at which machines can be compared: held-out rows do not see the rest.
+pub(super) const CLOSE: f64 = 5e-3;
 /// One row in so many is held out, at most [`MOST`].
 const SHARE: usize = 10;
 const MOST: usize = 4000;
@@ -134,7 +136,8 @@ impl Held {
     /// Examples for which sequential minimal optimisation costs what the low rank cost, in multiply-adds.
     fn equal_cost(&self, asked: &Asked<'_>, rank: usize, solved: &[Solved]) -> usize {
         let (rows, k, width) = (asked.examples.len() as f64, rank as f64, asked.width() as f64);
-        let visits: u64 = solved.iter().map(|one| one.found.visits).sum();
+        // The last solution, of all examples, costs about as much again.
+        let visits = 2 * solved.iter().map(|one| one.found.visits).sum::<u64>();
         let iterations: usize = solved.iter().map(|one| one.found.iterations).sum();
         let cost = rows * k * (width + 0.5 * k)
             + 2.0 * visits as f64 * k

@@ -3,8 +3,8 @@
 use mercer_kernel::factor::Blocked;
 use mercer_simd::Real;
 
-use super::course::{Ask, Asked, Solved};
 use super::judge::{judge, wanted};
+use super::question::{Ask, Asked, Solved};
 use crate::gram::fields;
 
 /// Rows looked at where all would cost more than the training.

@@ -1,6 +1,6 @@
 //! From the low-rank solution to the exact one.
 
-use super::course::{Ask, Asked, Solved};
+use super::question::{Ask, Asked, Solved};
 use crate::control::Control;
 use crate::gram::{Gram, Source, View};
 use crate::solvers::{From, Method, Question, Steering};

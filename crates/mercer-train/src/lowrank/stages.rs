@@ -3,8 +3,8 @@
 use mercer_kernel::factor::{Blocked, Draw};
 use mercer_simd::Real;
 
-use super::course::{Ask, Asked, Solved};
 use super::lost;
+use super::question::{Ask, Asked, Solved};
 use super::rows::Rows;
 use super::{LowRank, Rule};
 use crate::TrainError;
@@ -18,7 +18,7 @@ pub(super) const LARGEST: usize = 2048;
 /// Where less of the trace is left, the largest residual is the better pivot.
 const DECAYED: f64 = 1e-3;
 /// Relative gap of the solutions in between.
-const LOOSE: f64 = 1e-2;
+const LOOSE: f64 = 3e-2;
 /// What every row keeps of its chance, whatever its coefficient.
 const LEAST: f64 = 1e-4;
 /// A doubling of the rank that leaves more than this share of the loss does not pay.

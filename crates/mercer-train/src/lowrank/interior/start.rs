@@ -1,0 +1,56 @@
+//! Where an interior point method begins.
+
+use crate::Qp;
+use crate::lowrank::judge::wanted;
+
+/// A point well inside the box with the sums that are wanted, and which variables cannot move: walls that
+/// meet, and groups whose sum leaves them no choice.
+pub(super) fn start(qp: &Qp) -> (Vec<f64>, Vec<bool>) {
+    let mut fixed: Vec<bool> = (0..qp.len()).map(|v| qp.upper[v] <= qp.lower[v]).collect();
+    let mut beta: Vec<f64> =
+        qp.lower.iter().zip(&qp.upper).map(|(l, u)| f64::midpoint(*l, *u)).collect();
+    for (group, wanted) in wanted(qp).into_iter().enumerate() {
+        let members: Vec<usize> =
+            (0..qp.len()).filter(|v| usize::from(qp.groups[*v]) == group).collect();
+        let rigid: f64 = members.iter().filter(|v| fixed[**v]).map(|v| beta[*v]).sum();
+        let wanted = wanted - rigid;
+        let free: Vec<usize> = members.into_iter().filter(|v| !fixed[*v]).collect();
+        let (low, high): (f64, f64) =
+            (free.iter().map(|v| qp.lower[*v]).sum(), free.iter().map(|v| qp.upper[*v]).sum());
+        let slack = 1e-9 * (high - low);
+        if wanted >= high - slack || wanted <= low + slack {
+            for v in free {
+                fixed[v] = true;
+                beta[v] = if wanted >= high - slack { qp.upper[v] } else { qp.lower[v] };
+            }
+            continue;
+        }
+        // Half of the smaller side, as much of the other: the sum is zero; then towards what is wanted.
+        let plus: f64 = free.iter().map(|v| qp.upper[*v].max(0.0)).sum();
+        let minus: f64 = free.iter().map(|v| -qp.lower[*v].min(0.0)).sum();
+        let smaller = if plus > 0.0 && minus > 0.0 { 0.5 * plus.min(minus) } else { 0.0 };
+        for v in &free {
+            let wide = if qp.upper[*v] > 0.0 { qp.upper[*v] } else { qp.lower[*v] };
+            let side = if qp.upper[*v] > 0.0 { plus } else { minus };
+            let is_boxed = qp.upper[*v] > 0.0 && qp.lower[*v] < 0.0;
+            beta[*v] = if is_boxed { 0.0 } else { wide * (smaller / side) };
+        }
+        let sum: f64 = free.iter().map(|v| beta[*v]).sum();
+        let missing = wanted - sum;
+        let room: f64 = free
+            .iter()
+            .map(|v| if missing > 0.0 { qp.upper[*v] - beta[*v] } else { beta[*v] - qp.lower[*v] })
+            .sum();
+        if missing.abs() > 1e-15 * (high - low) && room > 0.0 {
+            let share = missing / room;
+            for v in &free {
+                beta[*v] += if missing > 0.0 {
+                    share * (qp.upper[*v] - beta[*v])
+                } else {
+                    share * (beta[*v] - qp.lower[*v])
+                };
+            }
+        }
+    }
+    (beta, fixed)
+}

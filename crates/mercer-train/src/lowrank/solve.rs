@@ -1,0 +1,137 @@
+//! Solving questions over a factor: by descent where it is fast, by interior points elsewhere.
+
+use mercer_kernel::factor::{Blocked, Store};
+use mercer_simd::Real;
+use rayon::prelude::*;
+
+use super::interior::{self, Steer};
+use super::question::{Ask, Asked, FINE, Solved};
+use super::{How, descent};
+use crate::control::{Control, Standing};
+use crate::{Qp, Stop, TrainError};
+
+/// Beyond this `C |g|²` descent is slower than interior points.
+const STEEP: f64 = 100.0;
+
+impl Asked<'_> {
+    /// Solves all questions over a factor, from other solutions of the same programmes.
+    pub(super) fn solve<T: Real>(
+        &self,
+        factor: &Blocked<T>,
+        asks: &[Ask],
+        from: Option<&[Solved]>,
+        tolerance: f64,
+        control: &mut Control<'_>,
+    ) -> Result<Vec<Solved>, TrainError> {
+        let betas = from.into_iter().flatten().zip(asks);
+        let starts = betas.map(|(one, ask)| one.found.point.beta(&ask.qp)).collect::<Vec<_>>();
+        self.solve_from(factor, asks, starts, tolerance, control)
+    }
+
+    /// Solves all questions over a factor, from these points where there are some.
+    pub(super) fn solve_from<T: Real>(
+        &self,
+        factor: &Blocked<T>,
+        asks: &[Ask],
+        starts: impl IntoIterator<Item = Vec<f64>>,
+        tolerance: f64,
+        control: &mut Control<'_>,
+    ) -> Result<Vec<Solved>, TrainError> {
+        let starts: Vec<Vec<f64>> = starts.into_iter().collect();
+        let mut solved = Vec::with_capacity(asks.len());
+        let threads = if asks.len() == 1 { 1 } else { rayon::current_num_threads().max(1) };
+        for (first, some) in asks.chunks(threads).enumerate() {
+            control.start_part(first * threads);
+            let begin = |at: usize| starts.get(first * threads + at).cloned();
+            if let [ask] = some {
+                let mut look = |made: u64, gap: f64| {
+                    if !gap.is_nan() {
+                        let standing = Standing { violation: gap, gap: f64::NAN, supports: 0 };
+                        control.tell(standing);
+                    }
+                    let over = control
+                        .max_iterations
+                        .is_some_and(|limit| control.iterations + made >= limit);
+                    control.stop().or(over.then_some(Stop::IterationLimit))
+                };
+                let one = self.solve_one(factor.store(), ask, begin(0), tolerance, &mut look);
+                control.iterations += one.found.visits + one.found.iterations as u64;
+                solved.push(one);
+            } else {
+                let brake = control.brake(some.len());
+                let found: Vec<Solved> = some
+                    .par_iter()
+                    .enumerate()
+                    .map(|(at, ask)| {
+                        let mut look = |made: u64, _: f64| brake(made).then_some(Stop::TimeLimit);
+                        self.solve_one(factor.store(), ask, begin(at), tolerance, &mut look)
+                    })
+                    .collect();
+                control.iterations += found
+                    .iter()
+                    .map(|one| one.found.visits + one.found.iterations as u64)
+                    .sum::<u64>();
+                let worst = found.iter().map(|one| one.found.judged.relative()).fold(0.0, f64::max);
+                control.tell(Standing { violation: worst, gap: f64::NAN, supports: 0 });
+                let stop = control.stop();
+                solved.extend(found.into_iter().map(|mut one| {
+                    one.found.stop = one.found.stop.map(|own| stop.unwrap_or(own));
+                    one
+                }));
+            }
+            if let Some(reason) = factor.store().failure() {
+                return Err(TrainError::FactorFile { reason });
+            }
+        }
+        Ok(solved)
+    }
+
+    fn solve_one<T: Real>(
+        &self,
+        store: &Store<T>,
+        ask: &Ask,
+        start: Option<Vec<f64>>,
+        tolerance: f64,
+        look: &mut dyn FnMut(u64, f64) -> Option<Stop>,
+    ) -> Solved {
+        let chosen = ask.rows.as_ref().map(|rows| {
+            let file = if store.is_on_disk() { tempfile::tempfile().ok() } else { None };
+            store.select(rows, file)
+        });
+        let store = chosen.as_ref().unwrap_or(store);
+        let seed = self.recipe.seed;
+        let mut visits = 0;
+        let mut switched = false;
+        if self.descends(store, &ask.qp, tolerance) {
+            let may_give_up = self.recipe.how == How::Auto;
+            let mut course = descent::Course { tolerance, seed, may_give_up, look: &mut *look };
+            let (found, gave_up) = descent::solve(&ask.qp, store, start.as_deref(), &mut course);
+            if !gave_up {
+                return Solved { found, switched };
+            }
+            visits = found.visits;
+            switched = true;
+        }
+        let systems = self.recipe.systems;
+        let mut look = |made: usize, gap: f64| look(visits + made as u64, gap);
+        let mut steer = Steer { systems, tolerance, look: &mut look };
+        let mut found = interior::solve(&ask.qp, store, &mut steer);
+        found.visits = visits;
+        Solved { found, switched }
+    }
+
+    fn descends<T: Real>(&self, store: &Store<T>, qp: &Qp, tolerance: f64) -> bool {
+        match self.recipe.how {
+            _ if !descent::fits(qp) => false,
+            How::Descent => true,
+            How::Interior => false,
+            How::Auto => {
+                let squares = super::systems::squares(store);
+                let mean = squares.iter().sum::<f64>() / squares.len().max(1) as f64;
+                let limit = qp.upper.iter().chain(&qp.lower);
+                let limit = limit.fold(0.0, |most: f64, c| most.max(c.abs()));
+                tolerance > FINE && limit * mean <= STEEP
+            }
+        }
+    }
+}
