@@ -6,6 +6,7 @@ mod constants;
 mod landmarks;
 mod linear;
 mod low_precision;
+mod monomials;
 mod nearest;
 mod pca;
 mod projected;
@@ -42,6 +43,7 @@ pub static FITTERS: &[&Fitter] = &[
     &low_precision::FITTER,
     &projected::FITTER,
     &spectral::FITTER,
+    &monomials::FITTER,
     &anytime::FITTER,
     &compressed::FITTER,
     &table::FITTER,

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 const SPECTRAL: &str = "cascade(spectral, exact)";
 const SINGLE: &str = "cascade(low_precision, exact)";
 const PROJECTED: &str = "cascade(projected, exact)";
+const MONOMIALS: &str = "cascade(monomials, exact)";
 
 /// Kernels of degree 2, which `spectral` takes.
 const QUADRATIC: [&str; 6] = [
@@ -24,6 +25,18 @@ const QUADRATIC: [&str; 6] = [
     "polynomial(degree=2, gamma=1e9, coef0=1)",
     "normalized(polynomial(degree=2, gamma=0.5, coef0=1))",
     "normalized(polynomial(degree=2, gamma=1, coef0=0))",
+];
+
+/// Kernels that `monomials` takes.
+const POWERS: [&str; 8] = [
+    "linear",
+    "polynomial(degree=1, gamma=2, coef0=1)",
+    "polynomial(degree=2, gamma=1, coef0=0)",
+    "polynomial(degree=3, gamma=0.5, coef0=1)",
+    "polynomial(degree=3, gamma=1e-9, coef0=1)",
+    "polynomial(degree=3, gamma=1e9, coef0=-1)",
+    "polynomial(degree=5, gamma=0.3, coef0=-1)",
+    "polynomial(degree=9, gamma=0.1, coef0=2)",
 ];
 
 /// Kernels that `low_precision` takes.
@@ -67,6 +80,7 @@ fn stages() -> Vec<(String, &'static [&'static str])> {
             "low_precision" => &SINGLES,
             "projected" => &PRODUCTS,
             "spectral" => &QUADRATIC,
+            "monomials" => &POWERS,
             other => panic!("say which kernels '{other}' takes"),
         }
     };
@@ -180,6 +194,8 @@ fn scores_that_cancel_are_never_certified() {
         (SINGLE, "polynomial(degree=4, gamma=1, coef0=0)"),
         (PROJECTED, "polynomial(degree=2, gamma=1, coef0=0)"),
         (PROJECTED, "polynomial(degree=4, gamma=1, coef0=0)"),
+        (MONOMIALS, "polynomial(degree=2, gamma=1, coef0=0)"),
+        (MONOMIALS, "polynomial(degree=4, gamma=1, coef0=0)"),
     ] {
         // An even kernel does not tell z from -z.
         let half = generate::dense(15, 9, 21);

@@ -25,6 +25,7 @@ fn plan_of(stage: &str) -> (&'static str, &'static str) {
         "projected" => ("cascade(projected, exact)", "rbf(gamma=0.5)"),
         "low_precision" => ("cascade(low_precision, exact)", "rbf(gamma=0.5)"),
         "spectral" => ("cascade(spectral, exact)", "polynomial(degree=2, gamma=0.5, coef0=1)"),
+        "monomials" => ("cascade(monomials, exact)", "polynomial(degree=3, gamma=0.5, coef0=1)"),
         "table" => ("cascade(table, exact)", "chi2"),
         other => panic!("no plan is known for the stage '{other}': add one here"),
     }
@@ -99,7 +100,7 @@ fn damaged_plans_of_every_stage_are_refused_or_asked_without_a_panic() {
         let mut whole = 0;
         for (name, output) in machines::outputs() {
             let machine = machines::random(&kernel, &rows(40, 1), &output, 3);
-            let compiler = Compiler::new(&machine).sample(&sample).target(target.clone());
+            let compiler = Compiler::new(&machine).sample(&sample).target(target);
             // Some stages refuse some kinds of answers, each refuses others.
             let Ok(compiled) = compiler.run(&plan.parse().unwrap()) else { continue };
             let (refused, count) = survive(&machine, &compiled.sections, seed);

@@ -21,6 +21,7 @@ mod form;
 mod gamma;
 mod kernel;
 mod live;
+pub mod monomials;
 pub mod triangle;
 
 pub use families::KERNELS;

@@ -6,6 +6,7 @@
 
 pub(crate) mod curves;
 pub(crate) mod nearby;
+pub(crate) mod powers;
 pub(crate) mod projection;
 pub(crate) mod quadratic;
 pub(crate) mod singles;

@@ -25,6 +25,7 @@ mod lines;
 mod maths;
 mod maths32;
 mod moments;
+mod monomials;
 mod panels;
 mod product;
 mod queries;
@@ -49,6 +50,7 @@ pub use maths32::{
     exp2_1_32, exp32, gaussian_steps32, gaussian1_32, gaussian32, widen,
 };
 pub use moments::{Moments, moments};
+pub use monomials::{Factor, monomials};
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
 pub use product::{Strided, StridedMut, gemm_nt, gemm_nt32};
 pub use queries::{

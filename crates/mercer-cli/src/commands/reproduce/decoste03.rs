@@ -167,7 +167,7 @@ fn orders(
         show(&row, console);
         rows.push(row);
     }
-    for stage in ["spectral", "low_precision"] {
+    for stage in ["spectral", "monomials", "low_precision"] {
         if let Some(row) = subject.other(stage, stop)? {
             show(&row, console);
             rows.push(row);
@@ -239,7 +239,9 @@ fn all_coefficients(
     let subject = Subject { name, machine, rows, repeats };
     let mut measured =
         vec![subject.anytime("log_gap", "anytime(order=log_gap, steps=400", console, stop)?];
-    measured.extend(subject.other("spectral", stop)?);
+    for stage in ["spectral", "monomials"] {
+        measured.extend(subject.other(stage, stop)?);
+    }
     measured.iter().for_each(|row| show(row, console));
     Ok(measured)
 }

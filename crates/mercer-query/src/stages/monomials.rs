@@ -1,0 +1,152 @@
+//! Polynomial kernels in few columns as one weighted sum of products of columns.
+
+use std::any::Any;
+
+use mercer_kernel::monomials::{Monomials, Power, count};
+use mercer_machine::{Score, Section};
+use mercer_simd::{Factor, Isa};
+use mercer_spec::Spec;
+
+use super::projection::Live;
+use crate::certify::powers::Powers;
+use crate::closer::Closer;
+use crate::stage::{Block, Loader, Stage};
+use crate::{Exact, LoadError};
+
+pub(crate) static LOADER: Loader = Loader {
+    name: "monomials",
+    summary: "polynomial kernels in few columns: one weighted sum of products of columns",
+    load,
+};
+
+/// Queries computed at once.
+const LANES: usize = 8;
+
+/// The weights of all scores; see [`crate::certify::powers`] for what is proved.
+#[derive(Debug)]
+struct Expanded {
+    isa: Isa,
+    live: Live,
+    factors: Vec<Factor>,
+    /// One for each score, product after product.
+    weights: Vec<f64>,
+    bounds: Vec<Powers>,
+}
+
+/// Working memory of one thread.
+struct Scratch {
+    row: Vec<f64>,
+    columns: Vec<[f64; LANES]>,
+    largest: [f64; LANES],
+    terms: Vec<[f64; LANES]>,
+    sums: Vec<[f64; LANES]>,
+    runs: Vec<u32>,
+    wanted: Vec<u32>,
+}
+
+/// Arrays: `weights`, one for each product and score, product after product; `errors`, for each score one for
+/// each degree from 0.
+fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+    let refuse = |reason: &str| LoadError::unfit("monomials", reason);
+    if section.spec.trim() != "monomials" {
+        return Err(refuse("it takes no parameters"));
+    }
+    let machine = exact.machine();
+    let is_linear = |score: &Score| matches!(score, Score::Linear { .. });
+    let power = Power::of(machine.kernel().as_ref()).filter(|_| machine.grid().is_none());
+    let power = power.filter(|_| !machine.scores().iter().any(is_linear));
+    let power = power.ok_or_else(|| refuse("the machine is not an expansion in powers"))?;
+    let weights = section.reals("weights").ok_or_else(|| refuse("its weights are missing"))?;
+    let errors = section.reals("errors").ok_or_else(|| refuse("its errors are missing"))?;
+    let (scores, degrees) = (machine.scores().len(), power.degree as usize + 1);
+    let live = Live::new(exact);
+    // Compared before the list is made: the file's own size limits it.
+    let products = count(live.len(), power.degree);
+    let expected = products.and_then(|count| count.checked_mul(scores));
+    if expected != Some(weights.len()) || errors.len() != scores * degrees {
+        return Err(refuse("its arrays do not fit the machine"));
+    }
+    if weights.iter().any(|weight| !weight.is_finite()) {
+        return Err(refuse("its weights are not finite"));
+    }
+    if errors.iter().any(|error| !(0.0..f64::MAX).contains(error)) {
+        return Err(refuse("its errors make no sense"));
+    }
+    let list = Monomials::new(live.len(), power.degree);
+    let bound = |(number, (score, errors)): (usize, (&Score, &[f64]))| {
+        let own = weights.iter().skip(number).step_by(scores).copied();
+        Powers::new(own.zip(list.degrees.iter().copied()), errors, score.offset())
+    };
+    let pairs = machine.scores().iter().zip(errors.chunks_exact(degrees));
+    let bounds = pairs.enumerate().map(bound).collect();
+    let (isa, weights) = (exact.isa(), weights.to_vec());
+    Ok(Box::new(Expanded { isa, live, factors: list.factors, weights, bounds }))
+}
+
+impl Expanded {
+    /// Up to eight queries.
+    fn run_few(
+        &self,
+        queries: &[u32],
+        block: &Block<'_>,
+        closer: &mut Closer<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { row, columns, largest, terms, sums, wanted, .. } = scratch;
+        columns.fill([0.0; LANES]);
+        for (lane, query) in queries.iter().enumerate() {
+            self.live.write(block.row(*query), row);
+            for (column, value) in columns.iter_mut().zip(&*row) {
+                column[lane] = *value;
+            }
+            largest[lane] = row.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        }
+        mercer_simd::monomials(self.isa, columns, &self.factors, &self.weights, terms, sums);
+        for (lane, query) in queries.iter().enumerate() {
+            closer.wanted(*query, wanted);
+            for score in wanted.iter().map(|score| *score as usize) {
+                if let Some(range) = self.bounds[score].range(sums[score][lane], largest[lane]) {
+                    closer.prove(*query, score, range, 1);
+                }
+            }
+            closer.judge(*query);
+        }
+    }
+}
+
+impl Stage for Expanded {
+    fn spec(&self) -> Spec {
+        Spec::new("monomials")
+    }
+
+    fn bytes(&self) -> usize {
+        8 * self.weights.len() + size_of_val(self.factors.as_slice())
+    }
+
+    fn scratch(&self) -> Box<dyn Any + Send> {
+        let zeros = [0.0; LANES];
+        Box::new(Scratch {
+            row: vec![0.0; self.live.len()],
+            columns: vec![zeros; self.live.len()],
+            largest: zeros,
+            terms: vec![zeros; self.factors.len() + 1],
+            sums: vec![zeros; self.bounds.len()],
+            runs: Vec::new(),
+            wanted: Vec::new(),
+        })
+    }
+
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+        // The products themselves, and a sum for each score.
+        let cost = (self.factors.len() + self.weights.len()) as u64;
+        let mut runs = std::mem::take(&mut scratch.runs);
+        runs.clear();
+        runs.extend(block.open().iter().filter(|query| closer.charge(**query, cost)));
+        for few in runs.chunks(LANES) {
+            self.run_few(few, block, closer, scratch);
+        }
+        scratch.runs = runs;
+        block.compact(closer);
+    }
+}
