@@ -1,21 +1,25 @@
-//! Additive machines as look-up factors: `f(x) = Σ_j W_j · Φ(level of x_j) + constant`.
+//! Additive machines as look-up factors: `f(x) = Σ_j W_j · Φ(level of x_j) + constant`; and linear ones,
+//! `f(x) = Σ_j w_j x_j + constant`.
 //!
-//! A row is a packed record of columns and levels; a pass of dual coordinate descent reads a row's value,
-//! asks the caller for the change of its coefficient, and adds `change · Ψ(level)` to the weights of its
-//! columns. Φ and Ψ are the same table for symmetric factors. Weights and tables are singles.
+//! A row is a packed record of columns and cells: levels, or values as they are. A pass of dual coordinate
+//! descent reads a row's value, asks the caller for the change of its coefficient, and adds
+//! `change · Ψ(level)`, or `change · x_j`, to the weights of its columns. Φ and Ψ are the same table for
+//! symmetric factors. Weights and tables are singles; weights of values as they are ([`Plain`]) are doubles.
 //!
 //! The value is four chains of fused multiply-adds over entries `i mod 4`, lane by lane, joined as
 //! `(0 + 1) + (2 + 3)`, then lanes by halves: the same bits on every instruction set.
 
 #![expect(unsafe_code, reason = "indices were checked when the record was packed; prefetches")]
 
+mod meaning;
 mod records;
 mod sweep;
 
+pub use meaning::{Meaning, Plain, Scalar};
 pub use records::{Entry, Order, Records};
 pub use sweep::{Change, Constant, Step, accumulate, sweep, values};
 
-use crate::lines::Lines;
+use crate::lines::{self, Lines};
 
 /// Φ and Ψ: `rank` numbers for each level, of which there are at most 65,536.
 #[derive(Debug, Clone)]
@@ -76,23 +80,23 @@ impl Factors {
     }
 }
 
-/// Weights of all columns, `rank` numbers each, on cache lines.
+/// Weights of all columns, so many numbers each, on cache lines.
 #[derive(Debug, Clone)]
-pub struct Weights(Lines<f32>);
+pub struct Weights<T>(Lines<T>);
 
-impl Weights {
+impl<T: lines::Plain> Weights<T> {
     /// Zeros.
     pub fn zeroed(columns: usize, rank: usize) -> Self {
         Self(Lines::zeroed(columns * rank))
     }
 
     /// All numbers, column after column.
-    pub fn values(&self) -> &[f32] {
+    pub fn values(&self) -> &[T] {
         &self.0
     }
 
     /// All numbers, to change them.
-    pub fn values_mut(&mut self) -> &mut [f32] {
+    pub fn values_mut(&mut self) -> &mut [T] {
         &mut self.0
     }
 }

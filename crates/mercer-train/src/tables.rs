@@ -1,4 +1,4 @@
-//! Additive kernels at linear cost: values become levels, the scalar kernel on the levels becomes look-up
+//! Linear machines on values as they are; and additive kernels at linear cost: values become levels, the scalar kernel on the levels becomes look-up
 //! factors, and dual coordinate descent runs on those.
 //!
 //! With `κ(s, t) ≈ Φ(s)·Φ(t)` on a few hundred levels the machine is a linear one in `rank` hidden numbers
@@ -35,7 +35,12 @@ pub struct Recipe {
     /// Value of a constant column; 0 for none.
     pub(crate) bias: f64,
     pub(crate) seed: u64,
+    /// Passes over the examples after which a question is given up.
+    pub(crate) passes: u64,
 }
+
+/// Passes after which a question is given up where nothing else is said.
+const MOST_PASSES: u64 = 4000;
 
 /// Parameter of solvers that choose their levels.
 pub(crate) const LEVELS: Parameter = Parameter {
@@ -43,6 +48,22 @@ pub(crate) const LEVELS: Parameter = Parameter {
     kind: Kind::Word(LevelsWanted::WORDS),
     default: Some("auto"),
     help: "where the levels of values lie",
+};
+
+/// Parameter of the linear solver.
+pub(crate) const LINEAR_LEVELS: Parameter = Parameter {
+    name: "levels",
+    kind: Kind::Word(LevelsWanted::LINEAR_WORDS),
+    default: Some("off"),
+    help: "values as they are (off), or where the levels lie that they are rounded to",
+};
+
+/// Parameter of the linear solver.
+pub(crate) const PASSES: Parameter = Parameter {
+    name: "passes",
+    kind: Kind::Integer { low: 1, high: 1 << 40 },
+    default: Some("4000"),
+    help: "passes over the examples after which it gives up",
 };
 
 /// Parameter of all these solvers.
@@ -74,7 +95,14 @@ impl Recipe {
         let (bias, seed) = (checked.number("bias"), checked.integer("seed") as u64);
         let spec = if is_paper { spec } else { spec.set("levels", wanted.name()) };
         let spec = spec.set("bias", bias).set("seed", seed as f64);
-        Self { spec, map, levels, wanted, bias, seed }
+        Self { spec, map, levels, wanted, bias, seed, passes: MOST_PASSES }
+    }
+
+    /// The same, given up after so many passes.
+    pub(crate) fn passes(mut self, passes: u64) -> Self {
+        self.spec = self.spec.set("passes", passes as f64);
+        self.passes = passes;
+        self
     }
 
     /// Its name, for messages.
@@ -99,13 +127,13 @@ pub struct Duals {
     /// C.
     pub(crate) price: f64,
     /// As the losses store them.
-    pub(crate) parts: Vec<Vec<f32>>,
+    pub(crate) parts: Vec<Vec<f64>>,
 }
 
 /// What the training says of levels and factors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TableReport {
-    /// `uniform`, `power`, `quantile` or, for linear machines with values below zero, `signed`.
+    /// `uniform`, `power`, `quantile`; for linear machines also `off`, or `signed` with values below zero.
     pub levels: &'static str,
     /// Numbers per column and level.
     pub rank: usize,

@@ -146,17 +146,58 @@ fn every_loss_closes_its_gap() {
 fn the_linear_solver_gives_a_plain_linear_machine() {
     let data = histograms(200, 8, 5);
     let kernel = mercer_kernel::parse("linear").unwrap();
-    let trained = learn(&data, "linear", "c_svc(C=1)", &by("linear").tolerance(1e-3));
-    let exact = exact_objective(&data, &kernel, 1.0, 1.0);
-    assert!((trained.report.objective - exact).abs() < 3e-3 * exact.abs(), "{exact}");
-    assert!(matches!(trained.machine.scores(), [Score::Linear { .. }]));
-    // Columns may be negative.
-    let values = data.examples.as_dense().unwrap().iter().map(|x| x - 0.5).collect();
-    let shifted = Dataset { examples: Matrix::dense(8, values).unwrap(), ..data };
-    let trained = learn(&shifted, "linear", "c_svc(C=1)", &by("linear").tolerance(1e-3));
-    let exact = exact_objective(&shifted, &kernel, 1.0, 1.0);
-    assert_eq!(trained.report.table.as_ref().unwrap().levels, "signed");
-    assert!((trained.report.objective - exact).abs() < 1e-2 * exact.abs(), "{exact}");
+    // Columns may be negative, and values need not be short.
+    let values = data.examples.as_dense().unwrap().iter().map(|x| x / 0.3 - 0.5).collect();
+    let shifted = Dataset { examples: Matrix::dense(8, values).unwrap(), ..data.clone() };
+    for (data, levels, allowed) in [(&data, "uniform", 3e-3), (&shifted, "signed", 1e-2)] {
+        let exact = exact_objective(data, &kernel, 1.0, 1.0);
+        let trained = learn(data, "linear", "c_svc(C=1)", &by("linear").tolerance(1e-5));
+        let report = &trained.report;
+        assert!(matches!(trained.machine.scores(), [Score::Linear { .. }]));
+        assert_eq!(report.table.as_ref().unwrap().levels, "off");
+        assert!((report.objective / exact - 1.0).abs() < 1e-7, "{} {exact}", report.objective);
+        assert!(report.gap.abs() < 1e-6 * exact.abs(), "{}", report.gap);
+        // The score is the sum that was minimised: the cost of the weights is the objective.
+        let Targets::Numbers(y) = &data.targets else { panic!("numbers") };
+        let [Score::Linear { weights, offset }] = trained.machine.scores() else { panic!("one") };
+        let slack =
+            |(row, y): (Row<'_>, &f64)| (1.0 - y * score(&trained.machine, 0, row)).max(0.0);
+        let cost: f64 = data.examples.iter().zip(y).map(slack).sum();
+        let primal = 0.5 * (weights.iter().map(|w| w * w).sum::<f64>() + offset * offset) + cost;
+        assert!((primal + exact).abs() < 1e-6 * exact.abs(), "{primal} {exact}");
+        // On levels the machine is another one.
+        let rounded =
+            learn(data, "linear", "c_svc(C=1)", &by("linear(levels=auto)").tolerance(1e-3));
+        assert_eq!(rounded.report.table.as_ref().unwrap().levels, levels);
+        assert!((rounded.report.objective / exact - 1.0).abs() < allowed, "{exact}");
+    }
+}
+
+#[test]
+fn linear_machines_close_their_gap_for_every_loss_and_scale() {
+    let data = histograms(150, 6, 13);
+    let dense = data.examples.as_dense().unwrap();
+    for scale in [1e-6, 1.0, 1e6] {
+        let values = dense.iter().map(|x| x * scale).collect();
+        let examples = Matrix::dense(6, values).unwrap();
+        let price = 0.5 / (scale * scale);
+        for text in ["c_svc", "squared_hinge", "logistic", "epsilon_svr"] {
+            let mut data = Dataset { examples: examples.clone(), ..data.clone() };
+            if text == "epsilon_svr" {
+                let sums = dense.chunks(6).map(|row| row.iter().sum());
+                data.targets = Targets::Numbers(sums.collect());
+            }
+            let training = by(&format!("linear(bias={scale})")).tolerance(1e-4);
+            let trained = learn(&data, "linear", &format!("{text}(C={price:e})"), &training);
+            let report = &trained.report;
+            assert!(report.converged, "{text} {scale} {report:?}");
+            let size = report.objective.abs();
+            assert!(report.gap.abs() < 1e-3 * size, "{text} {scale} {report:?}");
+        }
+    }
+    let hard = by("linear(passes=3)").tolerance(1e-9);
+    let given_up = learn(&data, "linear", "c_svc(C=1000)", &hard);
+    assert!(!given_up.report.converged && given_up.report.iterations <= 3 * 150);
 }
 
 #[test]

@@ -3,16 +3,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Words before the columns of a record: number, tag, own, length.
 pub(super) const HEAD: usize = 4;
 
-/// Rows packed one after the other: 16 bytes, then the columns (two or four bytes each), then the levels
-/// (one or two bytes each), to the next whole word. Columns and levels were checked when they were packed.
+/// Rows packed one after the other: 16 bytes, then the columns (two or four bytes each), then the cells
+/// (levels of one or two bytes, values of four or eight), to the next whole word. Columns and levels were
+/// checked when they were packed.
 #[derive(Debug)]
 pub struct Records {
     words: Vec<u32>,
     rows: usize,
     entries: usize,
     columns: usize,
-    levels: usize,
+    cells: Cells,
     stamp: u64,
+}
+
+/// What stands beside a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cells {
+    /// One of so many levels.
+    Levels(usize),
+    /// A value that a single holds.
+    Singles,
+    /// A value.
+    Doubles,
 }
 
 /// What a record says of its row.
@@ -22,7 +34,7 @@ pub struct Entry {
     pub row: u32,
     /// What the caller packed with it: a class, or the bits of a target.
     pub tag: u32,
-    /// `Σ Φ·Ψ` over its entries.
+    /// `Σ Φ·Ψ`, or the sum of squares, over its entries.
     pub own: f32,
 }
 
@@ -43,8 +55,21 @@ impl Records {
     /// If there are more than 65,536 levels or 2^32 columns.
     pub fn new(columns: usize, levels: usize) -> Self {
         assert!(levels <= 1 << 16 && columns <= 1 << 32, "too many levels or columns");
+        Self::with(columns, Cells::Levels(levels))
+    }
+
+    /// No rows yet, of so many columns and of values as they are: as singles if those hold them all.
+    ///
+    /// # Panics
+    /// If there are more than 2^32 columns.
+    pub fn of_values(columns: usize, are_singles: bool) -> Self {
+        assert!(columns <= 1 << 32, "too many columns");
+        Self::with(columns, if are_singles { Cells::Singles } else { Cells::Doubles })
+    }
+
+    fn with(columns: usize, cells: Cells) -> Self {
         let stamp = STAMP.fetch_add(1, Ordering::Relaxed);
-        Self { words: Vec::new(), rows: 0, entries: 0, columns, levels, stamp }
+        Self { words: Vec::new(), rows: 0, entries: 0, columns, cells, stamp }
     }
 
     /// Makes room for so many rows and entries in all, so that nothing is copied or wasted.
@@ -55,15 +80,21 @@ impl Records {
     /// Bytes of one entry.
     pub fn entry_bytes(&self) -> usize {
         let column = if self.is_narrow() { 2 } else { 4 };
-        column + if self.has_bytes() { 1 } else { 2 }
+        column
+            + match self.cells {
+                Cells::Levels(levels) if levels <= 1 << 8 => 1,
+                Cells::Levels(_) => 2,
+                Cells::Singles => 4,
+                Cells::Doubles => 8,
+            }
     }
 
     pub(super) fn is_narrow(&self) -> bool {
         self.columns <= 1 << 16
     }
 
-    pub(super) fn has_bytes(&self) -> bool {
-        self.levels <= 1 << 8
+    pub(super) fn cells(&self) -> Cells {
+        self.cells
     }
 
     /// Number of rows.
@@ -81,9 +112,12 @@ impl Records {
         self.columns
     }
 
-    /// Number of levels.
+    /// Number of levels; none where values are kept as they are.
     pub fn levels(&self) -> usize {
-        self.levels
+        match self.cells {
+            Cells::Levels(levels) => levels,
+            Cells::Singles | Cells::Doubles => 0,
+        }
     }
 
     /// Memory in use.
@@ -100,25 +134,51 @@ impl Records {
     /// # Panics
     /// If a column or level does not exist.
     pub fn push(&mut self, tag: u32, own: f32, entries: &[(u32, u16)]) -> bool {
-        if self.words.len() + HEAD + entries.len() * 2 > u32::MAX as usize {
+        let levels = self.levels();
+        assert!(entries.iter().all(|(_, level)| usize::from(*level) < levels), "no such level");
+        let size = if levels <= 1 << 8 { 1 } else { 2 };
+        self.append(tag, own, entries, |level, out| out.put(u32::from(level), size))
+    }
+
+    /// Packs one more row of values as they are, with the sum of their squares; returns whether there was
+    /// room for it.
+    ///
+    /// # Panics
+    /// If a column does not exist, or the records are of levels.
+    pub fn push_values(&mut self, tag: u32, entries: &[(u32, f64)]) -> bool {
+        let own = entries.iter().map(|(_, value)| value * value).sum::<f64>() as f32;
+        match self.cells {
+            Cells::Levels(_) => panic!("records of levels"),
+            Cells::Singles => self.append(tag, own, entries, |value, out| {
+                out.put((value as f32).to_bits(), 4);
+            }),
+            Cells::Doubles => self.append(tag, own, entries, |value, out| {
+                out.put(value.to_bits() as u32, 4);
+                out.put((value.to_bits() >> 32) as u32, 4);
+            }),
+        }
+    }
+
+    fn append<T: Copy>(
+        &mut self,
+        tag: u32,
+        own: f32,
+        entries: &[(u32, T)],
+        put: impl Fn(T, &mut Bytes<'_>),
+    ) -> bool {
+        if self.words.len() + self.size(entries.len()) > u32::MAX as usize {
             return false;
         }
-        let fits = |(column, level): &(u32, u16)| {
-            (*column as usize) < self.columns && usize::from(*level) < self.levels
-        };
-        assert!(entries.iter().all(fits), "no such column or level");
+        assert!(
+            entries.iter().all(|(column, _)| (*column as usize) < self.columns),
+            "no such column"
+        );
         let number = u32::try_from(self.rows).expect("rows fit where words fit");
         self.words.extend([number, tag, own.to_bits(), entries.len() as u32]);
+        let size = if self.is_narrow() { 2 } else { 4 };
         let mut out = Bytes { words: &mut self.words, word: 0, filled: 0 };
-        let (narrow, bytes) = (self.columns <= 1 << 16, self.levels <= 1 << 8);
-        for (column, _) in entries {
-            let size = if narrow { 2 } else { 4 };
-            out.put(&column.to_le_bytes()[..size]);
-        }
-        for (_, level) in entries {
-            let size = if bytes { 1 } else { 2 };
-            out.put(&level.to_le_bytes()[..size]);
-        }
+        entries.iter().for_each(|(column, _)| out.put(*column, size));
+        entries.iter().for_each(|(_, cell)| put(*cell, &mut out));
         out.finish();
         self.rows += 1;
         self.entries += entries.len();
@@ -151,24 +211,6 @@ impl Records {
         Order { active: places.len(), places, stamp: self.stamp }
     }
 
-    /// Rows of an order, in its order, those at rest included.
-    ///
-    /// # Panics
-    /// If the order belongs to other records.
-    pub fn rows_of(&self, order: &Order) -> Vec<u32> {
-        assert_eq!(order.stamp, self.stamp, "an order of other records");
-        order.places.iter().map(|place| self.words[*place as usize]).collect()
-    }
-
-    /// The order with these rows, of which the first `active` are at work; `None` if it is none of theirs.
-    pub fn order_of(&self, rows: &[u32], active: usize) -> Option<Order> {
-        let all = self.order(|_| true).places;
-        let places: Option<Vec<u32>> =
-            rows.iter().map(|row| all.get(*row as usize).copied()).collect();
-        let places = places.filter(|_| active <= rows.len())?;
-        Some(Order { places, active, stamp: self.stamp })
-    }
-
     pub(super) fn stamp(&self) -> u64 {
         self.stamp
     }
@@ -178,8 +220,8 @@ impl Records {
     /// # Panics
     /// If there is not one number per level.
     pub fn set_own(&mut self, own: &[f64]) {
-        assert_eq!(own.len(), self.levels, "one number per level");
-        let (columns, bytes) = (if self.is_narrow() { 2 } else { 4 }, self.has_bytes());
+        assert_eq!(own.len(), self.levels(), "one number per level");
+        let (columns, bytes) = (if self.is_narrow() { 2 } else { 4 }, self.levels() <= 1 << 8);
         let mut place = 0;
         while place < self.words.len() {
             let length = self.words[place + 3] as usize;
@@ -197,29 +239,6 @@ impl Records {
             place += self.size(length);
         }
     }
-
-    /// Columns and levels of all rows, for whoever wants to look.
-    pub fn for_each(&self, mut see: impl FnMut(Entry, &[(u32, u16)])) {
-        let mut entries = Vec::new();
-        let mut place = 0;
-        while place < self.words.len() {
-            let (entry, length) = self.entry(place);
-            entries.clear();
-            let at = |byte: usize| (self.words[place + HEAD + byte / 4] >> (8 * (byte % 4))) & 0xff;
-            let column_bytes = if self.is_narrow() { 2 } else { 4 };
-            let level_bytes = self.entry_bytes() - column_bytes;
-            let number = |start: usize, bytes: usize| {
-                (0..bytes).fold(0u32, |sum, byte| sum | (at(start + byte) << (8 * byte)))
-            };
-            for i in 0..length {
-                let column = number(i * column_bytes, column_bytes);
-                let level = number(length * column_bytes + i * level_bytes, level_bytes);
-                entries.push((column, level as u16));
-            }
-            see(entry, &entries);
-            place += self.size(length);
-        }
-    }
 }
 
 /// Bytes appended to words, little end first.
@@ -230,14 +249,15 @@ struct Bytes<'a> {
 }
 
 impl Bytes<'_> {
-    fn put(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.word |= u32::from(*byte) << (8 * self.filled);
-            self.filled += 1;
-            if self.filled == 4 {
-                self.words.push(self.word);
-                (self.word, self.filled) = (0, 0);
-            }
+    /// Appends the lowest `bytes` (at most 4) bytes of a number that has no others.
+    fn put(&mut self, number: u32, bytes: usize) {
+        let both = u64::from(self.word) | (u64::from(number) << (8 * self.filled));
+        self.word = both as u32;
+        self.filled += bytes;
+        if self.filled >= 4 {
+            self.words.push(self.word);
+            self.word = (both >> 32) as u32;
+            self.filled -= 4;
         }
     }
 

@@ -1,30 +1,31 @@
+use super::meaning::{Meaning, Reader, Scalar, Stored};
 use super::records::HEAD;
-use super::{Entry, Factors, Order, Records, Weights};
+use super::{Entry, Order, Records, Weights};
 use crate::isa::Isa;
 use crate::vector::{Machine, Task};
 
 /// What happens to a row that was visited.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Change {
+pub enum Change<T> {
     /// It stays; its coefficient changes by this much.
-    By(f32),
+    By(T),
     /// It is put to rest, its coefficient as it is.
     Rest,
 }
 
 /// Who decides what happens to a row.
-pub trait Step {
+pub trait Step<T> {
     /// Given the value of the row and its coefficient, which it may change.
-    fn step(&mut self, row: Entry, value: f32, coefficient: &mut f32) -> Change;
+    fn step(&mut self, row: Entry, value: T, coefficient: &mut T) -> Change<T>;
 }
 
 /// A column that has the value `size` in every row.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Constant {
+pub struct Constant<T> {
     /// Its value; 0 for none.
-    pub size: f32,
+    pub size: T,
     /// Its weight.
-    pub weight: f32,
+    pub weight: T,
 }
 
 /// Rows between the one at work and the one fetched from memory.
@@ -36,120 +37,80 @@ const LINES: usize = 3;
 ///
 /// # Panics
 /// If the parts do not belong together, or `coefficients` has not one place per row of the records.
-pub fn sweep<S: Step>(
+pub fn sweep<M: Meaning, S: Step<M::Real>>(
     isa: Isa,
-    (records, factors): (&Records, &Factors),
-    (weights, constant): (&mut Weights, &mut Constant),
-    (order, coefficients): (&mut Order, &mut [f32]),
+    (records, meaning): (&Records, &M),
+    (weights, constant): (&mut Weights<M::Real>, &mut Constant<M::Real>),
+    (order, coefficients): (&mut Order, &mut [M::Real]),
     step: &mut S,
 ) -> u64 {
-    check(records, factors, weights.values().len());
+    check(records, meaning, weights.values().len());
     assert_eq!(order.stamp, records.stamp(), "an order of other records");
     assert_eq!(coefficients.len(), records.rows(), "one coefficient per row");
     let weights = weights.values_mut();
-    let what = Sweep { records, factors, weights, constant, order, coefficients, step };
-    choose(records, factors.rank(), SweepOn { isa, what })
+    meaning.choose(records, Sweep { isa, records, weights, constant, order, coefficients, step })
 }
 
 /// The value of every row, in the order of the rows.
 ///
 /// # Panics
 /// If the parts do not belong together.
-pub fn values(
+pub fn values<M: Meaning>(
     isa: Isa,
-    (records, factors): (&Records, &Factors),
-    (weights, constant): (&Weights, &Constant),
-    see: &mut dyn FnMut(Entry, f32),
+    (records, meaning): (&Records, &M),
+    (weights, constant): (&Weights<M::Real>, &Constant<M::Real>),
+    see: &mut dyn FnMut(Entry, M::Real),
 ) {
-    check(records, factors, weights.values().len());
+    check(records, meaning, weights.values().len());
     let weights = weights.values();
-    choose(
-        records,
-        factors.rank(),
-        ValuesOn { isa, what: Values { records, factors, weights, constant, see } },
-    );
+    meaning.choose(records, Values { isa, records, weights, constant, see });
 }
 
-/// Adds `coefficient · Ψ(level)` of every row to `sums`, `rank` numbers for each column, in doubles.
+/// Adds `coefficient` times every row (`Ψ` of its levels) to `sums`, in doubles.
 ///
 /// # Panics
 /// If the parts do not belong together.
-pub fn accumulate(
+pub fn accumulate<M: Meaning>(
     isa: Isa,
-    (records, factors): (&Records, &Factors),
+    (records, meaning): (&Records, &M),
     coefficient: &dyn Fn(Entry) -> f64,
     sums: &mut [f64],
 ) {
-    check(records, factors, sums.len());
-    let what = Accumulate { records, factors, coefficient, sums };
-    choose(records, factors.rank(), AccumulateOn { isa, what });
+    check(records, meaning, sums.len());
+    meaning.choose(records, Accumulate { isa, records, coefficient, sums });
 }
 
-fn check(records: &Records, factors: &Factors, weights: usize) {
-    assert_eq!(records.levels(), factors.levels(), "one row of factors per level");
-    assert_eq!(weights, records.columns() * factors.rank(), "one row of weights per column");
+fn check<M: Meaning>(records: &Records, meaning: &M, weights: usize) {
+    assert!(meaning.fits(records), "cells of another meaning");
+    assert_eq!(weights, records.columns() * meaning.rank(), "one row of weights per column");
 }
 
-/// Work that is compiled for each rank and each size of columns and levels.
-trait Shaped {
+/// Work that is compiled for each size of columns and cells and each way to read them.
+pub trait Shaped<T> {
+    /// What comes of it.
     type Output;
-    fn run<const R: usize, C: Number, L: Number>(self) -> Self::Output;
+
+    /// Runs it.
+    fn run<C, L, R>(self, reader: R) -> Self::Output
+    where
+        C: Stored<Read = usize>,
+        L: Stored,
+        R: Reader<C, L, Real = T>;
 }
 
-fn choose<W: Shaped>(records: &Records, rank: usize, work: W) -> W::Output {
-    match (rank, records.is_narrow(), records.has_bytes()) {
-        (1, true, true) => work.run::<1, u16, u8>(),
-        (4, true, true) => work.run::<4, u16, u8>(),
-        (8, true, true) => work.run::<8, u16, u8>(),
-        (16, true, true) => work.run::<16, u16, u8>(),
-        (1, false, true) => work.run::<1, u32, u8>(),
-        (4, false, true) => work.run::<4, u32, u8>(),
-        (8, false, true) => work.run::<8, u32, u8>(),
-        (16, false, true) => work.run::<16, u32, u8>(),
-        (1, true, false) => work.run::<1, u16, u16>(),
-        (4, true, false) => work.run::<4, u16, u16>(),
-        (8, true, false) => work.run::<8, u16, u16>(),
-        (16, true, false) => work.run::<16, u16, u16>(),
-        (1, false, false) => work.run::<1, u32, u16>(),
-        (4, false, false) => work.run::<4, u32, u16>(),
-        (8, false, false) => work.run::<8, u32, u16>(),
-        _ => work.run::<16, u32, u16>(),
-    }
-}
-
-/// A column or a level as it is stored.
-trait Number: Copy {
-    /// # Safety
-    /// `from` must be readable.
-    unsafe fn read(from: *const Self) -> usize;
-}
-
-macro_rules! number {
-    ($($type:ty),*) => {$(
-        impl Number for $type {
-            #[inline(always)]
-            unsafe fn read(from: *const Self) -> usize {
-                // SAFETY: the caller gives a readable place; records need no alignment here.
-                unsafe { from.read_unaligned() as usize }
-            }
-        }
-    )*};
-}
-number!(u8, u16, u32);
-
-/// One row: where its columns and levels are. Its columns and levels exist, as `Records::push` checked.
-#[derive(Clone, Copy)]
-struct Row<C, L> {
+/// One row: where its columns and cells are. Its columns and levels exist, as `Records` checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Row<C, L> {
     columns: *const C,
-    levels: *const L,
-    length: usize,
+    cells: *const L,
+    pub(super) length: usize,
 }
 
-impl<C: Number, L: Number> Row<C, L> {
+impl<C: Stored<Read = usize>, L: Stored> Row<C, L> {
     /// The record at `place`.
     ///
     /// # Safety
-    /// A record must start at `place`, of columns `C` and levels `L`.
+    /// A record must start at `place`, of columns `C` and cells `L`.
     #[inline(always)]
     unsafe fn at(words: &[u32], place: usize) -> (Entry, Self) {
         // SAFETY: a record starts here, so its head and its entries lie within the words.
@@ -157,94 +118,26 @@ impl<C: Number, L: Number> Row<C, L> {
             let head = words.as_ptr().add(place);
             let length = *head.add(3) as usize;
             let columns = head.add(HEAD).cast::<C>();
-            let levels = columns.add(length).cast::<L>();
+            let cells = columns.add(length).cast::<L>();
             let entry = Entry { row: *head, tag: *head.add(1), own: f32::from_bits(*head.add(2)) };
-            (entry, Self { columns, levels, length })
+            (entry, Self { columns, cells, length })
         }
     }
 
-    /// Starts of the weights and factors of one entry, for rank `R`.
-    ///
     /// # Safety
     /// There must be such an entry.
     #[inline(always)]
-    unsafe fn entry<const R: usize>(&self, i: usize) -> (usize, usize) {
+    pub(super) unsafe fn column(&self, i: usize) -> usize {
         // SAFETY: the caller says that the entry exists.
-        unsafe { (C::read(self.columns.add(i)) * R, L::read(self.levels.add(i)) * R) }
-    }
-
-    /// `Σ W[column] · Φ[level]`.
-    ///
-    /// # Safety
-    /// `weights` and `read` must hold `R` numbers for each column and level of the records.
-    #[inline(always)]
-    unsafe fn value<const R: usize>(&self, weights: &[f32], read: &[f32]) -> f32 {
-        let mut sums = [[0.0f32; R]; 4];
-        let whole = self.length / 4 * 4;
-        let mut first = 0;
-        while first < whole {
-            for (chain, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the entry exists; its column and level were checked when it was packed.
-                unsafe { self.term::<R>(first + chain, weights, read, sum) };
-            }
-            first += 4;
-        }
-        for (chain, sum) in sums.iter_mut().enumerate().take(self.length - whole) {
-            // SAFETY: as above.
-            unsafe { self.term::<R>(whole + chain, weights, read, sum) };
-        }
-        let mut lanes = [0.0f32; R];
-        for (lane, place) in lanes.iter_mut().enumerate() {
-            *place = (sums[0][lane] + sums[1][lane]) + (sums[2][lane] + sums[3][lane]);
-        }
-        let mut half = R / 2;
-        while half > 0 {
-            for lane in 0..half {
-                lanes[lane] += lanes[lane + half];
-            }
-            half /= 2;
-        }
-        lanes[0]
+        unsafe { C::read(self.columns.add(i)) }
     }
 
     /// # Safety
-    /// As `value`, and the entry must exist.
+    /// There must be such an entry.
     #[inline(always)]
-    unsafe fn term<const R: usize>(
-        &self,
-        i: usize,
-        weights: &[f32],
-        read: &[f32],
-        sum: &mut [f32; R],
-    ) {
-        // SAFETY: column and level exist, so `R` numbers stand at their places.
-        unsafe {
-            let (weight, factor) = self.entry::<R>(i);
-            let weight = &*weights.as_ptr().add(weight).cast::<[f32; R]>();
-            let factor = &*read.as_ptr().add(factor).cast::<[f32; R]>();
-            for lane in 0..R {
-                sum[lane] = weight[lane].mul_add(factor[lane], sum[lane]);
-            }
-        }
-    }
-
-    /// `W[column] += change · Ψ[level]`.
-    ///
-    /// # Safety
-    /// As `value`.
-    #[inline(always)]
-    unsafe fn add<const R: usize>(&self, change: f32, weights: &mut [f32], write: &[f32]) {
-        for i in 0..self.length {
-            // SAFETY: column and level exist, so `R` numbers stand at their places.
-            unsafe {
-                let (weight, factor) = self.entry::<R>(i);
-                let weight = &mut *weights.as_mut_ptr().add(weight).cast::<[f32; R]>();
-                let factor = &*write.as_ptr().add(factor).cast::<[f32; R]>();
-                for lane in 0..R {
-                    weight[lane] = change.mul_add(factor[lane], weight[lane]);
-                }
-            }
-        }
+    pub(super) unsafe fn cell(&self, i: usize) -> L::Read {
+        // SAFETY: the caller says that the entry exists.
+        unsafe { L::read(self.cells.add(i)) }
     }
 }
 
@@ -260,43 +153,51 @@ fn fetch<T>(from: *const T) {
     let _ = from;
 }
 
-struct Sweep<'a, S> {
-    records: &'a Records,
-    factors: &'a Factors,
-    weights: &'a mut [f32],
-    constant: &'a mut Constant,
-    order: &'a mut Order,
-    coefficients: &'a mut [f32],
-    step: &'a mut S,
-}
-
-struct SweepOn<'a, S> {
-    isa: Isa,
-    what: Sweep<'a, S>,
-}
-
-impl<S: Step> Shaped for SweepOn<'_, S> {
-    type Output = u64;
-
-    fn run<const R: usize, C: Number, L: Number>(self) -> u64 {
-        self.isa
-            .run(SweepTask::<'_, S, R, C, L> { what: self.what, stored: std::marker::PhantomData })
-    }
-}
-
-struct SweepTask<'a, S, const R: usize, C, L> {
-    what: Sweep<'a, S>,
+/// Work with its reader, on one instruction set.
+struct On<W, R, C, L> {
+    work: W,
+    reader: R,
     stored: std::marker::PhantomData<(C, L)>,
 }
 
-impl<S: Step, const R: usize, C: Number, L: Number> Task for SweepTask<'_, S, R, C, L> {
+impl<W, R, C, L> On<W, R, C, L> {
+    fn new(work: W, reader: R) -> Self {
+        Self { work, reader, stored: std::marker::PhantomData }
+    }
+}
+
+struct Sweep<'a, S, T> {
+    isa: Isa,
+    records: &'a Records,
+    weights: &'a mut [T],
+    constant: &'a mut Constant<T>,
+    order: &'a mut Order,
+    coefficients: &'a mut [T],
+    step: &'a mut S,
+}
+
+impl<T: Scalar, S: Step<T>> Shaped<T> for Sweep<'_, S, T> {
+    type Output = u64;
+
+    fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) -> u64 {
+        self.isa.run(On::<_, _, C, L>::new(self, reader))
+    }
+}
+
+impl<T, S, R, C, L> Task for On<Sweep<'_, S, T>, R, C, L>
+where
+    T: Scalar,
+    S: Step<T>,
+    C: Stored<Read = usize>,
+    L: Stored,
+    R: Reader<C, L, Real = T>,
+{
     type Output = u64;
 
     #[inline(always)]
     fn run<M: Machine>(self) -> u64 {
-        let Sweep { records, factors, weights, constant, order, coefficients, step } = self.what;
-        let words = records.words();
-        let (read, write) = (factors.read(), factors.write());
+        let Sweep { records, weights, constant, order, coefficients, step, .. } = self.work;
+        let (words, reader) = (records.words(), self.reader);
         let mut seen = 0;
         let mut at = 0;
         while at < order.active {
@@ -312,15 +213,15 @@ impl<S: Step, const R: usize, C: Number, L: Number> Task for SweepTask<'_, S, R,
             // SAFETY: orders hold starts of records, and this one belongs to these.
             let (entry, row) = unsafe { Row::<C, L>::at(words, order.places[at] as usize) };
             seen += row.length as u64;
-            // SAFETY: `check` compared the sizes of weights and tables with the records.
-            let sum = unsafe { row.value::<R>(weights, read) };
-            let value = constant.weight.mul_add(constant.size, sum);
+            // SAFETY: `check` compared meaning and size of the weights with the records.
+            let sum = unsafe { reader.value(&row, weights) };
+            let value = constant.weight.fused(constant.size, sum);
             match step.step(entry, value, &mut coefficients[entry.row as usize]) {
                 Change::By(change) => {
-                    if change != 0.0 {
+                    if change != T::default() {
                         // SAFETY: as above.
-                        unsafe { row.add::<R>(change, weights, write) };
-                        constant.weight = change.mul_add(constant.size, constant.weight);
+                        unsafe { reader.add(&row, change, weights) };
+                        constant.weight = change.fused(constant.size, constant.weight);
                     }
                     at += 1;
                 }
@@ -334,106 +235,83 @@ impl<S: Step, const R: usize, C: Number, L: Number> Task for SweepTask<'_, S, R,
     }
 }
 
-struct Values<'a> {
-    records: &'a Records,
-    factors: &'a Factors,
-    weights: &'a [f32],
-    constant: &'a Constant,
-    see: &'a mut dyn FnMut(Entry, f32),
-}
-
-struct ValuesOn<'a> {
+struct Values<'a, T> {
     isa: Isa,
-    what: Values<'a>,
+    records: &'a Records,
+    weights: &'a [T],
+    constant: &'a Constant<T>,
+    see: &'a mut dyn FnMut(Entry, T),
 }
 
-impl Shaped for ValuesOn<'_> {
+impl<T: Scalar> Shaped<T> for Values<'_, T> {
     type Output = ();
 
-    fn run<const R: usize, C: Number, L: Number>(self) {
-        self.isa
-            .run(ValuesTask::<'_, R, C, L> { what: self.what, stored: std::marker::PhantomData });
+    fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) {
+        self.isa.run(On::<_, _, C, L>::new(self, reader));
     }
 }
 
-struct ValuesTask<'a, const R: usize, C, L> {
-    what: Values<'a>,
-    stored: std::marker::PhantomData<(C, L)>,
-}
-
-impl<const R: usize, C: Number, L: Number> Task for ValuesTask<'_, R, C, L> {
+impl<T, R, C, L> Task for On<Values<'_, T>, R, C, L>
+where
+    T: Scalar,
+    C: Stored<Read = usize>,
+    L: Stored,
+    R: Reader<C, L, Real = T>,
+{
     type Output = ();
 
     #[inline(always)]
     fn run<M: Machine>(self) {
-        let Values { records, factors, weights, constant, see } = self.what;
+        let Values { records, weights, constant, see, .. } = self.work;
         let words = records.words();
         let mut place = 0;
         while place < words.len() {
             // SAFETY: records follow one another from the first word on.
             let (entry, row) = unsafe { Row::<C, L>::at(words, place) };
-            // SAFETY: `check` compared the sizes of weights and tables with the records.
-            let sum = unsafe { row.value::<R>(weights, factors.read()) };
-            see(entry, constant.weight.mul_add(constant.size, sum));
+            // SAFETY: `check` compared meaning and size of the weights with the records.
+            let sum = unsafe { self.reader.value(&row, weights) };
+            see(entry, constant.weight.fused(constant.size, sum));
             place += records.size(row.length);
         }
     }
 }
 
 struct Accumulate<'a> {
+    isa: Isa,
     records: &'a Records,
-    factors: &'a Factors,
     coefficient: &'a dyn Fn(Entry) -> f64,
     sums: &'a mut [f64],
 }
 
-struct AccumulateOn<'a> {
-    isa: Isa,
-    what: Accumulate<'a>,
-}
-
-impl Shaped for AccumulateOn<'_> {
+impl<T: Scalar> Shaped<T> for Accumulate<'_> {
     type Output = ();
 
-    fn run<const R: usize, C: Number, L: Number>(self) {
-        self.isa.run(AccumulateTask::<'_, R, C, L> {
-            what: self.what,
-            stored: std::marker::PhantomData,
-        });
+    fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) {
+        self.isa.run(On::<_, _, C, L>::new(self, reader));
     }
 }
 
-struct AccumulateTask<'a, const R: usize, C, L> {
-    what: Accumulate<'a>,
-    stored: std::marker::PhantomData<(C, L)>,
-}
-
-impl<const R: usize, C: Number, L: Number> Task for AccumulateTask<'_, R, C, L> {
+impl<R, C, L> Task for On<Accumulate<'_>, R, C, L>
+where
+    C: Stored<Read = usize>,
+    L: Stored,
+    R: Reader<C, L>,
+{
     type Output = ();
 
     #[inline(always)]
     fn run<M: Machine>(self) {
-        let Accumulate { records, factors, coefficient, sums } = self.what;
-        let (words, write) = (records.words(), factors.write());
+        let Accumulate { records, coefficient, sums, .. } = self.work;
+        let words = records.words();
         let mut place = 0;
         while place < words.len() {
             // SAFETY: records follow one another from the first word on.
             let (entry, row) = unsafe { Row::<C, L>::at(words, place) };
             place += records.size(row.length);
             let beta = coefficient(entry);
-            if beta == 0.0 {
-                continue;
-            }
-            for i in 0..row.length {
-                // SAFETY: column and level exist, so `R` numbers stand at their places.
-                unsafe {
-                    let (sum, factor) = row.entry::<R>(i);
-                    let sum = &mut *sums.as_mut_ptr().add(sum).cast::<[f64; R]>();
-                    let factor = &*write.as_ptr().add(factor).cast::<[f32; R]>();
-                    for lane in 0..R {
-                        sum[lane] = beta.mul_add(f64::from(factor[lane]), sum[lane]);
-                    }
-                }
+            if beta != 0.0 {
+                // SAFETY: `check` compared meaning and size of the sums with the records.
+                unsafe { self.reader.sum(&row, beta, sums) };
             }
         }
     }

@@ -6,13 +6,14 @@ use std::time::{Duration, Instant};
 use mercer_data::Dataset;
 use mercer_kernel::{Form, KernelRef, Profile, Term};
 use mercer_machine::{Grid, Machine, Output, Scheme, Score, pairs};
-use mercer_simd::Isa;
+use mercer_simd::factors::{Factors, Meaning, Plain, Records, Scalar};
+use mercer_simd::{Isa, Real as _};
 use rayon::prelude::*;
 
 use super::maps::{Made, Map};
 use super::part::{Ask, End, Learned, Part, Shared};
 use super::quantise::{self, Levels};
-use super::{Duals, Loss, Recipe, TableReport};
+use super::{Duals, FactorReport, LevelsWanted, Loss, Recipe, TableReport};
 use crate::control::{Control, Standing};
 use crate::report::{PartReport, Report, Trained};
 use crate::training::prepare::{self, Inputs};
@@ -43,55 +44,112 @@ pub(crate) fn train(
     }
     let term = term_of(kernel, recipe)?;
     let inputs = prepare::inputs(data, None, formulation, training)?;
-    let examples = inputs.examples();
-    let asks = asks(&inputs, training.scheme_used());
-    control.parts = asks.len();
-    let started = Instant::now();
-    let name = kernel.spec().name().to_owned();
-    let is_linear = recipe.map == Map::Value;
-    let levels = quantise::levels(&data.examples, &examples, recipe.wanted, &name, is_linear)?;
-    let tags = |row: u32| inputs.tag(row);
-    let packed = quantise::pack(&data.examples, &examples, tags, (&levels, recipe.levels))?;
-    let values = levels.values(recipe.levels);
-    let made = recipe.map.make(term.as_term(), &values, &packed.counts, data.examples.columns());
-    let (mut records, report) = (packed.records, made.report);
-    records.set_own(&made.own);
-    let Made { factors, is_symmetric, .. } = made;
-    let shared = Shared {
-        records,
-        factors,
-        weights: inputs.row_weights(&examples),
-        loss,
-        bias: recipe.bias as f32,
-        tolerance: training.tolerance_used(),
-        seed: recipe.seed,
-        is_symmetric,
-        isa: Isa::current(),
-    };
-    let preparation = started.elapsed().as_secs_f64();
-    let warm = warm_start(training, &shared, asks.len())?;
-    let mut learned = run(&shared, (&asks, &warm), control)?;
-    let duals = training.keeps_duals().then(|| Duals::take(&shared, &mut learned));
-    let machine = machine(kernel, &shared, &levels, &learned, &inputs.output, is_linear)?;
-    let table = TableReport {
-        levels: levels.name(),
-        rank: shared.factors.rank(),
-        factor: report,
-        nonzeros: shared.records.entries(),
-        example_bytes: shared.records.bytes() + 8 * shared.records.rows(),
-        preparation,
-    };
-    let report = full_report(&asks, &learned, &shared, control, table);
-    Ok(Trained { machine, report, duals, expansions: Vec::new(), left_out: None })
+    let rows = inputs.examples();
+    let job = Job { data, kernel, training, recipe, loss, inputs: &inputs, rows: &rows };
+    if recipe.wanted == LevelsWanted::Off {
+        return job.on_values(control);
+    }
+    job.on_levels(term.as_term(), control)
+}
+
+/// Which rows are to become which machine, and how.
+struct Job<'j> {
+    data: &'j Dataset,
+    kernel: &'j KernelRef,
+    training: &'j Training,
+    recipe: &'j Recipe,
+    loss: Loss,
+    inputs: &'j Inputs<'j>,
+    /// Examples that count.
+    rows: &'j [u32],
+}
+
+impl Job<'_> {
+    /// A linear machine on values as they are.
+    fn on_values(&self, control: &mut Control<'_>) -> Result<Trained, TrainError> {
+        let started = Instant::now();
+        let tags = |row: u32| self.inputs.tag(row);
+        let records = quantise::pack_values(&self.data.examples, self.rows, tags)?;
+        let shared = self.shared(records, Plain, true);
+        let factor = FactorReport { relative_error: 0.0, worst_error: 0.0 };
+        let preparation = started.elapsed().as_secs_f64();
+        self.learn(&shared, ("off", factor, preparation), control, |learned| {
+            linear(self.kernel, &shared, learned, &self.inputs.output)
+        })
+    }
+
+    /// A machine on look-up factors of levels.
+    fn on_levels(&self, term: &dyn Term, control: &mut Control<'_>) -> Result<Trained, TrainError> {
+        let (started, recipe, examples) = (Instant::now(), self.recipe, &self.data.examples);
+        let name = self.kernel.spec().name().to_owned();
+        let is_linear = recipe.map == Map::Value;
+        let levels = quantise::levels(examples, self.rows, recipe.wanted, &name, is_linear)?;
+        let tags = |row: u32| self.inputs.tag(row);
+        let packed = quantise::pack(examples, self.rows, tags, (&levels, recipe.levels))?;
+        let values = levels.values(recipe.levels);
+        let made = recipe.map.make(term, &values, &packed.counts, examples.columns());
+        let (mut records, factor) = (packed.records, made.report);
+        records.set_own(&made.own);
+        let Made { factors, is_symmetric, .. } = made;
+        let shared = self.shared(records, factors, is_symmetric);
+        let preparation = started.elapsed().as_secs_f64();
+        self.learn(&shared, (levels.name(), factor, preparation), control, |learned| {
+            if is_linear {
+                return linear(self.kernel, &shared, learned, &self.inputs.output);
+            }
+            tabled(self.kernel, &shared, &levels, learned, &self.inputs.output)
+        })
+    }
+
+    fn shared<M: Meaning>(&self, records: Records, meaning: M, is_symmetric: bool) -> Shared<M> {
+        Shared {
+            records,
+            meaning,
+            weights: self.inputs.row_weights(self.rows),
+            targets: self.inputs.row_targets(self.rows),
+            loss: self.loss,
+            bias: M::Real::of(self.recipe.bias),
+            tolerance: self.training.tolerance_used(),
+            passes: self.recipe.passes,
+            seed: self.recipe.seed,
+            is_symmetric,
+            isa: Isa::current(),
+        }
+    }
+
+    fn learn<M: Meaning>(
+        &self,
+        shared: &Shared<M>,
+        (levels, factor, preparation): (&'static str, FactorReport, f64),
+        control: &mut Control<'_>,
+        machine: impl Fn(&[Option<Learned<M::Real>>]) -> Result<Machine, TrainError>,
+    ) -> Result<Trained, TrainError> {
+        let asks = asks(self.inputs, self.training.scheme_used());
+        control.parts = asks.len();
+        let warm = warm_start(self.training, shared, asks.len())?;
+        let mut learned = run(shared, (&asks, &warm), control)?;
+        let duals = self.training.keeps_duals().then(|| Duals::take(shared, &mut learned));
+        let table = TableReport {
+            levels,
+            rank: shared.meaning.rank(),
+            factor,
+            nonzeros: shared.records.entries(),
+            example_bytes: shared.records.bytes() + M::Real::BYTES * 2 * shared.records.rows(),
+            preparation,
+        };
+        let report = full_report(&asks, &learned, shared, control, table);
+        let machine = machine(&learned)?;
+        Ok(Trained { machine, report, duals, expansions: Vec::new(), left_out: None })
+    }
 }
 
 /// The scalar kernel: that of the kernel, or the product for linear machines.
-enum Scalar<'k> {
+enum Additive<'k> {
     Kernel(&'k dyn Term),
     Product(Product),
 }
 
-impl Scalar<'_> {
+impl Additive<'_> {
     fn as_term(&self) -> &dyn Term {
         match self {
             Self::Kernel(term) => *term,
@@ -114,19 +172,21 @@ impl Term for Product {
     }
 }
 
-fn term_of<'k>(kernel: &'k KernelRef, recipe: &Recipe) -> Result<Scalar<'k>, TrainError> {
+fn term_of<'k>(kernel: &'k KernelRef, recipe: &Recipe) -> Result<Additive<'k>, TrainError> {
     let unsuited =
         |reason: String| TrainError::Unsuited { solver: recipe.name().to_owned(), reason };
     let spec = kernel.spec();
     match kernel.form() {
-        Form::Dot(finish) if finish.profile() == Profile::Identity => Ok(Scalar::Product(Product)),
+        Form::Dot(finish) if finish.profile() == Profile::Identity => {
+            Ok(Additive::Product(Product))
+        }
         _ if recipe.map == Map::Value => {
             Err(unsuited(format!("it learns linear machines (--kernel linear), not {spec}")))
         }
         Form::Additive(term, finish)
             if finish.profile() == Profile::Identity && term.vanishes_at_zero() =>
         {
-            Ok(Scalar::Kernel(term))
+            Ok(Additive::Kernel(term))
         }
         Form::Additive(..) => Err(unsuited(format!(
             "{spec} is not a plain sum of scalar kernels that vanish at zero"
@@ -162,11 +222,11 @@ fn asks(inputs: &Inputs<'_>, scheme: Scheme) -> Vec<Ask> {
 }
 
 /// Coefficients of an earlier training, fitted to the new price; none where there is no such training.
-fn warm_start(
+fn warm_start<M: Meaning>(
     training: &Training,
-    shared: &Shared,
+    shared: &Shared<M>,
     questions: usize,
-) -> Result<Vec<Vec<f32>>, TrainError> {
+) -> Result<Vec<Vec<M::Real>>, TrainError> {
     let refuse = |reason: &str| Err(TrainError::WarmStart { reason: reason.to_owned() });
     if training.has_warm_machine() {
         return refuse(
@@ -178,26 +238,26 @@ fn warm_start(
     if duals.parts.len() != questions || !rows {
         return refuse("it has other questions or other examples");
     }
-    let factor = (shared.loss.price() / duals.price) as f32;
-    let fit = |(row, stored): (usize, &f32)| {
-        let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row]);
+    let factor = shared.loss.price() / duals.price;
+    let fit = |(row, stored): (usize, &f64)| {
+        let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row].wide());
         let limit = match shared.loss {
-            Loss::SquaredHinge { .. } => f32::INFINITY,
-            _ => shared.loss.price() as f32 * weight,
+            Loss::SquaredHinge { .. } => f64::INFINITY,
+            _ => M::Real::of(shared.loss.price() * weight).wide(),
         };
         let value = stored * factor;
         // What was at the old limit is at the new one, to the bit.
-        if value.abs() >= limit * (1.0 - 1e-6) { limit.copysign(value) } else { value }
+        M::Real::of(if value.abs() >= limit * (1.0 - 1e-6) { limit.copysign(value) } else { value })
     };
-    let fitted = |part: &Vec<f32>| part.iter().enumerate().map(fit).collect();
+    let fitted = |part: &Vec<f64>| part.iter().enumerate().map(fit).collect();
     Ok(duals.parts.iter().map(fitted).collect())
 }
 
 impl Duals {
-    fn take(shared: &Shared, learned: &mut [Option<Learned>]) -> Self {
+    fn take<M: Meaning>(shared: &Shared<M>, learned: &mut [Option<Learned<M::Real>>]) -> Self {
         let rows = shared.records.rows();
-        let take = |part: &mut Option<Learned>| match part {
-            Some(part) => std::mem::take(&mut part.coefficients),
+        let take = |part: &mut Option<Learned<M::Real>>| match part {
+            Some(part) => std::mem::take(&mut part.coefficients).iter().map(|c| c.wide()).collect(),
             None => vec![0.0; rows],
         };
         Self { price: shared.loss.price(), parts: learned.iter_mut().map(take).collect() }
@@ -206,13 +266,13 @@ impl Duals {
 
 /// Works on as many questions at once as there are threads; each of them is solved by one thread, so the
 /// result does not depend on their number.
-fn run(
-    shared: &Shared,
-    (asks, warm): (&[Ask], &[Vec<f32>]),
+fn run<M: Meaning>(
+    shared: &Shared<M>,
+    (asks, warm): (&[Ask], &[Vec<M::Real>]),
     control: &mut Control<'_>,
-) -> Result<Vec<Option<Learned>>, TrainError> {
-    let mut learned: Vec<Option<Learned>> = vec![None; asks.len()];
-    let (mut at_work, mut next): (Vec<Part>, usize) = (Vec::new(), 0);
+) -> Result<Vec<Option<Learned<M::Real>>>, TrainError> {
+    let mut learned: Vec<Option<Learned<M::Real>>> = vec![None; asks.len()];
+    let (mut at_work, mut next): (Vec<Part<M::Real>>, usize) = (Vec::new(), 0);
     let mut done = 0u64;
     loop {
         while next < asks.len() && at_work.len() < rayon::current_num_threads().max(1) {
@@ -224,7 +284,7 @@ fn run(
             return Ok(learned);
         }
         let stop = control.brake(at_work.len());
-        let work = |part: &mut Part| part.run(shared, SLICE, &stop);
+        let work = |part: &mut Part<M::Real>| part.run(shared, SLICE, &stop);
         if let [only] = at_work.as_mut_slice() {
             work(only);
         } else {
@@ -233,7 +293,7 @@ fn run(
         control.iterations = done + at_work.iter().map(|part| part.visits).sum::<u64>();
         tell(&at_work, next, control);
         let stop = control.stop();
-        let (ended, rest): (Vec<Part>, Vec<Part>) =
+        let (ended, rest): (Vec<_>, Vec<_>) =
             at_work.into_iter().partition(|part| part.end.is_some() || stop.is_some());
         at_work = rest;
         for part in conclusions(shared, ended, stop) {
@@ -246,48 +306,60 @@ fn run(
     }
 }
 
-fn conclusions(shared: &Shared, ended: Vec<Part>, stop: Option<Stop>) -> Vec<(usize, Learned)> {
-    let conclude = |part: Part| (part.number, part.finish(shared, stop));
+fn conclusions<M: Meaning>(
+    shared: &Shared<M>,
+    ended: Vec<Part<M::Real>>,
+    stop: Option<Stop>,
+) -> Vec<(usize, Learned<M::Real>)> {
+    let conclude = |part: Part<M::Real>| (part.number, part.finish(shared, stop));
     if ended.len() < 2 {
         return ended.into_iter().map(conclude).collect();
     }
     ended.into_par_iter().map(conclude).collect()
 }
 
-fn tell(at_work: &[Part], next: usize, control: &mut Control<'_>) {
+fn tell<T: Scalar>(at_work: &[Part<T>], next: usize, control: &mut Control<'_>) {
     let worst = at_work.iter().map(|part| part.violation).fold(0.0, f64::max);
-    let supports = |part: &Part| part.coefficients.iter().filter(|alpha| **alpha != 0.0).count();
+    let supports =
+        |part: &Part<T>| part.coefficients.iter().filter(|alpha| **alpha != T::default()).count();
     let supports = at_work.iter().map(supports).max().unwrap_or(0);
     control.part = next - at_work.len();
     control.tell(Standing { violation: worst, gap: f64::NAN, supports });
 }
 
-fn machine(
+/// A plain linear machine.
+fn linear<M: Meaning>(
     kernel: &KernelRef,
-    shared: &Shared,
-    levels: &Levels,
-    learned: &[Option<Learned>],
+    shared: &Shared<M>,
+    learned: &[Option<Learned<M::Real>>],
     output: &Output,
-    is_linear: bool,
 ) -> Result<Machine, TrainError> {
     let columns = shared.records.columns();
-    if is_linear {
-        let score = |part: &Option<Learned>| match part {
-            Some(part) => Score::Linear {
-                weights: part.weights.iter().map(|w| f64::from(*w)).collect(),
-                offset: part.offset,
-            },
-            None => Score::Linear { weights: vec![0.0; columns], offset: 1.0 },
-        };
-        let supports = mercer_data::Matrix::sparse(columns, &[0], &[], &[])
-            .map_err(mercer_machine::MachineError::from)?;
-        let scores = learned.iter().map(score).collect();
-        return Ok(Machine::new(kernel.clone(), supports, scores, output.clone())?);
-    }
+    let score = |part: &Option<Learned<M::Real>>| match part {
+        Some(part) => Score::Linear {
+            weights: part.weights.iter().map(|w| w.wide()).collect(),
+            offset: part.offset,
+        },
+        None => Score::Linear { weights: vec![0.0; columns], offset: 1.0 },
+    };
+    let supports = mercer_data::Matrix::sparse(columns, &[0], &[], &[])
+        .map_err(mercer_machine::MachineError::from)?;
+    let scores = learned.iter().map(score).collect();
+    Ok(Machine::new(kernel.clone(), supports, scores, output.clone())?)
+}
+
+/// A machine of tables.
+fn tabled(
+    kernel: &KernelRef,
+    shared: &Shared<Factors>,
+    levels: &Levels,
+    learned: &[Option<Learned<f32>>],
+    output: &Output,
+) -> Result<Machine, TrainError> {
     let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
-    let rank = shared.factors.rank();
-    let grid = Arc::new(Grid::new(scale.clone(), rank, shared.factors.read().to_vec())?);
-    let score = |part: &Option<Learned>| match part {
+    let (columns, rank) = (shared.records.columns(), shared.meaning.rank());
+    let grid = Arc::new(Grid::new(scale.clone(), rank, shared.meaning.read().to_vec())?);
+    let score = |part: &Option<Learned<f32>>| match part {
         Some(part) => Score::Table { weights: part.weights.clone(), offset: part.offset },
         None => Score::Table { weights: vec![0.0; columns * rank], offset: 1.0 },
     };
@@ -295,14 +367,14 @@ fn machine(
     Ok(Machine::tabled(kernel.clone(), columns, grid, scores, output.clone())?)
 }
 
-fn full_report(
+fn full_report<M: Meaning>(
     asks: &[Ask],
-    learned: &[Option<Learned>],
-    shared: &Shared,
+    learned: &[Option<Learned<M::Real>>],
+    shared: &Shared<M>,
     control: &Control<'_>,
     table: TableReport,
 ) -> Report {
-    let part = |(ask, learned): (&Ask, &Option<Learned>)| match learned {
+    let part = |(ask, learned): (&Ask, &Option<Learned<M::Real>>)| match learned {
         Some(part) => PartReport {
             name: ask.name.clone(),
             converged: part.end == End::Optimal && part.violation <= shared.tolerance,
@@ -330,7 +402,8 @@ fn full_report(
         End::Optimal => None,
     });
     let threads = rayon::current_num_threads().min(asks.len());
-    let state = 8 * shared.records.rows() + 4 * shared.records.columns() * shared.factors.rank();
+    let numbers = shared.records.rows() + shared.records.columns() * shared.meaning.rank();
+    let state = 4 * shared.records.rows() + M::Real::BYTES * numbers;
     Report {
         seconds: control.elapsed().as_secs_f64(),
         iterations: control.iterations,

@@ -1,4 +1,4 @@
-use mercer_simd::factors::{Change, Entry, Step};
+use mercer_simd::factors::{Change, Entry, Scalar, Step};
 
 use super::Loss;
 
@@ -6,74 +6,83 @@ use super::Loss;
 /// \[HL12\] for the tube): a row is visited, its coefficient goes to the best point of its own, and rows
 /// whose coefficient sits firmly at a limit are put to rest.
 #[derive(Debug)]
-pub(super) struct Dual<'a> {
+pub(super) struct Dual<'a, T> {
     pub(super) loss: Loss,
     /// The class that is +1; unused for values.
     pub(super) plus: u32,
     /// C of +1 and of -1.
-    pub(super) price: f32,
+    pub(super) price: T,
     /// Weight of each row, where they differ.
-    pub(super) weights: Option<&'a [f32]>,
+    pub(super) weights: Option<&'a [T]>,
+    /// Target of each row, for values.
+    pub(super) targets: &'a [T],
     /// `Φ·Φ` of the constant column.
-    pub(super) constant: f32,
+    pub(super) constant: T,
     /// Largest and smallest slope of the last pass; rows beyond them are put to rest.
-    pub(super) before: Slopes,
-    pub(super) now: Slopes,
+    pub(super) before: Slopes<T>,
+    pub(super) now: Slopes<T>,
     pub(super) changes: u64,
 }
 
 /// Extremes of the slopes that a pass met.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Slopes {
-    pub(super) high: f32,
-    pub(super) low: f32,
+pub(super) struct Slopes<T> {
+    pub(super) high: T,
+    pub(super) low: T,
 }
 
-impl Slopes {
+impl<T: Scalar> Slopes<T> {
     /// Nothing met yet.
-    pub(super) const NONE: Self = Self { high: f32::NEG_INFINITY, low: f32::INFINITY };
+    pub(super) fn none() -> Self {
+        Self { high: -T::INFINITY, low: T::INFINITY }
+    }
+
     /// Nothing is beyond.
-    pub(super) const ALL: Self = Self { high: f32::INFINITY, low: f32::NEG_INFINITY };
+    pub(super) fn all() -> Self {
+        Self { high: T::INFINITY, low: -T::INFINITY }
+    }
 
     /// How far from optimal the pass was.
-    pub(super) fn violation(self) -> f32 {
-        (self.high - self.low).max(0.0)
+    pub(super) fn violation(self) -> T {
+        (self.high - self.low).at_least(T::default())
     }
 
     #[inline(always)]
-    fn meet(&mut self, slope: f32) {
-        self.high = self.high.max(slope);
-        self.low = self.low.min(slope);
+    fn meet(&mut self, slope: T) {
+        self.high = self.high.at_least(slope);
+        self.low = self.low.at_most(slope);
     }
 }
 
-impl Step for Dual<'_> {
+impl<T: Scalar> Step<T> for Dual<'_, T> {
     #[inline(always)]
-    fn step(&mut self, row: Entry, value: f32, coefficient: &mut f32) -> Change {
-        let weight = self.weights.map_or(1.0, |weights| weights[row.row as usize]);
-        let price = self.price * weight;
-        let curve = row.own + self.constant;
+    fn step(&mut self, row: Entry, value: T, coefficient: &mut T) -> Change<T> {
+        let price = match self.weights {
+            Some(weights) => self.price * weights[row.row as usize],
+            None => self.price,
+        };
+        let curve = T::of(f64::from(row.own)) + self.constant;
         let change = match self.loss {
-            Loss::Hinge { .. } => self.hinge(row, value, coefficient, (curve, 0.0, price)),
+            Loss::Hinge { .. } => self.hinge(row, value, coefficient, (curve, T::default(), price)),
             Loss::SquaredHinge { .. } => {
-                let ridge = 0.5 / price;
-                self.hinge(row, value, coefficient, (curve, ridge, f32::INFINITY))
+                let ridge = T::of(0.5) / price;
+                self.hinge(row, value, coefficient, (curve, ridge, T::INFINITY))
             }
             Loss::Logistic { .. } => self.logistic(row, value, coefficient, (curve, price)),
             Loss::Tube { width, .. } => {
-                let limits = (curve, width as f32, price);
-                self.tube(f32::from_bits(row.tag), value, coefficient, limits)
+                let limits = (curve, T::of(width), price);
+                self.tube(self.targets[row.row as usize], value, coefficient, limits)
             }
         };
-        self.changes += u64::from(matches!(change, Change::By(by) if by != 0.0));
+        self.changes += u64::from(matches!(change, Change::By(by) if by != T::default()));
         change
     }
 }
 
-impl Dual<'_> {
+impl<T: Scalar> Dual<'_, T> {
     #[inline(always)]
-    fn side(&self, row: Entry) -> f32 {
-        if row.tag == self.plus { 1.0 } else { -1.0 }
+    fn side(&self, row: Entry) -> T {
+        T::of(if row.tag == self.plus { 1.0 } else { -1.0 })
     }
 
     /// `½ Q α² + ...` with a ridge on the diagonal (squared hinge) or none, `0 <= α <= limit`.
@@ -81,31 +90,33 @@ impl Dual<'_> {
     fn hinge(
         &mut self,
         row: Entry,
-        value: f32,
-        alpha: &mut f32,
-        (curve, ridge, limit): (f32, f32, f32),
-    ) -> Change {
+        value: T,
+        alpha: &mut T,
+        (curve, ridge, limit): (T, T, T),
+    ) -> Change<T> {
+        let zero = T::default();
         let y = self.side(row);
-        let slope = y * value - 1.0 + ridge * *alpha;
-        let projected = if *alpha == 0.0 {
+        let slope = y * value - T::of(1.0) + ridge * *alpha;
+        let projected = if *alpha == zero {
             if slope > self.before.high {
                 return Change::Rest;
             }
-            slope.min(0.0)
+            slope.at_most(zero)
         } else if *alpha >= limit {
             if slope < self.before.low {
                 return Change::Rest;
             }
-            slope.max(0.0)
+            slope.at_least(zero)
         } else {
             slope
         };
         self.now.meet(projected);
-        if projected.abs() <= 1e-12 {
-            return Change::By(0.0);
+        if projected.size() <= T::of(1e-12) {
+            return Change::By(zero);
         }
         let old = *alpha;
-        *alpha = (old - slope / (curve + ridge).max(1e-12)).max(0.0).min(limit);
+        *alpha =
+            (old - slope / (curve + ridge).at_least(T::of(1e-12))).at_least(zero).at_most(limit);
         Change::By((*alpha - old) * y)
     }
 
@@ -113,42 +124,43 @@ impl Dual<'_> {
     #[inline(always)]
     fn tube(
         &mut self,
-        target: f32,
-        value: f32,
-        beta: &mut f32,
-        (curve, width, limit): (f32, f32, f32),
-    ) -> Change {
+        target: T,
+        value: T,
+        beta: &mut T,
+        (curve, width, limit): (T, T, T),
+    ) -> Change<T> {
+        let zero = T::default();
         let slope = value - target;
         let (up, down) = (slope + width, slope - width);
         let edge = self.before.high;
-        let violation = if *beta == 0.0 {
-            if up < 0.0 {
+        let violation = if *beta == zero {
+            if up < zero {
                 -up
-            } else if down > 0.0 {
+            } else if down > zero {
                 down
             } else if up > edge && down < -edge {
                 return Change::Rest;
             } else {
-                0.0
+                zero
             }
         } else if *beta >= limit {
             if up < -edge {
                 return Change::Rest;
             }
-            up.max(0.0)
+            up.at_least(zero)
         } else if *beta <= -limit {
             if down > edge {
                 return Change::Rest;
             }
-            (-down).max(0.0)
-        } else if *beta > 0.0 {
-            up.abs()
+            (-down).at_least(zero)
+        } else if *beta > zero {
+            up.size()
         } else {
-            down.abs()
+            down.size()
         };
         self.now.meet(violation);
-        self.now.low = 0.0;
-        let curve = curve.max(1e-12);
+        self.now.low = zero;
+        let curve = curve.at_least(T::of(1e-12));
         let step = if up < curve * *beta {
             -up / curve
         } else if down > curve * *beta {
@@ -157,7 +169,7 @@ impl Dual<'_> {
             -*beta
         };
         let old = *beta;
-        *beta = (old + step).max(-limit).min(limit);
+        *beta = (old + step).at_least(-limit).at_most(limit);
         Change::By(*beta - old)
     }
 
@@ -167,20 +179,20 @@ impl Dual<'_> {
     fn logistic(
         &mut self,
         row: Entry,
-        value: f32,
-        stored: &mut f32,
-        (curve, price): (f32, f32),
-    ) -> Change {
-        let y = f64::from(self.side(row));
-        let (c, curve) = (f64::from(price), f64::from(curve).max(1e-12));
-        let first = *stored == 0.0;
-        let small = f64::from(stored.abs());
+        value: T,
+        stored: &mut T,
+        (curve, price): (T, T),
+    ) -> Change<T> {
+        let y = self.side(row).wide();
+        let (c, curve) = (price.wide(), curve.wide().max(1e-12));
+        let first = *stored == T::default();
+        let small = stored.size().wide();
         let (alpha, rest) = match () {
             () if first => (c * 1e-9, c - c * 1e-9),
-            () if *stored < 0.0 => (c - small, small),
+            () if *stored < T::default() => (c - small, small),
             () => (small, c - small),
         };
-        let margin = y * f64::from(value);
+        let margin = y * value.wide();
         // The half whose variable shrinks: α where the slope at the middle is positive, else C - α.
         let on_alpha = 0.5 * curve * (rest - alpha) + margin >= 0.0;
         let (old, sign) = if on_alpha { (alpha, 1.0) } else { (rest, -1.0) };
@@ -190,8 +202,8 @@ impl Dual<'_> {
         }
         let slope = |z: f64| curve * (z - old) + sign * margin + (z / (c - z)).ln();
         let mut now = slope(z);
-        self.now.meet(now.abs() as f32);
-        self.now.low = 0.0;
+        self.now.meet(T::of(now.abs()));
+        self.now.low = T::default();
         for _ in 0..100 {
             if now.abs() < 1e-7 {
                 break;
@@ -202,11 +214,11 @@ impl Dual<'_> {
         }
         let (new_alpha, new_rest) = if on_alpha { (z, c - z) } else { (c - z, z) };
         *stored = if new_alpha <= new_rest {
-            (new_alpha as f32).max(f32::MIN_POSITIVE)
+            T::of(new_alpha).at_least(T::LEAST)
         } else {
-            -(new_rest as f32).max(f32::MIN_POSITIVE)
+            -T::of(new_rest).at_least(T::LEAST)
         };
         let moved = if first { new_alpha } else { sign * (z - old) };
-        Change::By((y * moved) as f32)
+        Change::By(T::of(y * moved))
     }
 }

@@ -54,8 +54,7 @@ impl Loss {
     }
 
     /// What the dual gains from a coefficient: its objective is the sum of these less `½|w|²`.
-    pub(crate) fn gain(self, y: f64, c: f64, stored: f32) -> f64 {
-        let alpha = f64::from(stored);
+    pub(crate) fn gain(self, y: f64, c: f64, alpha: f64) -> f64 {
         match self {
             Self::Hinge { .. } => alpha,
             Self::SquaredHinge { .. } => alpha - alpha * alpha / (4.0 * c),
@@ -69,12 +68,11 @@ impl Loss {
     }
 
     /// The coefficient β, sign included, of a stored number.
-    pub(crate) fn beta(self, y: f64, c: f64, stored: f32) -> f64 {
-        let alpha = f64::from(stored);
+    pub(crate) fn beta(self, y: f64, c: f64, alpha: f64) -> f64 {
         match self {
             Self::Tube { .. } => alpha,
             // Near C the distance to C is stored, with a minus, so that neither end loses digits.
-            Self::Logistic { .. } if stored < 0.0 => y * (c + alpha),
+            Self::Logistic { .. } if alpha < 0.0 => y * (c + alpha),
             _ => y * alpha,
         }
     }

@@ -2,7 +2,7 @@ use std::time::{Duration, Instant};
 
 use mercer_simd::Isa;
 use mercer_simd::factors::{
-    Constant, Entry, Factors, Order, Records, Weights, accumulate, sweep, values,
+    Constant, Entry, Meaning, Order, Records, Scalar, Weights, accumulate, sweep, values,
 };
 
 use super::Loss;
@@ -11,14 +11,18 @@ use crate::Stop;
 
 /// What all questions read.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct Shared<M: Meaning> {
     pub(super) records: Records,
-    pub(super) factors: Factors,
+    pub(super) meaning: M,
     /// Weight of each packed row, where they differ.
-    pub(super) weights: Option<Vec<f32>>,
+    pub(super) weights: Option<Vec<M::Real>>,
+    /// Target of each packed row, for values.
+    pub(super) targets: Vec<M::Real>,
     pub(super) loss: Loss,
-    pub(super) bias: f32,
+    pub(super) bias: M::Real,
     pub(super) tolerance: f64,
+    /// Passes after which a question is given up.
+    pub(super) passes: u64,
     pub(super) seed: u64,
     pub(super) is_symmetric: bool,
     pub(super) isa: Isa,
@@ -42,15 +46,15 @@ impl Ask {
 
 /// A question at work.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct Part<T> {
     pub(super) number: usize,
     pub(super) ask: Ask,
-    pub(super) coefficients: Vec<f32>,
-    pub(super) weights: Weights,
-    pub(super) constant: Constant,
+    pub(super) coefficients: Vec<T>,
+    pub(super) weights: Weights<T>,
+    pub(super) constant: Constant<T>,
     pub(super) order: Order,
     pub(super) random: u64,
-    pub(super) before: Slopes,
+    pub(super) before: Slopes<T>,
     pub(super) violation: f64,
     pub(super) visits: u64,
     pub(super) passes: u64,
@@ -66,13 +70,11 @@ pub(super) enum End {
 
 /// Passes after which the running sums are made anew: singles drift.
 const RENEW: u64 = 200;
-/// Passes after which a question is given up.
-const MOST_PASSES: u64 = 4000;
 
 /// What came of a question.
 #[derive(Debug, Clone)]
-pub(super) struct Learned {
-    pub(super) weights: Vec<f32>,
+pub(super) struct Learned<T> {
+    pub(super) weights: Vec<T>,
     pub(super) offset: f64,
     pub(super) objective: f64,
     pub(super) gap: f64,
@@ -82,22 +84,27 @@ pub(super) struct Learned {
     pub(super) visits: u64,
     pub(super) end: End,
     /// Coefficients as they are stored, of all rows, for a warm start.
-    pub(super) coefficients: Vec<f32>,
+    pub(super) coefficients: Vec<T>,
 }
 
-impl Part {
-    pub(super) fn new(shared: &Shared, number: usize, ask: Ask, warm: Option<&[f32]>) -> Self {
+impl<T: Scalar> Part<T> {
+    pub(super) fn new<M: Meaning<Real = T>>(
+        shared: &Shared<M>,
+        number: usize,
+        ask: Ask,
+        warm: Option<&[T]>,
+    ) -> Self {
         let (rows, columns) = (shared.records.rows(), shared.records.columns());
         let order = shared.records.order(|row| ask.takes(row));
         let mut part = Self {
             number,
             ask,
-            coefficients: warm.map_or_else(|| vec![0.0; rows], <[f32]>::to_vec),
-            weights: Weights::zeroed(columns, shared.factors.rank()),
-            constant: Constant { size: shared.bias, weight: 0.0 },
+            coefficients: warm.map_or_else(|| vec![T::default(); rows], <[T]>::to_vec),
+            weights: Weights::zeroed(columns, shared.meaning.rank()),
+            constant: Constant { size: shared.bias, weight: T::default() },
             order,
             random: shared.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            before: Slopes::ALL,
+            before: Slopes::all(),
             violation: f64::INFINITY,
             visits: 0,
             passes: 0,
@@ -110,9 +117,9 @@ impl Part {
     }
 
     /// Works for about this long, in whole passes.
-    pub(super) fn run(
+    pub(super) fn run<M: Meaning<Real = T>>(
         &mut self,
-        shared: &Shared,
+        shared: &Shared<M>,
         slice: Duration,
         stop: &(dyn Fn(u64) -> bool + Sync),
     ) {
@@ -125,7 +132,7 @@ impl Part {
         }
     }
 
-    fn pass(&mut self, shared: &Shared) {
+    fn pass<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>) {
         let mut state = self.random;
         self.order.shuffle(|below| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -136,18 +143,19 @@ impl Part {
         let mut dual = Dual {
             loss: shared.loss,
             plus: self.ask.plus,
-            price: shared.loss.price() as f32,
+            price: T::of(shared.loss.price()),
             weights: shared.weights.as_deref(),
+            targets: &shared.targets,
             constant: shared.bias * shared.bias,
             before: self.before,
-            now: Slopes::NONE,
+            now: Slopes::none(),
             changes: 0,
         };
         let whole = self.order.len() == self.order.all();
         self.visits += self.order.len() as u64;
         sweep(
             shared.isa,
-            (&shared.records, &shared.factors),
+            (&shared.records, &shared.meaning),
             (&mut self.weights, &mut self.constant),
             (&mut self.order, &mut self.coefficients),
             &mut dual,
@@ -157,8 +165,8 @@ impl Part {
     }
 
     /// What a pass says: the end, all rows again, or fewer.
-    fn conclude(&mut self, shared: &Shared, now: Slopes, whole: bool) {
-        let violation = f64::from(now.violation());
+    fn conclude<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, now: Slopes<T>, whole: bool) {
+        let violation = now.violation().wide();
         if whole {
             self.violation = violation;
         }
@@ -168,39 +176,43 @@ impl Part {
                 self.end = Some(End::Optimal);
             } else {
                 self.order.restore();
-                self.before = Slopes::ALL;
+                self.before = Slopes::all();
             }
         } else {
             let is_tube = matches!(shared.loss, Loss::Tube { .. });
-            let high = if now.high > 0.0 || is_tube { now.high } else { f32::INFINITY };
-            let low = if now.low < 0.0 { now.low } else { f32::NEG_INFINITY };
+            let zero = T::default();
+            let high = if now.high > zero || is_tube { now.high } else { T::INFINITY };
+            let low = if now.low < zero { now.low } else { -T::INFINITY };
             self.before = Slopes { high, low };
         }
-        if self.passes >= MOST_PASSES && self.end.is_none() {
+        if self.passes >= shared.passes && self.end.is_none() {
             self.end = Some(End::Stopped(Stop::Stalled));
         } else if self.passes.is_multiple_of(RENEW) && self.end.is_none() {
             self.renew(shared);
         }
     }
 
-    fn price(shared: &Shared, row: Entry) -> f64 {
-        let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row.row as usize]);
-        f64::from(shared.loss.price() as f32 * weight)
+    fn price<M: Meaning<Real = T>>(shared: &Shared<M>, row: Entry) -> f64 {
+        let price = T::of(shared.loss.price());
+        match &shared.weights {
+            Some(weights) => (price * weights[row.row as usize]).wide(),
+            None => price.wide(),
+        }
     }
 
-    fn target(&self, shared: &Shared, row: Entry) -> f64 {
+    fn target<M: Meaning<Real = T>>(&self, shared: &Shared<M>, row: Entry) -> f64 {
         match shared.loss {
-            Loss::Tube { .. } => f64::from(f32::from_bits(row.tag)),
+            Loss::Tube { .. } => shared.targets[row.row as usize].wide(),
             _ if row.tag == self.ask.plus => 1.0,
             _ => -1.0,
         }
     }
 
     /// Weights from the coefficients, summed in doubles; returns `|w|²`.
-    fn renew(&mut self, shared: &Shared) -> f64 {
+    fn renew<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>) -> f64 {
         let mut sums = vec![0.0f64; self.weights.values().len()];
         let beta = |row: Entry| {
-            let stored = self.coefficients[row.row as usize];
+            let stored = self.coefficients[row.row as usize].wide();
             if stored == 0.0 {
                 return 0.0;
             }
@@ -213,45 +225,50 @@ impl Part {
             total.set(total.get() + beta);
             beta
         };
-        accumulate(shared.isa, (&shared.records, &shared.factors), &counted, &mut sums);
-        let constant = total.get() * f64::from(shared.bias);
-        self.constant.weight = constant as f32;
+        accumulate(shared.isa, (&shared.records, &shared.meaning), &counted, &mut sums);
+        let constant = total.get() * shared.bias.wide();
+        self.constant.weight = T::of(constant);
         for (place, sum) in self.weights.values_mut().iter_mut().zip(&sums) {
-            *place = *sum as f32;
+            *place = T::of(*sum);
         }
         sums.iter().map(|w| w * w).sum::<f64>() + constant * constant
     }
 
     /// Makes the weights anew and judges them: the gap is between the cost of the weights as they will be
     /// stored and the dual of the coefficients.
-    pub(super) fn finish(mut self, shared: &Shared, stop: Option<Stop>) -> Learned {
-        let square = self.renew(shared);
+    pub(super) fn finish<M: Meaning<Real = T>>(
+        mut self,
+        shared: &Shared<M>,
+        stop: Option<Stop>,
+    ) -> Learned<T> {
+        // Running sums in singles drift; in doubles they are as good as new ones.
+        let renewed = (T::BYTES < size_of::<f64>()).then(|| self.renew(shared));
         let (mut cost, mut gain, mut supports, mut bounded) = (0.0, 0.0, 0, 0);
         let part = &self;
-        let mut see = |row: Entry, value: f32| {
+        let mut see = |row: Entry, value: T| {
             if !part.ask.takes(row) {
                 return;
             }
-            let stored = part.coefficients[row.row as usize];
+            let stored = part.coefficients[row.row as usize].wide();
             let (y, c) = (part.target(shared, row), Self::price(shared, row));
-            cost += shared.loss.cost(y, c, f64::from(value));
+            cost += shared.loss.cost(y, c, value.wide());
             gain += shared.loss.gain(y, c, stored);
             supports += usize::from(stored != 0.0);
-            bounded += usize::from(f64::from(stored.abs()) >= c);
+            bounded += usize::from(stored.abs() >= c);
         };
         values(
             shared.isa,
-            (&shared.records, &shared.factors),
+            (&shared.records, &shared.meaning),
             (&self.weights, &self.constant),
             &mut see,
         );
-        let stored = self.weights.values().iter().map(|w| f64::from(*w).powi(2)).sum::<f64>()
-            + f64::from(self.constant.weight).powi(2);
-        let dual = gain - 0.5 * square;
+        let stored = self.weights.values().iter().map(|w| w.wide().powi(2)).sum::<f64>()
+            + self.constant.weight.wide().powi(2);
+        let dual = gain - 0.5 * renewed.unwrap_or(stored);
         let gap = if shared.is_symmetric { 0.5 * stored + cost - dual } else { f64::NAN };
         Learned {
             weights: self.weights.values().to_vec(),
-            offset: -f64::from(self.constant.weight) * f64::from(shared.bias),
+            offset: -self.constant.weight.wide() * shared.bias.wide(),
             objective: -dual,
             gap,
             violation: self.violation,

@@ -9,6 +9,8 @@ use crate::TrainError;
 /// Which levels the user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LevelsWanted {
+    /// None: values as they are, for linear machines.
+    Off,
     /// Even steps, or steps finer near zero where most values are small.
     Auto,
     /// Even steps.
@@ -21,9 +23,12 @@ pub enum LevelsWanted {
 
 impl LevelsWanted {
     pub(crate) const WORDS: &'static [&'static str] = &["auto", "uniform", "power", "quantile"];
+    pub(crate) const LINEAR_WORDS: &'static [&'static str] =
+        &["off", "auto", "uniform", "power", "quantile"];
 
     pub(crate) fn named(name: &str) -> Self {
         match name {
+            "off" => Self::Off,
             "uniform" => Self::Uniform,
             "power" => Self::Power,
             "quantile" => Self::Quantile,
@@ -33,6 +38,7 @@ impl LevelsWanted {
 
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Off => "off",
             Self::Auto => "auto",
             Self::Uniform => "uniform",
             Self::Power => "power",
@@ -134,9 +140,7 @@ pub(super) fn levels(
         return Err(TrainError::NegativeLevels { row, column, value, kernel });
     }
     let largest = top.max(-low);
-    if largest > 1e15 || (largest > 0.0 && largest < 1e-15) {
-        return Err(TrainError::LevelRange { value: largest });
-    }
+    check_range(largest)?;
     // Without any value any levels will do.
     let top = if largest > 0.0 { largest } else { 1.0 };
     if low < 0.0 {
@@ -148,6 +152,42 @@ pub(super) fn levels(
         _ => 1,
     };
     Ok(Levels::Kept(Spacing::Power { top, exponent }))
+}
+
+/// Squares of values must be numbers that singles hold.
+fn check_range(largest: f64) -> Result<(), TrainError> {
+    if largest > 1e15 || (largest > 0.0 && largest < 1e-15) {
+        return Err(TrainError::LevelRange { value: largest });
+    }
+    Ok(())
+}
+
+/// Rows with their values as they are: as singles if those hold them all.
+pub(super) fn pack_values(
+    examples: &Matrix,
+    rows: &[u32],
+    tags: impl Fn(u32) -> u32,
+) -> Result<Records, TrainError> {
+    let (mut largest, mut are_singles) = (0.0f64, true);
+    for row in rows {
+        for (_, value) in examples.row(*row as usize).nonzeros() {
+            largest = largest.max(value.abs());
+            are_singles &= f64::from(value as f32) == value;
+        }
+    }
+    check_range(largest)?;
+    let mut records = Records::of_values(examples.columns(), are_singles);
+    records
+        .reserve(rows.len(), if rows.len() == examples.rows() { examples.nonzeros() } else { 0 });
+    let mut entries = Vec::new();
+    for row in rows {
+        entries.clear();
+        entries.extend(examples.row(*row as usize).nonzeros());
+        if !records.push_values(tags(*row), &entries) {
+            return Err(TrainError::TooLarge { what: "packed examples", limit: "16 GiB" });
+        }
+    }
+    Ok(records)
 }
 
 /// Values of a column that are looked at for its quantiles, at most.

@@ -3,6 +3,7 @@
 use mercer_data::{Dataset, Targets};
 use mercer_kernel::{Domain, Form, KernelRef};
 use mercer_machine::{Output, Scheme};
+use mercer_simd::Real;
 
 use super::{Training, output};
 use crate::gram::Source;
@@ -81,18 +82,21 @@ impl Inputs<'_> {
         (0u32..).zip(&self.weights).filter(|(_, w)| **w > 0.0).map(|(example, _)| example).collect()
     }
 
-    /// The class of an example, or the bits of its target as a single.
+    /// The class of an example; 0 where there are none.
     pub(crate) fn tag(&self, example: u32) -> u32 {
-        match self.labels.class_of.get(example as usize) {
-            Some(class) => *class,
-            None => (self.values[example as usize] as f32).to_bits(),
-        }
+        self.labels.class_of.get(example as usize).copied().unwrap_or(0)
+    }
+
+    /// Targets of these examples, where they are values.
+    pub(crate) fn row_targets<T: Real>(&self, examples: &[u32]) -> Vec<T> {
+        let target = |example: &u32| self.values.get(*example as usize).map(|value| T::of(*value));
+        examples.iter().filter_map(target).collect()
     }
 
     /// Weights of these examples, unless all are 1.
-    pub(crate) fn row_weights(&self, examples: &[u32]) -> Option<Vec<f32>> {
+    pub(crate) fn row_weights<T: Real>(&self, examples: &[u32]) -> Option<Vec<T>> {
         let all_one = examples.iter().all(|example| self.weights[*example as usize] == 1.0);
-        let weight = |example: &u32| self.weights[*example as usize] as f32;
+        let weight = |example: &u32| T::of(self.weights[*example as usize]);
         (!all_one).then(|| examples.iter().map(weight).collect())
     }
 
