@@ -4,7 +4,8 @@
 
 Tasks are those of benches/tasks.toml: MNIST 3 against 8 (rbf gamma 0.02, C 10, pixels / 255) and a9a (rbf gamma
 0.05, C 1, sparse rows). Data are looked for in $MERCER_DATA, else ../shared/data beside the repository. A peer that is
-not installed is left out. The last 4,500 rows of the training files are kept for tuning. Times are the best of --repeat runs; fits are timed once.
+not installed is left out. The last 4,500 rows of the training files are kept for tuning. Times are the best of --repeat runs; fits
+are timed once. Ratios to the peers are printed below each table, with what is aimed at.
 """
 
 import argparse
@@ -103,6 +104,8 @@ def run(name, task, rows, repeat):
     print(f"\n{name}: {X.shape[0]} x {X.shape[1]} rows, {queries.shape[0]} queries, {options}")
     print(f"{'':34}{'fit s':>9}{'predict s':>11}{'one row µs':>12}{'supports':>10}{'right %':>9}")
 
+    times = {}
+
     def line(what, fit, model, supports):
         spent = best(lambda: model.predict(queries), repeat)
         dense = queries if isinstance(queries, np.ndarray) else queries[:200].toarray()
@@ -113,7 +116,7 @@ def run(name, task, rows, repeat):
             pass  # fitted on compressed rows, and takes no others
         right = 100 * np.mean(model.predict(queries) == labels)
         print(f"{what:34}{fit:9.2f}{spent:11.3f}{one:12.1f}{supports:10}{right:9.2f}", flush=True)
-        return spent, one
+        times[what] = fit, spent, one
 
     stock = None
     for what, kind in peers():
@@ -130,6 +133,26 @@ def run(name, task, rows, repeat):
         made = time.perf_counter() - started
         line(f"accelerate({contract})", made, fast, fast.n_support_)
         print(f"    plan {fast.plan}; {fast.compare(stock, queries)}")
+    ratios(name, times)
+
+
+#: Rows of the table: what is compared with whom, in which column, and how many times as fast it should be.
+AIMS = [
+    ("fit", "mercer.svm.SVC", "scikit-learn", 0, {"mnist38": 8.0, "a9a": 8.0}),
+    ("predict, exact", "mercer.svm.SVC", "scikit-learn-intelex", 1, {}),
+    ("predict, certified", "accelerate(certified)", "scikit-learn-intelex", 1, {"mnist38": 2.0}),
+    ("predict, calibrated", "accelerate(calibrated(eps=1e-3))", "scikit-learn-intelex", 1, {"mnist38": 15.0}),
+    ("one row, exact", "mercer.svm.SVC", "scikit-learn-intelex", 2, {"mnist38": 20.0}),
+    ("one row, certified", "accelerate(certified)", "scikit-learn-intelex", 2, {"mnist38": 20.0}),
+]
+
+
+def ratios(name, times):
+    for what, own, peer, column, aims in AIMS:
+        if peer in times:
+            aim = f", aim {aims[name]:g}" if name in aims else ""
+            print(f"    {what}: {times[peer][column] / times[own][column]:.1f} times {peer}{aim}")
+
 
 
 def main():
@@ -140,7 +163,7 @@ def main():
     arguments.add_argument("--rows", type=int, default=None, help="examples used, all unless given")
     given = arguments.parse_args()
     print(f"mercer {mercer.__version__}, {mercer._mercer.instruction_set()}, {os.cpu_count()} cores")
-    print(f"overhead of a call: {1e6 * overhead():.1f} µs")
+    print(f"overhead of a call: {1e6 * overhead():.1f} µs, aim 10")
     for name in given.tasks:
         try:
             run(name, tasks[name], given.rows, given.repeat)

@@ -2,9 +2,12 @@
 //!
 //! Nothing here knows scikit-learn; that is the business of the Python half.
 
+mod answers;
 mod errors;
 mod gram;
 mod model;
+mod parts;
+mod plans;
 mod rows;
 mod threads;
 mod train;

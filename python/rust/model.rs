@@ -3,104 +3,23 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
-use mercer::compile::{Material, Watch, compile_with};
 use mercer::data::Matrix;
-use mercer::kernel::KERNELS;
 use mercer::machine::{
-    Answer, Calibration, ClassName, Input, Machine, MachineError, Model, Output, Probabilities,
-    Provenance, Scheme, Score, file,
+    Calibration, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
-use mercer::query::{Asking, Certainty, Decision, Plan, QueryError, Require};
-use mercer::spec::SpecError;
-use mercer::tune::{Aim, Contract, Tuner};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use mercer::query::{Asking, Plan, QueryError};
+use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::answers::{self, Demand, answers};
 use crate::errors::Raise;
+use crate::parts::{self, Name, Parts, Weights};
+use crate::plans::{self, Shrinking, Wish};
 use crate::rows::{Rows, View};
 use crate::threads;
-
-/// What a class is called.
-#[derive(Clone, FromPyObject, IntoPyObject)]
-pub(crate) enum Name {
-    Number(f64),
-    Text(String),
-}
-
-impl From<Name> for ClassName {
-    fn from(name: Name) -> Self {
-        match name {
-            Name::Number(number) => Self::Number(number),
-            Name::Text(text) => Self::Text(text),
-        }
-    }
-}
-
-impl From<&ClassName> for Name {
-    fn from(name: &ClassName) -> Self {
-        match name {
-            ClassName::Number(number) => Self::Number(*number),
-            ClassName::Text(text) => Self::Text(text.clone()),
-        }
-    }
-}
-
-/// A machine that was made elsewhere, in parts.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Parts<'py> {
-    kernel: String,
-    /// `value`, `novelty`, `one_vs_one` or `one_vs_rest`.
-    output: String,
-    names: Vec<Name>,
-    supports: Rows<'py>,
-    /// One row of coefficients per score; of weights per column where `is_linear`.
-    coefficients: PyReadonlyArray2<'py, f64>,
-    /// b of each score.
-    offsets: PyReadonlyArray1<'py, f64>,
-    is_linear: bool,
-    /// A and B of each score, where known.
-    sigmoids: Option<(Vec<f64>, Vec<f64>)>,
-    origin: String,
-    formulation: Option<String>,
-}
-
-/// What a plan is to be.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Wish<'py> {
-    /// `certified`, `calibrated(eps=0.001, delta=0.05)` or `exact`.
-    contract: String,
-    /// `latency` or `throughput`.
-    aim: String,
-    budget_us: Option<f64>,
-    tolerance: Option<f64>,
-    training: Option<Rows<'py>>,
-    seconds: f64,
-    seed: u64,
-    trust_sample: bool,
-}
-
-/// What the asker allows and demands.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Demand {
-    budget: Option<u64>,
-    tolerance: Option<f64>,
-    require_certified: bool,
-}
-
-impl From<&Demand> for Asking {
-    fn from(demand: &Demand) -> Self {
-        let require = if demand.require_certified { Require::Certified } else { Require::Nothing };
-        Self { budget: demand.budget, tolerance: demand.tolerance, require }
-    }
-}
 
 /// A machine with its plan. It never changes.
 #[pyclass(frozen, module = "mercer._mercer", name = "Model")]
@@ -129,6 +48,10 @@ impl PyModel {
             _ if self.model.input.scaling.is_none() => Ok(rows),
             _ => self.model.input.prepare(&rows).map(Cow::into_owned).map_err(Refusal::Data),
         }
+    }
+
+    fn prepared(&self, py: Python<'_>, rows: &Rows<'_>) -> PyResult<Matrix> {
+        self.matrix(rows.view()).map_err(|refusal| refusal.raise(py))
     }
 
     /// Runs work on rows without the lock; on more threads than one only if there are many rows.
@@ -190,46 +113,7 @@ impl PyModel {
     /// A machine made elsewhere.
     #[staticmethod]
     fn build(py: Python<'_>, parts: Parts<'_>) -> PyResult<Self> {
-        let supports = parts.supports.view().matrix(None).map_err(|error| error.raise(py))?;
-        let kernel = KERNELS.parse(&parts.kernel).map_err(|error| error.raise(py))?;
-        let names = || parts.names.iter().cloned().map(Into::into).collect();
-        let output = match parts.output.as_str() {
-            "value" => Output::Value,
-            "novelty" => Output::Novelty,
-            "one_vs_one" => Output::Classes { names: names(), scheme: Scheme::OneVsOne },
-            "one_vs_rest" => Output::Classes { names: names(), scheme: Scheme::OneVsRest },
-            other => return Err(PyValueError::new_err(format!("there is no output '{other}'"))),
-        };
-        let coefficients = parts.coefficients.as_array();
-        let scores = coefficients
-            .rows()
-            .into_iter()
-            .zip(parts.offsets.as_array())
-            .map(|(row, offset)| {
-                let row = row.to_vec();
-                if parts.is_linear {
-                    Score::Linear { weights: row, offset: *offset }
-                } else {
-                    Score::expansion(&row, *offset)
-                }
-            })
-            .collect();
-        let (columns, rows) = (supports.columns(), supports.rows());
-        let machine = Machine::new(kernel, supports, scores, output);
-        let machine = machine.map_err(|error| error.raise(py))?;
-        let probabilities = parts.sigmoids.map(|(a, b)| Probabilities::Sigmoid { a, b });
-        let model = Model {
-            input: Input { features: Some(columns), ..Input::default() },
-            probabilities,
-            provenance: Provenance {
-                origin: parts.origin,
-                formulation: parts.formulation,
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                source_supports: (!parts.is_linear).then_some(rows),
-                parent: None,
-            },
-            ..Model::from(machine)
-        };
+        let model = parts.model(py)?;
         Self::new(py, model)
     }
 
@@ -335,19 +219,9 @@ impl PyModel {
         threads: usize,
         seconds: Option<f64>,
     ) -> PyResult<Self> {
-        let text = text.parse().map_err(|error: SpecError| error.raise(py))?;
-        let sample = match &sample {
-            Some(rows) => Some(self.matrix(rows.view()).map_err(|refusal| refusal.raise(py))?),
-            None => None,
-        };
-        let started = Instant::now();
-        let goes_on = |_| seconds.is_none_or(|limit| started.elapsed().as_secs_f64() < limit);
-        let work = || {
-            let material = Material { sample: sample.as_ref(), ..Material::default() };
-            compile_with(&self.model.machine, &text, material, Watch::new(&goes_on))
-        };
-        let sections = py.detach(|| threads::within(threads, work));
-        let sections = sections.map_err(|error| error.raise(py))?;
+        let sample = sample.as_ref().map(|rows| self.prepared(py, rows)).transpose()?;
+        let (machine, limits) = (self.machine(), (threads, seconds));
+        let sections = plans::of_text(py, machine, text, sample.as_ref(), limits)?;
         Self::new(py, Model { plan: Some(sections), ..self.model.as_ref().clone() })
     }
 
@@ -360,39 +234,41 @@ impl PyModel {
         wish: Wish<'_>,
         threads: usize,
     ) -> PyResult<Self> {
-        let contract: Contract = wish.contract.parse().map_err(|e: SpecError| e.raise(py))?;
-        let aims = [Aim::Latency, Aim::Throughput];
-        let aim = aims.into_iter().find(|aim| aim.name() == wish.aim);
-        let aim = aim.ok_or_else(|| {
-            let names = aims.map(Aim::name).join(" or ");
-            PyValueError::new_err(format!("aim is {:?}; it must be {names}", wish.aim))
-        })?;
-        let limit = Duration::try_from_secs_f64(wish.seconds).map_err(|error| {
-            PyValueError::new_err(format!("seconds is {}: {error}", wish.seconds))
-        })?;
-        let matrix =
-            |rows: &Rows<'_>| self.matrix(rows.view()).map_err(|refusal| refusal.raise(py));
-        let (sample, training) =
-            (matrix(&sample)?, wish.training.as_ref().map(matrix).transpose()?);
-        let machine = &self.model.machine;
-        let (budget, tolerance, seed) = (wish.budget_us, wish.tolerance, wish.seed);
-        let is_trusted = wish.trust_sample;
-        let tuned = threads::interruptible(py, threads, |stop| {
-            let goes_on = |_| !stop.load(Ordering::Relaxed);
-            Tuner::new(machine, &sample)
-                .contract(contract)
-                .aim(aim)
-                .training(training.as_ref())
-                .budget_us(budget)
-                .tolerance(tolerance)
-                .time_limit(limit)
-                .seed(seed)
-                .trust_sample(is_trusted)
-                .watch(Watch::new(&goes_on))
-                .run()
-        })?;
-        let sections = tuned.map_err(|error| error.raise(py))?.sections;
+        let prepare = |rows: &Rows<'_>| self.prepared(py, rows);
+        let sections = plans::tuned(py, self.machine(), &sample, &wish, (&prepare, threads))?;
         Self::new(py, Model { plan: Some(sections), ..self.model.as_ref().clone() })
+    }
+
+    /// A smaller machine that stands for this one, and a report of it as JSON.
+    #[pyo3(signature = (wanted, threads=0))]
+    fn compress(
+        &self,
+        py: Python<'_>,
+        wanted: Shrinking<'_>,
+        threads: usize,
+    ) -> PyResult<(Self, String)> {
+        let prepare = |rows: &Rows<'_>| self.prepared(py, rows);
+        let (small, report) = plans::shrunk(py, &self.model, &wanted, (&prepare, threads))?;
+        Ok((Self::new(py, small)?, report))
+    }
+
+    /// The same machine for rows that are first scaled to `(x - centre) factor`, or to unit length by a norm.
+    fn with_scaling(
+        &self,
+        py: Python<'_>,
+        centres: Vec<f64>,
+        factors: Vec<f64>,
+        norm: Option<&str>,
+    ) -> PyResult<Self> {
+        let input = parts::scaled(&self.model.input, (centres, factors), norm);
+        let input = input.map_err(|error| error.raise(py))?;
+        Self::new(py, Model { input, ..self.model.as_ref().clone() })
+    }
+
+    /// Weights, one row for each score, and offsets, where all scores are linear.
+    #[getter]
+    fn weights<'py>(&self, py: Python<'py>) -> PyResult<Option<Weights<'py>>> {
+        parts::weights(py, self.machine())
     }
 
     /// How the plan was found, as JSON, where it was looked for.
@@ -470,20 +346,7 @@ impl PyModel {
     ) -> PyResult<Bound<'py, PyDict>> {
         let asking = Asking::from(&demand);
         let all = self.ask(py, &rows, threads, |rows| self.plan.decide_with(rows, &asking))?;
-        let each = || all.decisions.iter();
-        let fields = PyDict::new(py);
-        fields.set_item("answer", answers(py, self.machine(), &all.decisions))?;
-        let low: Vec<f64> = each().map(|decision| decision.score.low).collect();
-        let high: Vec<f64> = each().map(|decision| decision.score.high).collect();
-        let certainty: Vec<u8> = each().map(|decision| rank(decision.certainty)).collect();
-        let cost: Vec<u64> = each().map(|decision| decision.cost.multiply_adds).collect();
-        fields.set_item("low", PyArray1::from_vec(py, low))?;
-        fields.set_item("high", PyArray1::from_vec(py, high))?;
-        fields.set_item("certainty", PyArray1::from_vec(py, certainty))?;
-        fields.set_item("cost", PyArray1::from_vec(py, cost))?;
-        fields.set_item("settled_by_stage", all.settled_by_stage)?;
-        fields.set_item("unsettled", all.unsettled)?;
-        Ok(fields)
+        answers::decisions(py, self.machine(), all)
     }
 
     /// How one row is answered, step by step.
@@ -498,62 +361,11 @@ impl PyModel {
         }
         let asking = Asking::from(&demand);
         let told = self.ask(py, &rows, 0, |rows| self.plan.explain(rows, 0, &asking))?;
-        let fields = PyDict::new(py);
-        fields.set_item("answer", answers(py, self.machine(), &[told.decision]))?;
-        fields.set_item("low", told.decision.score.low)?;
-        fields.set_item("high", told.decision.score.high)?;
-        fields.set_item("certainty", rank(told.decision.certainty))?;
-        fields.set_item("cost", told.decision.cost.multiply_adds)?;
-        fields.set_item("closed_by", &told.stages[told.closed_by])?;
-        let mut steps = Vec::new();
-        for step in &told.steps {
-            let fields = PyDict::new(py);
-            fields.set_item("stage", &told.stages[step.stage])?;
-            fields.set_item("score", step.score)?;
-            fields.set_item("progress", step.progress)?;
-            fields.set_item("low", step.range.low)?;
-            fields.set_item("high", step.range.high)?;
-            fields.set_item("cost", step.cost.multiply_adds)?;
-            steps.push(fields);
-        }
-        fields.set_item("stages", told.stages)?;
-        fields.set_item("steps", steps)?;
-        Ok(fields)
+        answers::explanation(py, self.machine(), told)
     }
 }
 
 fn known(format: &str) -> PyResult<&'static file::Format> {
     file::format(format)
         .ok_or_else(|| PyValueError::new_err(format!("there is no model format '{format}'")))
-}
-
-fn rank(certainty: Certainty) -> u8 {
-    match certainty {
-        Certainty::Unsettled => 0,
-        Certainty::Calibrated => 1,
-        Certainty::Certified => 2,
-        Certainty::Exact => 3,
-    }
-}
-
-fn answers<'py>(py: Python<'py>, machine: &Machine, decisions: &[Decision]) -> Bound<'py, PyAny> {
-    if matches!(machine.output(), Output::Value) {
-        let value = |decision: &Decision| match decision.answer {
-            Answer::Value(value) => value,
-            _ => f64::NAN,
-        };
-        return PyArray1::from_iter(py, decisions.iter().map(value)).into_any();
-    }
-    let code = |decision: &Decision| match decision.answer {
-        Answer::Class(class) => class as i64,
-        Answer::Inlier(is_inlier) => {
-            if is_inlier {
-                1
-            } else {
-                -1
-            }
-        }
-        Answer::Value(_) => 0,
-    };
-    PyArray1::from_iter(py, decisions.iter().map(code)).into_any()
 }

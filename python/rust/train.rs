@@ -18,7 +18,8 @@ use pyo3::types::PyDict;
 
 use crate::errors::Raise;
 use crate::gram::Gram;
-use crate::model::{Name, PyModel};
+use crate::model::PyModel;
+use crate::parts::Name;
 use crate::rows::Rows;
 use crate::threads::{self, BEAT};
 
@@ -236,13 +237,16 @@ fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict
     let report = &trained.report;
     let fields = PyDict::new(py);
     let mut parts = Vec::new();
-    for (part, expansion) in report.parts.iter().zip(&trained.expansions) {
+    for (number, part) in report.parts.iter().enumerate() {
         let fields = PyDict::new(py);
-        let examples = expansion.examples.iter().map(|example| i64::from(*example)).collect();
-        fields.set_item("examples", PyArray1::<i64>::from_vec(py, examples))?;
-        let coefficients = PyArray1::from_slice(py, &expansion.coefficients);
-        fields.set_item("coefficients", coefficients)?;
-        fields.set_item("offset", expansion.offset)?;
+        // Machines of weights and tables name no examples.
+        if let Some(expansion) = trained.expansions.get(number) {
+            let examples = expansion.examples.iter().map(|example| i64::from(*example)).collect();
+            fields.set_item("examples", PyArray1::<i64>::from_vec(py, examples))?;
+            let coefficients = PyArray1::from_slice(py, &expansion.coefficients);
+            fields.set_item("coefficients", coefficients)?;
+            fields.set_item("offset", expansion.offset)?;
+        }
         fields.set_item("name", &part.name)?;
         fields.set_item("iterations", part.iterations)?;
         fields.set_item("converged", part.converged)?;

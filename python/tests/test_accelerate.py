@@ -7,13 +7,15 @@ import pytest
 import scipy.sparse as sp
 import sklearn.svm as theirs
 from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.decomposition import PCA
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
 import mercer
 import mercer.svm as ours
+from mercer import _rounding
 from mercer.errors import ConversionError, ModelError
 
 QUERIES = 10_000
@@ -66,12 +68,35 @@ def test_compressed_rows_keep_their_labels(classes, kernel):
 
 
 @pytest.mark.parametrize("shift", [1e3, 1e4, 1e5, 1e6])
-def test_data_far_from_zero_keep_their_labels(shift):
+@pytest.mark.parametrize(
+    "source",
+    [
+        theirs.SVC(gamma=0.2),
+        theirs.NuSVC(gamma=0.2, nu=0.2),
+        theirs.OneClassSVM(gamma=0.2, nu=0.2),
+        theirs.LinearSVC(random_state=0, max_iter=100),
+    ],
+    ids=lambda source: type(source).__name__,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_data_far_from_zero_keep_their_labels(source, shift):
     X, y, queries = blobs(3, shift)
-    source = theirs.SVC(gamma=0.2).fit(X, y)
+    source.fit(X, y)
     found = mercer.accelerate(source, queries[:500]).compare(source, queries)
     assert found["different"] == 0
     assert found["equal"] >= QUERIES - 10
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e6])
+@pytest.mark.parametrize(
+    "source", [theirs.SVR(gamma=0.2), theirs.NuSVR(gamma=0.2), KernelRidge(kernel="rbf", gamma=0.2)]
+)
+def test_values_far_from_zero_are_kept_to_the_rounding_of_the_source(source, shift):
+    X, y, queries = blobs(3, shift)
+    source.fit(X, y.astype(float))
+    model = mercer.accelerate(source, contract="exact")
+    off = np.abs(model.predict(queries) - source.predict(queries))
+    assert np.all(off <= _rounding.bound(source, queries))
 
 
 def test_words_are_labels_and_the_shape_of_scores_is_kept():
@@ -90,9 +115,11 @@ def test_novelty_keeps_its_labels():
     same(source, mercer.accelerate(source, queries[:500]), queries)
 
 
+@pytest.mark.parametrize("rows", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_linear_classifiers_keep_their_labels(classes):
+def test_linear_classifiers_keep_their_labels(classes, rows):
     X, y, queries = blobs(classes)
+    X, queries = rows(np.maximum(X, 0)), rows(np.maximum(queries, 0))
     source = theirs.LinearSVC(random_state=0).fit(X, y)
     same(source, mercer.accelerate(source, queries[:500]), queries)
 
@@ -134,10 +161,39 @@ def test_pipelines_and_searches_are_seen_through():
         np.testing.assert_array_equal(fast.predict(X), source.predict(X))
         again = pickle.loads(pickle.dumps(fast))
         np.testing.assert_array_equal(again.decision_function(X), fast.decision_function(X))
-        with pytest.raises(ConversionError, match="pickle"):
-            fast.save("nowhere.mercer")
     search = GridSearchCV(theirs.SVC(), {"C": [1, 10]}, cv=2).fit(X[:300], y[:300])
     np.testing.assert_array_equal(mercer.from_sklearn(search).predict(X), search.predict(X))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (StandardScaler(),),
+        (MinMaxScaler((-1, 1)),),
+        (MaxAbsScaler(),),
+        (RobustScaler(),),
+        (Normalizer(),),
+        (StandardScaler(with_mean=False), MinMaxScaler()),
+    ],
+    ids=lambda steps: "-".join(type(step).__name__ for step in steps),
+)
+def test_files_hold_pipelines_of_scalers(steps, tmp_path):
+    X, y, queries = blobs(3, shift=5.0)
+    source = make_pipeline(*steps, theirs.SVC(gamma=0.5)).fit(X, y)
+    fast = mercer.accelerate(source, queries[:300], seconds=2)
+    fast.save(tmp_path / "pipeline.mercer")
+    again = mercer.load(tmp_path / "pipeline.mercer")
+    assert again.plan == fast.plan
+    np.testing.assert_array_equal(again.predict(queries), source.predict(queries))
+    expected = source.decision_function(queries)
+    np.testing.assert_allclose(again.decision_function(queries), expected, atol=1e-9 * np.abs(expected).max())
+
+
+def test_other_steps_stay_in_python():
+    X, y = load_digits(return_X_y=True)
+    fast = mercer.accelerate(make_pipeline(PCA(10), theirs.SVC()).fit(X[:300], y[:300]))
+    with pytest.raises(ConversionError, match="PCA.*pickle"):
+        fast.save("nowhere.mercer")
 
 
 def test_given_and_callable_kernels_are_taken():
@@ -249,3 +305,34 @@ def test_a_tuned_model_shows_pictures_and_escapes_names():
     fast = mercer.accelerate(theirs.SVC().fit(X, named), queries[:300], seconds=5)
     page = fast._repr_html_()
     assert page.count("<svg") == 2 and "polyline" in page and "<b>one" not in page
+
+
+def test_smaller_machines_say_how_far_they_are(tmp_path):
+    X, y, queries = blobs(3)
+    svc = ours.SVC().fit(X, y)
+    small = svc.compress(size=40, X_sample=queries[:2000])
+    told = small.compression_
+    assert small.n_support_ == told["after"] <= 40 and told["before"] == svc._model.supports
+    assert told["judged"]["queries"] == 2000
+    unlike = np.mean(small.predict(queries) != svc.predict(queries))
+    assert abs(unlike - told["judged"]["disagreement"]) < 0.03
+    small.save(tmp_path / "small.mercer")
+    np.testing.assert_array_equal(mercer.load(tmp_path / "small.mercer").predict(queries), small.predict(queries))
+    assert "stands for" in small._repr_html_()
+    # Each goal is reached.
+    near = svc.compress(error=0.05)
+    assert near.compression_["error"]["relative"] <= 0.05
+    alike = svc.compress("moved", disagreement=0.01, X_sample=queries[:1000])
+    assert alike.compression_["judged"]["disagreement"] <= 0.01
+    proved = svc.compress(certified=0.5, X_sample=queries[:500])
+    assert proved.compression_["judged"]["certified"] >= 0.5
+    # Pipelines keep their steps, models of others are taken too.
+    source = make_pipeline(StandardScaler(), theirs.SVC()).fit(X, y)
+    less = mercer.from_sklearn(source).compress(error=0.02, X_sample=queries[:500])
+    assert np.mean(less.predict(queries) == source.predict(queries)) > 0.98
+    linear = ours.SVC(kernel="linear").fit(X, y).compress("exact_basis")
+    assert linear.n_support_ == 0 and linear.compression_["method"] == "weights"
+    with pytest.raises(ValueError, match="not several"):
+        svc.compress(size=3, error=0.1)
+    with pytest.raises(ValueError, match="compressor"):
+        svc.compress("hope", size=3)

@@ -4,11 +4,15 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.machines import LSSVC, AdditiveSVC, KernelFisher, LowRankSVC
-from mercer.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from mercer.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM
 
 ESTIMATORS = [
     SVC(),
     SVC(kernel="linear"),
+    # Cubes of values near 100, as one check has them, would take millions of steps.
+    SVC(kernel="poly", max_iter=100_000),
+    LinearSVC(max_iter=20),
+    LinearSVC(loss="hinge", dual=True, max_iter=1000),
     NuSVC(nu=0.3),
     SVR(),
     NuSVR(),

@@ -139,3 +139,11 @@ def test_low_rank_comes_near_the_exact_machine(digits):
     assert machine.score(queries, labels) > exact.score(queries, labels) - 0.01
     best = machine.classes_[np.argmax(machine.decision_function(queries), axis=1)]
     assert np.mean(best == machine.predict(queries)) > 0.99
+
+
+def test_every_machine_becomes_a_model_and_goes_faster(digits):
+    X, queries, y, _ = digits
+    for estimator in (AdditiveSVC(C=0.01), LSSVC(gamma=1e-3), KernelFisher(gamma=1e-3), LowRankSVC()):
+        machine = clone(estimator).fit(X, y)
+        fast = mercer.accelerate(machine, queries[:200], seconds=2)
+        np.testing.assert_array_equal(fast.predict(queries), machine.predict(queries))

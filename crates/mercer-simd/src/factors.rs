@@ -17,7 +17,7 @@ mod sweep;
 
 pub use meaning::{Meaning, Plain, Scalar};
 pub use records::{Entry, Order, Records};
-pub use sweep::{Change, Constant, Step, accumulate, sweep, values};
+pub use sweep::{Change, Constant, Step, accumulate, curvature, squares, sweep, values};
 
 use crate::lines::{self, Lines};
 

@@ -13,6 +13,7 @@ mod dual;
 mod factor;
 mod losses;
 mod maps;
+mod newton;
 mod part;
 mod quantise;
 
@@ -37,6 +38,16 @@ pub struct Recipe {
     pub(crate) seed: u64,
     /// Passes over the examples after which a question is given up.
     pub(crate) passes: u64,
+    pub(crate) space: Space,
+}
+
+/// Where a linear machine is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Space {
+    /// Among the coefficients of the examples, one by one.
+    Dual,
+    /// Among the weights, by Newton's method.
+    Primal,
 }
 
 /// Passes after which a question is given up where nothing else is said.
@@ -59,11 +70,19 @@ pub(crate) const LINEAR_LEVELS: Parameter = Parameter {
 };
 
 /// Parameter of the linear solver.
+pub(crate) const SPACE: Parameter = Parameter {
+    name: "space",
+    kind: Kind::Word(&["dual", "primal"]),
+    default: Some("dual"),
+    help: "coefficients one by one, or weights by Newton's method (squared_hinge and logistic)",
+};
+
+/// Parameter of the linear solver.
 pub(crate) const PASSES: Parameter = Parameter {
     name: "passes",
     kind: Kind::Integer { low: 1, high: 1 << 40 },
     default: Some("4000"),
-    help: "passes over the examples after which it gives up",
+    help: "passes over the examples, or steps of Newton's, after which it gives up",
 };
 
 /// Parameter of all these solvers.
@@ -95,13 +114,14 @@ impl Recipe {
         let (bias, seed) = (checked.number("bias"), checked.integer("seed") as u64);
         let spec = if is_paper { spec } else { spec.set("levels", wanted.name()) };
         let spec = spec.set("bias", bias).set("seed", seed as f64);
-        Self { spec, map, levels, wanted, bias, seed, passes: MOST_PASSES }
+        Self { spec, map, levels, wanted, bias, seed, passes: MOST_PASSES, space: Space::Dual }
     }
 
-    /// The same, given up after so many passes.
-    pub(crate) fn passes(mut self, passes: u64) -> Self {
-        self.spec = self.spec.set("passes", passes as f64);
-        self.passes = passes;
+    /// The same in this space, given up after so many passes.
+    pub(crate) fn within(mut self, space: Space, passes: u64) -> Self {
+        let word = if space == Space::Primal { "primal" } else { "dual" };
+        self.spec = self.spec.set("space", word).set("passes", passes as f64);
+        (self.space, self.passes) = (space, passes);
         self
     }
 

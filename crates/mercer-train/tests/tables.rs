@@ -195,6 +195,17 @@ fn linear_machines_close_their_gap_for_every_loss_and_scale() {
             assert!(report.gap.abs() < 1e-3 * size, "{text} {scale} {report:?}");
         }
     }
+    for text in ["squared_hinge(C=2)", "logistic(C=2)"] {
+        let primal = learn(&data, "linear", text, &by("linear(space=primal)").tolerance(1e-9));
+        let dual = learn(&data, "linear", text, &by("linear").tolerance(1e-6));
+        assert!(primal.report.converged && dual.report.converged, "{text} {:?}", primal.report);
+        let size = dual.report.objective.abs();
+        assert!((primal.report.objective - dual.report.objective).abs() < 1e-7 * size, "{text}");
+        assert!(primal.report.gap.abs() < 1e-7 * size, "{text} {:?}", primal.report);
+        assert_eq!(primal.report.supports, dual.report.supports, "{text}");
+    }
+    let refused = attempt(&data, "linear", "c_svc", &by("linear(space=primal)")).unwrap_err();
+    assert!(refused.to_string().contains("squared_hinge or logistic"), "{refused}");
     let hard = by("linear(passes=3)").tolerance(1e-9);
     let given_up = learn(&data, "linear", "c_svc(C=1000)", &hard);
     assert!(!given_up.report.converged && given_up.report.iterations <= 3 * 150);

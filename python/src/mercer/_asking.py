@@ -138,6 +138,77 @@ class Asking:
         self._model = compiled
         return self
 
+    def compress(
+        self,
+        method="greedy",
+        *,
+        size=None,
+        error=None,
+        disagreement=None,
+        certified=None,
+        X_sample=None,
+        training=None,
+        tolerance=None,
+        keep_vectors=False,
+    ):
+        """A smaller machine that stands for this one, and how far it is from it.
+
+        Parameters
+        ----------
+        method : str
+            ``"greedy"``, ``"moved"``, ``"quadratic"``, ``"exact_basis"``, ``"regression"``, ``"primal"`` or
+            ``"lasso"``, with parameters where wanted: ``"moved(iterations=200)"``.
+        size : int, optional
+            This many vectors.
+        error : float, optional
+            The fewest vectors with ``|W - W~| <= error |W|``.
+        disagreement : float, optional
+            The fewest vectors that give at most this share of ``X_sample`` another label.
+        certified : float, optional
+            The fewest vectors that prove the label of at least this share of ``X_sample``.
+        X_sample : array-like or sparse matrix, optional
+            Queries such as will be asked; labels are counted on them.
+        training : array-like or sparse matrix, optional
+            Training rows, for methods that learn from them.
+        tolerance : float, optional
+            How far a value of a regression may be off to count as the same.
+        keep_vectors : bool
+            Linear machines keep vectors instead of becoming their weights.
+
+        Returns
+        -------
+        Model
+            Its exact answers are exact for itself; ``compression_`` says how far it is from this machine.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from mercer.svm import SVC
+        >>> X, y = load_digits(return_X_y=True)
+        >>> small = SVC().fit(X[:900], y[:900]).compress(size=100, X_sample=X[900:1200])
+        >>> small.n_support_, small.compression_["judged"]["queries"]
+        (100, 300)
+        """
+        model = self._as_model()
+        wanted = {
+            "method": method,
+            "size": None if size is None else int(size),
+            "error": None if error is None else float(error),
+            "disagreement": None if disagreement is None else float(disagreement),
+            "certified": None if certified is None else float(certified),
+            "sample": None if X_sample is None else self._ready(X_sample),
+            "training": None if training is None else self._ready(training),
+            "tolerance": None if tolerance is None else float(tolerance),
+            "keep_vectors": bool(keep_vectors),
+        }
+        small, told = model._saveable_machine().compress(wanted, self._threads())
+        return model._under(small, compression_=json.loads(told))
+
+    def _as_model(self):
+        from ._convert import from_sklearn
+
+        return from_sklearn(self, n_jobs=self.n_jobs)
+
     @property
     def tuning_(self):
         """How the plan was found: plans tried, times, the test and the reason; None if nobody looked for one."""

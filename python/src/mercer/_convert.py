@@ -119,24 +119,36 @@ def _support_vectors(estimator, n_jobs):
 
 
 def _linear(estimator, n_jobs):
-    """LinearSVC: scikit-learn's score is positive for the second class, ours for the first."""
-    weights = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+    """LinearSVC and LinearSVR."""
+    classes = getattr(estimator, "classes_", None)
+    if isinstance(estimator, Asking):
+        return Model(estimator._model, classes=classes, n_jobs=n_jobs)
+    return Model(linear_parts(estimator, classes), classes=classes, n_jobs=n_jobs)
+
+
+def linear_parts(estimator, classes):
+    """The machine of ``coef_`` and ``intercept_``; the score of two classes is positive for the first, as ours is."""
+    weights = estimator.coef_
+    weights = weights.toarray() if sp.issparse(weights) else np.asarray(weights, dtype=np.float64)
+    weights = np.atleast_2d(weights)
     offsets = -np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(weights))
-    is_regression = isinstance(estimator, theirs.LinearSVR)
-    classes = None if is_regression else estimator.classes_
     if classes is not None and len(weights) == 1:
-        classes = classes[::-1]
-    compiled = _build(
+        weights, offsets = -weights, -offsets
+    return _build(
         kernel="linear",
-        output="value" if is_regression else "one_vs_rest",
-        names=[] if is_regression else _names(classes),
+        output="value" if classes is None else "one_vs_rest",
+        names=[] if classes is None else _names(classes),
         supports=np.zeros((0, weights.shape[1])),
         coefficients=weights,
-        offsets=offsets.copy(),
+        offsets=offsets,
         is_linear=True,
         formulation=None,
     )
-    return Model(compiled, classes=classes, n_jobs=n_jobs)
+
+
+def _own(estimator, n_jobs):
+    """Machines that scikit-learn does not have."""
+    return Model(estimator._model, classes=estimator.classes_, n_jobs=n_jobs)
 
 
 def _kernel_ridge(estimator, n_jobs):
@@ -182,6 +194,7 @@ _KINDS = [
     ),
     ((theirs.LinearSVC, theirs.LinearSVR), _linear),
     ((KernelRidge,), _kernel_ridge),
+    ((Asking,), _own),
 ]
 
 

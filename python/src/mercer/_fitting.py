@@ -280,21 +280,3 @@ def _compressed(table):
     places = np.tile(np.arange(columns, dtype=np.int32), rows)
     starts = np.arange(0, rows * columns + 1, columns, dtype=np.int32)
     return sp.csr_matrix((table.ravel(), places, starts), table.shape)
-
-
-    said = {
-        "InfeasibleNu": "specified nu is infeasible",
-        "KernelNotFinite": "The dual coefficients or intercepts are not finite",
-    }.get(error.kind)
-    if said is None:
-        return error
-    return type(error)(f"{said}: {error}", error.kind, error.fields)
-
-
-    part = f"question {progress['part'] + 1} of {progress['parts']}, " if progress["parts"] > 1 else ""
-    left = progress["time_left"]
-    rest = f", about {left:.1f} s left" if left is not None else ""
-    return (
-        f"[{name}] {part}{progress['iterations']} steps, gap {progress['gap']:.2e}, "
-        f"{progress['supports']} supports, {progress['elapsed']:.1f} s{rest}"
-    )

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_array
 
-from . import _mercer, _page, _rounding
+from . import _mercer, _page, _rounding, _steps
 from ._asking import Asking
 from ._rows import FEW, FLOATS, QUICK, pack, threads
 from .errors import ConversionError, MercerError
@@ -29,6 +29,8 @@ class Model(Asking):
         How it is asked: ``exact``, or stages that prove labels before the exact one must.
     tuning_ : dict
         What ``accelerate`` or ``tune`` tried, measured and tested; None if nobody looked for a plan.
+    compression_ : dict
+        What ``compress`` made of the machine it stands for; None if it stands for itself.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Model(Asking):
         self._model = compiled
         self._before = list(before)
         self._kernel, self._fitted_rows = kernel, fitted_rows
+        self.compression_ = None
         self.decision_function_shape = options.pop("decision_function_shape", "ovr")
         self.break_ties = options.pop("break_ties", False)
         self.n_jobs = options.pop("n_jobs", None)
@@ -183,16 +186,18 @@ class Model(Asking):
                 raise
         return getattr(model, method)(self._ready(X), threads(self.n_jobs))
 
-    def _saveable(self):
-        if self._before:
-            steps = ", ".join(type(step).__name__ for step in self._before)
-            raise ConversionError(
-                f"rows pass {steps} in Python first, which no model file holds; pickle this model instead",
-                "Steps",
-            )
+    def _as_model(self):
+        return self
+
+    def _saveable_machine(self):
         if self._kernel is not None:
             raise ConversionError("a callable kernel stays in Python; pickle this model instead", "Kernel")
         return self._model
+
+    def _saveable(self):
+        """The compiled model with the steps before it, where files can hold them."""
+        machine = self._saveable_machine()
+        return _steps.within(machine, self._before) if self._before else machine
 
     def __repr__(self):
         steps = "".join(f"{type(step).__name__} → " for step in self._before)
@@ -201,6 +206,10 @@ class Model(Asking):
 
     def _repr_html_(self):
         rows = [("kernel", self.kernel), ("supports", self.n_support_), ("plan", self.plan)]
+        if self.compression_ is not None:
+            told = self.compression_
+            stands = f"{told['before']} supports, by {told['method']}, |W - W~| = {told['error']['relative']:.2e} |W|"
+            rows.append(("stands for", stands))
         if hasattr(self, "classes_"):
             rows.insert(0, ("classes", ", ".join(map(str, self.classes_))))
         return _page.of("mercer.Model", rows, self.tuning_)

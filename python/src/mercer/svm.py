@@ -31,8 +31,9 @@ import sklearn.svm as theirs
 from sklearn.utils.validation import _num_samples
 
 from ._fitting import Classifying, Regressing
+from ._linear import LinearSVC
 
-__all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]
+__all__ = ["SVC", "SVR", "LinearSVC", "NuSVC", "NuSVR", "OneClassSVM"]
 
 #: A price of errors without end: no coefficient reaches it.
 ENDLESS = 1e12

@@ -23,15 +23,19 @@ pub trait Scalar:
     const LEAST: Self;
 
     /// `self · factor + term`, rounded once.
+    #[must_use]
     fn fused(self, factor: Self, term: Self) -> Self;
 
     /// The larger one.
+    #[must_use]
     fn at_least(self, other: Self) -> Self;
 
     /// The smaller one.
+    #[must_use]
     fn at_most(self, other: Self) -> Self;
 
     /// Without its sign.
+    #[must_use]
     fn size(self) -> Self;
 }
 
@@ -192,6 +196,12 @@ pub trait Reader<C, L>: Copy {
     /// # Safety
     /// See the trait.
     unsafe fn sum(self, row: &Row<C, L>, beta: f64, sums: &mut [f64]);
+
+    /// Adds `factor` times the squares of the row to sums in doubles.
+    ///
+    /// # Safety
+    /// See the trait.
+    unsafe fn squares(self, row: &Row<C, L>, factor: f64, sums: &mut [f64]);
 }
 
 /// Levels and their factors.
@@ -287,6 +297,21 @@ where
             }
         }
     }
+
+    #[inline(always)]
+    unsafe fn squares(self, row: &Row<C, L>, factor: f64, sums: &mut [f64]) {
+        for i in 0..row.length {
+            // SAFETY: column and level exist, so `R` numbers stand at their places.
+            unsafe {
+                let sum = &mut *sums.as_mut_ptr().add(row.column(i) * R).cast::<[f64; R]>();
+                let own = &*self.write.as_ptr().add(row.cell(i) * R).cast::<[f32; R]>();
+                for lane in 0..R {
+                    let own = f64::from(own[lane]);
+                    sum[lane] = (factor * own).mul_add(own, sum[lane]);
+                }
+            }
+        }
+    }
 }
 
 impl<C, L> Reader<C, L> for Plain
@@ -333,5 +358,17 @@ where
     unsafe fn sum(self, row: &Row<C, L>, beta: f64, sums: &mut [f64]) {
         // SAFETY: as the caller says; with one number per column both are the same.
         unsafe { Reader::<C, L>::add(self, row, beta, sums) };
+    }
+
+    #[inline(always)]
+    unsafe fn squares(self, row: &Row<C, L>, factor: f64, sums: &mut [f64]) {
+        for i in 0..row.length {
+            // SAFETY: the entry exists, and so does the sum of its column.
+            unsafe {
+                let sum = &mut *sums.as_mut_ptr().add(row.column(i));
+                let value = row.cell(i);
+                *sum = (factor * value).mul_add(value, *sum);
+            }
+        }
     }
 }

@@ -177,8 +177,12 @@ impl Records {
         self.words.extend([number, tag, own.to_bits(), entries.len() as u32]);
         let size = if self.is_narrow() { 2 } else { 4 };
         let mut out = Bytes { words: &mut self.words, word: 0, filled: 0 };
-        entries.iter().for_each(|(column, _)| out.put(*column, size));
-        entries.iter().for_each(|(_, cell)| put(*cell, &mut out));
+        for (column, _) in entries {
+            out.put(*column, size);
+        }
+        for (_, cell) in entries {
+            put(*cell, &mut out);
+        }
         out.finish();
         self.rows += 1;
         self.entries += entries.len();

@@ -80,6 +80,38 @@ pub fn accumulate<M: Meaning>(
     meaning.choose(records, Accumulate { isa, records, coefficient, sums });
 }
 
+/// Adds `factor · x_j²` of every row (`Ψ²` of its levels) to `sums`, in doubles.
+///
+/// # Panics
+/// If the parts do not belong together.
+pub fn squares<M: Meaning>(
+    isa: Isa,
+    (records, meaning): (&Records, &M),
+    factor: &dyn Fn(Entry) -> f64,
+    sums: &mut [f64],
+) {
+    check(records, meaning, sums.len());
+    meaning.choose(records, Squares(Accumulate { isa, records, coefficient: factor, sums }));
+}
+
+/// Adds `factor · value` times every row to `sums`, in doubles, and returns the sum of `factor · value`: with the
+/// factors on a diagonal, the product of `X' D X` with the weights. Rows of factor 0 are not read.
+///
+/// # Panics
+/// If the parts do not belong together.
+pub fn curvature<M: Meaning>(
+    isa: Isa,
+    (records, meaning): (&Records, &M),
+    (weights, constant): (&Weights<M::Real>, &Constant<M::Real>),
+    factor: &dyn Fn(Entry) -> f64,
+    sums: &mut [f64],
+) -> f64 {
+    check(records, meaning, sums.len());
+    check(records, meaning, weights.values().len());
+    let weights = weights.values();
+    meaning.choose(records, Curvature { isa, records, weights, constant, factor, sums })
+}
+
 fn check<M: Meaning>(records: &Records, meaning: &M, weights: usize) {
     assert!(meaning.fits(records), "cells of another meaning");
     assert_eq!(weights, records.columns() * meaning.rank(), "one row of weights per column");
@@ -314,5 +346,92 @@ where
                 unsafe { self.reader.sum(&row, beta, sums) };
             }
         }
+    }
+}
+
+struct Squares<'a>(Accumulate<'a>);
+
+impl<T: Scalar> Shaped<T> for Squares<'_> {
+    type Output = ();
+
+    fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) {
+        self.0.isa.run(On::<_, _, C, L>::new(self, reader));
+    }
+}
+
+impl<R, C, L> Task for On<Squares<'_>, R, C, L>
+where
+    C: Stored<Read = usize>,
+    L: Stored,
+    R: Reader<C, L>,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<M: Machine>(self) {
+        let Accumulate { records, coefficient, sums, .. } = self.work.0;
+        let words = records.words();
+        let mut place = 0;
+        while place < words.len() {
+            // SAFETY: records follow one another from the first word on.
+            let (entry, row) = unsafe { Row::<C, L>::at(words, place) };
+            place += records.size(row.length);
+            let factor = coefficient(entry);
+            if factor != 0.0 {
+                // SAFETY: `check` compared meaning and size of the sums with the records.
+                unsafe { self.reader.squares(&row, factor, sums) };
+            }
+        }
+    }
+}
+
+struct Curvature<'a, T> {
+    isa: Isa,
+    records: &'a Records,
+    weights: &'a [T],
+    constant: &'a Constant<T>,
+    factor: &'a dyn Fn(Entry) -> f64,
+    sums: &'a mut [f64],
+}
+
+impl<T: Scalar> Shaped<T> for Curvature<'_, T> {
+    type Output = f64;
+
+    fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) -> f64 {
+        self.isa.run(On::<_, _, C, L>::new(self, reader))
+    }
+}
+
+impl<T, R, C, L> Task for On<Curvature<'_, T>, R, C, L>
+where
+    T: Scalar,
+    C: Stored<Read = usize>,
+    L: Stored,
+    R: Reader<C, L, Real = T>,
+{
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<M: Machine>(self) -> f64 {
+        let Curvature { records, weights, constant, factor, sums, .. } = self.work;
+        let words = records.words();
+        let (mut place, mut total) = (0, 0.0);
+        while place < words.len() {
+            // SAFETY: records follow one another from the first word on.
+            let (entry, row) = unsafe { Row::<C, L>::at(words, place) };
+            place += records.size(row.length);
+            let factor = factor(entry);
+            if factor == 0.0 {
+                continue;
+            }
+            // SAFETY: `check` compared meaning and sizes of weights and sums with the records.
+            unsafe {
+                let sum = self.reader.value(&row, weights);
+                let share = factor * constant.weight.fused(constant.size, sum).wide();
+                total += share;
+                self.reader.sum(&row, share, sums);
+            }
+        }
+        total
     }
 }

@@ -55,6 +55,10 @@ const SINGLE_SHARE: f64 = 0.95;
 const DRIFT_SHARE: f64 = 0.25;
 /// Rounds in a row without a gain above rounding after which nothing more is expected.
 const IDLE_ROUNDS: u32 = 10;
+/// Pair steps of one question, in all and for each variable, after which it is given up: twice LIBSVM's own
+/// limit. Kernels of huge values on few columns are too badly conditioned for pair steps.
+const MOST_STEPS: u64 = 20_000_000;
+const STEPS_PER_VARIABLE: u64 = 200;
 /// Rounds after which the gradient is checked against doubles for the first time; doubled each time.
 const FIRST_CHECK: u64 = 64;
 /// Rows looked at in such a check.
@@ -156,6 +160,11 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
             if let Some(stop) = control.stop() {
                 control.save_before_end(&self.state)?;
                 return Ok(self.best_so_far(Some(stop)));
+            }
+            if self.state.steps
+                >= MOST_STEPS.max(STEPS_PER_VARIABLE * self.question.qp.len() as u64)
+            {
+                return Ok(self.best_so_far(Some(Stop::Stalled)));
             }
             let share = if self.state.double { 1.0 } else { SINGLE_SHARE };
             if violation <= share * control.tolerance {

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use super::maps::{Made, Map};
 use super::part::{Ask, End, Learned, Part, Shared};
 use super::quantise::{self, Levels};
-use super::{Duals, FactorReport, LevelsWanted, Loss, Recipe, TableReport};
+use super::{Duals, FactorReport, LevelsWanted, Loss, Recipe, Space, TableReport};
 use crate::control::{Control, Standing};
 use crate::report::{PartReport, Report, Trained};
 use crate::training::prepare::{self, Inputs};
@@ -40,6 +40,11 @@ pub(crate) fn train(
     if training.has_checkpoint() {
         let solver = recipe.name().to_owned();
         let reason = "it writes no checkpoints; leave them out".to_owned();
+        return Err(TrainError::Unsuited { solver, reason });
+    }
+    if recipe.space == Space::Primal && (!loss.is_smooth() || recipe.wanted != LevelsWanted::Off) {
+        let solver = recipe.name().to_owned();
+        let reason = "space=primal minimises squared_hinge or logistic, with levels=off".to_owned();
         return Err(TrainError::Unsuited { solver, reason });
     }
     let term = term_of(kernel, recipe)?;
@@ -113,6 +118,7 @@ impl Job<'_> {
             passes: self.recipe.passes,
             seed: self.recipe.seed,
             is_symmetric,
+            space: self.recipe.space,
             isa: Isa::current(),
         }
     }

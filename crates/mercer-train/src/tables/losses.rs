@@ -76,4 +76,42 @@ impl Loss {
             _ => y * alpha,
         }
     }
+
+    /// Whether the cost has a slope everywhere.
+    pub(crate) fn is_smooth(self) -> bool {
+        matches!(self, Self::SquaredHinge { .. } | Self::Logistic { .. })
+    }
+
+    /// First and second derivative of the cost in the value, for smooth losses.
+    pub(crate) fn derivatives(self, y: f64, c: f64, f: f64) -> (f64, f64) {
+        let margin = y * f;
+        match self {
+            Self::SquaredHinge { .. } if margin < 1.0 => (-2.0 * c * y * (1.0 - margin), 2.0 * c),
+            Self::Logistic { .. } => {
+                // 1 / (1 + e^margin), whatever its sign.
+                let wrong = if margin > 0.0 {
+                    let small = (-margin).exp();
+                    small / (1.0 + small)
+                } else {
+                    1.0 / (1.0 + margin.exp())
+                };
+                (-c * y * wrong, c * wrong * (1.0 - wrong))
+            }
+            _ => (0.0, 0.0),
+        }
+    }
+
+    /// The coefficient, as it is stored, that belongs to the value at the solution, for smooth losses.
+    pub(crate) fn stored(self, y: f64, c: f64, f: f64) -> f64 {
+        let alpha = -y * self.derivatives(y, c, f).0;
+        match self {
+            Self::Logistic { .. } if 2.0 * alpha > c => {
+                // What is left of C is the slope of the other side.
+                let rest = y * self.derivatives(-y, c, f).0;
+                -rest.abs().max(f64::MIN_POSITIVE)
+            }
+            Self::Logistic { .. } => alpha.max(f64::MIN_POSITIVE),
+            _ => alpha,
+        }
+    }
 }

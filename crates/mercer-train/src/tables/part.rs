@@ -5,8 +5,9 @@ use mercer_simd::factors::{
     Constant, Entry, Meaning, Order, Records, Scalar, Weights, accumulate, sweep, values,
 };
 
-use super::Loss;
 use super::dual::{Dual, Slopes};
+use super::newton::Newton;
+use super::{Loss, Space};
 use crate::Stop;
 
 /// What all questions read.
@@ -25,6 +26,7 @@ pub(super) struct Shared<M: Meaning> {
     pub(super) passes: u64,
     pub(super) seed: u64,
     pub(super) is_symmetric: bool,
+    pub(super) space: Space,
     pub(super) isa: Isa,
 }
 
@@ -39,7 +41,7 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    fn takes(&self, row: Entry) -> bool {
+    pub(super) fn takes(&self, row: Entry) -> bool {
         self.minus.is_none_or(|minus| row.tag == minus || row.tag == self.plus)
     }
 }
@@ -58,6 +60,7 @@ pub(super) struct Part<T> {
     pub(super) violation: f64,
     pub(super) visits: u64,
     pub(super) passes: u64,
+    pub(super) newton: Option<Newton>,
     /// Whether no better point was found, and why not if that is not the end.
     pub(super) end: Option<End>,
 }
@@ -108,6 +111,7 @@ impl<T: Scalar> Part<T> {
             violation: f64::INFINITY,
             visits: 0,
             passes: 0,
+            newton: None,
             end: None,
         };
         if warm.is_some() {
@@ -133,6 +137,9 @@ impl<T: Scalar> Part<T> {
     }
 
     fn pass<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>) {
+        if shared.space == Space::Primal {
+            return self.newton_step(shared);
+        }
         let mut state = self.random;
         self.order.shuffle(|below| {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -192,7 +199,7 @@ impl<T: Scalar> Part<T> {
         }
     }
 
-    fn price<M: Meaning<Real = T>>(shared: &Shared<M>, row: Entry) -> f64 {
+    pub(super) fn price<M: Meaning<Real = T>>(shared: &Shared<M>, row: Entry) -> f64 {
         let price = T::of(shared.loss.price());
         match &shared.weights {
             Some(weights) => (price * weights[row.row as usize]).wide(),
@@ -200,7 +207,7 @@ impl<T: Scalar> Part<T> {
         }
     }
 
-    fn target<M: Meaning<Real = T>>(&self, shared: &Shared<M>, row: Entry) -> f64 {
+    pub(super) fn target<M: Meaning<Real = T>>(&self, shared: &Shared<M>, row: Entry) -> f64 {
         match shared.loss {
             Loss::Tube { .. } => shared.targets[row.row as usize].wide(),
             _ if row.tag == self.ask.plus => 1.0,
@@ -234,6 +241,13 @@ impl<T: Scalar> Part<T> {
         sums.iter().map(|w| w * w).sum::<f64>() + constant * constant
     }
 
+    /// `|w - slope|²`: of the weights that the coefficients make.
+    fn summed(&self, slope: &[f64]) -> f64 {
+        let constant = self.constant.weight.wide() - slope[slope.len() - 1];
+        let weights = self.weights.values().iter().zip(slope).map(|(w, g)| w.wide() - g);
+        weights.map(|w| w * w).sum::<f64>() + constant * constant
+    }
+
     /// Makes the weights anew and judges them: the gap is between the cost of the weights as they will be
     /// stored and the dual of the coefficients.
     pub(super) fn finish<M: Meaning<Real = T>>(
@@ -264,7 +278,12 @@ impl<T: Scalar> Part<T> {
         );
         let stored = self.weights.values().iter().map(|w| w.wide().powi(2)).sum::<f64>()
             + self.constant.weight.wide().powi(2);
-        let dual = gain - 0.5 * renewed.unwrap_or(stored);
+        // Newton's slope is what the coefficients lack to the weights.
+        let summed = match &self.newton {
+            Some(newton) => self.summed(&newton.slope),
+            None => renewed.unwrap_or(stored),
+        };
+        let dual = gain - 0.5 * summed;
         let gap = if shared.is_symmetric { 0.5 * stored + cost - dual } else { f64::NAN };
         Learned {
             weights: self.weights.values().to_vec(),

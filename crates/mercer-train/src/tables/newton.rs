@@ -1,0 +1,270 @@
+//! Newton's method on the primal, for losses with a slope everywhere.
+
+use mercer_simd::factors::{
+    Constant, Entry, Meaning, Scalar, Weights, accumulate, curvature, values,
+};
+
+use super::part::{End, Part, Shared};
+
+/// Where Newton's method stands.
+#[derive(Debug)]
+pub(super) struct Newton {
+    /// The score of every row.
+    scores: Vec<f64>,
+    /// Length of the first slope.
+    first: f64,
+    /// The slope in the weights, the constant's last.
+    pub(super) slope: Vec<f64>,
+}
+
+/// Steps of conjugate gradients in one of Newton's.
+const MOST_INNER: usize = 200;
+/// Halvings and steps of one line search.
+const MOST_LINE: usize = 40;
+
+impl<T: Scalar> Part<T> {
+    /// One step of Newton's method on `½|w|² + Σ c ℓ(f, y)` (\[KD05\] for the squared hinge; the equations by
+    /// conjugate gradients, scaled by the diagonal, as in \[LWK08\]) and an exact search along it.
+    ///
+    /// Ends at LIBLINEAR's rule: the slope's length, relative to the first and to the smaller class, is
+    /// within the tolerance.
+    pub(super) fn newton_step<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>) {
+        let mut newton = match self.newton.take() {
+            Some(newton) => newton,
+            None => self.newton_start(shared),
+        };
+        let (terms, balance) = self.terms(shared, &newton.scores);
+        self.slope(shared, &terms, &mut newton.slope);
+        let length = norm(&newton.slope);
+        if self.passes == 0 {
+            newton.first = length.max(f64::MIN_POSITIVE);
+        }
+        self.violation = length / newton.first / balance;
+        if self.violation <= shared.tolerance || length == 0.0 {
+            self.take_coefficients(shared, &newton.scores);
+            self.end = Some(End::Optimal);
+            self.newton = Some(newton);
+            return;
+        }
+        let wanted = length * (length / newton.first).sqrt().min(0.1);
+        let direction = self.direction(shared, &terms, &newton.slope, wanted);
+        let along = Self::scores_of(shared, &direction);
+        let step = self.search(shared, (&newton.scores, &along), &direction);
+        let columns = direction.len() - 1;
+        for (weight, by) in self.weights.values_mut().iter_mut().zip(&direction) {
+            *weight = T::of(weight.wide() + step * by);
+        }
+        self.constant.weight = T::of(self.constant.weight.wide() + step * direction[columns]);
+        newton.scores.iter_mut().zip(&along).for_each(|(score, by)| *score += step * by);
+        self.passes += 1;
+        self.visits += 1;
+        if self.passes >= shared.passes || step == 0.0 {
+            self.take_coefficients(shared, &newton.scores);
+            self.end = Some(End::Stopped(crate::Stop::Stalled));
+        }
+        self.newton = Some(newton);
+    }
+
+    fn newton_start<M: Meaning<Real = T>>(&self, shared: &Shared<M>) -> Newton {
+        let scores = vec![0.0; shared.records.rows()];
+        let slope = vec![0.0; self.weights.values().len() + 1];
+        Newton { scores, first: 1.0, slope }
+    }
+
+    /// First and second derivative of every row's cost in its score, and how balanced the sides are.
+    fn terms<M: Meaning<Real = T>>(
+        &self,
+        shared: &Shared<M>,
+        scores: &[f64],
+    ) -> (Vec<(f64, f64)>, f64) {
+        let mut terms = vec![(0.0, 0.0); scores.len()];
+        let (mut plus, mut all) = (0usize, 0usize);
+        shared.records.order(|row| {
+            if self.ask.takes(row) {
+                let (y, c) = (self.target(shared, row), Self::price(shared, row));
+                let at = row.row as usize;
+                terms[at] = shared.loss.derivatives(y, c, scores[at]);
+                plus += usize::from(y > 0.0);
+                all += 1;
+            }
+            false
+        });
+        let smaller = plus.min(all - plus).max(1);
+        (terms, smaller as f64 / all.max(1) as f64)
+    }
+
+    /// `w + Σ ℓ' x`.
+    fn slope<M: Meaning<Real = T>>(
+        &self,
+        shared: &Shared<M>,
+        terms: &[(f64, f64)],
+        slope: &mut [f64],
+    ) {
+        let columns = slope.len() - 1;
+        for (place, weight) in slope.iter_mut().zip(self.weights.values()) {
+            *place = weight.wide();
+        }
+        let rows = (&shared.records, &shared.meaning);
+        accumulate(shared.isa, rows, &|row| terms[row.row as usize].0, &mut slope[..columns]);
+        let total: f64 = terms.iter().map(|(first, _)| first).sum();
+        slope[columns] = self.constant.weight.wide() + shared.bias.wide() * total;
+    }
+
+    /// `H d = -slope` until the rest is `wanted`, `H = I + X' diag(ℓ'') X`.
+    fn direction<M: Meaning<Real = T>>(
+        &self,
+        shared: &Shared<M>,
+        terms: &[(f64, f64)],
+        slope: &[f64],
+        wanted: f64,
+    ) -> Vec<f64> {
+        let scale = self.diagonal(shared, terms);
+        let mut solution = vec![0.0; slope.len()];
+        let mut rest: Vec<f64> = slope.iter().map(|x| -x).collect();
+        let mut scaled: Vec<f64> = rest.iter().zip(&scale).map(|(r, s)| r / s).collect();
+        let mut direction = scaled.clone();
+        let mut product = dot(&rest, &scaled);
+        for _ in 0..MOST_INNER {
+            let image = Self::hessian(shared, terms, &direction);
+            let step = product / dot(&direction, &image);
+            if !step.is_finite() {
+                break;
+            }
+            solution.iter_mut().zip(&direction).for_each(|(x, d)| *x += step * d);
+            rest.iter_mut().zip(&image).for_each(|(r, h)| *r -= step * h);
+            if norm(&rest) <= wanted {
+                break;
+            }
+            scaled.iter_mut().zip(rest.iter().zip(&scale)).for_each(|(z, (r, s))| *z = r / s);
+            let next = dot(&rest, &scaled);
+            let keep = next / product;
+            product = next;
+            direction.iter_mut().zip(&scaled).for_each(|(d, z)| *d = z + keep * *d);
+        }
+        solution
+    }
+
+    /// `H` times a direction.
+    fn hessian<M: Meaning<Real = T>>(
+        shared: &Shared<M>,
+        terms: &[(f64, f64)],
+        direction: &[f64],
+    ) -> Vec<f64> {
+        let columns = direction.len() - 1;
+        let mut image = direction.to_vec();
+        let (weights, constant) = Self::as_weights(shared, direction);
+        let factor = |row: Entry| terms[row.row as usize].1;
+        let rows = (&shared.records, &shared.meaning);
+        let read = (&weights, &constant);
+        let total = curvature(shared.isa, rows, read, &factor, &mut image[..columns]);
+        image[columns] += shared.bias.wide() * total;
+        image
+    }
+
+    /// The diagonal of H, from the squares of the values.
+    fn diagonal<M: Meaning<Real = T>>(&self, shared: &Shared<M>, terms: &[(f64, f64)]) -> Vec<f64> {
+        let columns = self.weights.values().len();
+        let mut sums = vec![1.0; columns + 1];
+        let factor = |row: Entry| terms[row.row as usize].1;
+        let rows = (&shared.records, &shared.meaning);
+        mercer_simd::factors::squares(shared.isa, rows, &factor, &mut sums[..columns]);
+        let total: f64 = terms.iter().map(|(_, second)| second).sum();
+        sums[columns] += shared.bias.wide().powi(2) * total;
+        sums
+    }
+
+    fn as_weights<M: Meaning<Real = T>>(
+        shared: &Shared<M>,
+        numbers: &[f64],
+    ) -> (Weights<T>, Constant<T>) {
+        let columns = numbers.len() - 1;
+        let mut weights = Weights::zeroed(columns, 1);
+        weights.values_mut().iter_mut().zip(numbers).for_each(|(w, x)| *w = T::of(*x));
+        (weights, Constant { size: shared.bias, weight: T::of(numbers[columns]) })
+    }
+
+    fn scores_of<M: Meaning<Real = T>>(shared: &Shared<M>, numbers: &[f64]) -> Vec<f64> {
+        let (weights, constant) = Self::as_weights(shared, numbers);
+        let mut scores = vec![0.0; shared.records.rows()];
+        let rows = (&shared.records, &shared.meaning);
+        let mut see = |row: Entry, value: T| scores[row.row as usize] = value.wide();
+        values(shared.isa, rows, (&weights, &constant), &mut see);
+        scores
+    }
+
+    /// The best length of a step: the slope of a convex function along a line vanishes there.
+    fn search<M: Meaning<Real = T>>(
+        &self,
+        shared: &Shared<M>,
+        (scores, along): (&[f64], &[f64]),
+        direction: &[f64],
+    ) -> f64 {
+        let columns = direction.len() - 1;
+        let weights = self.weights.values().iter().map(|w| w.wide());
+        let cross = weights.zip(direction).map(|(w, d)| w * d).sum::<f64>()
+            + self.constant.weight.wide() * direction[columns];
+        let square = dot(direction, direction);
+        let at = |step: f64| {
+            let (mut first, mut second) = (cross + step * square, square);
+            shared.records.order(|row| {
+                let place = row.row as usize;
+                if along[place] != 0.0 && self.ask.takes(row) {
+                    let (y, c) = (self.target(shared, row), Self::price(shared, row));
+                    let score = step.mul_add(along[place], scores[place]);
+                    let (slope, curve) = shared.loss.derivatives(y, c, score);
+                    first += slope * along[place];
+                    second += curve * along[place] * along[place];
+                }
+                false
+            });
+            (first, second)
+        };
+        let begin = at(0.0).0;
+        if begin >= 0.0 {
+            return 0.0;
+        }
+        let (mut low, mut high, mut step) = (0.0f64, f64::INFINITY, 1.0f64);
+        for _ in 0..MOST_LINE {
+            let (first, second) = at(step);
+            if first.abs() <= 0.01 * begin.abs() {
+                break;
+            }
+            if first < 0.0 {
+                low = step;
+            } else {
+                high = step;
+            }
+            let guess = step - first / second;
+            step = if guess > low && guess < high {
+                guess
+            } else if high.is_finite() {
+                f64::midpoint(low, high)
+            } else {
+                2.0 * step
+            };
+        }
+        step
+    }
+
+    /// The dual point that belongs to the scores.
+    fn take_coefficients<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, scores: &[f64]) {
+        let mut coefficients = std::mem::take(&mut self.coefficients);
+        shared.records.order(|row| {
+            if self.ask.takes(row) {
+                let (y, c) = (self.target(shared, row), Self::price(shared, row));
+                let at = row.row as usize;
+                coefficients[at] = T::of(shared.loss.stored(y, c, scores[at]));
+            }
+            false
+        });
+        self.coefficients = coefficients;
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+fn norm(a: &[f64]) -> f64 {
+    dot(a, a).sqrt()
+}

@@ -1,0 +1,195 @@
+//! Plans looked for, and smaller machines.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use mercer::compile::compress::{CurvePoint, Judged};
+use mercer::compile::{
+    CompileError, Compressed, Compression, Goal, Material, Watch, compile_with, compressor,
+};
+use mercer::data::Matrix;
+use mercer::machine::{Machine, Model, Parent, PlanSections, Provenance, file};
+use mercer::spec::SpecError;
+use mercer::tune::{Aim, Contract, Tuner};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use crate::errors::Raise;
+use crate::rows::Rows;
+use crate::threads;
+
+/// What a plan is to be.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wish<'py> {
+    /// `certified`, `calibrated(eps=0.001, delta=0.05)` or `exact`.
+    contract: String,
+    /// `latency` or `throughput`.
+    aim: String,
+    budget_us: Option<f64>,
+    tolerance: Option<f64>,
+    training: Option<Rows<'py>>,
+    seconds: f64,
+    seed: u64,
+    trust_sample: bool,
+}
+
+/// How small a machine is to be.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Shrinking<'py> {
+    /// `greedy`, `moved(iterations=80)`, ...
+    method: String,
+    size: Option<usize>,
+    error: Option<f64>,
+    disagreement: Option<f64>,
+    certified: Option<f64>,
+    sample: Option<Rows<'py>>,
+    training: Option<Rows<'py>>,
+    tolerance: Option<f64>,
+    keep_vectors: bool,
+}
+
+/// How rows become those that the machine sees.
+type Prepare<'a> = &'a dyn Fn(&Rows<'_>) -> PyResult<Matrix>;
+
+/// PlanSections of a plan of this text; fitting ends with an error after `seconds`, where they are given.
+pub(crate) fn of_text(
+    py: Python<'_>,
+    machine: &Machine,
+    text: &str,
+    sample: Option<&Matrix>,
+    (threads, seconds): (usize, Option<f64>),
+) -> PyResult<PlanSections> {
+    let text = text.parse().map_err(|error: SpecError| error.raise(py))?;
+    let started = Instant::now();
+    let goes_on = |_| seconds.is_none_or(|limit| started.elapsed().as_secs_f64() < limit);
+    let work = || {
+        let material = Material { sample, ..Material::default() };
+        compile_with(machine, &text, material, Watch::new(&goes_on))
+    };
+    py.detach(|| threads::within(threads, work)).map_err(|error| error.raise(py))
+}
+
+/// PlanSections of the fastest plan that honours the contract.
+pub(crate) fn tuned(
+    py: Python<'_>,
+    machine: &Machine,
+    sample: &Rows<'_>,
+    wish: &Wish<'_>,
+    (prepare, threads): (Prepare<'_>, usize),
+) -> PyResult<PlanSections> {
+    let contract: Contract = wish.contract.parse().map_err(|e: SpecError| e.raise(py))?;
+    let aims = [Aim::Latency, Aim::Throughput];
+    let aim = aims.into_iter().find(|aim| aim.name() == wish.aim);
+    let aim = aim.ok_or_else(|| {
+        let names = aims.map(Aim::name).join(" or ");
+        PyValueError::new_err(format!("aim is {:?}; it must be {names}", wish.aim))
+    })?;
+    let limit = Duration::try_from_secs_f64(wish.seconds)
+        .map_err(|error| PyValueError::new_err(format!("seconds is {}: {error}", wish.seconds)))?;
+    let (sample, training) = (prepare(sample)?, wish.training.as_ref().map(prepare).transpose()?);
+    let (budget, tolerance, seed) = (wish.budget_us, wish.tolerance, wish.seed);
+    let is_trusted = wish.trust_sample;
+    let tuned = threads::interruptible(py, threads, |stop| {
+        let goes_on = |_| !stop.load(Ordering::Relaxed);
+        Tuner::new(machine, &sample)
+            .contract(contract)
+            .aim(aim)
+            .training(training.as_ref())
+            .budget_us(budget)
+            .tolerance(tolerance)
+            .time_limit(limit)
+            .seed(seed)
+            .trust_sample(is_trusted)
+            .watch(Watch::new(&goes_on))
+            .run()
+    })?;
+    Ok(tuned.map_err(|error| error.raise(py))?.sections)
+}
+
+/// A smaller machine that stands for this one, and the report as JSON.
+pub(crate) fn shrunk(
+    py: Python<'_>,
+    model: &Model,
+    wanted: &Shrinking<'_>,
+    (prepare, threads): (Prepare<'_>, usize),
+) -> PyResult<(Model, String)> {
+    let method = compressor(&wanted.method).map_err(|error| error.raise(py))?;
+    let goal = wanted.goal()?;
+    let sample = wanted.sample.as_ref().map(prepare).transpose()?;
+    let training = wanted.training.as_ref().map(prepare).transpose()?;
+    let (tolerance, keeps) = (wanted.tolerance, wanted.keep_vectors);
+    let (started, machine) = (Instant::now(), &model.machine);
+    let made = threads::interruptible(py, threads, |stop| {
+        let goes_on = |_| !stop.load(Ordering::Relaxed);
+        let (sample, training) = (sample.as_ref(), training.as_ref());
+        Compression::new(machine, method)
+            .goal(goal)
+            .material(Material { sample, training, ..Material::default() })
+            .tolerance(tolerance)
+            .keep_vectors(keeps)
+            .watch(Watch::new(&goes_on))
+            .run()
+    })?;
+    let made = made.map_err(|error: CompileError| error.raise(py))?;
+    let report = report(&made, started.elapsed()).to_string();
+    let parent = Parent {
+        machine: file::digest(machine),
+        supports: made.report.before,
+        method: made.report.method.clone(),
+        error: made.report.error.relative,
+    };
+    let provenance = Provenance {
+        parent: Some(parent),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        source_supports: None,
+        ..model.provenance.clone()
+    };
+    Ok((Model { machine: made.machine, plan: None, provenance, ..model.clone() }, report))
+}
+
+impl Shrinking<'_> {
+    /// The only goal there is.
+    fn goal(&self) -> PyResult<Goal> {
+        let goals = [
+            self.size.map(Goal::Size),
+            self.error.map(Goal::Error),
+            self.disagreement.map(Goal::Disagreement),
+            self.certified.map(Goal::Certified),
+        ];
+        let mut goals = goals.into_iter().flatten();
+        match (goals.next(), goals.next()) {
+            (Some(_), Some(_)) => Err(PyValueError::new_err(
+                "one of size, error, disagreement and certified is the goal, not several",
+            )),
+            (goal, _) => Ok(goal.unwrap_or(Goal::Own)),
+        }
+    }
+}
+
+fn report(made: &Compressed, elapsed: Duration) -> Value {
+    let report = &made.report;
+    let judged = |judged: &Judged| {
+        json!({
+            "queries": judged.queries, "others": judged.others,
+            "disagreement": judged.disagreement(), "largest_difference": judged.most,
+            "certified": judged.certified_share(),
+        })
+    };
+    let point = |point: &CurvePoint| {
+        let judged = point.judged.as_ref().map(judged);
+        json!({ "size": point.size, "error": point.error, "judged": judged })
+    };
+    json!({
+        "method": report.method, "before": report.before, "after": report.after,
+        "seconds": elapsed.as_secs_f64(),
+        "error": {
+            "absolute": report.error.absolute, "relative": report.error.relative,
+            "offset": report.error.offset,
+        },
+        "judged": report.judged.as_ref().map(judged),
+        "curve": report.curve.iter().map(point).collect::<Vec<_>>(),
+    })
+}

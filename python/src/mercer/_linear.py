@@ -1,0 +1,204 @@
+"""Linear machines with scikit-learn's parameters, attributes and signs."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+
+import numpy as np
+import sklearn.svm as theirs
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm._base import _get_liblinear_solver_type
+from sklearn.svm._classes import _validate_dual_parameter
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._convert import _names, linear_parts
+from ._learning import Learning, weights_of
+from ._rows import FLOATS, pack, threads
+
+_FORMULATIONS = {"hinge": "c_svc", "squared_hinge": "squared_hinge"}
+
+
+class LinearSVC(Learning, theirs.LinearSVC):
+    """Linear classification; parameters and attributes as ``sklearn.svm.LinearSVC``.
+
+    ``penalty="l1"`` and ``multi_class="crammer_singer"`` are no kernel machines: scikit-learn's own code trains
+    them, and the answers are ours. ``n_iter_`` counts passes over the examples (``dual=True``) or steps of Newton's
+    method (``dual=False``) of the question that took most. Numbers are doubles throughout.
+
+    Beside scikit-learn's parameters it takes ``n_jobs`` (classes are trained side by side; the result does not
+    depend on it) and ``callback``.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from mercer.svm import LinearSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> svc = LinearSVC(C=0.1).fit(X, y)
+    >>> svc.coef_.shape, svc.score(X, y) > 0.9
+    ((3, 4), True)
+    """
+
+    _parameter_constraints = {
+        **theirs.LinearSVC._parameter_constraints,
+        "n_jobs": [Integral, None],
+        "callback": [callable, None],
+    }
+
+    def __init__(
+        self,
+        penalty="l2",
+        loss="squared_hinge",
+        *,
+        dual="auto",
+        tol=1e-4,
+        C=1.0,
+        multi_class="ovr",
+        fit_intercept=True,
+        intercept_scaling=1,
+        class_weight=None,
+        verbose=0,
+        random_state=None,
+        max_iter=1000,
+        n_jobs=None,
+        callback=None,
+    ):
+        super().__init__(
+            penalty,
+            loss,
+            dual=dual,
+            tol=tol,
+            C=C,
+            multi_class=multi_class,
+            fit_intercept=fit_intercept,
+            intercept_scaling=intercept_scaling,
+            class_weight=class_weight,
+            verbose=verbose,
+            random_state=random_state,
+            max_iter=max_iter,
+        )
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def fit(self, X, y, sample_weight=None):
+        """Learns from examples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Doubles and singles are taken as they are, compressed rows are not densified.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+            Factors of C; samples of weight zero or less are left out.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        if self.penalty == "l1" or self.multi_class == "crammer_singer":
+            return self._fit_theirs(X, y, sample_weight)
+        X, y = validate_data(self, X, y, dtype=FLOATS, accept_sparse="csr")
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        # Refuses what scikit-learn refuses.
+        self._is_dual = _validate_dual_parameter(self.dual, self.loss, self.penalty, self.multi_class, X)
+        _get_liblinear_solver_type(self.multi_class, self.penalty, self.loss, self._is_dual)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data contains only one"
+                f" class: {self.classes_[0]!r}"
+            )
+        factors = _class_factors(self.class_weight, self.classes_, y, sample_weight)
+        weights = weights_of(sample_weight, codes, factors)
+        task = {
+            "kernel": "linear",
+            "formulation": f"{_FORMULATIONS[self.loss]}(C={float(self.C)!r})",
+            "solver": self._solver(),
+            "targets": codes.astype(np.float64),
+            "weights": weights,
+            # Classes are numbered as they appear.
+            "order": np.argsort(codes, kind="stable"),
+            "names": _names(self.classes_),
+            "tolerance": float(self.tol),
+            "memory": 1 << 30,
+            "max_iterations": None,
+            "threads": threads(self.n_jobs),
+            "probabilities": None,
+        }
+        self._plain = not hasattr(self, "feature_names_in_")
+        self._model, report = self._learn(X, task)
+        self._publish(report, len(codes) if weights is None else int(np.count_nonzero(weights)))
+        return self
+
+    def _solver(self):
+        if self.fit_intercept and self.intercept_scaling <= 0:
+            raise ValueError(
+                f"Intercept scaling is {self.intercept_scaling!r} but needs to be greater than 0. To disable"
+                " fitting an intercept, set fit_intercept=False."
+            )
+        bias = float(self.intercept_scaling) if self.fit_intercept else 0.0
+        seed = 1
+        if self.random_state is not None:
+            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        space = "dual" if self._is_dual else "primal"
+        passes = max(1, int(self.max_iter))
+        return f"linear(space={space}, bias={bias!r}, seed={seed}, passes={passes})"
+
+    def _publish(self, report, examples):
+        """The attributes that scikit-learn's users and tools read, in its signs."""
+        weights, offsets = self._model.weights
+        if len(self.classes_) == 2:
+            # Our score is positive for the first class.
+            weights, offsets = -weights, -offsets
+        self.coef_ = weights + 0.0
+        self.intercept_ = -offsets + 0.0 if self.fit_intercept else 0.0
+        steps = max(part["iterations"] for part in report["parts"])
+        self.n_iter_ = -(-steps // examples) if self._is_dual else steps
+        #: How the training went: objective, gap and violation.
+        self.training_report_ = {key: value for key, value in report.items() if key != "parts"}
+        if not report["converged"]:
+            warnings.warn(
+                "Liblinear failed to converge, increase the number of iterations. (Nor did Mercer: the"
+                f" duality gap is {report['gap']:.2g} at an objective of {abs(report['objective']):.2g}.)",
+                ConvergenceWarning,
+            )
+
+    def _fit_theirs(self, X, y, sample_weight):
+        """Problems that are no kernel machines: trained by scikit-learn, asked by us."""
+        theirs.LinearSVC.fit(self, X, y, sample_weight=sample_weight)
+        self._plain = not hasattr(self, "feature_names_in_")
+        self._model = linear_parts(self, self.classes_)
+        self.training_report_ = {"solver": "scikit-learn"}
+        return self
+
+    def predict(self, X):
+        """Labels of the rows of X."""
+        check_is_fitted(self)
+        return self._labels(self._ask("answers", X))
+
+    def decision_function(self, X):
+        """Scores: of the second class if there are two, otherwise one column for each class."""
+        check_is_fitted(self)
+        scores = self._ask("scores", X)
+        if len(self.classes_) == 2:
+            return -scores.ravel()
+        return scores
+
+    def _ready(self, X):
+        check_is_fitted(self)
+        return pack(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+
+    def _labels(self, answers):
+        return self.classes_[answers]
+
+
+def _class_factors(class_weight, classes, y, sample_weight):
+    if class_weight == "balanced" and sample_weight is not None:
+        try:
+            return compute_class_weight(
+                class_weight, classes=classes, y=y, sample_weight=np.asarray(sample_weight)
+            )
+        except TypeError:
+            pass  # scikit-learn before 1.8 counts rows only
+    return compute_class_weight(class_weight, classes=classes, y=y)
