@@ -8,6 +8,7 @@ mod report;
 mod search;
 mod soak;
 mod train;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ pub const VERB: Verb = Verb {
             \u{20}         machines; only if named\n\
             lowrank   low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
+            tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task\n\
@@ -59,6 +61,7 @@ const TOPICS: &[Topic] = &[
     ("linear", linear::run, true),
     ("lowrank", lowrank::run, true),
     ("search", search::run, true),
+    ("tune", tune::run, true),
     ("read", read::run, true),
     ("soak", soak::run, false),
 ];

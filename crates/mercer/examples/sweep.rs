@@ -1,0 +1,239 @@
+//! Tunes machines of every kind and asks them what tuning never saw.
+//!
+//! `cargo run --release -p mercer --example sweep -- [MODEL QUERIES]...` prints a line of JSON for each machine
+//! and contract: machines trained here on drawn data, and those of the named files, whose queries are cut in
+//! two halves. `cargo xtask bench tune` makes a table of it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use mercer::data::{Dataset, Matrix, Targets, read, synthetic};
+use mercer::kernel;
+use mercer::machine::{Answer, ClassName, Machine, Output, Scheme, Score, file};
+use mercer::query::{Asking, Decision, Plan};
+use mercer::train::{Training, formulation, train};
+use mercer::tune::{Contract, Tuner};
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Laps of each plan, in turns.
+const LAPS: usize = 7;
+/// Most rows that one lap asks one at a time.
+const SINGLE: usize = 500;
+/// Queries to tune with, and queries to test with.
+const SAMPLE: usize = 4000;
+const LIMIT: Duration = Duration::from_secs(25);
+const CALIBRATED: &str = "calibrated(eps=0.01, delta=0.05)";
+
+/// A machine with queries to tune it on and queries to test it on.
+struct Subject {
+    name: String,
+    machine: Machine,
+    sample: Matrix,
+    unseen: Matrix,
+    tolerance: Option<f64>,
+}
+
+fn main() -> Result<(), Failure> {
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    for pair in files.chunks(2) {
+        let [model, queries] = pair else { return Err("a model without queries".into()) };
+        measure(&imported(model, queries)?)?;
+    }
+    for subject in [two_supports, far_from_any_stage, many_supports, wide_linear] {
+        measure(&subject()?)?;
+    }
+    for (name, data, kernel, question) in trained_tasks() {
+        measure(&trained(name, data, kernel, question)?)?;
+    }
+    Ok(())
+}
+
+/// What is trained here: a name, a source of rows, a kernel and a formulation.
+type Source = fn(usize, u64) -> Dataset;
+
+fn trained_tasks() -> [(&'static str, Source, &'static str, &'static str); 12] {
+    [
+        ("Ripley, 2 columns", synthetic::ripley, "rbf(gamma=1)", "c_svc(C=1)"),
+        ("crescents, 2 columns", synthetic::banana, "rbf(gamma=2)", "c_svc(C=1)"),
+        ("degree 3, 3 columns", |n, s| clouds(n, 3, 2, s), CUBIC, "c_svc(C=1)"),
+        ("degree 2, 40 columns", |n, s| clouds(n, 40, 2, s), SQUARE, "c_svc(C=0.01)"),
+        ("rbf, 100 columns", |n, s| clouds(n, 100, 2, s), "rbf(gamma=0.005)", "c_svc(C=1)"),
+        ("five classes, 30 columns", |n, s| clouds(n, 30, 5, s), "rbf(gamma=0.02)", "c_svc(C=1)"),
+        ("sparse, 50,000 columns", |n, s| text(n, 50_000, s), "rbf(gamma=0.1)", "c_svc(C=1)"),
+        ("chi2, 200 columns", |n, s| synthetic::histograms(n, 200, s), "chi2", "c_svc(C=1)"),
+        ("intersection, 200 columns", |n, s| text(n, 200, s), "intersection", "c_svc(C=1)"),
+        ("regression, 5 columns", waves, "rbf(gamma=0.2)", "epsilon_svr(C=10, epsilon=0.05)"),
+        ("novelty, 10 columns", |n, s| clouds(n, 10, 1, s), "rbf(gamma=0.05)", "one_class(nu=0.1)"),
+        (
+            "sigmoid, 8 columns",
+            |n, s| clouds(n, 8, 2, s),
+            "sigmoid(gamma=0.05, coef0=0)",
+            "c_svc(C=1)",
+        ),
+    ]
+}
+
+const SQUARE: &str = "polynomial(degree=2, gamma=0.05, coef0=1)";
+const CUBIC: &str = "polynomial(degree=3, gamma=0.5, coef0=1)";
+
+fn text(rows: usize, columns: usize, seed: u64) -> Dataset {
+    synthetic::histograms(rows, columns, seed)
+}
+
+/// Overlapping round clouds, one for each class, their centres always the same.
+fn clouds(rows: usize, columns: usize, classes: usize, seed: u64) -> Dataset {
+    let mut places = Xoshiro256PlusPlus::seed_from_u64(77);
+    let spread = 3.0 / (columns as f64).sqrt();
+    let centres: Vec<f64> =
+        (0..classes * columns).map(|_| spread * synthetic::normal(&mut places)).collect();
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut values = Vec::with_capacity(rows * columns);
+    for row in 0..rows {
+        let class = row % classes;
+        let centre = &centres[class * columns..(class + 1) * columns];
+        values.extend(centre.iter().map(|c| c + synthetic::normal(&mut rng)));
+    }
+    let targets = (0..rows).map(|row| (row % classes) as f64).collect();
+    let examples = Matrix::dense(columns, values).expect("whole rows");
+    Dataset { examples, targets: Targets::Numbers(targets), names: None }
+}
+
+/// A smooth function of five columns, with noise.
+fn waves(rows: usize, seed: u64) -> Dataset {
+    let mut data = clouds(rows, 5, 1, seed);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed + 1);
+    let value = |row: mercer::data::Row<'_>| {
+        row.nonzeros().map(|(_, x)| x.sin()).sum::<f64>() + 0.05 * synthetic::normal(&mut rng)
+    };
+    data.targets = Targets::Numbers(data.examples.iter().map(value).collect());
+    data
+}
+
+fn trained(name: &str, data: Source, kernel: &str, question: &str) -> Result<Subject, Failure> {
+    let kernel = kernel::parse(kernel)?;
+    let rows = data(2000, 1);
+    let training = Training::default();
+    let machine = train(&rows, &kernel, &formulation(question)?, &training, &mut |_| ())?.machine;
+    let tolerance = matches!(machine.output(), Output::Value).then_some(0.01);
+    let (sample, unseen) = (data(SAMPLE, 2).examples, data(SAMPLE, 3).examples);
+    Ok(Subject { name: name.to_owned(), machine, sample, unseen, tolerance })
+}
+
+/// A machine that nobody trained: coefficients +1 and -1 on two clouds.
+fn given(name: &str, kernel: &str, data: Source, supports: usize) -> Result<Subject, Failure> {
+    let betas: Vec<f64> = (0..supports).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 }).collect();
+    let names = vec![ClassName::Number(0.0), ClassName::Number(1.0)];
+    let output = Output::Classes { names, scheme: Scheme::OneVsOne };
+    let scores = vec![Score::expansion(&betas, 0.001)];
+    let rows = data(supports, 1).examples;
+    let machine = Machine::new(kernel::parse(kernel)?, rows, scores, output)?;
+    let (sample, unseen) = (data(SAMPLE, 2).examples, data(SAMPLE, 3).examples);
+    Ok(Subject { name: name.to_owned(), machine, sample, unseen, tolerance: None })
+}
+
+fn two_supports() -> Result<Subject, Failure> {
+    given("two supports, 2 columns", "rbf(gamma=1)", |n, s| clouds(n, 2, 2, s), 2)
+}
+
+fn far_from_any_stage() -> Result<Subject, Failure> {
+    given("laplacian, 20 columns", "laplacian(gamma=0.1)", |n, s| clouds(n, 20, 2, s), 300)
+}
+
+fn many_supports() -> Result<Subject, Failure> {
+    given("20,000 supports, 20 columns", "rbf(gamma=0.05)", |n, s| clouds(n, 20, 2, s), 20_000)
+}
+
+fn wide_linear() -> Result<Subject, Failure> {
+    given("linear expansion, 50,000 columns", "linear", |n, s| text(n, 50_000, s), 1000)
+}
+
+/// A model of any format, and queries, of which every other one is kept for the test.
+fn imported(model: &str, queries: &str) -> Result<Subject, Failure> {
+    let machine = file::load(Path::new(model))?.machine;
+    let rows = read::dataset(Path::new(queries), &read::Options::default())?.examples;
+    let half = |first: usize| (first..rows.rows()).step_by(2).take(SAMPLE).collect::<Vec<_>>();
+    let (sample, unseen) = (rows.select(half(0)), rows.select(half(1)));
+    let stem = Path::new(model).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let tolerance = matches!(machine.output(), Output::Value).then_some(0.01);
+    Ok(Subject { name: stem.unwrap_or_default(), machine, sample, unseen, tolerance })
+}
+
+fn measure(subject: &Subject) -> Result<(), Failure> {
+    let is_label = !matches!(subject.machine.output(), Output::Value);
+    for contract in ["certified", CALIBRATED] {
+        if contract == CALIBRATED && (!is_label || subject.sample.rows() < SAMPLE) {
+            continue;
+        }
+        eprintln!("{}: {contract}", subject.name);
+        one(subject, contract)?;
+    }
+    Ok(())
+}
+
+fn one(subject: &Subject, contract: &str) -> Result<(), Failure> {
+    let Subject { name, machine, sample, unseen, tolerance } = subject;
+    let start = Instant::now();
+    let tuned = Tuner::new(machine, sample)
+        .contract(contract.parse::<Contract>()?)
+        .tolerance(*tolerance)
+        .time_limit(LIMIT)
+        .run()?;
+    let seconds = start.elapsed().as_secs_f64();
+    let plan = Plan::load(machine, &tuned.sections)?;
+    let exact = Plan::exact(machine);
+    let asking = Asking { tolerance: *tolerance, ..Asking::default() };
+    let wanted = exact.decide(unseen)?;
+    let found = plan.decide_with(unseen, &asking)?.decisions;
+    let differs = |(a, b): &(&Decision, &Decision)| match (a.answer, b.answer) {
+        (Answer::Value(a), Answer::Value(b)) => {
+            (a - b).abs() > tolerance.unwrap_or(0.0) * 1.000_001
+        }
+        (a, b) => a != b,
+    };
+    let others = wanted.iter().zip(&found).filter(differs).count();
+    let (batch, single) = race([&exact, &plan], unseen, &asking)?;
+    println!(
+        "{{\"machine\": {name:?}, \"contract\": {contract:?}, \"columns\": {}, \"supports\": {}, \"scores\": {}, \
+         \"plan\": {:?}, \"tune_seconds\": {seconds:.1}, \"queries\": {}, \"others\": {others}, \
+         \"exact_batch_us\": {:.4}, \"batch_us\": {:.4}, \"exact_single_us\": {:.4}, \"single_us\": {:.4}}}",
+        machine.columns(),
+        machine.supports().rows(),
+        machine.scores().len(),
+        plan.spec().to_string(),
+        unseen.rows(),
+        batch[0],
+        batch[1],
+        single[0],
+        single[1],
+    );
+    Ok(())
+}
+
+/// Microseconds a query of both plans, in a batch and one at a time: in turns, the best lap of each.
+fn race(
+    plans: [&Plan; 2],
+    rows: &Matrix,
+    asking: &Asking,
+) -> Result<([f64; 2], [f64; 2]), Failure> {
+    let (mut batch, mut single) = ([f64::INFINITY; 2], [f64::INFINITY; 2]);
+    let mut workers = plans.map(Plan::worker);
+    for _ in 0..LAPS {
+        for (number, plan) in plans.iter().enumerate() {
+            let start = Instant::now();
+            std::hint::black_box(plan.decide_with(rows, asking)?);
+            let seconds = start.elapsed().as_secs_f64();
+            batch[number] = batch[number].min(1e6 * seconds / rows.rows() as f64);
+            let count = rows.rows().min(SINGLE);
+            let start = Instant::now();
+            for row in 0..count {
+                std::hint::black_box(workers[number].decide(rows, row..row + 1, asking)?);
+            }
+            let seconds = start.elapsed().as_secs_f64();
+            single[number] = single[number].min(1e6 * seconds / count as f64);
+        }
+    }
+    Ok((batch, single))
+}
