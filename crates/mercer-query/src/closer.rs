@@ -103,13 +103,24 @@ pub(crate) struct Memory {
     pub ranges: Vec<Interval>,
     /// eps_f of each score.
     pub errors: Vec<f64>,
-    pub states: Vec<State>,
-    pub costs: Vec<u64>,
-    pub decisions: Vec<Option<Decision>>,
+    pub queries: Vec<Query>,
+}
+
+/// What is known of one query beside the ranges of its scores.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Query {
+    pub state: State,
+    pub cost: u64,
+    pub decision: Option<Decision>,
     /// The last estimate, for queries whose budget ends.
-    pub guesses: Vec<Option<(Answer, Interval)>>,
-    /// Position of the stage that closed a query.
-    pub closed_by: Vec<usize>,
+    pub guess: Option<(Answer, Interval)>,
+    /// Position of the stage that closed it.
+    pub closed_by: usize,
+}
+
+impl Query {
+    const NEW: Self =
+        Self { state: State::Open, cost: 0, decision: None, guess: None, closed_by: 0 };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,16 +139,8 @@ impl Memory {
         self.ranges.resize(queries * scores, everything);
         self.errors.clear();
         self.errors.resize(queries * scores, f64::INFINITY);
-        self.states.clear();
-        self.states.resize(queries, State::Open);
-        self.costs.clear();
-        self.costs.resize(queries, 0);
-        self.decisions.clear();
-        self.decisions.resize(queries, None);
-        self.guesses.clear();
-        self.guesses.resize(queries, None);
-        self.closed_by.clear();
-        self.closed_by.resize(queries, 0);
+        self.queries.clear();
+        self.queries.resize(queries, Query::NEW);
     }
 }
 
@@ -154,25 +157,25 @@ impl<'a> Closer<'a> {
 
     /// Whether a query still waits for its answer from a certifying stage.
     pub fn is_open(&self, query: u32) -> bool {
-        self.memory.states[query as usize] == State::Open
+        self.memory.queries[query as usize].state == State::Open
     }
 
     /// Pays for work on a query before it is done; returns whether the query is still open. If the budget
     /// does not suffice it closes as unsettled, or goes to the exact stage if the asker requires proof.
     pub fn charge(&mut self, query: u32, multiply_adds: u64) -> bool {
         let query = query as usize;
-        if self.memory.states[query] != State::Open {
+        if self.memory.queries[query].state != State::Open {
             return false;
         }
-        let cost = self.memory.costs[query].saturating_add(multiply_adds);
+        let cost = self.memory.queries[query].cost.saturating_add(multiply_adds);
         if self.asking.budget.is_none_or(|budget| cost <= budget) {
-            self.memory.costs[query] = cost;
+            self.memory.queries[query].cost = cost;
             return true;
         }
         match self.asking.require {
-            Require::Certified => self.memory.states[query] = State::Exact,
+            Require::Certified => self.memory.queries[query].state = State::Exact,
             Require::Nothing => {
-                let guess = self.memory.guesses[query];
+                let guess = self.memory.queries[query].guess;
                 let (answer, score) = guess.unwrap_or_else(|| self.ranges(query).guess());
                 self.close(query, answer, score, Certainty::Unsettled);
             }
@@ -205,7 +208,7 @@ impl<'a> Closer<'a> {
     }
 
     fn note(&mut self, query: u32, score: usize, range: Interval, progress: usize, told: Told) {
-        let cost = Cost { multiply_adds: self.memory.costs[query as usize] };
+        let cost = Cost { multiply_adds: self.memory.queries[query as usize].cost };
         if let Some(steps) = &mut self.steps {
             let (is_between, is_estimate) = (told == Told::Between, told == Told::Estimate);
             let stage = self.stage;
@@ -218,12 +221,12 @@ impl<'a> Closer<'a> {
     /// query is open.
     pub fn estimate(&mut self, query: u32, level: usize, guess: Guess) -> bool {
         let at = query as usize;
-        if self.memory.states[at] != State::Open {
+        if self.memory.queries[at].state != State::Open {
             return false;
         }
         let number = self.trust.first[self.stage] + level;
         if let Some(records) = &mut self.records {
-            let cost = Cost { multiply_adds: self.memory.costs[at] };
+            let cost = Cost { multiply_adds: self.memory.queries[at].cost };
             records[at].push(Record { level: Some(number), guess, progress: level, cost });
             return true;
         }
@@ -238,7 +241,7 @@ impl<'a> Closer<'a> {
         };
         let range = Interval::around(value, self.trust.width * scale.spread);
         self.note(query, 0, range, level, Told::Estimate);
-        self.memory.guesses[at] = Some((answer, range));
+        self.memory.queries[at].guess = Some((answer, range));
         // Who requires proof gets none here.
         let is_open = strength <= self.trust.width || self.asking.require == Require::Certified;
         if !is_open {
@@ -252,7 +255,7 @@ impl<'a> Closer<'a> {
     /// open. Returns whether the query is open.
     pub fn stop(&mut self, query: u32, guess: Guess, progress: usize) -> bool {
         let at = query as usize;
-        if self.memory.states[at] != State::Open {
+        if self.memory.queries[at].state != State::Open {
             return false;
         }
         let (answer, value) = match guess {
@@ -263,15 +266,15 @@ impl<'a> Closer<'a> {
             return true;
         }
         if let Some(records) = &mut self.records {
-            let cost = Cost { multiply_adds: self.memory.costs[at] };
+            let cost = Cost { multiply_adds: self.memory.queries[at].cost };
             records[at].push(Record { level: None, guess, progress, cost });
-            self.memory.states[at] = State::Closed;
+            self.memory.queries[at].state = State::Closed;
             return false;
         }
         // Such a rule knows no width.
         let range = Interval { low: value, high: value };
         self.note(query, 0, range, progress, Told::Estimate);
-        self.memory.guesses[at] = Some((answer, range));
+        self.memory.queries[at].guess = Some((answer, range));
         if self.asking.require == Require::Certified {
             return true;
         }
@@ -284,7 +287,7 @@ impl<'a> Closer<'a> {
     /// Closes the query if no score within its ranges changes the answer; returns whether it is open.
     pub fn judge(&mut self, query: u32) -> bool {
         let query = query as usize;
-        if self.memory.states[query] != State::Open {
+        if self.memory.queries[query].state != State::Open {
             return false;
         }
         if let Some((answer, score)) = self.ranges(query).settled(self.asking.tolerance) {
@@ -309,18 +312,18 @@ impl<'a> Closer<'a> {
     /// Pays for the exact evaluation of what is left; returns whether it may run.
     pub(crate) fn charge_exact(&mut self, query: u32, cost: Cost) -> bool {
         let at = query as usize;
-        match self.memory.states[at] {
+        match self.memory.queries[at].state {
             State::Closed => false,
             State::Exact => {
-                self.memory.costs[at] += cost.multiply_adds;
+                self.memory.queries[at].cost += cost.multiply_adds;
                 true
             }
             State::Open => {
                 if self.charge(query, cost.multiply_adds) {
                     return true;
                 }
-                if self.memory.states[at] == State::Exact {
-                    self.memory.costs[at] += cost.multiply_adds;
+                if self.memory.queries[at].state == State::Exact {
+                    self.memory.queries[at].cost += cost.multiply_adds;
                     return true;
                 }
                 false
@@ -362,10 +365,10 @@ impl<'a> Closer<'a> {
     }
 
     fn close(&mut self, query: usize, answer: Answer, score: Interval, certainty: Certainty) {
-        let cost = Cost { multiply_adds: self.memory.costs[query] };
-        self.memory.decisions[query] = Some(Decision { answer, score, certainty, cost });
-        self.memory.states[query] = State::Closed;
-        self.memory.closed_by[query] = self.stage;
+        let cost = Cost { multiply_adds: self.memory.queries[query].cost };
+        self.memory.queries[query].decision = Some(Decision { answer, score, certainty, cost });
+        self.memory.queries[query].state = State::Closed;
+        self.memory.queries[query].closed_by = self.stage;
     }
 }
 

@@ -28,6 +28,7 @@ pub struct Scratch {
     values: Vec<f64>,
     partials: Vec<[f64; 8]>,
     sums: Vec<f64>,
+    scores: Vec<f64>,
 }
 
 impl Exact {
@@ -91,8 +92,13 @@ impl Exact {
 
     /// Working memory for one thread.
     pub fn scratch(&self) -> Scratch {
-        let (values, partials, sums) = (Vec::new(), Vec::new(), Vec::new());
-        Scratch { queries: self.packed.queries(), values, partials, sums }
+        Scratch {
+            queries: self.packed.queries(),
+            values: Vec::new(),
+            partials: Vec::new(),
+            sums: Vec::new(),
+            scores: Vec::new(),
+        }
     }
 
     /// Queries that fit one block: fewer when many scores would push the partial sums out of cache.
@@ -117,7 +123,7 @@ impl Exact {
     ) {
         let count = self.machine.scores().len();
         assert_eq!(out.len(), rows.len() * count, "one place per query and score");
-        let Scratch { queries, values, partials, sums } = scratch;
+        let Scratch { queries, values, partials, sums, .. } = scratch;
         if let Some(tables) = &self.tables {
             for (row, out) in rows.zip(out.chunks_exact_mut(count)) {
                 tables.scores(row, sums, out);
@@ -155,26 +161,33 @@ impl Exact {
         }
     }
 
-    /// Decisions of some queries; `first` is the position of the first row, for messages.
+    /// Decisions of some queries, in place of what `out` held; `first` is the position of the first row, for
+    /// messages.
+    ///
+    /// # Errors
+    /// If a score overflows.
     pub fn decide<'a>(
         &self,
         rows: impl ExactSizeIterator<Item = Row<'a>> + Clone,
         first: usize,
         scratch: &mut Scratch,
-    ) -> Result<Vec<Decision>, QueryError> {
+        out: &mut Vec<Decision>,
+    ) -> Result<(), QueryError> {
         let count = self.machine.scores().len();
-        let mut scores = vec![0.0; rows.len() * count];
+        let mut scores = std::mem::take(&mut scratch.scores);
+        scores.clear();
+        scores.resize(rows.len() * count, 0.0);
         self.scores(rows.clone(), scratch, &mut scores);
         let own = if self.tables.is_some() { &[] } else { scratch.queries.self_sums() };
-        rows.zip(scores.chunks_exact(count))
-            .enumerate()
-            .map(|(query, (row, scores))| {
-                if let Some(value) = scores.iter().find(|score| !score.is_finite()) {
-                    return Err(QueryError::NotFinite { row: first + query + 1, value: *value });
-                }
-                Ok(self.decision(row, own.get(query).copied().unwrap_or(0.0), scores))
-            })
-            .collect()
+        out.clear();
+        for (query, (row, scores)) in rows.zip(scores.chunks_exact(count)).enumerate() {
+            if let Some(value) = scores.iter().find(|score| !score.is_finite()) {
+                return Err(QueryError::NotFinite { row: first + query + 1, value: *value });
+            }
+            out.push(self.decision(row, own.get(query).copied().unwrap_or(0.0), scores));
+        }
+        scratch.scores = scores;
+        Ok(())
     }
 
     fn decision(&self, row: Row<'_>, own: f64, scores: &[f64]) -> Decision {

@@ -214,9 +214,10 @@ impl Plan {
         self.check(rows)?;
         let run = |worker: &mut Worker<'_>, range: Range<usize>| {
             worker.block(rows, range, asking, None)?;
-            let memory = worker.memory();
-            let decisions: Vec<Decision> = memory.decisions.iter().flatten().copied().collect();
-            Ok((decisions, memory.closed_by.clone()))
+            let queries = &worker.memory().queries;
+            let decisions: Vec<Decision> =
+                queries.iter().filter_map(|query| query.decision).collect();
+            Ok((decisions, queries.iter().map(|query| query.closed_by).collect()))
         };
         let blocks = self.blocks(rows.rows());
         let parts: Vec<(Vec<Decision>, Vec<usize>)> = if blocks.len() < 2 {
@@ -250,7 +251,9 @@ impl Plan {
         self.check(rows)?;
         let run = |scratch: &mut Scratch, range: Range<usize>| {
             let first = range.start;
-            self.exact.decide(range.map(|row| rows.row(row)), first, scratch)
+            let mut decisions = Vec::with_capacity(range.len());
+            self.exact.decide(range.map(|row| rows.row(row)), first, scratch, &mut decisions)?;
+            Ok(decisions)
         };
         let parts = self.blocks(rows.rows()).into_par_iter();
         let parts = parts.map_init(|| self.exact.scratch(), run);
@@ -275,8 +278,9 @@ impl Plan {
         let mut steps = Vec::new();
         let mut worker = self.worker();
         worker.block(rows, row..row + 1, asking, Some(&mut steps))?;
-        let decision = worker.memory().decisions[0].expect("the exact stage leaves nothing open");
-        let closed_by = worker.memory().closed_by[0];
+        let query = worker.memory().queries[0];
+        let decision = query.decision.expect("the exact stage leaves nothing open");
+        let closed_by = query.closed_by;
         let names = self.stages.iter().map(|stage| stage.spec().to_string());
         let stages = names.chain(["exact".to_owned()]).collect();
         Ok(Explanation { decision, stages, steps, closed_by })

@@ -20,6 +20,8 @@ pub struct Worker<'a> {
     own: Vec<f64>,
     open: Vec<u32>,
     coordinates: Coordinates,
+    /// Of the exact stage.
+    answers: Vec<Decision>,
     decisions: Vec<Decision>,
 }
 
@@ -33,6 +35,7 @@ impl<'a> Worker<'a> {
             own: Vec::new(),
             open: Vec::new(),
             coordinates: Coordinates::default(),
+            answers: Vec::new(),
             decisions: Vec::new(),
         }
     }
@@ -51,7 +54,7 @@ impl<'a> Worker<'a> {
         let size = self.plan.closing().block();
         for first in range.clone().step_by(size) {
             self.block(rows, first..(first + size).min(range.end), asking, None)?;
-            self.decisions.extend(self.memory.decisions.iter().flatten());
+            self.decisions.extend(self.memory.queries.iter().filter_map(|query| query.decision));
         }
         Ok(&self.decisions)
     }
@@ -85,14 +88,15 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let left = self.open.iter().map(|query| rows.row(first + *query as usize));
-        let decisions = exact.decide(left, 0, &mut self.exact).map_err(|error| match error {
+        let decided = exact.decide(left, 0, &mut self.exact, &mut self.answers);
+        decided.map_err(|error| match error {
             QueryError::NotFinite { row, value } => {
                 let row = first + self.open[row - 1] as usize + 1;
                 QueryError::NotFinite { row, value }
             }
             other => other,
         })?;
-        for (query, decision) in self.open.iter().zip(decisions) {
+        for (query, decision) in self.open.iter().zip(&self.answers) {
             let count = exact.machine().scores().len();
             if closer.is_observed() && count > 1 {
                 let row = rows.row(first + *query as usize);
@@ -101,7 +105,7 @@ impl<'a> Worker<'a> {
                 exact.errors(row, exact.packed().loose_self_sum(row), &mut errors);
                 closer.observe_exact(*query, &scores, &errors);
             }
-            closer.settle(*query, decision);
+            closer.settle(*query, *decision);
         }
         Ok(())
     }
