@@ -1,8 +1,10 @@
 """Examples in the documentation run as written."""
 
+import ast
 import doctest
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,3 +38,36 @@ def test_example_scripts_run(script):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
+
+
+def test_the_blocks_of_the_guide_run_in_order():
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "python.md"
+    if not guide.exists():
+        pytest.skip("the guide is part of the repository, not of the package")
+    blocks = re.findall(r"```python\n(.*?)```", guide.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert len(blocks) >= 4
+    names = {}
+    for block in blocks:
+        exec(compile(block, guide.name, "exec"), names)
+
+
+def test_the_stub_names_what_the_compiled_half_has():
+    stub = ast.parse((Path(mercer.__file__).parent / "_mercer.pyi").read_text(encoding="utf-8"))
+    model = next(node for node in stub.body if isinstance(node, ast.ClassDef) and node.name == "Model")
+    told = {node.name for node in model.body if isinstance(node, ast.FunctionDef)}
+    assert told == {name for name in dir(mercer._mercer.Model) if not name.startswith("_")}
+    functions = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
+    assert functions == {"stages", "instruction_set", "train"}
+
+
+@pytest.mark.parametrize("name", ["mercer", "mercer.svm", "mercer.machines", "mercer.errors"])
+def test_everything_public_has_a_docstring(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    for public in getattr(module, "__all__", []):
+        thing = getattr(module, public)
+        if callable(thing):
+            assert thing.__doc__, public
+        for method in ("fit", "predict", "decision_function", "decide", "tune", "explain", "compress", "save"):
+            if isinstance(thing, type) and hasattr(thing, method):
+                assert getattr(thing, method).__doc__, f"{public}.{method}"

@@ -21,7 +21,8 @@ from sklearn.preprocessing import StandardScaler
 import mercer.svm as ours
 from mercer.errors import MercerError, TrainError
 
-PAIRS = [(getattr(ours, name), getattr(theirs, name)) for name in ours.__all__]
+# LinearSVC has no kernel: see test_linear.py.
+PAIRS = [(getattr(ours, name), getattr(theirs, name)) for name in ours.__all__ if name != "LinearSVC"]
 KERNELS = ["linear", "rbf", "poly", "sigmoid"]
 
 

@@ -144,6 +144,18 @@ pub(super) fn low_rank_object(report: &LowRankReport) -> serde_json::Value {
     })
 }
 
+fn table_sentence(table: &TableReport) -> String {
+    let bytes = table.example_bytes as f64 / table.nonzeros.max(1) as f64;
+    if table.levels == "off" {
+        return format!("values as they are, {bytes:.1} bytes per non-zero");
+    }
+    format!(
+        "{} levels, rank {}, the kernel is off by {:.1e} (at worst {:.1e} of its largest value), \
+         {bytes:.1} bytes per non-zero",
+        table.levels, table.rank, table.factor.relative_error, table.factor.worst_error,
+    )
+}
+
 fn low_rank_summary(report: &LowRankReport, console: &Console) {
     console.summary(&format!(
         "rank {} leaves {:.2} % of the trace; {} pivots, {}, {} precision, {:.0} MiB{}",
@@ -222,15 +234,7 @@ fn report(
         low_rank_summary(low_rank, console);
     }
     if let Some(table) = &report.table {
-        console.summary(&format!(
-            "{} levels, rank {}, the kernel is off by {:.1e} (at worst {:.1e} of its largest value), \
-             {:.1} bytes per non-zero",
-            table.levels,
-            table.rank,
-            table.factor.relative_error,
-            table.factor.worst_error,
-            table.example_bytes as f64 / table.nonzeros.max(1) as f64,
-        ));
+        console.summary(&table_sentence(table));
     }
     if let Some(rank) = report.system.and_then(|system| system.rank) {
         let left = report.system.map_or(0.0, |system| system.trace_left);

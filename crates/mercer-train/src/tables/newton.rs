@@ -78,19 +78,20 @@ impl<T: Scalar> Part<T> {
         scores: &[f64],
     ) -> (Vec<(f64, f64)>, f64) {
         let mut terms = vec![(0.0, 0.0); scores.len()];
-        let (mut plus, mut all) = (0usize, 0usize);
+        let (mut plus, mut all) = (0.0, 0.0);
         shared.records.order(|row| {
             if self.ask.takes(row) {
                 let (y, c) = (self.target(shared, row), Self::price(shared, row));
                 let at = row.row as usize;
                 terms[at] = shared.loss.derivatives(y, c, scores[at]);
-                plus += usize::from(y > 0.0);
-                all += 1;
+                // Weights count as copies.
+                plus += if y > 0.0 { c } else { 0.0 };
+                all += c;
             }
             false
         });
-        let smaller = plus.min(all - plus).max(1);
-        (terms, smaller as f64 / all.max(1) as f64)
+        let least = all / scores.len() as f64;
+        (terms, (plus.min(all - plus).max(least) / all).min(1.0))
     }
 
     /// `w + Σ ℓ' x`.
