@@ -217,6 +217,82 @@ fn a_compressed_machine_takes_calibrated_plans() {
     }
 }
 
+/// \[OG98\] learns the scores at the supports or at all training rows, as printed or re-fitted.
+#[test]
+fn regressions_learn_at_the_training_rows_too() {
+    let machine = overlapping(120);
+    let training = synthetic::ripley(250, 7).examples;
+    let material = mercer_compile::Material { training: Some(&training), ..Default::default() };
+    let with = |method: &str, material| {
+        Compression::new(&machine, compressor(method).unwrap()).material(material).run()
+    };
+    let refitted = with("regression(eps=0.05, on=training)", material).unwrap();
+    let printed = with("regression(eps=0.05, on=training, refit=no)", material).unwrap();
+    assert!(refitted.report.after < 120, "{:?}", refitted.report);
+    assert_eq!(refitted.report.after, printed.report.after);
+    let (own, other) = (refitted.report.error.relative, printed.report.error.relative);
+    assert!(own < 0.2 && own <= other, "{own} re-fitted, {other} as printed");
+    // Vectors are training rows, none of which is a support.
+    let rows = |rows: &Matrix| -> Vec<Vec<f64>> {
+        (0..rows.rows()).map(|row| generate::row(rows, row)).collect()
+    };
+    let (all, supports) = (rows(&training), rows(machine.supports()));
+    for row in rows(refitted.machine.supports()) {
+        assert!(all.contains(&row) && !supports.contains(&row));
+    }
+    let error = with("regression(eps=0.05, on=training)", mercer_compile::Material::default());
+    assert!(error.unwrap_err().to_string().contains("training"));
+}
+
+/// The nearest vectors of a reduced set, by the paper's own stage: thresholds from training rows, one test.
+#[test]
+fn a_compressed_machine_is_asked_from_the_nearest_vector_on() {
+    let machine = overlapping(200);
+    let made = run(&machine, "moved(iterations=20)", Goal::Size(16)).unwrap().machine;
+    let rows = synthetic::ripley(4000, 2).examples;
+    let (training, sample) = (rows.select(0..1000), rows.select(1000..3000));
+    let queries = rows.select(3000..4000);
+    let material = mercer_compile::Material {
+        sample: Some(&sample),
+        training: Some(&training),
+        ..Default::default()
+    };
+    let plan = "nearest(paper)".parse().unwrap();
+    let compiled = Compiler::new(&made).material(material).run(&plan).unwrap();
+    let risk = compiled.sections.calibration.clone().unwrap().risk;
+    let plan = Plan::load(&made, &compiled.sections).unwrap();
+    let found = plan.decide(&queries).unwrap();
+    let truth = Plan::exact(&made).decide(&queries).unwrap();
+    let others = found.iter().zip(&truth).filter(|(a, b)| a.answer != b.answer).count();
+    assert!(found.iter().all(|decision| decision.certainty == Certainty::Calibrated));
+    // What the test showed, and three standard deviations of a thousand queries.
+    assert!(others as f64 <= 1000.0 * (risk + 3.0 * (risk / 1000.0).sqrt()), "{others}, {risk}");
+    let steps = plan.records(&queries).unwrap();
+    let mean = steps.iter().map(|one| one[0].progress).sum::<usize>() as f64 / 1000.0;
+    assert!(mean < 16.0, "{mean} of 16 vectors");
+}
+
+/// A polynomial of degree p has as many monomials as `d + p` over p: no more vectors are needed for the same W.
+#[test]
+fn polynomials_of_small_maps_need_no_more_vectors_than_monomials() {
+    for (degree, constant, columns, monomials) in
+        [(3, 1, 2, 10), (3, 0, 3, 10), (4, 1, 2, 15), (5, 1, 2, 21), (3, 1, 3, 20)]
+    {
+        let text = format!("polynomial(degree={degree}, gamma=1, coef0={constant})");
+        let rows = generate::dense(90, columns, 2);
+        let machine = machines::random(&parse(&text).unwrap(), &rows, &Output::Novelty, 4);
+        let made = run(&machine, "exact_basis", Goal::Own).unwrap();
+        assert!(made.report.after <= monomials, "{text}: {}", made.report.after);
+        assert!(made.report.error.relative < 1e-6, "{text}: {:?}", made.report.error);
+        let queries = generate::dense(200, columns, 5);
+        let answers = |machine: &Machine| -> Vec<_> {
+            let found = Plan::exact(machine).decide(&queries).unwrap();
+            found.iter().map(|decision| decision.answer).collect()
+        };
+        assert_eq!(answers(&machine), answers(&made.machine), "{text}");
+    }
+}
+
 #[test]
 fn what_goals_need_is_asked_for() {
     let machine = overlapping(40);

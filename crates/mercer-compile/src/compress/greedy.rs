@@ -44,7 +44,7 @@ pub(super) static ENTRY: CompressorEntry = CompressorEntry {
 const EXPLAINED: f64 = 1e-16;
 
 /// More vectors than this are never taken to be given up again: the time goes with the square.
-const MOST_MORE: usize = 256;
+const MOST_MORE: usize = 128;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Greedy {

@@ -8,6 +8,8 @@
 //! four matrix products a step. L-BFGS goes down. This is Burges' reduced set, begun where it is good to
 //! begin; the fixed-point iteration that is often used instead divides by sums that vanish.
 
+mod lists;
+
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use mercer_simd::{Isa, gemm_nt};
 use mercer_spec::{Kind, Parameter, Spec};
 use rayon::prelude::*;
 
+use self::lists::{Lists, Met};
 use super::greedy::{Greedy, Pursuit};
 use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted, unfit};
 use crate::minimize::{Valley, descend};
@@ -135,6 +138,8 @@ struct Joint<'a> {
     rows: Vec<f64>,
     turned: Vec<f64>,
     squares: Vec<f64>,
+    /// The supports as lists, where they have few numbers.
+    lists: Option<Lists>,
     /// β, score after score, and the same turned.
     betas: Vec<f64>,
     turned_betas: Vec<f64>,
@@ -170,6 +175,7 @@ impl<'a> Joint<'a> {
             rows: Vec::new(),
             turned: Vec::new(),
             squares: Vec::new(),
+            lists: None,
             betas: teacher.betas.concat(),
             turned_betas: Vec::new(),
             scores: teacher.betas.len(),
@@ -184,6 +190,9 @@ impl<'a> Joint<'a> {
         valley.turned = transposed(&valley.rows, count, columns);
         valley.squares =
             valley.rows.chunks_exact(columns.max(1)).map(|row| dot(row, row)).collect();
+        let kernel = (&valley.kernel, valley.profile);
+        let rows = (valley.rows.as_slice(), valley.squares.as_slice());
+        valley.lists = Lists::new(kernel, rows, columns, &valley.betas);
         valley.turned_betas = transposed(&valley.betas, valley.scores, count);
         valley
     }
@@ -302,7 +311,7 @@ impl Valley for Joint<'_> {
         if self.is_ended.get() {
             return f64::INFINITY;
         }
-        let (n, m, count) = (self.size, self.squares.len(), self.scores);
+        let n = self.size;
         let own: Vec<f64> = z.chunks_exact(self.columns.max(1)).map(|row| dot(row, row)).collect();
         let selves: Vec<_> = own.iter().map(|own| self_shape(self.profile, *own)).collect();
         let mut among = self.shapes(z, &own, z, &own);
@@ -314,35 +323,71 @@ impl Valley for Joint<'_> {
         if (0..n).any(is_near) {
             return f64::INFINITY;
         }
-        let with = self.shapes(z, &own, &self.rows, &self.squares);
-        let mut met = vec![0.0; count * n];
-        gemm_nt(count, n, m, &self.betas, &with.values, &mut met);
+        let turned_z = transposed(z, n, self.columns);
+        let (with, met) = self.met(z, &turned_z, &own);
         let mut g = met.clone();
         g.chunks_exact_mut(n).for_each(|list| factor.solve(list));
         let value = self.whole - dot(&met, &g);
-        // What each pair of a vector and a row counts for, then each pair of vectors.
-        let turned = transposed(&g, count, n);
-        let mut mix = vec![0.0; n * m];
-        gemm_nt(n, m, count, &turned, &self.turned_betas, &mut mix);
-        let mut pairs = vec![0.0; n * n];
-        gemm_nt(n, n, count, &turned, &turned, &mut pairs);
         let mut along = vec![0.0; n];
+        self.of_supports(&with, &g, &mut along, gradient);
+        let turned = transposed(&g, self.scores, n);
+        let mut pairs = vec![0.0; n * n];
+        gemm_nt(n, n, self.scores, &turned, &turned, &mut pairs);
         for a in 0..n {
-            along[a] += with.turn(a * m, &mut mix[a * m..(a + 1) * m], -2.0);
             let line = &mut pairs[a * n..(a + 1) * n];
             // A vector's value with itself moves as one.
             along[a] += line[a] * selves[a].along;
             line[a] = 0.0;
             along[a] += among.turn(a * n, line, 2.0);
         }
-        products(n, self.columns, m, &mix, &self.turned, gradient);
         let mut other = vec![0.0; gradient.len()];
-        let turned_z = transposed(z, n, self.columns);
         gemm_nt(n, self.columns, n, &pairs, &turned_z, &mut other);
         for (at, (place, other)) in gradient.iter_mut().zip(&other).enumerate() {
             *place += other + along[at / self.columns.max(1)] * z[at];
         }
         value
+    }
+}
+
+/// Kernel values of the vectors with the supports.
+enum With<'a> {
+    Rows(Shapes),
+    Lists(&'a Lists, Met),
+}
+
+impl Joint<'_> {
+    /// Kernel values with the supports, and `<z, W>`, score after score.
+    fn met(&self, z: &[f64], turned: &[f64], own: &[f64]) -> (With<'_>, Vec<f64>) {
+        if let Some(lists) = &self.lists {
+            let met = lists.meet(turned, own);
+            let products = met.products.clone();
+            return (With::Lists(lists, met), products);
+        }
+        let with = self.shapes(z, own, &self.rows, &self.squares);
+        let mut met = vec![0.0; self.scores * self.size];
+        gemm_nt(self.scores, self.size, self.squares.len(), &self.betas, &with.values, &mut met);
+        (With::Rows(with), met)
+    }
+
+    /// The gradient of `-2 Σ_s g_s'c_s`, but for what the vectors count for along themselves.
+    fn of_supports(&self, with: &With<'_>, g: &[f64], along: &mut [f64], gradient: &mut [f64]) {
+        let (n, m) = (self.size, self.squares.len());
+        match with {
+            With::Lists(lists, met) => {
+                let turned = lists.turn(met, g, along);
+                gradient.copy_from_slice(&transposed(&turned, self.columns, n));
+            }
+            With::Rows(with) => {
+                // What each pair of a vector and a row counts for.
+                let turned = transposed(g, self.scores, n);
+                let mut mix = vec![0.0; n * m];
+                gemm_nt(n, m, self.scores, &turned, &self.turned_betas, &mut mix);
+                for (a, line) in mix.chunks_exact_mut(m).enumerate() {
+                    along[a] += with.turn(a * m, line, -2.0);
+                }
+                products(n, self.columns, m, &mix, &self.turned, gradient);
+            }
+        }
     }
 }
 
@@ -354,14 +399,21 @@ mod tests {
 
     #[test]
     fn the_gradient_is_that_of_the_value() {
-        for text in [
+        let kernels = [
             "rbf(gamma=0.3)",
             "polynomial(degree=3, gamma=0.5, coef0=1)",
             "normalized(polynomial(degree=2, gamma=0.7, coef0=1))",
-        ] {
+        ];
+        for (text, is_sparse) in kernels.iter().flat_map(|text| [(*text, false), (*text, true)]) {
             let kernel = mercer_kernel::parse(text).unwrap();
-            let values: Vec<f64> = (0..24).map(|n| f64::from(n * n % 17) / 8.0 - 1.0).collect();
-            let supports = Matrix::dense(2, values).unwrap();
+            // Few numbers take the other way.
+            let columns = if is_sparse { 8 } else { 2 };
+            let number = |n: usize| (n * n % 17) as f64 / 8.0 - 1.0;
+            let kept = |n: &usize| !is_sparse || n % 8 < 2;
+            let values: Vec<f64> = (0..12 * columns)
+                .map(|n| if kept(&n) { number(n / columns * 2 + n % columns) } else { 0.0 })
+                .collect();
+            let supports = Matrix::dense(columns, values).unwrap();
             let names = (0..3).map(|n| mercer_machine::ClassName::Number(f64::from(n))).collect();
             let scheme = mercer_machine::Scheme::OneVsOne;
             let output = Output::Classes { names, scheme };
@@ -371,15 +423,16 @@ mod tests {
             let machine = Machine::new(kernel, supports, scores, output).unwrap();
             let teacher = Teacher::new(&machine, Material::default(), Watch::NOBODY).unwrap();
             let valley = Joint::new(&teacher, 3, 10);
-            let z = vec![0.1, -0.4, 0.7, 0.3, -0.6, 0.9];
-            let mut gradient = vec![0.0; 6];
+            assert_eq!(valley.lists.is_some(), is_sparse);
+            let z: Vec<f64> = [0.1, -0.4, 0.7, 0.3, -0.6, 0.9].repeat(columns / 2);
+            let mut gradient = vec![0.0; z.len()];
             let value = valley.value(&z, &mut gradient);
             assert!(value > 0.0 && value < teacher.whole(), "{text}: {value}");
-            for at in 0..6 {
+            for at in 0..z.len() {
                 let step = |by: f64| {
                     let mut z = z.clone();
                     z[at] += by;
-                    valley.value(&z, &mut [0.0; 6])
+                    valley.value(&z, &mut vec![0.0; z.len()])
                 };
                 let slope = (step(1e-5) - step(-1e-5)) / 2e-5;
                 let size = teacher.whole();

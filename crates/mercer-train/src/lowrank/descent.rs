@@ -16,6 +16,8 @@ const VISIT: (f64, f64) = (300.0, 10.0);
 const ITERATIONS: f64 = 25.0;
 /// Visits of all rows after which nothing more is expected.
 const MOST: u64 = 2000;
+/// ρ as a share of the mean square of centred rows.
+const SPRING: f64 = 0.1;
 /// The share by which the inner tolerance falls after each look at all rows.
 const TIGHTER: f64 = 0.3;
 
@@ -38,6 +40,10 @@ pub(crate) fn fits(qp: &Qp) -> bool {
 /// `min ½ β'GG'β + q'β` coordinate by coordinate (\[HCLKS08\] with shrinking); the sum of β is led to zero by
 /// an augmented Lagrangian instead of a penalised bias: `- b Σβ + ½ ρ (Σβ)²`. After each look β takes its sum
 /// back and `b -= ρ Σβ`, so that the bias the gradient sees, `b - ρ Σβ`, does not jump.
+///
+/// Where the sum is zero, `G'β` does not change when the mean row ḡ is taken from every row: what the rows
+/// share would only hold single coordinates back. So the gradient is that of centred rows,
+/// `(g - ḡ)·(w - ḡ Σβ)`, of which `g·ḡ` is known beforehand and `ḡ·w` follows w.
 ///
 /// Returns what was found and whether it gave up.
 pub(crate) fn solve<T: Real>(
@@ -102,8 +108,15 @@ struct Run<'r, T> {
     w: Vec<f64>,
     /// Σβ.
     sum: f64,
+    /// b less `ḡ·w`.
     multiplier: f64,
     penalty: f64,
+    /// `g·ḡ` of each row, `|ḡ|²`, and `ḡ·w`.
+    along: Vec<f64>,
+    mean_square: f64,
+    mean_along: f64,
+    mean_row: Vec<f64>,
+    /// `|g - ḡ|²` of each row.
     squares: Vec<f64>,
     /// Variables not left out, tile by tile.
     active: Vec<Vec<u32>>,
@@ -114,8 +127,15 @@ struct Run<'r, T> {
 impl<'r, T: Real> Run<'r, T> {
     fn new(qp: &'r Qp, store: &'r Store<T>, start: Option<&[f64]>, seed: u64) -> Self {
         let beta = start.map_or_else(|| vec![0.0; qp.len()], <[f64]>::to_vec);
-        let squares = super::systems::squares(store);
-        let mean = squares.iter().sum::<f64>() / squares.len().max(1) as f64;
+        let share = 1.0 / store.rows().max(1) as f64;
+        let mean_row = store.transposed_times(&vec![share; store.rows()]);
+        let along = store.times(&mean_row);
+        let mean_square: f64 = mean_row.iter().map(|g| g * g).sum();
+        let mut squares = super::systems::squares(store);
+        for (square, along) in squares.iter_mut().zip(&along) {
+            *square = (*square - 2.0 * along + mean_square).max(0.0);
+        }
+        let mean = squares.iter().sum::<f64>() * share;
         let mut run = Self {
             qp,
             store,
@@ -123,7 +143,11 @@ impl<'r, T: Real> Run<'r, T> {
             w: Vec::new(),
             sum: 0.0,
             multiplier: 0.0,
-            penalty: mean.max(f64::MIN_POSITIVE),
+            penalty: (SPRING * mean).max(f64::MIN_POSITIVE),
+            along,
+            mean_square,
+            mean_along: 0.0,
+            mean_row,
             squares,
             active: Vec::new(),
             random: seed,
@@ -135,6 +159,9 @@ impl<'r, T: Real> Run<'r, T> {
             run.multiplier = judged.multipliers[0];
         }
         run.refresh();
+        if start.is_some() {
+            run.multiplier -= run.mean_along;
+        }
         run
     }
 
@@ -142,6 +169,7 @@ impl<'r, T: Real> Run<'r, T> {
     fn refresh(&mut self) {
         self.w = self.store.transposed_times(&self.qp.fold(&self.beta));
         self.sum = self.beta.iter().sum();
+        self.mean_along = self.mean_row.iter().zip(&self.w).map(|(g, w)| g * w).sum();
         self.active = vec![Vec::new(); self.store.tiles()];
         let tile = |v: usize| (v % self.qp.rows) / mercer_kernel::factor::TILE;
         for v in (0..self.qp.len()).filter(|v| self.qp.upper[*v] > self.qp.lower[*v]) {
@@ -190,8 +218,10 @@ impl<'r, T: Real> Run<'r, T> {
                     let row = v % qp.rows;
                     let start = (row - first) * stride;
                     let g = &values[start..start + self.w.len()];
-                    let slope = row_dot(isa, g, &self.w) + qp.linear[v] - self.multiplier
-                        + self.penalty * self.sum;
+                    let shared = self.mean_square + self.penalty - self.along[row];
+                    let slope = row_dot(isa, g, &self.w) - self.mean_along + qp.linear[v]
+                        - self.multiplier
+                        + shared * self.sum;
                     self.visits += 1;
                     let projected = if self.beta[v] <= qp.lower[v] {
                         if slope > above {
@@ -216,6 +246,7 @@ impl<'r, T: Real> Run<'r, T> {
                         if step != 0.0 {
                             self.beta[v] = new;
                             self.sum += step;
+                            self.mean_along += step * self.along[row];
                             add_row(isa, step, g, &mut self.w);
                         }
                     }
