@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: runs measurements; each topic is a file of this folder.
 
+mod additive;
 mod linear;
 mod lowrank;
 mod predict;
@@ -29,6 +30,7 @@ pub const VERB: Verb = Verb {
             lowrank   low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
+            additive  additive kernels beside LIBLINEAR and PmSVM-LUT; needs --peers\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task\n\
@@ -59,6 +61,7 @@ const TOPICS: &[Topic] = &[
     ("predict", predict::run, true),
     ("train", train::run, true),
     ("linear", linear::run, true),
+    ("additive", additive::run, true),
     ("lowrank", lowrank::run, true),
     ("search", search::run, true),
     ("tune", tune::run, true),

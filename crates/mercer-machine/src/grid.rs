@@ -9,6 +9,8 @@ pub struct Grid {
     scale: Spacing,
     rank: usize,
     factors: Vec<f32>,
+    /// Whether each level above zero has one number of its own: weights are then the values themselves.
+    is_direct: bool,
 }
 
 /// Where the levels of a grid lie.
@@ -35,8 +37,12 @@ pub enum Spacing {
 /// The most levels a grid may have: they are 16-bit numbers.
 pub(crate) const MOST_LEVELS: usize = 1 << 16;
 
+/// The most levels that may have numbers of their own.
+const MOST_DIRECT: usize = 1 << 10;
+
 impl Spacing {
     /// The level of a value that is not zero, among `levels` levels.
+    #[inline]
     pub fn level(&self, levels: usize, column: usize, value: f64) -> usize {
         let last = levels - 1;
         match self {
@@ -138,7 +144,27 @@ impl Grid {
         if !scale.is_sound() {
             return Err(MachineError::Grid { reason: "its scale is not in order".to_owned() });
         }
-        Ok(Self { scale, rank, factors })
+        let is_direct = rank == levels - 1 && is_unit(rank, &factors);
+        Ok(Self { scale, rank, factors, is_direct })
+    }
+
+    /// Every level above zero has one number of its own, so that weights are values of levels.
+    ///
+    /// # Errors
+    /// If there are too few or too many levels, or the scale is none.
+    pub fn direct(scale: Spacing, levels: usize) -> Result<Self, MachineError> {
+        let rank = levels.saturating_sub(1);
+        if !(1..MOST_DIRECT).contains(&rank) {
+            return Err(MachineError::Grid { reason: format!("{levels} levels of their own") });
+        }
+        let mut factors = vec![0.0; levels * rank];
+        (0..rank).for_each(|at| factors[(at + 1) * rank + at] = 1.0);
+        Self::new(scale, rank, factors)
+    }
+
+    /// Whether weights are values of levels.
+    pub fn is_direct(&self) -> bool {
+        self.is_direct
     }
 
     /// Where its levels lie.
@@ -178,10 +204,20 @@ impl Grid {
     /// `W · Φ(level)` of one column: a chain of fused multiply-adds in doubles. Products of two singles are
     /// exact in doubles.
     pub fn read(&self, weights: &[f32], level: usize) -> f64 {
+        if self.is_direct {
+            // What the chain gives: one product with 1, all others with 0.
+            return level.checked_sub(1).map_or(0.0, |at| 0.0 + f64::from(weights[at]));
+        }
         let factors = &self.factors[level * self.rank..(level + 1) * self.rank];
         let pairs = weights.iter().zip(factors);
         pairs.fold(0.0, |sum, (w, phi)| f64::from(*w).mul_add(f64::from(*phi), sum))
     }
+}
+
+/// Whether level `b` has a 1 at place `b - 1`, and zeros elsewhere.
+fn is_unit(rank: usize, factors: &[f32]) -> bool {
+    let entry = |at: usize| if at / rank == at % rank + 1 { 1.0f32 } else { 0.0 };
+    factors.iter().enumerate().all(|(at, factor)| factor.to_bits() == entry(at).to_bits())
 }
 
 #[cfg(test)]
@@ -205,6 +241,23 @@ mod tests {
             }
             assert!(grid.scale().is_outside(0, 3.1) && !grid.scale().is_outside(0, 3.0));
         }
+    }
+
+    #[test]
+    fn direct_grids_give_the_bits_of_the_chain() {
+        let scale = Spacing::Power { top: 1.0, exponent: 1 };
+        let direct = Grid::direct(scale.clone(), 5).unwrap();
+        let plain = Grid { is_direct: false, ..direct.clone() };
+        let weights = [0.3f32, -0.0, 1e-40, -7.5];
+        for level in 0..5 {
+            let pair = [&direct, &plain].map(|grid| grid.read(&weights, level).to_bits());
+            assert_eq!(pair[0], pair[1], "{level}");
+        }
+        assert!(direct.is_direct() && !grid(scale.clone()).is_direct());
+        assert!(Grid::direct(scale.clone(), 1).is_err() && Grid::direct(scale, 5000).is_err());
+        // Two levels and one number: the smallest of them.
+        let least = Grid::new(Spacing::Power { top: 1.0, exponent: 1 }, 1, vec![0.0, 1.0]).unwrap();
+        assert!(least.is_direct());
     }
 
     #[test]

@@ -93,6 +93,9 @@ pub(crate) fn largest_sum(grid: &Grid, weights: &[f32]) -> f64 {
         own.iter().zip(factors).map(|(w, phi)| (f64::from(*w) * f64::from(*phi)).abs()).sum()
     };
     let most = |own: &[f32]| {
+        if grid.is_direct() {
+            return own.iter().map(|w| f64::from(w.abs())).fold(0.0, f64::max);
+        }
         let sizes = grid.factors().chunks_exact(rank).map(|factors| size(own, factors));
         sizes.fold(0.0, f64::max)
     };

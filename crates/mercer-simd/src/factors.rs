@@ -13,10 +13,12 @@
 
 mod meaning;
 mod records;
+mod stairs;
 mod sweep;
 
 pub use meaning::{Meaning, Plain, Scalar};
 pub use records::{Entry, Order, Records};
+pub use stairs::Stairs;
 pub use sweep::{Change, Constant, Step, accumulate, curvature, squares, sweep, values};
 
 use crate::lines::{self, Lines};

@@ -7,10 +7,12 @@
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 use crate::solvers::{Method, Solver};
+use crate::{FormulationRef, TrainError};
 
 mod course;
 mod dual;
 mod factor;
+mod folds;
 mod losses;
 mod maps;
 mod newton;
@@ -23,6 +25,7 @@ pub use maps::Nodes;
 pub use quantise::LevelsWanted;
 
 pub(crate) use course::{needs_tables, train};
+pub(crate) use folds::cross_validate;
 pub(crate) use maps::Map;
 
 /// How a solver turns an additive kernel into look-up factors.
@@ -138,6 +141,17 @@ impl Solver for Recipe {
 
     fn method(&self) -> Method<'_> {
         Method::Tables(self)
+    }
+}
+
+/// A formulation without a loss of these solvers.
+fn unsuited(recipe: &Recipe, formulation: &FormulationRef) -> TrainError {
+    TrainError::Unsuited {
+        solver: recipe.name().to_owned(),
+        reason: format!(
+            "it minimises c_svc, squared_hinge, logistic or epsilon_svr, not {}",
+            formulation.spec().name()
+        ),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! All folds and all formulations of a path read the rows of one Gram matrix, and each solution is where
 //! the next formulation of the path starts: values of C in increasing order cost little more than the last.
+//! Solvers of tables do the same over one set of packed examples.
 
 mod folded;
 mod folds;
@@ -18,6 +19,7 @@ use crate::gram::{Gram, Source, View};
 use crate::lowrank;
 use crate::reduce::Binary;
 use crate::solvers::{From, Method, Question, Solution, Steering};
+use crate::tables;
 use crate::training::prepare::{self, Inputs};
 use crate::training::{conclusion, majority};
 use crate::{FormulationRef, Goal, Part, Progress, Qp, TrainError, Training};
@@ -123,12 +125,9 @@ pub fn cross_validate(
         let (first, other) = (first.spec().to_string(), other.spec().to_string());
         return Err(TrainError::MixedGoals { first, other });
     }
-    if let Method::Tables(_) = training.solver.method() {
-        let solver = training.solver.spec().name().to_owned();
-        let reason = "folds and searches share one Gram matrix, which it does not use".to_owned();
-        return Err(TrainError::Unsuited { solver, reason });
-    }
-    let inputs = prepare::inputs(data, Some(kernel), first, training)?;
+    let is_tables = matches!(training.solver.method(), Method::Tables(_));
+    let domain = (!is_tables).then_some(kernel);
+    let inputs = prepare::inputs(data, domain, first, training)?;
     if folds.of().len() != data.examples.rows() {
         let (found, rows) = (folds.of().len(), data.examples.rows());
         return Err(TrainError::FoldCount { found, rows });
@@ -136,6 +135,14 @@ pub fn cross_validate(
     let rows = data.examples.rows();
     let mut courses: Vec<Course<'_>> =
         formulations.iter().map(|formulation| Course::new(formulation, rows)).collect();
+    if let Method::Tables(recipe) = training.solver.method() {
+        let mut control = Control::new(observer, training.cancel.clone());
+        control.time_limit = training.time_limit;
+        control.tolerance = training.tolerance_used();
+        let how = (training, recipe);
+        tables::cross_validate(data, kernel, &inputs, how, folds, &mut courses, &mut control)?;
+        return Ok(courses.into_iter().map(|one| one.judged(data, &inputs, folds)).collect());
+    }
     if let Method::LowRank(recipe) = training.solver.method() {
         let mut control = Control::new(observer, training.cancel.clone());
         control.time_limit = training.time_limit;

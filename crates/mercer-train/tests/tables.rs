@@ -3,7 +3,10 @@
 use mercer_data::{Dataset, Matrix, Row, Targets};
 use mercer_kernel::KernelRef;
 use mercer_machine::{ClassName, Machine, Scheme, Score};
-use mercer_train::{Cancel, Stop, TrainError, Trained, Training, formulation, solver, train};
+use mercer_train::{
+    Cancel, Folds, Stop, TrainError, Trained, Training, Validation, cross_validate, formulation,
+    solver, train,
+};
 
 /// Histograms of two overlapping kinds: a few of `columns` bins are filled, more at one end.
 fn histograms(rows: usize, columns: usize, seed: u64) -> Dataset {
@@ -103,19 +106,49 @@ fn rank_eight_is_the_exact_machine_of_every_additive_kernel() {
         ["chi2", "jensen_shannon", "hellinger", "power_mean(p=-2)", "intersection", "linear"];
     for text in kernels {
         let kernel = mercer_kernel::parse(text).unwrap();
-        // Intersection is not the exact machine: its components fall like 1/k² only, and with 16 of them the
-        // objective here is 4.6 % off. An exact table for it is not built.
-        let rank = if text == "intersection" { 16 } else { 8 };
+        // The components of intersection fall like 1/k² only: its own table is exact.
+        let rank = if text == "intersection" { "auto" } else { "8" };
         let training = by(&format!("additive(rank={rank}, levels=uniform)")).tolerance(1e-3);
         let trained = learn(&data, text, "c_svc(C=2)", &training);
         let exact = exact_objective(&data, &kernel, 2.0, 1.0);
         let report = &trained.report;
         let relative = (report.objective - exact).abs() / exact.abs();
         assert!(report.converged, "{text} {report:?}");
-        let allowed = if text == "intersection" { 6e-2 } else { 1e-3 };
-        assert!(relative < allowed, "{text}: {} against {exact}", report.objective);
+        assert!(relative < 1e-3, "{text}: {} against {exact}", report.objective);
         assert!(report.gap.abs() < 1e-2 * exact.abs(), "{text}: gap {}", report.gap);
         assert!(report.table.as_ref().unwrap().factor.relative_error < 0.02, "{text}");
+    }
+}
+
+/// Values on the levels themselves, so that quantising changes nothing: the table of intersection is then the
+/// exact machine, to the accuracy of singles and of the stopping rule.
+#[test]
+fn the_two_level_table_of_intersection_is_exact() {
+    let mut data = histograms(200, 9, 13);
+    let on_level = |x: &f64| (x * 127.5).round().min(255.0) / 255.0;
+    let mut values: Vec<f64> = data.examples.as_dense().unwrap().iter().map(on_level).collect();
+    values[0] = 1.0;
+    data.examples = Matrix::dense(9, values).unwrap();
+    let kernel = mercer_kernel::parse("intersection").unwrap();
+    let exact = exact_objective(&data, &kernel, 2.0, 1.0);
+    let training = by("additive(levels=uniform)").tolerance(1e-4);
+    let trained = learn(&data, "intersection", "c_svc(C=2)", &training);
+    let report = &trained.report;
+    assert!(report.converged, "{report:?}");
+    assert!((report.objective / exact - 1.0).abs() < 1e-5, "{} {exact}", report.objective);
+    assert!(report.gap.abs() < 1e-3 * exact.abs(), "{}", report.gap);
+    let table = report.table.as_ref().unwrap();
+    assert_eq!((table.rank, table.factor.relative_error), (255, 0.0));
+    assert!(trained.machine.grid().unwrap().is_direct());
+    // Every loss, levels finer near zero and of ranks, and several questions go the same way.
+    let four = four_kinds(200);
+    for text in ["squared_hinge(C=0.5)", "logistic(C=0.5)", "c_svc(C=0.5)"] {
+        for levels in ["power", "quantile"] {
+            let training = by(&format!("additive(levels={levels})")).tolerance(1e-3);
+            let report = learn(&four, "intersection", text, &training).report;
+            let size = report.objective.abs();
+            assert!(report.gap > -1e-5 * size && report.gap < 5e-3 * size, "{text} {report:?}");
+        }
     }
 }
 
@@ -234,6 +267,51 @@ fn paper_solvers_and_maps_agree_with_the_exact_machine_roughly() {
     }
 }
 
+type Scalar = fn(f64, f64) -> f64;
+
+/// The paper's loops in the test kit and our look-up factors end in the same curves. Values lie a quarter of
+/// a bin above the bin, so that rounding down and to the nearest agree.
+#[test]
+fn paper_solvers_are_the_printed_algorithms() {
+    use mercer_testkit::pmsvm;
+    let mut data = histograms(160, 8, 17);
+    let bins = 100.0;
+    let on_bin =
+        |x: &f64| if *x == 0.0 { 0.0 } else { ((x * 49.0).floor().max(1.0) + 0.25) / bins };
+    let mut values: Vec<f64> = data.examples.as_dense().unwrap().iter().map(on_bin).collect();
+    values[3] = 1.0;
+    data.examples = Matrix::dense(8, values).unwrap();
+    let Targets::Numbers(targets) = &data.targets else { panic!("numbers") };
+    let signs: Vec<f32> = targets.iter().map(|y| *y as f32).collect();
+    let kernels: [(&str, Scalar); 2] =
+        [("chi2", |s, t| 2.0 * s * t / (s + t)), ("intersection", f64::min)];
+    for (name, kernel) in kernels {
+        let variants = [
+            ("pmsvm(bias=0)", pmsvm::ad_hoc(), None),
+            ("pmsvm_lut(bins=100, bias=0)", pmsvm::chebyshev(2), Some(100)),
+            ("pmsvm_lut(degree=5, bins=100, bias=0)", pmsvm::chebyshev(5), Some(100)),
+        ];
+        for (text, nodes, bins) in variants {
+            let problem = pmsvm::Problem {
+                rows: &data.examples,
+                signs: &signs,
+                price: 1.0,
+                tolerance: 1e-3,
+                nodes,
+                bins,
+            };
+            let printed = pmsvm::train(&problem, &kernel, || ());
+            let ours = learn(&data, name, "c_svc(C=1)", &by(text).tolerance(1e-3));
+            assert!(ours.report.converged, "{name} {text} {:?}", ours.report);
+            for (number, row) in data.examples.iter().enumerate() {
+                let pair = [score(&ours.machine, 0, row), f64::from(printed.score(row))];
+                // Both stop 1e-3 from optimal; curves are a few times less settled than violations.
+                assert!((pair[0] - pair[1]).abs() < 2e-2, "{name} {text} row {number}: {pair:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn weights_are_copies_and_classes_have_their_own() {
     let data = histograms(120, 6, 9);
@@ -299,6 +377,47 @@ fn coefficients_carry_over_to_another_price() {
     assert!(matches!(refused, Err(TrainError::WarmStart { .. })));
 }
 
+/// Folds over shared packed rows find what trainings without each fold find; C values warm-start.
+#[test]
+fn folds_share_the_packed_rows() {
+    let data = four_kinds(200);
+    let folds = Folds::new(&data, true, 4, 1).unwrap();
+    let kernel = mercer_kernel::parse("chi2").unwrap();
+    let prices =
+        ["c_svc(C=0.1)", "c_svc(C=1)", "logistic(C=1)"].map(|text| formulation(text).unwrap());
+    // With a gap of G, scores are within sqrt(2 G k(x, x)) of the best; the gap is at most 150 C tolerance.
+    let training = by("additive(rank=8, levels=uniform)").tolerance(1e-4);
+    let found = cross_validate(&data, &kernel, &prices, &folds, &training, &mut |_| {}).unwrap();
+    for (number, (validation, text)) in found.iter().zip(&prices).enumerate() {
+        let validation = validation.as_ref().unwrap();
+        assert!(validation.converged && validation.quality > 0.25, "{}", validation.quality);
+        for fold in 0..4 {
+            let kept: Vec<usize> = (0..200).filter(|row| folds.of()[*row] != fold).collect();
+            let part = data.select(&kept);
+            let trained = train(&part, &kernel, text, &training, &mut |_| {}).unwrap();
+            for row in (0..200).filter(|row| folds.of()[*row] == fold) {
+                for question in 0..4u8 {
+                    // Classes stand in the order in which they first appear.
+                    let name = ClassName::Number(f64::from(question));
+                    let place = trained.machine.classes().iter().position(|class| *class == name);
+                    let alone = score(&trained.machine, place.unwrap(), data.examples.row(row));
+                    let shared = validation.scores[row][question as usize];
+                    // Levels differ where a fold holds the largest value.
+                    assert!((alone - shared).abs() < 0.06, "{number} {row}: {alone} {shared}");
+                }
+            }
+        }
+    }
+    let cold =
+        cross_validate(&data, &kernel, &prices[1..2], &folds, &training, &mut |_| {}).unwrap();
+    let iterations = |found: &Result<Validation, TrainError>| found.as_ref().unwrap().iterations;
+    assert!(iterations(&found[1]) < iterations(&cold[0]));
+    let unsuited = [formulation("nu_svc(nu=0.1)").unwrap()];
+    let refused =
+        cross_validate(&data, &kernel, &unsuited, &folds, &training, &mut |_| {}).unwrap();
+    assert!(refused[0].as_ref().unwrap_err().to_string().contains("not nu_svc"));
+}
+
 #[test]
 fn odd_data_end_in_a_machine() {
     let sparse = |columns: usize, rows: &[&[(u32, f64)]], targets: &[f64]| {
@@ -319,13 +438,15 @@ fn odd_data_end_in_a_machine() {
         sparse(5, &[&[(2, 1e-9)], &[(2, 1.0)]], &[1.0, -1.0]),
         sparse(70_000, &[&[(69_999, 1.0)], &[(3, 0.5), (65_536, 2.0)]], &[1.0, -1.0]),
         sparse(2, &[&[(0, 7.0)], &[(0, 7.0)]], &[1.0, -1.0]),
+        // Columns 0, 2 and 3 are zero in every row.
+        sparse(4, &[&[(1, 1.0)], &[(1, 3.0)], &[(1, 2.0)]], &[1.0, -1.0, -1.0]),
     ];
     for data in &cases {
         for text in ["c_svc(C=1)", "squared_hinge", "logistic", "epsilon_svr"] {
             for levels in ["auto", "uniform", "power", "quantile"] {
-                for bias in [0, 1] {
+                for (kernel, bias) in [("chi2", 0), ("chi2", 1), ("intersection", 1)] {
                     let training = by(&format!("additive(levels={levels}, bias={bias})"));
-                    let trained = learn(data, "chi2", text, &training);
+                    let trained = learn(data, kernel, text, &training);
                     assert!(trained.report.converged, "{text} {levels} {:?}", trained.report);
                     let first = score(&trained.machine, 0, data.examples.row(0));
                     assert!(first.is_finite());

@@ -69,7 +69,7 @@ macro_rules! scalar {
 }
 scalar!(f32, f64);
 
-/// What the cells of records mean: levels of [`Factors`], or values as they are ([`Plain`]).
+/// What the cells of records mean: levels of [`Factors`] or [`super::Stairs`], or values as they are ([`Plain`]).
 pub trait Meaning: std::fmt::Debug + Sync {
     /// What is computed with.
     type Real: Scalar;
@@ -79,6 +79,11 @@ pub trait Meaning: std::fmt::Debug + Sync {
 
     /// Whether these records hold such cells.
     fn fits(&self, records: &Records) -> bool;
+
+    /// The squared norm of the function that these weights, in doubles, are.
+    fn square(&self, weights: &[f64]) -> f64 {
+        weights.iter().map(|w| w * w).sum()
+    }
 
     /// Runs work compiled for these records.
     #[doc(hidden)]

@@ -79,8 +79,7 @@ impl Records {
 
     /// Bytes of one entry.
     pub fn entry_bytes(&self) -> usize {
-        let column = if self.is_narrow() { 2 } else { 4 };
-        column
+        self.column_bytes()
             + match self.cells {
                 Cells::Levels(levels) if levels <= 1 << 8 => 1,
                 Cells::Levels(_) => 2,
@@ -129,15 +128,66 @@ impl Records {
         &self.words
     }
 
-    /// Packs one more row; returns whether there was room for it (16 GiB of records).
+    /// Packs one more row of `length` entries; returns whether there was room for it (16 GiB of records).
     ///
     /// # Panics
-    /// If a column or level does not exist.
-    pub fn push(&mut self, tag: u32, own: f32, entries: &[(u32, u16)]) -> bool {
-        let levels = self.levels();
-        assert!(entries.iter().all(|(_, level)| usize::from(*level) < levels), "no such level");
-        let size = if levels <= 1 << 8 { 1 } else { 2 };
-        self.append(tag, own, entries, |level, out| out.put(u32::from(level), size))
+    /// If a column or level does not exist, or there are not `length` entries.
+    #[inline]
+    pub fn push(
+        &mut self,
+        tag: u32,
+        length: usize,
+        entries: impl Iterator<Item = (u32, u16)>,
+    ) -> bool {
+        let (start, size) = (self.words.len(), self.size(length));
+        if start + size > u32::MAX as usize {
+            return false;
+        }
+        let number = u32::try_from(self.rows).expect("rows fit where words fit");
+        self.words.extend([number, tag, 0, length as u32]);
+        self.words.resize(start + size, 0);
+        let limits = (self.columns, self.levels());
+        let (is_narrow, column_bytes) = (self.is_narrow(), self.column_bytes());
+        let places = bytes_mut(&mut self.words[start + HEAD..]).split_at_mut(length * column_bytes);
+        let fits = match (is_narrow, limits.1 <= 1 << 8) {
+            (true, true) => fill::<2, 1>(places, length, entries, limits),
+            (true, false) => fill::<2, 2>(places, length, entries, limits),
+            (false, true) => fill::<4, 1>(places, length, entries, limits),
+            (false, false) => fill::<4, 2>(places, length, entries, limits),
+        };
+        if !fits {
+            // Nothing unchecked stays behind, even if somebody catches the panic.
+            self.words.truncate(start);
+        }
+        assert!(fits, "no such column or level, or another number of entries");
+        self.rows += 1;
+        self.entries += length;
+        true
+    }
+
+    /// Adds the rows of other records of the same columns and cells; returns whether there was room.
+    ///
+    /// # Panics
+    /// If they have other columns or cells.
+    pub fn join(&mut self, other: &Self) -> bool {
+        assert_eq!((self.columns, self.cells), (other.columns, other.cells), "records alike");
+        let start = self.words.len();
+        if start + other.words.len() > u32::MAX as usize {
+            return false;
+        }
+        self.words.extend_from_slice(&other.words);
+        let mut place = start;
+        while place < self.words.len() {
+            self.words[place] += self.rows as u32;
+            place += self.size(self.words[place + 3] as usize);
+        }
+        self.rows += other.rows;
+        self.entries += other.entries;
+        true
+    }
+
+    fn column_bytes(&self) -> usize {
+        if self.is_narrow() { 2 } else { 4 }
     }
 
     /// Packs one more row of values as they are, with the sum of their squares; returns whether there was
@@ -225,22 +275,20 @@ impl Records {
     /// If there is not one number per level.
     pub fn set_own(&mut self, own: &[f64]) {
         assert_eq!(own.len(), self.levels(), "one number per level");
-        let (columns, bytes) = (if self.is_narrow() { 2 } else { 4 }, self.levels() <= 1 << 8);
+        let (columns, is_bytes) = (self.column_bytes(), self.levels() <= 1 << 8);
         let mut place = 0;
         while place < self.words.len() {
             let length = self.words[place + 3] as usize;
-            let start = 4 * (place + HEAD) + length * columns;
-            let byte = |at: usize| (self.words[at / 4] >> (8 * (at % 4))) & 0xff;
-            let level = |i: usize| {
-                if bytes {
-                    byte(start + i) as usize
-                } else {
-                    (byte(start + 2 * i) | (byte(start + 2 * i + 1) << 8)) as usize
-                }
+            let end = place + self.size(length);
+            let levels = &bytes(&self.words[place + HEAD..end])[length * columns..];
+            let sum = if is_bytes {
+                sum4(levels[..length].iter().map(|level| own[usize::from(*level)]))
+            } else {
+                let pairs = levels[..2 * length].chunks_exact(2);
+                sum4(pairs.map(|pair| own[usize::from(u16::from_le_bytes([pair[0], pair[1]]))]))
             };
-            let sum: f64 = (0..length).map(|i| own[level(i)]).sum();
             self.words[place + 2] = (sum as f32).to_bits();
-            place += self.size(length);
+            place = end;
         }
     }
 }
@@ -270,6 +318,49 @@ impl Bytes<'_> {
             self.words.push(self.word);
         }
     }
+}
+
+/// Words as the bytes they are.
+fn bytes(words: &[u32]) -> &[u8] {
+    // SAFETY: any bytes of initialised words are bytes, and bytes need no alignment.
+    unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len() * 4) }
+}
+
+/// Words as the bytes they are, to be written.
+fn bytes_mut(words: &mut [u32]) -> &mut [u8] {
+    // SAFETY: as above; whatever is written, the words stay words.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 4) }
+}
+
+/// Writes columns of `C` bytes and levels of `L`; returns whether all exist and there are `length` of them.
+#[inline]
+fn fill<const C: usize, const L: usize>(
+    (columns, levels): (&mut [u8], &mut [u8]),
+    length: usize,
+    mut entries: impl Iterator<Item = (u32, u16)>,
+    (column_limit, level_limit): (usize, usize),
+) -> bool {
+    let places = columns.chunks_exact_mut(C).zip(levels[..length * L].chunks_exact_mut(L));
+    let (mut fits, mut count) = (true, 0);
+    for ((column_place, level_place), (column, level)) in places.zip(entries.by_ref()) {
+        fits &= (column as usize) < column_limit && usize::from(level) < level_limit;
+        column_place.copy_from_slice(&column.to_le_bytes()[..C]);
+        level_place.copy_from_slice(&level.to_le_bytes()[..L]);
+        count += 1;
+    }
+    fits && count == length && entries.next().is_none()
+}
+
+/// Four sums over numbers `i mod 4`, joined: one chain would wait for itself.
+fn sum4(mut numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut sums = [0.0; 4];
+    'all: loop {
+        for sum in &mut sums {
+            let Some(number) = numbers.next() else { break 'all };
+            *sum += number;
+        }
+    }
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 impl Order {

@@ -18,7 +18,7 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             name: "rank",
             kind: Kind::IntegerOr { low: 1, high: 16, word: "auto" },
             default: Some("auto"),
-            help: "numbers per column and level; auto takes 4, 8 or 16 for an error of 1e-3",
+            help: "numbers per column and level; auto takes 4, 8 or 16 for an error of 1e-3, and an exact table for intersection",
         },
         LEVELS,
         BIAS,

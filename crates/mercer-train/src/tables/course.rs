@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mercer_data::Dataset;
 use mercer_kernel::{Form, KernelRef, Profile, Term};
 use mercer_machine::{Grid, Machine, Output, Scheme, Score, pairs};
-use mercer_simd::factors::{Factors, Meaning, Plain, Records, Scalar};
+use mercer_simd::factors::{Factors, Meaning, Plain, Records, Scalar, Stairs};
 use mercer_simd::{Isa, Real as _};
 use rayon::prelude::*;
 
@@ -30,80 +30,104 @@ pub(crate) fn train(
     (training, recipe): (&Training, &Recipe),
     control: &mut Control<'_>,
 ) -> Result<Trained, TrainError> {
-    let loss = formulation.loss().ok_or_else(|| TrainError::Unsuited {
-        solver: recipe.name().to_owned(),
-        reason: format!(
-            "it minimises c_svc, squared_hinge, logistic or epsilon_svr, not {}",
-            formulation.spec().name()
-        ),
-    })?;
+    let loss = formulation.loss().ok_or_else(|| super::unsuited(recipe, formulation))?;
     if training.has_checkpoint() {
         let solver = recipe.name().to_owned();
         let reason = "it writes no checkpoints; leave them out".to_owned();
         return Err(TrainError::Unsuited { solver, reason });
     }
+    check_space(recipe, loss)?;
+    let inputs = prepare::inputs(data, None, formulation, training)?;
+    let rows = inputs.examples();
+    let job = Job { data, kernel, training, recipe, loss, inputs: &inputs, rows: &rows };
+    let (bench, told) = job.prepare()?;
+    let output = &inputs.output;
+    match &bench {
+        Bench::Values(shared) => {
+            job.learn(shared, told, control, |learned| linear(kernel, shared, learned, output))
+        }
+        Bench::Levels(shared, levels) => job.learn(shared, told, control, |learned| {
+            if recipe.map == Map::Value {
+                return linear(kernel, shared, learned, output);
+            }
+            tabled(kernel, shared, levels, learned, output)
+        }),
+        Bench::Stairs(shared, levels) => {
+            let curves = |learned: &[_]| curved(kernel, shared, levels, learned, output);
+            let mut trained = job.learn(shared, told, control, curves)?;
+            let own = trained.machine.grid().map_or(1, |grid| grid.rank());
+            trained.report.table.iter_mut().for_each(|table| table.rank = own);
+            Ok(trained)
+        }
+    }
+}
+
+/// Newton's method needs a smooth loss and values as they are.
+pub(super) fn check_space(recipe: &Recipe, loss: Loss) -> Result<(), TrainError> {
     if recipe.space == Space::Primal && (!loss.is_smooth() || recipe.wanted != LevelsWanted::Off) {
         let solver = recipe.name().to_owned();
         let reason = "space=primal minimises squared_hinge or logistic, with levels=off".to_owned();
         return Err(TrainError::Unsuited { solver, reason });
     }
-    let term = term_of(kernel, recipe)?;
-    let inputs = prepare::inputs(data, None, formulation, training)?;
-    let rows = inputs.examples();
-    let job = Job { data, kernel, training, recipe, loss, inputs: &inputs, rows: &rows };
-    if recipe.wanted == LevelsWanted::Off {
-        return job.on_values(control);
-    }
-    job.on_levels(term.as_term(), control)
+    Ok(())
 }
 
+/// Packed examples and what their cells mean.
+pub(super) enum Bench {
+    /// Values as they are.
+    Values(Shared<Plain>),
+    /// Levels with factors.
+    Levels(Shared<Factors>, Levels),
+    /// Levels of which the kernel is the smaller.
+    Stairs(Shared<Stairs>, Levels),
+}
+
+/// Name of the levels, how good the factors are, and seconds of preparation.
+type Told = (&'static str, FactorReport, f64);
+
 /// Which rows are to become which machine, and how.
-struct Job<'j> {
-    data: &'j Dataset,
-    kernel: &'j KernelRef,
-    training: &'j Training,
-    recipe: &'j Recipe,
-    loss: Loss,
-    inputs: &'j Inputs<'j>,
+pub(super) struct Job<'j> {
+    pub(super) data: &'j Dataset,
+    pub(super) kernel: &'j KernelRef,
+    pub(super) training: &'j Training,
+    pub(super) recipe: &'j Recipe,
+    pub(super) loss: Loss,
+    pub(super) inputs: &'j Inputs<'j>,
     /// Examples that count.
-    rows: &'j [u32],
+    pub(super) rows: &'j [u32],
 }
 
 impl Job<'_> {
-    /// A linear machine on values as they are.
-    fn on_values(&self, control: &mut Control<'_>) -> Result<Trained, TrainError> {
-        let started = Instant::now();
-        let tags = |row: u32| self.inputs.tag(row);
-        let records = quantise::pack_values(&self.data.examples, self.rows, tags)?;
-        let shared = self.shared(records, Plain, true);
-        let factor = FactorReport { relative_error: 0.0, worst_error: 0.0 };
-        let preparation = started.elapsed().as_secs_f64();
-        self.learn(&shared, ("off", factor, preparation), control, |learned| {
-            linear(self.kernel, &shared, learned, &self.inputs.output)
-        })
-    }
-
-    /// A machine on look-up factors of levels.
-    fn on_levels(&self, term: &dyn Term, control: &mut Control<'_>) -> Result<Trained, TrainError> {
+    /// Packs the examples.
+    pub(super) fn prepare(&self) -> Result<(Bench, Told), TrainError> {
+        let term = term_of(self.kernel, self.recipe)?;
         let (started, recipe, examples) = (Instant::now(), self.recipe, &self.data.examples);
+        let nothing = FactorReport { relative_error: 0.0, worst_error: 0.0 };
+        let tags = |row: u32| self.inputs.tag(row);
+        if recipe.wanted == LevelsWanted::Off {
+            let records = quantise::pack_values(examples, self.rows, tags)?;
+            let shared = self.shared(records, Plain, true);
+            let told = ("off", nothing, started.elapsed().as_secs_f64());
+            return Ok((Bench::Values(shared), told));
+        }
         let name = self.kernel.spec().name().to_owned();
         let is_linear = recipe.map == Map::Value;
         let levels = quantise::levels(examples, self.rows, recipe.wanted, &name, is_linear)?;
-        let tags = |row: u32| self.inputs.tag(row);
         let packed = quantise::pack(examples, self.rows, tags, (&levels, recipe.levels))?;
-        let values = levels.values(recipe.levels);
-        let made = recipe.map.make(term, &values, &packed.counts, examples.columns());
-        let (mut records, factor) = (packed.records, made.report);
+        let (mut records, word) = (packed.records, levels.name());
+        let (values, columns) = (levels.values(recipe.levels), examples.columns());
+        if let Some(stairs) = recipe.map.stairs(term.as_term(), &values, columns) {
+            records.set_own(&values);
+            let shared = self.shared(records, stairs, true);
+            let told = (word, nothing, started.elapsed().as_secs_f64());
+            return Ok((Bench::Stairs(shared, levels), told));
+        }
+        let made = recipe.map.make(term.as_term(), &values, &packed.counts, columns);
         records.set_own(&made.own);
-        let Made { factors, is_symmetric, .. } = made;
+        let Made { factors, is_symmetric, report, .. } = made;
         let shared = self.shared(records, factors, is_symmetric);
-        let preparation = started.elapsed().as_secs_f64();
-        self.learn(&shared, (levels.name(), factor, preparation), control, |learned| {
-            if is_linear {
-                return linear(self.kernel, &shared, learned, &self.inputs.output);
-            }
-            tabled(self.kernel, &shared, &levels, learned, &self.inputs.output)
-        })
+        let told = (word, report, started.elapsed().as_secs_f64());
+        Ok((Bench::Levels(shared, levels), told))
     }
 
     fn shared<M: Meaning>(&self, records: Records, meaning: M, is_symmetric: bool) -> Shared<M> {
@@ -112,6 +136,7 @@ impl Job<'_> {
             meaning,
             weights: self.inputs.row_weights(self.rows),
             targets: self.inputs.row_targets(self.rows),
+            folds: Vec::new(),
             loss: self.loss,
             bias: M::Real::of(self.recipe.bias),
             tolerance: self.training.tolerance_used(),
@@ -126,14 +151,14 @@ impl Job<'_> {
     fn learn<M: Meaning>(
         &self,
         shared: &Shared<M>,
-        (levels, factor, preparation): (&'static str, FactorReport, f64),
+        (levels, factor, preparation): Told,
         control: &mut Control<'_>,
         machine: impl Fn(&[Option<Learned<M::Real>>]) -> Result<Machine, TrainError>,
     ) -> Result<Trained, TrainError> {
         let asks = asks(self.inputs, self.training.scheme_used());
         control.parts = asks.len();
         let warm = warm_start(self.training, shared, asks.len())?;
-        let mut learned = run(shared, (&asks, &warm), control)?;
+        let mut learned = run(shared, (&asks, &warm), control);
         let duals = self.training.keeps_duals().then(|| Duals::take(shared, &mut learned));
         let table = TableReport {
             levels,
@@ -204,9 +229,9 @@ fn term_of<'k>(kernel: &'k KernelRef, recipe: &Recipe) -> Result<Additive<'k>, T
     }
 }
 
-fn asks(inputs: &Inputs<'_>, scheme: Scheme) -> Vec<Ask> {
+pub(super) fn asks(inputs: &Inputs<'_>, scheme: Scheme) -> Vec<Ask> {
     let Output::Classes { names, .. } = &inputs.output else {
-        return vec![Ask { name: "all examples".to_owned(), plus: 0, minus: None }];
+        return vec![Ask { name: "all examples".to_owned(), plus: 0, minus: None, fold: None }];
     };
     let count = names.len();
     match scheme {
@@ -215,6 +240,7 @@ fn asks(inputs: &Inputs<'_>, scheme: Scheme) -> Vec<Ask> {
                 name: format!("{} against {}", names[a], names[b]),
                 plus: a as u32,
                 minus: Some(b as u32),
+                fold: None,
             })
             .collect(),
         Scheme::OneVsRest => (0..if count == 2 { 1 } else { count })
@@ -222,6 +248,7 @@ fn asks(inputs: &Inputs<'_>, scheme: Scheme) -> Vec<Ask> {
                 name: format!("{} against the rest", names[class]),
                 plus: class as u32,
                 minus: None,
+                fold: None,
             })
             .collect(),
     }
@@ -244,6 +271,11 @@ fn warm_start<M: Meaning>(
     if duals.parts.len() != questions || !rows {
         return refuse("it has other questions or other examples");
     }
+    Ok(fitted(duals, shared))
+}
+
+/// Coefficients of another price.
+pub(super) fn fitted<M: Meaning>(duals: &Duals, shared: &Shared<M>) -> Vec<Vec<M::Real>> {
     let factor = shared.loss.price() / duals.price;
     let fit = |(row, stored): (usize, &f64)| {
         let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row].wide());
@@ -255,12 +287,14 @@ fn warm_start<M: Meaning>(
         // What was at the old limit is at the new one, to the bit.
         M::Real::of(if value.abs() >= limit * (1.0 - 1e-6) { limit.copysign(value) } else { value })
     };
-    let fitted = |part: &Vec<f64>| part.iter().enumerate().map(fit).collect();
-    Ok(duals.parts.iter().map(fitted).collect())
+    duals.parts.iter().map(|part| part.iter().enumerate().map(fit).collect()).collect()
 }
 
 impl Duals {
-    fn take<M: Meaning>(shared: &Shared<M>, learned: &mut [Option<Learned<M::Real>>]) -> Self {
+    pub(super) fn take<M: Meaning>(
+        shared: &Shared<M>,
+        learned: &mut [Option<Learned<M::Real>>],
+    ) -> Self {
         let rows = shared.records.rows();
         let take = |part: &mut Option<Learned<M::Real>>| match part {
             Some(part) => std::mem::take(&mut part.coefficients).iter().map(|c| c.wide()).collect(),
@@ -272,14 +306,15 @@ impl Duals {
 
 /// Works on as many questions at once as there are threads; each of them is solved by one thread, so the
 /// result does not depend on their number.
-fn run<M: Meaning>(
+pub(super) fn run<M: Meaning>(
     shared: &Shared<M>,
     (asks, warm): (&[Ask], &[Vec<M::Real>]),
     control: &mut Control<'_>,
-) -> Result<Vec<Option<Learned<M::Real>>>, TrainError> {
+) -> Vec<Option<Learned<M::Real>>> {
     let mut learned: Vec<Option<Learned<M::Real>>> = vec![None; asks.len()];
     let (mut at_work, mut next): (Vec<Part<M::Real>>, usize) = (Vec::new(), 0);
-    let mut done = 0u64;
+    // Earlier rounds of a cross-validation count.
+    let (mut done, first) = (control.iterations, control.part);
     loop {
         while next < asks.len() && at_work.len() < rayon::current_num_threads().max(1) {
             let warm = warm.get(next).map(Vec::as_slice);
@@ -287,7 +322,7 @@ fn run<M: Meaning>(
             next += 1;
         }
         if at_work.is_empty() {
-            return Ok(learned);
+            return learned;
         }
         let stop = control.brake(at_work.len());
         let work = |part: &mut Part<M::Real>| part.run(shared, SLICE, &stop);
@@ -297,7 +332,7 @@ fn run<M: Meaning>(
             at_work.par_iter_mut().for_each(work);
         }
         control.iterations = done + at_work.iter().map(|part| part.visits).sum::<u64>();
-        tell(&at_work, next, control);
+        tell(&at_work, first + next, control);
         let stop = control.stop();
         let (ended, rest): (Vec<_>, Vec<_>) =
             at_work.into_iter().partition(|part| part.end.is_some() || stop.is_some());
@@ -307,7 +342,7 @@ fn run<M: Meaning>(
             learned[part.0] = Some(part.1);
         }
         if stop.is_some() {
-            return Ok(learned);
+            return learned;
         }
     }
 }
@@ -368,6 +403,30 @@ fn tabled(
     let score = |part: &Option<Learned<f32>>| match part {
         Some(part) => Score::Table { weights: part.weights.clone(), offset: part.offset },
         None => Score::Table { weights: vec![0.0; columns * rank], offset: 1.0 },
+    };
+    let scores = learned.iter().map(score).collect();
+    Ok(Machine::tabled(kernel.clone(), columns, grid, scores, output.clone())?)
+}
+
+/// A machine of tables that are the curves themselves.
+fn curved(
+    kernel: &KernelRef,
+    shared: &Shared<Stairs>,
+    levels: &Levels,
+    learned: &[Option<Learned<f32>>],
+    output: &Output,
+) -> Result<Machine, TrainError> {
+    let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
+    let grid = Arc::new(Grid::direct(scale.clone(), shared.meaning.values().len())?);
+    let columns = shared.records.columns();
+    let score = |part: &Option<Learned<f32>>| match part {
+        Some(part) => {
+            let wide: Vec<f64> = part.weights.iter().map(|w| f64::from(*w)).collect();
+            let curves = shared.meaning.curves(&wide);
+            let weights = curves.into_iter().map(|value| value as f32).collect();
+            Score::Table { weights, offset: part.offset }
+        }
+        None => Score::Table { weights: vec![0.0; columns * grid.rank()], offset: 1.0 },
     };
     let scores = learned.iter().map(score).collect();
     Ok(Machine::tabled(kernel.clone(), columns, grid, scores, output.clone())?)

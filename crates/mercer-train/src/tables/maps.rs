@@ -1,7 +1,7 @@
 //! Ways to turn a scalar kernel on levels into look-up factors.
 
 use mercer_kernel::Term;
-use mercer_simd::factors::Factors;
+use mercer_simd::factors::{Factors, Stairs};
 
 use super::factor::{FactorReport, components, judge};
 
@@ -32,6 +32,8 @@ pub enum Nodes {
 const SHIFT: f64 = 0.05;
 /// Weighted error that needs no larger rank.
 const GOOD: f64 = 1e-3;
+/// Up to so many columns an exact table of every column is held: some 9 MB for each question.
+const MOST_STAIRS: usize = 8192;
 /// From so many columns on weights of more numbers would fall out of every cache.
 const WIDE: usize = 1_000_000;
 
@@ -46,6 +48,13 @@ pub(super) struct Made {
 }
 
 impl Map {
+    /// The kernel as it is, where it is the smaller of both and no rank is asked for.
+    pub(super) fn stairs(self, term: &dyn Term, values: &[f64], columns: usize) -> Option<Stairs> {
+        let is_free = matches!(self, Self::Components { rank: None }) && columns <= MOST_STAIRS;
+        let singles = || values.iter().map(|value| *value as f32).collect::<Vec<f32>>();
+        (is_free && is_minimum(term, values)).then(|| Stairs::new(&singles()))
+    }
+
     /// Factors of `term` on these level values; `counts` says how often levels occur.
     pub(super) fn make(
         self,
@@ -96,6 +105,14 @@ fn symmetric(
     let factors = Factors::new(stored, &read, None);
     let own = (0..counts.len()).map(|level| factors.own(level)).collect();
     Made { factors, own, report, is_symmetric: true }
+}
+
+/// Whether the kernel on the levels is the smaller of both: intersection, under any name.
+fn is_minimum(term: &dyn Term, values: &[f64]) -> bool {
+    let rises = values.windows(2).all(|pair| pair[0] <= pair[1]);
+    let inner = &values[1..];
+    let is_smaller = |a: f64, b: f64| term.term(a, b).to_bits() == a.min(b).to_bits();
+    rises && values.len() <= 256 && inner.iter().all(|a| inner.iter().all(|b| is_smaller(*a, *b)))
 }
 
 /// Components of the rank wanted, or of the smallest rank that is good.

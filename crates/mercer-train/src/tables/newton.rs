@@ -80,7 +80,7 @@ impl<T: Scalar> Part<T> {
         let mut terms = vec![(0.0, 0.0); scores.len()];
         let (mut plus, mut all) = (0.0, 0.0);
         shared.records.order(|row| {
-            if self.ask.takes(row) {
+            if self.ask.takes(&shared.folds, row) {
                 let (y, c) = (self.target(shared, row), Self::price(shared, row));
                 let at = row.row as usize;
                 terms[at] = shared.loss.derivatives(y, c, scores[at]);
@@ -209,7 +209,7 @@ impl<T: Scalar> Part<T> {
             let (mut first, mut second) = (cross + step * square, square);
             shared.records.order(|row| {
                 let place = row.row as usize;
-                if along[place] != 0.0 && self.ask.takes(row) {
+                if along[place] != 0.0 && self.ask.takes(&shared.folds, row) {
                     let (y, c) = (self.target(shared, row), Self::price(shared, row));
                     let score = step.mul_add(along[place], scores[place]);
                     let (slope, curve) = shared.loss.derivatives(y, c, score);
@@ -251,7 +251,7 @@ impl<T: Scalar> Part<T> {
     fn take_coefficients<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, scores: &[f64]) {
         let mut coefficients = std::mem::take(&mut self.coefficients);
         shared.records.order(|row| {
-            if self.ask.takes(row) {
+            if self.ask.takes(&shared.folds, row) {
                 let (y, c) = (self.target(shared, row), Self::price(shared, row));
                 let at = row.row as usize;
                 coefficients[at] = T::of(shared.loss.stored(y, c, scores[at]));

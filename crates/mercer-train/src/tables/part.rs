@@ -19,6 +19,8 @@ pub(super) struct Shared<M: Meaning> {
     pub(super) weights: Option<Vec<M::Real>>,
     /// Target of each packed row, for values.
     pub(super) targets: Vec<M::Real>,
+    /// The fold of each packed row, where questions leave one out.
+    pub(super) folds: Vec<u32>,
     pub(super) loss: Loss,
     pub(super) bias: M::Real,
     pub(super) tolerance: f64,
@@ -38,11 +40,18 @@ pub(super) struct Ask {
     pub(super) plus: u32,
     /// The class that is -1; all others where none is named.
     pub(super) minus: Option<u32>,
+    /// The fold that is left out.
+    pub(super) fold: Option<u32>,
 }
 
 impl Ask {
-    pub(super) fn takes(&self, row: Entry) -> bool {
-        self.minus.is_none_or(|minus| row.tag == minus || row.tag == self.plus)
+    pub(super) fn takes(&self, folds: &[u32], row: Entry) -> bool {
+        let is_named = self.minus.is_none_or(|minus| row.tag == minus || row.tag == self.plus);
+        is_named && !self.holds_out(folds, row)
+    }
+
+    fn holds_out(&self, folds: &[u32], row: Entry) -> bool {
+        self.fold.is_some_and(|fold| folds[row.row as usize] == fold)
     }
 }
 
@@ -88,6 +97,8 @@ pub(super) struct Learned<T> {
     pub(super) end: End,
     /// Coefficients as they are stored, of all rows, for a warm start.
     pub(super) coefficients: Vec<T>,
+    /// Scores of the rows of the fold left out.
+    pub(super) held_out: Vec<(u32, f64)>,
 }
 
 impl<T: Scalar> Part<T> {
@@ -98,7 +109,7 @@ impl<T: Scalar> Part<T> {
         warm: Option<&[T]>,
     ) -> Self {
         let (rows, columns) = (shared.records.rows(), shared.records.columns());
-        let order = shared.records.order(|row| ask.takes(row));
+        let order = shared.records.order(|row| ask.takes(&shared.folds, row));
         let mut part = Self {
             number,
             ask,
@@ -238,7 +249,7 @@ impl<T: Scalar> Part<T> {
         for (place, sum) in self.weights.values_mut().iter_mut().zip(&sums) {
             *place = T::of(*sum);
         }
-        sums.iter().map(|w| w * w).sum::<f64>() + constant * constant
+        shared.meaning.square(&sums) + constant * constant
     }
 
     /// `|w - slope|²`: of the weights that the coefficients make.
@@ -258,9 +269,13 @@ impl<T: Scalar> Part<T> {
         // Running sums in singles drift; in doubles they are as good as new ones.
         let renewed = (T::BYTES < size_of::<f64>()).then(|| self.renew(shared));
         let (mut cost, mut gain, mut supports, mut bounded) = (0.0, 0.0, 0, 0);
+        let mut held_out = Vec::new();
         let part = &self;
         let mut see = |row: Entry, value: T| {
-            if !part.ask.takes(row) {
+            if part.ask.holds_out(&shared.folds, row) {
+                held_out.push((row.row, value.wide()));
+            }
+            if !part.ask.takes(&shared.folds, row) {
                 return;
             }
             let stored = part.coefficients[row.row as usize].wide();
@@ -276,8 +291,8 @@ impl<T: Scalar> Part<T> {
             (&self.weights, &self.constant),
             &mut see,
         );
-        let stored = self.weights.values().iter().map(|w| w.wide().powi(2)).sum::<f64>()
-            + self.constant.weight.wide().powi(2);
+        let weights: Vec<f64> = self.weights.values().iter().map(|w| w.wide()).collect();
+        let stored = shared.meaning.square(&weights) + self.constant.weight.wide().powi(2);
         // Newton's slope is what the coefficients lack to the weights.
         let summed = match &self.newton {
             Some(newton) => self.summed(&newton.slope),
@@ -296,6 +311,7 @@ impl<T: Scalar> Part<T> {
             visits: self.visits,
             end: self.end.or(stop.map(End::Stopped)).unwrap_or(End::Optimal),
             coefficients: self.coefficients,
+            held_out,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Values become levels: which levels, and the packed rows.
 
-use mercer_data::Matrix;
+use mercer_data::{Matrix, Row};
 use mercer_machine::Spacing;
 use mercer_simd::factors::Records;
+use rayon::prelude::*;
 
 use crate::TrainError;
 
@@ -66,6 +67,7 @@ impl Levels {
         }
     }
 
+    #[inline]
     fn level(&self, levels: usize, column: usize, value: f64) -> usize {
         match self {
             Self::Kept(scale) => scale.level(levels, column, value),
@@ -96,17 +98,41 @@ struct Survey {
     negative: Option<(usize, usize, f64)>,
 }
 
+/// Rows that one thread takes at a time.
+const PIECE: usize = 4096;
+
 fn survey(examples: &Matrix, rows: &[u32]) -> Survey {
-    let (mut top, mut low, mut negative) = (0.0f64, 0.0f64, None);
-    for row in rows {
-        for (column, value) in examples.row(*row as usize).nonzeros() {
-            top = top.max(value);
-            if value < low {
-                low = value;
-                negative.get_or_insert((*row as usize + 1, column as usize + 1, value));
+    let piece = |rows: &[u32]| {
+        let (mut tops, mut lows) = ([0.0f64; 8], [0.0f64; 8]);
+        for row in rows {
+            let values = match examples.row(*row as usize) {
+                Row::Dense(values) | Row::Sparse { values, .. } => values,
+            };
+            // Eight at a time, so that they are compared side by side.
+            let (whole, rest) = values.as_chunks::<8>();
+            for chunk in whole {
+                for (lane, value) in chunk.iter().enumerate() {
+                    tops[lane] = if *value > tops[lane] { *value } else { tops[lane] };
+                    lows[lane] = if *value < lows[lane] { *value } else { lows[lane] };
+                }
             }
+            tops[0] = rest.iter().copied().fold(tops[0], f64::max);
+            lows[0] = rest.iter().copied().fold(lows[0], f64::min);
         }
-    }
+        (tops.into_iter().fold(0.0, f64::max), lows.into_iter().fold(0.0, f64::min))
+    };
+    let (top, low) = rows
+        .par_chunks(PIECE)
+        .map(piece)
+        .reduce(|| (0.0, 0.0), |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.min(b.1)));
+    let entries =
+        || rows.iter().flat_map(|row| examples.row(*row as usize).nonzeros().map(|e| (*row, e)));
+    let negative = if low < 0.0 {
+        let first = entries().find(|(_, (_, value))| *value < 0.0);
+        first.map(|(row, (column, value))| (row as usize + 1, column as usize + 1, value))
+    } else {
+        None
+    };
     Survey { top, low, negative }
 }
 
@@ -285,28 +311,89 @@ pub(super) struct Packed {
     pub(super) counts: Vec<u64>,
 }
 
-/// Packs rows with one tag each.
+/// Packs rows with one tag each, in pieces on all threads.
 pub(super) fn pack(
     examples: &Matrix,
     rows: &[u32],
-    tags: impl Fn(u32) -> u32,
+    tags: impl Fn(u32) -> u32 + Sync,
     (levels, count): (&Levels, usize),
 ) -> Result<Packed, TrainError> {
-    let mut records = Records::new(examples.columns(), count);
-    records
-        .reserve(rows.len(), if rows.len() == examples.rows() { examples.nonzeros() } else { 0 });
-    let mut counts = vec![0u64; count];
-    let mut entries = Vec::new();
-    for row in rows {
-        entries.clear();
-        for (column, value) in examples.row(*row as usize).nonzeros() {
-            let level = levels.level(count, column as usize, value);
-            counts[level] += 1;
-            entries.push((column, level as u16));
-        }
-        if !records.push(tags(*row), 0.0, &entries) {
-            return Err(TrainError::TooLarge { what: "packed examples", limit: "16 GiB" });
+    let full = || TrainError::TooLarge { what: "packed examples", limit: "16 GiB" };
+    let mut packed = Packed::new(examples.columns(), count);
+    let entries = if rows.len() == examples.rows() { examples.nonzeros() } else { 0 };
+    packed.records.reserve(rows.len(), entries);
+    let threads = rayon::current_num_threads();
+    if threads == 1 || rows.len() <= PIECE {
+        let fits = packed.add(examples, rows, &tags, levels);
+        return if fits { Ok(packed) } else { Err(full()) };
+    }
+    // A few pieces at a time, so that little is held twice.
+    for band in rows.chunks(PIECE * threads) {
+        let made: Vec<Option<Packed>> = band
+            .par_chunks(PIECE)
+            .map(|rows| {
+                let mut piece = Packed::new(examples.columns(), count);
+                piece.add(examples, rows, &tags, levels).then_some(piece)
+            })
+            .collect();
+        for piece in made {
+            let piece = piece.filter(|piece| packed.records.join(&piece.records));
+            let Some(piece) = piece else { return Err(full()) };
+            packed.counts.iter_mut().zip(&piece.counts).for_each(|(all, own)| *all += own);
         }
     }
-    Ok(Packed { records, counts })
+    Ok(packed)
+}
+
+impl Packed {
+    fn new(columns: usize, levels: usize) -> Self {
+        Self { records: Records::new(columns, levels), counts: vec![0; levels] }
+    }
+
+    /// Packs some more rows; returns whether there was room.
+    fn add(
+        &mut self,
+        examples: &Matrix,
+        rows: &[u32],
+        tags: &impl Fn(u32) -> u32,
+        levels: &Levels,
+    ) -> bool {
+        let Self { records, counts } = self;
+        let count = counts.len();
+        // Four counters for each level: equal values often follow one another.
+        let mut seen = vec![[0u64; 4]; count];
+        let mut at = 0;
+        let mut level_of = |column: u32, value: f64| {
+            let level = levels.level(count, column as usize, value);
+            seen[level][at % 4] += 1;
+            at += 1;
+            (column, level as u16)
+        };
+        for row in rows {
+            let (tag, row) = (tags(*row), examples.row(*row as usize));
+            let length = match row {
+                Row::Dense(values) | Row::Sparse { values, .. } => {
+                    values.iter().filter(|value| **value != 0.0).count()
+                }
+            };
+            let fits = match row {
+                Row::Sparse { columns, values } if length == values.len() => {
+                    let entries = columns.iter().zip(values);
+                    let entries = entries.map(|(column, value)| level_of(*column, *value));
+                    records.push(tag, length, entries)
+                }
+                row => {
+                    let entries = row.nonzeros().map(|(column, value)| level_of(column, value));
+                    records.push(tag, length, entries)
+                }
+            };
+            if !fits {
+                return false;
+            }
+        }
+        for (all, seen) in counts.iter_mut().zip(&seen) {
+            *all += seen.iter().sum::<u64>();
+        }
+        true
+    }
 }

@@ -1,0 +1,172 @@
+"""Additive kernels beside LIBLINEAR; called by `cargo xtask bench additive`.
+
+    python additive.py --rows DIR --mercer PROGRAM --pmsvm PROGRAM [--repeats N] SET=C ...
+
+DIR holds SET.train.svm and SET.test.svm as `mercer reproduce yw12 --write-rows DIR` writes them. LIBLINEAR (`-s 3`)
+on the rows and on rows mapped by three numbers per non-zero ([VZ12], chi2), Mercer and the printed PmSVM-LUT are
+trained in turns, one thread each, at the same C, bias 1, tolerance 0.1; reading and mapping are not counted.
+Prints one JSON object. Needs liblinear-official and scikit-learn.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from liblinear.liblinearutil import problem, svm_read_problem, train
+from sklearn.metrics.pairwise import additive_chi2_kernel
+
+# Rows of the machine whose labels are compared with the exact one's, and queries.
+EXACT_ROWS, EXACT_QUERIES = 3000, 2000
+
+
+def mapped(rows):
+    """The map of Vedaldi and Zisserman for chi2: three numbers for each non-zero."""
+    rows = sp.csr_matrix(rows)
+    step = 2 * np.pi / (5.86 + 3.65)
+    sizes = [np.sqrt(step / np.cosh(np.pi * k * step)) for k in (0, 1)]
+    x = np.maximum(rows.data, 1e-300)
+    values = np.empty((len(x), 3))
+    values[:, 0] = sizes[0] * np.sqrt(x)
+    values[:, 1] = sizes[1] * np.sqrt(2 * x) * np.cos(step * np.log(x))
+    values[:, 2] = sizes[1] * np.sqrt(2 * x) * np.sin(step * np.log(x))
+    columns = (3 * rows.indices[:, None] + np.arange(3)).ravel()
+    return sp.csr_matrix((values.ravel(), columns, 3 * rows.indptr), (rows.shape[0], 3 * rows.shape[1]))
+
+
+def program(words):
+    return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+
+
+def seconds_of(work):
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def own(options, path, kernel, price, solver="additive"):
+    return program(
+        [options.mercer, "train", path, "-o", options.rows / "own.mercer", "--kernel", kernel, "--solver", solver]
+        + ["--formulation", f"c_svc(C={price})", "--threads", "1", "--json"]
+    )
+
+
+def measured(options, path, price):
+    labels, rows = svm_read_problem(str(path), return_scipy=True)
+    plain, wide = problem(labels, rows, 1), problem(labels, mapped(rows), 1)
+    words = f"-s 3 -c {price} -B 1 -e 0.1 -q"
+    times, found = {}, {}
+
+    def add(name, seconds):
+        times.setdefault(name, []).append(seconds)
+
+    for _ in range(options.repeats):
+        add("LIBLINEAR", seconds_of(lambda: train(plain, words)))
+        add("LIBLINEAR on mapped rows", seconds_of(lambda: train(wide, words)))
+        for kernel in ("chi2", "intersection"):
+            found[kernel] = own(options, path, kernel, price)
+            add(f"mercer {kernel}", found[kernel]["seconds"])
+            add(f"mercer {kernel}, without preparation",
+                found[kernel]["seconds"] - found[kernel]["table"]["preparation_seconds"])
+        add("mercer linear", own(options, path, "linear", price, "linear")["seconds"])
+        add("PmSVM-LUT as printed", program([options.pmsvm, path, str(price)])["seconds"])
+    base = {name: times[name] for name in ("LIBLINEAR", "PmSVM-LUT as printed", "LIBLINEAR on mapped rows")}
+    ratio = lambda name, to: statistics.median(a / b for a, b in zip(times[name], base[to]))
+    lines = {
+        name: {"median": statistics.median(all), "least": min(all), "most": max(all)}
+        | {f"/ {to}": ratio(name, to) for to in base}
+        for name, all in times.items()
+    }
+    table, count = found["chi2"]["table"], len(labels)
+    per = (table["example_bytes"] - 24 * count) / max(table["nonzeros"], 1)
+    return {"rows": count, "nonzeros": table["nonzeros"], "times": lines, "bytes_per_nonzero_beside_24_per_row": per}
+
+
+def gram(left, right):
+    """2xy/(x+y) summed over columns, from scikit-learn's -(x-y)^2/(x+y)."""
+    halves = left.sum(axis=1)[:, None] + right.sum(axis=1)[None, :]
+    return (halves + additive_chi2_kernel(left, right)) / 2
+
+
+def exact_scores(kernel, signs, price, queries):
+    """Dual coordinate descent on kernel values, a constant column included, until nothing moves by 1e-4."""
+    beta, field = np.zeros(len(signs)), np.zeros(len(signs))
+    order = np.random.default_rng(1)
+    for _ in range(300):
+        moved = 0.0
+        for i in order.permutation(len(signs)):
+            alpha = signs[i] * beta[i]
+            new = min(max(alpha - (signs[i] * field[i] - 1) / kernel[i, i], 0.0), price)
+            if new != alpha:
+                change = signs[i] * (new - alpha)
+                beta[i] += change
+                field += change * kernel[i]
+                moved = max(moved, abs(change) * kernel[i, i])
+        if moved < 1e-4:
+            break
+    return queries @ beta
+
+
+def agreement(options, name, price):
+    """The share of test rows with the labels of the exact additive machine, both trained on the first rows."""
+    labels, rows = svm_read_problem(str(options.rows / f"{name}.train.svm"), return_scipy=True)
+    asked_labels, asked = svm_read_problem(str(options.rows / f"{name}.test.svm"), return_scipy=True)
+    width = max(rows.shape[1], asked.shape[1])
+    if width > 2000:
+        return None
+    dense = lambda rows, count: sp.csr_matrix((rows.data, rows.indices, rows.indptr), (rows.shape[0], width))[:count].toarray()
+    # Every so many rows, so that all classes are among them.
+    stride = max(1, rows.shape[0] // EXACT_ROWS)
+    rows, labels = sp.csr_matrix(rows)[::stride][:EXACT_ROWS], np.asarray(labels)[::stride][:EXACT_ROWS]
+    left, right = dense(rows, EXACT_ROWS), dense(sp.csr_matrix(asked), EXACT_QUERIES)
+    kernel, queries = gram(left, left) + 1, gram(right, left) + 1
+    classes = np.unique(labels)
+    questions = classes[1:] if len(classes) == 2 else classes
+    scores = np.stack([exact_scores(kernel, np.where(labels == c, 1.0, -1.0), price, queries) for c in questions])
+    answers = np.where(scores[0] > 0, classes[1], classes[0]) if len(classes) == 2 else classes[scores.argmax(axis=0)]
+    part, test = options.rows / "part.svm", options.rows / "asked.svm"
+    write(part, left, labels)
+    write(test, right, asked_labels[: len(right)])
+    model = options.rows / "part.mercer"
+    program([options.mercer, "train", part, "-o", model, "--kernel", "chi2", "--solver", "additive", "--json"]
+            + ["--formulation", f"c_svc(C={price})", "--tolerance", "1e-4"])
+    said = subprocess.run([options.mercer, "predict", model, test], check=True, capture_output=True, text=True)
+    ours = np.array([float(line.split(",")[0].split()[0]) for line in said.stdout.splitlines() if line[:1] in "-0123456789"])
+    return {"rows": len(labels), "queries": len(ours), "equal": float(np.mean(ours == answers[: len(ours)]))}
+
+
+def write(path, rows, labels):
+    with open(path, "w") as out:
+        for label, row in zip(labels, rows):
+            at = np.flatnonzero(row)
+            out.write(f"{label:g} " + " ".join(f"{i + 1}:{row[i]:.17g}" for i in at) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", required=True, type=Path)
+    parser.add_argument("--mercer", required=True, type=Path)
+    parser.add_argument("--pmsvm", required=True, type=Path)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("sets", nargs="+", metavar="SET=C")
+    options = parser.parse_args()
+    found = {"versions": {"liblinear-official": version("liblinear-official")}, "sets": {}}
+    for text in options.sets:
+        name, price = text.split("=")
+        path = options.rows / f"{name}.train.svm"
+        if not path.is_file():
+            print(f"{name} is left out: there is no {path}", file=sys.stderr)
+            continue
+        print(f"additive: {name}", file=sys.stderr)
+        found["sets"][name] = measured(options, path, float(price)) | {"labels": agreement(options, name, float(price))}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

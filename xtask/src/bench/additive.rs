@@ -1,0 +1,137 @@
+//! Additive kernels beside LIBLINEAR, on rows and on mapped rows, and beside PmSVM-LUT as it is printed: the
+//! same rows, price, bias and stopping tolerance, one thread, in turns.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::{Options, report};
+use crate::workspace::{self, Workspace, stdout_of};
+
+/// Sets of `[[yw12]]` in benches/tasks.toml that are measured.
+const SETS: [&str; 4] = ["MNIST", "gradients", "covtype", "Adult"];
+/// Programs that others are compared with.
+const BASES: [&str; 3] = ["LIBLINEAR", "PmSVM-LUT as printed", "LIBLINEAR on mapped rows"];
+
+/// Prints medians of seconds and of ratios within a turn, labels beside the exact machine's, and memory.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let workspace = Workspace::load()?;
+    let Some(python) = &options.peers else {
+        println!("additive: skipped, --peers PYTHON names an interpreter with liblinear-official");
+        return Ok(ExitCode::SUCCESS);
+    };
+    workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-cli"]))?;
+    let example = ["-p", "mercer-train", "--example", "pmsvm_lut"];
+    let words = ["build", "--release", "--locked"].into_iter().chain(example);
+    workspace::run(&mut workspace.cargo(words))?;
+    let program = |name: &str| {
+        workspace.target.join(format!("release/{name}{}", std::env::consts::EXE_SUFFIX))
+    };
+    let wanted = |name: &&str| options.tasks.is_empty() || options.tasks.iter().any(|t| t == name);
+    let sets: Vec<&str> = SETS.into_iter().filter(wanted).collect();
+    let folder = workspace.target.join("bench-additive");
+    let data = std::env::var_os("MERCER_DATA");
+    let data = workspace.root.join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
+    let mut rows = workspace.command(program("mercer"));
+    rows.args(["reproduce", "yw12", "--quiet", "--only", &sets.join(",")]);
+    rows.arg("--write-rows").arg(&folder).arg("--data").arg(&data);
+    rows.args(options.rows.iter().flat_map(|rows| ["--rows".to_owned(), rows.to_string()]));
+    workspace::run(&mut rows)?;
+    let mut command = workspace.command(python);
+    command.arg("benches/peers/additive.py").arg("--rows").arg(&folder);
+    command.arg("--mercer").arg(program("mercer"));
+    command.arg("--pmsvm").arg(program("examples/pmsvm_lut"));
+    for set in sets {
+        command.arg(format!("{set}={}", price(&workspace, set)?));
+    }
+    let found: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
+    let (table, mut notes) = told(&found);
+    notes.extend(report::versions_of(&found));
+    notes.push(
+        "Equal C (benches/tasks.toml), hinge, bias 1, tolerance 0.1, one thread; reading not counted, levels and \
+         packing counted unless it says without preparation; ratios are medians over turns"
+            .into(),
+    );
+    print!("{table}");
+    notes.iter().for_each(|note| println!("{note}"));
+    if let Some(file) = &options.write {
+        let mut command = "cargo xtask bench additive --peers PYTHON".to_owned();
+        command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
+        command.extend(options.rows.iter().map(|count| format!(" --rows {count}")));
+        let page = report::page(&workspace, "Additive kernels", &command, &table, &notes);
+        fs::write(file, page).with_context(|| format!("cannot write {file}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The price of a set in benches/tasks.toml.
+fn price(workspace: &Workspace, set: &str) -> Result<f64> {
+    let text = fs::read_to_string(workspace.root.join("benches/tasks.toml"))?;
+    let table: toml::Table = text.parse().context("benches/tasks.toml")?;
+    let sets = table.get("yw12").and_then(toml::Value::as_array).into_iter().flatten();
+    let named = |one: &&toml::Value| one.get("name").and_then(toml::Value::as_str) == Some(set);
+    let found = sets.into_iter().find(named).and_then(|one| one.get("C")?.as_float());
+    found.with_context(|| format!("no price of {set} in benches/tasks.toml"))
+}
+
+/// A Markdown table, and what stands below it.
+fn told(found: &Value) -> (String, Vec<String>) {
+    let mut table = String::from(
+        "| set | program | seconds | least | / LIBLINEAR | / PmSVM-LUT | / mapped |\n\
+         |---|---|---:|---:|---:|---:|---:|\n",
+    );
+    let mut notes = Vec::new();
+    for (set, measured) in found["sets"].as_object().into_iter().flatten() {
+        for (name, line) in measured["times"].as_object().into_iter().flatten() {
+            let number = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
+            let [a, b, c] = BASES.map(|base| number(&format!("/ {base}")));
+            let _ = writeln!(
+                table,
+                "| {set} | {name} | {:.3} | {:.3} | {a:.2} | {b:.2} | {c:.2} |",
+                number("median"),
+                number("least"),
+            );
+        }
+        let count = |key: &str| measured[key].as_f64().unwrap_or(f64::NAN);
+        notes.push(format!(
+            "{set}: {} rows, {} non-zeros; {:.2} bytes per non-zero beside 24 per row and the model",
+            count("rows"),
+            count("nonzeros"),
+            count("bytes_per_nonzero_beside_24_per_row"),
+        ));
+        let labels = &measured["labels"];
+        if let Some(equal) = labels["equal"].as_f64() {
+            notes.push(format!(
+                "{set}: {:.2} % of {} labels are those of the exact chi2 machine on {} rows, both trained tightly",
+                100.0 * equal,
+                labels["queries"],
+                labels["rows"],
+            ));
+        }
+    }
+    (table, notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_stand_in_the_table_and_labels_below() {
+        let line = serde_json::json!({
+            "median": 0.5, "least": 0.4, "/ LIBLINEAR": 0.45, "/ PmSVM-LUT as printed": 0.3,
+            "/ LIBLINEAR on mapped rows": 0.2,
+        });
+        let found = serde_json::json!({ "sets": { "MNIST": {
+            "rows": 10, "nonzeros": 20, "bytes_per_nonzero_beside_24_per_row": 3.0,
+            "times": { "mercer chi2": line }, "labels": { "rows": 5, "queries": 4, "equal": 1.0 },
+        } } });
+        let (table, notes) = told(&found);
+        assert!(table.ends_with("| MNIST | mercer chi2 | 0.500 | 0.400 | 0.45 | 0.30 | 0.20 |\n"));
+        assert!(notes[1].starts_with("MNIST: 100.00 % of 4 labels"));
+    }
+}
