@@ -47,8 +47,9 @@ class Learning(Asking):
             )
         elif not report["converged"]:
             warnings.warn(
-                f"tol={self.tol} is below what doubles can tell apart here: the violation is"
-                f" {report['violation']:.2g}, the duality gap {report['gap']:.2g}.",
+                f"Training ended before tol={self.tol} was reached, which is below what doubles can tell apart here or"
+                f" too far for the solver: the violation is {report['violation']:.2g}, the duality gap"
+                f" {report['gap']:.2g}. Consider scaling the data.",
                 ConvergenceWarning,
             )
 
