@@ -16,8 +16,10 @@ pub(super) static FITTER: Fitter = Fitter {
     fit,
 };
 
-/// More products than this are never faster than the supports they replace.
+/// More products than this are never faster than the supports they replace; columns themselves always are.
 const MOST: usize = 20_000;
+/// Weights of all scores that are kept at most.
+const MOST_WEIGHTS: usize = 1 << 26;
 /// Supports computed at once.
 const LANES: usize = 8;
 
@@ -37,9 +39,11 @@ fn products(task: &Task<'_>) -> Result<(Power, usize), CompileError> {
     let power = Power::of(kernel.as_ref());
     let power = power.ok_or_else(|| unfit(format!("{} is not a power", kernel.spec())))?;
     let columns = task.exact.packed().live_columns();
-    let count = count(columns, power.degree).filter(|count| *count <= MOST).ok_or_else(|| {
+    let scores = task.exact.machine().scores().len();
+    let most = if power.degree == 1 { MOST_WEIGHTS / scores.max(1) } else { MOST };
+    let count = count(columns, power.degree).filter(|count| *count <= most).ok_or_else(|| {
         let degree = power.degree;
-        unfit(format!("{columns} columns have over {MOST} products of degree {degree} or less"))
+        unfit(format!("{columns} columns have over {most} products of degree {degree} or less"))
     })?;
     Ok((power, count))
 }
@@ -64,7 +68,8 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     check_scales(machine, power)?;
     let list = Monomials::new(live.len(), power.degree);
     let scores = machine.scores().len();
-    let (sums, sizes) = sums(task, &list)?;
+    let (sums, sizes) =
+        if power.degree == 1 { column_sums(task) } else { product_sums(task, &list)? };
     let rounding = gamma(machine.supports().rows() as f64 + 2.0 * f64::from(power.degree) + 6.0);
     let mut weights = vec![0.0; count * scores];
     let mut errors = vec![0.0; scores * (power.degree as usize + 1)];
@@ -119,7 +124,7 @@ fn check_scales(machine: &Machine, power: Power) -> Result<(), CompileError> {
 }
 
 /// `Σ β_i z_i^α` and `Σ |β_i| |z_i^α|` of all products and scores, product after product.
-fn sums(task: &Task<'_>, list: &Monomials) -> Result<(Vec<f64>, Vec<f64>), CompileError> {
+fn product_sums(task: &Task<'_>, list: &Monomials) -> Result<(Vec<f64>, Vec<f64>), CompileError> {
     let (machine, live) = (task.exact.machine(), task.exact.packed().live());
     let (scores, supports) = (machine.scores().len(), machine.supports());
     let betas = coefficients(machine);
@@ -150,6 +155,30 @@ fn sums(task: &Task<'_>, list: &Monomials) -> Result<(Vec<f64>, Vec<f64>), Compi
         }
     }
     Ok((sums, sizes))
+}
+
+/// As [`product_sums`] for degree 1: the products are 1 and the columns, most of them zero in most supports.
+fn column_sums(task: &Task<'_>) -> (Vec<f64>, Vec<f64>) {
+    let (machine, live) = (task.exact.machine(), task.exact.packed().live());
+    let scores = machine.scores().len();
+    let betas = coefficients(machine);
+    let size = (live.len() + 1) * scores;
+    let (mut sums, mut sizes) = (vec![0.0; size], vec![0.0; size]);
+    let mut add = |place: usize, part: f64| {
+        sums[place] += part;
+        sizes[place] += part.abs();
+    };
+    for (row, betas) in machine.supports().iter().zip(betas.chunks_exact(scores)) {
+        betas.iter().enumerate().for_each(|(score, beta)| add(score, *beta));
+        for (column, value) in row.nonzeros() {
+            // Every column of a support is live.
+            let Ok(slot) = live.binary_search(&column) else { continue };
+            for (score, beta) in betas.iter().enumerate() {
+                add((slot + 1) * scores + score, beta * value);
+            }
+        }
+    }
+    (sums, sizes)
 }
 
 /// Coefficients of all supports, one for each score, support after support.

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use mercer_data::Row;
 use mercer_kernel::monomials::{Monomials, Power, count};
 use mercer_machine::{Score, Section};
 use mercer_simd::{Factor, Isa};
@@ -27,13 +28,14 @@ const LANES: usize = 8;
 struct Expanded {
     isa: Isa,
     live: Live,
+    /// Empty for degree 1, where the products are the columns themselves.
     factors: Vec<Factor>,
     /// One for each score, product after product.
     weights: Vec<f64>,
     bounds: Vec<Powers>,
 }
 
-/// Working memory of one thread.
+/// Working memory of one thread; of the lists before `runs` only `sums` is used for degree 1.
 struct Scratch {
     row: Vec<f64>,
     columns: Vec<[f64; LANES]>,
@@ -72,15 +74,20 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     if errors.iter().any(|error| !(0.0..f64::MAX).contains(error)) {
         return Err(refuse("its errors make no sense"));
     }
-    let list = Monomials::new(live.len(), power.degree);
+    let (factors, own_degrees) = if power.degree == 1 {
+        (Vec::new(), (0..=live.len()).map(|product| u32::from(product > 0)).collect())
+    } else {
+        let list = Monomials::new(live.len(), power.degree);
+        (list.factors, list.degrees)
+    };
     let bound = |(number, (score, errors)): (usize, (&Score, &[f64]))| {
         let own = weights.iter().skip(number).step_by(scores).copied();
-        Powers::new(own.zip(list.degrees.iter().copied()), errors, score.offset())
+        Powers::new(own.zip(own_degrees.iter().copied()), errors, score.offset())
     };
     let pairs = machine.scores().iter().zip(errors.chunks_exact(degrees));
     let bounds = pairs.enumerate().map(bound).collect();
     let (isa, weights) = (exact.isa(), weights.to_vec());
-    Ok(Box::new(Expanded { isa, live, factors: list.factors, weights, bounds }))
+    Ok(Box::new(Expanded { isa, live, factors, weights, bounds }))
 }
 
 impl Expanded {
@@ -92,7 +99,14 @@ impl Expanded {
         closer: &mut Closer<'_>,
         scratch: &mut Scratch,
     ) {
-        let Scratch { row, columns, largest, terms, sums, wanted, .. } = scratch;
+        if self.factors.is_empty() {
+            for query in queries {
+                let largest = self.sum_columns(block.row(*query), &mut scratch.sums);
+                self.tell(*query, (0, largest), closer, scratch);
+            }
+            return;
+        }
+        let Scratch { row, columns, largest, terms, sums, .. } = scratch;
         columns.fill([0.0; LANES]);
         for (lane, query) in queries.iter().enumerate() {
             self.live.write(block.row(*query), row);
@@ -103,14 +117,43 @@ impl Expanded {
         }
         mercer_simd::monomials(self.isa, columns, &self.factors, &self.weights, terms, sums);
         for (lane, query) in queries.iter().enumerate() {
-            closer.wanted(*query, wanted);
-            for score in wanted.iter().map(|score| *score as usize) {
-                if let Some(range) = self.bounds[score].range(sums[score][lane], largest[lane]) {
-                    closer.prove(*query, score, range, 1);
-                }
-            }
-            closer.judge(*query);
+            self.tell(*query, (lane, scratch.largest[lane]), closer, scratch);
         }
+    }
+
+    /// The sums of one row in the first lane, one chain in column order each; returns its largest value.
+    fn sum_columns(&self, row: Row<'_>, sums: &mut [[f64; LANES]]) -> f64 {
+        let scores = sums.len();
+        for (sum, weight) in sums.iter_mut().zip(&self.weights) {
+            sum[0] = *weight;
+        }
+        let mut largest: f64 = 0.0;
+        for (slot, value) in self.live.nonzeros(row) {
+            largest = largest.max(value.abs());
+            let weights = &self.weights[(slot + 1) * scores..(slot + 2) * scores];
+            for (sum, weight) in sums.iter_mut().zip(weights) {
+                sum[0] = weight.mul_add(value, sum[0]);
+            }
+        }
+        largest
+    }
+
+    /// Reports what the sums of one query, in one lane, prove.
+    fn tell(
+        &self,
+        query: u32,
+        (lane, largest): (usize, f64),
+        closer: &mut Closer<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { sums, wanted, .. } = scratch;
+        closer.wanted(query, wanted);
+        for score in wanted.iter().map(|score| *score as usize) {
+            if let Some(range) = self.bounds[score].range(sums[score][lane], largest) {
+                closer.prove(query, score, range, 1);
+            }
+        }
+        closer.judge(query);
     }
 }
 
@@ -125,9 +168,10 @@ impl Stage for Expanded {
 
     fn scratch(&self) -> Box<dyn Any + Send> {
         let zeros = [0.0; LANES];
+        let columns = if self.factors.is_empty() { 0 } else { self.live.len() };
         Box::new(Scratch {
-            row: vec![0.0; self.live.len()],
-            columns: vec![zeros; self.live.len()],
+            row: vec![0.0; columns],
+            columns: vec![zeros; columns],
             largest: zeros,
             terms: vec![zeros; self.factors.len() + 1],
             sums: vec![zeros; self.bounds.len()],

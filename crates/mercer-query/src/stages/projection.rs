@@ -102,6 +102,15 @@ impl Live {
         self.zero.len()
     }
 
+    /// The entries of a row in live columns, as positions among them; for machines that are not centred.
+    pub(super) fn nonzeros<'a>(&'a self, row: Row<'a>) -> impl Iterator<Item = (usize, f64)> + 'a {
+        let slot = |column: u32| self.slots.get(column as usize).copied().unwrap_or(u32::MAX);
+        row.nonzeros()
+            .map(move |(column, value)| (slot(column), value))
+            .filter(|(slot, _)| *slot != u32::MAX)
+            .map(|(slot, value)| (slot as usize, value))
+    }
+
     /// A row in the live columns.
     pub(super) fn write(&self, row: Row<'_>, out: &mut [f64]) {
         out.copy_from_slice(&self.zero);
