@@ -595,6 +595,10 @@ pub(crate) struct Reproduce {
     /// MNIST, gradients, covtype, Adult, '20 Newsgroups', sector, 'visual words', interpolation, sweeps, growth
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
+    /// For dm03: only this method, paper, 'paper, no filter', 'paper, cross-validated', held-out, 'held-out, no
+    /// filter' or default; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) method: Vec<String>,
     /// Timings of which the best counts
     #[arg(long, default_value = "5", value_name = "N")]
     pub(crate) repeats: u32,

@@ -12,6 +12,8 @@
 //! compute. No labels are needed: the exact machine is the judge. Where excess errors are promised the sample
 //! is labelled, and the bound is that on worse labels less that on better ones, each at half of `delta`.
 
+mod scales;
+
 use mercer_data::Matrix;
 use mercer_machine::{Answer, Calibration, Counts, Machine, Scale};
 use mercer_query::{Guess, Plan, Record};
@@ -20,7 +22,8 @@ use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::CompileError;
-use crate::lesson::{margin, unit};
+
+pub(crate) use scales::fitted_scales;
 
 /// What a promise is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,6 +65,28 @@ impl Target {
         (delta.ln() / (-self.risk).ln_1p()).ceil().max(1.0) as usize
     }
 
+    /// The largest number of queries up to `most` that is worth testing: the least that allows as many other
+    /// labels as `most` queries do.
+    fn useful(&self, most: usize) -> usize {
+        if self.of != Risk::OtherLabels || most < self.needed() {
+            return most;
+        }
+        let allows = |count: usize, total: usize| {
+            count < total && at_most(count as u64, total as u64, self.risk) <= self.delta
+        };
+        let (mut count, mut too_many) = (0, most);
+        while count + 1 < too_many {
+            let middle = count + (too_many - count) / 2;
+            if allows(middle, most) { count = middle } else { too_many = middle }
+        }
+        let (mut too_few, mut enough) = (count, most);
+        while too_few + 1 < enough {
+            let middle = too_few + (enough - too_few) / 2;
+            if allows(count, middle) { enough = middle } else { too_few = middle }
+        }
+        enough
+    }
+
     /// Upper bound on what is promised to be small.
     fn bound(&self, tally: &Tally, total: u64) -> f64 {
         match self.of {
@@ -98,9 +123,9 @@ pub struct Parts {
 /// Share of the sample from which students learn.
 pub const LESSON_SHARE: f64 = 0.3;
 /// The same where students have training rows too: the test is worth more.
-pub const SMALL_LESSON_SHARE: f64 = 0.1;
-/// Share from which the scales come; the rest is for the test.
-const SCALES_SHARE: f64 = 0.1;
+pub const SMALL_LESSON_SHARE: f64 = 0.05;
+/// Share from which the scales come at least; the rest is for the test, as far as it is of use there.
+const SCALES_SHARE: f64 = 0.05;
 /// Fewer say little about a spread.
 const LEAST_FOR_SCALES: usize = 100;
 /// Fewer teach nothing.
@@ -133,7 +158,11 @@ impl Parts {
             let Target { risk, delta, .. } = *target;
             return Err(CompileError::SmallSample { found: rows, needed, risk, delta });
         }
-        let [lesson, scales] = sizes(rows);
+        let [mut lesson, mut scales] = sizes(rows);
+        // What the test cannot use goes to both others.
+        let spare = rows - lesson - scales - target.useful(rows - lesson - scales);
+        lesson += spare / 2;
+        scales += spare - spare / 2;
         let mut order: Vec<usize> = (0..rows).collect();
         order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
         let test = order.split_off(lesson + scales);
@@ -301,16 +330,6 @@ fn at_most(count: u64, total: u64, p: f64) -> f64 {
     (largest + sum.ln()).exp()
 }
 
-/// The scales of all levels of a plan, from rows with their exact scores.
-pub(crate) fn fitted_scales(
-    plan: &Plan,
-    rows: &Matrix,
-    scores: &[f64],
-) -> Result<Vec<Scale>, CompileError> {
-    let machine = plan.closing().machine();
-    Ok(scales(machine, &plan.records(rows)?, scores, plan.levels().len()))
-}
-
 /// Chooses the width on rows with their exact scores that neither fit nor scales have seen; `labels` are
 /// what is known to be right for them. A plan with nothing to choose is tested as it stands.
 pub(crate) fn test(
@@ -375,66 +394,6 @@ fn opinions(
     records.iter().map(opinion).collect()
 }
 
-/// Fewer samples near a change of label are filled up with the nearest ones.
-const LEAST_NEAR: usize = 30;
-/// A spread is at least this share of the usual size of a score, so that no level ever stops all queries.
-const FLOOR: f64 = 1e-4;
-
-/// The scale of each level from what it made of the second part, whose exact scores stand one row after
-/// the other: near a change of label the score is regressed on the guess, and the spread is the root mean
-/// square of what is left.
-pub(crate) fn scales(
-    machine: &Machine,
-    records: &[Vec<Record>],
-    scores: &[f64],
-    levels: usize,
-) -> Vec<Scale> {
-    let count = machine.scores().len();
-    let one = |level: usize| {
-        let said =
-            records.iter().zip(scores.chunks_exact(count)).filter_map(|(records, scores)| {
-                let record = records.iter().find(|record| record.level == Some(level))?;
-                let (guess, truth) = match record.guess {
-                    Guess::Score(score) => (score, scores[0]),
-                    Guess::Class { class, margin: lead } => (lead, margin(machine, scores, class)),
-                };
-                let is_useful = guess.is_finite() && truth.is_finite();
-                // A class that leads by nothing is never trusted anyhow.
-                let is_led = matches!(record.guess, Guess::Score(_)) || guess > 0.0;
-                (is_useful && is_led).then_some((guess, truth))
-            });
-        scale(said.collect())
-    };
-    (0..levels).map(one).collect()
-}
-
-fn scale(mut said: Vec<(f64, f64)>) -> Scale {
-    let never = Scale { slope: 0.0, shift: 0.0, spread: 1.0 };
-    if said.len() < 3 {
-        return never;
-    }
-    let truths: Vec<f64> = said.iter().map(|(_, truth)| *truth).collect();
-    let usual = (truths.iter().map(|t| t * t).sum::<f64>() / truths.len() as f64).sqrt();
-    let unit = unit(&truths);
-    said.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-    let near = said.partition_point(|(_, truth)| truth.abs() < unit);
-    let near =
-        if near < LEAST_NEAR { LEAST_NEAR.max(said.len() / 5).min(said.len()) } else { near };
-    let near = &said[..near];
-    let mean = |values: &dyn Fn(&(f64, f64)) -> f64| {
-        near.iter().map(values).sum::<f64>() / near.len() as f64
-    };
-    let (guess, truth) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
-    let square = mean(&|pair| (pair.0 - guess).powi(2));
-    let slope = mean(&|pair| (pair.0 - guess) * (pair.1 - truth)) / square;
-    let shift = truth - slope * guess;
-    let spread = mean(&|pair| (slope * pair.0 + shift - pair.1).powi(2)).sqrt();
-    let spread = spread.max(FLOOR * usual).max(f64::MIN_POSITIVE);
-    let found = Scale { slope, shift, spread };
-    let is_sound = slope > 0.0 && slope.is_finite() && shift.is_finite() && spread.is_finite();
-    if is_sound { found } else { never }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -470,6 +429,26 @@ mod tests {
     }
 
     #[test]
+    fn a_test_is_as_large_as_its_allowance_needs() {
+        let target = Target::default();
+        for (most, expected) in
+            [(2994, 2994), (2995, 2995), (4000, 2995), (4743, 4743), (7000, 6294)]
+        {
+            let found = target.useful(most);
+            assert!(found.abs_diff(expected) <= 3, "{most}: {found}");
+            if most >= 2995 {
+                let allowed = |total: usize| {
+                    (0..50).take_while(|k| upper_bound(*k, total as u64, 0.05) <= 1e-3).count()
+                };
+                assert_eq!(allowed(found), allowed(most));
+                assert!(allowed(found - 1) < allowed(most));
+            }
+        }
+        let excess = Target { of: Risk::ExcessErrors, ..target };
+        assert_eq!(excess.useful(7000), 7000);
+    }
+
+    #[test]
     fn parts_are_disjoint_and_a_small_sample_is_told_the_number_needed() {
         let target = Target { risk: 0.01, delta: 0.05, ..Target::default() };
         let parts = Parts::new(1000, 0.3, &target, 3).unwrap();
@@ -481,13 +460,5 @@ mod tests {
         };
         assert!(Parts::new(needed, 0.3, &target, 3).is_ok());
         assert!(Parts::new(needed - 1, 0.3, &target, 3).is_err());
-    }
-
-    #[test]
-    fn a_level_that_is_always_right_still_has_a_spread() {
-        let said = (0..100).map(|n| (f64::from(n) - 50.0, f64::from(n) - 50.0)).collect();
-        assert!(scale(said).spread > 1e-3);
-        let constant = scale((0..100).map(|n| (1.0, f64::from(n))).collect());
-        assert_eq!((constant.slope, constant.shift), (0.0, 0.0), "it knows nothing");
     }
 }

@@ -1,12 +1,15 @@
+mod directions;
+
 use mercer_machine::{Array, Section};
 use mercer_spec::{Spec, Value};
 
 use super::{Fitter, can_estimate};
+use crate::lesson::Lesson;
 use crate::{CompileError, Task, ridge};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "student",
-    summary: "student(r): a quadratic form in r coordinates, fitted to the machine's own scores; calibrated on --sample",
+    summary: "student(r1, r2, ...): quadratic forms in r coordinates, more from level to level, fitted to the machine's own scores; with directions=fitted the coordinates are fitted too; calibrated on --sample",
     estimates: true,
     stops: false,
     propose,
@@ -31,24 +34,95 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     sizes.map(|size| Spec::new("student").with(size as f64)).collect()
 }
 
+/// What is written between the brackets: coordinates at each level, and whether their directions are fitted.
+fn settings(spec: &Spec) -> Option<(Vec<usize>, bool)> {
+    let number = |value: &Value| match value {
+        Value::Number(r) if r.fract() == 0.0 && (1.0..=MOST as f64).contains(r) => {
+            Some(*r as usize)
+        }
+        _ => None,
+    };
+    let sizes: Option<Vec<usize>> = spec.positional().iter().map(number).collect();
+    let sizes = sizes.filter(|sizes| !sizes.is_empty())?;
+    let is_increasing = sizes.windows(2).all(|pair| pair[0] < pair[1]);
+    let word = |value: &Value| matches!(value, Value::Spec(word) if word.to_string() == "fitted");
+    let is_fitted = match spec.named() {
+        [] => false,
+        [(name, value)] if name == "directions" && word(value) => true,
+        _ => return None,
+    };
+    is_increasing.then_some((sizes, is_fitted))
+}
+
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     let unfit = |reason: &str| CompileError::Unfit { stage: "student", reason: reason.to_owned() };
-    let wanted = match (spec.positional(), spec.named()) {
-        ([Value::Number(number)], []) if number.fract() == 0.0 => *number,
-        _ => return Err(unfit("write student(r) with the number of coordinates, as student(16)")),
-    };
-    if !(1.0..=MOST as f64).contains(&wanted) {
-        return Err(unfit("it takes 1 to 64 coordinates"));
-    }
+    let (mut sizes, is_fitted) = settings(spec).ok_or_else(|| {
+        unfit(
+            "write student(r1, r2, ...) with increasing numbers of coordinates from 1 to 64, as student(16), or \
+             student(4, 8, directions=fitted)",
+        )
+    })?;
     let basis = task.basis("student")?;
     let lesson = task.lesson("student")?;
-    let size = (wanted as usize).min(basis.rows);
-    let lengths = lengths(lesson, size);
-    let features = 1 + size + size * (size + 1) / 2;
+    sizes.iter_mut().for_each(|size| *size = (*size).min(basis.rows));
+    sizes.dedup();
+    let all = sizes.last().map_or(0, |size| *size);
+    let failed = || unfit("its scores could not be fitted");
+    // Directions as mixtures of principal ones, and the coordinates of all rows in them.
+    let (mixtures, mixed) = if is_fitted {
+        directions::fitted(lesson, &sizes, task.watch)?.ok_or_else(failed)?
+    } else {
+        let one = |at: usize| f64::from(u8::from(at.is_multiple_of(all + 1)));
+        ((0..all * all).map(one).collect(), all)
+    };
+    let mut table = vec![0.0; lesson.rows * all];
+    for (row, out) in table.chunks_exact_mut(all).enumerate() {
+        let own = &lesson.row(row)[..mixed];
+        for (y, mixture) in out.iter_mut().zip(mixtures.chunks_exact(mixed)) {
+            *y = mixture.iter().zip(own).map(|(a, b)| a * b).sum();
+        }
+    }
+    let (mut squares, mut lines, mut constants) = (Vec::new(), Vec::new(), Vec::new());
+    for size in &sizes {
+        let found =
+            forms(lesson, *size, |row, out| out.copy_from_slice(&table[row * all..][..*size]));
+        for form in found.ok_or_else(failed)? {
+            squares.extend(form.square.iter().map(|x| *x as f32));
+            lines.extend(form.line.iter().map(|x| *x as f32));
+            constants.push(form.constant);
+        }
+    }
+    let mut rows = vec![0.0f32; all * basis.columns];
+    for (out, mixture) in rows.chunks_exact_mut(basis.columns).zip(mixtures.chunks_exact(mixed)) {
+        for (column, place) in out.iter_mut().enumerate() {
+            let values = basis.values[column..].iter().step_by(basis.columns);
+            *place = mixture.iter().zip(values).map(|(share, x)| share * x).sum::<f64>() as f32;
+        }
+    }
+    Ok(Section::new(spec.to_string())
+        .with("basis", Array::F32(rows))
+        .with("levels", Array::U32(sizes.iter().map(|size| *size as u32).collect()))
+        .with("forms", Array::F32(squares))
+        .with("lines", Array::F32(lines))
+        .with("constants", Array::F64(constants)))
+}
+
+/// `y'Ay + b·y + c`.
+struct Form {
+    /// Symmetric, row after row.
+    square: Vec<f64>,
+    line: Vec<f64>,
+    constant: f64,
+}
+
+/// The form of each output that fits the lesson best; `read(row, out)` writes the coordinates of a row.
+fn forms(lesson: &Lesson, size: usize, read: impl Fn(usize, &mut [f64])) -> Option<Vec<Form>> {
     let mut scaled = vec![0.0; size];
+    let lengths = lengths(lesson.rows, size, &read);
+    let features = 1 + size + size * (size + 1) / 2;
     let found = ridge::fit(lesson.rows, features, &lesson.targets, |row, out| {
-        let coordinates = lesson.row(row).iter().zip(&lengths);
-        scaled.iter_mut().zip(coordinates).for_each(|(out, (y, length))| *out = y / length);
+        read(row, &mut scaled);
+        scaled.iter_mut().zip(&lengths).for_each(|(y, length)| *y /= length);
         out[0] = 1.0;
         out[1..=size].copy_from_slice(&scaled);
         let mut at = size + 1;
@@ -58,39 +132,32 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
                 at += 1;
             }
         }
-    });
-    let found = found.ok_or_else(|| unfit("its scores could not be fitted"))?;
-    let (mut forms, mut lines, mut constants) = (Vec::new(), Vec::new(), Vec::new());
-    for found in found.chunks_exact(features) {
-        constants.push(found[0]);
-        lines.extend(found[1..=size].iter().zip(&lengths).map(|(w, length)| (w / length) as f32));
-        let mut form = vec![0.0f32; size * size];
+    })?;
+    let form = |found: &[f64]| {
+        let line = found[1..=size].iter().zip(&lengths).map(|(w, length)| w / length).collect();
+        let mut square = vec![0.0; size * size];
         let mut at = size + 1;
         for i in 0..size {
             for j in 0..=i {
                 let weight = found[at] / (lengths[i] * lengths[j]);
                 let share = if i == j { weight } else { weight / 2.0 };
-                form[i * size + j] = share as f32;
-                form[j * size + i] = share as f32;
+                square[i * size + j] = share;
+                square[j * size + i] = share;
                 at += 1;
             }
         }
-        forms.extend(form);
-    }
-    Ok(Section::new(spec.to_string())
-        .with("basis", Array::F32(basis.singles(size)))
-        .with("forms", Array::F32(forms))
-        .with("lines", Array::F32(lines))
-        .with("constants", Array::F64(constants)))
+        Form { square, line, constant: found[0] }
+    };
+    Some(found.chunks_exact(features).map(form).collect())
 }
 
 /// Root mean squares of the coordinates.
-fn lengths(lesson: &crate::lesson::Lesson, size: usize) -> Vec<f64> {
-    let mut squares = vec![0.0; size];
-    for row in 0..lesson.rows {
-        let own = lesson.row(row);
-        squares.iter_mut().zip(own).for_each(|(sum, y)| *sum += y * y);
+fn lengths(rows: usize, size: usize, read: impl Fn(usize, &mut [f64])) -> Vec<f64> {
+    let (mut squares, mut own) = (vec![0.0; size], vec![0.0; size]);
+    for row in 0..rows {
+        read(row, &mut own);
+        squares.iter_mut().zip(&own).for_each(|(sum, y)| *sum += y * y);
     }
-    let mean = |sum: f64| (sum / lesson.rows.max(1) as f64).sqrt();
+    let mean = |sum: f64| (sum / rows.max(1) as f64).sqrt();
     squares.into_iter().map(|sum| if sum > 0.0 { mean(sum) } else { 1.0 }).collect()
 }

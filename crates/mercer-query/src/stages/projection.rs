@@ -225,8 +225,11 @@ impl Basis {
         self.chunks.iter().map(|chunk| 4 * chunk.table.len()).sum()
     }
 
-    /// The array `basis` of a section: directions in the live columns of the machine.
-    pub(super) fn load(section: &Section, exact: &Exact) -> Result<Self, &'static str> {
+    /// The array `basis` of a section: directions in the live columns of the machine, row after row.
+    pub(super) fn directions<'a>(
+        section: &'a Section,
+        exact: &Exact,
+    ) -> Result<&'a [f32], &'static str> {
         let Some(mercer_machine::Array::F32(values)) = section.array("basis") else {
             return Err("its basis is missing");
         };
@@ -237,6 +240,17 @@ impl Basis {
         if values.iter().any(|value| !value.is_finite()) {
             return Err("its basis holds values that are not finite");
         }
+        Ok(values)
+    }
+
+    /// All directions of a section.
+    pub(super) fn load(section: &Section, exact: &Exact) -> Result<Self, &'static str> {
+        Ok(Self::new(Self::directions(section, exact)?, exact))
+    }
+
+    /// Directions in the live columns of the machine, row after row.
+    pub(super) fn new(values: &[f32], exact: &Exact) -> Self {
+        let live = exact.packed().live_columns();
         let chunks = values.chunks(CHUNK * live).map(|values| {
             let mut hash = DefaultHasher::new();
             values.iter().for_each(|value| value.to_bits().hash(&mut hash));
@@ -250,7 +264,7 @@ impl Basis {
         });
         let (chunks, rows) = (chunks.collect(), values.len() / live);
         let columns = exact.machine().columns() as u64;
-        Ok(Self { chunks, rows, live: Live::new(exact), columns })
+        Self { chunks, rows, live: Live::new(exact), columns }
     }
 
     /// Number of directions.

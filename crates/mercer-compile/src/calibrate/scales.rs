@@ -1,0 +1,126 @@
+//! What the guesses of each level are worth: a slope, a shift and a spread.
+
+use mercer_data::Matrix;
+use mercer_machine::{Machine, Scale};
+use mercer_query::{Guess, Plan, Record};
+
+use crate::CompileError;
+use crate::lesson::{margin, unit};
+
+/// The scales of all levels of a plan, from rows with their exact scores.
+pub(crate) fn fitted_scales(
+    plan: &Plan,
+    rows: &Matrix,
+    scores: &[f64],
+) -> Result<Vec<Scale>, CompileError> {
+    let machine = plan.closing().machine();
+    let records = plan.records(rows)?;
+    let mut scales = scales(machine, &records, scores, plan.levels().len());
+    let exact = plan.closing().cost().multiply_adds as f64;
+    for (level, scale) in scales.iter_mut().enumerate() {
+        scale.spread *= caution(&records, level, exact);
+    }
+    Ok(scales)
+}
+
+/// How little is gained by stopping early counts this much: the chance of another label falls off about as
+/// fast as a Gaussian tail, so that a few powers of ten of cost are worth a factor of two in width.
+const CAUTION: f64 = 0.125;
+
+/// A level after which the next one costs little need not take risks: its spread is widened by a power of how
+/// much cheaper that is than the exact answer. All levels share one width, hence one allowance of other
+/// labels; this spends it where it saves most.
+fn caution(records: &[Vec<Record>], level: usize, exact: f64) -> f64 {
+    let (mut sum, mut count) = (0.0, 0u32);
+    for records in records {
+        let mut own = records.iter().skip_while(|record| record.level != Some(level));
+        if let Some(record) = own.next() {
+            let before = record.cost.multiply_adds as f64;
+            sum += own.next().map_or(exact, |next| next.cost.multiply_adds as f64 - before);
+            count += 1;
+        }
+    }
+    let next = if count > 0 { sum / f64::from(count) } else { exact };
+    (exact / next.clamp(1.0, exact.max(1.0))).powf(CAUTION).max(1.0)
+}
+
+/// Fewer samples near a change of label are filled up with the nearest ones.
+const LEAST_NEAR: usize = 30;
+/// A spread is at least this share of the usual size of a score, so that no level ever stops all queries.
+const FLOOR: f64 = 1e-4;
+
+/// The scale of each level from what it made of the second part, whose exact scores stand one row after
+/// the other: near a change of label the score is regressed on the guess, and the spread is the root mean
+/// square of what is left.
+fn scales(machine: &Machine, records: &[Vec<Record>], scores: &[f64], levels: usize) -> Vec<Scale> {
+    let count = machine.scores().len();
+    let one = |level: usize| {
+        let said =
+            records.iter().zip(scores.chunks_exact(count)).filter_map(|(records, scores)| {
+                let record = records.iter().find(|record| record.level == Some(level))?;
+                let (guess, truth) = match record.guess {
+                    Guess::Score(score) => (score, scores[0]),
+                    Guess::Class { class, margin: lead } => (lead, margin(machine, scores, class)),
+                };
+                let is_useful = guess.is_finite() && truth.is_finite();
+                // A class that leads by nothing is never trusted anyhow.
+                let is_led = matches!(record.guess, Guess::Score(_)) || guess > 0.0;
+                (is_useful && is_led).then_some((guess, truth))
+            });
+        scale(said.collect())
+    };
+    (0..levels).map(one).collect()
+}
+
+fn scale(mut said: Vec<(f64, f64)>) -> Scale {
+    let never = Scale { slope: 0.0, shift: 0.0, spread: 1.0 };
+    if said.len() < 3 {
+        return never;
+    }
+    let truths: Vec<f64> = said.iter().map(|(_, truth)| *truth).collect();
+    let usual = (truths.iter().map(|t| t * t).sum::<f64>() / truths.len() as f64).sqrt();
+    let unit = unit(&truths);
+    said.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    let near = said.partition_point(|(_, truth)| truth.abs() < unit);
+    let near =
+        if near < LEAST_NEAR { LEAST_NEAR.max(said.len() / 5).min(said.len()) } else { near };
+    let near = &said[..near];
+    let mean = |values: &dyn Fn(&(f64, f64)) -> f64| {
+        near.iter().map(values).sum::<f64>() / near.len() as f64
+    };
+    let (guess, truth) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
+    let square = mean(&|pair| (pair.0 - guess).powi(2));
+    let slope = mean(&|pair| (pair.0 - guess) * (pair.1 - truth)) / square;
+    let shift = truth - slope * guess;
+    let spread = mean(&|pair| (slope * pair.0 + shift - pair.1).powi(2)).sqrt();
+    let spread = spread.max(FLOOR * usual).max(f64::MIN_POSITIVE);
+    let found = Scale { slope, shift, spread };
+    let is_sound = slope > 0.0 && slope.is_finite() && shift.is_finite() && spread.is_finite();
+    if is_sound { found } else { never }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_before_cheap_ones_are_more_cautious() {
+        let record = |level: usize, cost: u64| Record {
+            level: Some(level),
+            guess: Guess::Score(1.0),
+            progress: level,
+            cost: mercer_query::Cost { multiply_adds: cost },
+        };
+        let records = vec![vec![record(0, 10), record(1, 20), record(2, 1020)]; 3];
+        let found: Vec<f64> = (0..3).map(|level| caution(&records, level, 100_000.0)).collect();
+        assert!(found[0] > found[1] && found[1] > found[2] && found[2] == 1.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_level_that_is_always_right_still_has_a_spread() {
+        let said = (0..100).map(|n| (f64::from(n) - 50.0, f64::from(n) - 50.0)).collect();
+        assert!(scale(said).spread > 1e-3);
+        let constant = scale((0..100).map(|n| (1.0, f64::from(n))).collect());
+        assert_eq!((constant.slope, constant.shift), (0.0, 0.0), "it knows nothing");
+    }
+}
