@@ -602,7 +602,7 @@ pub(crate) struct Reproduce {
     /// Timings of which the best counts
     #[arg(long, default_value = "5", value_name = "N")]
     pub(crate) repeats: u32,
-    /// For yw12: at most so many rows to learn from in every set; the growth goes up to it
+    /// For fs01 and yw12: at most so many rows to learn from in every set; yw12's growth goes up to it
     #[arg(long, default_value = "10000000", value_name = "N")]
     pub(crate) rows: usize,
     /// For yw12: instead of measuring, write the rows of the sets into this folder as LIBSVM text

@@ -134,6 +134,21 @@ pub(crate) fn lines(title: &str, x_name: &str, lines: &[Line]) -> String {
     )
 }
 
+/// Pictures of the usual size, one below the other.
+pub(crate) fn stacked(pictures: &[String]) -> String {
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {}\" role=\"img\">\n",
+        HEIGHT * pictures.len() as f64
+    );
+    for (number, picture) in pictures.iter().enumerate() {
+        let top = HEIGHT * number as f64;
+        let place = format!("<svg y=\"{top}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" ");
+        text.push_str(&picture.replacen("<svg ", &place, 1));
+    }
+    text.push_str("</svg>\n");
+    text
+}
+
 /// Points, with a line where the first number is zero.
 pub(crate) fn points(title: &str, x_name: &str, y_name: &str, points: &[(f64, f64)]) -> String {
     let finite = || points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());

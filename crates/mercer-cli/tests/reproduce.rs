@@ -76,6 +76,44 @@ fn osuna_1998_on_crescents() {
     assert!(object["tasks"][1]["rows"].is_null() && object["tasks"][2]["rows"].is_null());
 }
 
+/// \[FS01\] with few rows: every part, and the three figures.
+#[test]
+fn fine_and_scheinberg_2001_with_few_rows() {
+    let folder = Folder::new();
+    let svg = folder.path("figures.svg");
+    let text =
+        done(&["reproduce", "fs01", "--rows", "250", "--repeats", "1", "--svg", &svg, "--json"]);
+    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    let parts = &object["parts"];
+    for row in parts["example 1"].as_array().expect("rows") {
+        for systems in ["split", "product_form", "qr"] {
+            assert!(row["errors"][systems].as_f64().expect("a number") < 1e-14, "{row}");
+        }
+    }
+    assert!(parts["example 1"][3]["errors"]["woodbury"].as_f64() > Some(0.1));
+    for row in parts["toy"].as_array().expect("rows") {
+        let gap = row["relative_gap"].as_f64().expect("a number");
+        assert!(gap <= 1e-11 || row["systems"] == "woodbury", "{row}");
+    }
+    assert_eq!(parts["Abalone"].as_array().map(Vec::len), Some(18));
+    let many = &parts["problems"];
+    assert_eq!((many["problems"].as_u64(), many["timed"].as_u64()), (Some(150), Some(15)));
+    assert!(
+        many["most"].as_u64() <= Some(25) && many["worst_gap"].as_f64() <= Some(1e-6),
+        "{many}"
+    );
+    let ranks = parts["rank"].as_array().expect("rows");
+    let column =
+        |key: &str| ranks.iter().map(|row| row[key].as_f64().expect(key)).collect::<Vec<f64>>();
+    // A higher rank leaves less of the matrix; the objective, minimised, rises to the exact one.
+    assert!(column("frobenius").windows(2).all(|pair| pair[1] <= pair[0] + 1e-12), "{ranks:?}");
+    assert!(column("objective").windows(2).all(|pair| pair[1] >= pair[0] - 1e-6), "{ranks:?}");
+    let picture = std::fs::read_to_string(svg).expect("a picture");
+    for name in ["Fig. 3", "Fig. 6", "Fig. 7", "Frobenius error", "test error"] {
+        assert!(picture.contains(name), "{name}");
+    }
+}
+
 #[test]
 fn papers_that_are_not_known_are_named() {
     let (code, text) = refused_with(&["reproduce", "vapnik95"]);

@@ -1,9 +1,11 @@
 //! \[FS01\]: Example 1 and a degenerate toy for all ways to solve the linear systems, Abalone against `smo`,
 //! many dense problems, and rank against objective and error.
 
+mod many;
 mod problems;
 mod rank;
 
+use std::cell::RefCell;
 use std::time::Instant;
 
 use mercer::data::Dataset;
@@ -14,6 +16,8 @@ use serde_json::{Value, json};
 use super::super::StopSignal;
 use super::{Paper, Reproduce};
 use crate::console::Console;
+use crate::output::whole;
+use crate::picture::stacked;
 
 pub(super) static PAPER: Paper = Paper {
     key: "fs01",
@@ -28,7 +32,7 @@ const PARTS: [(&str, fn(&Run<'_>) -> anyhow::Result<Value>); 7] = [
     ("factorisation", factorisation),
     ("pivots", pivots),
     ("Abalone", abalone),
-    ("problems", many),
+    ("problems", many::run),
     ("rank", rank::run),
 ];
 
@@ -37,10 +41,12 @@ struct Run<'r> {
     arguments: &'r Reproduce,
     console: &'r Console,
     stop: &'r StopSignal,
+    /// Figures, in the order of the parts.
+    pictures: RefCell<Vec<String>>,
 }
 
 fn run(arguments: &Reproduce, console: &Console, stop: &StopSignal) -> anyhow::Result<()> {
-    let run = Run { arguments, console, stop };
+    let run = Run { arguments, console, stop, pictures: RefCell::default() };
     let mut parts = serde_json::Map::new();
     for (name, part) in PARTS {
         if arguments.only.is_empty() || arguments.only.iter().any(|only| only == name) {
@@ -49,6 +55,10 @@ fn run(arguments: &Reproduce, console: &Console, stop: &StopSignal) -> anyhow::R
             stop.check()?;
         }
     }
+    let pictures = run.pictures.take();
+    if let (Some(path), false) = (&arguments.svg, pictures.is_empty()) {
+        whole(path, &stacked(&pictures))?;
+    }
     if console.json {
         println!("{}", json!({ "paper": PAPER.key, "title": PAPER.title, "parts": parts }));
     }
@@ -56,6 +66,17 @@ fn run(arguments: &Reproduce, console: &Console, stop: &StopSignal) -> anyhow::R
 }
 
 impl Run<'_> {
+    /// At most so many rows, if fewer were asked for.
+    fn rows(&self, usual: usize) -> usize {
+        usual.min(self.arguments.rows.max(100))
+    }
+
+    /// The first rows of a set, if fewer were asked for.
+    fn first(&self, data: &Dataset) -> Dataset {
+        let count = self.rows(data.examples.rows());
+        data.select(&(0..count).collect::<Vec<_>>())
+    }
+
     fn line(&self, text: &str) {
         if !self.console.json {
             println!("{text}");
@@ -163,7 +184,8 @@ fn told(report: &Report) -> (usize, f64, f64) {
 /// Seconds of one factorisation and one solution, for all ways.
 fn factorisation(run: &Run<'_>) -> anyhow::Result<Value> {
     let mut rows = Vec::new();
-    for (count, rank) in [(10_000, 100), (10_000, 300)] {
+    for rank in [100, 300] {
+        let count = run.rows(10_000);
         let (v, d, w) = problems::system(count, rank);
         let seconds = |systems: Systems| {
             let mut best = f64::INFINITY;
@@ -190,7 +212,7 @@ fn factorisation(run: &Run<'_>) -> anyhow::Result<Value> {
 
 /// Seconds for a factor of rank 800 of 5,000 rows, column by column and in blocks.
 fn pivots(run: &Run<'_>) -> anyhow::Result<Value> {
-    let data = problems::dense(5000, 60, 5)?;
+    let data = problems::dense(run.rows(5000), 60, 5)?;
     let seconds = |rule: &str, precision: &str| -> anyhow::Result<(f64, f64)> {
         let text = format!("low_rank(rank=800, pivots={rule}, precision={precision}, guard=off)");
         let (trained, _) = run.learn(&data, "rbf(gamma=0.05)", 1.0, &text, 1e-1)?;
@@ -212,7 +234,7 @@ fn pivots(run: &Run<'_>) -> anyhow::Result<Value> {
 
 /// Linear and degree 5 against `smo` at three prices: digits of accuracy, iterations, time.
 fn abalone(run: &Run<'_>) -> anyhow::Result<Value> {
-    let data = problems::abalone()?;
+    let data = run.first(&problems::abalone()?);
     run.line(&format!(
         "{:10} {:>6} {:22} {:>10} {:>8} {:>8}",
         "kernel", "C", "solver", "steps", "digits", "seconds"
@@ -246,33 +268,4 @@ fn abalone(run: &Run<'_>) -> anyhow::Result<Value> {
         }
     }
     Ok(json!(rows))
-}
-
-/// A stand-in for Fig. 3: dense problems of 204 columns and 6,500 to 7,000 rows.
-fn many(run: &Run<'_>) -> anyhow::Result<Value> {
-    const PROBLEMS: usize = 150;
-    let (mut iterations, mut seconds, mut exact, mut worst) = (Vec::new(), 0.0, 0.0, 0.0f64);
-    for problem in 0..PROBLEMS {
-        let rows = 6500 + 500 * problem / (PROBLEMS - 1);
-        let data = problems::dense(rows, 204, problem as u64)?;
-        let (trained, took) =
-            run.learn(&data, "linear", 1.0, &interior(Systems::Split, 204), 1e-6)?;
-        let (steps, _, gap) = told(&trained.report);
-        iterations.push(steps);
-        seconds += took;
-        worst = worst.max(gap);
-        exact += run.learn(&data, "linear", 1.0, "smo", 1e-3)?.1;
-    }
-    iterations.sort_unstable();
-    let [least, median, most] = [0, PROBLEMS / 2, PROBLEMS - 1].map(|at| iterations[at]);
-    run.line(&format!(
-        "{PROBLEMS} problems: iterations {least} to {most}, median {median}; worst relative gap {worst:.1e}; \
-         {:.2} s each, smo {:.2} s each",
-        seconds / PROBLEMS as f64,
-        exact / PROBLEMS as f64
-    ));
-    Ok(json!({
-        "problems": PROBLEMS, "least": least, "median": median, "most": most,
-        "worst_gap": worst, "seconds": seconds, "smo_seconds": exact,
-    }))
 }

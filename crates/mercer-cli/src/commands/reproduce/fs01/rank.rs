@@ -8,14 +8,13 @@ use mercer::query::Plan;
 use serde_json::{Value, json};
 
 use super::{Run, problems};
-use crate::output::whole;
 use crate::picture::{Line, lines};
 
 const KERNEL: &str = "polynomial(degree=5, gamma=0.0909090909090909, coef0=1)";
 const RANKS: [usize; 7] = [5, 10, 20, 50, 100, 200, 300];
 
 pub(super) fn run(run: &Run<'_>) -> anyhow::Result<Value> {
-    let all = problems::abalone()?;
+    let all = run.first(&problems::abalone()?);
     let (test, rest): (Vec<usize>, Vec<usize>) =
         (0..all.examples.rows()).partition(|row| row % 4 == 3);
     let (data, test) = (all.select(&rest), all.select(&test));
@@ -48,19 +47,16 @@ pub(super) fn run(run: &Run<'_>) -> anyhow::Result<Value> {
         rows.push(row);
         run.stop.check()?;
     }
-    if let Some(path) = &run.arguments.svg {
-        let curve = |name: &str, at: usize| Line {
-            name: name.to_owned(),
-            points: rows.iter().map(|row| (row[0], row[at].abs())).collect(),
-        };
-        let drawn = [
-            curve("objective", 1),
-            curve("|w|", 2),
-            curve("Frobenius error", 3),
-            curve("test error", 6),
-        ];
-        whole(path, &lines("Abalone, degree 5: what the rank decides", "rank", &drawn))?;
-    }
+    let curve = |name: &str, at: usize| Line {
+        name: name.to_owned(),
+        points: rows.iter().map(|row| (row[0], row[at].abs())).collect(),
+    };
+    let of_factor = [curve("objective", 1), curve("|w|", 2), curve("Frobenius error", 3)];
+    let of_machine = [curve("train error", 5), curve("test error", 6)];
+    run.pictures.borrow_mut().extend([
+        lines("Abalone, degree 5: what the factor leaves (Fig. 6)", "rank", &of_factor),
+        lines("Abalone, degree 5: errors of the machine (Fig. 7)", "rank", &of_machine),
+    ]);
     let object = |row: &[f64; 7]| {
         json!({
             "rank": row[0], "objective": row[1], "norm_of_w": row[2], "frobenius": row[3],
@@ -72,18 +68,18 @@ pub(super) fn run(run: &Run<'_>) -> anyhow::Result<Value> {
 
 /// `|K - GG'|` of the first thousand rows, relative to `|K|`.
 fn frobenius(data: &Dataset, pivots: &[usize]) -> anyhow::Result<f64> {
-    const ROWS: usize = 1000;
+    let count = data.examples.rows().min(1000);
     let kernel = parse(KERNEL)?;
     // The pivots first, then the rows that are compared.
-    let chosen: Vec<usize> = pivots.iter().copied().chain(0..ROWS).collect();
+    let chosen: Vec<usize> = pivots.iter().copied().chain(0..count).collect();
     let rows = data.examples.select(chosen);
     let columns = KernelColumns::new(kernel.clone(), rows.clone(), None, 1 << 28);
     let mut factor = Factor::new(columns, 1e-13);
     factor.grow(&mut Given::new(0..pivots.len()), pivots.len(), &mut |_| true);
-    let own: Vec<Vec<f64>> = (0..ROWS).map(|row| factor.row(pivots.len() + row)).collect();
+    let own: Vec<Vec<f64>> = (0..count).map(|row| factor.row(pivots.len() + row)).collect();
     let (mut off, mut whole) = (0.0, 0.0);
-    for a in 0..ROWS {
-        for b in 0..ROWS {
+    for a in 0..count {
+        for b in 0..count {
             let exact = kernel.value(rows.row(pivots.len() + a), rows.row(pivots.len() + b));
             let low: f64 = own[a].iter().zip(&own[b]).map(|(x, y)| x * y).sum();
             off += (exact - low).powi(2);
