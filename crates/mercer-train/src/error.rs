@@ -29,6 +29,16 @@ pub enum TrainError {
         /// Its target.
         value: String,
     },
+    /// A question of two sides with a target of neither.
+    #[error("row {row} of '{part}' has the target {value}; the sides of a question are 1 and -1")]
+    NotASide {
+        /// The question.
+        part: String,
+        /// The row of the question, from 1.
+        row: usize,
+        /// Its target.
+        value: f64,
+    },
     /// A target that is not finite.
     #[error("the target of example {row} is {value}; targets must be finite")]
     TargetNotFinite {

@@ -81,6 +81,20 @@ pub struct Part<'a> {
     pub weights: &'a [f64],
 }
 
+impl Part<'_> {
+    /// Every target is a side: 1 or -1.
+    ///
+    /// # Errors
+    /// [`TrainError::NotASide`] for the first that is not.
+    pub(crate) fn check_sides(&self) -> Result<(), TrainError> {
+        let wrong = self.targets.iter().position(|target| target.abs() != 1.0);
+        wrong.map_or(Ok(()), |at| {
+            let (part, value) = (self.name.to_owned(), self.targets[at]);
+            Err(TrainError::NotASide { part, row: at + 1, value })
+        })
+    }
+}
+
 /// How a solution becomes a score.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Conclusion {

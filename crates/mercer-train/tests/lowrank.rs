@@ -297,6 +297,25 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     assert!(refused("linear", "c_svc", &one).contains("two classes"));
 }
 
+/// Targets of 0 and 1 would make a programme that nothing moves, and call it optimal.
+#[test]
+fn targets_that_are_no_sides_are_rejected_at_the_door() {
+    for text in ["c_svc(C=1)", "nu_svc(nu=0.1)"] {
+        let formulation = formulation(text).unwrap();
+        for targets in [[0.0, 1.0, 1.0], [1.0, -1.0, 2.0], [1.0, -1.0, f64::NAN]] {
+            let part = Part { name: "a against b", targets: &targets, weights: &[1.0; 3] };
+            let error = formulation.programme(&part).unwrap_err().to_string();
+            assert!(error.contains("the sides of a question are 1 and -1"), "{text}: {error}");
+        }
+    }
+    // Names of classes are anything, as long as there are two.
+    let mut data = synthetic::ripley(60, 1);
+    let sides = common::numbers(&data).iter().map(|side| (side + 1.0) / 2.0).collect();
+    data.targets = Targets::Numbers(sides);
+    let trained = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", "low_rank(rank=20)", 1e-3);
+    assert_eq!(trained.machine.classes().len(), 2);
+}
+
 #[test]
 fn an_interrupted_training_returns_what_it_has() {
     let data = synthetic::banana(2000, 3);

@@ -40,6 +40,7 @@ impl Formulation for CSvc {
     }
 
     fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+        part.check_sides()?;
         let rows = part.targets.len();
         let sides = part.targets.iter().zip(part.weights);
         Ok(Qp {

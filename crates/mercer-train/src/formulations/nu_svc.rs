@@ -46,6 +46,7 @@ impl Formulation for NuSvc {
     }
 
     fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+        part.check_sides()?;
         let sides = || part.targets.iter().zip(part.weights);
         let all: f64 = part.weights.iter().sum();
         let half = self.nu * all / 2.0;
