@@ -7,7 +7,7 @@ use crate::{CompileError, Task};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "pca",
-    summary: "pca(r1, r2, ...): all supports in r dimensions, more from level to level; calibrated on --sample",
+    summary: "pca(r1, r2, ...): all supports in r dimensions, more from level to level; with arithmetic=int8 in bytes; calibrated on --sample",
     estimates: true,
     stops: false,
     propose,
@@ -41,9 +41,16 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
         _ => None,
     };
     let levels: Option<Vec<u32>> = spec.positional().iter().map(number).collect();
-    let levels = levels.filter(|levels| !levels.is_empty() && spec.named().is_empty());
+    let is_int8 = |(name, value): &(String, Value)| {
+        name == "arithmetic" && matches!(value, Value::Spec(word) if word.to_string() == "int8")
+    };
+    let has_known = spec.named().is_empty() || matches!(spec.named(), [one] if is_int8(one));
+    let levels = levels.filter(|levels| !levels.is_empty() && has_known);
     let mut levels = levels.ok_or_else(|| {
-        unfit("write pca(r1, r2, ...) with whole numbers of dimensions from 1 to 256")
+        unfit(
+            "write pca(r1, r2, ...) with whole numbers of dimensions from 1 to 256, and arithmetic=int8 \
+             for bytes",
+        )
     })?;
     if levels.windows(2).any(|pair| pair[0] >= pair[1]) {
         return Err(unfit("its dimensions must increase from level to level"));

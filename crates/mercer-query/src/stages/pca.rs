@@ -1,16 +1,19 @@
+mod bytes;
+
 use std::any::Any;
 use std::ops::Range;
 
 use mercer_kernel::Form;
 use mercer_machine::{Answer, Output, Score, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
-use mercer_spec::Spec;
+use mercer_spec::{Spec, Value};
 
 use super::projection::{Basis, KERNEL_COST};
 use crate::closer::{Closer, Guess};
 use crate::coefficients::Coefficients;
 use crate::stage::{Block, Loader, Stage};
 use crate::{Exact, LoadError};
+use bytes::{ByteSupports, ByteWork};
 
 pub(crate) static LOADER: Loader = Loader {
     name: "pca",
@@ -39,14 +42,85 @@ struct Pca {
 #[derive(Debug)]
 struct Level {
     directions: Range<usize>,
-    /// The supports in these directions.
-    supports: Panels32,
+    supports: Supports,
+}
+
+/// The supports in the directions of a level.
+#[derive(Debug)]
+enum Supports {
+    Singles(Panels32),
+    Bytes(ByteSupports),
+}
+
+/// Queries of a level, ready to be multiplied.
+enum Queries {
+    Singles(DenseQueries32),
+    Bytes(ByteWork),
+}
+
+impl Supports {
+    fn panels(&self) -> usize {
+        match self {
+            Self::Singles(panels) => panels.panels(),
+            Self::Bytes(supports) => supports.panels(),
+        }
+    }
+
+    fn lanes(&self, panels: Range<usize>) -> Range<usize> {
+        match self {
+            Self::Singles(supports) => supports.lanes(panels),
+            Self::Bytes(supports) => supports.lanes(panels),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Singles(panels) => panels.bytes(),
+            Self::Bytes(supports) => supports.bytes(),
+        }
+    }
+
+    fn queries(&self, directions: usize) -> Queries {
+        match self {
+            Self::Singles(_) => Queries::Singles(DenseQueries32::new(directions)),
+            Self::Bytes(supports) => Queries::Bytes(supports.work()),
+        }
+    }
+
+    /// Takes the coordinates of queries, one after the other.
+    fn load(&self, queries: &mut Queries, coordinates: &[f32], directions: usize) {
+        match (self, queries) {
+            (Self::Bytes(supports), Queries::Bytes(work)) => supports.load(work, coordinates),
+            (_, Queries::Singles(dense)) => {
+                dense.clear();
+                dense.push_rows(coordinates, coordinates.len() / directions, directions);
+            }
+            (Self::Singles(_), Queries::Bytes(_)) => unreachable!("made by these supports"),
+        }
+    }
+
+    fn dots(
+        &self,
+        isa: Isa,
+        queries: &mut Queries,
+        range: Range<usize>,
+        out: &mut [f32],
+        width: usize,
+    ) {
+        match (self, queries) {
+            (Self::Singles(panels), Queries::Singles(dense)) => {
+                panels.dots_dense(isa, dense, range, out, width);
+            }
+            (Self::Bytes(supports), Queries::Bytes(work)) => supports.dots(work, range, out, width),
+            _ => unreachable!("made by these supports"),
+        }
+    }
 }
 
 /// Working memory of one thread.
 struct Scratch {
     /// One for each level.
-    dense: Vec<DenseQueries32>,
+    queries: Vec<Queries>,
     coordinates: Vec<f32>,
     products: Vec<f32>,
     /// Products so far of each query at work.
@@ -80,6 +154,11 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     {
         return Err(refuse("its levels do not fit its basis"));
     }
+    let has_bytes = match spec.named() {
+        [] => false,
+        [(name, Value::Spec(word))] if name == "arithmetic" && word.to_string() == "int8" => true,
+        _ => return Err(refuse("it takes no parameter but arithmetic=int8")),
+    };
     let isa = exact.isa();
     let rotated = basis.rotate(isa, exact);
     let supports = machine.supports().rows();
@@ -87,10 +166,15 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let levels = levels.iter().map(|end| {
         let directions = begin..*end as usize;
         begin = directions.end;
-        let supports = Panels32::pack(supports, directions.len(), |row, out| {
+        let fill = |row: usize, out: &mut [f32]| {
             let row = &rotated[row * basis.rows()..(row + 1) * basis.rows()];
             out.copy_from_slice(&row[directions.clone()]);
-        });
+        };
+        let supports = if has_bytes {
+            Supports::Bytes(ByteSupports::new(isa, supports, directions.len(), fill))
+        } else {
+            Supports::Singles(Panels32::pack(supports, directions.len(), fill))
+        };
         Level { directions, supports }
     });
     let levels = levels.collect();
@@ -104,7 +188,7 @@ impl Pca {
     /// Adds the products in the new directions of all queries at work, and sums up the scores.
     fn advance(&self, number: usize, block: &Block<'_>, scratch: &mut Scratch) {
         let Level { supports, .. } = &self.levels[number];
-        let Scratch { dense, products, sums, values, partials, loaded, .. } = scratch;
+        let Scratch { queries, products, sums, values, partials, loaded, .. } = scratch;
         let (exact, scores) = (block.exact(), self.offsets.len());
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");
@@ -116,7 +200,7 @@ impl Pca {
             let lanes = supports.lanes(range.clone());
             let width = lanes.len();
             products.resize(loaded.len() * width, 0.0);
-            supports.dots_dense(self.isa, &dense[number], range, products, width);
+            supports.dots(self.isa, &mut queries[number], range, products, width);
             let rows = lanes.start..lanes.end.min(self.supports);
             for (position, query) in loaded.iter().enumerate() {
                 let sums = &mut sums[position * self.stride..][rows.clone()];
@@ -183,9 +267,9 @@ impl Stage for Pca {
     }
 
     fn scratch(&self) -> Box<dyn Any + Send> {
-        let dense = |level: &Level| DenseQueries32::new(level.directions.len());
+        let queries = |level: &Level| level.supports.queries(level.directions.len());
         Box::new(Scratch {
-            dense: self.levels.iter().map(dense).collect(),
+            queries: self.levels.iter().map(queries).collect(),
             coordinates: Vec::new(),
             products: Vec::new(),
             sums: Vec::new(),
@@ -214,14 +298,13 @@ impl Stage for Pca {
                 return;
             }
             self.basis.project(self.isa, block, chunks);
-            let Scratch { dense, coordinates, loaded, .. } = scratch;
+            let Scratch { queries, coordinates, loaded, .. } = scratch;
             coordinates.clear();
             for query in loaded.iter() {
                 let known = block.coordinates();
                 self.basis.read(known, *query, level.directions.clone(), coordinates);
             }
-            dense[number].clear();
-            dense[number].push_rows(coordinates, loaded.len(), level.directions.len());
+            level.supports.load(&mut queries[number], coordinates, level.directions.len());
             self.advance(number, block, scratch);
             let scores = self.offsets.len();
             let Scratch { partials, loaded, scores: values, .. } = scratch;
