@@ -23,6 +23,12 @@ const MOST: usize = 64;
 const PROPOSED: [usize; 5] = [8, 16, 24, 32, 48];
 
 /// Those that the machine has, and that the rows can teach.
+/// Students with directions of their own, and the coordinates of the largest.
+const FITTED: [(usize, &str); 2] =
+    [(16, "student(4, 8, 16, directions=fitted)"), (32, "student(16, 32, directions=fitted)")];
+/// Multiply-adds of an exact answer above which such students are proposed.
+const WORTH_FITTING: u64 = 200_000;
+
 fn propose(task: &Task<'_>) -> Vec<Spec> {
     if !can_estimate(task) {
         return Vec::new();
@@ -31,7 +37,13 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     let rows: usize = [task.sample, task.training].iter().flatten().map(|rows| rows.rows()).sum();
     let fits = |size: &usize| *size <= live && (size + 1) * (size + 2) / 2 <= 2 * rows;
     let sizes = PROPOSED.into_iter().filter(fits);
-    sizes.map(|size| Spec::new("student").with(size as f64)).collect()
+    let mut specs: Vec<Spec> = sizes.map(|size| Spec::new("student").with(size as f64)).collect();
+    // Directions of their own take seconds to fit: for machines whose answers cost something.
+    if task.exact.cost().multiply_adds >= WORTH_FITTING {
+        let fitted = FITTED.iter().filter(|(largest, _)| fits(largest));
+        specs.extend(fitted.filter_map(|(_, text)| text.parse::<Spec>().ok()));
+    }
+    specs
 }
 
 /// What is written between the brackets: coordinates at each level, and whether their directions are fitted.
