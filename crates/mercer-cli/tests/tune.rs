@@ -61,7 +61,9 @@ fn tune_keeps_the_labels_and_inspect_bench_and_predict_tell_of_it() {
     assert_eq!(tuned["verification"]["queries"], 200);
     assert!(tuned["tried"].as_array().is_some_and(|tried| !tried.is_empty()), "{tuned}");
     assert_eq!(tuned["difficulty"].as_array().map(Vec::len), Some(10));
-    assert!(tuned["guarantee"].as_str().is_some_and(|text| text.contains("exact")), "{tuned}");
+    // On a machine this small exact may be the fastest, and is then kept.
+    let said = if tuned["spec"] == "exact" { "specified evaluation" } else { "exact" };
+    assert!(tuned["guarantee"].as_str().is_some_and(|text| text.contains(said)), "{tuned}");
     let inspected = object(&["inspect", &fast, "--json"]);
     assert_eq!(inspected["plan"], tuned["spec"]);
     assert_eq!(inspected["tuning"]["reason"], tuned["reason"]);
