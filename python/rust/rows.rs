@@ -4,6 +4,7 @@ use mercer::data::{DataError, Matrix, MatrixBuilder};
 use numpy::ndarray::{ArrayView1, ArrayView2};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
+use rayon::prelude::*;
 
 /// Rows as Python hands them over. Nothing is copied yet.
 #[derive(FromPyObject)]
@@ -137,14 +138,24 @@ impl View<'_> {
     }
 }
 
-fn dense<T: Copy>(
+/// Smaller arrays are copied by one thread.
+const LARGE: usize = 1 << 17;
+
+fn dense<T: Copy + Send + Sync>(
     array: &ArrayView2<'_, T>,
     order: Option<&[usize]>,
-    wide: impl Fn(T) -> f64 + Copy,
+    wide: impl Fn(T) -> f64 + Copy + Send + Sync,
 ) -> Result<Matrix, DataError> {
     let (rows, columns) = array.dim();
-    let mut values = Vec::with_capacity(rows * columns);
+    let mut values = Vec::new();
+    if order.is_some() || array.len() < LARGE {
+        values.reserve_exact(order.map_or(rows, <[usize]>::len) * columns);
+    }
     match (order, array.as_slice()) {
+        (None, Some(slice)) if slice.len() >= LARGE => {
+            let all = slice.par_iter().with_min_len(LARGE / 4).map(|value| wide(*value));
+            all.collect_into_vec(&mut values);
+        }
         (None, Some(slice)) => values.extend(slice.iter().map(|value| wide(*value))),
         (None, None) => values.extend(array.iter().map(|value| wide(*value))),
         (Some(order), _) => {

@@ -67,7 +67,7 @@ impl Target {
 
     /// The largest number of queries up to `most` that is worth testing: the least that allows as many other
     /// labels as `most` queries do.
-    fn useful(&self, most: usize) -> usize {
+    pub(crate) fn useful(&self, most: usize) -> usize {
         if self.of != Risk::OtherLabels || most < self.needed() {
             return most;
         }

@@ -14,6 +14,15 @@ enum Storage {
     Sparse { starts: Vec<usize>, indices: Vec<u32>, values: Vec<f64> },
 }
 
+/// The first value that is not a finite number. Whole stretches are looked at without a way out, many at a time.
+fn not_finite(values: &[f64]) -> Option<usize> {
+    const STRETCH: usize = 512;
+    let is_bad =
+        |stretch: &[f64]| stretch.iter().fold(false, |bad, value| bad | !value.is_finite());
+    let at = values.chunks(STRETCH).position(is_bad)? * STRETCH;
+    values[at..].iter().position(|value| !value.is_finite()).map(|within| at + within)
+}
+
 impl Matrix {
     /// Rows of `columns` values each, row after row.
     ///
@@ -25,7 +34,7 @@ impl Matrix {
         if !whole {
             return Err(DataError::Shape { values: values.len(), columns });
         }
-        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+        if let Some(at) = not_finite(&values) {
             let (row, column) = (at / columns + 1, at % columns + 1);
             return Err(DataError::NotFiniteAt { row, column, value: values[at] });
         }

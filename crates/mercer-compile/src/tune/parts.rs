@@ -7,6 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Contract;
 use crate::CompileError;
+use crate::calibrate::{SMALL_LESSON_SHARE, Target};
 
 /// Fewer queries say nothing about how often a stage settles one.
 pub(super) const LEAST_ROWS: usize = 30;
@@ -70,12 +71,14 @@ impl Parts {
         }
         let mut order: Vec<usize> = (0..rows).collect();
         order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-        let test = match contract {
-            Contract::Calibrated(target) => target.needed(),
-            Contract::Exact | Contract::Certified => 0,
+        let (estimating, needed) = match contract {
+            Contract::Calibrated(target) => {
+                let sizes = Sizes::estimating(rows, target.needed(), has_training);
+                let needed = sizes.is_none().then(|| Sizes::needed(target.needed(), has_training));
+                (sizes.map(|sizes| sizes.with_spare(rows, target)), needed)
+            }
+            Contract::Exact | Contract::Certified => (None, None),
         };
-        let estimating = (test > 0).then(|| Sizes::estimating(rows, test, has_training)).flatten();
-        let needed = (test > 0 && estimating.is_none()).then(|| Sizes::needed(test, has_training));
         let sizes = estimating.unwrap_or_else(|| Sizes::proving(rows));
         let mut take = |count: usize| order.split_off(order.len() - count);
         let (fitted, scaled) = (take(sizes.fitted), take(sizes.scaled));
@@ -111,13 +114,20 @@ impl Sizes {
         let share = |share: f64, least: usize, most: usize| {
             ((share * rows as f64) as usize).max(least).min(most)
         };
-        let lesson = if has_training { 0.1 } else { 0.25 };
+        let lesson = if has_training { SMALL_LESSON_SHARE } else { 0.25 };
         let sizes = Self {
             fitted: share(lesson, LEAST_FITTED, MOST_FITTED),
             scaled: share(0.05, LEAST_SCALED, MOST_FITTED),
             measured: share(0.15, LEAST_MEASURED, MOST_MEASURED),
         };
         (sizes.fitted + sizes.scaled + sizes.measured + test <= rows).then_some(sizes)
+    }
+
+    /// What the test cannot use goes to the scales: too few of them make every width wide.
+    fn with_spare(self, rows: usize, target: &Target) -> Self {
+        let left = rows - self.fitted - self.scaled - self.measured;
+        let spare = left - target.useful(left).min(left);
+        Self { scaled: (self.scaled + spare).min(MOST_FITTED), ..self }
     }
 
     /// The least sample with which something may be estimated.
