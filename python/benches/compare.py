@@ -131,7 +131,11 @@ def run(name, task, rows, repeat):
     line("mercer.svm.SVC", fit, ours, len(ours.support_))
     for contract in ("exact", "certified", "calibrated(eps=1e-3)"):
         started = time.perf_counter()
-        fast = mercer.accelerate(stock, held_out, contract=contract, training=X, seconds=60)
+        # Equal rows are common in a9a, so that held-out ones equal supports.
+        trusted = name == "a9a"
+        fast = mercer.accelerate(
+            stock, held_out, contract=contract, training=X, seconds=60, trust_sample=trusted
+        )
         made = time.perf_counter() - started
         line(f"accelerate({contract})", made, fast, fast.n_support_)
         print(f"    plan {fast.plan}; {fast.compare(stock, queries)}")
