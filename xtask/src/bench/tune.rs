@@ -12,8 +12,7 @@ use super::{Options, report};
 use crate::workspace::{self, Workspace, stdout_of};
 
 /// Prepared machines of `benches/tasks.toml` that are tuned besides those drawn at random.
-const PREPARED: [&str; 7] =
-    ["mnist38", "mnist38_poly2", "mnist10", "a9a", "abalone", "digits", "sonar"];
+const PREPARED: [&str; 6] = ["mnist38", "mnist38_poly2", "mnist10", "a9a", "abalone", "digits"];
 
 /// Two laps of the same plan may differ by so much.
 const NOISE: f64 = 0.10;
