@@ -54,9 +54,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     notes.extend(failed.iter().cloned());
     notes.iter().for_each(|note| println!("{note}"));
     if let Some(file) = &options.write {
-        let command = "cargo xtask bench tune --prepared DIR";
-        let page =
-            report::page(&workspace, "Tuning machines of every kind", command, &table, &notes);
+        let mut command = "cargo xtask bench tune --prepared DIR".to_owned();
+        command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
+        let title = "Tuning machines of every kind";
+        let page = report::page(&workspace, title, &command, &table, &notes);
         fs::write(file, page).with_context(|| format!("cannot write {file}"))?;
     }
     Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
