@@ -4,7 +4,7 @@ mod common;
 
 use serde_json::Value;
 
-use common::{Folder, done, refused_with};
+use common::{Folder, object, refused_with};
 
 fn rows<'a>(object: &'a Value, machine: &str, method: &str) -> &'a Value {
     let rows = object["tasks"][0]["rows"].as_array().expect("rows");
@@ -17,7 +17,7 @@ fn rows<'a>(object: &'a Value, machine: &str, method: &str) -> &'a Value {
 fn decoste_2003_on_sonar() {
     let folder = Folder::new();
     let svg = folder.path("bounds.svg");
-    let text = done(&[
+    let object = object(&[
         "reproduce",
         "decoste03",
         "--only",
@@ -28,7 +28,6 @@ fn decoste_2003_on_sonar() {
         &svg,
         "--json",
     ]);
-    let object: Value = serde_json::from_str(&text).expect("one JSON object");
     let machine = &object["tasks"][0]["machine"];
     let counts = ["supports", "bounded", "positive", "negative"].map(|key| machine[key].as_u64());
     assert_eq!(counts, [165, 153, 81, 84].map(Some));
@@ -57,9 +56,15 @@ fn decoste_2003_on_sonar() {
 /// \[OG98\] on crescents, which need no files: every method at equal size, and the certified cascade.
 #[test]
 fn osuna_1998_on_crescents() {
-    let text =
-        done(&["reproduce", "og98", "--only", "banana,Skin,Electrons", "--repeats", "1", "--json"]);
-    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    let object = object(&[
+        "reproduce",
+        "og98",
+        "--only",
+        "banana,Skin,Electrons",
+        "--repeats",
+        "1",
+        "--json",
+    ]);
     let task = &object["tasks"][0];
     let rows = task["rows"].as_array().expect("rows");
     let error = |method: &str| {
@@ -81,9 +86,8 @@ fn osuna_1998_on_crescents() {
 fn fine_and_scheinberg_2001_with_few_rows() {
     let folder = Folder::new();
     let svg = folder.path("figures.svg");
-    let text =
-        done(&["reproduce", "fs01", "--rows", "250", "--repeats", "1", "--svg", &svg, "--json"]);
-    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    let object =
+        object(&["reproduce", "fs01", "--rows", "250", "--repeats", "1", "--svg", &svg, "--json"]);
     let parts = &object["parts"];
     for row in parts["example 1"].as_array().expect("rows") {
         for systems in ["split", "product_form", "qr"] {
@@ -125,7 +129,7 @@ fn papers_that_are_not_known_are_named() {
 fn all_papers_stand_on_one_page() {
     let folder = Folder::new();
     let report = folder.path("papers");
-    let text = done(&[
+    let object = object(&[
         "reproduce",
         "all",
         "--only",
@@ -136,7 +140,6 @@ fn all_papers_stand_on_one_page() {
         &report,
         "--json",
     ]);
-    let object: Value = serde_json::from_str(&text).expect("one JSON object");
     assert_eq!(object["papers"][0], "decoste03");
     let page = std::fs::read_to_string(format!("{report}/index.html")).unwrap();
     assert!(page.contains("Haberman: ") && page.contains("the paper: 180 supports"), "{page}");
@@ -181,7 +184,7 @@ fn dm_2003_on_small_images() {
     images(&folder, "train", 10_000, 1);
     images(&folder, "t10k", 600, 2);
     let (data, svg) = (folder.path(""), folder.path("steps.svg"));
-    let text = done(&[
+    let object = object(&[
         "reproduce",
         "dm03",
         "--data",
@@ -194,11 +197,10 @@ fn dm_2003_on_small_images() {
         &svg,
         "--json",
     ]);
-    let object: Value = serde_json::from_str(&text).expect("one JSON object");
     let rows = object["rows"].as_array().expect("rows");
     let find = |method: &str, queries: &str| {
         let is_wanted = |row: &&Value| row["method"] == method && row["queries"] == queries;
-        rows.iter().find(is_wanted).unwrap_or_else(|| panic!("{method}, {queries}: {text}"))
+        rows.iter().find(is_wanted).unwrap_or_else(|| panic!("{method}, {queries}: {object}"))
     };
     for queries in ["own", "all digits"] {
         for method in ["paper", "paper, no filter", "paper, cross-validated", "held-out"] {
@@ -252,8 +254,7 @@ fn yang_2012_on_a_small_folder() {
     let only = "gradients,sector,interpolation,sweeps,growth,KDDA";
     let data = folder.path(".");
     let arguments = ["reproduce", "yw12", "--only", only, "--data", &data, "--rows", "1000"];
-    let text = done(&[&arguments[..], &["--repeats", "1", "--json", "--quiet"]].concat());
-    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    let object = object(&[&arguments[..], &["--repeats", "1", "--json", "--quiet"]].concat());
     let methods = object["sets"]["gradients"]["methods"].as_array().expect("methods");
     assert_eq!(methods.len(), 9);
     for method in methods {
@@ -295,8 +296,7 @@ fn rows_of_a_set_are_written_for_others() {
     halves(&folder, "t10k", 6);
     let (data, out) = (folder.path("."), folder.path("rows"));
     let arguments = ["reproduce", "yw12", "--only", "MNIST", "--data", &data, "--write-rows", &out];
-    let text = done(&[&arguments[..], &["--json"]].concat());
-    let object: Value = serde_json::from_str(&text).expect("one JSON object");
+    let object = object(&[&arguments[..], &["--json"]].concat());
     assert_eq!(object["written"].as_array().map(Vec::len), Some(2));
     let rows = std::fs::read_to_string(format!("{out}/MNIST.train.svm")).unwrap();
     assert_eq!(rows.lines().count(), 30);

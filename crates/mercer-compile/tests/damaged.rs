@@ -101,7 +101,7 @@ fn damaged_plans_of_every_stage_are_refused_or_asked_without_a_panic() {
         for (name, output) in machines::outputs() {
             let machine = machines::random(&kernel, &rows(40, 1), &output, 3);
             let compiler = Compiler::new(&machine).sample(&sample).target(target);
-            // Some stages refuse some kinds of answers, each refuses others.
+            // A stage may refuse some kinds of answers; the count below sees that it takes one.
             let Ok(compiled) = compiler.run(&plan.parse().unwrap()) else { continue };
             let (refused, count) = survive(&machine, &compiled.sections, seed);
             println!("{plan} for {name}: {refused} of {count} refused");

@@ -5,7 +5,7 @@ mod common;
 
 use mercer_data::{Dataset, Targets, synthetic};
 use mercer_kernel::KernelRef;
-use mercer_train::{Part, Training, formulation, train};
+use mercer_train::{Training, formulation, train};
 
 fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>) {
     let kernel: KernelRef = mercer_kernel::parse(kernel).unwrap();
@@ -15,19 +15,7 @@ fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>) {
     let report = &trained.report;
     assert!(report.converged, "{text} {report:?}");
 
-    // Classes come in blocks, +1 first; other tasks in order.
-    let targets = common::numbers(data);
-    let mut order: Vec<usize> = (0..targets.len()).collect();
-    if text.contains("svc") {
-        order.sort_by_key(|row| targets[*row] < 0.0);
-    }
-    let weights = weights.unwrap_or_else(|| vec![1.0; targets.len()]);
-    let pick = |values: &[f64]| -> Vec<f64> { order.iter().map(|row| values[*row]).collect() };
-    let (targets, weights) = (pick(targets), pick(&weights));
-    let qp =
-        formulation.programme(&Part { name: "all", targets: &targets, weights: &weights }).unwrap();
-    let row = |at: usize| data.examples.row(order[at]);
-    let best = common::reference(&qp, |i, j| kernel.value(row(i), row(j)));
+    let (qp, best) = common::best(&formulation, &kernel, data, weights);
     if text.starts_with("nu_svc") {
         // The report is in LIBSVM's scale, in which β is divided by the margin.
         let sum: f64 = match &trained.machine.scores()[0] {

@@ -26,18 +26,7 @@ fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>, so
     assert!(report.converged, "{text} {report:?}");
     let low_rank = report.low_rank.as_ref().unwrap();
     assert!(low_rank.iterations <= 40, "{text}: {} iterations", low_rank.iterations);
-    let targets = common::numbers(data);
-    let mut order: Vec<usize> = (0..targets.len()).collect();
-    if text.contains("svc") {
-        order.sort_by_key(|row| targets[*row] < 0.0);
-    }
-    let weights = weights.unwrap_or_else(|| vec![1.0; targets.len()]);
-    let pick = |values: &[f64]| -> Vec<f64> { order.iter().map(|row| values[*row]).collect() };
-    let (targets, weights) = (pick(targets), pick(&weights));
-    let qp =
-        formulation.programme(&Part { name: "all", targets: &targets, weights: &weights }).unwrap();
-    let row = |at: usize| data.examples.row(order[at]);
-    let best = common::reference(&qp, |i, j| kernel.value(row(i), row(j)));
+    let (_, best) = common::best(&formulation, &kernel, data, weights);
     let found = low_rank.lost[0].objective;
     // What is left out of the trace, and the tolerance of the reference.
     let slack = low_rank.lost[0].quadratic + 1e-6 * best.abs();

@@ -207,15 +207,8 @@ impl Stage for Nearest {
         let (size, supports) = (self.basis.rows(), self.coefficients.len());
         // One more for each support: the lines in which they wait.
         let ordering = supports as u64 * (size as u64 + KERNEL_COST + 1);
-        let cost = self.basis.cost(block, Basis::chunks(0..size)) + ordering;
-        for query in block.open() {
-            closer.charge(*query, cost);
-        }
-        block.compact(closer);
-        if block.open().is_empty() {
-            return;
-        }
-        let stride = products.fill(self.isa, &self.basis, &self.rotated, block);
+        let tools = (self.isa, &self.basis, &self.rotated);
+        let Some(stride) = products.fill(tools, ordering, block, closer) else { return };
         let exact = block.exact();
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");

@@ -7,6 +7,7 @@ use mercer_data::Row;
 use mercer_machine::Section;
 use mercer_simd::{DenseQueries32, Isa, LANES32, Panels32, Weight, blend32};
 
+use crate::closer::Closer;
 use crate::stage::Block;
 use crate::{Exact, Guess};
 
@@ -194,16 +195,24 @@ impl Products {
         Self { dense, coordinates: Vec::new(), values: Vec::new() }
     }
 
-    /// Projects the open queries and multiplies them with the supports in the basis; returns how many numbers
-    /// each query gets.
+    /// Lets the open queries pay for the projection and for `beside`, projects those that can and multiplies
+    /// them with the supports in the basis; returns how many numbers each query gets, or nothing if none is left.
     pub(super) fn fill(
         &mut self,
-        isa: Isa,
-        basis: &Basis,
-        rotated: &Panels32,
+        (isa, basis, rotated): (Isa, &Basis, &Panels32),
+        beside: u64,
         block: &mut Block<'_>,
-    ) -> usize {
+        closer: &mut Closer<'_>,
+    ) -> Option<usize> {
         let size = basis.rows();
+        let cost = basis.cost(block, Basis::chunks(0..size)) + beside;
+        for query in block.open() {
+            closer.charge(*query, cost);
+        }
+        block.compact(closer);
+        if block.open().is_empty() {
+            return None;
+        }
         basis.project(isa, block, Basis::chunks(0..size));
         self.coordinates.clear();
         let (open, known) = block.open_with_coordinates();
@@ -216,7 +225,7 @@ impl Products {
         let stride = rotated.lanes(panels.clone()).len();
         self.values.resize(open.len() * stride, 0.0);
         rotated.dots_dense(isa, &self.dense, panels, &mut self.values, stride);
-        stride
+        Some(stride)
     }
 }
 

@@ -162,15 +162,8 @@ impl Stage for Residual {
         let Scratch { products, cut, moved, order, row } = scratch;
         let (size, count) = (self.basis.rows(), self.coefficients.len());
         let products_cost = count as u64 * (size as u64 + 2 * KERNEL_COST + 2);
-        let cost = self.basis.cost(block, Basis::chunks(0..size)) + products_cost;
-        for query in block.open() {
-            closer.charge(*query, cost);
-        }
-        block.compact(closer);
-        if block.open().is_empty() {
-            return;
-        }
-        let stride = products.fill(self.isa, &self.basis, &self.rotated, block);
+        let tools = (self.isa, &self.basis, &self.rotated);
+        let Some(stride) = products.fill(tools, products_cost, block, closer) else { return };
         let exact = block.exact();
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");

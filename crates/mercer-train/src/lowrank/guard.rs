@@ -14,7 +14,7 @@ use crate::{FormulationRef, Goal, Measure, Part, Qp, TrainError, Trained, solver
 
 /// Below so many rows nothing is held out.
 const LEAST: usize = 1000;
-/// Relative gap at which machines can be compared: held-out rows do not see the rest.
+/// Relative gap at which machines are compared; that held-out rows do not see the rest is assumed.
 pub(super) const CLOSE: f64 = 5e-3;
 /// One row in so many is held out, at most [`MOST`].
 const SHARE: usize = 10;

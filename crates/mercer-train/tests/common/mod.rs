@@ -8,8 +8,9 @@ use clarabel::solver::{
     DefaultSettingsBuilder, DefaultSolver, IPSolver, NonnegativeConeT, ZeroConeT,
 };
 use mercer_data::{Dataset, Matrix, Row, Targets, read};
+use mercer_kernel::KernelRef;
 use mercer_machine::{Answer, Machine, Score};
-use mercer_train::Qp;
+use mercer_train::{FormulationRef, Part, Qp};
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -138,6 +139,29 @@ pub fn quadratic(machine: &Machine, number: usize) -> f64 {
         }
     }
     sum
+}
+
+/// The programme of all rows, and its best objective. Weights are 1 unless given.
+pub fn best(
+    formulation: &FormulationRef,
+    kernel: &KernelRef,
+    data: &Dataset,
+    weights: Option<Vec<f64>>,
+) -> (Qp, f64) {
+    // Classes come in blocks, +1 first; other tasks in order.
+    let targets = numbers(data);
+    let mut order: Vec<usize> = (0..targets.len()).collect();
+    if formulation.spec().name().contains("svc") {
+        order.sort_by_key(|row| targets[*row] < 0.0);
+    }
+    let weights = weights.unwrap_or_else(|| vec![1.0; targets.len()]);
+    let pick = |values: &[f64]| -> Vec<f64> { order.iter().map(|row| values[*row]).collect() };
+    let (targets, weights) = (pick(targets), pick(&weights));
+    let qp =
+        formulation.programme(&Part { name: "all", targets: &targets, weights: &weights }).unwrap();
+    let row = |at: usize| data.examples.row(order[at]);
+    let best = reference(&qp, |i, j| kernel.value(row(i), row(j)));
+    (qp, best)
 }
 
 /// The best objective of a programme.
