@@ -1,6 +1,8 @@
 //! Models as Python sees them: bytes, files, answers, scores, decisions.
 
 use std::borrow::Cow;
+use std::mem;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,11 +10,12 @@ use mercer::data::Matrix;
 use mercer::machine::{
     Calibration, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
-use mercer::query::{Asking, Plan, QueryError};
+use mercer::query::{Asking, Decision, Plan, QueryError, Worker};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use rayon::prelude::*;
 
 use crate::answers::{self, Demand, answers};
 use crate::errors::Raise;
@@ -20,6 +23,9 @@ use crate::parts::{self, Name, Parts, Weights};
 use crate::plans::{self, Shrinking, Wish};
 use crate::rows::{Rows, View};
 use crate::threads;
+
+/// So many rows are answered on the caller's thread.
+const FEW: usize = 8;
 
 /// A machine with its plan. It never changes.
 #[pyclass(frozen, module = "mercer._mercer", name = "Model")]
@@ -39,8 +45,8 @@ impl PyModel {
     }
 
     /// The rows as the machine sees them, if they are as wide as it was told.
-    fn matrix(&self, view: View<'_>) -> Result<Matrix, Refusal> {
-        let rows = view.matrix(None).map_err(Refusal::Data)?;
+    fn matrix(&self, view: View<'_>, memory: Vec<f64>) -> Result<Matrix, Refusal> {
+        let rows = view.matrix_in(memory, None).map_err(Refusal::Data)?;
         match self.model.input.features {
             Some(expected) if expected != rows.columns() => {
                 Err(Refusal::Query(QueryError::Width { found: rows.columns(), expected }))
@@ -51,7 +57,7 @@ impl PyModel {
     }
 
     fn prepared(&self, py: Python<'_>, rows: &Rows<'_>) -> PyResult<Matrix> {
-        self.matrix(rows.view()).map_err(|refusal| refusal.raise(py))
+        self.matrix(rows.view(), Vec::new()).map_err(|refusal| refusal.raise(py))
     }
 
     /// Runs work on rows without the lock; on more threads than one only if there are many rows.
@@ -63,13 +69,40 @@ impl PyModel {
         work: impl FnOnce(&Matrix) -> Result<T, QueryError> + Send,
     ) -> PyResult<T> {
         let view = rows.view();
-        let is_small = view.rows() <= 8;
+        let is_small = view.rows() <= FEW;
         let run = || {
-            let rows = self.matrix(view)?;
+            let rows = self.matrix(view, Vec::new())?;
             work(&rows).map_err(Refusal::Query)
         };
         let result = py.detach(|| if is_small { run() } else { threads::within(threads, run) });
         result.map_err(|refusal| refusal.raise(py))
+    }
+
+    /// Decisions for all rows. Each thread copies a block just before it answers it, so that the rows are
+    /// still in its cache.
+    fn decided(&self, view: View<'_>) -> Result<Vec<Decision>, Refusal> {
+        let asking = Asking::default();
+        let hands = || (self.plan.worker(), Vec::new());
+        let block = |(worker, memory): &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
+            let rows = self.matrix(view.part(range), mem::take(memory))?;
+            self.plan.check(&rows).map_err(Refusal::Query)?;
+            let decisions = worker.decide(&rows, 0..rows.rows(), &asking).map(<[_]>::to_vec);
+            *memory = rows.into_dense().unwrap_or_default();
+            decisions.map_err(Refusal::Query)
+        };
+        let blocks = self.plan.blocks(view.rows());
+        let told = |hands: &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
+            let first = range.start;
+            block(hands, range).map_err(|refusal| refusal.behind(first))
+        };
+        let parts: Vec<_> = if blocks.len() < 2 {
+            let mut hands = hands();
+            blocks.into_iter().map(|range| told(&mut hands, range)).collect()
+        } else {
+            blocks.into_par_iter().map_init(hands, told).collect()
+        };
+        // In order, so that the first bad row is told whoever finds one first.
+        Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
 
@@ -80,6 +113,14 @@ enum Refusal {
 }
 
 impl Refusal {
+    /// The same of rows that stand behind so many others.
+    fn behind(self, rows: usize) -> Self {
+        match self {
+            Self::Data(error) => Self::Data(error.behind(rows)),
+            Self::Query(error) => Self::Query(error.behind(rows)),
+        }
+    }
+
     fn raise(&self, py: Python<'_>) -> PyErr {
         match self {
             Self::Data(error) => error.raise(py),
@@ -294,7 +335,11 @@ impl PyModel {
         rows: Rows<'py>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let decisions = self.ask(py, &rows, threads, |rows| self.plan.decide(rows))?;
+        let view = rows.view();
+        let run = || self.decided(view);
+        let is_small = view.rows() <= FEW;
+        let decisions = py.detach(|| if is_small { run() } else { threads::within(threads, run) });
+        let decisions = decisions.map_err(|refusal| refusal.raise(py))?;
         Ok(answers(py, self.machine(), &decisions))
     }
 

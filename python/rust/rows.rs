@@ -1,7 +1,9 @@
 //! Rows that come from Python: dense arrays of doubles or singles, or compressed rows.
 
+use std::ops::Range;
+
 use mercer::data::{DataError, Matrix, MatrixBuilder};
-use numpy::ndarray::{ArrayView1, ArrayView2};
+use numpy::ndarray::{ArrayView, ArrayView1, ArrayView2, Axis, Dimension, RemoveAxis};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use rayon::prelude::*;
@@ -87,6 +89,13 @@ impl IntegersView<'_> {
         }
     }
 
+    fn part(&self, places: Range<usize>) -> Self {
+        match self {
+            Self::Narrow(array) => Self::Narrow(cut(*array, places)),
+            Self::Wide(array) => Self::Wide(cut(*array, places)),
+        }
+    }
+
     /// The entry at `place`; a negative one is no position and becomes the largest.
     fn get(&self, place: usize) -> usize {
         match self {
@@ -121,14 +130,37 @@ impl View<'_> {
         }
     }
 
+    /// Some of the rows.
+    pub(crate) fn part(&self, rows: Range<usize>) -> Self {
+        match self {
+            Self::Doubles(array) => Self::Doubles(cut(*array, rows)),
+            Self::Singles(array) => Self::Singles(cut(*array, rows)),
+            Self::Compressed(starts, columns, values, width) => {
+                Self::Compressed(starts.part(rows.start..rows.end + 1), *columns, *values, *width)
+            }
+        }
+    }
+
     /// The rows as a matrix, in the order given: the one copy that is made.
     ///
     /// # Errors
     /// If values are not finite or compressed rows contradict themselves.
     pub(crate) fn matrix(&self, order: Option<&[usize]>) -> Result<Matrix, DataError> {
+        self.matrix_in(Vec::new(), order)
+    }
+
+    /// As [`View::matrix`]; dense values go to memory that was used before.
+    ///
+    /// # Errors
+    /// As [`View::matrix`].
+    pub(crate) fn matrix_in(
+        &self,
+        memory: Vec<f64>,
+        order: Option<&[usize]>,
+    ) -> Result<Matrix, DataError> {
         match self {
-            Self::Doubles(array) => dense(array, order, |value| value),
-            Self::Singles(array) => dense(array, order, f64::from),
+            Self::Doubles(array) => dense(array, memory, order, |value| value),
+            Self::Singles(array) => dense(array, memory, order, f64::from),
             Self::Compressed(starts, columns, values, width) => {
                 let (starts, columns, values) = (*starts, *columns, *values);
                 let parts = Compressed { starts, columns, values, width: *width };
@@ -138,16 +170,25 @@ impl View<'_> {
     }
 }
 
+/// A stretch of the first axis.
+fn cut<T, D: Dimension + RemoveAxis>(
+    array: ArrayView<'_, T, D>,
+    places: Range<usize>,
+) -> ArrayView<'_, T, D> {
+    array.split_at(Axis(0), places.end).0.split_at(Axis(0), places.start).1
+}
+
 /// Smaller arrays are copied by one thread.
 const LARGE: usize = 1 << 17;
 
 fn dense<T: Copy + Send + Sync>(
     array: &ArrayView2<'_, T>,
+    mut values: Vec<f64>,
     order: Option<&[usize]>,
     wide: impl Fn(T) -> f64 + Copy + Send + Sync,
 ) -> Result<Matrix, DataError> {
     let (rows, columns) = array.dim();
-    let mut values = Vec::new();
+    values.clear();
     if order.is_some() || array.len() < LARGE {
         values.reserve_exact(order.map_or(rows, <[usize]>::len) * columns);
     }

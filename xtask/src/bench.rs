@@ -20,7 +20,7 @@ use crate::{Args, Verb};
 pub const VERB: Verb = Verb {
     name: "bench",
     usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE] \
-            [--variants N] [--pairs N]",
+            [--contract TEXT] [--variants N] [--pairs N]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
@@ -36,6 +36,8 @@ pub const VERB: Verb = Verb {
             --task NAME     only this task\n\
             --rows N        training on the first N rows only; several show how time grows\n\
             --peers PYTHON  also measures the peers installed for this interpreter\n\
+            --contract TEXT predict also tunes each machine under this contract, on the first 60 % of its queries, and\n\
+            \u{20}               asks it the others\n\
             --variants N    damaged variants of each kind of file in the soak (1e6)\n\
             --pairs N       how many ranges the soak looks at (1e9)\n\
             --write FILE    writes the table there, with machine, commit and command\n\
@@ -50,6 +52,7 @@ struct Options {
     rows: Vec<usize>,
     peers: Option<String>,
     write: Option<String>,
+    contract: Option<String>,
     pairs: Option<String>,
     variants: Option<String>,
 }
@@ -76,6 +79,7 @@ fn run(mut args: Args) -> Result<ExitCode> {
         rows: args.values("--rows")?.iter().map(|count| count.parse()).collect::<Result<_, _>>()?,
         peers: args.value("--peers")?,
         write: args.value("--write")?,
+        contract: args.value("--contract")?,
         pairs: args.value("--pairs")?,
         variants: args.value("--variants")?,
     };

@@ -82,7 +82,7 @@ pub(crate) fn lines(title: &str, x_name: &str, lines: &[Line]) -> String {
     let (wide, tall) = ((right - left).max(1e-9), (high - low).max(1e-9));
     let x = |value: f64| MARGIN + (WIDTH - 2.0 * MARGIN) * (value.log10() - left) / wide;
     let y = |value: f64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * (value.log10() - low) / tall;
-    let mut marks = String::new();
+    let (mut marks, mut names) = (String::new(), String::new());
     let named = lines.iter().zip(COLOURS.iter().cycle());
     for (number, (line, colour)) in
         named.filter(|(line, _)| line.points.iter().any(|p| is_seen(&p))).enumerate()
@@ -92,8 +92,12 @@ pub(crate) fn lines(title: &str, x_name: &str, lines: &[Line]) -> String {
             seen.iter().map(|(a, b)| format!("{:.2},{:.2} ", x(*a), y(*b))).collect();
         let _ = write!(
             marks,
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{path}\"/>\
-             <text x=\"{:.0}\" y=\"{:.0}\" style=\"fill:{colour}\">{}</text>",
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{path}\"/>",
+        );
+        // Above all curves, on a ground of its own.
+        let _ = write!(
+            names,
+            "<text class=\"name\" x=\"{:.0}\" y=\"{:.0}\" style=\"fill:{colour}\">{}</text>",
             WIDTH - 200.0,
             MARGIN + 4.0 + 17.0 * number as f64,
             escape(&line.name),
@@ -120,10 +124,12 @@ pub(crate) fn lines(title: &str, x_name: &str, lines: &[Line]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\">\
          <style>svg{{background:#fff;color:#222;font:13px sans-serif}}text{{fill:currentColor}}\
          line{{stroke:currentColor;stroke-opacity:.6}}\
-         @media(prefers-color-scheme:dark){{svg{{background:#181818;color:#ddd}}}}</style>\
+         .name{{paint-order:stroke;stroke:#fff;stroke-width:5px}}\
+         @media(prefers-color-scheme:dark){{svg{{background:#181818;color:#ddd}}\
+         .name{{stroke:#181818}}}}</style>\
          <title>{title}</title><text x=\"{side}\" y=\"24\" font-weight=\"bold\">{title}</text>\
          <line x1=\"{side}\" y1=\"{bottom}\" x2=\"{end}\" y2=\"{bottom}\"/>\
-         <line x1=\"{side}\" y1=\"{side}\" x2=\"{side}\" y2=\"{bottom}\"/>{marks}\
+         <line x1=\"{side}\" y1=\"{side}\" x2=\"{side}\" y2=\"{bottom}\"/>{marks}{names}\
          <text x=\"{side}\" y=\"{name_y}\">{x_name}: {xs}, logarithmic</text>\
          <text x=\"{side}\" y=\"44\">{ys}, logarithmic</text></svg>\n",
         title = escape(title),

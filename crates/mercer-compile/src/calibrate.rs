@@ -71,20 +71,32 @@ impl Target {
         if self.of != Risk::OtherLabels || most < self.needed() {
             return most;
         }
-        let allows = |count: usize, total: usize| {
-            count < total && at_most(count as u64, total as u64, self.risk) <= self.delta
-        };
-        let (mut count, mut too_many) = (0, most);
-        while count + 1 < too_many {
-            let middle = count + (too_many - count) / 2;
-            if allows(middle, most) { count = middle } else { too_many = middle }
-        }
+        let count = self.allowed(most);
         let (mut too_few, mut enough) = (count, most);
         while too_few + 1 < enough {
             let middle = too_few + (enough - too_few) / 2;
-            if allows(count, middle) { enough = middle } else { too_few = middle }
+            if self.allows(count, middle) { enough = middle } else { too_few = middle }
         }
         enough
+    }
+
+    /// The true rate of other labels that a test of so many queries passes as often as not.
+    pub(crate) fn typical(&self, queries: usize) -> f64 {
+        upper_bound(self.allowed(queries) as u64, queries as u64, 0.5)
+    }
+
+    /// How many other labels a test of so many queries forgives.
+    fn allowed(&self, queries: usize) -> usize {
+        let (mut count, mut too_many) = (0, queries);
+        while count + 1 < too_many {
+            let middle = count + (too_many - count) / 2;
+            if self.allows(middle, queries) { count = middle } else { too_many = middle }
+        }
+        count
+    }
+
+    fn allows(&self, count: usize, queries: usize) -> bool {
+        count < queries && at_most(count as u64, queries as u64, self.risk) <= self.delta
     }
 
     /// Upper bound on what is promised to be small.

@@ -247,3 +247,14 @@ pub enum DataError {
         reason: String,
     },
 }
+
+impl DataError {
+    /// The same of rows in memory that stand behind so many others.
+    #[must_use]
+    pub fn behind(mut self, rows: usize) -> Self {
+        if let Self::NotFiniteAt { row, .. } | Self::BadSparseRow { row, .. } = &mut self {
+            *row += rows;
+        }
+        self
+    }
+}

@@ -226,6 +226,14 @@ impl Matrix {
         }
     }
 
+    /// The memory of the values, if every value is stored.
+    pub fn into_dense(self) -> Option<Vec<f64>> {
+        match self.storage {
+            Storage::Dense(values) => Some(values),
+            Storage::Sparse { .. } => None,
+        }
+    }
+
     /// Row starts, columns and values, if zeros are left out.
     pub fn as_sparse(&self) -> Option<(&[usize], &[u32], &[f64])> {
         match &self.storage {

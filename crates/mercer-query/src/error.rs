@@ -65,3 +65,15 @@ pub enum QueryError {
         expected: usize,
     },
 }
+
+impl QueryError {
+    /// The same of rows that stand behind so many others.
+    #[must_use]
+    pub fn behind(mut self, rows: usize) -> Self {
+        match &mut self {
+            Self::NotFinite { row, .. } | Self::Negative { row, .. } => *row += rows,
+            Self::Width { .. } => {}
+        }
+        self
+    }
+}

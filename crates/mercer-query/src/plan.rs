@@ -313,7 +313,7 @@ impl Plan {
     }
 
     /// Rows cut into blocks, small enough that all threads get some.
-    fn blocks(&self, rows: usize) -> Vec<Range<usize>> {
+    pub fn blocks(&self, rows: usize) -> Vec<Range<usize>> {
         let threads = rayon::current_num_threads().max(1);
         let even = rows.div_ceil(threads).next_multiple_of(8).max(8);
         let size = self.exact.block().min(even);

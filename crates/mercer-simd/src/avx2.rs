@@ -3,13 +3,18 @@
 #![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
 use std::arch::x86_64::{
-    __m256, __m256d, __m256i, _mm256_add_epi32, _mm256_add_pd, _mm256_add_ps, _mm256_fmadd_pd,
+    __m256, __m256d, __m256i, _CMP_NEQ_UQ, _mm256_add_epi32, _mm256_add_pd, _mm256_add_ps,
+    _mm256_castsi256_ps, _mm256_cmp_pd, _mm256_cmpeq_epi32, _mm256_cvtpd_ps, _mm256_fmadd_pd,
     _mm256_fmadd_ps, _mm256_loadu_pd, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
-    _mm256_set1_epi32, _mm256_set1_pd, _mm256_set1_ps, _mm256_setzero_si256, _mm256_slli_epi32,
-    _mm256_srai_epi16, _mm256_storeu_pd, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi32,
+    _mm256_movemask_pd, _mm256_movemask_ps, _mm256_permute2f128_ps, _mm256_permutevar8x32_epi32,
+    _mm256_permutevar8x32_ps, _mm256_set_m128, _mm256_set1_epi32, _mm256_set1_pd, _mm256_set1_ps,
+    _mm256_setzero_pd, _mm256_setzero_si256, _mm256_slli_epi32, _mm256_srai_epi16,
+    _mm256_storeu_pd, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_epi32, _mm256_unpackhi_ps,
+    _mm256_unpacklo_ps,
 };
 
-use crate::vector::{ByteVector, Machine, Task, Vector};
+use crate::blend::Weight;
+use crate::vector::{ByteVector, Compactor, Machine, Task, Vector};
 
 /// The machine with AVX2 and FMA.
 pub struct Avx2;
@@ -18,6 +23,7 @@ impl Machine for Avx2 {
     type V64 = F64x4;
     type V32 = F32x8;
     type Bytes = Words16;
+    type Compactor = Permuted;
 }
 
 /// Compiles a task for AVX2 and FMA.
@@ -81,6 +87,56 @@ vector! {
     /// Eight singles.
     F32x8: [f32; 8] in __m256,
     _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm256_add_ps
+}
+
+/// Eight entries at a time: those that stay are brought to the front by a permutation from a table.
+pub struct Permuted;
+
+/// For each set of eight places, those that belong to it, in order, and then anything.
+static PLACES: [[u32; 8]; 256] = {
+    let mut all = [[0; 8]; 256];
+    let mut set = 0;
+    while set < 256 {
+        let (mut place, mut count) = (0, 0);
+        while place < 8 {
+            if set >> place & 1 == 1 {
+                all[set][count] = place;
+                count += 1;
+            }
+            place += 1;
+        }
+        set += 1;
+    }
+    all
+};
+
+impl Compactor for Permuted {
+    #[inline(always)]
+    unsafe fn compact(values: *const f64, rows: *const u32, to: *mut Weight) -> usize {
+        // SAFETY: the caller has proved the instruction set and gives eight readable values and rows and eight
+        // writable weights, each a row before a value.
+        unsafe {
+            let (low, high) = (_mm256_loadu_pd(values), _mm256_loadu_pd(values.add(4)));
+            let rows = _mm256_loadu_si256(rows.cast());
+            let zero = _mm256_setzero_pd();
+            let low_set = _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_NEQ_UQ>(low, zero));
+            let high_set = _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_NEQ_UQ>(high, zero));
+            let none = _mm256_cmpeq_epi32(rows, _mm256_set1_epi32(-1));
+            let left_out = _mm256_movemask_ps(_mm256_castsi256_ps(none));
+            let set = (low_set | high_set << 4) & !left_out;
+            let places = PLACES[(set & 0xff).unsigned_abs() as usize];
+            let places = _mm256_loadu_si256(places.as_ptr().cast());
+            let singles = _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
+            let singles = _mm256_permutevar8x32_ps(singles, places);
+            let rows = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(rows, places));
+            let (even, odd) =
+                (_mm256_unpacklo_ps(rows, singles), _mm256_unpackhi_ps(rows, singles));
+            let to = to.cast::<f32>();
+            _mm256_storeu_ps(to, _mm256_permute2f128_ps::<0x20>(even, odd));
+            _mm256_storeu_ps(to.add(8), _mm256_permute2f128_ps::<0x31>(even, odd));
+            (set & 0xff).count_ones() as usize
+        }
+    }
 }
 
 /// Sixteen rows, two columns at a time, a 16-bit word holding a byte of row `r` and one of row `r + 8`.

@@ -10,7 +10,7 @@ use std::arch::x86_64::{
     _mm512_sub_epi32,
 };
 
-use crate::avx2::{vector, word_place};
+use crate::avx2::{Permuted, vector, word_place};
 use crate::vector::{ByteVector, Machine, Task, Vector};
 
 /// The machine with AVX-512 F, BW, DQ and VL.
@@ -20,6 +20,7 @@ impl Machine for Avx512 {
     type V64 = F64x8;
     type V32 = F32x16;
     type Bytes = Words32;
+    type Compactor = Permuted;
 }
 
 /// The machine that also has the byte dot product of VNNI.
@@ -29,6 +30,7 @@ impl Machine for Avx512Vnni {
     type V64 = F64x8;
     type V32 = F32x16;
     type Bytes = Quads16;
+    type Compactor = Permuted;
 }
 
 /// Compiles a task for AVX-512.

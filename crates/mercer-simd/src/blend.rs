@@ -9,6 +9,7 @@ use crate::vector::{Machine, Task, Vector};
 
 /// A row and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
 pub struct Weight {
     /// Which row.
     pub row: u32,

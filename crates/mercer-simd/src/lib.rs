@@ -19,6 +19,7 @@ mod avx2;
 mod avx512;
 mod blend;
 mod bytes;
+mod compact;
 pub mod factors;
 mod isa;
 mod lines;
@@ -40,6 +41,7 @@ mod vector;
 
 pub use blend::{Weight, blend32};
 pub use bytes::{BytePanels, ByteQueries};
+pub use compact::{NO_ROW, compact};
 pub use isa::Isa;
 pub use maths::{
     EXP_RELATIVE_ERROR, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, distance1, exp1, gaussian1, ln1,

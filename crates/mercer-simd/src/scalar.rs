@@ -5,7 +5,9 @@
 
 #![expect(unsafe_code, reason = "implements the unsafe constructors of the vector traits")]
 
-use crate::vector::{ByteVector, Machine, Task, Vector};
+use crate::blend::Weight;
+use crate::compact::NO_ROW;
+use crate::vector::{ByteVector, Compactor, Machine, Task, Vector};
 
 /// The plain machine.
 pub struct Scalar;
@@ -14,6 +16,26 @@ impl Machine for Scalar {
     type V64 = Lanes<f64, 8>;
     type V32 = Lanes<f32, 16>;
     type Bytes = Sums;
+    type Compactor = OneByOne;
+}
+
+/// Takes one entry after the other.
+pub struct OneByOne;
+
+impl Compactor for OneByOne {
+    #[inline(always)]
+    unsafe fn compact(values: *const f64, rows: *const u32, to: *mut Weight) -> usize {
+        let mut count = 0;
+        // SAFETY: the caller gives eight readable values and rows; `count` never passes the eight writable places.
+        unsafe {
+            for at in 0..8 {
+                let (row, value) = (rows.add(at).read(), values.add(at).read());
+                to.add(count).write(Weight { row, value: value as f32 });
+                count += usize::from(value != 0.0 && row != NO_ROW);
+            }
+        }
+        count
+    }
 }
 
 /// Compiles a task for no instruction set in particular.

@@ -79,6 +79,17 @@ pub trait ByteVector: Copy {
     unsafe fn store(self, missing: i32, to: *mut i32);
 }
 
+/// Keeps some of eight entries.
+pub trait Compactor {
+    /// Writes a weight for each of eight values that is not zero and whose row is not [`crate::NO_ROW`], in
+    /// order; returns how many there were.
+    ///
+    /// # Safety
+    /// The machine must support this type's instruction set; `values` and `rows` must be readable for eight
+    /// elements, and `to` writable for eight, of which those not counted may hold anything afterwards.
+    unsafe fn compact(values: *const f64, rows: *const u32, to: *mut crate::Weight) -> usize;
+}
+
 /// One instruction set: its vector types.
 pub trait Machine {
     /// Vector of doubles.
@@ -87,6 +98,8 @@ pub trait Machine {
     type V32: Vector<Element = f32>;
     /// Byte multiplier.
     type Bytes: ByteVector;
+    /// Keeper of entries.
+    type Compactor: Compactor;
 }
 
 /// A computation written once and compiled for each instruction set by [`crate::Isa::run`].

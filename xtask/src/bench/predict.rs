@@ -62,8 +62,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let (mut series, mut notes, mut code) = (Vec::new(), Vec::new(), ExitCode::SUCCESS);
     for task in &tasks {
         eprintln!("predict: {}", task.name);
-        match measure(&mut mercer(&places, task)) {
-            Ok(answer) => series.extend(report::series_of("mercer", &task.name, &answer)),
+        match ours(&places, task, options) {
+            Ok((answer, note)) => {
+                series.extend(report::series_of("mercer", &task.name, &answer));
+                notes.extend(note);
+            }
             Err(error) => {
                 code = ExitCode::FAILURE;
                 notes.push(not_measured(task, "Mercer", &error));
@@ -104,6 +107,7 @@ fn publish(places: &Places, options: &Options, rows: &[Series], notes: &[String]
     let mut command = "cargo xtask bench predict --prepared DIR".to_owned();
     command.extend(options.peers.iter().map(|_| " --peers PYTHON"));
     command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
+    command.extend(options.contract.iter().map(|text| format!(" --contract '{text}'")));
     let page = report::page(&places.workspace, "Answering queries", &command, &table, notes);
     fs::write(file, page).with_context(|| format!("cannot write {file}"))
 }
@@ -144,11 +148,46 @@ fn read_tasks(text: &str) -> Result<Vec<Task>> {
     Ok(listed.filter(predicts).filter_map(name).map(|name| Task { name }).collect())
 }
 
-fn mercer(places: &Places, task: &Task) -> Command {
+/// What `mercer bench` says of a task, and under a contract the plan that was found first.
+fn ours(places: &Places, task: &Task, options: &Options) -> Result<(Value, Option<String>)> {
+    let Some(contract) = &options.contract else {
+        let (model, queries) = (task.model(&places.prepared), task.queries(&places.prepared));
+        return Ok((measure(mercer(places, "bench").arg(model).arg(queries).arg("--json"))?, None));
+    };
+    let folder = places.workspace.target.join("bench-predict");
+    fs::create_dir_all(&folder).context("cannot make a folder for the parts of the queries")?;
+    let [sample, queries, model] = ["sample.svm", "queries.svm", "mercer"]
+        .map(|end| folder.join(format!("{}.{end}", task.name)));
+    let text = fs::read_to_string(task.queries(&places.prepared)).context("the queries")?;
+    let lines: Vec<&str> = text.lines().collect();
+    let (first, second) = lines.split_at(lines.len() * 3 / 5);
+    fs::write(&sample, first.join("\n") + "\n")?;
+    fs::write(&queries, second.join("\n") + "\n")?;
+    let mut tune = mercer(places, "tune");
+    tune.arg(task.model(&places.prepared)).arg("--sample").arg(&sample);
+    let training = places.prepared.join(format!("{}.train.svm", task.name));
+    if training.is_file() {
+        tune.arg("--training").arg(training);
+    }
+    tune.args(["--contract", contract, "--time-limit", "240s", "-o"]).arg(&model).arg("--quiet");
+    workspace::run(&mut tune)?;
+    let answer = measure(mercer(places, "bench").arg(&model).arg(&queries).arg("--json"))?;
+    let plan = answer.get("plan").and_then(Value::as_str);
+    let differs = answer.get("disagreements").and_then(Value::as_u64);
+    let differs = differs.map(|count| format!(", {count} of {} labels unlike exact", second.len()));
+    let note = format!(
+        "{}: `{}` under {contract}{}",
+        task.name,
+        plan.unwrap_or("exact"),
+        differs.unwrap_or_default()
+    );
+    Ok((answer, Some(note)))
+}
+
+fn mercer(places: &Places, verb: &str) -> Command {
     let program = places.workspace.target.join(format!("release/mercer{EXE_SUFFIX}"));
     let mut command = places.workspace.command(program);
-    command.arg("bench").arg(task.model(&places.prepared));
-    command.arg(task.queries(&places.prepared)).arg("--json");
+    command.arg(verb);
     command
 }
 

@@ -47,7 +47,11 @@ impl Laps {
     }
 }
 
-/// Times all runners in turns. After each round those that need more than `give_up` times as long as the
+/// A lap longer than this tells a slow plan from a busy computer; shorter ones are run [`FEWEST`] times.
+const LONG_LAP: f64 = 0.05;
+const FEWEST: usize = 3;
+
+/// Times all runners in turns. After some laps those that need more than `give_up` times as long as the
 /// first run no more; they are marked in the second list.
 pub(super) fn race(
     runners: &[Runner<'_>],
@@ -65,7 +69,7 @@ pub(super) fn race(
         *repeats = (LEAST_LAP / seconds.max(1e-9)).clamp(1.0, MOST_REPEATS) as usize;
     }
     let rows_count = rows.rows().max(1) as f64;
-    for _ in 0..rounds {
+    for round in 1..=rounds {
         for (number, runner) in runners.iter().enumerate() {
             if dropped[number] {
                 continue;
@@ -74,7 +78,9 @@ pub(super) fn race(
             laps[number].add(seconds / (repeats[number] as f64 * rows_count));
         }
         for number in 1..runners.len() {
-            dropped[number] |= laps[number].best > give_up * laps[0].best;
+            let length = laps[number].best * repeats[number] as f64 * rows_count;
+            let is_sure = round >= FEWEST || length > LONG_LAP;
+            dropped[number] |= is_sure && laps[number].best > give_up * laps[0].best;
         }
         if runners.len() > 1 && dropped[1..].iter().all(|dropped| *dropped) {
             break;

@@ -15,6 +15,8 @@ pub(super) const LEAST_ROWS: usize = 30;
 const MOST_FITTED: usize = 8000;
 /// More rows change the order of plans little.
 const MOST_MEASURED: usize = 8000;
+/// Rows on which the width of a plan under trial is chosen.
+const MOST_PROVISIONAL: usize = 2000;
 const LEAST_FITTED: usize = 100;
 const LEAST_SCALED: usize = 100;
 const LEAST_MEASURED: usize = 200;
@@ -49,6 +51,8 @@ pub(super) struct Parts {
     pub fitted: Matrix,
     /// Scales of estimates come from these; empty where nothing may be estimated.
     pub scaled: Option<Judged>,
+    /// Widths of plans under trial come from these: some of those that measure, and then of the scales.
+    pub provisional: Option<Judged>,
     /// Plans are compared on these.
     pub measured: Judged,
     /// Nobody looks at these until the plan is chosen.
@@ -84,9 +88,17 @@ impl Parts {
         let (fitted, scaled) = (take(sizes.fitted), take(sizes.scaled));
         let measured = take(sizes.measured);
         let judged = |rows: &[usize]| Judged::new(exact, sample, rows);
+        let judged_if_any = |rows: &[usize]| (!rows.is_empty()).then(|| judged(rows)).transpose();
+        let tried: Vec<usize> = if scaled.is_empty() { &[][..] } else { &measured }
+            .iter()
+            .chain(&scaled)
+            .take(MOST_PROVISIONAL)
+            .copied()
+            .collect();
         Ok(Self {
             fitted: sample.select(fitted),
-            scaled: if scaled.is_empty() { None } else { Some(judged(&scaled)?) },
+            scaled: judged_if_any(&scaled)?,
+            provisional: judged_if_any(&tried)?,
             measured: judged(&measured)?,
             verified: judged(&order)?,
             needed,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use mercer_data::Row;
 use mercer_machine::Section;
-use mercer_simd::{DenseQueries32, Isa, LANES32, Panels32, Weight, blend32};
+use mercer_simd::{DenseQueries32, Isa, LANES32, NO_ROW, Panels32, Weight, blend32, compact};
 
 use crate::closer::Closer;
 use crate::stage::Block;
@@ -58,14 +58,14 @@ impl Coordinates {
     }
 
     /// The entries of a query in the live columns, in two parts.
-    fn entries(&mut self, query: usize, row: Row<'_>, live: &Live) -> [usize; 3] {
+    fn entries(&mut self, isa: Isa, query: usize, row: Row<'_>, live: &Live) -> [usize; 3] {
         if self.places.len() <= query {
             self.places.resize(query + 1, None);
         }
         if let Some(place) = self.places[query] {
             return place;
         }
-        let place = live.entries(row, &mut self.row, &mut self.weights);
+        let place = live.entries(isa, row, &mut self.row, &mut self.weights);
         self.places[query] = Some(place);
         place
     }
@@ -74,7 +74,7 @@ impl Coordinates {
 /// How queries look in the live columns of a machine, centred as it is.
 #[derive(Debug)]
 pub(super) struct Live {
-    /// Column to live column, or `u32::MAX`.
+    /// Column to live column, or [`NO_ROW`].
     slots: Vec<u32>,
     /// What a row of zeros becomes.
     zero: Vec<f64>,
@@ -86,7 +86,7 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn new(exact: &Exact) -> Self {
         let (machine, live) = (exact.machine(), exact.packed().live());
-        let mut slots = vec![u32::MAX; machine.columns()];
+        let mut slots = vec![NO_ROW; machine.columns()];
         for (slot, column) in (0u32..).zip(live) {
             slots[*column as usize] = slot;
         }
@@ -105,10 +105,10 @@ impl Live {
 
     /// The entries of a row in live columns, as positions among them; for machines that are not centred.
     pub(super) fn nonzeros<'a>(&'a self, row: Row<'a>) -> impl Iterator<Item = (usize, f64)> + 'a {
-        let slot = |column: u32| self.slots.get(column as usize).copied().unwrap_or(u32::MAX);
+        let slot = |column: u32| self.slots.get(column as usize).copied().unwrap_or(NO_ROW);
         row.nonzeros()
             .map(move |(column, value)| (slot(column), value))
-            .filter(|(slot, _)| *slot != u32::MAX)
+            .filter(|(slot, _)| *slot != NO_ROW)
             .map(|(slot, value)| (slot as usize, value))
     }
 
@@ -116,7 +116,7 @@ impl Live {
     pub(super) fn write(&self, row: Row<'_>, out: &mut [f64]) {
         out.copy_from_slice(&self.zero);
         for (column, value) in row.nonzeros() {
-            let slot = self.slots.get(column as usize).copied().unwrap_or(u32::MAX);
+            let slot = self.slots.get(column as usize).copied().unwrap_or(NO_ROW);
             if let Some(place) = out.get_mut(slot as usize) {
                 *place += value;
             }
@@ -125,7 +125,13 @@ impl Live {
 
     /// Appends the entries of a row, rounded to singles: where they begin, are cut in two, and end. Dense
     /// and sparse rows give the same.
-    fn entries(&self, row: Row<'_>, buffer: &mut Vec<f64>, out: &mut Vec<Weight>) -> [usize; 3] {
+    fn entries(
+        &self,
+        isa: Isa,
+        row: Row<'_>,
+        buffer: &mut Vec<f64>,
+        out: &mut Vec<Weight>,
+    ) -> [usize; 3] {
         let start = out.len();
         if self.is_shifted {
             buffer.resize(self.len(), 0.0);
@@ -134,27 +140,29 @@ impl Live {
             out.extend(all);
             return [start, start + self.len() / 2, out.len()];
         }
-        let mut middle = None;
-        let mut take = |column: u32, value: f64| {
-            let row = self.slots.get(column as usize).copied().unwrap_or(u32::MAX);
-            if row != u32::MAX {
-                if middle.is_none() && column >= self.middle {
-                    middle = Some(out.len());
-                }
-                out.push(Weight { row, value: value as f32 });
-            }
-        };
-        match row {
+        let middle = match row {
             Row::Dense(values) => {
-                for (column, value) in (0u32..).zip(values).filter(|(_, value)| **value != 0.0) {
-                    take(column, *value);
-                }
+                let cut = (self.middle as usize).min(values.len()).min(self.slots.len());
+                compact(isa, &values[..cut], &self.slots, out);
+                let middle = out.len();
+                compact(isa, &values[cut..], &self.slots[cut..], out);
+                middle
             }
             Row::Sparse { columns, values } => {
-                columns.iter().zip(values).for_each(|(column, value)| take(*column, *value));
+                let mut middle = None;
+                for (column, value) in columns.iter().zip(values) {
+                    let row = self.slots.get(*column as usize).copied().unwrap_or(NO_ROW);
+                    if row != NO_ROW {
+                        if middle.is_none() && *column >= self.middle {
+                            middle = Some(out.len());
+                        }
+                        out.push(Weight { row, value: *value as f32 });
+                    }
+                }
+                middle.unwrap_or(out.len())
             }
-        }
-        [start, middle.unwrap_or(out.len()), out.len()]
+        };
+        [start, middle, out.len()]
     }
 }
 
@@ -310,7 +318,8 @@ impl Basis {
             let number = coordinates.add(chunk.id, all);
             for query in open {
                 let at = *query as usize;
-                let [start, middle, end] = coordinates.entries(at, rows.row(*query), &self.live);
+                let [start, middle, end] =
+                    coordinates.entries(isa, at, rows.row(*query), &self.live);
                 let Coordinates { weights, chunks, .. } = coordinates;
                 let parts = [&weights[start..middle], &weights[middle..end]];
                 let out = &mut chunks[number].values[at * CHUNK..(at + 1) * CHUNK];
@@ -345,7 +354,7 @@ impl Basis {
         let (mut weights, mut buffer, mut values) = (Vec::new(), Vec::new(), [0.0; CHUNK]);
         for (row, out) in supports.iter().zip(out.chunks_exact_mut(self.rows)) {
             weights.clear();
-            let [_, middle, _] = self.live.entries(row, &mut buffer, &mut weights);
+            let [_, middle, _] = self.live.entries(isa, row, &mut buffer, &mut weights);
             let (first, second) = weights.split_at(middle);
             for (chunk, out) in self.chunks.iter().zip(out.chunks_mut(CHUNK)) {
                 blend32(isa, [first, second], &chunk.table, &mut values);

@@ -91,8 +91,9 @@ fn told_of_all(
         Line { name: name.to_owned(), points: (1..).map(f64::from).zip(sorted).collect() }
     };
     let drawn = [curve("interior, s", &|one| one.0), curve("smo, s", &|one| one.1)];
-    let title = "204 columns, 6,500 to 7,000 rows: seconds, sorted (Fig. 3)";
-    run.pictures.borrow_mut().push(lines(title, "problem", &drawn));
+    let (least_rows, most_rows) = (run.rows(6500), run.rows(7000));
+    let title = format!("204 columns, {least_rows} to {most_rows} rows: seconds, sorted (Fig. 3)");
+    run.pictures.borrow_mut().push(lines(&title, "problem", &drawn));
     Ok(json!({
         "problems": PROBLEMS, "least": least, "median": median, "most": most, "worst_gap": worst,
         "timed": seconds.len(), "seconds": own, "smo_seconds": exact,
