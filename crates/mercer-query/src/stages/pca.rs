@@ -1,4 +1,5 @@
 mod bytes;
+mod finish;
 
 use std::any::Any;
 use std::ops::Range;
@@ -10,10 +11,10 @@ use mercer_spec::{Spec, Value};
 
 use super::projection::{Basis, KERNEL_COST};
 use crate::closer::{Closer, Guess};
-use crate::coefficients::Coefficients;
 use crate::stage::{Block, Loader, Stage};
 use crate::{Exact, LoadError};
 use bytes::{ByteSupports, ByteWork};
+use finish::{Finish, Work};
 
 pub(crate) static LOADER: Loader = Loader {
     name: "pca",
@@ -32,7 +33,7 @@ struct Pca {
     spec: Spec,
     basis: Basis,
     levels: Vec<Level>,
-    coefficients: Coefficients,
+    finish: Finish,
     offsets: Vec<f64>,
     /// Supports, padded to whole lanes.
     stride: usize,
@@ -125,7 +126,7 @@ struct Scratch {
     products: Vec<f32>,
     /// Products so far of each query at work.
     sums: Vec<f32>,
-    values: Vec<f64>,
+    work: Work,
     partials: Vec<[f64; 8]>,
     scores: Vec<f64>,
     loaded: Vec<u32>,
@@ -178,21 +179,18 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
         Level { directions, supports }
     });
     let levels = levels.collect();
-    let coefficients = Coefficients::new(machine);
+    let finish = Finish::new(exact);
     let offsets = machine.scores().iter().map(Score::offset).collect();
     let stride = supports.next_multiple_of(mercer_simd::LANES32);
-    Ok(Box::new(Pca { isa, spec, basis, levels, coefficients, offsets, stride, supports }))
+    Ok(Box::new(Pca { isa, spec, basis, levels, finish, offsets, stride, supports }))
 }
 
 impl Pca {
     /// Adds the products in the new directions of all queries at work, and sums up the scores.
     fn advance(&self, number: usize, block: &Block<'_>, scratch: &mut Scratch) {
         let Level { supports, .. } = &self.levels[number];
-        let Scratch { queries, products, sums, values, partials, loaded, .. } = scratch;
+        let Scratch { queries, products, sums, work, partials, loaded, .. } = scratch;
         let (exact, scores) = (block.exact(), self.offsets.len());
-        let form = exact.machine().kernel().form();
-        let finish = form.finish().expect("checked when the stage was loaded");
-        let norms = exact.packed().self_sums();
         partials.clear();
         partials.resize(loaded.len() * scores, [0.0; 8]);
         for first in (0..supports.panels()).step_by(TILE_PANELS) {
@@ -208,11 +206,9 @@ impl Pca {
                 for (sum, new) in sums.iter_mut().zip(new) {
                     *sum += new;
                 }
-                values.resize(rows.len(), 0.0);
-                mercer_simd::widen(self.isa, sums, values);
-                finish.finish(self.isa, values, block.own(*query), &norms[rows.clone()]);
                 let partials = &mut partials[position * scores..(position + 1) * scores];
-                self.coefficients.add(self.isa, rows.start, values, partials);
+                let products = (&*sums, block.own(*query));
+                self.finish.add((self.isa, exact), rows.clone(), products, work, partials);
             }
         }
     }
@@ -273,7 +269,7 @@ impl Stage for Pca {
             coordinates: Vec::new(),
             products: Vec::new(),
             sums: Vec::new(),
-            values: Vec::new(),
+            work: Work::default(),
             partials: Vec::new(),
             scores: Vec::new(),
             loaded: Vec::new(),
