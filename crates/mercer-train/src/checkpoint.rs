@@ -195,7 +195,7 @@ impl In<'_> {
         let [objective, gap, violation] = <[f64; 3]>::try_from(self.doubles()?).ok()?;
         let multipliers = self.doubles()?;
         let optimality = Optimality { objective, gap, violation, multipliers };
-        Some(Solution { beta, optimality, stop: None })
+        Some(Solution { beta, optimality, field: Vec::new(), stop: None })
     }
 
     fn saved(&mut self) -> Option<Saved> {

@@ -52,7 +52,11 @@ impl Qp {
     /// (ν formulations), else so that those at the old limit (two or more share the largest value) are at
     /// the new one.
     pub fn unfold(&self, coefficients: &[f64]) -> Vec<f64> {
-        let scale = self.scale_of(coefficients);
+        self.unfold_scaled(coefficients, self.scale_of(coefficients))
+    }
+
+    /// Variables from coefficients of the rows times `scale`; those at a limit but for rounding are at it.
+    pub(crate) fn unfold_scaled(&self, coefficients: &[f64], scale: f64) -> Vec<f64> {
         let near = |value: f64, limit: f64| (value - limit).abs() <= 1e-9 * limit.abs();
         let fitted = |v: usize| {
             let value = scale * coefficients[v % self.rows];
@@ -65,7 +69,7 @@ impl Qp {
         (0..self.len()).map(fitted).collect()
     }
 
-    fn scale_of(&self, coefficients: &[f64]) -> f64 {
+    pub(crate) fn scale_of(&self, coefficients: &[f64]) -> f64 {
         let sum = |values: &[f64]| values.iter().map(|value| value.abs()).sum::<f64>();
         let most =
             |values: &[f64]| values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));

@@ -91,7 +91,19 @@ pub struct Question<'q, 'a> {
     pub(crate) from: From,
     /// Whether other questions read the same columns, so that none may be left out.
     pub(crate) shared: bool,
+    /// By what the end is judged.
+    pub(crate) judged: Judged,
     pub(crate) memory: usize,
+}
+
+/// By what a solver that works on rows in singles knows that it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Judged {
+    /// `Kβ` of all rows, recomputed in doubles.
+    Doubles,
+    /// The running `Kβ`, if that of a sample of the rows is the one in doubles: for one of many trainings
+    /// none of whose machines is kept.
+    Sample,
 }
 
 /// Where a solver begins.
@@ -99,6 +111,8 @@ pub struct Question<'q, 'a> {
 pub(crate) enum From {
     /// At a feasible point.
     Point(Vec<f64>),
+    /// At a feasible point, given its `Kβ` of each row.
+    Known { beta: Vec<f64>, field: Vec<f64> },
     /// Where a checkpoint was written.
     State(Box<State>),
 }
@@ -117,8 +131,10 @@ impl Debug for Steering<'_, '_> {
 pub struct Solution {
     /// β of each variable.
     pub(crate) beta: Vec<f64>,
-    /// What it is worth, from kernel values in doubles.
+    /// What it is worth, from kernel values as the question wanted it judged.
     pub(crate) optimality: Optimality,
+    /// `Kβ` of each row that says so; empty for a solution that was read from a file.
+    pub(crate) field: Vec<f64>,
     /// Why it ended early, if it did.
     pub(crate) stop: Option<Stop>,
 }

@@ -1,11 +1,14 @@
 //! Cross-validation: every example is asked of machines that did not learn from it.
 //!
 //! All folds and all formulations of a path read the rows of one Gram matrix, and each solution is where
-//! the next formulation of the path starts: values of C in increasing order cost little more than the last.
+//! the next formulation of the path starts, its gradient included: values of C in increasing order cost
+//! little more than the last. Trainings end by the gradient from rows in singles, a sample of which is compared
+//! with doubles.
 //! Solvers of tables do the same over one set of packed examples.
 
 mod folded;
 mod folds;
+mod start;
 mod systems;
 
 use std::time::Instant;
@@ -18,7 +21,7 @@ use crate::control::{Control, Stop};
 use crate::gram::{Gram, Source, View};
 use crate::lowrank;
 use crate::reduce::Binary;
-use crate::solvers::{From, Method, Question, Solution, Steering};
+use crate::solvers::{From, Judged, Method, Question, Solution, Steering};
 use crate::tables;
 use crate::training::prepare::{self, Inputs};
 use crate::training::{conclusion, majority};
@@ -26,9 +29,12 @@ use crate::{FormulationRef, Goal, Part, Progress, Qp, TrainError, Training};
 use folded::Folded;
 pub use folds::Folds;
 pub(crate) use folds::dealt;
+use start::Last;
 
 /// Rows of supports fetched at once to score the examples held out.
 const FETCH: usize = 256;
+/// Coefficients that differ by less than this share of the largest differ by rounding.
+const ROUNDING: f64 = 1e-12;
 
 /// What the folds say of one kernel and one formulation.
 #[derive(Debug, Clone, PartialEq)]
@@ -238,7 +244,7 @@ impl Rounds<'_, '_, '_> {
             let held_out = self.folded.held_out(fold);
             for number in 0..self.folded.questions() {
                 let binary = self.folded.question(number, fold);
-                let mut last: Option<(Qp, Vec<f64>)> = None;
+                let mut last = None;
                 for course in courses.iter_mut() {
                     self.control.start_part(part);
                     part += 1;
@@ -261,7 +267,7 @@ impl Rounds<'_, '_, '_> {
         binary: &Binary,
         fold: usize,
         course: &mut Course<'_>,
-        last: &mut Option<(Qp, Vec<f64>)>,
+        last: &mut Option<Last>,
     ) -> Result<Vec<f64>, TrainError> {
         let (started, before) = (Instant::now(), self.control.iterations);
         let blocks = self.folded.own_blocks(fold);
@@ -278,10 +284,8 @@ impl Rounds<'_, '_, '_> {
             }
         };
         let from = match last.take() {
-            Some((before, beta)) if before.len() == qp.len() => {
-                qp.repaired(&qp.unfold(&before.fold(&beta)))
-            }
-            _ => qp.start.clone(),
+            Some(last) => self.next_start(binary, &qp, &last),
+            None => From::Point(qp.start.clone()),
         };
         let solution = self.solve(binary, &qp, from)?;
         course.converged &= solution.stop.is_none();
@@ -302,13 +306,29 @@ impl Rounds<'_, '_, '_> {
                 Vec::new()
             }
         };
-        *last = Some((qp, solution.beta));
+        *last = Some(Last::new(&qp, &solution.beta, solution.field));
         course.iterations += self.control.iterations - before;
         course.seconds += started.elapsed().as_secs_f64();
         Ok(scores)
     }
 
-    fn solve(&mut self, binary: &Binary, qp: &Qp, from: Vec<f64>) -> Result<Solution, TrainError> {
+    /// The last solution, made to fit the next programme, with its `Kβ`.
+    fn next_start(&mut self, binary: &Binary, qp: &Qp, last: &Last) -> From {
+        let scale = last.scale(qp);
+        let beta = qp.repaired(&qp.unfold_scaled(&last.coefficients, scale));
+        let mut field: Vec<f64> = last.field.iter().map(|sum| scale * sum).collect();
+        let wanted = qp.fold(&beta);
+        let largest = wanted.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        let view = View::new(&binary.blocks);
+        let examples = self.gram.examples(&view);
+        let moved = wanted.iter().zip(&last.coefficients).map(|(new, old)| new - scale * old);
+        let moved = examples.iter().zip(moved).filter(|(_, by)| by.abs() > ROUNDING * largest);
+        let (rows, moved): (Vec<u32>, Vec<f64>) = moved.unzip();
+        self.add(&view, &rows, &moved, &mut field);
+        From::Known { beta, field }
+    }
+
+    fn solve(&mut self, binary: &Binary, qp: &Qp, from: From) -> Result<Solution, TrainError> {
         let limit = self.training.max_iterations;
         self.control.max_iterations = limit.map(|limit| self.control.iterations + limit);
         let Method::Gram(solver) = self.training.solver.method() else {
@@ -316,8 +336,8 @@ impl Rounds<'_, '_, '_> {
         };
         let view = View::new(&binary.blocks);
         let (gram, memory) = (&mut self.gram, self.memory);
-        let mut question =
-            Question { gram, view, qp, from: From::Point(from), shared: true, memory };
+        let judged = Judged::Sample;
+        let mut question = Question { gram, view, qp, from, shared: true, judged, memory };
         let solution = solver.solve(&mut question, &mut Steering(&mut self.control))?;
         match solution.stop {
             Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) => Err(TrainError::Stopped(stop)),
@@ -336,13 +356,17 @@ impl Rounds<'_, '_, '_> {
         let examples = self.gram.examples(&View::new(&binary.blocks));
         let used = examples.iter().zip(coefficients).filter(|(_, beta)| **beta != 0.0);
         let (supports, weights): (Vec<u32>, Vec<f64>) = used.unzip();
-        let view = View::new(blocks);
         let mut field = vec![0.0; width];
-        for (supports, weights) in supports.chunks(FETCH).zip(weights.chunks(FETCH)) {
-            self.gram.fetch(&view, supports);
-            self.gram.add(&view, supports, weights, &mut field);
-        }
+        self.add(&View::new(blocks), &supports, &weights, &mut field);
         field
+    }
+
+    /// Adds `Σ weight K` over these rows to the sums of a view.
+    fn add(&mut self, view: &View, rows: &[u32], weights: &[f64], field: &mut [f64]) {
+        for (rows, weights) in rows.chunks(FETCH).zip(weights.chunks(FETCH)) {
+            self.gram.fetch(view, rows);
+            self.gram.add(view, rows, weights, field);
+        }
     }
 }
 

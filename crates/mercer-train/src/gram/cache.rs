@@ -1,6 +1,6 @@
 //! Rows of kernel values kept under a limit; the ones unused for longest go first.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashSet;
 
 use rayon::prelude::*;
 
@@ -10,16 +10,24 @@ pub(super) type Key = (u32, u32);
 /// A row in segments of one length; the last may reach beyond the row.
 pub(super) type Segments<T> = Vec<Vec<T>>;
 
+/// No entry.
+const NONE: u32 = u32::MAX;
+
 /// What was computed is the same whether it was kept or not, so the cache changes time, never a result.
 ///
 /// All segments have one length and serve again and again: rows of blocks of any length, shortened or
-/// not, leave no holes in the memory of the process.
+/// not, leave no holes in the memory of the process. Rows are found by their numbers and form a list in the
+/// order of their last use: a solver asks for thousands of rows in a millisecond.
 #[derive(Debug)]
 pub(super) struct Cache<T> {
-    entries: HashMap<Key, Entry<T>>,
-    /// Keys by the time of their last use.
-    order: BTreeMap<u64, Key>,
-    clock: u64,
+    /// The entry of each block and example, as far as they were asked for.
+    places: Vec<Vec<u32>>,
+    entries: Vec<Entry<T>>,
+    /// Entries that hold no row.
+    vacant: Vec<u32>,
+    /// Both ends of the list.
+    oldest: u32,
+    newest: u32,
     /// Values per segment.
     segment: usize,
     free: Segments<T>,
@@ -30,8 +38,11 @@ pub(super) struct Cache<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
+    key: Key,
     values: Segments<T>,
-    used: u64,
+    /// Neighbours in the list.
+    older: u32,
+    newer: u32,
 }
 
 impl<T: Copy + Default + Send + Sync> Cache<T> {
@@ -39,8 +50,17 @@ impl<T: Copy + Default + Send + Sync> Cache<T> {
     pub(super) fn new(limit: usize, segment: usize) -> Self {
         let segment = segment.max(1);
         let limit = limit / (segment * size_of::<T>());
-        let (entries, order) = (HashMap::new(), BTreeMap::new());
-        Self { entries, order, clock: 0, segment, free: Vec::new(), count: 0, limit }
+        Self {
+            places: Vec::new(),
+            entries: Vec::new(),
+            vacant: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            segment,
+            free: Vec::new(),
+            count: 0,
+            limit,
+        }
     }
 
     /// Values per segment.
@@ -48,20 +68,55 @@ impl<T: Copy + Default + Send + Sync> Cache<T> {
         self.segment
     }
 
+    fn find(&self, (block, example): Key) -> Option<u32> {
+        let place = self.places.get(block as usize)?.get(example as usize)?;
+        (*place != NONE).then_some(*place)
+    }
+
     /// Marks a row as used; says whether it is there.
     pub(super) fn touch(&mut self, key: Key) -> bool {
-        let Some(entry) = self.entries.get_mut(&key) else {
+        let Some(entry) = self.find(key) else {
             return false;
         };
-        self.clock += 1;
-        self.order.remove(&entry.used);
-        self.order.insert(self.clock, key);
-        entry.used = self.clock;
+        self.unlink(entry);
+        self.link(entry);
         true
     }
 
     pub(super) fn get(&self, key: Key) -> Option<&[Vec<T>]> {
-        self.entries.get(&key).map(|entry| entry.values.as_slice())
+        self.find(key).map(|entry| self.entries[entry as usize].values.as_slice())
+    }
+
+    /// Takes an entry out of the list.
+    fn unlink(&mut self, entry: u32) {
+        let Entry { older, newer, .. } = self.entries[entry as usize];
+        match older {
+            NONE => self.oldest = newer,
+            _ => self.entries[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            _ => self.entries[newer as usize].older = older,
+        }
+    }
+
+    /// Puts an entry at the new end of the list.
+    fn link(&mut self, entry: u32) {
+        let last = std::mem::replace(&mut self.newest, entry);
+        (self.entries[entry as usize].older, self.entries[entry as usize].newer) = (last, NONE);
+        match last {
+            NONE => self.oldest = entry,
+            _ => self.entries[last as usize].newer = entry,
+        }
+    }
+
+    /// Forgets a row; its segments serve again.
+    fn forget_entry(&mut self, entry: u32) {
+        self.unlink(entry);
+        let (block, example) = self.entries[entry as usize].key;
+        self.places[block as usize][example as usize] = NONE;
+        self.free.append(&mut self.entries[entry as usize].values);
+        self.vacant.push(entry);
     }
 
     /// Room for `count` rows of `length` values, never at the cost of the last `keep` used rows.
@@ -74,11 +129,9 @@ impl<T: Copy + Default + Send + Sync> Cache<T> {
         let each = length.div_ceil(self.segment);
         let needed = count * each;
         let missing = |cache: &Self| needed.saturating_sub(cache.free.len());
-        while self.count + missing(self) > self.limit && self.order.len() > keep {
-            let Some((_, key)) = self.order.pop_first() else { break };
-            if let Some(entry) = self.entries.remove(&key) {
-                self.free.extend(entry.values);
-            }
+        let kept = |cache: &Self| cache.entries.len() - cache.vacant.len();
+        while self.count + missing(self) > self.limit && kept(self) > keep && self.oldest != NONE {
+            self.forget_entry(self.oldest);
         }
         // New memory is touched by all threads: the system hands out pages slowly.
         let (missing, segment) = (missing(self), self.segment);
@@ -87,21 +140,40 @@ impl<T: Copy + Default + Send + Sync> Cache<T> {
         (0..count).map(|_| self.free.split_off(self.free.len() - each)).collect()
     }
 
+    /// Keeps a row that is not there.
     pub(super) fn insert(&mut self, key: Key, values: Segments<T>) {
-        self.clock += 1;
-        self.order.insert(self.clock, key);
-        self.entries.insert(key, Entry { values, used: self.clock });
+        let new = Entry { key, values, older: NONE, newer: NONE };
+        let entry = match self.vacant.pop() {
+            Some(entry) => {
+                self.entries[entry as usize] = new;
+                entry
+            }
+            None => {
+                self.entries.push(new);
+                self.entries.len() as u32 - 1
+            }
+        };
+        let (block, example) = (key.0 as usize, key.1 as usize);
+        if self.places.len() <= block {
+            self.places.resize_with(block + 1, Vec::new);
+        }
+        let places = &mut self.places[block];
+        if places.len() <= example {
+            places.resize(example + 1, NONE);
+        }
+        places[example] = entry;
+        self.link(entry);
     }
 
     /// Keeps only some columns of the rows of a block, and only rows of these examples: the others are
     /// left out of the problem and not asked for again. Columns and examples increase.
     pub(super) fn compact(&mut self, block: u32, kept: &[u32], examples: &[u32]) {
         let examples: HashSet<u32> = examples.iter().copied().collect();
-        let gone = |key: &Key| key.0 == block && !examples.contains(&key.1);
-        self.forget_if(gone);
+        self.forget_if(block, |example| !examples.contains(&example));
         let segment = self.segment;
-        let entries = self.entries.iter_mut().filter(|(key, _)| key.0 == block);
-        let entries: Vec<&mut Entry<T>> = entries.map(|(_, entry)| entry).collect();
+        // Vacant entries have no segments.
+        let entries = self.entries.iter_mut().filter(|entry| entry.key.0 == block);
+        let entries: Vec<&mut Entry<T>> = entries.collect();
         let freed: Vec<Segments<T>> = entries
             .into_par_iter()
             .map_init(Vec::new, |narrow: &mut Vec<T>, entry| {
@@ -116,7 +188,7 @@ impl<T: Copy + Default + Send + Sync> Cache<T> {
                 for (place, values) in entry.values.iter_mut().zip(narrow.chunks(segment)) {
                     place[..values.len()].copy_from_slice(values);
                 }
-                entry.values.split_off(kept.len().div_ceil(segment))
+                entry.values.split_off(kept.len().div_ceil(segment).min(entry.values.len()))
             })
             .collect();
         self.free.extend(freed.into_iter().flatten());
@@ -124,17 +196,17 @@ impl<T: Copy + Default + Send + Sync> Cache<T> {
 
     /// Forgets all rows of a block.
     pub(super) fn forget(&mut self, block: u32) {
-        self.forget_if(|key| key.0 == block);
+        self.forget_if(block, |_| true);
     }
 
-    fn forget_if(&mut self, gone: impl Fn(&Key) -> bool) {
-        let keys: Vec<Key> = self.entries.keys().copied().filter(gone).collect();
-        for key in keys {
-            if let Some(entry) = self.entries.remove(&key) {
-                self.order.remove(&entry.used);
-                self.free.extend(entry.values);
-            }
-        }
+    fn forget_if(&mut self, block: u32, gone: impl Fn(u32) -> bool) {
+        let places = self.places.get(block as usize).map_or(&[][..], Vec::as_slice);
+        let entries: Vec<u32> = (0u32..)
+            .zip(places)
+            .filter(|(example, entry)| **entry != NONE && gone(*example))
+            .map(|(_, entry)| *entry)
+            .collect();
+        entries.into_iter().for_each(|entry| self.forget_entry(entry));
     }
 
     /// Segments there should be at most.

@@ -3,7 +3,7 @@
 use super::question::{Ask, Asked, Solved};
 use crate::control::Control;
 use crate::gram::{Gram, Source, View};
-use crate::solvers::{From, Method, Question, Steering};
+use crate::solvers::{From, Judged, Method, Question, Steering};
 use crate::training::on_gram;
 use crate::{Qp, TrainError, Trained, solver};
 
@@ -108,7 +108,8 @@ fn on_active(
     };
     let view = View::new(&[0]);
     let from = From::Point(start);
-    let mut question = Question { gram: &mut gram, view, qp: &part, from, shared: false, memory };
+    let (gram, judged) = (&mut gram, Judged::Doubles);
+    let mut question = Question { gram, view, qp: &part, from, shared: false, judged, memory };
     let solution = smo.solve(&mut question, &mut Steering(control))?;
     for (v, value) in variables.iter().zip(&solution.beta) {
         beta[*v] = *value;

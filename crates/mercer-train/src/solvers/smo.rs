@@ -11,7 +11,7 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 pub(crate) use state::State;
 
-use super::{From, Method, OnGram, Question, Solution, Solver, SolverRef, Steering};
+use super::{From, Judged, Method, OnGram, Question, Solution, Solver, SolverRef, Steering};
 use crate::TrainError;
 use crate::control::{Control, Standing, Stop};
 use crate::gram::fields;
@@ -105,8 +105,17 @@ struct Run<'r, 'q, 'a> {
 
 /// What an honest look at the present point says.
 enum Verdict {
-    Done(Optimality),
+    Done(Vec<f64>, Optimality),
     GoOn,
+}
+
+/// What a sample says of the gradient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Drift {
+    /// It can be trusted.
+    Small,
+    /// It could not, and was replaced by one in doubles.
+    Mended,
 }
 
 impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
@@ -114,9 +123,18 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         let examples = question.gram.examples(&question.view);
         let rows = examples.len();
         let begin = std::mem::replace(&mut question.from, From::Point(Vec::new()));
-        let mut run = match begin {
+        match begin {
             From::Point(beta) => {
-                let state = State::new(rows, beta, question.gram.is_double());
+                let state = State::new(vec![0.0; rows], beta, question.gram.is_double());
+                let slots = (0..rows as u32).collect();
+                let mut run = Self { settings, question, examples, state, slots };
+                if run.state.beta.iter().any(|value| *value != 0.0) {
+                    run.state.field = run.honest_field();
+                }
+                run
+            }
+            From::Known { beta, field } => {
+                let state = State::new(field, beta, question.gram.is_double());
                 Self { settings, question, examples, state, slots: (0..rows as u32).collect() }
             }
             From::State(state) => {
@@ -125,11 +143,7 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
                 run.resume();
                 run
             }
-        };
-        if run.state.rounds == 0 && run.state.beta.iter().any(|value| *value != 0.0) {
-            run.state.field = run.honest_field();
         }
-        run
     }
 
     /// Brings rows and columns into the form they had when the state was saved.
@@ -169,7 +183,9 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
             let share = if self.state.double { 1.0 } else { SINGLE_SHARE };
             if violation <= share * control.tolerance {
                 match self.look(control.tolerance) {
-                    Verdict::Done(optimality) => return Ok(self.solution(optimality, None)),
+                    Verdict::Done(field, optimality) => {
+                        return Ok(self.solution(field, optimality, None));
+                    }
                     Verdict::GoOn => continue,
                 }
             }
@@ -261,7 +277,7 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
     }
 
     /// Compares the gradient of some rows with doubles; goes on in doubles if singles are too coarse.
-    fn sample_drift(&mut self, tolerance: f64) {
+    fn sample_drift(&mut self, tolerance: f64) -> Drift {
         self.state.next_check = 2 * self.state.rounds.max(FIRST_CHECK / 2);
         let step = self.state.active.len().div_ceil(SAMPLE).max(1);
         let places: Vec<usize> = (0..self.state.active.len()).step_by(step).collect();
@@ -271,15 +287,26 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         let drift = running.zip(&honest).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         if drift > DRIFT_SHARE * tolerance {
             self.use_doubles();
+            return Drift::Mended;
         }
+        Drift::Small
     }
 
-    /// Recomputes the gradient in doubles, takes all rows back, and judges the point.
+    /// Takes all rows back with a gradient in doubles, unless a sample of it is enough, and judges the point.
     fn look(&mut self, tolerance: f64) -> Verdict {
+        let is_whole = self.state.active.len() == self.examples.len();
+        if self.question.judged == Judged::Sample && is_whole && !self.state.double {
+            if self.sample_drift(tolerance) == Drift::Mended {
+                return Verdict::GoOn;
+            }
+            let field = self.state.field.clone();
+            let optimality = Optimality::of(self.question.qp, &self.state.beta, &field);
+            return Verdict::Done(field, optimality);
+        }
         let field = self.honest_field();
         let optimality = Optimality::of(self.question.qp, &self.state.beta, &field);
         if optimality.violation <= tolerance {
-            return Verdict::Done(optimality);
+            return Verdict::Done(field, optimality);
         }
         let active = self.state.active.iter().map(|row| field[*row as usize]);
         let drift = active.zip(&self.state.field).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
@@ -310,13 +337,13 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
     fn best_so_far(self, stop: Option<Stop>) -> Solution {
         let field = self.honest_field();
         let optimality = Optimality::of(self.question.qp, &self.state.beta, &field);
-        self.solution(optimality, stop)
+        self.solution(field, optimality, stop)
     }
 
-    fn solution(self, optimality: Optimality, stop: Option<Stop>) -> Solution {
+    fn solution(self, field: Vec<f64>, optimality: Optimality, stop: Option<Stop>) -> Solution {
         if !self.question.shared {
             self.question.gram.restore(&self.question.view);
         }
-        Solution { beta: self.state.beta, optimality, stop }
+        Solution { beta: self.state.beta, optimality, field, stop }
     }
 }

@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::gram::{Gram, Source, View};
 use crate::reduce::{Binary, Reduction};
 use crate::report::{PartReport, Report, Trained};
-use crate::solvers::{From, Method, Question, Solution, State, Steering};
+use crate::solvers::{From, Judged, Method, Question, Solution, State, Steering};
 use crate::systems;
 use crate::tables;
 use crate::warm::Warm;
@@ -141,7 +141,8 @@ impl Course<'_, '_> {
         control.start_part(number);
         let shared = self.programmes.reduction.shares_blocks();
         let memory = self.memory;
-        let mut question = Question { gram: &mut self.gram, view, qp, from, shared, memory };
+        let (gram, judged) = (&mut self.gram, Judged::Doubles);
+        let mut question = Question { gram, view, qp, from, shared, judged, memory };
         let Method::Gram(solver) = self.training.solver.method() else {
             unreachable!("other solvers have a course of their own")
         };
@@ -159,7 +160,7 @@ impl Course<'_, '_> {
         solution: Solution,
     ) -> Result<Expansion, TrainError> {
         let conclusion = conclusion(self.programmes.formulation, &solution)?;
-        let Solution { beta, optimality, stop } = solution;
+        let Solution { beta, optimality, stop, .. } = solution;
         let view = View::new(&binary.blocks);
         let all = self.gram.examples(&view);
         let folded = qp.fold(&beta);

@@ -22,11 +22,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(super) fn new(rows: usize, beta: Vec<f64>, double: bool) -> Self {
+    /// The start at `beta`, given `Kβ` of all rows.
+    pub(super) fn new(field: Vec<f64>, beta: Vec<f64>, double: bool) -> Self {
         Self {
             beta,
-            field: vec![0.0; rows],
-            active: (0..rows as u32).collect(),
+            active: (0..field.len() as u32).collect(),
+            field,
             previous: Vec::new(),
             rounds: 0,
             steps: 0,
