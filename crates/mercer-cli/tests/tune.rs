@@ -179,9 +179,12 @@ fn the_report_is_whole_escaped_and_drawn() {
     for (number, picture) in pictures.iter().enumerate() {
         let alone = folder.write("one.html", &format!("<!doctype html>{style}<body>{picture}"));
         let shot = folder.path(&format!("{number}.png"));
-        draw(&browser, &alone, &shot);
-        let marked = marked(&fs::read(&shot).unwrap());
-        assert!(marked > 0.003, "picture {number} is blank: {marked}");
+        for (scheme, is_dark) in [("light", false), ("dark", true)] {
+            draw(&browser, &alone, &shot, is_dark);
+            let (marked, ground) = marked(&fs::read(&shot).unwrap());
+            assert!(marked > 0.003, "picture {number} is blank, {scheme}: {marked}");
+            assert_eq!(ground < 128, is_dark, "picture {number}, {scheme}: its ground is {ground}");
+        }
     }
     assert_eq!(width_at(&browser, &folder, &html, 400), 400, "wider than a telephone");
 }
@@ -206,9 +209,10 @@ fn headless(browser: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn draw(browser: &Path, page: &str, shot: &str) {
+fn draw(browser: &Path, page: &str, shot: &str, is_dark: bool) {
     let (shot, page) = (format!("--screenshot={shot}"), format!("file://{page}"));
-    headless(browser, &["--window-size=500,600", &shot, &page]);
+    let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark));
+    headless(browser, &["--window-size=500,600", &scheme, &shot, &page]);
 }
 
 /// How wide the page needs to be in a frame of that width.
@@ -224,8 +228,8 @@ fn width_at(browser: &Path, folder: &Folder, html: &str, width: u32) -> u32 {
     found.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no title in {dom}"))
 }
 
-/// The share of pixels of a PNG file that are unlike the one in the last corner.
-fn marked(bytes: &[u8]) -> f64 {
+/// The share of pixels of a PNG file that are unlike the one in the last corner, and how light that is.
+fn marked(bytes: &[u8]) -> (f64, u8) {
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let (width, height) = (word(16), word(20));
     assert_eq!(bytes[24], 8, "eight bits a channel");
@@ -244,7 +248,7 @@ fn marked(bytes: &[u8]) -> f64 {
     assert_eq!(rows.len(), width * height * channels);
     let corner = &rows[rows.len() - channels..];
     let unlike = rows.chunks_exact(channels).filter(|pixel| *pixel != corner).count();
-    unlike as f64 / (width * height) as f64
+    (unlike as f64 / (width * height) as f64, corner[1])
 }
 
 /// Undoes the five filters of PNG.
