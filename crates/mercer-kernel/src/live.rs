@@ -144,8 +144,10 @@ impl Shifted {
         row: Row<'a>,
         shifts: &[(u32, f64)],
     ) -> (&'a [u32], &'a [f64]) {
-        if let (Row::Sparse { columns, values }, true) = (row, shifts.is_empty()) {
-            return (columns, values);
+        match (row, shifts.is_empty()) {
+            (Row::Sparse { columns, values }, true) => return (columns, values),
+            (Row::Dense(row), true) => return self.nonzeros(row),
+            _ => {}
         }
         self.columns.clear();
         self.values.clear();
@@ -165,6 +167,23 @@ impl Shifted {
         (&self.columns, &self.values)
     }
 
+    /// The same of a dense row that is not shifted: written first and counted if not zero, so that no branch
+    /// is mispredicted.
+    fn nonzeros(&mut self, row: &[f64]) -> (&[u32], &[f64]) {
+        if self.columns.len() < row.len() {
+            self.columns.resize(row.len(), 0);
+        }
+        self.values.resize(self.columns.len(), 0.0);
+        let (columns, values) = (self.columns.as_mut_slice(), self.values.as_mut_slice());
+        let mut kept = 0;
+        for (column, value) in (0u32..).zip(row) {
+            columns[kept] = column;
+            values[kept] = *value;
+            kept += usize::from(*value != 0.0);
+        }
+        (&self.columns[..kept], &self.values[..kept])
+    }
+
     fn push(&mut self, column: u32, value: f64) {
         self.columns.push(column);
         self.values.push(value);
@@ -181,6 +200,11 @@ mod tests {
         let row = Row::Dense(&[0.0, 5.0, 2.0, 0.0]);
         let entries = scratch.apply(row, &[(0, 1.0), (1, 5.0), (3, -4.0)]);
         assert_eq!(entries, (&[0, 2, 3][..], &[-1.0, 2.0, 4.0][..]));
+        // Whatever the scratch was used for before.
+        for row in [&[3.0, 0.0, -0.0, 4.0, 5.0][..], &[0.0, 7.0], &[]] {
+            let wanted: (Vec<u32>, Vec<f64>) = Row::Dense(row).nonzeros().unzip();
+            assert_eq!(scratch.apply(Row::Dense(row), &[]), (&wanted.0[..], &wanted.1[..]));
+        }
     }
 
     #[test]
