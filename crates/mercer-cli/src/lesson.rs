@@ -10,14 +10,20 @@ use mercer::data::{Dataset, Scaling, read};
 use mercer::kernel::{KERNELS, KernelRef, fit_words};
 use mercer::machine::{self, ClassName, Machine, Model, Provenance, Scheme, file};
 use mercer::spec::Spec;
-use mercer::train::{Cancel, FormulationRef, Training, solver};
+use mercer::train::{Cancel, FormulationRef, Rows as _, Training, solver};
 
 use crate::args::{Input, Learning, SchemeName};
 use crate::commands::{StopSignal, input_options};
 
+mod outside;
+
+pub(crate) use outside::FileRows;
+
 /// Examples as machines see them.
 pub(crate) struct Lesson {
+    /// Without examples where those stay in their file.
     pub(crate) data: Dataset,
+    pub(crate) outside: Option<FileRows>,
     features: Option<usize>,
     scaling: Option<Scaling>,
     means: Option<Vec<f64>>,
@@ -48,7 +54,19 @@ impl Lesson {
             .map(|recipe| scaled(&recipe, &mut data, options.precomputed).with_context(source))
             .transpose()?;
         stop.check()?;
-        Ok(Self { data, features, scaling, means })
+        Ok(Self { data, outside: None, features, scaling, means })
+    }
+
+    /// Leaves the examples in their file, to be read in pieces as often as needed.
+    pub(crate) fn outside(input: &Input, stop: &StopSignal) -> anyhow::Result<Self> {
+        let mut options = input_options(input);
+        options.targets_needed = true;
+        let source = || input.data.display().to_string();
+        let (rows, data, means) =
+            FileRows::read(&input.data, options, stop).with_context(source)?;
+        let is_known = data.names.is_some() || !input.one_hot.is_empty() || rows.is_dense();
+        let features = is_known.then_some(rows.columns());
+        Ok(Self { data, outside: Some(rows), features, scaling: None, means })
     }
 
     /// A machine with all that travels with it.

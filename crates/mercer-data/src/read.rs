@@ -18,6 +18,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+pub use gather::join_targets;
 pub use options::{Label, Missing, Options};
 
 pub(crate) use arrow::{CONTINUATION as ARROW_CONTINUATION, MAGIC as ARROW_MAGIC};

@@ -52,6 +52,10 @@ impl Tables {
 
     /// All scores of one row.
     pub(crate) fn scores(&self, row: Row<'_>, sums: &mut Vec<f64>, out: &mut [f64]) {
+        if let (Entries::Unfolded(values), [score]) = (&self.entries, &mut *out) {
+            *score = self.single(row, values) - self.offsets[0];
+            return;
+        }
         sums.clear();
         sums.resize(4 * self.scores, 0.0);
         let (levels, rank) = (self.grid.levels(), self.grid.rank());
@@ -76,6 +80,20 @@ impl Tables {
             let sum = |part: usize| sums[part * self.scores + score];
             *place = ((sum(0) + sum(1)) + (sum(2) + sum(3))) - self.offsets[score];
         }
+    }
+
+    /// The four sums of a machine of one score, joined: each entry goes to the first, and they step round.
+    fn single(&self, row: Row<'_>, values: &[f64]) -> f64 {
+        let levels = self.grid.levels();
+        let inside = row.nonzeros().take_while(|(column, _)| (*column as usize) < self.columns);
+        let (mut sums, mut count) = ([0.0; 4], 0);
+        for (column, value) in inside {
+            let entry = values[column as usize * levels + self.grid.level(column as usize, value)];
+            sums = [sums[1], sums[2], sums[3], sums[0] + entry];
+            count += 1;
+        }
+        sums.rotate_right(count % 4);
+        (sums[0] + sums[1]) + (sums[2] + sums[3])
     }
 }
 

@@ -17,7 +17,7 @@ mod stairs;
 mod sweep;
 
 pub use meaning::{Meaning, Plain, Scalar};
-pub use records::{Entry, Order, Records};
+pub use records::{Entry, Order, Records, Seal};
 pub use stairs::Stairs;
 pub use sweep::{Change, Constant, Step, accumulate, curvature, squares, sweep, values};
 

@@ -63,7 +63,7 @@ impl Keeper {
         part: usize,
         state: &State,
     ) -> Result<(), TrainError> {
-        if self.last.elapsed() < self.checkpoint.every {
+        if !self.is_due() {
             return Ok(());
         }
         self.save(elapsed, iterations, part, state)
@@ -76,19 +76,35 @@ impl Keeper {
         part: usize,
         state: &State,
     ) -> Result<(), TrainError> {
-        let mut out = Out(MAGIC.to_vec());
-        out.0.extend_from_slice(&self.digest);
+        let mut out = Out::default();
         out.number(elapsed.as_micros() as u64);
         out.number(iterations);
         out.number(part as u64);
         out.number(self.finished.len() as u64);
         self.finished.iter().for_each(|solution| out.solution(solution));
         out.state(state);
-        let check = Sha256::digest(&out.0);
-        out.0.extend_from_slice(&check);
-        let path = &self.checkpoint.path;
-        let written = Whole::create(path).and_then(|mut file| {
-            file.write_all(&out.0)?;
+        self.write(&out)
+    }
+
+    /// How often it is to be written.
+    pub(crate) fn every(&self) -> Duration {
+        self.checkpoint.every
+    }
+
+    /// Whether it is time to write one.
+    pub(crate) fn is_due(&self) -> bool {
+        self.last.elapsed() >= self.checkpoint.every
+    }
+
+    /// Writes what the next round depends on.
+    pub(crate) fn write(&mut self, body: &Out) -> Result<(), TrainError> {
+        let mut sha = Sha256::new();
+        [&MAGIC[..], &self.digest, &body.0].iter().for_each(|bytes| sha.update(bytes));
+        let check = sha.finalize();
+        let written = Whole::create(&self.checkpoint.path).and_then(|mut file| {
+            for bytes in [&MAGIC[..], &self.digest, &body.0, check.as_slice()] {
+                file.write_all(bytes)?;
+            }
             file.commit()
         });
         self.last = Instant::now();
@@ -101,6 +117,19 @@ impl Keeper {
 
     /// Reads the file, if resuming was asked for and it exists.
     pub(crate) fn load(&mut self) -> Result<Option<Saved>, TrainError> {
+        let Some(body) = self.read()? else { return Ok(None) };
+        let saved = In(&body).saved().ok_or_else(|| self.damaged())?;
+        self.finished.clone_from(&saved.finished);
+        Ok(Some(saved))
+    }
+
+    /// A file whose bytes are not what was written.
+    pub(crate) fn damaged(&self) -> TrainError {
+        self.error("the file is damaged")
+    }
+
+    /// What was written last, if resuming was asked for and the file exists.
+    pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, TrainError> {
         if !self.checkpoint.resume {
             return Ok(None);
         }
@@ -109,35 +138,34 @@ impl Keeper {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.error(error.to_string())),
         };
-        let damaged = || self.error("the file is damaged");
-        let body = bytes.len().checked_sub(DIGEST).ok_or_else(damaged)?;
+        let body = bytes.len().checked_sub(DIGEST).ok_or_else(|| self.damaged())?;
         let (body, check) = bytes.split_at(body);
         if Sha256::digest(body).as_slice() != check || !body.starts_with(MAGIC) {
-            return Err(damaged());
+            return Err(self.damaged());
         }
         let rest = &body[MAGIC.len()..];
         if rest.len() < DIGEST || rest[..DIGEST] != self.digest {
             return Err(self.error("it belongs to other data or other parameters"));
         }
-        let saved = In(&rest[DIGEST..]).saved().ok_or_else(damaged)?;
-        self.finished.clone_from(&saved.finished);
-        Ok(Some(saved))
+        Ok(Some(rest[DIGEST..].to_vec()))
     }
 }
 
-struct Out(Vec<u8>);
+/// Bytes of a checkpoint being made.
+#[derive(Debug, Default)]
+pub(crate) struct Out(Vec<u8>);
 
 impl Out {
-    fn number(&mut self, value: u64) {
+    pub(crate) fn number(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    fn doubles(&mut self, values: &[f64]) {
+    pub(crate) fn doubles(&mut self, values: &[f64]) {
         self.number(values.len() as u64);
         values.iter().for_each(|value| self.number(value.to_bits()));
     }
 
-    fn words(&mut self, values: &[u32]) {
+    pub(crate) fn words(&mut self, values: &[u32]) {
         self.number(values.len() as u64);
         values.iter().for_each(|value| self.0.extend_from_slice(&value.to_le_bytes()));
     }
@@ -162,27 +190,29 @@ impl Out {
     }
 }
 
-struct In<'a>(&'a [u8]);
+/// Bytes of a checkpoint being read.
+#[derive(Debug)]
+pub(crate) struct In<'a>(pub(crate) &'a [u8]);
 
 impl In<'_> {
-    fn number(&mut self) -> Option<u64> {
+    pub(crate) fn number(&mut self) -> Option<u64> {
         let (head, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*head))
     }
 
     /// A length that the rest of the file can hold.
-    fn length(&mut self, size: usize) -> Option<usize> {
+    pub(crate) fn length(&mut self, size: usize) -> Option<usize> {
         let length = usize::try_from(self.number()?).ok()?;
         (length <= self.0.len() / size).then_some(length)
     }
 
-    fn doubles(&mut self) -> Option<Vec<f64>> {
+    pub(crate) fn doubles(&mut self) -> Option<Vec<f64>> {
         let length = self.length(8)?;
         (0..length).map(|_| self.number().map(f64::from_bits)).collect()
     }
 
-    fn words(&mut self) -> Option<Vec<u32>> {
+    pub(crate) fn words(&mut self) -> Option<Vec<u32>> {
         let length = self.length(4)?;
         let (head, rest) = self.0.split_at(4 * length);
         self.0 = rest;

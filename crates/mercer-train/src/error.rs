@@ -275,6 +275,18 @@ pub enum TrainError {
         /// What is wrong.
         reason: String,
     },
+    /// The file that holds packed examples too many for memory.
+    #[error("the file that holds the packed examples: {reason}; give --memory more")]
+    ExampleFile {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Examples that could be read once and not again.
+    #[error("the examples cannot be read again: {reason}")]
+    Rows {
+        /// Why.
+        reason: String,
+    },
     /// The parts of the machine do not fit together.
     #[error("{0}")]
     Machine(#[from] MachineError),

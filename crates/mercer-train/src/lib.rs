@@ -46,6 +46,6 @@ pub use report::{Expansion, PartReport, Report, Trained};
 pub use search::{Candidate, Found, GridError, Search, SearchProgress, expand, search};
 pub use solvers::{Direct, Method, SOLVERS, Solver, SolverRef, solver};
 pub use systems::{System, SystemReport, is_system};
-pub use tables::{Duals, FactorReport, LevelsWanted, Loss, Nodes, TableReport};
-pub use training::{Training, train};
+pub use tables::{Duals, FactorReport, LevelsWanted, Loss, Nodes, Rows, TableReport};
+pub use training::{Training, train, train_rows};
 pub use validate::{Folds, Measure, Validation, by_class, cross_validate};

@@ -9,20 +9,25 @@ use mercer_spec::{Checked, Kind, Parameter, Spec};
 use crate::solvers::{Method, Solver};
 use crate::{FormulationRef, TrainError};
 
+mod columns;
 mod course;
 mod dual;
 mod factor;
 mod folds;
+mod keep;
 mod losses;
 mod maps;
 mod newton;
 mod part;
 mod quantise;
+mod rows;
+mod store;
 
 pub use factor::FactorReport;
 pub use losses::Loss;
 pub use maps::Nodes;
 pub use quantise::LevelsWanted;
+pub use rows::Rows;
 
 pub(crate) use course::{needs_tables, train};
 pub(crate) use folds::cross_validate;
@@ -55,6 +60,8 @@ pub(crate) enum Space {
 
 /// Passes after which a question is given up where nothing else is said.
 const MOST_PASSES: u64 = 4000;
+/// The same for the paper's solvers: an interpolated kernel need not have a solution. LIBLINEAR gives up there.
+const MOST_PAPER_PASSES: u64 = 1000;
 
 /// Parameter of solvers that choose their levels.
 pub(crate) const LEVELS: Parameter = Parameter {
@@ -117,7 +124,8 @@ impl Recipe {
         let (bias, seed) = (checked.number("bias"), checked.integer("seed") as u64);
         let spec = if is_paper { spec } else { spec.set("levels", wanted.name()) };
         let spec = spec.set("bias", bias).set("seed", seed as f64);
-        Self { spec, map, levels, wanted, bias, seed, passes: MOST_PASSES, space: Space::Dual }
+        let passes = if is_paper { MOST_PAPER_PASSES } else { MOST_PASSES };
+        Self { spec, map, levels, wanted, bias, seed, passes, space: Space::Dual }
     }
 
     /// The same in this space, given up after so many passes.
@@ -177,6 +185,8 @@ pub struct TableReport {
     pub nonzeros: usize,
     /// Bytes of the packed examples and of the state of one question.
     pub example_bytes: usize,
+    /// Chunks of the file that holds the packed examples, where memory does not.
+    pub chunks: Option<usize>,
     /// Seconds spent on making levels and factors.
     pub preparation: f64,
 }

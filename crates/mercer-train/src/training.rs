@@ -7,7 +7,7 @@ pub(crate) mod prepare;
 use std::borrow::Cow;
 use std::time::Duration;
 
-use mercer_data::{Dataset, Matrix};
+use mercer_data::{Dataset, Matrix, Targets};
 use mercer_kernel::KernelRef;
 use mercer_machine::{ClassName, Machine, Output, Scheme};
 
@@ -17,7 +17,9 @@ use crate::report::Trained;
 use crate::solvers::Method;
 use crate::systems;
 use crate::tables;
-use crate::{Cancel, Checkpoint, Duals, FormulationRef, Part, Progress, SolverRef, TrainError};
+use crate::{
+    Cancel, Checkpoint, Duals, FormulationRef, Part, Progress, Rows, SolverRef, TrainError,
+};
 
 pub(crate) use on_gram::{conclusion, conclusion_of, majority, on_gram};
 
@@ -154,8 +156,18 @@ impl Training {
 
     /// What the examples leave for packed and kept rows.
     pub(crate) fn memory_beside(&self, examples: &Matrix) -> usize {
+        self.memory_beside_bytes(examples.bytes())
+    }
+
+    /// What examples of so many bytes leave for packed and kept rows.
+    pub(crate) fn memory_beside_bytes(&self, examples: usize) -> usize {
         let rows = self.memory - self.memory / 10;
-        rows.saturating_sub(examples.bytes()).max(self.memory / 4)
+        rows.saturating_sub(examples).max(self.memory / 4)
+    }
+
+    /// Whether the solver can read examples in pieces ([`train_rows`]).
+    pub fn reads_pieces(&self) -> bool {
+        matches!(self.solver.method(), Method::Tables(_))
     }
 
     /// Keeps the coefficients of all examples, so that a training with another C can start from them; for
@@ -205,8 +217,20 @@ impl Training {
         self.checkpoint.is_some()
     }
 
+    pub(crate) fn checkpoint_wanted(&self) -> Option<&Checkpoint> {
+        self.checkpoint.as_ref()
+    }
+
     pub(crate) fn has_warm_machine(&self) -> bool {
         self.warm.is_some()
+    }
+
+    fn control<'o>(&self, observer: &'o mut dyn FnMut(&Progress)) -> Control<'o> {
+        let mut control = Control::new(observer, self.cancel.clone());
+        control.time_limit = self.time_limit;
+        control.max_iterations = self.max_iterations;
+        control.tolerance = self.tolerance_used();
+        control
     }
 
     pub(crate) fn tolerance_used(&self) -> f64 {
@@ -253,12 +277,10 @@ pub fn train(
         trained.report.chosen = Some(chosen);
         return Ok(trained);
     }
-    let mut control = Control::new(observer, training.cancel.clone());
-    control.time_limit = training.time_limit;
-    control.max_iterations = training.max_iterations;
-    control.tolerance = training.tolerance_used();
+    let mut control = training.control(observer);
     if let Method::Tables(recipe) = training.solver.method() {
-        return tables::train(data, kernel, formulation, (training, recipe), &mut control);
+        let rows = (&data.examples as &dyn Rows, &data.targets);
+        return tables::train(rows, kernel, formulation, (training, recipe), &mut control);
     }
     if let Method::System(direct) = training.solver.method() {
         return systems::train(data, kernel, formulation, (training, direct), &mut control);
@@ -267,6 +289,29 @@ pub fn train(
         return lowrank::train(data, kernel, formulation, (training, recipe), &mut control);
     }
     on_gram(data, kernel, formulation, training, &mut control)
+}
+
+/// The same from examples that are read in pieces, by a solver of tables: they are packed into a file where
+/// memory does not hold them.
+///
+/// # Errors
+/// As [`train`], and if the solver is none of tables.
+pub fn train_rows(
+    (examples, targets): (&dyn Rows, &Targets),
+    kernel: &KernelRef,
+    formulation: &FormulationRef,
+    training: &Training,
+    observer: &mut dyn FnMut(&Progress),
+) -> Result<Trained, TrainError> {
+    training.check()?;
+    let Method::Tables(recipe) = training.solver.method() else {
+        let solver = training.solver.spec().name().to_owned();
+        let reason = "it needs all examples in memory".to_owned();
+        return Err(TrainError::Unsuited { solver, reason });
+    };
+    let mut control = training.control(observer);
+    let rows = (examples, targets);
+    tables::train(rows, kernel, formulation, (training, recipe), &mut control)
 }
 
 /// The output of a formulation over these classes.

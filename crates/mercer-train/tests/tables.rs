@@ -408,10 +408,13 @@ fn folds_share_the_packed_rows() {
             }
         }
     }
-    let cold =
-        cross_validate(&data, &kernel, &prices[1..2], &folds, &training, &mut |_| {}).unwrap();
+    // Near the last price little is left to do.
+    let near = ["c_svc(C=1)", "c_svc(C=1.001)"].map(|text| formulation(text).unwrap());
+    let run = |prices: &[_]| {
+        cross_validate(&data, &kernel, prices, &folds, &training, &mut |_| {}).unwrap()
+    };
     let iterations = |found: &Result<Validation, TrainError>| found.as_ref().unwrap().iterations;
-    assert!(iterations(&found[1]) < iterations(&cold[0]));
+    assert!(iterations(&run(&near)[1]) < iterations(&run(&near[1..])[0]));
     let unsuited = [formulation("nu_svc(nu=0.1)").unwrap()];
     let refused =
         cross_validate(&data, &kernel, &unsuited, &folds, &training, &mut |_| {}).unwrap();

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -14,6 +14,12 @@ use crate::workspace::{self, Workspace, stdout_of};
 
 /// Sets of `[[yw12]]` in benches/tasks.toml that are measured.
 const SETS: [&str; 4] = ["MNIST", "gradients", "covtype", "Adult"];
+/// Sets of very many columns that benches/peers/additive.py makes, and their price.
+const WIDE: [&str; 2] = ["zipf", "uniform"];
+const WIDE_PRICE: f64 = 1.0;
+/// The task that shows how time and memory grow, and its largest number of rows.
+const GROWTH: &str = "growth";
+const GROWTH_ROWS: usize = 10_000_000;
 /// Programs that others are compared with.
 const BASES: [&str; 3] = ["LIBLINEAR", "PmSVM-LUT as printed", "LIBLINEAR on mapped rows"];
 
@@ -25,37 +31,45 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-cli"]))?;
-    let example = ["-p", "mercer-train", "--example", "pmsvm_lut"];
-    let words = ["build", "--release", "--locked"].into_iter().chain(example);
-    workspace::run(&mut workspace.cargo(words))?;
+    for example in [["mercer-train", "pmsvm_lut"], ["mercer-query", "tables"]] {
+        let words = ["build", "--release", "--locked", "-p", example[0], "--example", example[1]];
+        workspace::run(&mut workspace.cargo(words))?;
+    }
     let program = |name: &str| {
         workspace.target.join(format!("release/{name}{}", std::env::consts::EXE_SUFFIX))
     };
     let wanted = |name: &&str| options.tasks.is_empty() || options.tasks.iter().any(|t| t == name);
     let sets: Vec<&str> = SETS.into_iter().filter(wanted).collect();
+    let wide: Vec<&str> = WIDE.into_iter().filter(wanted).collect();
     let folder = workspace.target.join("bench-additive");
-    let data = std::env::var_os("MERCER_DATA");
-    let data = workspace.root.join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
-    let mut rows = workspace.command(program("mercer"));
-    rows.args(["reproduce", "yw12", "--quiet", "--only", &sets.join(",")]);
-    rows.arg("--write-rows").arg(&folder).arg("--data").arg(&data);
-    rows.args(options.rows.iter().flat_map(|rows| ["--rows".to_owned(), rows.to_string()]));
-    workspace::run(&mut rows)?;
-    let mut command = workspace.command(python);
-    command.arg("benches/peers/additive.py").arg("--rows").arg(&folder);
-    command.arg("--mercer").arg(program("mercer"));
-    command.arg("--pmsvm").arg(program("examples/pmsvm_lut"));
-    for set in sets {
-        command.arg(format!("{set}={}", price(&workspace, set)?));
+    let (mut table, mut notes) = (String::new(), Vec::new());
+    if !(sets.is_empty() && wide.is_empty()) {
+        write_rows(&workspace, &program("mercer"), &sets, &folder, options)?;
+        let mut command = workspace.command(python);
+        command.arg("benches/peers/additive.py").arg("--rows").arg(&folder);
+        command.arg("--mercer").arg(program("mercer"));
+        command.arg("--pmsvm").arg(program("examples/pmsvm_lut"));
+        command.arg("--tables").arg(program("examples/tables"));
+        for set in sets {
+            command.arg(format!("{set}={}", price(&workspace, set)?));
+        }
+        command.args(wide.iter().map(|set| format!("{set}={WIDE_PRICE}")));
+        let found: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
+        (table, notes) = told(&found);
+        notes.extend(report::versions_of(&found));
+        notes.push(
+            "Equal C (benches/tasks.toml; 1 for zipf and uniform), hinge, bias 1, tolerance 0.1, one thread; reading not \
+             counted, levels and packing counted unless it says without preparation; ratios are medians over turns"
+                .into(),
+        );
     }
-    let found: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
-    let (table, mut notes) = told(&found);
-    notes.extend(report::versions_of(&found));
-    notes.push(
-        "Equal C (benches/tasks.toml), hinge, bias 1, tolerance 0.1, one thread; reading not counted, levels and \
-         packing counted unless it says without preparation; ratios are medians over turns"
-            .into(),
-    );
+    if wanted(&GROWTH) {
+        let rows = options.rows.first().copied().unwrap_or(GROWTH_ROWS).to_string();
+        let mut command = workspace.command(program("mercer"));
+        command.args(["reproduce", "yw12", "--only", GROWTH, "--rows", &rows, "--json"]);
+        command.args(["--quiet", "--threads", "1", "--repeats", "3"]);
+        notes.extend(grown(&serde_json::from_str(&stdout_of(&mut command)?)?));
+    }
     print!("{table}");
     notes.iter().for_each(|note| println!("{note}"));
     if let Some(file) = &options.write {
@@ -66,6 +80,45 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         fs::write(file, page).with_context(|| format!("cannot write {file}"))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has the rows of these sets written as text.
+fn write_rows(
+    workspace: &Workspace,
+    mercer: &Path,
+    sets: &[&str],
+    folder: &Path,
+    options: &Options,
+) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    if sets.is_empty() {
+        return Ok(());
+    }
+    let data = std::env::var_os("MERCER_DATA");
+    let data = workspace.root.join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
+    let mut rows = workspace.command(mercer);
+    rows.args(["reproduce", "yw12", "--quiet", "--only", &sets.join(",")]);
+    rows.arg("--write-rows").arg(folder).arg("--data").arg(&data);
+    rows.args(options.rows.iter().flat_map(|rows| ["--rows".to_owned(), rows.to_string()]));
+    workspace::run(&mut rows)
+}
+
+/// How time and memory grow with the number of rows.
+fn grown(found: &Value) -> Vec<String> {
+    let growth = &found["growth"];
+    let line = |row: &Value| {
+        let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
+        format!(
+            "growth: {} rows, {} non-zeros: {:.3} s, {:.2} bytes per non-zero beside 24 per row and the model",
+            row["rows"],
+            row["nonzeros"],
+            number("seconds"),
+            number("bytes_per_nonzero_beside_24_per_row_and_model"),
+        )
+    };
+    let rows = growth["rows"].as_array().into_iter().flatten();
+    let exponent = growth["time_exponent"].as_f64().unwrap_or(f64::NAN);
+    rows.map(line).chain([format!("growth: time grows as rows^{exponent:.3}")]).collect()
 }
 
 /// The price of a set in benches/tasks.toml.
@@ -88,10 +141,13 @@ fn told(found: &Value) -> (String, Vec<String>) {
     for (set, measured) in found["sets"].as_object().into_iter().flatten() {
         for (name, line) in measured["times"].as_object().into_iter().flatten() {
             let number = |key: &str| line[key].as_f64().unwrap_or(f64::NAN);
-            let [a, b, c] = BASES.map(|base| number(&format!("/ {base}")));
+            let ratio = |base: &str| {
+                line[format!("/ {base}")].as_f64().map_or_else(String::new, |r| format!("{r:.2}"))
+            };
+            let [a, b, c] = BASES.map(ratio);
             let _ = writeln!(
                 table,
-                "| {set} | {name} | {:.3} | {:.3} | {a:.2} | {b:.2} | {c:.2} |",
+                "| {set} | {name} | {:.3} | {:.3} | {a} | {b} | {c} |",
                 number("median"),
                 number("least"),
             );
@@ -103,6 +159,18 @@ fn told(found: &Value) -> (String, Vec<String>) {
             count("nonzeros"),
             count("bytes_per_nonzero_beside_24_per_row"),
         ));
+        let answering = &measured["answering"];
+        if let (Some(level), Some(all)) =
+            (answering["binning_ns"].as_f64(), answering["all_ns"].as_f64())
+        {
+            let scores = answering["scores"].as_f64().unwrap_or(1.0);
+            notes.push(format!(
+                "{set}: an answer takes {level:.2} ns per non-zero to find its level, then {:.2} ns to read {scores} scores \
+                 ({:.2} each)",
+                all - level,
+                (all - level) / scores,
+            ));
+        }
         let labels = &measured["labels"];
         if let Some(equal) = labels["equal"].as_f64() {
             notes.push(format!(

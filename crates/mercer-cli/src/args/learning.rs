@@ -27,7 +27,10 @@ pub(crate) struct Learning {
     /// gap, a share of the objective (1e-3).
     #[arg(long, value_name = "X")]
     pub(crate) tolerance: Option<f64>,
-    /// Memory of the whole training, data included: 512MiB, 2GiB, ... (solvers of tables hold all rows)
+    /// Memory of the whole training, data included: 512MiB, 2GiB, ...
+    ///
+    /// Solvers of tables keep packed rows that it does not hold in a temporary file without a name, and leave a file
+    /// larger than half of it unread: its rows come in pieces.
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]
     pub(crate) memory: usize,
     /// Stop after this time with the best so far (exit code 3): 90s, 10m, 2h, ...

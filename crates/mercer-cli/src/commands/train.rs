@@ -4,9 +4,9 @@ use anyhow::Context;
 use mercer::kernel::KernelRef;
 use mercer::machine::Model;
 use mercer::train::{
-    Calibrator, Checkpoint, Folds, FormulationRef, LowRankReport, Progress, Report, Stop,
+    Calibrator, Checkpoint, Folds, FormulationRef, LowRankReport, Progress, Report, Rows, Stop,
     TableReport, Training, Validation, by_class, calibrate, cross_validate, formulation, is_system,
-    train,
+    train, train_rows,
 };
 use serde_json::json;
 
@@ -19,16 +19,27 @@ use crate::lesson::{self, Lesson, kernel};
 pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let formulation = formulation(&arguments.formulation)?;
-    let lesson = Lesson::read(&arguments.input, &arguments.kernel, &arguments.learning, &stop)?;
+    let training = settings(arguments, &stop, console)?;
+    let lesson = if stays_outside(arguments, &training) {
+        console.info("the examples stay in their file: they are read in pieces");
+        Lesson::outside(&arguments.input, &stop)?
+    } else {
+        Lesson::read(&arguments.input, &arguments.kernel, &arguments.learning, &stop)?
+    };
     let kernel = kernel(&arguments.kernel, &lesson.data)?;
     console.info(&format!("{}, {}", formulation.spec(), kernel.spec()));
-    let training = settings(arguments, &stop, console)?;
     let asked = (&kernel, &formulation);
     let validation = cross_validation(arguments, &lesson, asked, &training, seed, console)?;
     let status = console.status();
     let mut show = |progress: &Progress| status.set_message(message(progress));
-    let trained = train(&lesson.data, &kernel, &formulation, &training, &mut show)
-        .with_context(|| arguments.input.data.display().to_string())?;
+    let trained = match &lesson.outside {
+        Some(rows) => {
+            let rows = (rows as &dyn Rows, &lesson.data.targets);
+            train_rows(rows, &kernel, &formulation, &training, &mut show)
+        }
+        None => train(&lesson.data, &kernel, &formulation, &training, &mut show),
+    };
+    let trained = trained.with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
     let mut model = lesson.model(trained.machine, &formulation);
     if let Some(name) = arguments.probabilities {
@@ -46,6 +57,18 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
         None if trained.report.converged => DONE,
         _ => STOPPED,
     })
+}
+
+/// Whether a solver that can read rows in pieces learns from a file that memory is too small for, and nothing
+/// else needs the rows: read, they take about twice the bytes of text.
+fn stays_outside(arguments: &Train, training: &Training) -> bool {
+    let needs_rows = arguments.cv.is_some()
+        || arguments.probabilities.is_some()
+        || arguments.learning.folds.is_some()
+        || arguments.learning.scale.is_some();
+    let size = std::fs::metadata(&arguments.input.data)
+        .map_or(0, |about| if about.is_file() { about.len() } else { 0 });
+    training.reads_pieces() && !needs_rows && size > arguments.learning.memory as u64 / 2
 }
 
 fn calibrator(name: CalibratorName) -> Calibrator {
@@ -106,6 +129,7 @@ fn table_object(table: &TableReport) -> serde_json::Value {
         "levels": table.levels, "rank": table.rank,
         "relative_error": table.factor.relative_error, "worst_error": table.factor.worst_error,
         "nonzeros": table.nonzeros, "example_bytes": table.example_bytes,
+        "chunks_on_disk": table.chunks,
         "preparation_seconds": table.preparation,
     })
 }
@@ -146,12 +170,16 @@ pub(super) fn low_rank_object(report: &LowRankReport) -> serde_json::Value {
 
 fn table_sentence(table: &TableReport) -> String {
     let bytes = table.example_bytes as f64 / table.nonzeros.max(1) as f64;
+    let place = match table.chunks {
+        Some(chunks) => format!("{chunks} chunks in a temporary file"),
+        None => format!("{bytes:.1} bytes per non-zero"),
+    };
     if table.levels == "off" {
-        return format!("values as they are, {bytes:.1} bytes per non-zero");
+        return format!("values as they are, {place}");
     }
     format!(
         "{} levels, rank {}, the kernel is off by {:.1e} (at worst {:.1e} of its largest value), \
-         {bytes:.1} bytes per non-zero",
+         {place}",
         table.levels, table.rank, table.factor.relative_error, table.factor.worst_error,
     )
 }

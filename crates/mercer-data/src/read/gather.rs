@@ -55,7 +55,7 @@ impl Gathered {
 
 /// Adds targets at the end. Numbers become words once a word is met: `1`, `2`, `unknown` are three class
 /// names.
-pub(super) fn join_targets(all: &mut Targets, more: &Targets) {
+pub fn join_targets(all: &mut Targets, more: &Targets) {
     match (&mut *all, more) {
         (Targets::Numbers(numbers), Targets::Numbers(more)) => numbers.extend_from_slice(more),
         (Targets::Names(names), Targets::Names(more)) => names.extend_from_slice(more),

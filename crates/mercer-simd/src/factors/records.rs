@@ -10,10 +10,34 @@ pub(super) const HEAD: usize = 4;
 pub struct Records {
     words: Vec<u32>,
     rows: usize,
+    /// All numbers of rows are below it.
+    limit: usize,
     entries: usize,
     columns: usize,
     cells: Cells,
     stamp: u64,
+    /// Whether other records may have the same stamp: they must not grow apart under it.
+    is_sealed: bool,
+}
+
+/// What records were when their bytes were taken: with it, and with the same bytes, they can be had again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seal {
+    words: usize,
+    rows: usize,
+    limit: usize,
+    entries: usize,
+    columns: usize,
+    cells: Cells,
+    stamp: u64,
+    sum: u64,
+}
+
+impl Seal {
+    /// Bytes of the records.
+    pub fn bytes(&self) -> usize {
+        4 * self.words
+    }
 }
 
 /// What stands beside a column.
@@ -30,7 +54,7 @@ pub(super) enum Cells {
 /// What a record says of its row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Entry {
-    /// Position of the row.
+    /// Number of the row.
     pub row: u32,
     /// What the caller packed with it: a class, or the bits of a target.
     pub tag: u32,
@@ -69,7 +93,16 @@ impl Records {
 
     fn with(columns: usize, cells: Cells) -> Self {
         let stamp = STAMP.fetch_add(1, Ordering::Relaxed);
-        Self { words: Vec::new(), rows: 0, entries: 0, columns, cells, stamp }
+        Self {
+            words: Vec::new(),
+            rows: 0,
+            limit: 0,
+            entries: 0,
+            columns,
+            cells,
+            stamp,
+            is_sealed: false,
+        }
     }
 
     /// Makes room for so many rows and entries in all, so that nothing is copied or wasted.
@@ -101,6 +134,11 @@ impl Records {
         self.rows
     }
 
+    /// What all numbers of rows are below.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Number of entries of all rows.
     pub fn entries(&self) -> usize {
         self.entries
@@ -128,14 +166,15 @@ impl Records {
         &self.words
     }
 
-    /// Packs one more row of `length` entries; returns whether there was room for it (16 GiB of records).
+    /// Packs one more row of `length` entries under its number; returns whether there was room for it (16 GiB
+    /// of records).
     ///
     /// # Panics
     /// If a column or level does not exist, or there are not `length` entries.
     #[inline]
     pub fn push(
         &mut self,
-        tag: u32,
+        (number, tag): (u32, u32),
         length: usize,
         entries: impl Iterator<Item = (u32, u16)>,
     ) -> bool {
@@ -143,7 +182,7 @@ impl Records {
         if start + size > u32::MAX as usize {
             return false;
         }
-        let number = u32::try_from(self.rows).expect("rows fit where words fit");
+        self.grow();
         self.words.extend([number, tag, 0, length as u32]);
         self.words.resize(start + size, 0);
         let limits = (self.columns, self.levels());
@@ -160,6 +199,7 @@ impl Records {
             self.words.truncate(start);
         }
         assert!(fits, "no such column or level, or another number of entries");
+        self.limit = self.limit.max(number as usize + 1);
         self.rows += 1;
         self.entries += length;
         true
@@ -175,12 +215,9 @@ impl Records {
         if start + other.words.len() > u32::MAX as usize {
             return false;
         }
+        self.grow();
         self.words.extend_from_slice(&other.words);
-        let mut place = start;
-        while place < self.words.len() {
-            self.words[place] += self.rows as u32;
-            place += self.size(self.words[place + 3] as usize);
-        }
+        self.limit = self.limit.max(other.limit);
         self.rows += other.rows;
         self.entries += other.entries;
         true
@@ -195,14 +232,14 @@ impl Records {
     ///
     /// # Panics
     /// If a column does not exist, or the records are of levels.
-    pub fn push_values(&mut self, tag: u32, entries: &[(u32, f64)]) -> bool {
+    pub fn push_values(&mut self, named: (u32, u32), entries: &[(u32, f64)]) -> bool {
         let own = entries.iter().map(|(_, value)| value * value).sum::<f64>() as f32;
         match self.cells {
             Cells::Levels(_) => panic!("records of levels"),
-            Cells::Singles => self.append(tag, own, entries, |value, out| {
+            Cells::Singles => self.append(named, own, entries, |value, out| {
                 out.put((value as f32).to_bits(), 4);
             }),
-            Cells::Doubles => self.append(tag, own, entries, |value, out| {
+            Cells::Doubles => self.append(named, own, entries, |value, out| {
                 out.put(value.to_bits() as u32, 4);
                 out.put((value.to_bits() >> 32) as u32, 4);
             }),
@@ -211,7 +248,7 @@ impl Records {
 
     fn append<T: Copy>(
         &mut self,
-        tag: u32,
+        (number, tag): (u32, u32),
         own: f32,
         entries: &[(u32, T)],
         put: impl Fn(T, &mut Bytes<'_>),
@@ -223,7 +260,7 @@ impl Records {
             entries.iter().all(|(column, _)| (*column as usize) < self.columns),
             "no such column"
         );
-        let number = u32::try_from(self.rows).expect("rows fit where words fit");
+        self.grow();
         self.words.extend([number, tag, own.to_bits(), entries.len() as u32]);
         let size = if self.is_narrow() { 2 } else { 4 };
         let mut out = Bytes { words: &mut self.words, word: 0, filled: 0 };
@@ -234,8 +271,56 @@ impl Records {
             put(*cell, &mut out);
         }
         out.finish();
+        self.limit = self.limit.max(number as usize + 1);
         self.rows += 1;
         self.entries += entries.len();
+        true
+    }
+
+    /// Forgets the rows, keeps the memory; orders of the rows it had belong to it no longer.
+    pub fn clear(&mut self) {
+        self.words.clear();
+        (self.rows, self.limit, self.entries) = (0, 0, 0);
+        self.is_sealed = true;
+        self.grow();
+    }
+
+    /// Before rows are added: orders of records that were sealed like these belong to these no longer.
+    fn grow(&mut self) {
+        if std::mem::take(&mut self.is_sealed) {
+            self.stamp = STAMP.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The bytes of all rows, to be kept elsewhere, and what they were.
+    pub fn seal(&mut self) -> (&[u8], Seal) {
+        self.is_sealed = true;
+        let seal = Seal {
+            words: self.words.len(),
+            rows: self.rows,
+            limit: self.limit,
+            entries: self.entries,
+            columns: self.columns,
+            cells: self.cells,
+            stamp: self.stamp,
+            sum: sum_of(&self.words),
+        };
+        (bytes(&self.words), seal)
+    }
+
+    /// Becomes the records whose bytes these are again; `fill` writes them and returns whether it could. Returns
+    /// whether it could and they are the bytes that were sealed; if not, there are no rows.
+    pub fn unseal(&mut self, seal: &Seal, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
+        let mut words = std::mem::take(&mut self.words);
+        self.clear();
+        words.resize(seal.words, 0);
+        if !(fill(bytes_mut(&mut words)) && sum_of(&words) == seal.sum) {
+            return false;
+        }
+        self.words = words;
+        (self.rows, self.limit, self.entries) = (seal.rows, seal.limit, seal.entries);
+        (self.columns, self.cells, self.stamp) = (seal.columns, seal.cells, seal.stamp);
+        self.is_sealed = true;
         true
     }
 
@@ -248,6 +333,43 @@ impl Records {
         let head = &self.words[place..place + HEAD];
         let entry = Entry { row: head[0], tag: head[1], own: f32::from_bits(head[2]) };
         (entry, head[3] as usize)
+    }
+
+    /// What the records say of their rows, in order.
+    pub fn heads(&self) -> impl Iterator<Item = Entry> + '_ {
+        let mut place = 0;
+        std::iter::from_fn(move || {
+            let (entry, length) = (place < self.words.len()).then(|| self.entry(place))?;
+            place += self.size(length);
+            Some(entry)
+        })
+    }
+
+    /// These rows, by their numbers, in this order, the first `active` of them at work; none if one does not
+    /// exist or stands twice.
+    pub fn order_of(&self, numbers: &[u32], active: usize) -> Option<Order> {
+        let mut place_of = vec![u32::MAX; self.limit];
+        let mut place = 0;
+        while place < self.words.len() {
+            let (entry, length) = self.entry(place);
+            place_of[entry.row as usize] = place as u32;
+            place += self.size(length);
+        }
+        let mut take = |number: &u32| {
+            let place = std::mem::replace(place_of.get_mut(*number as usize)?, u32::MAX);
+            (place != u32::MAX).then_some(place)
+        };
+        let places = numbers.iter().map(&mut take).collect::<Option<Vec<u32>>>()?;
+        (active <= places.len()).then_some(Order { places, active, stamp: self.stamp })
+    }
+
+    /// The numbers of the rows of an order, those at rest last.
+    ///
+    /// # Panics
+    /// If the order is one of other records.
+    pub fn numbers(&self, order: &Order) -> Vec<u32> {
+        assert_eq!(order.stamp, self.stamp, "an order of other records");
+        order.places.iter().map(|place| self.words[*place as usize]).collect()
     }
 
     /// The rows that `keep` wants, in their own order, all at work.
@@ -349,6 +471,22 @@ fn fill<const C: usize, const L: usize>(
         count += 1;
     }
     fits && count == length && entries.next().is_none()
+}
+
+/// A sum that any changed word changes, eight words side by side.
+fn sum_of(words: &[u32]) -> u64 {
+    let mut lanes = [0x9e37_79b9u32; 8];
+    let (whole, rest) = words.as_chunks::<8>();
+    for chunk in whole {
+        for (lane, word) in lanes.iter_mut().zip(chunk) {
+            *lane = (*lane ^ word).wrapping_mul(0x0100_0193).rotate_left(5);
+        }
+    }
+    for (lane, word) in lanes.iter_mut().zip(rest) {
+        *lane = (*lane ^ word).wrapping_mul(0x0100_0193).rotate_left(5);
+    }
+    let join = |sum: u64, lane: &u32| (sum ^ u64::from(*lane)).wrapping_mul(0x0100_0000_01b3);
+    lanes.iter().fold(words.len() as u64, join)
 }
 
 /// Four sums over numbers `i mod 4`, joined: one chain would wait for itself.

@@ -30,13 +30,13 @@ pub struct Constant<T> {
 
 /// Rows between the one at work and the one fetched from memory.
 const AHEAD: usize = 8;
-/// Lines fetched of a long row; the hardware finds the rest.
-const LINES: usize = 3;
+/// Lines fetched of a long row, at most; the hardware finds the rest.
+const LINES: usize = 8;
 
 /// Visits the rows at work in order. Returns how many entries were read.
 ///
 /// # Panics
-/// If the parts do not belong together, or `coefficients` has not one place per row of the records.
+/// If the parts do not belong together, or `coefficients` has not one place for each number of a row.
 pub fn sweep<M: Meaning, S: Step<M::Real>>(
     isa: Isa,
     (records, meaning): (&Records, &M),
@@ -46,7 +46,7 @@ pub fn sweep<M: Meaning, S: Step<M::Real>>(
 ) -> u64 {
     check(records, meaning, weights.values().len());
     assert_eq!(order.stamp, records.stamp(), "an order of other records");
-    assert_eq!(coefficients.len(), records.rows(), "one coefficient per row");
+    assert!(coefficients.len() >= records.limit(), "one coefficient per row");
     let weights = weights.values_mut();
     meaning.choose(records, Sweep { isa, records, weights, constant, order, coefficients, step })
 }
@@ -232,10 +232,11 @@ where
         let (words, reader) = (records.words(), self.reader);
         let mut seen = 0;
         let mut at = 0;
+        let lines = (words.len() / records.rows().max(1) / 16 + 1).min(LINES);
         while at < order.active {
             if let Some(ahead) = order.places[..order.active].get(at + AHEAD) {
                 let start = words.as_ptr().wrapping_add(*ahead as usize);
-                for line in 0..LINES {
+                for line in 0..lines {
                     fetch(start.wrapping_add(16 * line));
                 }
             }

@@ -31,7 +31,7 @@ impl Journal {
         let Some(path) = &options.journal else { return Ok(journal) };
         let Search { folds, seed, given_folds, .. } = options;
         let asked = format!("{folds} folds, seed {seed}, {given_folds:?}");
-        let digest = digest::of(&asked, data, &options.training);
+        let digest = digest::of(&asked, (&data.examples, &data.targets), &options.training)?;
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         journal.head = format!("{NAME}\t{digest}");
         let text = match fs::read_to_string(path) {

@@ -3,43 +3,49 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mercer_data::Dataset;
+use mercer_data::Targets;
 use mercer_kernel::{Form, KernelRef, Profile, Term};
 use mercer_machine::{Grid, Machine, Output, Scheme, Score, pairs};
-use mercer_simd::factors::{Factors, Meaning, Plain, Records, Scalar, Stairs};
+use mercer_simd::factors::{Factors, Meaning, Plain, Scalar, Stairs};
 use mercer_simd::{Isa, Real as _};
 use rayon::prelude::*;
 
+use super::columns::Columns;
+use super::keep::Standing as Questions;
 use super::maps::{Made, Map};
 use super::part::{Ask, End, Learned, Part, Shared};
 use super::quantise::{self, Levels};
+use super::rows::Rows;
+use super::store::{HELD, Room, Store};
 use super::{Duals, FactorReport, LevelsWanted, Loss, Recipe, Space, TableReport};
+use crate::checkpoint::Keeper;
 use crate::control::{Control, Standing};
 use crate::report::{PartReport, Report, Trained};
+use crate::training::digest;
 use crate::training::prepare::{self, Inputs};
 use crate::{FormulationRef, Stop, TrainError, Training};
 
 /// How long questions work between two looks at the clock.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Levels wanted: nothing to check of the kernel's domain before the values are seen.
+/// Nothing to check of the kernel's domain before the values are seen.
 pub(crate) fn train(
-    data: &Dataset,
+    (examples, targets): (&dyn Rows, &Targets),
     kernel: &KernelRef,
     formulation: &FormulationRef,
     (training, recipe): (&Training, &Recipe),
     control: &mut Control<'_>,
 ) -> Result<Trained, TrainError> {
     let loss = formulation.loss().ok_or_else(|| super::unsuited(recipe, formulation))?;
-    if training.has_checkpoint() {
-        let solver = recipe.name().to_owned();
-        let reason = "it writes no checkpoints; leave them out".to_owned();
-        return Err(TrainError::Unsuited { solver, reason });
-    }
     check_space(recipe, loss)?;
-    let inputs = prepare::inputs(data, None, formulation, training)?;
+    let inputs = prepare::inputs_of(examples.rows(), targets, formulation, training)?;
+    if let Some(checkpoint) = training.checkpoint_wanted() {
+        let asked = format!("{} {}", kernel.spec(), formulation.spec());
+        let digest = digest::of(&asked, (examples, targets), training)?;
+        control.keeper = Some(Keeper::new(checkpoint, digest));
+    }
     let rows = inputs.examples();
-    let job = Job { data, kernel, training, recipe, loss, inputs: &inputs, rows: &rows };
+    let job = Job { examples, kernel, training, recipe, loss, inputs: &inputs, rows: &rows };
     let (bench, told) = job.prepare()?;
     let output = &inputs.output;
     match &bench {
@@ -87,7 +93,7 @@ type Told = (&'static str, FactorReport, f64);
 
 /// Which rows are to become which machine, and how.
 pub(super) struct Job<'j> {
-    pub(super) data: &'j Dataset,
+    pub(super) examples: &'j dyn Rows,
     pub(super) kernel: &'j KernelRef,
     pub(super) training: &'j Training,
     pub(super) recipe: &'j Recipe,
@@ -101,38 +107,49 @@ impl Job<'_> {
     /// Packs the examples.
     pub(super) fn prepare(&self) -> Result<(Bench, Told), TrainError> {
         let term = term_of(self.kernel, self.recipe)?;
-        let (started, recipe, examples) = (Instant::now(), self.recipe, &self.data.examples);
+        let (started, recipe, examples) = (Instant::now(), self.recipe, self.examples);
         let nothing = FactorReport { relative_error: 0.0, worst_error: 0.0 };
         let tags = |row: u32| self.inputs.tag(row);
+        let bytes = self.training.memory_beside_bytes(examples.bytes());
+        let room = Room { bytes, seed: recipe.seed };
+        let (columns, places) = Columns::new(examples, self.rows)?;
+        let numbered = (&columns, &places);
         if recipe.wanted == LevelsWanted::Off {
-            let records = quantise::pack_values(examples, self.rows, tags)?;
-            let shared = self.shared(records, Plain, true);
+            let writer = quantise::pack_values(examples, self.rows, tags, numbered, room)?;
+            let shared = self.shared((writer.finish(|_| {})?, columns), Plain, true);
             let told = ("off", nothing, started.elapsed().as_secs_f64());
             return Ok((Bench::Values(shared), told));
         }
         let name = self.kernel.spec().name().to_owned();
         let is_linear = recipe.map == Map::Value;
         let levels = quantise::levels(examples, self.rows, recipe.wanted, &name, is_linear)?;
-        let packed = quantise::pack(examples, self.rows, tags, (&levels, recipe.levels))?;
-        let (mut records, word) = (packed.records, levels.name());
-        let (values, columns) = (levels.values(recipe.levels), examples.columns());
-        if let Some(stairs) = recipe.map.stairs(term.as_term(), &values, columns) {
-            records.set_own(&values);
-            let shared = self.shared(records, stairs, true);
+        let binned = (&levels, recipe.levels);
+        let packed = quantise::pack(examples, self.rows, tags, binned, numbered, room)?;
+        let (writer, word) = (packed.writer, levels.name());
+        let values = levels.values(recipe.levels);
+        if let Some(stairs) = recipe.map.stairs(term.as_term(), &values, columns.all()) {
+            let store = writer.finish(|records| records.set_own(&values))?;
+            let shared = self.shared((store, columns), stairs, true);
             let told = (word, nothing, started.elapsed().as_secs_f64());
             return Ok((Bench::Stairs(shared, levels), told));
         }
-        let made = recipe.map.make(term.as_term(), &values, &packed.counts, columns);
-        records.set_own(&made.own);
+        let made = recipe.map.make(term.as_term(), &values, &packed.counts, columns.kept());
+        let store = writer.finish(|records| records.set_own(&made.own))?;
         let Made { factors, is_symmetric, report, .. } = made;
-        let shared = self.shared(records, factors, is_symmetric);
+        let shared = self.shared((store, columns), factors, is_symmetric);
         let told = (word, report, started.elapsed().as_secs_f64());
         Ok((Bench::Levels(shared, levels), told))
     }
 
-    fn shared<M: Meaning>(&self, records: Records, meaning: M, is_symmetric: bool) -> Shared<M> {
+    fn shared<M: Meaning>(
+        &self,
+        (store, columns): (Store, Columns),
+        meaning: M,
+        is_symmetric: bool,
+    ) -> Shared<M> {
         Shared {
-            records,
+            store,
+            columns,
             meaning,
             weights: self.inputs.row_weights(self.rows),
             targets: self.inputs.row_targets(self.rows),
@@ -158,14 +175,15 @@ impl Job<'_> {
         let asks = asks(self.inputs, self.training.scheme_used());
         control.parts = asks.len();
         let warm = warm_start(self.training, shared, asks.len())?;
-        let mut learned = run(shared, (&asks, &warm), control);
+        let mut learned = run(shared, (&asks, &warm), control)?;
         let duals = self.training.keeps_duals().then(|| Duals::take(shared, &mut learned));
         let table = TableReport {
             levels,
             rank: shared.meaning.rank(),
             factor,
-            nonzeros: shared.records.entries(),
-            example_bytes: shared.records.bytes() + M::Real::BYTES * 2 * shared.records.rows(),
+            nonzeros: shared.store.entries(),
+            example_bytes: shared.store.bytes(1) + M::Real::BYTES * 2 * shared.store.rows(),
+            chunks: shared.store.is_on_disk().then(|| shared.store.chunks()),
             preparation,
         };
         let report = full_report(&asks, &learned, shared, control, table);
@@ -267,7 +285,7 @@ fn warm_start<M: Meaning>(
         );
     }
     let Some(duals) = training.duals() else { return Ok(Vec::new()) };
-    let rows = duals.parts.iter().all(|part| part.len() == shared.records.rows());
+    let rows = duals.parts.iter().all(|part| part.len() == shared.store.rows());
     if duals.parts.len() != questions || !rows {
         return refuse("it has other questions or other examples");
     }
@@ -295,7 +313,7 @@ impl Duals {
         shared: &Shared<M>,
         learned: &mut [Option<Learned<M::Real>>],
     ) -> Self {
-        let rows = shared.records.rows();
+        let rows = shared.store.rows();
         let take = |part: &mut Option<Learned<M::Real>>| match part {
             Some(part) => std::mem::take(&mut part.coefficients).iter().map(|c| c.wide()).collect(),
             None => vec![0.0; rows],
@@ -305,44 +323,54 @@ impl Duals {
 }
 
 /// Works on as many questions at once as there are threads; each of them is solved by one thread, so the
-/// result does not depend on their number.
+/// result does not depend on their number. A checkpoint holds all of them after whole passes.
 pub(super) fn run<M: Meaning>(
     shared: &Shared<M>,
     (asks, warm): (&[Ask], &[Vec<M::Real>]),
     control: &mut Control<'_>,
-) -> Vec<Option<Learned<M::Real>>> {
-    let mut learned: Vec<Option<Learned<M::Real>>> = vec![None; asks.len()];
-    let (mut at_work, mut next): (Vec<Part<M::Real>>, usize) = (Vec::new(), 0);
+) -> Result<Vec<Option<Learned<M::Real>>>, TrainError> {
+    let threads = rayon::current_num_threads().max(1);
+    let most = if shared.store.is_on_disk() { threads.min(HELD) } else { threads };
+    let slice = control.keeper.as_ref().map_or(SLICE, |keeper| keeper.every().min(SLICE));
     // Earlier rounds of a cross-validation count.
-    let (mut done, first) = (control.iterations, control.part);
+    let first = control.part;
+    let mut all = Questions::new(shared, asks, control)?;
     loop {
-        while next < asks.len() && at_work.len() < rayon::current_num_threads().max(1) {
-            let warm = warm.get(next).map(Vec::as_slice);
-            at_work.push(Part::new(shared, next, asks[next].clone(), warm));
-            next += 1;
+        while all.next < asks.len() && all.at_work.len() < most {
+            let warm = warm.get(all.next).map(Vec::as_slice);
+            all.at_work.push(Part::new(shared, all.next, asks[all.next].clone(), warm));
+            all.next += 1;
         }
-        if at_work.is_empty() {
-            return learned;
+        if all.at_work.is_empty() {
+            return Ok(all.learned);
         }
-        let stop = control.brake(at_work.len());
-        let work = |part: &mut Part<M::Real>| part.run(shared, SLICE, &stop);
-        if let [only] = at_work.as_mut_slice() {
+        let stop = control.brake(all.at_work.len());
+        let work = |part: &mut Part<M::Real>| part.run(shared, slice, &stop);
+        if let [only] = all.at_work.as_mut_slice() {
             work(only);
         } else {
-            at_work.par_iter_mut().for_each(work);
+            all.at_work.par_iter_mut().for_each(work);
         }
-        control.iterations = done + at_work.iter().map(|part| part.visits).sum::<u64>();
-        tell(&at_work, first + next, control);
+        shared.store.check()?;
+        control.iterations = all.done + all.at_work.iter().map(|part| part.visits).sum::<u64>();
+        tell(&all.at_work, first + all.next, control);
         let stop = control.stop();
-        let (ended, rest): (Vec<_>, Vec<_>) =
-            at_work.into_iter().partition(|part| part.end.is_some() || stop.is_some());
-        at_work = rest;
-        for part in conclusions(shared, ended, stop) {
-            done += part.1.visits;
-            learned[part.0] = Some(part.1);
-        }
         if stop.is_some() {
-            return learned;
+            all.save(shared, control)?;
+        }
+        let (ended, rest): (Vec<_>, Vec<_>) =
+            all.at_work.into_iter().partition(|part| part.end.is_some() || stop.is_some());
+        all.at_work = rest;
+        for part in conclusions(shared, ended, stop) {
+            all.done += part.1.visits;
+            all.learned[part.0] = Some(part.1);
+        }
+        shared.store.check()?;
+        if stop.is_some() {
+            return Ok(all.learned);
+        }
+        if control.keeper.as_ref().is_some_and(Keeper::is_due) {
+            all.save(shared, control)?;
         }
     }
 }
@@ -375,12 +403,12 @@ fn linear<M: Meaning>(
     learned: &[Option<Learned<M::Real>>],
     output: &Output,
 ) -> Result<Machine, TrainError> {
-    let columns = shared.records.columns();
+    let columns = shared.columns.all();
     let score = |part: &Option<Learned<M::Real>>| match part {
-        Some(part) => Score::Linear {
-            weights: part.weights.iter().map(|w| w.wide()).collect(),
-            offset: part.offset,
-        },
+        Some(part) => {
+            let weights: Vec<f64> = part.weights.iter().map(|w| w.wide()).collect();
+            Score::Linear { weights: shared.columns.spread(&weights, 1), offset: part.offset }
+        }
         None => Score::Linear { weights: vec![0.0; columns], offset: 1.0 },
     };
     let supports = mercer_data::Matrix::sparse(columns, &[0], &[], &[])
@@ -398,10 +426,13 @@ fn tabled(
     output: &Output,
 ) -> Result<Machine, TrainError> {
     let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
-    let (columns, rank) = (shared.records.columns(), shared.meaning.rank());
+    let (columns, rank) = (shared.columns.all(), shared.meaning.rank());
     let grid = Arc::new(Grid::new(scale.clone(), rank, shared.meaning.read().to_vec())?);
     let score = |part: &Option<Learned<f32>>| match part {
-        Some(part) => Score::Table { weights: part.weights.clone(), offset: part.offset },
+        Some(part) => {
+            let weights = shared.columns.spread(&part.weights, rank);
+            Score::Table { weights, offset: part.offset }
+        }
         None => Score::Table { weights: vec![0.0; columns * rank], offset: 1.0 },
     };
     let scores = learned.iter().map(score).collect();
@@ -418,12 +449,13 @@ fn curved(
 ) -> Result<Machine, TrainError> {
     let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
     let grid = Arc::new(Grid::direct(scale.clone(), shared.meaning.values().len())?);
-    let columns = shared.records.columns();
+    let columns = shared.columns.all();
     let score = |part: &Option<Learned<f32>>| match part {
         Some(part) => {
             let wide: Vec<f64> = part.weights.iter().map(|w| f64::from(*w)).collect();
             let curves = shared.meaning.curves(&wide);
-            let weights = curves.into_iter().map(|value| value as f32).collect();
+            let weights: Vec<f32> = curves.into_iter().map(|value| value as f32).collect();
+            let weights = shared.columns.spread(&weights, grid.rank());
             Score::Table { weights, offset: part.offset }
         }
         None => Score::Table { weights: vec![0.0; columns * grid.rank()], offset: 1.0 },
@@ -467,8 +499,8 @@ fn full_report<M: Meaning>(
         End::Optimal => None,
     });
     let threads = rayon::current_num_threads().min(asks.len());
-    let numbers = shared.records.rows() + shared.records.columns() * shared.meaning.rank();
-    let state = 4 * shared.records.rows() + M::Real::BYTES * numbers;
+    let numbers = shared.store.rows() + shared.store.columns() * shared.meaning.rank();
+    let state = 4 * shared.store.rows() + M::Real::BYTES * numbers;
     Report {
         seconds: control.elapsed().as_secs_f64(),
         iterations: control.iterations,
@@ -480,7 +512,7 @@ fn full_report<M: Meaning>(
         supports: parts.iter().map(|part| part.supports).sum(),
         bounded: parts.iter().map(|part| part.bounded).sum(),
         kernel_values: 0,
-        peak_memory_bytes: shared.records.bytes() + threads * state,
+        peak_memory_bytes: shared.store.bytes(threads) + threads * state,
         table: Some(Box::new(table)),
         system: None,
         low_rank: None,

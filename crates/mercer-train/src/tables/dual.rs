@@ -47,6 +47,12 @@ impl<T: Scalar> Slopes<T> {
         (self.high - self.low).at_least(T::default())
     }
 
+    /// Those of both.
+    pub(super) fn join(&mut self, other: Self) {
+        self.high = self.high.at_least(other.high);
+        self.low = self.low.at_most(other.low);
+    }
+
     #[inline(always)]
     fn meet(&mut self, slope: T) {
         self.high = self.high.at_least(slope);

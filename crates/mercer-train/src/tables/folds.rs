@@ -39,7 +39,8 @@ pub(crate) fn cross_validate(
     }
     let Some((_, loss)) = left.first() else { return Ok(()) };
     let rows = inputs.examples();
-    let job = Job { data, kernel, training, recipe, loss: *loss, inputs, rows: &rows };
+    let examples = &data.examples;
+    let job = Job { examples, kernel, training, recipe, loss: *loss, inputs, rows: &rows };
     let questions = asks(inputs, training.scheme_used());
     let of_fold =
         |fold: u32| questions.iter().map(move |ask| Ask { fold: Some(fold), ..ask.clone() });
@@ -79,7 +80,7 @@ impl Rounds<'_> {
             let limit = self.job.training.max_iterations;
             control.max_iterations = limit.map(|limit| before + limit * self.asks.len() as u64);
             control.start_part(number * self.asks.len());
-            let mut learned = run(&shared, (self.asks, &warm), control);
+            let mut learned = run(&shared, (self.asks, &warm), control)?;
             if let Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) = control.stop() {
                 return Err(TrainError::Stopped(stop));
             }

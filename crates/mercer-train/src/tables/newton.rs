@@ -1,7 +1,7 @@
 //! Newton's method on the primal, for losses with a slope everywhere.
 
 use mercer_simd::factors::{
-    Constant, Entry, Meaning, Scalar, Weights, accumulate, curvature, values,
+    Constant, Entry, Meaning, Scalar, Weights, accumulate, curvature, squares, values,
 };
 
 use super::part::{End, Part, Shared};
@@ -10,9 +10,9 @@ use super::part::{End, Part, Shared};
 #[derive(Debug)]
 pub(super) struct Newton {
     /// The score of every row.
-    scores: Vec<f64>,
+    pub(super) scores: Vec<f64>,
     /// Length of the first slope.
-    first: f64,
+    pub(super) first: f64,
     /// The slope in the weights, the constant's last.
     pub(super) slope: Vec<f64>,
 }
@@ -66,7 +66,7 @@ impl<T: Scalar> Part<T> {
     }
 
     fn newton_start<M: Meaning<Real = T>>(&self, shared: &Shared<M>) -> Newton {
-        let scores = vec![0.0; shared.records.rows()];
+        let scores = vec![0.0; shared.store.rows()];
         let slope = vec![0.0; self.weights.values().len() + 1];
         Newton { scores, first: 1.0, slope }
     }
@@ -79,7 +79,7 @@ impl<T: Scalar> Part<T> {
     ) -> (Vec<(f64, f64)>, f64) {
         let mut terms = vec![(0.0, 0.0); scores.len()];
         let (mut plus, mut all) = (0.0, 0.0);
-        shared.records.order(|row| {
+        shared.store.heads(|row| {
             if self.ask.takes(&shared.folds, row) {
                 let (y, c) = (self.target(shared, row), Self::price(shared, row));
                 let at = row.row as usize;
@@ -88,7 +88,6 @@ impl<T: Scalar> Part<T> {
                 plus += if y > 0.0 { c } else { 0.0 };
                 all += c;
             }
-            false
         });
         let least = all / scores.len() as f64;
         (terms, (plus.min(all - plus).max(least) / all).min(1.0))
@@ -105,8 +104,10 @@ impl<T: Scalar> Part<T> {
         for (place, weight) in slope.iter_mut().zip(self.weights.values()) {
             *place = weight.wide();
         }
-        let rows = (&shared.records, &shared.meaning);
-        accumulate(shared.isa, rows, &|row| terms[row.row as usize].0, &mut slope[..columns]);
+        shared.store.each(|_, records| {
+            let first = |row: Entry| terms[row.row as usize].0;
+            accumulate(shared.isa, (records, &shared.meaning), &first, &mut slope[..columns]);
+        });
         let total: f64 = terms.iter().map(|(first, _)| first).sum();
         slope[columns] = self.constant.weight.wide() + shared.bias.wide() * total;
     }
@@ -155,9 +156,11 @@ impl<T: Scalar> Part<T> {
         let mut image = direction.to_vec();
         let (weights, constant) = Self::as_weights(shared, direction);
         let factor = |row: Entry| terms[row.row as usize].1;
-        let rows = (&shared.records, &shared.meaning);
-        let read = (&weights, &constant);
-        let total = curvature(shared.isa, rows, read, &factor, &mut image[..columns]);
+        let (read, mut total) = ((&weights, &constant), 0.0);
+        shared.store.each(|_, records| {
+            let rows = (records, &shared.meaning);
+            total += curvature(shared.isa, rows, read, &factor, &mut image[..columns]);
+        });
         image[columns] += shared.bias.wide() * total;
         image
     }
@@ -167,8 +170,9 @@ impl<T: Scalar> Part<T> {
         let columns = self.weights.values().len();
         let mut sums = vec![1.0; columns + 1];
         let factor = |row: Entry| terms[row.row as usize].1;
-        let rows = (&shared.records, &shared.meaning);
-        mercer_simd::factors::squares(shared.isa, rows, &factor, &mut sums[..columns]);
+        shared.store.each(|_, records| {
+            squares(shared.isa, (records, &shared.meaning), &factor, &mut sums[..columns]);
+        });
         let total: f64 = terms.iter().map(|(_, second)| second).sum();
         sums[columns] += shared.bias.wide().powi(2) * total;
         sums
@@ -186,10 +190,12 @@ impl<T: Scalar> Part<T> {
 
     fn scores_of<M: Meaning<Real = T>>(shared: &Shared<M>, numbers: &[f64]) -> Vec<f64> {
         let (weights, constant) = Self::as_weights(shared, numbers);
-        let mut scores = vec![0.0; shared.records.rows()];
-        let rows = (&shared.records, &shared.meaning);
+        let mut scores = vec![0.0; shared.store.rows()];
         let mut see = |row: Entry, value: T| scores[row.row as usize] = value.wide();
-        values(shared.isa, rows, (&weights, &constant), &mut see);
+        shared.store.each(|_, records| {
+            let read = (&weights, &constant);
+            values(shared.isa, (records, &shared.meaning), read, &mut see);
+        });
         scores
     }
 
@@ -207,7 +213,7 @@ impl<T: Scalar> Part<T> {
         let square = dot(direction, direction);
         let at = |step: f64| {
             let (mut first, mut second) = (cross + step * square, square);
-            shared.records.order(|row| {
+            shared.store.heads(|row| {
                 let place = row.row as usize;
                 if along[place] != 0.0 && self.ask.takes(&shared.folds, row) {
                     let (y, c) = (self.target(shared, row), Self::price(shared, row));
@@ -216,7 +222,6 @@ impl<T: Scalar> Part<T> {
                     first += slope * along[place];
                     second += curve * along[place] * along[place];
                 }
-                false
             });
             (first, second)
         };
@@ -250,13 +255,12 @@ impl<T: Scalar> Part<T> {
     /// The dual point that belongs to the scores.
     fn take_coefficients<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, scores: &[f64]) {
         let mut coefficients = std::mem::take(&mut self.coefficients);
-        shared.records.order(|row| {
+        shared.store.heads(|row| {
             if self.ask.takes(&shared.folds, row) {
                 let (y, c) = (self.target(shared, row), Self::price(shared, row));
                 let at = row.row as usize;
                 coefficients[at] = T::of(shared.loss.stored(y, c, scores[at]));
             }
-            false
         });
         self.coefficients = coefficients;
     }

@@ -1,5 +1,7 @@
 use std::time::{Duration, Instant};
 
+use super::columns::Columns;
+use super::store::Store;
 use mercer_simd::Isa;
 use mercer_simd::factors::{
     Constant, Entry, Meaning, Order, Records, Scalar, Weights, accumulate, sweep, values,
@@ -13,7 +15,8 @@ use crate::Stop;
 /// What all questions read.
 #[derive(Debug)]
 pub(super) struct Shared<M: Meaning> {
-    pub(super) records: Records,
+    pub(super) store: Store,
+    pub(super) columns: Columns,
     pub(super) meaning: M,
     /// Weight of each packed row, where they differ.
     pub(super) weights: Option<Vec<M::Real>>,
@@ -63,13 +66,18 @@ pub(super) struct Part<T> {
     pub(super) coefficients: Vec<T>,
     pub(super) weights: Weights<T>,
     pub(super) constant: Constant<T>,
-    pub(super) order: Order,
+    /// The rows of each chunk.
+    pub(super) orders: Vec<Order>,
     pub(super) random: u64,
     pub(super) before: Slopes<T>,
     pub(super) violation: f64,
     pub(super) visits: u64,
     pub(super) passes: u64,
+    /// Passes at the end of the last one over all rows.
+    pub(super) whole_at: u64,
     pub(super) newton: Option<Newton>,
+    /// Whether the last pass was broken off: what follows is not what follows a whole one.
+    pub(super) is_torn: bool,
     /// Whether no better point was found, and why not if that is not the end.
     pub(super) end: Option<End>,
 }
@@ -82,6 +90,24 @@ pub(super) enum End {
 
 /// Passes after which the running sums are made anew: singles drift.
 const RENEW: u64 = 200;
+
+/// Rows rest when they are beyond this share of the slopes of the last pass. \[HCLKS08\] waits for all of it; with
+/// less of it MNIST, its gradient histograms and covtype took 17 to 30 % fewer visits to the same objective, and all
+/// rows are looked at again before the end in either case.
+const SHRINK: f64 = 0.4;
+
+/// Passes over a part of the rows after which all are looked at again: singles may not settle the few that are left.
+const PATIENCE: u64 = 100;
+
+/// Sweeps over a chunk of a file each time that it is read, at most.
+const AT_HAND: usize = 5;
+
+/// A number below `below`, of a state that steps on.
+fn next_below(state: &mut u64, below: u32) -> u32 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((u64::from((mixed >> 32) as u32) * u64::from(below)) >> 32) as u32
+}
 
 /// What came of a question.
 #[derive(Debug, Clone)]
@@ -108,21 +134,27 @@ impl<T: Scalar> Part<T> {
         ask: Ask,
         warm: Option<&[T]>,
     ) -> Self {
-        let (rows, columns) = (shared.records.rows(), shared.records.columns());
-        let order = shared.records.order(|row| ask.takes(&shared.folds, row));
+        let (rows, columns) = (shared.store.rows(), shared.store.columns());
+        // A chunk that cannot be read has no rows, and the store says so.
+        let mut orders = vec![Store::buffer().order(|_| true); shared.store.chunks()];
+        shared.store.each(|chunk, records| {
+            orders[chunk] = records.order(|row| ask.takes(&shared.folds, row));
+        });
         let mut part = Self {
             number,
             ask,
             coefficients: warm.map_or_else(|| vec![T::default(); rows], <[T]>::to_vec),
             weights: Weights::zeroed(columns, shared.meaning.rank()),
             constant: Constant { size: shared.bias, weight: T::default() },
-            order,
+            orders,
             random: shared.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             before: Slopes::all(),
             violation: f64::INFINITY,
             visits: 0,
             passes: 0,
+            whole_at: 0,
             newton: None,
+            is_torn: false,
             end: None,
         };
         if warm.is_some() {
@@ -140,24 +172,81 @@ impl<T: Scalar> Part<T> {
     ) {
         let (started, visits) = (Instant::now(), self.visits);
         while self.end.is_none() {
-            self.pass(shared);
-            if stop(self.visits - visits) || started.elapsed() >= slice {
+            self.pass(shared, stop);
+            if self.is_torn || stop(self.visits - visits) || started.elapsed() >= slice {
                 break;
             }
         }
     }
 
-    fn pass<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>) {
+    /// All rows at work once; those of a chunk from a file a few times more while they are at hand.
+    fn pass<M: Meaning<Real = T>>(
+        &mut self,
+        shared: &Shared<M>,
+        stop: &(dyn Fn(u64) -> bool + Sync),
+    ) {
         if shared.space == Space::Primal {
             return self.newton_step(shared);
         }
-        let mut state = self.random;
-        self.order.shuffle(|below| {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            ((u64::from((mixed >> 32) as u32) * u64::from(below)) >> 32) as u32
-        });
-        self.random = state;
+        let whole = self.at_work() == self.all();
+        let (mut buffer, mut now) = (Store::buffer(), Slopes::none());
+        for chunk in self.chunks() {
+            if self.orders[chunk].is_empty() {
+                continue;
+            }
+            if shared.store.is_on_disk() && stop(0) {
+                self.is_torn = true;
+                return;
+            }
+            let Some(records) = shared.store.chunk(chunk, &mut buffer) else { continue };
+            now.join(self.sweep(shared, chunk, records));
+            if shared.store.is_on_disk() {
+                for _ in 1..AT_HAND {
+                    let left = self.sweep(shared, chunk, records);
+                    if left.violation().wide() <= shared.tolerance {
+                        break;
+                    }
+                }
+            }
+        }
+        self.passes += 1;
+        self.conclude(shared, now, whole);
+    }
+
+    /// Rows at work.
+    fn at_work(&self) -> usize {
+        self.orders.iter().map(Order::len).sum()
+    }
+
+    /// Rows of the question.
+    fn all(&self) -> usize {
+        self.orders.iter().map(Order::all).sum()
+    }
+
+    /// The chunks in an order of chance.
+    fn chunks(&mut self) -> Vec<usize> {
+        let mut chunks: Vec<usize> = (0..self.orders.len()).collect();
+        for at in 1..chunks.len() {
+            let other = self.below(at as u32 + 1) as usize;
+            chunks.swap(at, other);
+        }
+        chunks
+    }
+
+    /// A number of chance.
+    fn below(&mut self, below: u32) -> u32 {
+        next_below(&mut self.random, below)
+    }
+
+    /// The rows at work of one chunk once, in an order of chance.
+    fn sweep<M: Meaning<Real = T>>(
+        &mut self,
+        shared: &Shared<M>,
+        chunk: usize,
+        records: &Records,
+    ) -> Slopes<T> {
+        let random = &mut self.random;
+        self.orders[chunk].shuffle(|below| next_below(random, below));
         let mut dual = Dual {
             loss: shared.loss,
             plus: self.ask.plus,
@@ -169,17 +258,15 @@ impl<T: Scalar> Part<T> {
             now: Slopes::none(),
             changes: 0,
         };
-        let whole = self.order.len() == self.order.all();
-        self.visits += self.order.len() as u64;
+        self.visits += self.orders[chunk].len() as u64;
         sweep(
             shared.isa,
-            (&shared.records, &shared.meaning),
+            (records, &shared.meaning),
             (&mut self.weights, &mut self.constant),
-            (&mut self.order, &mut self.coefficients),
+            (&mut self.orders[chunk], &mut self.coefficients),
             &mut dual,
         );
-        self.passes += 1;
-        self.conclude(shared, dual.now, whole);
+        dual.now
     }
 
     /// What a pass says: the end, all rows again, or fewer.
@@ -187,13 +274,14 @@ impl<T: Scalar> Part<T> {
         let violation = now.violation().wide();
         if whole {
             self.violation = violation;
+            self.whole_at = self.passes;
         }
-        if violation <= shared.tolerance {
+        if violation <= shared.tolerance || self.passes - self.whole_at >= PATIENCE {
             // Rows put to rest within this pass were within the limits of the last.
-            if whole && self.order.len() == self.order.all() {
+            if whole && violation <= shared.tolerance && self.at_work() == self.all() {
                 self.end = Some(End::Optimal);
             } else {
-                self.order.restore();
+                self.orders.iter_mut().for_each(Order::restore);
                 self.before = Slopes::all();
             }
         } else {
@@ -201,7 +289,9 @@ impl<T: Scalar> Part<T> {
             let zero = T::default();
             let high = if now.high > zero || is_tube { now.high } else { T::INFINITY };
             let low = if now.low < zero { now.low } else { -T::INFINITY };
-            self.before = Slopes { high, low };
+            // Without a dual objective nothing but the printed rule is known to end.
+            let share = T::of(if shared.is_symmetric { SHRINK } else { 1.0 });
+            self.before = Slopes { high: high * share, low: low * share };
         }
         if self.passes >= shared.passes && self.end.is_none() {
             self.end = Some(End::Stopped(Stop::Stalled));
@@ -243,7 +333,9 @@ impl<T: Scalar> Part<T> {
             total.set(total.get() + beta);
             beta
         };
-        accumulate(shared.isa, (&shared.records, &shared.meaning), &counted, &mut sums);
+        shared.store.each(|_, records| {
+            accumulate(shared.isa, (records, &shared.meaning), &counted, &mut sums);
+        });
         let constant = total.get() * shared.bias.wide();
         self.constant.weight = T::of(constant);
         for (place, sum) in self.weights.values_mut().iter_mut().zip(&sums) {
@@ -285,12 +377,10 @@ impl<T: Scalar> Part<T> {
             supports += usize::from(stored != 0.0);
             bounded += usize::from(stored.abs() >= c);
         };
-        values(
-            shared.isa,
-            (&shared.records, &shared.meaning),
-            (&self.weights, &self.constant),
-            &mut see,
-        );
+        shared.store.each(|_, records| {
+            let read = (&self.weights, &self.constant);
+            values(shared.isa, (records, &shared.meaning), read, &mut see);
+        });
         let weights: Vec<f64> = self.weights.values().iter().map(|w| w.wide()).collect();
         let stored = shared.meaning.square(&weights) + self.constant.weight.wide().powi(2);
         // Newton's slope is what the coefficients lack to the weights.

@@ -1,10 +1,13 @@
 //! Values become levels: which levels, and the packed rows.
 
-use mercer_data::{Matrix, Row};
+use mercer_data::Row;
 use mercer_machine::Spacing;
 use mercer_simd::factors::Records;
 use rayon::prelude::*;
 
+use super::columns::{Columns, Places};
+use super::rows::{Piece, Rows, pieces};
+use super::store::{Room, Writer};
 use crate::TrainError;
 
 /// Which levels the user wants.
@@ -101,11 +104,11 @@ struct Survey {
 /// Rows that one thread takes at a time.
 const PIECE: usize = 4096;
 
-fn survey(examples: &Matrix, rows: &[u32]) -> Survey {
-    let piece = |rows: &[u32]| {
+fn survey(examples: &dyn Rows, rows: &[u32]) -> Result<Survey, TrainError> {
+    let extremes = |piece: Piece<'_>| {
         let (mut tops, mut lows) = ([0.0f64; 8], [0.0f64; 8]);
-        for row in rows {
-            let values = match examples.row(*row as usize) {
+        for row in piece.rows {
+            let values = match piece.row(*row) {
                 Row::Dense(values) | Row::Sparse { values, .. } => values,
             };
             // Eight at a time, so that they are compared side by side.
@@ -121,46 +124,51 @@ fn survey(examples: &Matrix, rows: &[u32]) -> Survey {
         }
         (tops.into_iter().fold(0.0, f64::max), lows.into_iter().fold(0.0, f64::min))
     };
-    let (top, low) = rows
-        .par_chunks(PIECE)
-        .map(piece)
-        .reduce(|| (0.0, 0.0), |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.min(b.1)));
-    let entries =
-        || rows.iter().flat_map(|row| examples.row(*row as usize).nonzeros().map(|e| (*row, e)));
-    let negative = if low < 0.0 {
-        let first = entries().find(|(_, (_, value))| *value < 0.0);
-        first.map(|(row, (column, value))| (row as usize + 1, column as usize + 1, value))
-    } else {
-        None
-    };
-    Survey { top, low, negative }
+    let wider = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.min(b.1));
+    let (mut found, mut negative) = ((0.0, 0.0), None);
+    pieces(examples, rows, |piece| {
+        let parts = piece.cut(PIECE).into_par_iter().map(extremes);
+        let here = parts.reduce(|| (0.0, 0.0), wider);
+        if here.1 < 0.0 && negative.is_none() {
+            let first = piece.nonzeros().find(|(.., value)| *value < 0.0);
+            negative =
+                first.map(|(row, column, value)| (row as usize + 1, column as usize + 1, value));
+        }
+        found = wider(found, here);
+        Ok(())
+    })?;
+    Ok(Survey { top: found.0, low: found.1, negative })
 }
 
 /// Whether most non-zero values are below an eighth of the largest: even steps would be coarse there.
-fn mostly_small(examples: &Matrix, rows: &[u32], top: f64) -> bool {
+fn mostly_small(examples: &dyn Rows, rows: &[u32], top: f64) -> Result<bool, TrainError> {
     let stride = rows.len().div_ceil(2000).max(1);
     let (mut small, mut all) = (0u64, 0u64);
-    for row in rows.iter().step_by(stride) {
-        for (_, value) in examples.row(*row as usize).nonzeros() {
-            small += u64::from(value < top / 8.0);
-            all += 1;
+    pieces(examples, rows, |piece| {
+        let skip = piece.position.next_multiple_of(stride) - piece.position;
+        for row in piece.rows.iter().skip(skip).step_by(stride) {
+            for (_, value) in piece.row(*row).nonzeros() {
+                small += u64::from(value < top / 8.0);
+                all += 1;
+            }
         }
-    }
-    2 * small > all
+        Ok(())
+    })?;
+    Ok(2 * small > all)
 }
 
 /// The levels for these rows.
 pub(super) fn levels(
-    examples: &Matrix,
+    examples: &dyn Rows,
     rows: &[u32],
     wanted: LevelsWanted,
     kernel: &str,
     is_linear: bool,
 ) -> Result<Levels, TrainError> {
     if wanted == LevelsWanted::Quantile {
-        return Ok(Levels::Kept(quantiles(examples, rows)));
+        return Ok(Levels::Kept(quantiles(examples, rows)?));
     }
-    let Survey { top, low, negative } = survey(examples, rows);
+    let Survey { top, low, negative } = survey(examples, rows)?;
     if let (Some((row, column, value)), false) = (negative, is_linear) {
         let kernel = kernel.to_owned();
         return Err(TrainError::NegativeLevels { row, column, value, kernel });
@@ -174,7 +182,7 @@ pub(super) fn levels(
     }
     let exponent = match wanted {
         LevelsWanted::Power => 2,
-        LevelsWanted::Auto if !is_linear && mostly_small(examples, rows, top) => 2,
+        LevelsWanted::Auto if !is_linear && mostly_small(examples, rows, top)? => 2,
         _ => 1,
     };
     Ok(Levels::Kept(Spacing::Power { top, exponent }))
@@ -190,76 +198,86 @@ fn check_range(largest: f64) -> Result<(), TrainError> {
 
 /// Rows with their values as they are: as singles if those hold them all.
 pub(super) fn pack_values(
-    examples: &Matrix,
+    examples: &dyn Rows,
     rows: &[u32],
     tags: impl Fn(u32) -> u32,
-) -> Result<Records, TrainError> {
+    (columns, places): (&Columns, &Places),
+    room: Room,
+) -> Result<Writer, TrainError> {
     let (mut largest, mut are_singles) = (0.0f64, true);
-    for row in rows {
-        for (_, value) in examples.row(*row as usize).nonzeros() {
+    pieces(examples, rows, |piece| {
+        for (.., value) in piece.nonzeros() {
             largest = largest.max(value.abs());
             are_singles &= f64::from(value as f32) == value;
         }
-    }
+        Ok(())
+    })?;
     check_range(largest)?;
-    let mut records = Records::of_values(examples.columns(), are_singles);
-    records
-        .reserve(rows.len(), if rows.len() == examples.rows() { examples.nonzeros() } else { 0 });
+    let like = |columns, singles| Records::of_values(columns, singles == 1);
+    let shape = (columns.kept(), usize::from(are_singles));
+    let mut writer = Writer::new(room, (like, shape), (rows.len(), examples.nonzeros()))?;
     let mut entries = Vec::new();
-    for row in rows {
-        entries.clear();
-        entries.extend(examples.row(*row as usize).nonzeros());
-        if !records.push_values(tags(*row), &entries) {
-            return Err(TrainError::TooLarge { what: "packed examples", limit: "16 GiB" });
+    pieces(examples, rows, |piece| {
+        for (position, row) in (piece.position as u32..).zip(piece.rows) {
+            entries.clear();
+            let row_of = piece.row(*row).nonzeros();
+            entries.extend(row_of.map(|(column, value)| (places.of(column), value)));
+            if !writer.bucket(position)?.push_values((position, tags(*row)), &entries) {
+                return Err(full());
+            }
         }
-    }
-    Ok(records)
+        Ok(())
+    })?;
+    Ok(writer)
+}
+
+fn full() -> TrainError {
+    TrainError::TooLarge { what: "packed examples", limit: "16 GiB" }
 }
 
 /// Values of a column that are looked at for its quantiles, at most.
 const SAMPLE: usize = 20_000;
 
 /// Up to 254 cuts between values of each column, equally many values apart, none within equal values.
-fn quantiles(examples: &Matrix, rows: &[u32]) -> Spacing {
+fn quantiles(examples: &dyn Rows, rows: &[u32]) -> Result<Spacing, TrainError> {
     let columns = examples.columns();
     let mut counts = vec![0usize; columns];
-    for row in rows {
-        for (column, _) in examples.row(*row as usize).nonzeros() {
-            counts[column as usize] += 1;
-        }
-    }
+    pieces(examples, rows, |piece| {
+        piece.nonzeros().for_each(|(_, column, _)| counts[column as usize] += 1);
+        Ok(())
+    })?;
     let (mut starts, mut cuts) = (vec![0], Vec::new());
     // A band of columns at a time, so that the values held are few.
     let mut first = 0;
     while first < columns {
         let mut last = first;
         let mut held = 0;
-        while last < columns && (last == first || held + counts[last] <= 1 << 22) {
-            held += counts[last];
+        while last < columns && (last == first || held + counts[last].min(SAMPLE) <= 1 << 22) {
+            held += counts[last].min(SAMPLE);
             last += 1;
         }
-        for mut values in band(examples, rows, first..last, &counts) {
+        for mut values in band(examples, rows, first..last, &counts)? {
             values.sort_unstable_by(f64::total_cmp);
             push_cuts(&values, &mut cuts);
             starts.push(cuts.len());
         }
         first = last;
     }
-    Spacing::Quantile { starts, cuts }
+    Ok(Spacing::Quantile { starts, cuts })
 }
 
 /// Values of some columns, every so many where there are very many; extremes are always among them.
 fn band(
-    examples: &Matrix,
+    examples: &dyn Rows,
     rows: &[u32],
     columns: std::ops::Range<usize>,
     counts: &[usize],
-) -> Vec<Vec<f64>> {
+) -> Result<Vec<Vec<f64>>, TrainError> {
     let mut values: Vec<Vec<f64>> = vec![Vec::new(); columns.len()];
     let mut seen = vec![0usize; columns.len()];
     let mut extremes = vec![(f64::INFINITY, f64::NEG_INFINITY); columns.len()];
-    for row in rows {
-        for (column, value) in examples.row(*row as usize).nonzeros() {
+    pieces(examples, rows, |piece| {
+        for (_, column, value) in piece.nonzeros() {
             if !columns.contains(&(column as usize)) {
                 continue;
             }
@@ -271,13 +289,14 @@ fn band(
             seen[at] += 1;
             extremes[at] = (extremes[at].0.min(value), extremes[at].1.max(value));
         }
-    }
+        Ok(())
+    })?;
     for (values, (low, high)) in values.iter_mut().zip(extremes) {
         if !values.is_empty() {
             values.extend([low, high]);
         }
     }
-    values
+    Ok(values)
 }
 
 /// Smallest value, cuts and largest value of sorted values.
@@ -307,93 +326,121 @@ fn push_cuts(values: &[f64], cuts: &mut Vec<f64>) {
 
 /// Packed rows, and how often each level occurs.
 pub(super) struct Packed {
-    pub(super) records: Records,
+    pub(super) writer: Writer,
     pub(super) counts: Vec<u64>,
 }
 
-/// Packs rows with one tag each, in pieces on all threads.
+/// Packs rows with one tag each, in pieces on all threads where memory holds them all.
 pub(super) fn pack(
-    examples: &Matrix,
+    examples: &dyn Rows,
     rows: &[u32],
     tags: impl Fn(u32) -> u32 + Sync,
     (levels, count): (&Levels, usize),
+    (columns, places): (&Columns, &Places),
+    room: Room,
 ) -> Result<Packed, TrainError> {
-    let full = || TrainError::TooLarge { what: "packed examples", limit: "16 GiB" };
-    let mut packed = Packed::new(examples.columns(), count);
-    let entries = if rows.len() == examples.rows() { examples.nonzeros() } else { 0 };
-    packed.records.reserve(rows.len(), entries);
+    let shape = (columns.kept(), count);
+    let sizes = (rows.len(), examples.nonzeros());
+    let mut writer = Writer::new(room, (Records::new, shape), sizes)?;
+    let mut counts = vec![0; count];
     let threads = rayon::current_num_threads();
-    if threads == 1 || rows.len() <= PIECE {
-        let fits = packed.add(examples, rows, &tags, levels);
-        return if fits { Ok(packed) } else { Err(full()) };
-    }
-    // A few pieces at a time, so that little is held twice.
-    for band in rows.chunks(PIECE * threads) {
-        let made: Vec<Option<Packed>> = band
-            .par_chunks(PIECE)
-            .map(|rows| {
-                let mut piece = Packed::new(examples.columns(), count);
-                piece.add(examples, rows, &tags, levels).then_some(piece)
-            })
-            .collect();
-        for piece in made {
-            let piece = piece.filter(|piece| packed.records.join(&piece.records));
-            let Some(piece) = piece else { return Err(full()) };
-            packed.counts.iter_mut().zip(&piece.counts).for_each(|(all, own)| *all += own);
+    pieces(examples, rows, |piece| {
+        let binning = Binning { levels, places, tags: &tags };
+        let is_small = threads == 1 || piece.rows.len() <= PIECE;
+        if is_small || writer.memory().is_none() {
+            return binning.pack(piece, &mut counts, &mut writer);
         }
-    }
-    Ok(packed)
+        let Some(all) = writer.memory() else { return Ok(()) };
+        // A few pieces at a time, so that little is held twice.
+        for band in piece.cut(PIECE).chunks(threads) {
+            let make = |part: &Piece<'_>| {
+                let (mut own, mut counts) = (Records::new(shape.0, count), vec![0; count]);
+                let made = binning.pack(*part, &mut counts, &mut own);
+                made.map(|()| (own, counts))
+            };
+            let made: Vec<_> = band.par_iter().map(make).collect();
+            for part in made {
+                let (own, seen) = part?;
+                if !all.join(&own) {
+                    return Err(full());
+                }
+                counts.iter_mut().zip(&seen).for_each(|(all, own)| *all += own);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Packed { writer, counts })
 }
 
-impl Packed {
-    fn new(columns: usize, levels: usize) -> Self {
-        Self { records: Records::new(columns, levels), counts: vec![0; levels] }
-    }
+/// How rows become records.
+struct Binning<'b, F> {
+    levels: &'b Levels,
+    places: &'b Places,
+    tags: &'b F,
+}
 
-    /// Packs some more rows; returns whether there was room.
-    fn add(
-        &mut self,
-        examples: &Matrix,
-        rows: &[u32],
-        tags: &impl Fn(u32) -> u32,
-        levels: &Levels,
-    ) -> bool {
-        let Self { records, counts } = self;
+impl<F: Fn(u32) -> u32> Binning<'_, F> {
+    /// Packs some more rows.
+    fn pack(
+        &self,
+        piece: Piece<'_>,
+        counts: &mut [u64],
+        sink: &mut impl Sink,
+    ) -> Result<(), TrainError> {
         let count = counts.len();
         // Four counters for each level: equal values often follow one another.
         let mut seen = vec![[0u64; 4]; count];
         let mut at = 0;
         let mut level_of = |column: u32, value: f64| {
-            let level = levels.level(count, column as usize, value);
+            let level = self.levels.level(count, column as usize, value);
             seen[level][at % 4] += 1;
             at += 1;
-            (column, level as u16)
+            (self.places.of(column), level as u16)
         };
-        for row in rows {
-            let (tag, row) = (tags(*row), examples.row(*row as usize));
+        for (number, row) in (piece.position as u32..).zip(piece.rows) {
+            let (named, row) = ((number, (self.tags)(*row)), piece.row(*row));
             let length = match row {
                 Row::Dense(values) | Row::Sparse { values, .. } => {
                     values.iter().filter(|value| **value != 0.0).count()
                 }
             };
+            let records = sink.at(number)?;
             let fits = match row {
                 Row::Sparse { columns, values } if length == values.len() => {
                     let entries = columns.iter().zip(values);
                     let entries = entries.map(|(column, value)| level_of(*column, *value));
-                    records.push(tag, length, entries)
+                    records.push(named, length, entries)
                 }
                 row => {
                     let entries = row.nonzeros().map(|(column, value)| level_of(column, value));
-                    records.push(tag, length, entries)
+                    records.push(named, length, entries)
                 }
             };
             if !fits {
-                return false;
+                return Err(full());
             }
         }
         for (all, seen) in counts.iter_mut().zip(&seen) {
             *all += seen.iter().sum::<u64>();
         }
-        true
+        Ok(())
+    }
+}
+
+/// Where rows go.
+trait Sink {
+    /// The records that the row of this number is to be pushed to.
+    fn at(&mut self, number: u32) -> Result<&mut Records, TrainError>;
+}
+
+impl Sink for Records {
+    fn at(&mut self, _number: u32) -> Result<&mut Records, TrainError> {
+        Ok(self)
+    }
+}
+
+impl Sink for Writer {
+    fn at(&mut self, number: u32) -> Result<&mut Records, TrainError> {
+        self.bucket(number)
     }
 }

@@ -1,13 +1,19 @@
 //! What a checkpoint belongs to.
 
-use mercer_data::{Dataset, Targets};
+use mercer_data::Targets;
 use sha2::{Digest, Sha256};
 
 use super::Training;
+use crate::TrainError;
+use crate::tables::Rows;
 
 /// A digest of everything that decides the result: what is asked (kernel and formulation), data, solver and
 /// options, but no limits.
-pub(crate) fn of(asked: &str, data: &Dataset, training: &Training) -> [u8; 32] {
+pub(crate) fn of(
+    asked: &str,
+    (examples, targets): (&dyn Rows, &Targets),
+    training: &Training,
+) -> Result<[u8; 32], TrainError> {
     let mut sha = Sha256::new();
     let class_weights: Vec<String> =
         training.class_weights.iter().map(|(name, weight)| format!("{name}={weight:?}")).collect();
@@ -17,21 +23,24 @@ pub(crate) fn of(asked: &str, data: &Dataset, training: &Training) -> [u8; 32] {
         training.scheme_used(),
         training.tolerance_used(),
         training.memory,
-        data.examples.rows(),
-        data.examples.columns(),
+        examples.rows(),
+        examples.columns(),
     );
     sha.update(text.as_bytes());
     let mut buffer = Vec::new();
-    for row in data.examples.iter() {
-        buffer.clear();
-        for (column, value) in row.nonzeros() {
-            buffer.extend_from_slice(&column.to_le_bytes());
-            buffer.extend_from_slice(&value.to_bits().to_le_bytes());
+    examples.each(&mut |_, matrix| {
+        for row in matrix.iter() {
+            buffer.clear();
+            for (column, value) in row.nonzeros() {
+                buffer.extend_from_slice(&column.to_le_bytes());
+                buffer.extend_from_slice(&value.to_bits().to_le_bytes());
+            }
+            buffer.extend_from_slice(&u32::MAX.to_le_bytes());
+            sha.update(&buffer);
         }
-        buffer.extend_from_slice(&u32::MAX.to_le_bytes());
-        sha.update(&buffer);
-    }
-    match &data.targets {
+        Ok(())
+    })?;
+    match targets {
         Targets::Absent => {}
         Targets::Numbers(numbers) => {
             numbers.iter().for_each(|value| sha.update(value.to_bits().to_le_bytes()));
@@ -44,5 +53,5 @@ pub(crate) fn of(asked: &str, data: &Dataset, training: &Training) -> [u8; 32] {
     for weight in training.weights.iter().flatten() {
         sha.update(weight.to_bits().to_le_bytes());
     }
-    sha.finalize().into()
+    Ok(sha.finalize().into())
 }

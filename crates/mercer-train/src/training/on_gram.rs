@@ -36,7 +36,7 @@ pub(crate) fn on_gram(
     }
     if let Some(checkpoint) = &training.checkpoint {
         let asked = format!("{} {}", kernel.spec(), formulation.spec());
-        let digest = digest::of(&asked, data, training);
+        let digest = digest::of(&asked, (&data.examples, &data.targets), training)?;
         control.keeper = Some(Keeper::new(checkpoint, digest));
     }
     let warm = match &training.warm {

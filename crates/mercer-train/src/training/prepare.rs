@@ -32,20 +32,31 @@ pub(crate) fn inputs<'a>(
     formulation: &FormulationRef,
     training: &Training,
 ) -> Result<Inputs<'a>, TrainError> {
-    let rows = data.examples.rows();
+    if data.examples.rows() > 0 {
+        kernel.map_or(Ok(()), |kernel| check_domain(data, kernel))?;
+    }
+    inputs_of(data.examples.rows(), &data.targets, formulation, training)
+}
+
+/// The same of examples that are elsewhere.
+pub(crate) fn inputs_of<'a>(
+    rows: usize,
+    targets: &'a Targets,
+    formulation: &FormulationRef,
+    training: &Training,
+) -> Result<Inputs<'a>, TrainError> {
     if rows == 0 {
         return Err(TrainError::NoExamples);
     }
-    kernel.map_or(Ok(()), |kernel| check_domain(data, kernel))?;
     let mut weights = example_weights(training, rows)?;
     let goal = formulation.goal();
     let name = || formulation.spec().name().to_owned();
-    if goal != Goal::Novelty && data.targets.len() != rows {
-        let found = data.targets.len();
+    if goal != Goal::Novelty && targets.len() != rows {
+        let found = targets.len();
         return Err(TrainError::TargetCount { formulation: name(), rows, found });
     }
     let labels = match goal {
-        Goal::Classes => Labels::new(&data.targets)?,
+        Goal::Classes => Labels::new(targets)?,
         _ => Labels { names: Vec::new(), class_of: Vec::new() },
     };
     if goal == Goal::Classes {
@@ -59,7 +70,7 @@ pub(crate) fn inputs<'a>(
     if weights.iter().all(|weight| *weight == 0.0) {
         return Err(TrainError::ZeroWeights);
     }
-    let values: &[f64] = match (&data.targets, goal) {
+    let values: &[f64] = match (targets, goal) {
         (Targets::Numbers(numbers), Goal::Value) => {
             if let Some(row) = numbers.iter().position(|value| !value.is_finite()) {
                 return Err(TrainError::TargetNotFinite { row: row + 1, value: numbers[row] });

@@ -72,8 +72,9 @@ pub(super) fn learn(
     (kernel, text): (&str, &str),
     c: f64,
 ) -> anyhow::Result<Trained> {
-    let training =
-        Training::default().solver(solver(text)?).cancel(Cancel::from_flag(run.stop.flag()));
+    // Rows are packed in memory, however many there are.
+    let training = Training::default().solver(solver(text)?).memory(usize::MAX);
+    let training = training.cancel(Cancel::from_flag(run.stop.flag()));
     let status = run.console.status();
     let mut show = |progress: &mercer::train::Progress| {
         status.set_message(format!(
@@ -160,7 +161,11 @@ pub(super) fn compare(run: &Run<'_>, set: &Set, rows: &Rows) -> anyhow::Result<V
         "C",
     ));
     let mut lines = Vec::new();
-    for method in METHODS {
+    let wanted = |method: &Method| {
+        let names = &run.arguments.method;
+        names.is_empty() || names.iter().any(|name| name == method.0)
+    };
+    for method in METHODS.into_iter().filter(wanted) {
         let (name, kernel, text) = method;
         let best = best_price(run, set, rows, method)?;
         let equal = measure(run, rows, (kernel, text), set.c)?;

@@ -1,0 +1,112 @@
+//! Examples that stay in their file.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mercer::data::{DataError, Dataset, Matrix, Targets, read};
+use mercer::train::{Rows, Stop, TrainError};
+
+use crate::commands::StopSignal;
+
+/// Rows in memory at a time.
+const PIECE: usize = 8192;
+
+/// Rows of a file, read in pieces each time that they are asked for.
+pub(crate) struct FileRows {
+    path: PathBuf,
+    options: read::Options,
+    rows: usize,
+    columns: usize,
+    nonzeros: usize,
+    is_dense: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl FileRows {
+    /// Reads the file once: its targets, names, means, and how large it is.
+    pub(super) fn read(
+        path: &Path,
+        options: read::Options,
+        stop: &StopSignal,
+    ) -> anyhow::Result<(Self, Dataset, Option<Vec<f64>>)> {
+        let mut found = Self {
+            path: path.to_owned(),
+            options,
+            rows: 0,
+            columns: 0,
+            nonzeros: 0,
+            is_dense: true,
+            stop: stop.flag(),
+        };
+        let mut chunks = read::open(path, &found.options)?;
+        let (mut targets, mut names) = (None, None);
+        while let Some(chunk) = chunks.next_chunk(PIECE)? {
+            stop.check()?;
+            found.rows += chunk.examples.rows();
+            found.columns = found.columns.max(chunk.examples.columns());
+            found.nonzeros += chunk.examples.nonzeros();
+            found.is_dense &= !chunk.examples.is_sparse();
+            names = names.or(chunk.names);
+            match &mut targets {
+                None => targets = Some(chunk.targets),
+                Some(all) => read::join_targets(all, &chunk.targets),
+            }
+        }
+        let targets: Targets = targets.ok_or(DataError::Empty)?;
+        let examples = Matrix::sparse(found.columns, &[0], &[], &[])?;
+        let means = chunks.means().map(<[f64]>::to_vec);
+        Ok((found, Dataset { examples, targets, names }, means))
+    }
+
+    /// Whether every row says all its columns.
+    pub(super) fn is_dense(&self) -> bool {
+        self.is_dense
+    }
+}
+
+impl Rows for FileRows {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn columns(&self) -> usize {
+        self.columns
+    }
+
+    fn nonzeros(&self) -> usize {
+        self.nonzeros
+    }
+
+    /// Targets and the piece at hand are little beside the rows.
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn each(
+        &self,
+        see: &mut dyn FnMut(usize, &Matrix) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
+        let failed = |error: DataError| TrainError::Rows { reason: error.to_string() };
+        let mut chunks = read::open(&self.path, &self.options).map_err(failed)?;
+        let mut first = 0;
+        while let Some(chunk) = chunks.next_chunk(PIECE).map_err(failed)? {
+            if self.stop.load(Ordering::SeqCst) {
+                return Err(TrainError::Stopped(Stop::Cancelled));
+            }
+            let end = first + chunk.examples.rows();
+            let is_same = end <= self.rows && chunk.examples.columns() <= self.columns;
+            if !is_same {
+                let reason = "the file changed while it was read".to_owned();
+                return Err(TrainError::Rows { reason });
+            }
+            see(first, &chunk.examples)?;
+            first = end;
+        }
+        if first < self.rows {
+            let reason = "the file changed while it was read".to_owned();
+            return Err(TrainError::Rows { reason });
+        }
+        Ok(())
+    }
+}

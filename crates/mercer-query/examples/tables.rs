@@ -1,0 +1,54 @@
+//! What a machine of tables takes for one non-zero value: to find its level, and to read its entries.
+//!
+//! `cargo run --release -p mercer-query --example tables -- MODEL ROWS`
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+
+use mercer_data::read;
+use mercer_machine::file;
+use mercer_query::Exact;
+
+/// Timings of which the best counts.
+const REPEATS: usize = 15;
+
+fn best(mut work: impl FnMut()) -> f64 {
+    let one = |_| {
+        let started = Instant::now();
+        work();
+        started.elapsed().as_secs_f64()
+    };
+    (0..REPEATS).map(one).fold(f64::INFINITY, f64::min)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [model, rows] = words.as_slice() else { return Err("tables MODEL ROWS".into()) };
+    let machine = file::load(Path::new(model))?.machine;
+    let rows = read::dataset(Path::new(rows), &read::Options::default())?.examples;
+    let grid = machine.grid().ok_or("not a machine of tables")?;
+    let exact = Exact::new(&machine);
+    let (nonzeros, scores) = (rows.nonzeros() as f64, machine.scores().len());
+    let binning = best(|| {
+        for row in rows.iter() {
+            let inside =
+                row.nonzeros().take_while(|(column, _)| (*column as usize) < machine.columns());
+            let levels = inside.map(|(column, value)| grid.level(column as usize, value));
+            black_box(levels.fold(0, |sum, level| sum ^ level));
+        }
+    });
+    let mut scratch = exact.scratch();
+    let mut out = vec![0.0; rows.rows() * scores];
+    let all = best(|| {
+        let rows = (0..rows.rows()).map(|row| rows.row(row));
+        exact.scores(rows, &mut scratch, black_box(&mut out));
+    });
+    let each = |seconds: f64| 1e9 * seconds / nonzeros;
+    println!(
+        "{{\"nonzeros\": {nonzeros}, \"scores\": {scores}, \"binning_ns\": {}, \"all_ns\": {}}}",
+        each(binning),
+        each(all)
+    );
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! Packed rows that are kept elsewhere and had again.
+
+use mercer_simd::factors::{Records, Seal};
+
+fn some(first: u32) -> Records {
+    let mut records = Records::new(5, 256);
+    for number in first..first + 4 {
+        let entries = (0..=number % 3).map(|column| (column, 7 * column as u16 + 1));
+        assert!(records.push((number, number % 2), number as usize % 3 + 1, entries));
+    }
+    records
+}
+
+fn kept(records: &mut Records) -> (Vec<u8>, Seal) {
+    let (bytes, seal) = records.seal();
+    (bytes.to_vec(), seal)
+}
+
+fn again(into: &mut Records, (bytes, seal): &(Vec<u8>, Seal)) -> bool {
+    into.unseal(seal, |place| {
+        place.copy_from_slice(bytes);
+        true
+    })
+}
+
+#[test]
+fn sealed_records_come_back_with_their_orders_and_changed_bytes_do_not() {
+    let mut records = some(3);
+    let order = records.order(|row| row.tag == 1);
+    let mut sealed = kept(&mut records);
+    let mut other = Records::new(0, 1);
+    assert!(again(&mut other, &sealed));
+    assert_eq!((other.rows(), other.entries(), other.columns()), (4, records.entries(), 5));
+    assert_eq!(other.numbers(&order), [3, 5]);
+    assert!(other.heads().map(|row| row.row).eq(3..7));
+    for at in 0..sealed.0.len() {
+        sealed.0[at] ^= 16;
+        assert!(!again(&mut other, &sealed), "byte {at}");
+        assert_eq!((other.rows(), other.heads().count()), (0, 0));
+        sealed.0[at] ^= 16;
+    }
+    assert!(again(&mut other, &sealed));
+}
+
+#[test]
+#[should_panic(expected = "an order of other records")]
+fn records_that_grow_apart_after_a_seal_share_no_orders() {
+    let mut records = some(0);
+    let sealed = kept(&mut records);
+    let mut other = Records::new(0, 1);
+    assert!(again(&mut other, &sealed));
+    assert!(records.push((9, 0), 0, std::iter::empty()));
+    let grown = records.order(|_| true);
+    other.numbers(&grown);
+}
+
+#[test]
+fn orders_are_made_of_numbers_that_exist_once() {
+    let mut records = some(0);
+    assert!(records.join(&some(10)));
+    assert_eq!((records.rows(), records.limit()), (8, 14));
+    let order = records.order_of(&[12, 0, 3], 2).unwrap();
+    assert_eq!((order.len(), order.all(), records.numbers(&order)), (2, 3, vec![12, 0, 3]));
+    assert!(records.order_of(&[0, 0], 1).is_none());
+    assert!(records.order_of(&[4], 1).is_none());
+    assert!(records.order_of(&[99], 1).is_none());
+    assert!(records.order_of(&[1], 2).is_none());
+}

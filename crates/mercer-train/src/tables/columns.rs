@@ -1,0 +1,84 @@
+//! Columns under other numbers, by how often they occur: weights that are read often stand side by side, and
+//! columns that never occur have none.
+
+use super::rows::{Rows, pieces};
+use crate::TrainError;
+
+/// More columns than this are renumbered: their weights leave the fast caches.
+const MOST_AS_THEY_ARE: usize = 1 << 16;
+
+/// More occurrences than this are not told apart.
+const COUNTED: u32 = 1 << 16;
+
+/// Which column stands at which place.
+#[derive(Debug)]
+pub(super) struct Columns {
+    all: usize,
+    kept: Option<Vec<u32>>,
+}
+
+/// The place of every column; its own where none is said.
+#[derive(Debug)]
+pub(super) struct Places(Option<Vec<u32>>);
+
+impl Places {
+    #[inline]
+    pub(super) fn of(&self, column: u32) -> u32 {
+        self.0.as_ref().map_or(column, |places| places[column as usize])
+    }
+}
+
+impl Columns {
+    /// The columns of these rows, the most frequent first where there are very many.
+    pub(super) fn new(examples: &dyn Rows, rows: &[u32]) -> Result<(Self, Places), TrainError> {
+        let all = examples.columns();
+        if all <= MOST_AS_THEY_ARE {
+            return Ok((Self { all, kept: None }, Places(None)));
+        }
+        let mut counts = vec![0u32; all];
+        pieces(examples, rows, |piece| {
+            for (_, column, _) in piece.nonzeros() {
+                let count = &mut counts[column as usize];
+                *count = count.saturating_add(1);
+            }
+            Ok(())
+        })?;
+        // Sorted by counting: the first place of every count, the largest first.
+        let bucket = |count: u32| (COUNTED - count.min(COUNTED)) as usize;
+        let mut firsts = vec![0u32; COUNTED as usize + 1];
+        counts.iter().for_each(|count| firsts[bucket(*count)] += 1);
+        let mut used = 0;
+        for first in &mut firsts[..COUNTED as usize] {
+            used += std::mem::replace(first, used);
+        }
+        let (mut kept, mut places) = (vec![0; used as usize], counts);
+        for (column, place) in (0u32..).zip(&mut places).filter(|(_, count)| **count > 0) {
+            let next = &mut firsts[bucket(*place)];
+            *place = *next;
+            kept[*next as usize] = column;
+            *next += 1;
+        }
+        Ok((Self { all, kept: Some(kept) }, Places(Some(places))))
+    }
+
+    /// Columns of the machine.
+    pub(super) fn all(&self) -> usize {
+        self.all
+    }
+
+    /// Columns with a place.
+    pub(super) fn kept(&self) -> usize {
+        self.kept.as_ref().map_or(self.all, Vec::len)
+    }
+
+    /// Weights, `rank` of each column, where the machine has them.
+    pub(super) fn spread<T: Copy + Default>(&self, weights: &[T], rank: usize) -> Vec<T> {
+        let Some(kept) = &self.kept else { return weights.to_vec() };
+        let mut spread = vec![T::default(); self.all * rank];
+        for (own, column) in weights.chunks_exact(rank).zip(kept) {
+            let at = *column as usize * rank;
+            spread[at..at + rank].copy_from_slice(own);
+        }
+        spread
+    }
+}
