@@ -1,6 +1,6 @@
 """Rows of the linear tasks, and LIBLINEAR's time on them; called by `cargo xtask bench linear`.
 
-    python linear.py --data DIR --out DIR [TASK ...]
+    python linear.py --data DIR --out DIR [--tolerance T] [--problem P] [TASK ...]
 
 Writes TASK.svm (LIBSVM text; word counts become tf-idf of unit length) and prints one JSON object: for each task
 and problem the best seconds of three trainings (reading not counted) and the primal objective reached.
@@ -75,6 +75,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True, type=Path)
     parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--tolerance", type=float, default=0.1, help="LIBLINEAR's -e")
+    parser.add_argument("--problem", choices=PROBLEMS, help="only this one")
     parser.add_argument("tasks", nargs="*")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -94,10 +96,12 @@ def main():
         asked = problem(labels, rows, 1)
         found["tasks"][name] = {}
         for kind, number in PROBLEMS.items():
+            if options.problem not in (None, kind):
+                continue
             times = []
             for _ in range(REPEATS):
                 started = time.perf_counter()
-                model = train(asked, f"-s {number} -c 1 -B 1 -e 0.1 -q")
+                model = train(asked, f"-s {number} -c 1 -B 1 -e {options.tolerance} -q")
                 times.append(time.perf_counter() - started)
             reached = objective(model, sp.csr_matrix(rows), np.asarray(labels), kind)
             found["tasks"][name][kind] = {"seconds": min(times), "objective": reached}

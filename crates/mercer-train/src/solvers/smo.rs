@@ -4,6 +4,8 @@ mod inner;
 mod select;
 mod shrink;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -44,7 +46,8 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
     variadic: false,
     build: |checked| {
         let shrinking = checked.spec("shrinking").is_none_or(|word| word.name() == "on");
-        Ok(Arc::new(Smo { working_set: checked.integer("working_set") as usize, shrinking }))
+        let working_set = checked.integer("working_set") as usize;
+        Ok(Arc::new(Smo { working_set, shrinking, patience: PATIENCE }))
     },
 };
 
@@ -55,10 +58,8 @@ const SINGLE_SHARE: f64 = 0.95;
 const DRIFT_SHARE: f64 = 0.25;
 /// Rounds in a row without a gain above rounding after which nothing more is expected.
 const IDLE_ROUNDS: u32 = 10;
-/// Pair steps of one question, in all and for each variable, after which it is given up: twice LIBSVM's own
-/// limit. Kernels of huge values on few columns are too badly conditioned for pair steps.
-const MOST_STEPS: u64 = 20_000_000;
-const STEPS_PER_VARIABLE: u64 = 200;
+/// Twice LIBSVM's own limit. Kernels of huge values on few columns are too badly conditioned for pair steps.
+const PATIENCE: Patience = Patience { steps: 20_000_000, per_variable: 200 };
 /// Rounds after which the gradient is checked against doubles for the first time; doubled each time.
 const FIRST_CHECK: u64 = 64;
 /// Rows looked at in such a check.
@@ -68,6 +69,20 @@ const SAMPLE: usize = 256;
 struct Smo {
     working_set: usize,
     shrinking: bool,
+    patience: Patience,
+}
+
+/// Pair steps of one question after which it is given up: the larger of the two limits.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    steps: u64,
+    per_variable: u64,
+}
+
+impl Patience {
+    fn steps(self, variables: usize) -> u64 {
+        self.steps.max(self.per_variable * variables as u64)
+    }
 }
 
 impl Solver for Smo {
@@ -175,10 +190,8 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
                 control.save_before_end(&self.state)?;
                 return Ok(self.best_so_far(Some(stop)));
             }
-            if self.state.steps
-                >= MOST_STEPS.max(STEPS_PER_VARIABLE * self.question.qp.len() as u64)
-            {
-                return Ok(self.best_so_far(Some(Stop::Stalled)));
+            if self.state.steps >= self.settings.patience.steps(self.question.qp.len()) {
+                return Ok(self.best_so_far(Some(Stop::GivenUp)));
             }
             let share = if self.state.double { 1.0 } else { SINGLE_SHARE };
             if violation <= share * control.tolerance {

@@ -107,6 +107,7 @@ fn end_number(end: Option<End>) -> u64 {
         Some(End::Stopped(Stop::TimeLimit)) => 3,
         Some(End::Stopped(Stop::IterationLimit)) => 4,
         Some(End::Stopped(Stop::Stalled)) => 5,
+        Some(End::Stopped(Stop::GivenUp)) => 6,
     }
 }
 
@@ -119,6 +120,7 @@ fn end_of(number: u64) -> Result<Option<End>, ()> {
         3 => Some(End::Stopped(Stop::TimeLimit)),
         4 => Some(End::Stopped(Stop::IterationLimit)),
         5 => Some(End::Stopped(Stop::Stalled)),
+        6 => Some(End::Stopped(Stop::GivenUp)),
         _ => return Err(()),
     })
 }

@@ -147,7 +147,7 @@ impl Course<'_, '_> {
             unreachable!("other solvers have a course of their own")
         };
         let solution = solver.solve(&mut question, &mut Steering(control))?;
-        if solution.stop.is_none() || solution.stop == Some(Stop::Stalled) {
+        if matches!(solution.stop, None | Some(Stop::Stalled | Stop::GivenUp)) {
             control.keeper.iter_mut().for_each(|keeper| keeper.finish_part(&solution));
         }
         Ok(solution)
