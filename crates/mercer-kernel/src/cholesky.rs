@@ -4,11 +4,13 @@
 //! The upper triangle is not touched until [`Cholesky::inverse_diagonal`], so that a caller may keep the
 //! matrix itself there.
 
-use mercer_simd::gemm_nt;
+use mercer_simd::{Isa, gemm_nt, subtract_rows};
 use rayon::prelude::*;
 
 /// Rows and columns of a tile.
 const TILE: usize = 96;
+/// Rows of a panel solved together.
+const GROUP: usize = 32;
 
 /// The factor `L` of a symmetric matrix, in the lower triangle of a square, row after row.
 #[derive(Debug, Clone)]
@@ -51,7 +53,10 @@ impl Cholesky {
             corner(top, size, start, width).map_err(Refusal::Pivot)?;
             let top = &*top;
             // The panel below the corner, then what it takes from all tiles to its right.
-            below.par_chunks_mut(size).for_each(|row| panel(top, size, start, width, row));
+            let groups = below.par_chunks_mut(GROUP * size);
+            groups.for_each_init(Vec::new, |turned, rows| {
+                panel((top, size), (start, width), rows, turned);
+            });
             let panel: Vec<f64> = below
                 .chunks(size)
                 .flat_map(|row| row[start..start + width].iter().copied())
@@ -116,30 +121,64 @@ impl Cholesky {
     }
 }
 
-/// The factor of the corner of a panel, row by row; the row whose pivot fails otherwise.
+/// The factor of the corner of a panel, column by column; the row whose pivot fails otherwise.
 fn corner(top: &mut [f64], size: usize, start: usize, width: usize) -> Result<(), usize> {
-    for at in 0..width {
-        let (before, own) = top.split_at_mut(at * size);
-        let own = &mut own[start..start + width];
-        for other in 0..at {
-            let row = &before[other * size + start..other * size + start + width];
-            own[other] = (own[other] - dot(&own[..other], &row[..other])) / row[other];
+    let mut turned = vec![0.0; width * width];
+    for (at, row) in top.chunks_exact(size).enumerate() {
+        for (column, value) in row[start..=start + at].iter().enumerate() {
+            turned[column * width + at] = *value;
         }
-        let pivot = own[at] - dot(&own[..at], &own[..at]);
+    }
+    let (isa, mut factors) = (Isa::current(), Vec::with_capacity(width));
+    for at in 0..width {
+        let (before, own) = turned.split_at_mut(at * width);
+        let own = &mut own[..width];
+        factors.clear();
+        factors.extend(before.chunks_exact(width).map(|column| column[at]));
+        subtract_rows(isa, &factors, (before, width), own);
+        let pivot = own[at];
         if pivot.is_nan() || pivot <= 0.0 {
             return Err(start + at);
         }
-        own[at] = pivot.sqrt();
+        let root = pivot.sqrt();
+        own.iter_mut().for_each(|value| *value /= root);
+        own[at] = root;
+    }
+    for (at, row) in top.chunks_exact_mut(size).enumerate() {
+        for (column, value) in row[start..=start + at].iter_mut().enumerate() {
+            *value = turned[column * width + at];
+        }
     }
     Ok(())
 }
 
-/// One row of the panel below a corner: solves against the corner's factor.
-fn panel(top: &[f64], size: usize, start: usize, width: usize, row: &mut [f64]) {
-    let own = &mut row[start..start + width];
-    for other in 0..width {
-        let factor = &top[other * size + start..other * size + start + width];
-        own[other] = (own[other] - dot(&own[..other], &factor[..other])) / factor[other];
+/// Some rows of the panel below a corner: solves against the corner's factor, column by column.
+fn panel(
+    (top, size): (&[f64], usize),
+    (start, width): (usize, usize),
+    rows: &mut [f64],
+    turned: &mut Vec<f64>,
+) {
+    let count = rows.len() / size;
+    turned.clear();
+    turned.resize(width * count, 0.0);
+    for (at, row) in rows.chunks_exact(size).enumerate() {
+        for (column, value) in row[start..start + width].iter().enumerate() {
+            turned[column * count + at] = *value;
+        }
+    }
+    let isa = Isa::current();
+    for (column, factor) in top.chunks_exact(size).enumerate() {
+        let factor = &factor[start..=start + column];
+        let (before, own) = turned.split_at_mut(column * count);
+        let own = &mut own[..count];
+        subtract_rows(isa, &factor[..column], (before, count), own);
+        own.iter_mut().for_each(|value| *value /= factor[column]);
+    }
+    for (at, row) in rows.chunks_exact_mut(size).enumerate() {
+        for (column, value) in row[start..start + width].iter_mut().enumerate() {
+            *value = turned[column * count + at];
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod compact;
 pub mod factors;
 mod isa;
 mod lines;
+mod losses;
 mod maths;
 mod maths32;
 mod moments;
@@ -43,6 +44,7 @@ pub use blend::{Weight, blend32};
 pub use bytes::{BytePanels, ByteQueries};
 pub use compact::{NO_ROW, compact};
 pub use isa::Isa;
+pub use losses::{Carried, subtract_rows};
 pub use maths::{
     EXP_RELATIVE_ERROR, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, distance1, exp1, gaussian1, ln1,
     polynomial1, powi1, tanh1,

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 
 use mercer_data::{Matrix, Row};
 use mercer_simd::Isa;
+use rayon::prelude::*;
 
 use crate::KernelRef;
 use crate::block::{Packed, Queries};
@@ -13,7 +14,18 @@ pub trait Columns {
 
     /// `K(i, row)` of every row `i`.
     fn column(&mut self, row: usize, out: &mut [f64]);
+
+    /// The columns of several rows, one after the other.
+    fn columns(&mut self, rows: &[usize], out: &mut [f64]) {
+        let length = self.diagonal().len().max(1);
+        for (row, out) in rows.iter().zip(out.chunks_exact_mut(length)) {
+            self.column(*row, out);
+        }
+    }
 }
+
+/// Columns computed by one thread at once.
+const TOGETHER: usize = 16;
 
 /// Columns of the Gram matrix of some rows; those computed are kept as long as they fit a limit.
 #[derive(Debug)]
@@ -83,6 +95,24 @@ fn fill(
     });
 }
 
+/// Columns of several rows, by all threads.
+fn together(packed: &Packed, matrix: &Matrix, rows: &[usize], out: &mut [f64]) {
+    let (isa, length) = (Isa::current(), (out.len() / rows.len().max(1)).max(1));
+    let parts = out.par_chunks_mut(TOGETHER * length).zip(rows.par_chunks(TOGETHER));
+    parts.for_each_init(
+        || (packed.queries(), Vec::new()),
+        |(queries, scratch), (out, rows)| {
+            let points = rows.iter().map(|row| matrix.row(*row));
+            packed.load(isa, points.clone(), queries);
+            packed.visit(isa, queries, points, scratch, |tile| {
+                for (query, out) in out.chunks_exact_mut(length).enumerate() {
+                    out[tile.rows.clone()].copy_from_slice(tile.of(query));
+                }
+            });
+        },
+    );
+}
+
 impl Columns for KernelColumns {
     fn diagonal(&self) -> &[f64] {
         &self.diagonal
@@ -97,6 +127,25 @@ impl Columns for KernelColumns {
         fill(packed, queries, scratch, rows.row(row), out);
         if self.kept.len() < self.limit {
             self.kept.insert(row, out.into());
+        }
+    }
+
+    fn columns(&mut self, rows: &[usize], out: &mut [f64]) {
+        let length = self.diagonal.len().max(1);
+        let unknown: Vec<usize> =
+            rows.iter().copied().filter(|row| !self.kept.contains_key(row)).collect();
+        let mut fresh = vec![0.0; unknown.len() * length];
+        together(&self.packed, &self.rows, &unknown, &mut fresh);
+        let mut fresh = fresh.chunks_exact(length);
+        for (row, out) in rows.iter().zip(out.chunks_exact_mut(length)) {
+            if let Some(kept) = self.kept.get(row) {
+                out.copy_from_slice(kept);
+            } else if let Some(values) = fresh.next() {
+                out.copy_from_slice(values);
+                if self.kept.len() < self.limit {
+                    self.kept.insert(*row, values.into());
+                }
+            }
         }
     }
 }

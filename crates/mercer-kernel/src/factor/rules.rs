@@ -6,6 +6,9 @@ pub trait Pivots<C> {
     /// factor takes those that pass its test, so a rule may propose a whole block at once.
     fn propose(&mut self, factor: &mut Factor<C>, out: &mut Vec<usize>);
 
+    /// Names up to `most` rows that will be proposed after those just proposed, for rules that know.
+    fn ahead(&self, _factor: &Factor<C>, _most: usize, _out: &mut Vec<usize>) {}
+
     /// Told after every pivot taken.
     fn chosen(&mut self, _factor: &Factor<C>) {}
 }
@@ -34,6 +37,11 @@ impl<C: Columns> Pivots<C> for Given {
                 return;
             }
         }
+    }
+
+    fn ahead(&self, factor: &Factor<C>, most: usize, out: &mut Vec<usize>) {
+        let open = self.left.iter().rev().copied().filter(|row| factor.is_open(*row));
+        out.extend(open.take(most));
     }
 }
 

@@ -250,3 +250,36 @@ fn coefficients_of_pivots_give_the_scores_of_all_rows() {
     let back = factor.store().transposed_times(&vec![1.0; 200]);
     assert_eq!(back.len(), rank);
 }
+
+#[test]
+fn looking_ahead_changes_no_choice() {
+    let rows = generate::dense(300, 3, 9);
+    let gram = gram("rbf(gamma=0.5)", &rows);
+    let products = |s: usize| -> Vec<f64> {
+        let beta = |i: usize| f64::from(((i * (s + 5)) % 7) as u32) - 3.0;
+        gram.iter().map(|row| row.iter().enumerate().map(|(i, k)| k * beta(i)).sum()).collect()
+    };
+    let grown = |most: usize, is_given: bool| {
+        let factor = Factor::new(columns("rbf(gamma=0.5)", &rows), 1e-12).with_ahead(most);
+        let factor = factor.with_target(&products(0), 100.0).with_target(&products(1), 100.0);
+        let mut factor = factor;
+        if is_given {
+            factor.grow(&mut Given::new((0..90).rev()), 80, &mut |_| true);
+        } else {
+            factor.grow(&mut Gain::new((0..300).collect()), 80, &mut |_| true);
+        }
+        factor
+    };
+    for is_given in [false, true] {
+        let plain = grown(0, is_given);
+        for most in [2, 7, 32] {
+            let ahead = grown(most, is_given);
+            assert_eq!(plain.rank(), ahead.rank());
+            for (a, b) in plain.pivots().iter().zip(ahead.pivots()) {
+                assert_eq!(a.row, b.row, "{most} ahead");
+                let pairs = a.coordinates.iter().zip(&b.coordinates);
+                assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-9));
+            }
+        }
+    }
+}
