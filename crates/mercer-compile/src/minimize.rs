@@ -1,6 +1,6 @@
 //! L-BFGS with a backtracking line search, for smooth functions whose exact minimum nobody needs.
 
-use mercer_kernel::eigen::dot;
+use mercer_simd::{Isa, add_row, row_dot};
 
 /// A function to go down.
 pub(crate) trait Valley {
@@ -49,7 +49,10 @@ pub(crate) fn descend(valley: &impl Valley, from: Vec<f64>, iterations: usize) -
             if new <= value + ARMIJO * length * slope {
                 return Some((next, new));
             }
-            length *= 0.4;
+            // The bottom of the parabola through what is known, unless it is too near an end.
+            let bend = new - value - length * slope;
+            let bottom = if bend.is_finite() { -0.5 * slope * length / bend } else { 0.4 };
+            length *= bottom.clamp(0.1, 0.5);
             None
         });
         let Some((next, new)) = found else { break };
@@ -71,13 +74,17 @@ pub(crate) fn descend(valley: &impl Valley, from: Vec<f64>, iterations: usize) -
     (value, point)
 }
 
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    row_dot(Isa::current(), a, b)
+}
+
 /// Two loops over the memory: minus the inverse Hessian, as far as it is known, times the gradient.
 fn direction(pairs: &[Pair], gradient: &[f64]) -> Vec<f64> {
     let mut direction: Vec<f64> = gradient.iter().map(|g| -g).collect();
     let mut factors = Vec::new();
     for pair in pairs.iter().rev() {
         let factor = dot(&pair.step, &direction) / pair.product;
-        direction.iter_mut().zip(&pair.change).for_each(|(d, y)| *d -= factor * y);
+        add_row(Isa::current(), -factor, &pair.change, &mut direction);
         factors.push(factor);
     }
     if let Some(last) = pairs.last() {
@@ -86,7 +93,7 @@ fn direction(pairs: &[Pair], gradient: &[f64]) -> Vec<f64> {
     }
     for (pair, factor) in pairs.iter().zip(factors.iter().rev()) {
         let back = dot(&pair.change, &direction) / pair.product;
-        direction.iter_mut().zip(&pair.step).for_each(|(d, s)| *d += (factor - back) * s);
+        add_row(Isa::current(), factor - back, &pair.step, &mut direction);
     }
     direction
 }

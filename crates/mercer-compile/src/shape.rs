@@ -3,6 +3,7 @@
 use mercer_kernel::eigen::dot;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::Machine;
+use mercer_simd::{Isa, add_row};
 
 /// How the kernel follows from products; `Other` where it has no derivative here.
 pub(crate) fn profile(machine: &Machine) -> Profile {
@@ -70,7 +71,7 @@ pub(crate) fn inverted(factor: &[&[f64]]) -> Vec<Vec<f64>> {
         let mut out = vec![0.0; i + 1];
         out[i] = 1.0;
         for (l, before) in row[..i].iter().zip(&inverse) {
-            out.iter_mut().zip(before).for_each(|(place, t)| *place -= l * t);
+            add_row(Isa::current(), -l, before, &mut out[..before.len()]);
         }
         out.iter_mut().for_each(|place| *place /= row[i]);
         inverse.push(out);

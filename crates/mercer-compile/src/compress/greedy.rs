@@ -9,8 +9,9 @@
 use std::sync::Arc;
 
 use mercer_kernel::factor::{Factor, Gain, KernelColumns};
-use mercer_simd::gemm_nt;
+use mercer_simd::{Isa, Real, Strided, StridedMut, add_row};
 use mercer_spec::{Kind, Parameter, Spec};
+use rayon::prelude::*;
 
 use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted};
 use crate::CompileError;
@@ -43,8 +44,10 @@ pub(super) static ENTRY: CompressorEntry = CompressorEntry {
 /// What is left of W when nothing more can be told from rounding, of its square.
 const EXPLAINED: f64 = 1e-16;
 
-/// More vectors than this are never taken to be given up again: the time goes with the square.
+/// More vectors than this are never taken to be given up again.
 const MOST_MORE: usize = 128;
+/// Nor more than this over the size: what they cost goes with both.
+const MOST_TIMES: usize = 160 * MOST_MORE;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Greedy {
@@ -136,7 +139,7 @@ impl<'a> Pursuit<'a> {
     /// The supports chosen for a size.
     pub(crate) fn rows(&mut self, size: usize) -> Result<Vec<usize>, CompileError> {
         let more = (size as f64 * (self.settings.ahead - 1.0)).ceil() as usize;
-        let from = size.saturating_add(more.min(MOST_MORE));
+        let from = size.saturating_add(more.min(MOST_MORE).min(MOST_TIMES / size));
         self.grow(from, |_| false)?;
         self.eliminate(from, size)
     }
@@ -175,9 +178,27 @@ impl Run for Pursuit<'_> {
     }
 }
 
+/// Rows of a product made at once: always the same, so that bits do not depend on threads.
+const LINES: usize = 64;
+
+/// The lower triangle of `U U'`, where nothing of U lies below its diagonal.
+fn lower_products(upper: &[f64], size: usize) -> Vec<f64> {
+    let mut out = vec![0.0; size * size];
+    out.par_chunks_mut(LINES * size).enumerate().for_each(|(part, out)| {
+        let start = part * LINES;
+        let (count, inner) = (out.len() / size, size - start);
+        let own = Strided { values: &upper[start * size + start..], row: size, column: 1 };
+        let all = Strided { values: &upper[start..], row: 1, column: size };
+        let out = StridedMut { values: out, row: size, column: 1 };
+        f64::product([count, start + count, inner], own, all, out, 0.0, 1.0);
+    });
+    out
+}
+
 /// Coefficients of the vectors that are left, and the inverse of their kernel matrix.
 struct Table {
     size: usize,
+    /// Its lower triangle.
     inverse: Vec<f64>,
     coefficients: Vec<Vec<f64>>,
     alive: Vec<usize>,
@@ -195,8 +216,7 @@ impl Table {
         for (i, row) in crate::shape::inverted(&rows).iter().enumerate() {
             row.iter().enumerate().for_each(|(j, t)| turned[j * size + i] = *t);
         }
-        let mut inverse = vec![0.0; size * size];
-        gemm_nt(size, size, size, &turned, &turned, &mut inverse);
+        let inverse = lower_products(&turned, size);
         let triangle: Vec<Vec<f64>> = rows.iter().map(|row| row.to_vec()).collect();
         let solve = |target: &mercer_kernel::factor::Target| {
             backwards(&triangle, &target.coordinates()[..size])
@@ -221,13 +241,14 @@ impl Table {
             }
         }
         let gone = self.alive.remove(place);
-        let row = self.inverse[gone * n..(gone + 1) * n].to_vec();
+        let known = |at: usize| self.inverse[gone.max(at) * n + gone.min(at)];
+        let row: Vec<f64> = (0..n).map(known).collect();
         let own = row[gone];
         if own > 0.0 {
             for at in &self.alive {
                 let share = row[*at] / own;
-                let line = &mut self.inverse[at * n..(at + 1) * n];
-                line.iter_mut().zip(&row).for_each(|(place, x)| *place -= share * x);
+                let line = &mut self.inverse[at * n..=at * n + at];
+                add_row(Isa::current(), -share, &row[..=*at], line);
                 for g in &mut self.coefficients {
                     g[*at] -= share * g[gone];
                 }

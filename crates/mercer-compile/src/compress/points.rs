@@ -33,6 +33,8 @@ impl Points {
 
 /// A vector whose distance from the span of those before it is this share of its length adds nothing.
 const DEPENDENT: f64 = 1e-13;
+/// Vectors whose kernel columns are computed together.
+const AHEAD: usize = 32;
 
 /// The best coefficients of given vectors: the projection of W onto their span. Vectors that depend on
 /// those before them are left out.
@@ -42,7 +44,7 @@ const DEPENDENT: f64 = 1e-13;
 pub(crate) fn fitted(teacher: &Teacher<'_>, rows: &Matrix) -> Result<Points, CompileError> {
     let products = teacher.products_with(rows)?;
     let columns = teacher.columns(rows.clone());
-    let mut factor = Factor::new(columns, DEPENDENT);
+    let mut factor = Factor::new(columns, DEPENDENT).with_ahead(AHEAD);
     let mut ended = None;
     factor.grow(&mut Given::new(0..rows.rows()), rows.rows(), &mut |factor| {
         let at = factor.rank();

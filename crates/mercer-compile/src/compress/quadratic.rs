@@ -45,7 +45,9 @@ impl Compressor for Quadratic {
             Profile::NormalizedPower { scale, shift, degree: 2 } => (scale, shift, true),
             _ => {
                 let kernel = teacher.machine.kernel().spec();
-                return Err(unfit("quadratic", format!("{kernel} is not of degree 2")));
+                let others = "exact_basis keeps as many vectors as a map of few columns has products, \
+                              and the stage monomials its weights";
+                return Err(unfit("quadratic", format!("{kernel} is not of degree 2; {others}")));
             }
         };
         let columns = teacher.machine.columns();

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use crate::shape::shape;
 
 /// Rows that are lists of numbers pay up to this share of all numbers.
-const MOST_SHARE: f64 = 0.3;
+const MOST_SHARE: f64 = 0.15;
 /// Supports whose sums are kept together: always the same, so that bits do not depend on threads.
 const PART: usize = 256;
 
