@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::fmt::Write as _;
 use std::fs;
+use std::process::{Command, Stdio};
 
 use common::{Folder, dataset, done, mercer, object, refused};
 
@@ -82,6 +84,80 @@ fn every_method_tells_what_it_did() {
     }
     let text = done(&["compress", &whole, "--method", "exact_basis", "-o", &small]);
     assert!(text.contains("became"), "{text}");
+}
+
+/// Rows whose labels mean nothing: nearly every one becomes a support.
+fn noise(rows: usize) -> String {
+    let (mut text, mut state) = (String::new(), 1u64);
+    for row in 0..rows {
+        text.push_str(if row % 2 == 0 { "1" } else { "-1" });
+        for column in 1..20 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let value = (state >> 40) as f64 / 1e7;
+            write!(text, " {column}:{value}").unwrap();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn an_interrupted_compression_writes_nothing_and_leaves_what_was_there() {
+    let folder = Folder::new();
+    let (data, whole) = (folder.write("noise.svm", &noise(1500)), folder.path("whole.mercer"));
+    done(&["train", &data, "-o", &whole, "--kernel", "rbf(gamma=0.5)"]);
+    let (small, page) = (folder.write("small.mercer", "as it was"), folder.path("r.html"));
+    // Thousands of descents: no machine is through with them in a second.
+    let child = Command::new(env!("CARGO_BIN_EXE_mercer"))
+        .args(["compress", &whole, "--method", "moved(iterations=10000)", "--error", "1e-6"])
+        .args(["--report", &page, "-o", &small])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(
+        said.contains("interrupted; nothing was written") && output.stdout.is_empty(),
+        "{said}"
+    );
+    assert_eq!(fs::read_to_string(&small).unwrap(), "as it was");
+    assert!(!std::path::Path::new(&page).exists());
+    // Nothing half written is left beside it.
+    let names = fs::read_dir(std::path::Path::new(&small).parent().unwrap()).unwrap();
+    assert_eq!(names.count(), 3);
+}
+
+/// `C(d + p, p)` products of at most p of d columns span the feature space of degree p.
+#[test]
+fn a_polynomial_of_few_columns_needs_no_more_vectors_than_its_map_has_products() {
+    let folder = Folder::new();
+    for (kernel, products) in [
+        ("polynomial(degree=2, gamma=0.3, coef0=1)", 10),
+        ("polynomial(degree=3, gamma=0.3, coef0=1)", 20),
+        ("polynomial(degree=4, gamma=0.3, coef0=1)", 35),
+    ] {
+        let (whole, small) = (trained(&folder, kernel), folder.path("small.mercer"));
+        let told = object(&["compress", &whole, "--method", "exact_basis", "-o", &small, "--json"]);
+        assert!(told["before"].as_u64() > Some(100), "{told}");
+        assert!(told["after"].as_u64() <= Some(products), "{kernel}: {told}");
+        assert!(told["error"]["relative"].as_f64().unwrap() < 1e-5, "{kernel}: {told}");
+        // The same map as explicit weights, for any of the two.
+        for model in [&whole, &small] {
+            let planned = folder.path("planned.mercer");
+            done(&["compile", model, "--plan", "cascade(monomials, exact)", "-o", &planned]);
+            let data = dataset("haberman/haberman.csv");
+            let ask = |model: &str| done(&["predict", model, &data, "--label", "label"]);
+            assert_eq!(ask(model), ask(&planned), "{kernel}");
+        }
+    }
+    let whole = trained(&folder, "polynomial(degree=3, gamma=0.3, coef0=1)");
+    let small = folder.path("small.mercer");
+    let text = refused(&["compress", &whole, "--method", "quadratic", "-o", &small]);
+    assert!(text.contains("exact_basis") && text.contains("monomials"), "{text}");
 }
 
 #[test]
