@@ -15,6 +15,7 @@ mod dual;
 mod factor;
 mod folds;
 mod keep;
+mod lasso;
 mod losses;
 mod maps;
 mod newton;
@@ -22,6 +23,7 @@ mod part;
 mod quantise;
 mod rows;
 mod store;
+mod transposed;
 
 pub use factor::FactorReport;
 pub use losses::Loss;
@@ -56,6 +58,8 @@ pub(crate) enum Space {
     Dual,
     /// Among the weights, by Newton's method.
     Primal,
+    /// Among the weights, one by one, with a penalty on the sum of their sizes.
+    Lasso,
 }
 
 /// Passes after which a question is given up where nothing else is said.
@@ -85,6 +89,14 @@ pub(crate) const SPACE: Parameter = Parameter {
     kind: Kind::Word(&["dual", "primal"]),
     default: Some("dual"),
     help: "coefficients one by one, or weights by Newton's method (squared_hinge and logistic)",
+};
+
+/// Parameter of the linear solver.
+pub(crate) const PENALTY: Parameter = Parameter {
+    name: "penalty",
+    kind: Kind::Word(&["l2", "l1"]),
+    default: Some("l2"),
+    help: "½|w|², or the sum of all |w|, many of which it makes zero (squared_hinge and logistic; space=primal)",
 };
 
 /// Parameter of the linear solver.
@@ -130,8 +142,13 @@ impl Recipe {
 
     /// The same in this space, given up after so many passes.
     pub(crate) fn within(mut self, space: Space, passes: u64) -> Self {
-        let word = if space == Space::Primal { "primal" } else { "dual" };
-        self.spec = self.spec.set("space", word).set("passes", passes as f64);
+        let (word, penalty) = match space {
+            Space::Dual => ("dual", "l2"),
+            Space::Primal => ("primal", "l2"),
+            Space::Lasso => ("primal", "l1"),
+        };
+        let spec = self.spec.set("space", word).set("penalty", penalty);
+        self.spec = spec.set("passes", passes as f64);
         (self.space, self.passes) = (space, passes);
         self
     }
@@ -185,6 +202,8 @@ pub struct TableReport {
     pub nonzeros: usize,
     /// Bytes of the packed examples and of the state of one question.
     pub example_bytes: usize,
+    /// Weights that are not zero, of all questions, where a penalty makes others zero.
+    pub weights: Option<usize>,
     /// Chunks of the file that holds the packed examples, where memory does not.
     pub chunks: Option<usize>,
     /// Seconds spent on making levels and factors.

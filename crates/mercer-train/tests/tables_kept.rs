@@ -68,13 +68,17 @@ const COURSES: [[&str; 3]; 5] = [
     ["linear", "squared_hinge(C=1)", "linear(space=primal)"],
 ];
 
+/// Examples by columns, which are in memory or nowhere.
+const COLUMNS: [&str; 3] = ["linear", "logistic(C=1)", "linear(penalty=l1)"];
+
 #[test]
 fn a_resumed_training_ends_in_the_same_bits_wherever_it_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let data = histograms(120, 12, 3);
-    for (number, [kernel, text, name]) in COURSES.into_iter().enumerate() {
+    for (number, [kernel, text, name]) in COURSES.into_iter().chain([COLUMNS]).enumerate() {
         // In memory, and in chunks.
-        for memory in [1 << 30, 9000] {
+        let places = if number < COURSES.len() { &[1 << 30, 9000][..] } else { &[1 << 30] };
+        for memory in places.iter().copied() {
             let training = by(name).tolerance(1e-3).memory(memory);
             let (whole, mut rounds) =
                 (watch(&data, (kernel, text), &training, &mut |_| {}).unwrap(), 0);

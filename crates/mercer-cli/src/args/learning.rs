@@ -159,6 +159,10 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
         .unwrap_or((text, 1));
     let bytes = number.trim().parse::<f64>().ok().map(|number| number * unit as f64);
     match bytes {
+        // Megabytes were meant, most likely.
+        Some(bytes) if unit == 1 && bytes < f64::from(1 << 20) => {
+            Err(format!("{text} without a unit is bytes; write a size as 100MiB or 2GiB"))
+        }
         Some(bytes) if (1.0..1e18).contains(&bytes) => Ok(bytes as usize),
         _ => Err("write a size as 512MiB or 2GiB".to_owned()),
     }
@@ -170,4 +174,20 @@ fn class_weight(text: &str) -> Result<(String, f64), String> {
         Some((label.to_owned(), weight))
     });
     parsed.ok_or_else(|| "write a class weight as LABEL=WEIGHT, at least 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_a_unit_or_are_large() {
+        assert_eq!(size("40KiB"), Ok(40 << 10));
+        assert_eq!(size("1.5 GiB"), Ok(3 << 29));
+        assert_eq!(size("1048576"), Ok(1 << 20));
+        for small in ["100", "0", "1048575", "-5"] {
+            assert!(size(small).unwrap_err().contains("100MiB"), "{small}");
+        }
+        assert!(size("0MiB").is_err() && size("many").is_err());
+    }
 }

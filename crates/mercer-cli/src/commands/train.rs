@@ -129,6 +129,7 @@ fn table_object(table: &TableReport) -> serde_json::Value {
         "levels": table.levels, "rank": table.rank,
         "relative_error": table.factor.relative_error, "worst_error": table.factor.worst_error,
         "nonzeros": table.nonzeros, "example_bytes": table.example_bytes,
+        "nonzero_weights": table.weights,
         "chunks_on_disk": table.chunks,
         "preparation_seconds": table.preparation,
     })
@@ -174,6 +175,9 @@ fn table_sentence(table: &TableReport) -> String {
         Some(chunks) => format!("{chunks} chunks in a temporary file"),
         None => format!("{bytes:.1} bytes per non-zero"),
     };
+    if let Some(weights) = table.weights {
+        return format!("{weights} weights are not zero; values as they are, {place}");
+    }
     if table.levels == "off" {
         return format!("values as they are, {place}");
     }

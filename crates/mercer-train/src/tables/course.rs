@@ -10,13 +10,14 @@ use mercer_simd::factors::{Factors, Meaning, Plain, Scalar, Stairs};
 use mercer_simd::{Isa, Real as _};
 use rayon::prelude::*;
 
-use super::columns::Columns;
+use super::columns::{Columns, Places};
 use super::keep::Standing as Questions;
 use super::maps::{Made, Map};
 use super::part::{Ask, End, Learned, Part, Shared};
 use super::quantise::{self, Levels};
 use super::rows::Rows;
 use super::store::{HELD, Room, Store};
+use super::transposed::Transposed;
 use super::{Duals, FactorReport, LevelsWanted, Loss, Recipe, Space, TableReport};
 use crate::checkpoint::Keeper;
 use crate::control::{Control, Standing};
@@ -68,12 +69,18 @@ pub(crate) fn train(
     }
 }
 
-/// Newton's method needs a smooth loss and values as they are.
+/// Descent over the weights needs a smooth loss and values as they are.
 pub(super) fn check_space(recipe: &Recipe, loss: Loss) -> Result<(), TrainError> {
-    if recipe.space == Space::Primal && (!loss.is_smooth() || recipe.wanted != LevelsWanted::Off) {
+    let reason = match recipe.space {
+        Space::Primal => "space=primal minimises squared_hinge or logistic, with levels=off",
+        Space::Lasso => {
+            "penalty=l1 minimises squared_hinge or logistic, with levels=off; other losses have penalty=l2"
+        }
+        Space::Dual => return Ok(()),
+    };
+    if !loss.is_smooth() || recipe.wanted != LevelsWanted::Off {
         let solver = recipe.name().to_owned();
-        let reason = "space=primal minimises squared_hinge or logistic, with levels=off".to_owned();
-        return Err(TrainError::Unsuited { solver, reason });
+        return Err(TrainError::Unsuited { solver, reason: reason.to_owned() });
     }
     Ok(())
 }
@@ -111,12 +118,15 @@ impl Job<'_> {
         let nothing = FactorReport { relative_error: 0.0, worst_error: 0.0 };
         let tags = |row: u32| self.inputs.tag(row);
         let bytes = self.training.memory_beside_bytes(examples.bytes());
-        let room = Room { bytes, seed: recipe.seed };
+        let mut room = Room { bytes, seed: recipe.seed };
         let (columns, places) = Columns::new(examples, self.rows)?;
         let numbered = (&columns, &places);
         if recipe.wanted == LevelsWanted::Off {
+            let transposed = self.transposed(numbered, room)?;
+            room.bytes -= transposed.as_ref().map_or(0, Transposed::bytes);
             let writer = quantise::pack_values(examples, self.rows, tags, numbered, room)?;
-            let shared = self.shared((writer.finish(|_| {})?, columns), Plain, true);
+            let mut shared = self.shared((writer.finish(|_| {})?, columns), Plain, true);
+            shared.transposed = transposed;
             let told = ("off", nothing, started.elapsed().as_secs_f64());
             return Ok((Bench::Values(shared), told));
         }
@@ -141,6 +151,27 @@ impl Job<'_> {
         Ok((Bench::Levels(shared, levels), told))
     }
 
+    /// The examples by columns, where these are visited.
+    fn transposed(
+        &self,
+        numbered: (&Columns, &Places),
+        room: Room,
+    ) -> Result<Option<Transposed>, TrainError> {
+        if self.recipe.space != Space::Lasso {
+            return Ok(None);
+        }
+        let rows = (self.examples, self.rows);
+        let made = Transposed::new(rows, numbered, self.recipe.bias, room.bytes)?;
+        let made = made.map_err(|bytes| TrainError::Unsuited {
+            solver: self.recipe.name().to_owned(),
+            reason: format!(
+                "penalty=l1 holds the examples by columns, {} MiB beside them; give --memory more",
+                bytes.div_ceil(1 << 20)
+            ),
+        })?;
+        Ok(Some(made))
+    }
+
     fn shared<M: Meaning>(
         &self,
         (store, columns): (Store, Columns),
@@ -161,6 +192,7 @@ impl Job<'_> {
             seed: self.recipe.seed,
             is_symmetric,
             space: self.recipe.space,
+            transposed: None,
             isa: Isa::current(),
         }
     }
@@ -183,6 +215,7 @@ impl Job<'_> {
             factor,
             nonzeros: shared.store.entries(),
             example_bytes: shared.store.bytes(1) + M::Real::BYTES * 2 * shared.store.rows(),
+            weights: shared.transposed.is_some().then(|| nonzero_weights(&learned)),
             chunks: shared.store.is_on_disk().then(|| shared.store.chunks()),
             preparation,
         };
@@ -190,6 +223,12 @@ impl Job<'_> {
         let machine = machine(&learned)?;
         Ok(Trained { machine, report, duals, expansions: Vec::new(), left_out: None })
     }
+}
+
+/// Weights that are not zero, of all questions.
+fn nonzero_weights<T: Scalar>(learned: &[Option<Learned<T>>]) -> usize {
+    let count = |part: &Learned<T>| part.weights.iter().filter(|w| **w != T::default()).count();
+    learned.iter().flatten().map(count).sum()
 }
 
 /// The scalar kernel: that of the kernel, or the product for linear machines.
@@ -279,6 +318,9 @@ fn warm_start<M: Meaning>(
     questions: usize,
 ) -> Result<Vec<Vec<M::Real>>, TrainError> {
     let refuse = |reason: &str| Err(TrainError::WarmStart { reason: reason.to_owned() });
+    if training.duals().is_some() && shared.transposed.is_some() {
+        return refuse("coefficients of examples do not make the weights of penalty=l1");
+    }
     if training.has_warm_machine() {
         return refuse(
             "solvers of tables start from coefficients (continue_from), not from machines",
@@ -512,7 +554,9 @@ fn full_report<M: Meaning>(
         supports: parts.iter().map(|part| part.supports).sum(),
         bounded: parts.iter().map(|part| part.bounded).sum(),
         kernel_values: 0,
-        peak_memory_bytes: shared.store.bytes(threads) + threads * state,
+        peak_memory_bytes: shared.store.bytes(threads)
+            + threads * state
+            + shared.transposed.as_ref().map_or(0, Transposed::bytes),
         table: Some(Box::new(table)),
         system: None,
         low_rank: None,

@@ -75,7 +75,8 @@ impl Rounds<'_> {
             let (started, before) = (Instant::now(), control.iterations);
             let is_same = discriminant(&shared.loss) == discriminant(&loss);
             shared.loss = loss;
-            let warm = last.take().filter(|_| is_same);
+            // Coefficients do not make the weights of a penalty on their sizes.
+            let warm = last.take().filter(|_| is_same && shared.transposed.is_none());
             let warm = warm.map(|duals| fitted(&duals, &shared)).unwrap_or_default();
             let limit = self.job.training.max_iterations;
             control.max_iterations = limit.map(|limit| before + limit * self.asks.len() as u64);

@@ -6,6 +6,7 @@ use mercer_simd::Real as _;
 use mercer_simd::factors::{Meaning, Order, Scalar};
 
 use super::dual::Slopes;
+use super::lasso::Lasso;
 use super::newton::Newton;
 use super::part::{Ask, End, Learned, Part, Shared};
 use crate::checkpoint::{In, Out};
@@ -169,11 +170,17 @@ fn write_part<M: Meaning>(out: &mut Out, shared: &Shared<M>, part: &Part<M::Real
         out.number(order.len() as u64);
         out.words(&records.numbers(order));
     });
-    out.number(u64::from(part.newton.is_some()));
     if let Some(newton) = &part.newton {
+        out.number(1);
         out.doubles(&newton.scores);
         out.doubles(&newton.slope);
         out.doubles(&[newton.first]);
+    } else if let Some(lasso) = &part.lasso {
+        out.number(2);
+        out.doubles(&lasso.scores);
+        out.doubles(&[lasso.first, lasso.near]);
+    } else {
+        out.number(0);
     }
 }
 
@@ -213,11 +220,22 @@ fn read_part<M: Meaning>(
             None => is_whole = false,
         }
     });
-    if from.number()? != 0 {
-        let (scores, slope) = (from.doubles()?, from.doubles()?);
-        let [first] = <[f64; 1]>::try_from(from.doubles()?).ok()?;
-        is_whole &= scores.len() == shared.store.rows() && slope.len() == weights.len() + 1;
-        part.newton = Some(Newton { scores, first, slope });
+    match from.number()? {
+        0 => {}
+        1 => {
+            let (scores, slope) = (from.doubles()?, from.doubles()?);
+            let [first] = <[f64; 1]>::try_from(from.doubles()?).ok()?;
+            is_whole &= scores.len() == shared.store.rows() && slope.len() == weights.len() + 1;
+            part.newton = Some(Newton { scores, first, slope });
+        }
+        _ => {
+            let scores = from.doubles()?;
+            let begun = <[f64; 2]>::try_from(from.doubles()?).ok()?;
+            if scores.len() != shared.store.rows() {
+                return None;
+            }
+            part.lasso = Some(Lasso::new(shared, &part, scores, begun));
+        }
     }
     (is_whole && part.orders.iter().map(Order::all).sum::<usize>() <= shared.store.rows())
         .then_some(part)

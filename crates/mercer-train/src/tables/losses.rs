@@ -77,6 +77,19 @@ impl Loss {
         }
     }
 
+    /// A share, at most 1, of a stored number, as it would be stored.
+    pub(crate) fn shrunk(self, y: f64, c: f64, alpha: f64, share: f64) -> f64 {
+        if share >= 1.0 {
+            return alpha;
+        }
+        let less = self.beta(y, c, alpha).abs() * share;
+        match self {
+            // Short of C, where it would have no finite gain.
+            Self::Logistic { .. } => less.min(c * (1.0 - f64::EPSILON)),
+            _ => less,
+        }
+    }
+
     /// Whether the cost has a slope everywhere.
     pub(crate) fn is_smooth(self) -> bool {
         matches!(self, Self::SquaredHinge { .. } | Self::Logistic { .. })

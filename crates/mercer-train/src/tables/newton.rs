@@ -89,8 +89,7 @@ impl<T: Scalar> Part<T> {
                 all += c;
             }
         });
-        let least = all / scores.len() as f64;
-        (terms, (plus.min(all - plus).max(least) / all).min(1.0))
+        (terms, balance(plus, all, scores.len()))
     }
 
     /// `w + Σ ℓ' x`.
@@ -264,6 +263,11 @@ impl<T: Scalar> Part<T> {
         });
         self.coefficients = coefficients;
     }
+}
+
+/// The share of the smaller side, that of one row at least.
+pub(super) fn balance(plus: f64, all: f64, rows: usize) -> f64 {
+    (plus.min(all - plus).max(all / rows as f64) / all).min(1.0)
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

@@ -8,7 +8,9 @@ use mercer_simd::factors::{
 };
 
 use super::dual::{Dual, Slopes};
+use super::lasso::Lasso;
 use super::newton::Newton;
+use super::transposed::Transposed;
 use super::{Loss, Space};
 use crate::Stop;
 
@@ -32,6 +34,8 @@ pub(super) struct Shared<M: Meaning> {
     pub(super) seed: u64,
     pub(super) is_symmetric: bool,
     pub(super) space: Space,
+    /// The examples by columns, where the sum of the sizes of the weights is penalised.
+    pub(super) transposed: Option<Transposed>,
     pub(super) isa: Isa,
 }
 
@@ -76,6 +80,7 @@ pub(super) struct Part<T> {
     /// Passes at the end of the last one over all rows.
     pub(super) whole_at: u64,
     pub(super) newton: Option<Newton>,
+    pub(super) lasso: Option<Lasso>,
     /// Whether the last pass was broken off: what follows is not what follows a whole one.
     pub(super) is_torn: bool,
     /// Whether no better point was found, and why not if that is not the end.
@@ -103,7 +108,7 @@ const PATIENCE: u64 = 100;
 const AT_HAND: usize = 5;
 
 /// A number below `below`, of a state that steps on.
-fn next_below(state: &mut u64, below: u32) -> u32 {
+pub(super) fn next_below(state: &mut u64, below: u32) -> u32 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((u64::from((mixed >> 32) as u32) * u64::from(below)) >> 32) as u32
@@ -154,6 +159,7 @@ impl<T: Scalar> Part<T> {
             passes: 0,
             whole_at: 0,
             newton: None,
+            lasso: None,
             is_torn: false,
             end: None,
         };
@@ -172,7 +178,8 @@ impl<T: Scalar> Part<T> {
     ) {
         let (started, visits) = (Instant::now(), self.visits);
         while self.end.is_none() {
-            self.pass(shared, stop);
+            let made = self.visits - visits;
+            self.pass(shared, &|more| stop(made + more));
             if self.is_torn || stop(self.visits - visits) || started.elapsed() >= slice {
                 break;
             }
@@ -180,11 +187,10 @@ impl<T: Scalar> Part<T> {
     }
 
     /// All rows at work once; those of a chunk from a file a few times more while they are at hand.
-    fn pass<M: Meaning<Real = T>>(
-        &mut self,
-        shared: &Shared<M>,
-        stop: &(dyn Fn(u64) -> bool + Sync),
-    ) {
+    fn pass<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, stop: &dyn Fn(u64) -> bool) {
+        if let Some(columns) = &shared.transposed {
+            return self.lasso_step(shared, columns, stop);
+        }
         if shared.space == Space::Primal {
             return self.newton_step(shared);
         }
@@ -351,6 +357,26 @@ impl<T: Scalar> Part<T> {
         weights.map(|w| w * w).sum::<f64>() + constant * constant
     }
 
+    /// The penalty of the weights, and what the dual has in its place; `renewed` is `|w|²` of the coefficients.
+    fn penalty<M: Meaning<Real = T>>(
+        &self,
+        shared: &Shared<M>,
+        renewed: Option<f64>,
+    ) -> (f64, f64) {
+        let weights: Vec<f64> = self.weights.values().iter().map(|w| w.wide()).collect();
+        let constant = self.constant.weight.wide();
+        if shared.transposed.is_some() {
+            return (weights.iter().map(|w| w.abs()).sum::<f64>() + constant.abs(), 0.0);
+        }
+        let stored = shared.meaning.square(&weights) + constant.powi(2);
+        // Newton's slope is what the coefficients lack to the weights.
+        let summed = match &self.newton {
+            Some(newton) => self.summed(&newton.slope),
+            None => renewed.unwrap_or(stored),
+        };
+        (0.5 * stored, 0.5 * summed)
+    }
+
     /// Makes the weights anew and judges them: the gap is between the cost of the weights as they will be
     /// stored and the dual of the coefficients.
     pub(super) fn finish<M: Meaning<Real = T>>(
@@ -360,6 +386,8 @@ impl<T: Scalar> Part<T> {
     ) -> Learned<T> {
         // Running sums in singles drift; in doubles they are as good as new ones.
         let renewed = (T::BYTES < size_of::<f64>()).then(|| self.renew(shared));
+        let columns = shared.transposed.as_ref();
+        let share = columns.map_or(1.0, |columns| self.feasible(shared, columns));
         let (mut cost, mut gain, mut supports, mut bounded) = (0.0, 0.0, 0, 0);
         let mut held_out = Vec::new();
         let part = &self;
@@ -373,7 +401,7 @@ impl<T: Scalar> Part<T> {
             let stored = part.coefficients[row.row as usize].wide();
             let (y, c) = (part.target(shared, row), Self::price(shared, row));
             cost += shared.loss.cost(y, c, value.wide());
-            gain += shared.loss.gain(y, c, stored);
+            gain += shared.loss.gain(y, c, shared.loss.shrunk(y, c, stored, share));
             supports += usize::from(stored != 0.0);
             bounded += usize::from(stored.abs() >= c);
         };
@@ -381,15 +409,9 @@ impl<T: Scalar> Part<T> {
             let read = (&self.weights, &self.constant);
             values(shared.isa, (records, &shared.meaning), read, &mut see);
         });
-        let weights: Vec<f64> = self.weights.values().iter().map(|w| w.wide()).collect();
-        let stored = shared.meaning.square(&weights) + self.constant.weight.wide().powi(2);
-        // Newton's slope is what the coefficients lack to the weights.
-        let summed = match &self.newton {
-            Some(newton) => self.summed(&newton.slope),
-            None => renewed.unwrap_or(stored),
-        };
-        let dual = gain - 0.5 * summed;
-        let gap = if shared.is_symmetric { 0.5 * stored + cost - dual } else { f64::NAN };
+        let (penalty, summed) = self.penalty(shared, renewed);
+        let dual = gain - summed;
+        let gap = if shared.is_symmetric { penalty + cost - dual } else { f64::NAN };
         Learned {
             weights: self.weights.values().to_vec(),
             offset: -self.constant.weight.wide() * shared.bias.wide(),
