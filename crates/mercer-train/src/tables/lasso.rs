@@ -11,6 +11,8 @@ use super::transposed::Transposed;
 pub(super) struct Lasso {
     /// The score of every row.
     pub(super) scores: Vec<f64>,
+    /// What every row costs at its score.
+    costs: Vec<f64>,
     /// Violations of the first step, summed.
     pub(super) first: f64,
     /// The share of `first` that is left of the violations of a step's model.
@@ -53,7 +55,9 @@ impl Lasso {
             }
         });
         let balance = balance(plus, all, rows.len());
-        Self { scores, first, near, sides: Sides { rows, balance } }
+        let cost = |((y, c), score): (&(f64, f64), &f64)| shared.loss.cost(*y, *c, *score);
+        let costs = rows.iter().zip(&scores).map(cost).collect();
+        Self { scores, costs, first, near, sides: Sides { rows, balance } }
     }
 }
 
@@ -93,7 +97,7 @@ impl<T: Scalar> Part<T> {
             lasso.near *= 0.25;
         }
         let along = model.along();
-        let step = search(shared, &lasso, &along, &model);
+        let step = search(shared, &mut lasso, &along, &model);
         // A whole step ends at zero where the model does.
         let reach =
             |(from, to): (&f64, &f64)| if step == 1.0 { *to } else { from + step * (to - from) };
@@ -285,30 +289,32 @@ impl<'m> Model<'m> {
     }
 }
 
-/// The first of 1, 1/2, 1/4, ... that brings enough; 0 where none does.
-fn search<M: Meaning>(shared: &Shared<M>, lasso: &Lasso, along: &[f64], model: &Model<'_>) -> f64 {
+/// The first of 1, 1/2, 1/4, ... that brings enough, and the costs there; 0 where none does.
+fn search<M: Meaning>(
+    shared: &Shared<M>,
+    lasso: &mut Lasso,
+    along: &[f64],
+    model: &Model<'_>,
+) -> f64 {
     let changes = || model.from.iter().zip(&model.to);
     let sizes: f64 = changes().map(|(from, _)| from.abs()).sum();
     let promised = |(column, (from, to)): (usize, (&f64, &f64))| {
         model.slopes[column].0 * (to - from) + to.abs() - from.abs()
     };
     let promised: f64 = changes().enumerate().map(promised).sum();
-    let cost = |row: usize, score: f64| {
-        let (y, c) = lasso.sides.rows[row];
-        if c > 0.0 { shared.loss.cost(y, c, score) } else { 0.0 }
-    };
-    let before: Vec<f64> =
-        lasso.scores.iter().enumerate().map(|(row, score)| cost(row, *score)).collect();
     // Decreases below what rounding leaves of the sum cannot be told from none.
-    let noise = 8.0 * f64::EPSILON * (before.iter().sum::<f64>() + sizes);
-    let mut step = 1.0;
+    let noise = 8.0 * f64::EPSILON * (lasso.costs.iter().sum::<f64>() + sizes);
+    let (mut step, mut costs) = (1.0, lasso.costs.clone());
     for _ in 0..MOST_LINE {
         let mut gained: f64 =
             changes().map(|(from, to)| (from + step * (to - from)).abs() - from.abs()).sum();
         for (row, by) in along.iter().enumerate().filter(|(_, by)| **by != 0.0) {
-            gained += cost(row, lasso.scores[row] + step * by) - before[row];
+            let (y, c) = lasso.sides.rows[row];
+            costs[row] = shared.loss.cost(y, c, lasso.scores[row] + step * by);
+            gained += costs[row] - lasso.costs[row];
         }
         if gained <= SUFFICIENT * step * promised + noise {
+            lasso.costs = costs;
             return step;
         }
         step *= 0.5;
