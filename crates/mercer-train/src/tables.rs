@@ -24,6 +24,7 @@ mod quantise;
 mod rows;
 mod store;
 mod transposed;
+mod warm;
 
 pub use factor::FactorReport;
 pub use losses::Loss;

@@ -7,7 +7,7 @@ use crate::tables::{BIAS, LINEAR_LEVELS, Map, PASSES, PENALTY, Recipe, SEED, SPA
 
 /// Dual coordinate descent for linear machines (\[HCLKS08\]) in doubles, on values as they are; or, with
 /// levels, on values rounded to a byte: rank 1 of `additive`. Few columns and many examples are better served
-/// by Newton's method on the weights (`space=primal`); `penalty=l1` leaves most weights zero. The machine is a
+/// by Newton's method on the weights (`space=primal`); `penalty=l1` brings weights to zero. The machine is a
 /// plain linear one.
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "linear",

@@ -18,6 +18,7 @@ use super::quantise::{self, Levels};
 use super::rows::Rows;
 use super::store::{HELD, Room, Store};
 use super::transposed::Transposed;
+use super::warm::warm_start;
 use super::{Duals, FactorReport, LevelsWanted, Loss, Recipe, Space, TableReport};
 use crate::checkpoint::Keeper;
 use crate::control::{Control, Standing};
@@ -308,59 +309,6 @@ pub(super) fn asks(inputs: &Inputs<'_>, scheme: Scheme) -> Vec<Ask> {
                 fold: None,
             })
             .collect(),
-    }
-}
-
-/// Coefficients of an earlier training, fitted to the new price; none where there is no such training.
-fn warm_start<M: Meaning>(
-    training: &Training,
-    shared: &Shared<M>,
-    questions: usize,
-) -> Result<Vec<Vec<M::Real>>, TrainError> {
-    let refuse = |reason: &str| Err(TrainError::WarmStart { reason: reason.to_owned() });
-    if training.duals().is_some() && shared.transposed.is_some() {
-        return refuse("coefficients of examples do not make the weights of penalty=l1");
-    }
-    if training.has_warm_machine() {
-        return refuse(
-            "solvers of tables start from coefficients (continue_from), not from machines",
-        );
-    }
-    let Some(duals) = training.duals() else { return Ok(Vec::new()) };
-    let rows = duals.parts.iter().all(|part| part.len() == shared.store.rows());
-    if duals.parts.len() != questions || !rows {
-        return refuse("it has other questions or other examples");
-    }
-    Ok(fitted(duals, shared))
-}
-
-/// Coefficients of another price.
-pub(super) fn fitted<M: Meaning>(duals: &Duals, shared: &Shared<M>) -> Vec<Vec<M::Real>> {
-    let factor = shared.loss.price() / duals.price;
-    let fit = |(row, stored): (usize, &f64)| {
-        let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row].wide());
-        let limit = match shared.loss {
-            Loss::SquaredHinge { .. } => f64::INFINITY,
-            _ => M::Real::of(shared.loss.price() * weight).wide(),
-        };
-        let value = stored * factor;
-        // What was at the old limit is at the new one, to the bit.
-        M::Real::of(if value.abs() >= limit * (1.0 - 1e-6) { limit.copysign(value) } else { value })
-    };
-    duals.parts.iter().map(|part| part.iter().enumerate().map(fit).collect()).collect()
-}
-
-impl Duals {
-    pub(super) fn take<M: Meaning>(
-        shared: &Shared<M>,
-        learned: &mut [Option<Learned<M::Real>>],
-    ) -> Self {
-        let rows = shared.store.rows();
-        let take = |part: &mut Option<Learned<M::Real>>| match part {
-            Some(part) => std::mem::take(&mut part.coefficients).iter().map(|c| c.wide()).collect(),
-            None => vec![0.0; rows],
-        };
-        Self { price: shared.loss.price(), parts: learned.iter_mut().map(take).collect() }
     }
 }
 

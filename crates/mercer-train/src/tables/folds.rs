@@ -9,8 +9,9 @@ use mercer_data::Dataset;
 use mercer_kernel::KernelRef;
 use mercer_simd::factors::Meaning;
 
-use super::course::{Bench, Job, asks, check_space, fitted, run};
+use super::course::{Bench, Job, asks, check_space, run};
 use super::part::{Ask, End, Shared};
+use super::warm::fitted;
 use super::{Duals, Loss, Recipe};
 use crate::control::Control;
 use crate::training::prepare::Inputs;
