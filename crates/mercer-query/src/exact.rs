@@ -153,7 +153,7 @@ impl Exact {
                 }
                 Score::Linear { weights, offset } => {
                     for (query, row) in rows.clone().enumerate() {
-                        out[query * count + number] = linear_score(weights, row) - offset;
+                        out[query * count + number] = linear_score(self.isa, weights, row) - offset;
                     }
                 }
                 Score::Table { .. } => unreachable!("tables come with a grid, and were answered"),
@@ -228,8 +228,14 @@ impl Exact {
     }
 }
 
-/// `w·x` as one chain of fused multiply-adds in column order.
-fn linear_score(weights: &[f64], row: Row<'_>) -> f64 {
-    let inside = row.nonzeros().take_while(|(column, _)| (*column as usize) < weights.len());
-    inside.fold(0.0, |sum: f64, (column, x)| weights[column as usize].mul_add(x, sum))
+/// `w·x` as one chain of fused multiply-adds in column order; zeros change nothing.
+fn linear_score(isa: Isa, weights: &[f64], row: Row<'_>) -> f64 {
+    match row {
+        Row::Dense(values) => mercer_simd::chain(isa, weights.iter().zip(values)),
+        Row::Sparse { columns, values } => {
+            let pairs = columns.iter().zip(values);
+            let known = pairs.map_while(|(column, x)| Some((weights.get(*column as usize)?, x)));
+            mercer_simd::chain(isa, known)
+        }
+    }
 }

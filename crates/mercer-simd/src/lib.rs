@@ -60,7 +60,7 @@ pub use product::{Strided, StridedMut, gemm_nt, gemm_nt32};
 pub use queries::{
     DenseQueries, DenseQueries32, DenseQueries64, SparseQueries, SparseQueries32, SparseQueries64,
 };
-pub use real::{Real, add_row, row_dot, scale_row};
+pub use real::{Real, add_row, chain, row_dot, scale_row};
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
 pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};
 pub use sums32::weighted_sums32;

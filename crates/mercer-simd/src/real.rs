@@ -125,6 +125,22 @@ pub fn row_dot<T: Real>(isa: Isa, row: &[T], vector: &[f64]) -> f64 {
     isa.run(RowDot(row, vector))
 }
 
+struct Chain<I>(I);
+
+impl<'a, I: Iterator<Item = (&'a f64, &'a f64)>> Task for Chain<I> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<M: Machine>(self) -> f64 {
+        self.0.fold(0.0, |sum, (weight, value)| weight.mul_add(*value, sum))
+    }
+}
+
+/// `Σ weight value` as one chain of fused multiply-adds in the order of the pairs.
+pub fn chain<'a>(isa: Isa, pairs: impl Iterator<Item = (&'a f64, &'a f64)>) -> f64 {
+    isa.run(Chain(pairs))
+}
+
 struct AddRow<'a, T>(f64, &'a [T], &'a mut [f64]);
 
 impl<T: Real> Task for AddRow<'_, T> {

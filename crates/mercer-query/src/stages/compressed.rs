@@ -193,26 +193,12 @@ impl Compressed {
             let own = &values[query * size..][..size];
             let lists = self.coefficients.chunks_exact(size);
             for (sum, list) in sums[query * count..].iter_mut().zip(lists) {
-                *sum = dot(list, own);
+                let mut eights = [[0.0; 8]];
+                mercer_simd::weighted_sums(self.isa, own, 0, &[list], &mut eights);
+                *sum = mercer_simd::fold8(&eights[0]);
             }
         }
     }
-}
-
-/// Eight partial sums by position, then a tree: the same for every batch.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut partial = [0.0; 8];
-    let (left, right) = (a.chunks_exact(8), b.chunks_exact(8));
-    let (rest, others) = (left.remainder(), right.remainder());
-    for (a, b) in left.zip(right) {
-        for ((sum, a), b) in partial.iter_mut().zip(a).zip(b) {
-            *sum = a.mul_add(*b, *sum);
-        }
-    }
-    for ((sum, a), b) in partial.iter_mut().zip(rest).zip(others) {
-        *sum = a.mul_add(*b, *sum);
-    }
-    mercer_simd::fold8(&partial)
 }
 
 /// The vector of the largest `K_j² / K_jj`; the first of equals.

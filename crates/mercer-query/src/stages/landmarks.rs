@@ -90,7 +90,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
 
 /// The squared length, as one chain.
 fn square(values: &[f32]) -> f32 {
-    values.iter().fold(0.0, |sum: f32, x| x.mul_add(*x, sum))
+    values.iter().fold(0.0, |sum: f32, x| sum + x * x)
 }
 
 impl Landmarks {

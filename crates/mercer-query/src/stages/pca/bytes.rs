@@ -131,7 +131,7 @@ impl ByteSupports {
             let supports = self.first[rows.clone()].iter().zip(&self.sums[rows.clone()]);
             for ((out, product), (first, own)) in out.iter_mut().zip(products).zip(supports) {
                 let whole = product - zero * (sum + own) + both;
-                *out = (whole as f32).mul_add(*step, y * first);
+                *out = whole as f32 * step + y * first;
             }
         }
     }
