@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::Path;
@@ -10,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use common::{Folder, SMALL, dataset, done, mercer, refused_with};
+use common::{Folder, SMALL, dataset, done, interrupted, mercer, noise, refused_with};
 
 fn keys(object: &Value) -> Vec<&str> {
     object.as_object().expect("one object").keys().map(String::as_str).collect()
@@ -209,26 +208,10 @@ fn training_can_validate_first() {
     assert!(said.contains("folds are given for 2 examples, there are 208"), "{said}");
 }
 
-/// Rows that no machine can learn: as LIBSVM text.
-fn noise(rows: usize) -> String {
-    let mut text = String::new();
-    let mut state = 1u64;
-    for row in 0..rows {
-        text.push_str(if row % 2 == 0 { "1" } else { "-1" });
-        for column in 1..30 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let value = (state >> 40) as f64 / 1e6;
-            write!(text, " {column}:{value}").unwrap();
-        }
-        text.push('\n');
-    }
-    text
-}
-
 #[test]
 fn a_training_killed_at_any_moment_resumes_to_the_same_bits() {
     let folder = Folder::new();
-    let data = folder.write("noise.svm", &noise(2000));
+    let data = folder.write("noise.svm", &noise(2000, 29, 1e6));
     let (whole, pieces) = (folder.path("whole.mercer"), folder.path("pieces.mercer"));
     let checkpoint = folder.path("checkpoint");
     let words = |model: &str| {
@@ -265,16 +248,11 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
     let folder = Folder::new();
     let model = folder.path("m.mercer");
     // Enough rows and a hard enough problem that a second is not enough.
-    let data = folder.write("noise.svm", &noise(6000));
-    let child = Command::new(env!("CARGO_BIN_EXE_mercer"))
-        .args(["train", &data, "-o", &model, "--kernel", "rbf(gamma=0.01)"])
-        .args(["--formulation", "c_svc(C=1e6)", "--tolerance", "1e-9"])
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(700));
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    let output = child.wait_with_output().unwrap();
+    let data = folder.write("noise.svm", &noise(6000, 29, 1e6));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mercer"));
+    command.args(["train", &data, "-o", &model, "--kernel", "rbf(gamma=0.01)"]);
+    command.args(["--formulation", "c_svc(C=1e6)", "--tolerance", "1e-9"]);
+    let output = interrupted(&mut command, 700);
     // 3: doubles could not tell better points apart before the signal came. Nothing else is excused.
     let code = output.status.code();
     assert!(matches!(code, Some(130 | 3)), "{code:?}");

@@ -2,11 +2,10 @@
 
 mod common;
 
-use std::fmt::Write as _;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{Folder, dataset, done, mercer, object, refused};
+use common::{Folder, dataset, done, interrupted, mercer, noise, object, refused};
 
 /// A machine of overlapping classes: most coefficients are at their bound.
 fn trained(folder: &Folder, kernel: &str) -> String {
@@ -86,38 +85,17 @@ fn every_method_tells_what_it_did() {
     assert!(text.contains("became"), "{text}");
 }
 
-/// Rows whose labels mean nothing: nearly every one becomes a support.
-fn noise(rows: usize) -> String {
-    let (mut text, mut state) = (String::new(), 1u64);
-    for row in 0..rows {
-        text.push_str(if row % 2 == 0 { "1" } else { "-1" });
-        for column in 1..20 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let value = (state >> 40) as f64 / 1e7;
-            write!(text, " {column}:{value}").unwrap();
-        }
-        text.push('\n');
-    }
-    text
-}
-
 #[test]
 fn an_interrupted_compression_writes_nothing_and_leaves_what_was_there() {
     let folder = Folder::new();
-    let (data, whole) = (folder.write("noise.svm", &noise(1500)), folder.path("whole.mercer"));
+    let (data, whole) =
+        (folder.write("noise.svm", &noise(1500, 19, 1e7)), folder.path("whole.mercer"));
     done(&["train", &data, "-o", &whole, "--kernel", "rbf(gamma=0.5)"]);
     let (small, page) = (folder.write("small.mercer", "as it was"), folder.path("r.html"));
     // Thousands of descents: no machine is through with them in a second.
-    let child = Command::new(env!("CARGO_BIN_EXE_mercer"))
-        .args(["compress", &whole, "--method", "moved(iterations=10000)", "--error", "1e-6"])
-        .args(["--report", &page, "-o", &small])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1200));
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    let output = child.wait_with_output().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mercer"));
+    command.args(["compress", &whole, "--method", "moved(iterations=10000)", "--error", "1e-6"]);
+    let output = interrupted(command.args(["--report", &page, "-o", &small]), 1200);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{said}");
     assert!(

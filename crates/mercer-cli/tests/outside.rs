@@ -4,9 +4,9 @@ mod common;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use common::{Folder, done, object};
+use common::{Folder, done, interrupted, object};
 
 /// Counts of two kinds, sorted by kind; `noise` of the labels are wrong.
 fn counts(rows: u64, noise: u64) -> String {
@@ -62,16 +62,10 @@ fn nothing_is_left_of_the_temporary_file_after_an_interrupt() {
     let data = folder.write("counts.svm", &counts(8000, 40));
     let (model, place) = (folder.path("m.mercer"), folder.path("temporary"));
     fs::create_dir(&place).unwrap();
-    let child = Command::new(env!("CARGO_BIN_EXE_mercer"))
-        .args(words(&data, &model))
-        .args(["--formulation", "c_svc(C=1000)", "--tolerance", "1e-6", "--memory", "100KiB"])
-        .env("TMPDIR", &place)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
-    let output = child.wait_with_output().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mercer"));
+    command.args(words(&data, &model)).env("TMPDIR", &place);
+    command.args(["--formulation", "c_svc(C=1000)", "--tolerance", "1e-6", "--memory", "100KiB"]);
+    let output = interrupted(&mut command, 1500);
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
 }

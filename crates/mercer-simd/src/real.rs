@@ -209,6 +209,23 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_is_fused_and_in_order_on_every_machine() {
+        // (1 + h)² - 1 = 2h + h², and h² is lost if the square is rounded first.
+        let h = 2.0f64.powi(-30);
+        let (weights, values) = ([1.0, 1.0 + h], [-1.0, 1.0 + h]);
+        let mut expected = 0.0f64;
+        for (weight, value) in weights.iter().zip(&values) {
+            expected = weight.mul_add(*value, expected);
+        }
+        let unfused: f64 = weights.iter().zip(&values).map(|(a, b)| a * b).sum();
+        assert_ne!(expected.to_bits(), unfused.to_bits(), "the case tells the two apart");
+        for isa in Isa::available() {
+            let sum = chain(*isa, weights.iter().zip(&values));
+            assert_eq!(sum.to_bits(), expected.to_bits());
+        }
+    }
+
+    #[test]
     fn strided_products_are_the_plain_ones() {
         // A is 2 x 3 read by columns, B is 3 x 2 inside rows of 4.
         let a = [1.0, 4.0, 2.0, 5.0, 3.0, 6.0];

@@ -88,6 +88,8 @@ impl Rows for FileRows {
         see: &mut dyn FnMut(usize, &Matrix) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> {
         let failed = |error: DataError| TrainError::Rows { reason: error.to_string() };
+        let changed =
+            || TrainError::Rows { reason: "the file changed while it was read".to_owned() };
         let mut chunks = read::open(&self.path, &self.options).map_err(failed)?;
         let mut first = 0;
         while let Some(chunk) = chunks.next_chunk(PIECE).map_err(failed)? {
@@ -97,16 +99,11 @@ impl Rows for FileRows {
             let end = first + chunk.examples.rows();
             let is_same = end <= self.rows && chunk.examples.columns() <= self.columns;
             if !is_same {
-                let reason = "the file changed while it was read".to_owned();
-                return Err(TrainError::Rows { reason });
+                return Err(changed());
             }
             see(first, &chunk.examples)?;
             first = end;
         }
-        if first < self.rows {
-            let reason = "the file changed while it was read".to_owned();
-            return Err(TrainError::Rows { reason });
-        }
-        Ok(())
+        if first < self.rows { Err(changed()) } else { Ok(()) }
     }
 }

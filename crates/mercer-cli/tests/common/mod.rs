@@ -1,9 +1,11 @@
 //! What the tests of the command share.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -22,6 +24,30 @@ pub fn done(arguments: &[&str]) -> String {
 /// As [`done`], for one JSON object.
 pub fn object(arguments: &[&str]) -> Value {
     serde_json::from_str(&done(arguments)).expect("one JSON object")
+}
+
+/// What a command says that is interrupted, as by Ctrl-C, after some milliseconds.
+pub fn interrupted(command: &mut Command, milliseconds: u64) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    child.wait_with_output().unwrap()
+}
+
+/// Rows of LIBSVM text whose labels mean nothing: nearly every one becomes a support. Values are whole numbers
+/// below 2^24 over `divisor`.
+pub fn noise(rows: usize, columns: usize, divisor: f64) -> String {
+    let (mut text, mut state) = (String::new(), 1u64);
+    for row in 0..rows {
+        text.push_str(if row % 2 == 0 { "1" } else { "-1" });
+        for column in 1..=columns {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let value = (state >> 40) as f64 / divisor;
+            write!(text, " {column}:{value}").unwrap();
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// Exit code and what was said on standard error.

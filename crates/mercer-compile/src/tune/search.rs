@@ -26,10 +26,11 @@ const DOMINATED: f64 = 1.3;
 const CLEARLY: f64 = 0.98;
 /// Shares of unsettled queries closer than this count as equal.
 const SAME_SHARE: f64 = 0.005;
-/// The width under which one in n queries gets another label grows about with this power of n: measured on
-/// MNIST 3 against 8 (students alone 0.37, students and `pca` 0.36; a Gaussian tail would grow less).
+/// The width under which one in n queries gets another label grows about with this power of n. Found by an
+/// experiment that is not in the repository, on 40 cuts of a sample of MNIST 3 against 8 (students alone 0.37,
+/// students and `pca` 0.36; a Gaussian tail would grow less).
 const TAIL: f64 = 0.375;
-/// A width foretold so is off by a factor of 1.4 to 1.6 either way (40 cuts of that sample). Plans are compared
+/// A width foretold so was off by a factor of 1.4 to 1.6 either way in that experiment. Plans are compared
 /// at the wide end: one that is fast there loses little if the width turns out narrow, but not the other way round.
 const DOUBT: f64 = 1.4;
 

@@ -9,6 +9,14 @@ pub(super) const HEAD: usize = 4;
 #[derive(Debug)]
 pub struct Records {
     words: Vec<u32>,
+    shape: Shape,
+    /// Whether other records may have the same stamp: they must not grow apart under it.
+    is_sealed: bool,
+}
+
+/// What records are beside their bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
     rows: usize,
     /// All numbers of rows are below it.
     limit: usize,
@@ -16,20 +24,13 @@ pub struct Records {
     columns: usize,
     cells: Cells,
     stamp: u64,
-    /// Whether other records may have the same stamp: they must not grow apart under it.
-    is_sealed: bool,
 }
 
 /// What records were when their bytes were taken: with it, and with the same bytes, they can be had again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seal {
     words: usize,
-    rows: usize,
-    limit: usize,
-    entries: usize,
-    columns: usize,
-    cells: Cells,
-    stamp: u64,
+    shape: Shape,
     sum: u64,
 }
 
@@ -93,16 +94,8 @@ impl Records {
 
     fn with(columns: usize, cells: Cells) -> Self {
         let stamp = STAMP.fetch_add(1, Ordering::Relaxed);
-        Self {
-            words: Vec::new(),
-            rows: 0,
-            limit: 0,
-            entries: 0,
-            columns,
-            cells,
-            stamp,
-            is_sealed: false,
-        }
+        let shape = Shape { rows: 0, limit: 0, entries: 0, columns, cells, stamp };
+        Self { words: Vec::new(), shape, is_sealed: false }
     }
 
     /// Makes room for so many rows and entries in all, so that nothing is copied or wasted.
@@ -113,7 +106,7 @@ impl Records {
     /// Bytes of one entry.
     pub fn entry_bytes(&self) -> usize {
         self.column_bytes()
-            + match self.cells {
+            + match self.shape.cells {
                 Cells::Levels(levels) if levels <= 1 << 8 => 1,
                 Cells::Levels(_) => 2,
                 Cells::Singles => 4,
@@ -122,36 +115,36 @@ impl Records {
     }
 
     pub(super) fn is_narrow(&self) -> bool {
-        self.columns <= 1 << 16
+        self.shape.columns <= 1 << 16
     }
 
     pub(super) fn cells(&self) -> Cells {
-        self.cells
+        self.shape.cells
     }
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.shape.rows
     }
 
     /// What all numbers of rows are below.
     pub fn limit(&self) -> usize {
-        self.limit
+        self.shape.limit
     }
 
     /// Number of entries of all rows.
     pub fn entries(&self) -> usize {
-        self.entries
+        self.shape.entries
     }
 
     /// Number of columns.
     pub fn columns(&self) -> usize {
-        self.columns
+        self.shape.columns
     }
 
     /// Number of levels; none where values are kept as they are.
     pub fn levels(&self) -> usize {
-        match self.cells {
+        match self.shape.cells {
             Cells::Levels(levels) => levels,
             Cells::Singles | Cells::Doubles => 0,
         }
@@ -185,7 +178,7 @@ impl Records {
         self.grow();
         self.words.extend([number, tag, 0, length as u32]);
         self.words.resize(start + size, 0);
-        let limits = (self.columns, self.levels());
+        let limits = (self.shape.columns, self.levels());
         let (is_narrow, column_bytes) = (self.is_narrow(), self.column_bytes());
         let places = bytes_mut(&mut self.words[start + HEAD..]).split_at_mut(length * column_bytes);
         let fits = match (is_narrow, limits.1 <= 1 << 8) {
@@ -199,9 +192,9 @@ impl Records {
             self.words.truncate(start);
         }
         assert!(fits, "no such column or level, or another number of entries");
-        self.limit = self.limit.max(number as usize + 1);
-        self.rows += 1;
-        self.entries += length;
+        self.shape.limit = self.shape.limit.max(number as usize + 1);
+        self.shape.rows += 1;
+        self.shape.entries += length;
         true
     }
 
@@ -210,16 +203,20 @@ impl Records {
     /// # Panics
     /// If they have other columns or cells.
     pub fn join(&mut self, other: &Self) -> bool {
-        assert_eq!((self.columns, self.cells), (other.columns, other.cells), "records alike");
+        assert_eq!(
+            (self.shape.columns, self.shape.cells),
+            (other.shape.columns, other.shape.cells),
+            "records alike"
+        );
         let start = self.words.len();
         if start + other.words.len() > u32::MAX as usize {
             return false;
         }
         self.grow();
         self.words.extend_from_slice(&other.words);
-        self.limit = self.limit.max(other.limit);
-        self.rows += other.rows;
-        self.entries += other.entries;
+        self.shape.limit = self.shape.limit.max(other.shape.limit);
+        self.shape.rows += other.shape.rows;
+        self.shape.entries += other.shape.entries;
         true
     }
 
@@ -234,7 +231,7 @@ impl Records {
     /// If a column does not exist, or the records are of levels.
     pub fn push_values(&mut self, named: (u32, u32), entries: &[(u32, f64)]) -> bool {
         let own = entries.iter().map(|(_, value)| value * value).sum::<f64>() as f32;
-        match self.cells {
+        match self.shape.cells {
             Cells::Levels(_) => panic!("records of levels"),
             Cells::Singles => self.append(named, own, entries, |value, out| {
                 out.put((value as f32).to_bits(), 4);
@@ -257,7 +254,7 @@ impl Records {
             return false;
         }
         assert!(
-            entries.iter().all(|(column, _)| (*column as usize) < self.columns),
+            entries.iter().all(|(column, _)| (*column as usize) < self.shape.columns),
             "no such column"
         );
         self.grow();
@@ -271,16 +268,16 @@ impl Records {
             put(*cell, &mut out);
         }
         out.finish();
-        self.limit = self.limit.max(number as usize + 1);
-        self.rows += 1;
-        self.entries += entries.len();
+        self.shape.limit = self.shape.limit.max(number as usize + 1);
+        self.shape.rows += 1;
+        self.shape.entries += entries.len();
         true
     }
 
     /// Forgets the rows, keeps the memory; orders of the rows it had belong to it no longer.
     pub fn clear(&mut self) {
         self.words.clear();
-        (self.rows, self.limit, self.entries) = (0, 0, 0);
+        (self.shape.rows, self.shape.limit, self.shape.entries) = (0, 0, 0);
         self.is_sealed = true;
         self.grow();
     }
@@ -288,23 +285,14 @@ impl Records {
     /// Before rows are added: orders of records that were sealed like these belong to these no longer.
     fn grow(&mut self) {
         if std::mem::take(&mut self.is_sealed) {
-            self.stamp = STAMP.fetch_add(1, Ordering::Relaxed);
+            self.shape.stamp = STAMP.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// The bytes of all rows, to be kept elsewhere, and what they were.
     pub fn seal(&mut self) -> (&[u8], Seal) {
         self.is_sealed = true;
-        let seal = Seal {
-            words: self.words.len(),
-            rows: self.rows,
-            limit: self.limit,
-            entries: self.entries,
-            columns: self.columns,
-            cells: self.cells,
-            stamp: self.stamp,
-            sum: sum_of(&self.words),
-        };
+        let seal = Seal { words: self.words.len(), shape: self.shape, sum: sum_of(&self.words) };
         (bytes(&self.words), seal)
     }
 
@@ -317,9 +305,7 @@ impl Records {
         if !(fill(bytes_mut(&mut words)) && sum_of(&words) == seal.sum) {
             return false;
         }
-        self.words = words;
-        (self.rows, self.limit, self.entries) = (seal.rows, seal.limit, seal.entries);
-        (self.columns, self.cells, self.stamp) = (seal.columns, seal.cells, seal.stamp);
+        (self.words, self.shape) = (words, seal.shape);
         self.is_sealed = true;
         true
     }
@@ -348,7 +334,7 @@ impl Records {
     /// These rows, by their numbers, in this order, the first `active` of them at work; none if one does not
     /// exist or stands twice.
     pub fn order_of(&self, numbers: &[u32], active: usize) -> Option<Order> {
-        let mut place_of = vec![u32::MAX; self.limit];
+        let mut place_of = vec![u32::MAX; self.shape.limit];
         let mut place = 0;
         while place < self.words.len() {
             let (entry, length) = self.entry(place);
@@ -360,7 +346,7 @@ impl Records {
             (place != u32::MAX).then_some(place)
         };
         let places = numbers.iter().map(&mut take).collect::<Option<Vec<u32>>>()?;
-        (active <= places.len()).then_some(Order { places, active, stamp: self.stamp })
+        (active <= places.len()).then_some(Order { places, active, stamp: self.shape.stamp })
     }
 
     /// The numbers of the rows of an order, those at rest last.
@@ -368,13 +354,13 @@ impl Records {
     /// # Panics
     /// If the order is one of other records.
     pub fn numbers(&self, order: &Order) -> Vec<u32> {
-        assert_eq!(order.stamp, self.stamp, "an order of other records");
+        assert_eq!(order.stamp, self.shape.stamp, "an order of other records");
         order.places.iter().map(|place| self.words[*place as usize]).collect()
     }
 
     /// The rows that `keep` wants, in their own order, all at work.
     pub fn order(&self, mut keep: impl FnMut(Entry) -> bool) -> Order {
-        let mut places = Vec::with_capacity(self.rows);
+        let mut places = Vec::with_capacity(self.shape.rows);
         let mut place = 0;
         while place < self.words.len() {
             let (entry, length) = self.entry(place);
@@ -384,11 +370,11 @@ impl Records {
             place += self.size(length);
         }
         places.shrink_to_fit();
-        Order { active: places.len(), places, stamp: self.stamp }
+        Order { active: places.len(), places, stamp: self.shape.stamp }
     }
 
     pub(super) fn stamp(&self) -> u64 {
-        self.stamp
+        self.shape.stamp
     }
 
     /// Gives every row `Σ own[level]` over its entries.
