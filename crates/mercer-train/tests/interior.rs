@@ -9,8 +9,19 @@ const PRICES: [&str; 8] = ["1e-3", "1e-2", "0.1", "1", "10", "100", "1e3", "1e4"
 
 /// Iterations to a relative gap of 1e-8, which must be reached.
 fn iterations(data: &Dataset, kernel: &str, rank: usize, text: &str) -> usize {
+    weighted(data, None, kernel, rank, text)
+}
+
+fn weighted(
+    data: &Dataset,
+    weights: Option<Vec<f64>>,
+    kernel: &str,
+    rank: usize,
+    text: &str,
+) -> usize {
     let how = format!("low_rank(rank={rank}, guard=off, method=interior, precision=double)");
     let training = Training::default().solver(solver(&how).unwrap()).tolerance(1e-8);
+    let training = training.weights(weights);
     let kernel = mercer_kernel::parse(kernel).unwrap();
     let trained =
         train(data, &kernel, &formulation(text).unwrap(), &training, &mut |_| {}).unwrap();
@@ -48,9 +59,38 @@ fn scaled(data: &Dataset, by: f64) -> Dataset {
     Dataset { examples: Matrix::dense(columns, values).unwrap(), ..data.clone() }
 }
 
-/// At most 25 typically and 40 always, to 1e-8, on these problems. Not in general: overlapping classes with
-/// features of 1e4 at a price of 100 stall after 94 iterations at a gap of 4e-5 (rounding is suspected, not shown),
-/// and so did `nu_svc(nu=0.2)` on Abalone, where the objective is near zero.
+/// Some rows, one after the other, moved by `shift` to the side of their class.
+fn chosen(data: &Dataset, rows: impl Iterator<Item = usize>, shift: f64) -> Dataset {
+    let picked = data.select(&rows.collect::<Vec<_>>());
+    let columns = picked.examples.columns();
+    let side = sides(&picked);
+    let values = (0..columns * side.len())
+        .map(|at| picked.examples.row(at / columns).get(at % columns) + shift * side[at / columns])
+        .collect();
+    Dataset { examples: Matrix::dense(columns, values).unwrap(), ..picked }
+}
+
+fn sides(data: &Dataset) -> Vec<f64> {
+    let Targets::Numbers(targets) = &data.targets else { panic!("numbers") };
+    let first = targets[0];
+    targets.iter().map(|target| if *target == first { 1.0 } else { -1.0 }).collect()
+}
+
+/// What was counted must be few always and typically.
+fn check_few(all: &[(String, usize)], typical: usize) {
+    let slow: Vec<&(String, usize)> = all.iter().filter(|(_, made)| *made > 40).collect();
+    assert!(slow.is_empty(), "{slow:?}");
+    let mut made: Vec<usize> = all.iter().map(|(_, made)| *made).collect();
+    made.sort_unstable();
+    let (median, most) = (made[made.len() / 2], made[made.len() * 19 / 20]);
+    println!(
+        "{} problems: median {median}, 95 % {most}, most {}",
+        made.len(),
+        made[made.len() - 1]
+    );
+    assert!(median <= typical && most <= 25, "median {median}, 95 % within {most}");
+}
+
 #[test]
 fn iterations_stay_few_for_prices_over_seven_orders_of_magnitude() {
     let (abalone, banana, ripley) =
@@ -72,31 +112,98 @@ fn iterations_stay_few_for_prices_over_seven_orders_of_magnitude() {
         for c in PRICES {
             for text in [format!("c_svc(C={c})"), format!("epsilon_svr(C={c}, epsilon=0.1)")] {
                 let made = iterations(data, kernel, rank, &text);
-                assert!(made <= 40, "{text} {kernel} {}: {made}", data.examples.row(0).get(0));
-                all.push(made);
+                all.push((format!("{text} {kernel}"), made));
             }
         }
     }
-    all.sort_unstable();
-    let (median, most) = (all[all.len() / 2], all[all.len() * 19 / 20]);
-    assert!(median <= 15 && most <= 25, "median {median}, 95 % within {most}");
+    check_few(&all, 15);
+}
+
+/// Features of 1, 1e4 and 1e6: `C |x|²` from 1e-3 to 1e16.
+#[test]
+fn iterations_stay_few_for_features_over_six_orders_of_magnitude() {
+    let ripley = synthetic::ripley(200, 2);
+    let side = sides(&ripley);
+    let rare = (0..200).filter(|row| side[*row] > 0.0 || *row < 8);
+    let problems = [
+        ("overlapping", chosen(&ripley, 0..200, 0.0)),
+        ("separable", chosen(&ripley, 0..200, 0.8)),
+        ("nearly separable", chosen(&ripley, 0..200, 0.2)),
+        ("duplicated", chosen(&ripley, (0..200).map(|at| at % 40), 0.0)),
+        ("one rare class", chosen(&ripley, rare, 0.0)),
+        ("Abalone", abalone(150)),
+    ];
+    let mut all = Vec::new();
+    for (name, data) in &problems {
+        let prices: Vec<f64> =
+            (0..data.examples.rows()).map(|row| 10f64.powi(row as i32 * 7 % 5 - 2)).collect();
+        for size in [1.0, 1e4, 1e6] {
+            let data = scaled(data, size);
+            for c in PRICES {
+                for text in [format!("c_svc(C={c})"), format!("epsilon_svr(C={c}, epsilon=0.1)")] {
+                    let made = iterations(&data, "linear", 10, &text);
+                    all.push((format!("{name} x{size:e} {text}"), made));
+                    let made = weighted(&data, Some(prices.clone()), "linear", 10, &text);
+                    all.push((format!("{name} x{size:e} {text} weighted"), made));
+                }
+            }
+        }
+    }
+    check_few(&all, 15);
+}
+
+/// The same problem in other units: features times 1e4 and prices by 1e8, exactly so in powers of two.
+#[test]
+fn units_of_features_and_prices_change_no_iteration() {
+    let data = synthetic::ripley(200, 3);
+    let (large, price) = (scaled(&data, 16384.0), f64::powi(2.0, -28));
+    for c in [0.1, 10.0, 1e4] {
+        let one = iterations(&data, "linear", 2, &format!("c_svc(C={c})"));
+        let other = iterations(&large, "linear", 2, &format!("c_svc(C={})", c * price));
+        assert_eq!(one, other, "C={c}");
+    }
+}
+
+/// Below the share of errors the hulls of the classes meet and the best margin is zero: that is said, where it
+/// used to stall.
+#[test]
+fn a_share_without_a_margin_is_told_whatever_the_features() {
+    let abalone = abalone(600);
+    for (size, kernel) in [(1.0, "rbf(gamma=0.5)"), (1.0, "linear"), (1e4, "linear")] {
+        for nu in ["0.05", "0.2"] {
+            let how = "low_rank(rank=60, guard=off, method=interior, precision=double)";
+            let training = Training::default().solver(solver(how).unwrap()).tolerance(1e-8);
+            let (kernel, formulation) =
+                (mercer_kernel::parse(kernel).unwrap(), formulation(&format!("nu_svc(nu={nu})")));
+            let data = scaled(&abalone, size);
+            let trained = train(&data, &kernel, &formulation.unwrap(), &training, &mut |_| {});
+            let error = trained.expect_err("no margin").to_string();
+            assert!(error.contains("margin"), "{nu} {size} {error}");
+        }
+    }
 }
 
 #[test]
 fn iterations_stay_few_for_shares_of_examples() {
     let (banana, abalone) = (synthetic::banana(400, 9), abalone(800));
+    let ripley = synthetic::ripley(200, 2);
+    let (large, huge) = (scaled(&ripley, 1e4), scaled(&ripley, 1e6));
     // A classifier of a share below the errors has no margin, so Abalone begins at a half.
     let problems = [
         (&banana, "rbf(gamma=1)", ["0.2", "0.3", "0.5"]),
         (&abalone, "rbf(gamma=0.5)", ["0.5", "0.55", "0.6"]),
+        (&ripley, "linear", ["0.4", "0.5", "0.9"]),
+        (&large, "linear", ["0.4", "0.5", "0.9"]),
+        (&huge, "linear", ["0.4", "0.5", "0.9"]),
     ];
+    let mut all = Vec::new();
     for (data, kernel, shares) in problems {
         for nu in shares {
             for name in ["nu_svc(nu=#)", "one_class(nu=#)", "nu_svr(nu=#, C=10)"] {
                 let text = name.replace('#', nu);
-                let made = iterations(data, kernel, 60, &text);
-                assert!(made <= 40, "{text} {kernel}: {made}");
+                all.push((format!("{text} {kernel}"), iterations(data, kernel, 60, &text)));
             }
         }
     }
+    check_few(&all, 15);
 }

@@ -60,7 +60,7 @@ pub(crate) fn solve<T: Real>(
     let mut history = Vec::new();
     loop {
         let stop = run.passes(inner, &mut |visits| (course.look)(visits, f64::NAN));
-        let (point, w, judged) = evaluate(qp, store, Inside::of(qp, &run.beta));
+        let (point, w, judged) = evaluate(qp, store, Inside::of(qp, &run.beta), None);
         let relative = judged.relative();
         let stop = stop.or_else(|| (course.look)(run.visits, relative));
         let is_done = relative <= course.tolerance;
@@ -154,7 +154,7 @@ impl<'r, T: Real> Run<'r, T> {
             visits: 0,
         };
         if start.is_some() {
-            let (point, _, judged) = evaluate(qp, store, Inside::of(qp, &run.beta));
+            let (point, _, judged) = evaluate(qp, store, Inside::of(qp, &run.beta), None);
             run.beta = point.beta(qp);
             run.multiplier = judged.multipliers[0];
         }

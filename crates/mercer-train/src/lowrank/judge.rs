@@ -36,14 +36,17 @@ impl Inside {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judged {
     pub(crate) objective: f64,
+    /// `β'GG'β`.
+    pub(crate) square: f64,
     pub(crate) gap: f64,
+    /// What the gap is a share of: the objective, never softened by adding 1 to it.
+    pub(crate) size: f64,
     pub(crate) multipliers: Vec<f64>,
 }
 
 impl Judged {
-    /// The gap as a share of the objective, never softened by adding 1 to it.
     pub(crate) fn relative(&self) -> f64 {
-        if self.gap == 0.0 { 0.0 } else { self.gap / self.objective.abs() }
+        if self.gap == 0.0 { 0.0 } else { self.gap / self.size }
     }
 }
 
@@ -85,44 +88,42 @@ pub(crate) fn multipliers(qp: &Qp, forces: &[f64]) -> Vec<f64> {
 
 /// Judges a point given `field = G G'β` of each row: everything is computed anew, with the best multipliers.
 ///
-/// The gap is `Σ_v max_x (F_v - b)(β_v - x)`, plus what a sum that is off by rounding may hide. Where prices
-/// are so high that rounding of the margins alone would fill it, the primal side is also tried with w a
-/// little longer, `θ w`: the gap is then `½ (θ - 1)² |w|² + Σ_v max_x (θ (GG'β)_v + q_v - b)(β_v - x)`, as
-/// rigorous, and the smallest counts.
+/// The gap is `Σ_v max_x (F_v - b)(β_v - x)`, plus what a sum that is off by rounding may hide.
 pub(crate) fn judge(qp: &Qp, point: &Inside, field: &[f64]) -> Judged {
     let beta = point.beta(qp);
-    let mut best = judge_scaled(qp, point, &beta, field, 0.0);
-    let size = field.iter().chain(&qp.linear).fold(0.0, |most: f64, x| most.max(x.abs()));
-    let room: f64 = point.below.iter().zip(&point.above).map(|(x, t)| x + t).sum();
-    if best.gap <= 1e6 * f64::EPSILON * size * room {
-        for exponent in 7..16 {
-            let longer = judge_scaled(qp, point, &beta, field, 10f64.powi(-exponent));
-            if longer.gap < best.gap {
-                best.gap = longer.gap;
-                best.multipliers = longer.multipliers;
-            }
-        }
+    let (mut objective, mut square) = (0.0, 0.0);
+    for (v, beta) in beta.iter().enumerate() {
+        let own = field[v % qp.rows];
+        objective += beta * (0.5 * own + qp.linear[v]);
+        square += beta * own;
     }
-    best
+    let (gap, multipliers) = gap_of(qp, point, &beta, field);
+    Judged { objective, square, gap, size: objective.abs(), multipliers }
 }
 
-fn judge_scaled(qp: &Qp, point: &Inside, beta: &[f64], field: &[f64], longer: f64) -> Judged {
-    let own = |v: usize| field[v % qp.rows];
+/// The gap between a point and the primal side of another w than `G'β`, given `G w` of each row, and the best
+/// multipliers: `½ |w - G'β|²`, which is `half` here, plus `Σ_v max_x ((G w)_v + q_v - b)(β_v - x)`, as rigorous.
+///
+/// Where prices are high, β is so large that the rounding of `G'β` alone would fill the other gap.
+pub(crate) fn gap_beside(qp: &Qp, point: &Inside, field: &[f64], half: f64) -> (f64, Vec<f64>) {
+    let (gap, multipliers) = gap_of(qp, point, &point.beta(qp), field);
+    (gap + half, multipliers)
+}
+
+fn gap_of(qp: &Qp, point: &Inside, beta: &[f64], field: &[f64]) -> (f64, Vec<f64>) {
     let forces: Vec<f64> =
-        qp.linear.iter().enumerate().map(|(v, q)| longer.mul_add(own(v), own(v)) + q).collect();
+        qp.linear.iter().enumerate().map(|(v, q)| field[v % qp.rows] + q).collect();
     let multipliers = multipliers(qp, &forces);
-    let (mut gap, mut objective, mut square) = (0.0, 0.0, 0.0);
+    let mut gap = 0.0;
     let mut missing = wanted(qp);
     for (v, force) in forces.iter().enumerate() {
         let group = usize::from(qp.groups[v]);
         let slope = force - multipliers[group];
         gap += if slope > 0.0 { slope * point.below[v] } else { -slope * point.above[v] };
-        objective += beta[v] * (0.5 * own(v) + qp.linear[v]);
-        square += beta[v] * own(v);
         missing[group] -= beta[v];
     }
     let hidden: f64 = missing.iter().zip(&multipliers).map(|(m, b)| (m * b).abs()).sum();
-    Judged { objective, gap: gap + hidden + 0.5 * longer * longer * square, multipliers }
+    (gap + hidden, multipliers)
 }
 
 /// Gives each group its sum back by moving variables that are free, the freest first: those at a wall stay.

@@ -28,7 +28,9 @@ pub struct LostReport {
     pub bound: f64,
     /// `½ β'(K - GG')β`.
     pub quadratic: f64,
-    /// Duality gap of the coefficients on the original problem.
+    /// Duality gap on the original problem: between the coefficients and themselves, or the machine, whichever
+    /// is smaller. Scores and norm of the machine are the same on both problems, so that its gap is the one above
+    /// plus `quadratic`.
     pub original_gap: f64,
     /// Whether the last two are exact or estimated from a sample of rows.
     pub is_exact: bool,
@@ -56,10 +58,11 @@ pub(super) fn measure<T: Real>(
     let field = fields(asked.source, &examples, &supports.0, &supports.1);
     let beta = ask.qp.fold(&solved.found.point.beta(&ask.qp));
     let square: f64 = beta.iter().zip(&field).map(|(b, f)| b * f).sum();
-    let own: f64 = solved.found.w.iter().map(|w| w * w).sum();
+    let judged = &solved.found.judged;
+    let quadratic = 0.5 * (square - judged.square).max(0.0);
     LostReport {
-        quadratic: 0.5 * (square - own).max(0.0),
-        original_gap: judge(&ask.qp, &solved.found.point, &field).gap,
+        quadratic,
+        original_gap: judge(&ask.qp, &solved.found.point, &field).gap.min(judged.gap + quadratic),
         is_exact: true,
         error: 0.0,
         ..known(factor, ask, solved)
@@ -80,7 +83,7 @@ fn known<T: Real>(factor: &Blocked<T>, ask: &Ask, solved: &Solved) -> LostReport
     LostReport {
         name: ask.name.clone(),
         objective: solved.found.judged.objective,
-        square: solved.found.w.iter().map(|w| w * w).sum(),
+        square: solved.found.judged.square,
         gap: solved.found.judged.gap,
         bound: 0.5 * trace * squares,
         quadratic: 0.0,
@@ -130,9 +133,11 @@ pub(super) fn sampled<T: Real>(
         }
     }
     debug_assert!(wanted(qp).len() == multipliers.len());
+    let quadratic = (share * terms.iter().sum::<f64>()).max(0.0);
+    let original_gap = gap * qp.rows as f64 / others.len().max(1) as f64;
     LostReport {
-        quadratic: (share * terms.iter().sum::<f64>()).max(0.0),
-        original_gap: gap * qp.rows as f64 / others.len().max(1) as f64,
+        quadratic,
+        original_gap: original_gap.min(solved.found.judged.gap + quadratic),
         is_exact: false,
         error,
         ..known(factor, ask, solved)

@@ -45,7 +45,8 @@ impl Systems {
     pub fn solve(self, rank: usize, rows: &[f64], d: &[f64], w: &[f64]) -> Option<Vec<f64>> {
         let store = Store::of_rows(rank, rows);
         assert_eq!((d.len(), w.len()), (store.rows(), store.rows()), "one number per row");
-        Factored::new(self, &store, d).map(|factored| factored.solve(&store, w))
+        let nothing = vec![0.0; rank];
+        Factored::new(self, &store, d).map(|factored| factored.solve(&store, w, &nothing).0)
     }
 
     pub(crate) fn named(name: &str) -> Self {
@@ -76,13 +77,19 @@ impl Factored {
         }
     }
 
-    /// Solves for one right-hand side.
-    pub(crate) fn solve<T: Real>(&self, store: &Store<T>, w: &[f64]) -> Vec<f64> {
+    /// Solves `D u + V p = w`, `V'u - p = r`: `(D + V V') u = w + V r`, and `p = V'u - r` without the rounding
+    /// of that sum.
+    pub(crate) fn solve<T: Real>(
+        &self,
+        store: &Store<T>,
+        w: &[f64],
+        r: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
         match self {
-            Self::Split(split) => split.solve(store, w),
-            Self::ProductForm(whole) => whole.solve(w),
-            Self::Woodbury(woodbury) => woodbury.solve(store, w),
-            Self::Qr(qr) => qr.solve(w),
+            Self::Split(split) => split.solve(store, w, r),
+            Self::ProductForm(whole) => whole.solve(store, w, r),
+            Self::Woodbury(woodbury) => woodbury.solve(store, w, r),
+            Self::Qr(qr) => qr.solve(w, r),
         }
     }
 }

@@ -4,7 +4,7 @@ use mercer_kernel::factor::Store;
 use mercer_simd::Real;
 
 use super::start::start;
-use super::{Found, evaluate};
+use super::{Found, evaluate, least_objective};
 use crate::Qp;
 use crate::lowrank::judge::{Inside, multipliers, wanted};
 
@@ -20,8 +20,13 @@ pub(super) struct Run<'r, T> {
     pub(super) y: Vec<f64>,
     pub(super) s: Vec<f64>,
     pub(super) xi: Vec<f64>,
-    /// `GG'β` of each row.
-    field: Vec<f64>,
+    pub(super) w: Vec<f64>,
+    /// `½ β'GG'β + q'β`.
+    objective: f64,
+    /// The least objective that counts.
+    least: f64,
+    /// `r_w`, `r_c`, `r_b`.
+    pub(super) apart: Vec<f64>,
     pub(super) dual: Vec<f64>,
     pub(super) primal: Vec<f64>,
 }
@@ -30,8 +35,15 @@ impl<'r, T: Real> Run<'r, T> {
     pub(super) fn new(qp: &'r Qp, store: &'r Store<T>) -> Self {
         let (beta, fixed) = start(qp);
         let inside = Inside::of(qp, &beta);
-        let own = store.times(&store.transposed_times(&qp.fold(&beta)));
         let wanted = wanted(qp);
+        // With w = 0 the slopes have the size of q, whatever prices and features; without q they have no size
+        // but that of G'β.
+        let w = if qp.linear.iter().any(|q| *q != 0.0) {
+            vec![0.0; store.rank()]
+        } else {
+            store.transposed_times(&qp.fold(&beta))
+        };
+        let own = store.times(&w);
         let forces: Vec<f64> =
             qp.linear.iter().enumerate().map(|(v, q)| own[v % qp.rows] + q).collect();
         let y = multipliers(qp, &forces);
@@ -39,7 +51,7 @@ impl<'r, T: Real> Run<'r, T> {
             forces.iter().zip(&qp.groups).map(|(f, g)| f - y[usize::from(*g)]).collect();
         let mean = slopes.iter().map(|h| h.abs()).sum::<f64>() / slopes.len().max(1) as f64;
         let largest = qp.linear.iter().fold(0.0, |most: f64, q| most.max(q.abs()));
-        let least = (0.1 * mean).max(0.01 * largest).max(f64::MIN_POSITIVE.sqrt());
+        let least = mean.max(0.01 * largest).max(f64::MIN_POSITIVE.sqrt());
         let mut run = Self {
             qp,
             store,
@@ -49,7 +61,10 @@ impl<'r, T: Real> Run<'r, T> {
             y,
             s: slopes.iter().map(|h| h.max(0.0) + least).collect(),
             xi: slopes.iter().map(|h| (-h).max(0.0) + least).collect(),
-            field: own,
+            w,
+            objective: 0.0,
+            least: least_objective(qp, store, &beta),
+            apart: Vec::new(),
             dual: Vec::new(),
             primal: Vec::new(),
             fixed,
@@ -66,16 +81,20 @@ impl<'r, T: Real> Run<'r, T> {
         Inside { below: self.x.clone(), above: self.t.clone() }.beta(self.qp)
     }
 
-    /// Field and residuals of the present point.
+    /// Objective and residuals of the present point.
     pub(super) fn residuals(&mut self) {
         let beta = self.beta();
-        self.field = self.store.times(&self.store.transposed_times(&self.qp.fold(&beta)));
-        self.primal = self.wanted.clone();
+        let sum = self.store.transposed_times(&self.qp.fold(&beta));
+        let field = self.store.times(&self.w);
+        self.apart = sum.iter().zip(&self.w).map(|(sum, w)| sum - w).collect();
+        self.objective = 0.5 * sum.iter().map(|sum| sum * sum).sum::<f64>();
+        self.primal.clone_from(&self.wanted);
         let mut dual = Vec::with_capacity(self.qp.len());
         for v in 0..self.qp.len() {
             let group = usize::from(self.qp.groups[v]);
+            self.objective += beta[v] * self.qp.linear[v];
             self.primal[group] -= beta[v];
-            let slope = self.field[v % self.qp.rows] + self.qp.linear[v] - self.y[group];
+            let slope = field[v % self.qp.rows] + self.qp.linear[v] - self.y[group];
             dual.push(if self.fixed[v] { 0.0 } else { slope - self.s[v] + self.xi[v] });
         }
         self.dual = dual;
@@ -90,22 +109,29 @@ impl<'r, T: Real> Run<'r, T> {
         self.complementarity() / (2.0 * self.qp.len().max(1) as f64)
     }
 
-    /// Complementarity as a share of the objective, of the larger of the two.
+    /// The gap that this point believes: its complementarity, `½ |r_w|²`, and what the sums hide.
+    pub(super) fn gap(&self) -> f64 {
+        let apart: f64 = self.apart.iter().map(|r| r * r).sum();
+        let hidden: f64 = self.primal.iter().zip(&self.y).map(|(r, y)| (r * y).abs()).sum();
+        self.complementarity() + 0.5 * apart + hidden
+    }
+
+    /// That gap as a share of the objective, of the larger of the two.
     pub(super) fn relative(&self) -> f64 {
-        let (beta, gap) = (self.beta(), self.complementarity());
-        let mut objective = 0.0;
-        for (v, beta) in beta.iter().enumerate() {
-            objective += beta * (0.5 * self.field[v % self.qp.rows] + self.qp.linear[v]);
-        }
-        let size = objective.abs().max((objective - gap).abs());
+        let gap = self.gap();
+        let size = self.objective.abs().max((self.objective - gap).abs()).max(self.least);
         if gap == 0.0 { 0.0 } else { gap / size }
     }
 
-    pub(super) fn is_feasible(&self) -> bool {
-        let most = |values: &[f64]| values.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-        let room: f64 = self.x.iter().zip(&self.t).map(|(x, t)| x + t).sum();
-        most(&self.dual) <= 1e-6 * (most(&self.qp.linear) + most(&self.field))
-            && most(&self.primal) <= 1e-8 * room
+    /// Whether the objective is a square that is too small to measure a gap by.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.objective < self.least
+    }
+
+    /// The relative gap, computed anew.
+    pub(super) fn truly(&self) -> f64 {
+        let own = Inside { below: self.x.clone(), above: self.t.clone() };
+        evaluate(self.qp, self.store, own, Some(&self.w)).2.relative()
     }
 
     pub(super) fn diagonal(&self) -> Vec<f64> {
@@ -123,7 +149,7 @@ impl<'r, T: Real> Run<'r, T> {
     /// there if that costs nothing.
     pub(super) fn finish(self, tolerance: f64) -> Found {
         let own = Inside { below: self.x.clone(), above: self.t.clone() };
-        let (plain, w, judged) = evaluate(self.qp, self.store, own);
+        let (plain, w, judged) = evaluate(self.qp, self.store, own, Some(&self.w));
         let slope = {
             let all = self.s.iter().chain(&self.xi);
             all.fold(0.0, |most: f64, s| most.max(*s))
@@ -137,8 +163,9 @@ impl<'r, T: Real> Run<'r, T> {
                 (snapped.below[v], snapped.above[v]) = (width, 0.0);
             }
         }
-        let (snapped, snapped_w, snapped_judged) = evaluate(self.qp, self.store, snapped);
-        let limit = (2.0 * judged.gap).max(0.5 * tolerance * judged.objective.abs());
+        let (snapped, snapped_w, snapped_judged) =
+            evaluate(self.qp, self.store, snapped, Some(&self.w));
+        let limit = judged.gap.max(tolerance * judged.size);
         let (point, w, judged) = if snapped_judged.gap <= limit {
             (snapped, snapped_w, snapped_judged)
         } else {

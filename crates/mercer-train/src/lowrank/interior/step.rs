@@ -16,18 +16,23 @@ struct Direction {
     y: Vec<f64>,
     s: Vec<f64>,
     xi: Vec<f64>,
+    w: Vec<f64>,
 }
+
+/// What the sums weigh: `M^-1 A'` and the w of it, one for each group.
+type Groups = Vec<(Vec<f64>, Vec<f64>)>;
 
 impl<T: Real> Run<'_, T> {
     /// One predictor, corrector and step; `false` if nothing moved.
     pub(super) fn step(&mut self, factored: &Factored) -> bool {
-        let groups: Vec<Vec<f64>> = (0..self.wanted.len())
+        let nothing = vec![0.0; self.w.len()];
+        let groups: Groups = (0..self.wanted.len())
             .map(|group| {
                 let own = self.qp.groups.iter().zip(&self.fixed);
                 let indicator: Vec<f64> = own
                     .map(|(g, fixed)| if usize::from(*g) == group && !fixed { 1.0 } else { 0.0 })
                     .collect();
-                factored.solve(self.store, &indicator)
+                factored.solve(self.store, &indicator, &nothing)
             })
             .collect();
         let products =
@@ -62,7 +67,7 @@ impl<T: Real> Run<'_, T> {
     fn direction(
         &self,
         factored: &Factored,
-        groups: &[Vec<f64>],
+        groups: &Groups,
         r_s: &[f64],
         r_xi: &[f64],
     ) -> Direction {
@@ -75,31 +80,38 @@ impl<T: Real> Run<'_, T> {
                 r_s[v] / self.x[v] - r_xi[v] / self.t[v] - self.dual[v]
             })
             .collect();
-        let mut x = factored.solve(self.store, &g);
-        let y = self.sums_step(groups, &x);
-        for (group, step) in groups.iter().zip(&y) {
-            x.iter_mut().zip(group).for_each(|(x, p)| *x += step * p);
+        let behind: Vec<f64> = self.apart.iter().map(|r| -r).collect();
+        let (mut x, mut w) = factored.solve(self.store, &g, &behind);
+        let mut y = vec![0.0; groups.len()];
+        // Twice: the second takes what rounding left of the sums.
+        for _ in 0..2 {
+            let more = self.sums_step(groups, &x);
+            for ((group, along), step) in groups.iter().zip(&more) {
+                x.iter_mut().zip(group).for_each(|(x, p)| *x += step * p);
+                w.iter_mut().zip(along).for_each(|(w, p)| *w += step * p);
+            }
+            y.iter_mut().zip(more).for_each(|(y, more)| *y += more);
         }
         let of = |v: usize, value: f64| if self.fixed[v] { 0.0 } else { value };
         let s = (0..count).map(|v| of(v, (r_s[v] - self.s[v] * x[v]) / self.x[v])).collect();
         let xi = (0..count).map(|v| of(v, (r_xi[v] + self.xi[v] * x[v]) / self.t[v])).collect();
-        Direction { x, y, s, xi }
+        Direction { x, y, s, xi, w }
     }
 
     /// Solves `A M^-1 A' dy = r_b - A q` for one or two sums.
-    fn sums_step(&self, groups: &[Vec<f64>], q: &[f64]) -> Vec<f64> {
+    fn sums_step(&self, groups: &Groups, q: &[f64]) -> Vec<f64> {
         let sum = |group: usize, values: &[f64]| -> f64 {
             let own = values.iter().zip(&self.qp.groups);
             own.filter(|(_, g)| usize::from(**g) == group).map(|(value, _)| value).sum()
         };
         let count = groups.len();
         let rest: Vec<f64> = (0..count).map(|group| self.primal[group] - sum(group, q)).collect();
-        let own: Vec<f64> = (0..count).map(|group| sum(group, &groups[group])).collect();
+        let own: Vec<f64> = (0..count).map(|group| sum(group, &groups[group].0)).collect();
         let alone = |group: usize| if own[group] > 0.0 { rest[group] / own[group] } else { 0.0 };
         if count < 2 || own[0] <= 0.0 || own[1] <= 0.0 {
             return (0..count).map(alone).collect();
         }
-        let cross = sum(0, &groups[1]);
+        let cross = sum(0, &groups[1].0);
         let det = own[0] * own[1] - cross * cross;
         if det <= 0.0 {
             return (0..count).map(alone).collect();
@@ -146,7 +158,8 @@ impl<T: Real> Run<'_, T> {
     }
 
     fn walk(&mut self, way: &Direction, alpha: f64) -> bool {
-        let finite = way.x.iter().chain(&way.s).chain(&way.xi).all(|value| value.is_finite());
+        let finite =
+            way.x.iter().chain(&way.s).chain(&way.xi).chain(&way.w).all(|value| value.is_finite());
         if !finite || alpha <= 1e-14 {
             return false;
         }
@@ -157,6 +170,7 @@ impl<T: Real> Run<'_, T> {
             self.xi[v] += alpha * way.xi[v];
         }
         self.y.iter_mut().zip(&way.y).for_each(|(y, step)| *y += alpha * step);
+        self.w.iter_mut().zip(&way.w).for_each(|(w, step)| *w += alpha * step);
         true
     }
 }

@@ -1,7 +1,7 @@
 use mercer_kernel::factor::Store;
 use mercer_simd::Real;
 
-use super::wide_rows;
+use super::{folded, wide_rows};
 
 /// `D + V V' = L_1 .. L_k Λ L_k' .. L_1'`, each `L_j` a unit lower triangle given by two vectors
 /// (\[FS01\] Fig. 1), row by row: the rows of V are read once.
@@ -88,11 +88,20 @@ impl Whole {
         Self { form, used, variables: d.len() }
     }
 
-    pub(super) fn solve(&self, w: &[f64]) -> Vec<f64> {
-        let mut own: Vec<f64> = self.used.iter().map(|v| w[*v as usize]).collect();
+    pub(super) fn solve<T: Real>(
+        &self,
+        store: &Store<T>,
+        w: &[f64],
+        r: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
+        let along = store.times(r);
+        let value = |v: usize| w[v] + along[v % along.len().max(1)];
+        let mut own: Vec<f64> = self.used.iter().map(|v| value(*v as usize)).collect();
         self.form.solve(&mut own);
         let mut u = vec![0.0; self.variables];
         self.used.iter().zip(own).for_each(|(v, value)| u[*v as usize] = value);
-        u
+        let mut p = store.transposed_times(&folded(&u, store.rows()));
+        p.iter_mut().zip(r).for_each(|(p, r)| *p -= r);
+        (u, p)
     }
 }

@@ -11,8 +11,8 @@ const SMALL: f64 = 1e-2;
 /// Variables B of small D apart from the others N; nothing is divided by a small D.
 ///
 /// `S = I + V_N' D_N^-1 V_N = L L'`, `W = V_B L^-T`, `A = D_B + W W'`. For a right-hand side `w`:
-/// `z = w_N / D_N`, `h = V_N' z`, `u_B = A^-1 (w_B - V_B S^-1 h)`, `t = S^-1 (h + V_B' u_B)`,
-/// `u_N = z - D_N^-1 V_N t`. At most `2 k + 2` variables are apart; a generic optimum has `k + 1` free ones.
+/// `z = w_N / D_N`, `h = V_N' z - r`, `u_B = A^-1 (w_B - V_B S^-1 h)`, `p = S^-1 (h + V_B' u_B)`,
+/// `u_N = z - D_N^-1 V_N p`. At most `2 k + 2` variables are apart; a generic optimum has `k + 1` free ones.
 #[derive(Debug)]
 pub(crate) struct Split {
     rank: usize,
@@ -60,10 +60,16 @@ impl Split {
         Some(Self { rank, inverse, lower, apart, rows, inner })
     }
 
-    pub(super) fn solve<T: Real>(&self, store: &Store<T>, w: &[f64]) -> Vec<f64> {
+    pub(super) fn solve<T: Real>(
+        &self,
+        store: &Store<T>,
+        w: &[f64],
+        r: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
         let isa = Isa::current();
         let mut u: Vec<f64> = w.iter().zip(&self.inverse).map(|(w, i)| w * i).collect();
         let mut h = store.transposed_times(&folded(&u, store.rows()));
+        h.iter_mut().zip(r).for_each(|(h, r)| *h -= r);
         let mut middle = h.clone();
         self.solve_square(&mut middle);
         let mut first: Vec<f64> = self
@@ -88,7 +94,7 @@ impl Split {
             *u -= inverse * field[v % field.len()];
         }
         self.apart.iter().zip(&first).for_each(|(v, value)| u[*v as usize] = *value);
-        u
+        (u, h)
     }
 
     fn solve_square(&self, h: &mut [f64]) {

@@ -9,7 +9,7 @@ fn error(found: &[f64], right: &[f64]) -> f64 {
 
 fn solved(systems: Systems, rows: &Store<f64>, d: &[f64], w: &[f64]) -> Vec<f64> {
     let factored = Factored::new(systems, rows, d).expect("it does not break down");
-    factored.solve(rows, w)
+    factored.solve(rows, w, &vec![0.0; rows.rank()]).0
 }
 
 /// Example 1 of \[FS01\]: `D = diag(ε², 1)`, `V = (1, 1)'`.
@@ -98,5 +98,23 @@ fn two_variables_of_a_row_and_fixed_ones_are_understood() {
     for systems in [Systems::Split, Systems::Qr] {
         let off = error(&solved(systems, &rows, &d, &w), &right);
         assert!(off < 1e-10, "{} {off:e}", systems.name());
+    }
+}
+
+#[test]
+fn both_equations_are_solved_by_every_method() {
+    let (n, k) = (50, 6);
+    let rows = Store::of_rows(k, &drawn(n * k, 9));
+    let d: Vec<f64> = drawn(n, 10).iter().map(|x| 10f64.powf(4.0 * x)).collect();
+    let (w, r) = (drawn(n, 11), drawn(k, 12));
+    for systems in Systems::ALL {
+        let factored = Factored::new(systems, &rows, &d).expect("it does not break down");
+        let (u, p) = factored.solve(&rows, &w, &r);
+        let along = rows.times(&p);
+        let first: Vec<f64> = (0..n).map(|v| d[v] * u[v] + along[v]).collect();
+        let second: Vec<f64> =
+            rows.transposed_times(&u).iter().zip(&p).map(|(sum, p)| sum - p).collect();
+        let off = error(&first, &w).max(error(&second, &r));
+        assert!(off < 1e-9, "{} {off:e}", systems.name());
     }
 }

@@ -5,7 +5,7 @@ use mercer_simd::Real;
 
 use super::folded;
 
-/// `u = D^-1 w - D^-1 V (I + V' D^-1 V)^-1 V' D^-1 w`. Where D is small it loses all digits and nothing in
+/// `p = (I + V' D^-1 V)^-1 (V' D^-1 w - r)`, `u = D^-1 (w - V p)`. Where D is small it loses all digits and nothing in
 /// the iteration shows it; the gap computed afterwards does.
 #[derive(Debug)]
 pub(crate) struct Woodbury {
@@ -27,15 +27,21 @@ impl Woodbury {
         Some(Self { rank, inverse, lower })
     }
 
-    pub(super) fn solve<T: Real>(&self, store: &Store<T>, w: &[f64]) -> Vec<f64> {
+    pub(super) fn solve<T: Real>(
+        &self,
+        store: &Store<T>,
+        w: &[f64],
+        r: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
         let mut u: Vec<f64> = w.iter().zip(&self.inverse).map(|(w, i)| w * i).collect();
         let mut h = store.transposed_times(&folded(&u, store.rows()));
+        h.iter_mut().zip(r).for_each(|(h, r)| *h -= r);
         triangle::solve_lower(self.lower.values(), self.rank, &mut h);
         triangle::solve_transposed(self.lower.values(), self.rank, &mut h);
         let field = store.times(&h);
         for (v, (u, inverse)) in u.iter_mut().zip(&self.inverse).enumerate() {
             *u -= inverse * field[v % field.len()];
         }
-        u
+        (u, h)
     }
 }
