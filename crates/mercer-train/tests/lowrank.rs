@@ -226,6 +226,46 @@ fn a_guard_that_costs_no_more_wins_where_the_spectrum_is_flat() {
 }
 
 #[test]
+fn a_guard_ends_early_where_its_curve_leads_nowhere_and_goes_on_where_it_wins() {
+    let data = synthetic::banana(4000, 3);
+    let guard = |kernel: &str, seed: usize| {
+        let text = format!("low_rank(rank=100, seed={seed})");
+        let trained = learn(&data, kernel, "c_svc(C=1)", &text, 1e-3);
+        (trained.report.low_rank.unwrap().guard.unwrap(), trained.machine.supports().rows())
+    };
+    let mut early = 0;
+    for seed in 1..=8 {
+        let (smooth, supports) = guard("rbf(gamma=1)", seed);
+        if smooth.examples < smooth.equal_cost {
+            early += 1;
+            assert!(smooth.kept_low_rank && supports <= 100, "{smooth:?}");
+            assert!(smooth.within_reach.unwrap() <= smooth.low_rank, "{smooth:?}");
+            assert!(smooth.sentence.contains("at best"), "{smooth:?}");
+        } else {
+            assert_eq!(smooth.kept_low_rank, smooth.low_rank >= smooth.exact, "{smooth:?}");
+        }
+    }
+    assert!(early > 0);
+    let (flat, supports) = guard("rbf(gamma=3000)", 1);
+    assert!(!flat.kept_low_rank && flat.exact > flat.low_rank, "{flat:?}");
+    assert!(flat.examples == flat.equal_cost && flat.within_reach.is_none(), "{flat:?}");
+    assert!(supports > 100 && supports <= flat.examples, "{flat:?}");
+}
+
+/// Coefficients without the held-out rows are a good start for all rows: the walls of those rows differ, and
+/// distances from them said nothing.
+#[test]
+fn the_last_solution_starts_from_the_one_without_held_out_rows() {
+    let data = synthetic::banana(4000, 3);
+    let visits = |text: &str| {
+        let trained = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", text, 1e-3);
+        trained.report.low_rank.unwrap().visits
+    };
+    let (alone, guarded) = (visits("low_rank(rank=60, guard=off)"), visits("low_rank(rank=60)"));
+    assert!(guarded <= alone, "{guarded} after {alone}");
+}
+
+#[test]
 fn polishing_ends_at_the_exact_machine_in_fewer_steps() {
     let data = synthetic::banana(1500, 3);
     let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();

@@ -148,6 +148,7 @@ pub(super) fn low_rank_object(report: &LowRankReport) -> serde_json::Value {
     let guard = report.guard.as_ref().map(|guard| {
         json!({
             "kept_low_rank": guard.kept_low_rank, "examples": guard.examples,
+            "equal_cost": guard.equal_cost, "within_reach": guard.within_reach,
             "held_out": guard.held_out, "measure": guard.measure.name(),
             "low_rank": guard.low_rank, "exact": guard.exact, "sentence": guard.sentence,
         })

@@ -150,7 +150,11 @@ fn run<T: Real + Value>(
     if let Some(held) = &held {
         let outcome = held.judge(asked, &factor, &solved, control)?;
         if outcome.machine.is_none() {
-            solved = asked.solve(&factor, &asks, Some(&solved), tolerance, control)?;
+            // Walls of held-out rows differ between the two programmes: coefficients are handed on, not distances.
+            let found = solved.iter().zip(&held.asks);
+            let starts: Vec<Vec<f64>> =
+                found.map(|(one, ask)| one.found.point.beta(&ask.qp)).collect();
+            solved = asked.solve_from(&factor, &asks, starts, tolerance, control)?;
         }
         guarded = Some(outcome);
     }

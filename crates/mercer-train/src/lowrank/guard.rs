@@ -22,21 +22,31 @@ const MOST: usize = 4000;
 /// Work of sequential minimal optimisation beside kernel values, in multiply-adds for each pair of examples.
 const PAIR: f64 = 40.0;
 
+/// Exact machines are trained on these parts of as many examples as cost the same, one after the other.
+const PARTS: [usize; 4] = [8, 4, 2, 1];
+/// A smallest part of fewer examples than this says nothing: then the whole is trained at once.
+const SMALL: usize = 100;
+
 /// How the exact machine on a part of the examples compares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GuardReport {
     /// Whether the low-rank machine was kept.
     pub kept_low_rank: bool,
-    /// Examples of the exact machine.
+    /// Examples of the last exact machine that was trained.
     pub examples: usize,
+    /// Examples for which an exact machine costs as much as the low-rank one.
+    pub equal_cost: usize,
     /// Rows held out.
     pub held_out: usize,
     /// What was measured on them.
     pub measure: Measure,
     /// Of the low-rank machine.
     pub low_rank: f64,
-    /// Of the exact machine.
+    /// Of the last exact machine.
     pub exact: f64,
+    /// What the exact machine of equal cost would have reached at most, where the curve of smaller ones made that
+    /// plain.
+    pub within_reach: Option<f64>,
     /// Which one won and why.
     pub sentence: String,
 }
@@ -81,7 +91,8 @@ impl Held {
         Ok(asks.map(|asks| Self { rows, rest, asks }))
     }
 
-    /// Compares the low-rank machine of the other rows with an exact one of some of them.
+    /// Compares the low-rank machine of the other rows with exact ones of more and more of them, up to as many
+    /// as cost the same; not so far where their curve does not lead to the low-rank machine.
     pub(super) fn judge<T: Real>(
         &self,
         asked: &Asked<'_>,
@@ -91,7 +102,53 @@ impl Held {
     ) -> Result<Outcome, TrainError> {
         let measure = Measure::of(asked.formulation.goal(), &asked.data.targets);
         let low_rank = self.quality(asked, &self.low_rank_scores(asked, factor, solved)?);
-        let examples = self.equal_cost(asked, factor.rank(), solved);
+        let equal = self.equal_cost(asked, factor.rank(), solved);
+        let mut report = GuardReport {
+            kept_low_rank: true,
+            examples: equal,
+            equal_cost: equal,
+            held_out: self.rows.len(),
+            measure,
+            low_rank,
+            exact: f64::NAN,
+            within_reach: None,
+            sentence: "no exact machine could be trained on a part of the examples".to_owned(),
+        };
+        let mut last: Option<(f64, Box<Trained>)> = None;
+        let mut is_ahead = equal / PARTS[0] < SMALL;
+        for part in PARTS {
+            // A part that is better already leaves nothing to foresee.
+            if is_ahead && part > 1 {
+                continue;
+            }
+            let Some((exact, trained)) = self.rival(asked, equal / part, control) else { continue };
+            report.within_reach = match &last {
+                Some((before, _)) if part > 1 => Some(reach(measure, *before, exact, part)),
+                _ => None,
+            };
+            (report.examples, report.exact) = (equal / part, exact);
+            is_ahead |= measure.prefers(exact, low_rank);
+            last = Some((exact, trained));
+            let is_beyond = |reach: f64| !measure.prefers(reach, low_rank);
+            if control.stop().is_some() || report.within_reach.is_some_and(is_beyond) {
+                break;
+            }
+        }
+        let Some((exact, trained)) = last else { return Ok(Outcome { report, machine: None }) };
+        let is_whole = report.examples == equal && control.stop().is_none();
+        report.kept_low_rank = !(is_whole && measure.prefers(exact, low_rank));
+        report.sentence = sentence(&report, self.rest.len(), factor);
+        let machine = (!report.kept_low_rank).then_some(trained);
+        Ok(Outcome { report, machine })
+    }
+
+    /// An exact machine of some of the rows that are not held out, and what it is worth on those that are.
+    fn rival(
+        &self,
+        asked: &Asked<'_>,
+        examples: usize,
+        control: &mut Control<'_>,
+    ) -> Option<(f64, Box<Trained>)> {
         let chosen = self.subsample(examples);
         let named: Vec<usize> =
             chosen.iter().map(|row| asked.examples[*row as usize] as usize).collect();
@@ -104,33 +161,9 @@ impl Held {
         control.tolerance = training.tolerance_used();
         let trained = on_gram(&data, asked.kernel, asked.formulation, &training, control);
         (control.parts, control.tolerance) = parts;
-        let Ok(trained) = trained else {
-            let sentence = "no exact machine could be trained on a part of the examples".to_owned();
-            let (exact, held_out) = (f64::NAN, self.rows.len());
-            let report = GuardReport {
-                kept_low_rank: true,
-                examples,
-                held_out,
-                measure,
-                low_rank,
-                exact,
-                sentence,
-            };
-            return Ok(Outcome { report, machine: None });
-        };
+        let trained = trained.ok()?;
         let exact = self.quality(asked, &self.exact_scores(asked, &named, &trained));
-        let kept_low_rank = !measure.prefers(exact, low_rank) || control.stop().is_some();
-        let sentence = sentence(
-            measure,
-            (low_rank, exact),
-            (examples, self.rest.len()),
-            factor,
-            kept_low_rank,
-        );
-        let held_out = self.rows.len();
-        let report =
-            GuardReport { kept_low_rank, examples, held_out, measure, low_rank, exact, sentence };
-        Ok(Outcome { report, machine: (!kept_low_rank).then(|| Box::new(trained)) })
+        Some((exact, Box::new(trained)))
     }
 
     /// Examples for which sequential minimal optimisation costs what the low rank cost, in multiply-adds.
@@ -261,29 +294,56 @@ fn widened(qp: &Qp, kept: &[usize], rows: usize) -> Qp {
     }
 }
 
-fn sentence<T: Real>(
-    measure: Measure,
-    (low_rank, exact): (f64, f64),
-    (examples, all): (usize, usize),
-    factor: &Blocked<T>,
-    kept_low_rank: bool,
-) -> String {
-    let name = measure.name();
+/// What an exact machine of `part` times as many examples may reach, from the last doubling of them.
+///
+/// What is left to learn falls at least as the square root of the number of examples grows, the slowest rate of
+/// learning theory; so does what a doubling gains.
+fn reach(measure: Measure, before: f64, now: f64, part: usize) -> f64 {
+    let gain = if measure.prefers(now, before) { now - before } else { 0.0 };
+    let doublings = part.ilog2() as i32;
+    let sum: f64 = (1..=doublings).map(|step| 0.5f64.sqrt().powi(step)).sum();
+    now + gain * sum
+}
+
+fn sentence<T: Real>(report: &GuardReport, all: usize, factor: &Blocked<T>) -> String {
+    let name = report.measure.name();
     let left = 100.0 * factor.trace_share();
     let rank = factor.rank();
-    let part = if examples >= all {
+    let GuardReport { low_rank, exact, examples, equal_cost, .. } = report;
+    let part = if *examples >= all {
         "an exact machine on all other examples, which costs no more".to_owned()
+    } else if examples < equal_cost {
+        format!("an exact machine on {examples} examples")
     } else {
         format!("an exact machine on {examples} examples, which costs as much")
     };
-    if kept_low_rank {
+    let curve = report.within_reach.map_or_else(String::new, |reach| {
+        format!("; {equal_cost}, which cost as much, would lead to {reach:.4} at best")
+    });
+    if report.kept_low_rank {
         format!(
-            "rank {rank} is kept: {name} {low_rank:.4} on held-out rows against {exact:.4} of {part}"
+            "rank {rank} is kept: {name} {low_rank:.4} on held-out rows against {exact:.4} of {part}{curve}"
         )
     } else {
         format!(
             "the exact machine is kept: {name} {exact:.4} on held-out rows of {part}, against \
              {low_rank:.4} of rank {rank}, which leaves {left:.1} % of the trace"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_leads_no_farther_than_its_slowest_rate() {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        let root = 0.5f64.sqrt();
+        assert!(near(reach(Measure::Accuracy, 0.80, 0.82, 4), 0.82 + 0.02 * (root + 0.5)));
+        assert!(near(reach(Measure::Accuracy, 0.80, 0.82, 2), 0.82 + 0.02 * root));
+        assert!(near(reach(Measure::Accuracy, 0.82, 0.80, 4), 0.80));
+        assert!(near(reach(Measure::SquaredError, 3.0, 2.0, 2), 2.0 - root));
+        assert!(near(reach(Measure::SquaredError, 2.0, 3.0, 2), 3.0));
     }
 }
