@@ -1,11 +1,15 @@
 //! Rows of singles or doubles against vectors of doubles, for training.
 
+use std::ops::MulAssign;
+
 use crate::isa::Isa;
 use crate::product::{Strided, StridedMut, product};
 use crate::vector::{Machine, Task};
 
 /// A stored number, single or double; everything that is summed is summed in doubles.
-pub trait Real: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
+pub trait Real:
+    Copy + Default + PartialEq + MulAssign + Send + Sync + std::fmt::Debug + 'static
+{
     /// Bytes of one.
     const BYTES: usize;
     /// Half the distance from 1 to the next number.
@@ -16,6 +20,10 @@ pub trait Real: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'st
 
     /// As a double.
     fn wide(self) -> f64;
+
+    /// `self factor + term`, rounded once.
+    #[must_use]
+    fn fused(self, factor: Self, term: Self) -> Self;
 
     /// `out = keep out + add A B` for matrices of `[rows, columns, inner]`, in the precision of the type.
     ///
@@ -55,6 +63,11 @@ macro_rules! real {
             #[allow(clippy::cast_lossless, reason = "one text for singles and doubles")]
             fn wide(self) -> f64 {
                 self as f64
+            }
+
+            #[inline(always)]
+            fn fused(self, factor: Self, term: Self) -> Self {
+                self.mul_add(factor, term)
             }
 
             fn product(

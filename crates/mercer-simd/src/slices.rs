@@ -1,5 +1,6 @@
 //! Element-wise functions over slices, in place.
 
+use crate::Real;
 use crate::isa::Isa;
 use crate::maths::{distance1, exp1, gaussian1, ln1, tanh1};
 use crate::vector::{Machine, Task};
@@ -111,21 +112,21 @@ pub fn gaussian(isa: Isa, dots: &mut [f64], query_norm: f64, norms: &[f64], gamm
     isa.run(Finish(dots, norms, Gaussian(query_norm, gamma)));
 }
 
-struct Polynomial<'a> {
-    dots: &'a mut [f64],
-    scale: f64,
-    shift: f64,
+struct Polynomial<'a, T> {
+    dots: &'a mut [T],
+    scale: T,
+    shift: T,
     degree: u32,
 }
 
-impl Polynomial<'_> {
+impl<T: Real> Polynomial<'_, T> {
     /// The loop of [`powi1`](crate::powi1) turned inside out: each step over several elements.
     #[inline(always)]
-    fn block<const N: usize>(&self, dots: &mut [f64; N]) {
-        let mut factors = [0.0; N];
+    fn block<const N: usize>(&self, dots: &mut [T; N]) {
+        let mut factors = [T::default(); N];
         for (factor, dot) in factors.iter_mut().zip(dots.iter_mut()) {
-            *factor = dot.mul_add(self.scale, self.shift);
-            *dot = 1.0;
+            *factor = dot.fused(self.scale, self.shift);
+            *dot = T::of(1.0);
         }
         let mut left = self.degree;
         while left > 0 {
@@ -140,7 +141,7 @@ impl Polynomial<'_> {
     }
 }
 
-impl Task for Polynomial<'_> {
+impl<T: Real> Task for Polynomial<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -156,7 +157,8 @@ impl Task for Polynomial<'_> {
     }
 }
 
-/// `fma(scale, s, shift)^degree` of each element, as [`polynomial1`](crate::polynomial1).
-pub fn polynomial(isa: Isa, dots: &mut [f64], scale: f64, shift: f64, degree: u32) {
+/// `fma(scale, s, shift)^degree` of each element, as [`polynomial1`](crate::polynomial1) in the precision of
+/// the type.
+pub fn polynomial<T: Real>(isa: Isa, dots: &mut [T], scale: T, shift: T, degree: u32) {
     isa.run(Polynomial { dots, scale, shift, degree });
 }

@@ -5,7 +5,7 @@ mod common;
 use common::Noise;
 use mercer_simd::{
     BytePanels, EXP2_32_RELATIVE_ERROR, EXP32_RELATIVE_ERROR, Isa, codes, distance1_32,
-    distances32, exp1_32, exp2_1_32, exp32, gaussian_steps32, gaussian1_32, gaussian32,
+    distances32, exp1_32, exp2_1_32, exp32, gaussian_steps32, gaussian1_32, gaussian32, polynomial,
     weighted_sums32,
 };
 
@@ -204,6 +204,12 @@ fn single_slices_have_the_bits_of_single_numbers() {
         let exps: Vec<f32> = values.iter().map(|&x| exp1_32(x)).collect();
         let squared: Vec<f32> = pairs().map(|(&s, &n)| distance1_32(s, 1.5, n)).collect();
         let kernels: Vec<f32> = pairs().map(|(&s, &n)| gaussian1_32(s, 1.5, n, 0.3)).collect();
+        // x (x x), the lowest bit of the degree first.
+        let cube = |&s: &f32| {
+            let x = s.mul_add(0.03, -0.7);
+            x * (x * x)
+        };
+        let cubes: Vec<f32> = values.iter().map(cube).collect();
         for &isa in Isa::available() {
             let mut out = values.clone();
             exp32(isa, &mut out);
@@ -214,6 +220,9 @@ fn single_slices_have_the_bits_of_single_numbers() {
             let mut out = values.clone();
             gaussian32(isa, &mut out, 1.5, &norms, 0.3);
             assert_eq!(bits(&out), bits(&kernels));
+            let mut out = values.clone();
+            polynomial(isa, &mut out, 0.03, -0.7, 3);
+            assert_eq!(bits(&out), bits(&cubes));
         }
     }
 }

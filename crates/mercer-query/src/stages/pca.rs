@@ -124,7 +124,7 @@ struct Scratch {
     queries: Vec<Queries>,
     coordinates: Vec<f32>,
     products: Vec<f32>,
-    /// Products so far of each query at work.
+    /// Products so far of each query at work, where there is more than one level.
     sums: Vec<f32>,
     work: Work,
     partials: Vec<[f64; 8]>,
@@ -201,13 +201,19 @@ impl Pca {
             supports.dots(self.isa, &mut queries[number], range, products, width);
             let rows = lanes.start..lanes.end.min(self.supports);
             for (position, query) in loaded.iter().enumerate() {
-                let sums = &mut sums[position * self.stride..][rows.clone()];
-                let new = &products[position * width..][..rows.len()];
-                for (sum, new) in sums.iter_mut().zip(new) {
-                    *sum += new;
+                let new = &mut products[position * width..][..rows.len()];
+                if self.levels.len() > 1 {
+                    let sums = &mut sums[position * self.stride..][rows.clone()];
+                    // Of the first level nothing stands there yet; after the last nobody looks.
+                    if number > 0 {
+                        new.iter_mut().zip(&*sums).for_each(|(new, sum)| *new += sum);
+                    }
+                    if number + 1 < self.levels.len() {
+                        sums.copy_from_slice(new);
+                    }
                 }
                 let partials = &mut partials[position * scores..(position + 1) * scores];
-                let products = (&*sums, block.own(*query));
+                let products = (&*new, block.own(*query));
                 self.finish.add((self.isa, exact), rows.clone(), products, work, partials);
             }
         }
@@ -237,7 +243,9 @@ impl Pca {
             if closer.is_open(loaded[position]) {
                 if kept < position {
                     let from = position * self.stride;
-                    sums.copy_within(from..from + self.stride, kept * self.stride);
+                    if !sums.is_empty() {
+                        sums.copy_within(from..from + self.stride, kept * self.stride);
+                    }
                     loaded[kept] = loaded[position];
                 }
                 kept += 1;
@@ -280,8 +288,8 @@ impl Stage for Pca {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         scratch.loaded.clear();
         scratch.loaded.extend_from_slice(block.open());
-        scratch.sums.clear();
-        scratch.sums.resize(scratch.loaded.len() * self.stride, 0.0);
+        let room = if self.levels.len() > 1 { scratch.loaded.len() * self.stride } else { 0 };
+        scratch.sums.resize(room, 0.0);
         for (number, level) in self.levels.iter().enumerate() {
             let chunks = Basis::chunks(level.directions.clone());
             let products = self.supports as u64 * (level.directions.len() as u64 + KERNEL_COST);

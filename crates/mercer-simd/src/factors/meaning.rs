@@ -22,10 +22,6 @@ pub trait Scalar:
     /// The smallest above zero.
     const LEAST: Self;
 
-    /// `self · factor + term`, rounded once.
-    #[must_use]
-    fn fused(self, factor: Self, term: Self) -> Self;
-
     /// The larger one.
     #[must_use]
     fn at_least(self, other: Self) -> Self;
@@ -44,11 +40,6 @@ macro_rules! scalar {
         impl Scalar for $type {
             const INFINITY: Self = $type::INFINITY;
             const LEAST: Self = $type::MIN_POSITIVE;
-
-            #[inline(always)]
-            fn fused(self, factor: Self, term: Self) -> Self {
-                self.mul_add(factor, term)
-            }
 
             #[inline(always)]
             fn at_least(self, other: Self) -> Self {

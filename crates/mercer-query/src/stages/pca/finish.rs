@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use mercer_kernel::{Form, Profile};
+use mercer_machine::Score;
 use mercer_simd::Isa;
 
 use crate::Exact;
@@ -11,11 +12,15 @@ use crate::coefficients::{Coefficients, Narrow};
 /// Exponents of Gaussians up to this size lose little in singles.
 const MOST_EXPONENT: f64 = 1024.0;
 
-/// How kernel values are made and summed. Nothing is proved here, so Gaussians take singles where that costs
-/// no more than some 1e-4 of a value.
+/// What rounding to singles may cost a score that is a sum of powers, where margins are about 1.
+const MOST_LOSS: f64 = 1e-3;
+
+/// How kernel values are made and summed. Nothing is proved here, so singles are taken where they cost no
+/// more than some 1e-4 of a Gaussian, or [`MOST_LOSS`] of a score.
 #[derive(Debug)]
 pub(super) enum Finish {
-    Singles { narrow: Narrow, norms: Vec<f32>, gamma: f32 },
+    Gaussians { narrow: Narrow, norms: Vec<f32>, gamma: f32 },
+    Powers { narrow: Narrow, scale: f32, shift: f32, degree: u32 },
     Doubles(Coefficients),
 }
 
@@ -29,6 +34,29 @@ pub(super) struct Work {
     memory: Vec<f64>,
 }
 
+impl Work {
+    /// Adds the kernel values of the supports from `first` on, weighted, to the first partial sum of each score.
+    fn sum(&mut self, isa: Isa, narrow: &Narrow, first: usize, partials: &mut [[f64; 8]]) {
+        let Self { narrow: values, sums, sizes, memory, .. } = self;
+        for room in [&mut *sums, &mut *sizes] {
+            room.clear();
+            room.resize(partials.len(), 0.0);
+        }
+        narrow.add(isa, first, values, (sums, sizes), memory);
+        for (partial, sum) in partials.iter_mut().zip(sums) {
+            partial[0] += *sum * narrow.unit();
+        }
+    }
+}
+
+/// `Σ|β|` of a score.
+fn size(score: &Score) -> f64 {
+    match score {
+        Score::Expansion { coefficients, .. } => coefficients.iter().map(|beta| beta.abs()).sum(),
+        _ => f64::INFINITY,
+    }
+}
+
 impl Finish {
     pub(super) fn new(exact: &Exact) -> Self {
         Self::singles(exact).unwrap_or_else(|| Self::Doubles(Coefficients::new(exact.machine())))
@@ -38,14 +66,30 @@ impl Finish {
         let (Form::Dot(finish) | Form::Shift(finish)) = exact.machine().kernel().form() else {
             return None;
         };
-        let Profile::Gaussian { gamma } = finish.profile() else { return None };
         let norms = exact.packed().self_sums();
         let most = norms.iter().copied().fold(0.0, f64::max);
-        if gamma * most > MOST_EXPONENT || most > f64::from(f32::MAX) / 8.0 {
-            return None;
+        match finish.profile() {
+            Profile::Gaussian { gamma } => {
+                if gamma * most > MOST_EXPONENT || most > f64::from(f32::MAX) / 8.0 {
+                    return None;
+                }
+                let narrow = Narrow::new(exact.machine())?;
+                let norms = norms.iter().map(|norm| *norm as f32).collect();
+                Some(Self::Gaussians { narrow, norms, gamma: gamma as f32 })
+            }
+            Profile::Power { scale, shift, degree } => {
+                let base = scale.abs() * most + shift.abs();
+                let value = base.powi(degree.try_into().ok()?);
+                let sizes = exact.machine().scores().iter().map(size).fold(0.0, f64::max);
+                // Every factor of a power is rounded, and every term of a sum.
+                let loss = (f64::from(degree) + 8.0) * f64::from(f32::EPSILON) * value * sizes;
+                // Queries may be longer than supports; those that overflow are left open.
+                let fits = loss <= MOST_LOSS && value < 1e20 && base < 1e20 && scale.abs() > 1e-20;
+                let narrow = if fits { Narrow::new(exact.machine())? } else { return None };
+                Some(Self::Powers { narrow, scale: scale as f32, shift: shift as f32, degree })
+            }
+            _ => None,
         }
-        let norms = norms.iter().map(|norm| *norm as f32).collect();
-        Some(Self::Singles { narrow: Narrow::new(exact.machine())?, norms, gamma: gamma as f32 })
     }
 
     /// Adds what some supports give to the scores of a query whose self-sum is `own`: `products` are those of
@@ -59,19 +103,18 @@ impl Finish {
         partials: &mut [[f64; 8]],
     ) {
         match self {
-            Self::Singles { narrow, norms, gamma } => {
-                let Work { narrow: values, sums, sizes, memory, .. } = work;
-                values.clear();
-                values.extend_from_slice(products);
-                mercer_simd::gaussian32(isa, values, own as f32, &norms[rows.clone()], *gamma);
-                for room in [&mut *sums, &mut *sizes] {
-                    room.clear();
-                    room.resize(partials.len(), 0.0);
-                }
-                narrow.add(isa, rows.start, values, (sums, sizes), memory);
-                for (partial, sum) in partials.iter_mut().zip(sums) {
-                    partial[0] += *sum * narrow.unit();
-                }
+            Self::Gaussians { narrow, norms, gamma } => {
+                work.narrow.clear();
+                work.narrow.extend_from_slice(products);
+                let norms = &norms[rows.clone()];
+                mercer_simd::gaussian32(isa, &mut work.narrow, own as f32, norms, *gamma);
+                work.sum(isa, narrow, rows.start, partials);
+            }
+            Self::Powers { narrow, scale, shift, degree } => {
+                work.narrow.clear();
+                work.narrow.extend_from_slice(products);
+                mercer_simd::polynomial(isa, &mut work.narrow, *scale, *shift, *degree);
+                work.sum(isa, narrow, rows.start, partials);
             }
             Self::Doubles(coefficients) => {
                 let form = exact.machine().kernel().form();

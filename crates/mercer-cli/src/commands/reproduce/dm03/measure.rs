@@ -58,6 +58,7 @@ pub(super) struct Measured {
     pub calibrated: Option<f64>,
     /// eps and delta, disagreements and size of the test.
     pub promise: Option<(f64, u64, u64)>,
+    pub plan: String,
 }
 
 impl Measured {
@@ -77,6 +78,7 @@ impl Measured {
             exact_errors: asked.errors(&asked.exact),
             calibrated: None,
             promise: None,
+            plan: plan.spec().to_string(),
         }
     }
 
@@ -110,6 +112,7 @@ impl Measured {
         });
         json!({
             "dataset": self.dataset, "queries": self.queries, "method": self.method,
+            "plan": self.plan,
             "count": self.count, "m": self.supports, "k": steps, "pruned": self.pruned,
             "multiply_adds": self.costs[1], "multiply_adds_ratio": self.ratio(),
             "batch_ratio": self.times.map(|times| times[0]),
