@@ -23,6 +23,7 @@ mod compact;
 pub mod factors;
 mod isa;
 mod lines;
+mod logistic;
 mod losses;
 mod maths;
 mod maths32;
@@ -44,6 +45,7 @@ pub use blend::{Weight, blend32};
 pub use bytes::{BytePanels, ByteQueries};
 pub use compact::{NO_ROW, compact};
 pub use isa::Isa;
+pub use logistic::logistic;
 pub use losses::{Carried, subtract_rows};
 pub use maths::{
     EXP_RELATIVE_ERROR, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, distance1, exp1, gaussian1, ln1,

@@ -5,8 +5,8 @@ mod common;
 use common::{Noise, bits};
 use mercer_simd::{
     EXP_RELATIVE_ERROR, Isa, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, Term, distance1, distances,
-    exp, exp1, fold8, gaussian, gaussian1, ln, ln1, polynomial, polynomial1, powi1, sqrt, tanh,
-    tanh1, weighted_sums,
+    exp, exp1, fold8, gaussian, gaussian1, ln, ln1, logistic, polynomial, polynomial1, powi1, sqrt,
+    tanh, tanh1, weighted_sums,
 };
 
 /// An unevaluated sum of two doubles, good to about `2^-100`.
@@ -365,4 +365,25 @@ fn terms_are_symmetric_and_agree_with_their_formulas() {
         }
     }
     assert_eq!(Term::JensenShannon.at(1.0, 1.0).to_bits(), 1.0_f64.to_bits());
+}
+
+#[test]
+fn the_logistic_loss_is_near_its_definition_and_the_same_everywhere() {
+    let mut margins = arguments(-40.0, 40.0);
+    margins.extend(arguments(-1e-3, 1e-3));
+    margins.extend([0.0, -0.0, 700.0, -700.0, 1e9, -1e9, f64::MAX, f64::MIN]);
+    let (mut costs, mut wrongs) = (vec![0.0; margins.len()], vec![0.0; margins.len()]);
+    logistic(Isa::SCALAR, &margins, &mut costs, &mut wrongs);
+    for (m, (cost, wrong)) in margins.iter().zip(costs.iter().zip(&wrongs)) {
+        let (size, small) = (m.abs(), (-m.abs()).exp());
+        let defined = small.ln_1p() + if *m < 0.0 { size } else { 0.0 };
+        assert!((cost - defined).abs() <= 8.0 * f64::EPSILON * defined, "{m}: {cost} {defined}");
+        let defined = if *m > 0.0 { small } else { 1.0 } / (1.0 + small);
+        assert!((wrong - defined).abs() <= 8.0 * f64::EPSILON * defined, "{m}: {wrong} {defined}");
+    }
+    for isa in Isa::available() {
+        let (mut own, mut other) = (vec![0.0; margins.len()], vec![0.0; margins.len()]);
+        logistic(*isa, &margins, &mut own, &mut other);
+        assert_eq!((bits(&own), bits(&other)), (bits(&costs), bits(&wrongs)), "{isa}");
+    }
 }

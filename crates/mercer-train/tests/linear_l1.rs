@@ -165,6 +165,34 @@ fn random_problems_reach_the_least_objective_and_meet_every_condition() {
     }
 }
 
+/// One of each group of columns is the same number, as in questionnaires: with the constant every group is bound to
+/// every other, and coordinates alone would take long.
+#[test]
+fn groups_of_equal_values_meet_every_condition() {
+    let (mut next, groups) = (chance(11), [2usize, 5, 9, 3, 7, 4]);
+    let columns: usize = groups.iter().sum();
+    for (value, text) in [(1.0, "logistic"), (0.5, "squared_hinge"), (-2.0, "logistic")] {
+        let (mut values, mut targets) = (vec![0.0; 500 * columns], Vec::new());
+        for row in values.chunks_mut(columns) {
+            let (mut first, mut told) = (0, 0);
+            for size in groups {
+                let chosen = (next() * size as f64) as usize;
+                row[first + chosen] = value;
+                (first, told) = (first + size, told + chosen);
+            }
+            targets.push(if told as f64 + 6.0 * next() > 14.0 { 1.0 } else { -1.0 });
+        }
+        let data = dense(columns, values, targets);
+        let trained = learn(&data, &format!("{text}(C=3)"), &l1(1.0).tolerance(1e-8));
+        let (plain, w) = (Plain::new(&data, text, 3.0, 1.0), weights(&trained, 0));
+        assert!(trained.report.converged, "{text} {value}");
+        assert!(plain.violation(&w) < 1e-5, "{text} {value}: {}", plain.violation(&w));
+        let sparse = Dataset { examples: data.examples.to_sparse(), ..data };
+        let again = learn(&sparse, &format!("{text}(C=3)"), &l1(1.0).tolerance(1e-8));
+        assert_eq!(weights(&again, 0), w, "{text} {value}: sparse rows are the same rows");
+    }
+}
+
 /// A loose end is still between the dual's value and what the weights cost.
 #[test]
 fn the_gap_holds_at_any_tolerance_and_after_any_number_of_steps() {

@@ -125,7 +125,11 @@ impl Job<'_> {
         if recipe.wanted == LevelsWanted::Off {
             let transposed = self.transposed(numbered, room)?;
             room.bytes -= transposed.as_ref().map_or(0, Transposed::bytes);
-            let writer = quantise::pack_values(examples, self.rows, tags, numbered, room)?;
+            let writer = if transposed.is_some() {
+                quantise::pack_heads(self.rows, tags, columns.kept(), room)?
+            } else {
+                quantise::pack_values(examples, self.rows, tags, numbered, room)?
+            };
             let mut shared = self.shared((writer.finish(|_| {})?, columns), Plain, true);
             shared.transposed = transposed;
             let told = ("off", nothing, started.elapsed().as_secs_f64());
@@ -210,13 +214,15 @@ impl Job<'_> {
         let warm = warm_start(self.training, shared, asks.len())?;
         let mut learned = run(shared, (&asks, &warm), control)?;
         let duals = self.training.keeps_duals().then(|| Duals::take(shared, &mut learned));
+        let (columns, rows) = (shared.transposed.as_ref(), shared.store.rows());
+        let held = shared.store.bytes(1) + columns.map_or(0, Transposed::bytes);
         let table = TableReport {
             levels,
             rank: shared.meaning.rank(),
             factor,
-            nonzeros: shared.store.entries(),
-            example_bytes: shared.store.bytes(1) + M::Real::BYTES * 2 * shared.store.rows(),
-            weights: shared.transposed.is_some().then(|| nonzero_weights(&learned)),
+            nonzeros: columns.map_or(shared.store.entries(), Transposed::entries),
+            example_bytes: held + M::Real::BYTES * 2 * rows,
+            weights: columns.is_some().then(|| nonzero_weights(&learned)),
             chunks: shared.store.is_on_disk().then(|| shared.store.chunks()),
             preparation,
         };

@@ -178,7 +178,7 @@ fn write_part<M: Meaning>(out: &mut Out, shared: &Shared<M>, part: &Part<M::Real
     } else if let Some(lasso) = &part.lasso {
         out.number(2);
         out.doubles(&lasso.scores);
-        out.doubles(&[lasso.first, lasso.near]);
+        out.doubles(&[lasso.first]);
     } else {
         out.number(0);
     }
@@ -230,11 +230,11 @@ fn read_part<M: Meaning>(
         }
         _ => {
             let scores = from.doubles()?;
-            let begun = <[f64; 2]>::try_from(from.doubles()?).ok()?;
+            let [first] = <[f64; 1]>::try_from(from.doubles()?).ok()?;
             if scores.len() != shared.store.rows() {
                 return None;
             }
-            part.lasso = Some(Lasso::new(shared, &part, scores, begun));
+            part.lasso = Some(Lasso::new(shared, &part, scores, first));
         }
     }
     (is_whole && part.orders.iter().map(Order::all).sum::<usize>() <= shared.store.rows())

@@ -1,3 +1,5 @@
+use mercer_simd::Isa;
+
 /// What an error costs; `price` is C.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -111,6 +113,27 @@ impl Loss {
                 (-c * y * wrong, c * wrong * (1.0 - wrong))
             }
             _ => (0.0, 0.0),
+        }
+    }
+
+    /// Cost and slope, without its sign, of every margin `y f` at price 1, for smooth losses.
+    pub(crate) fn at(self, isa: Isa, margins: &[f64], costs: &mut [f64], slopes: &mut [f64]) {
+        if let Self::Logistic { .. } = self {
+            return mercer_simd::logistic(isa, margins, costs, slopes);
+        }
+        for ((margin, cost), slope) in margins.iter().zip(costs).zip(slopes) {
+            let slack = (1.0 - margin).max(0.0);
+            (*cost, *slope) = (slack * slack, 2.0 * slack);
+        }
+    }
+
+    /// The second derivative at price 1 where the slope has this size, for smooth losses.
+    #[inline]
+    pub(crate) fn curve(self, slope: f64) -> f64 {
+        match self {
+            Self::Logistic { .. } => slope * (1.0 - slope),
+            _ if slope > 0.0 => 2.0,
+            _ => 0.0,
         }
     }
 

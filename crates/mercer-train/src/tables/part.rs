@@ -405,10 +405,15 @@ impl<T: Scalar> Part<T> {
             supports += usize::from(stored != 0.0);
             bounded += usize::from(stored.abs() >= c);
         };
-        shared.store.each(|_, records| {
-            let read = (&self.weights, &self.constant);
-            values(shared.isa, (records, &shared.meaning), read, &mut see);
-        });
+        if let Some(columns) = columns {
+            let scores = self.scores_by(columns, shared.store.rows());
+            shared.store.heads(|row| see(row, T::of(scores[row.row as usize])));
+        } else {
+            shared.store.each(|_, records| {
+                let read = (&self.weights, &self.constant);
+                values(shared.isa, (records, &shared.meaning), read, &mut see);
+            });
+        }
         let (penalty, summed) = self.penalty(shared, renewed);
         let dual = gain - summed;
         let gap = if shared.is_symmetric { penalty + cost - dual } else { f64::NAN };

@@ -189,7 +189,7 @@ pub(super) fn levels(
 }
 
 /// Squares of values must be numbers that singles hold.
-fn check_range(largest: f64) -> Result<(), TrainError> {
+pub(super) fn check_range(largest: f64) -> Result<(), TrainError> {
     if largest > 1e15 || (largest > 0.0 && largest < 1e-15) {
         return Err(TrainError::LevelRange { value: largest });
     }
@@ -228,6 +228,23 @@ pub(super) fn pack_values(
         }
         Ok(())
     })?;
+    Ok(writer)
+}
+
+/// Rows without their values, for solvers that have these elsewhere.
+pub(super) fn pack_heads(
+    rows: &[u32],
+    tags: impl Fn(u32) -> u32,
+    columns: usize,
+    room: Room,
+) -> Result<Writer, TrainError> {
+    let like = |columns, _| Records::of_values(columns, true);
+    let mut writer = Writer::new(room, (like, (columns, 1)), (rows.len(), 0))?;
+    for (position, row) in (0u32..).zip(rows) {
+        if !writer.bucket(position)?.push_values((position, tags(*row)), &[]) {
+            return Err(full());
+        }
+    }
     Ok(writer)
 }
 
