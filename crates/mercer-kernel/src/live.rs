@@ -107,10 +107,14 @@ impl Live {
         if self.shifts.is_empty() {
             match row {
                 Row::Dense(values) => {
-                    for eight in values.chunks(8) {
+                    let (eights, rest) = values.as_chunks::<8>();
+                    for eight in eights {
                         for (sum, x) in sums.iter_mut().zip(eight) {
                             *sum += x * x;
                         }
+                    }
+                    for (sum, x) in sums.iter_mut().zip(rest) {
+                        *sum += x * x;
                     }
                 }
                 Row::Sparse { columns, values } => {

@@ -191,7 +191,7 @@ impl Exact {
     }
 
     fn decision(&self, row: Row<'_>, own: f64, scores: &[f64]) -> Decision {
-        let size = self.rounding.of_query(&self.packed, own, self.width(row));
+        let size = self.rounding.exactly(&self.packed, own, self.width(row));
         let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
         let radius = |number: usize| self.radius(number, &size, length);
         let verdict = self.machine.verdict(scores);

@@ -215,8 +215,8 @@ impl Plan {
         let run = |worker: &mut Worker<'_>, range: Range<usize>| {
             worker.block(rows, range, asking, None)?;
             let queries = &worker.memory().queries;
-            let decisions: Vec<Decision> =
-                queries.iter().filter_map(|query| query.decision).collect();
+            let mut decisions = Vec::with_capacity(queries.len());
+            decisions.extend(queries.iter().filter_map(|query| query.decision));
             Ok((decisions, queries.iter().map(|query| query.closed_by).collect()))
         };
         let blocks = self.blocks(rows.rows());

@@ -39,10 +39,21 @@ pub(crate) struct RowSizes {
     is_semidefinite: bool,
     /// The relative error of all kernel values with queries of ordinary length and no more columns.
     calm: Option<f64>,
+    /// What holds for all ordinary queries of no more columns whose self-sums lie on the same rung.
+    ladder: Vec<QuerySize>,
 }
 
 /// Self-sums of ordinary queries.
 const ORDINARY: std::ops::Range<f64> = 1e-20..1e20;
+
+/// Self-sums lie on the same rung if they agree in exponent and in the first two bits behind the point.
+const RUNG_BITS: u32 = 50;
+
+/// The rung of an ordinary self-sum.
+fn rung(own: f64) -> Option<usize> {
+    let first = ORDINARY.start.to_bits() >> RUNG_BITS;
+    ORDINARY.contains(&own).then(|| ((own.to_bits() >> RUNG_BITS) - first) as usize)
+}
 
 #[derive(Debug)]
 struct Constants {
@@ -52,6 +63,8 @@ struct Constants {
     self_weight: f64,
     /// Roundings that a term can meet.
     steps: f64,
+    /// `γ_steps`; of linear scores, whose length is rounded as well, `γ_(steps + 1)`.
+    gamma: f64,
     offset: f64,
 }
 
@@ -64,6 +77,20 @@ pub(crate) struct QuerySize {
     pub(crate) kernel_error: f64,
     /// The same, relative to the bound on the value, where the kernel has one.
     pub(crate) relative_error: Option<f64>,
+}
+
+impl QuerySize {
+    /// What holds for queries of either size.
+    fn or(&self, other: &Self) -> Self {
+        let relative = self.relative_error.zip(other.relative_error);
+        // A number that is none has no larger one.
+        let larger = |a: f64, b: f64| if (a + b).is_nan() { f64::INFINITY } else { a.max(b) };
+        Self {
+            factor: larger(self.factor, other.factor),
+            kernel_error: larger(self.kernel_error, other.kernel_error),
+            relative_error: relative.map(|(a, b)| a.max(b)),
+        }
+    }
 }
 
 /// Bounds on `sqrt(K(z, z))` of rows with these self-sums, semidefinite kernels only.
@@ -88,14 +115,32 @@ impl RowSizes {
             is_shifted,
             is_semidefinite: kernel.is_positive_semidefinite(),
             calm: None,
+            ladder: Vec::new(),
         };
         // The largest query decides whether anything may overflow.
-        sizes.calm = sizes.of_query(kernel, ORDINARY.end, columns).relative_error;
+        sizes.calm = sizes.exactly(kernel, ORDINARY.end, columns).relative_error;
+        let (first, last) = (ORDINARY.start.to_bits(), ORDINARY.end.to_bits());
+        let ends = (first >> RUNG_BITS..=(last >> RUNG_BITS) + 1)
+            .map(|end| sizes.exactly(kernel, f64::from_bits(end << RUNG_BITS), columns));
+        let ends: Vec<QuerySize> = ends.collect();
+        // Bounds grow with the self-sum, but for those that fall as long as something underflows: on a rung
+        // none exceeds the larger of its two ends.
+        sizes.ladder = ends.windows(2).map(|ends| ends[0].or(&ends[1])).collect();
         sizes
     }
 
-    /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
+    /// What holds for a query with self-sum `own` of `width` columns: looked up where it is an ordinary one,
+    /// and then that of a self-sum up to a quarter larger.
+    #[inline]
     pub(crate) fn of_query(&self, kernel: &dyn Kernel, own: f64, width: usize) -> QuerySize {
+        match rung(own) {
+            Some(rung) if width <= self.columns => self.ladder[rung],
+            _ => self.exactly(kernel, own, width),
+        }
+    }
+
+    /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
+    pub(crate) fn exactly(&self, kernel: &dyn Kernel, own: f64, width: usize) -> QuerySize {
         let own = own.max(HIDDEN);
         let columns = self.columns.max(width);
         let value = bound::value(kernel, own, own);
@@ -138,10 +183,12 @@ impl Rounding {
                 let own = |(support, beta): (&u32, &f64)| beta.abs() * roots[*support as usize];
                 let named = supports.iter().zip(coefficients);
                 let self_weight = if is_semidefinite { named.map(own).sum() } else { 0.0 };
+                let steps = (packed.rows().div_ceil(8) + 4) as f64;
                 Constants {
                     weight: up(weight, coefficients.len()),
                     self_weight: up(self_weight, coefficients.len()),
-                    steps: (packed.rows().div_ceil(8) + 4) as f64,
+                    steps,
+                    gamma: bound::gamma(steps),
                     offset: offset.abs(),
                 }
             }
@@ -149,15 +196,18 @@ impl Rounding {
                 weight: up(weights.iter().map(|w| w * w).sum::<f64>().sqrt(), weights.len()),
                 self_weight: 0.0,
                 steps: (weights.len() + 1) as f64,
+                gamma: bound::gamma((weights.len() + 2) as f64),
                 offset: offset.abs(),
             },
             // Each entry meets the chain over its rank, its sum over columns, and the joining of the sums.
             Score::Table { weights, offset } => {
                 let grid = machine.grid().expect("tables come with a grid");
+                let steps = (grid.rank() + machine.columns().div_ceil(4) + 4) as f64;
                 Constants {
                     weight: tables::largest_sum(grid, weights),
                     self_weight: 0.0,
-                    steps: (grid.rank() + machine.columns().div_ceil(4) + 4) as f64,
+                    steps,
+                    gamma: bound::gamma(steps),
                     offset: offset.abs(),
                 }
             }
@@ -170,6 +220,11 @@ impl Rounding {
     /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
     pub(crate) fn of_query(&self, packed: &Packed, own: f64, width: usize) -> QuerySize {
         self.rows.of_query(packed.kernel().as_ref(), own, width)
+    }
+
+    /// As [`Rounding::of_query`], as tight as can be.
+    pub(crate) fn exactly(&self, packed: &Packed, own: f64, width: usize) -> QuerySize {
+        self.rows.exactly(packed.kernel().as_ref(), own, width)
     }
 
     /// eps_f of one expansion score.
@@ -186,21 +241,20 @@ impl Rounding {
             None => constants.weight * query.kernel_error,
         };
         let sum = magnitude + from_kernel + constants.offset;
-        let error = bound::gamma(constants.steps) * sum + from_kernel;
+        let error = constants.gamma * sum + from_kernel;
         if error.is_nan() { f64::INFINITY } else { error * (1.0 + 1e-15) + f64::MIN_POSITIVE }
     }
 
     /// eps_f of one table, whatever the query: products of two singles neither round nor underflow.
     pub(crate) fn table(&self, score: usize) -> f64 {
         let constants = &self.scores[score];
-        bound::gamma(constants.steps) * (constants.weight + constants.offset) * (1.0 + 1e-15)
+        constants.gamma * (constants.weight + constants.offset) * (1.0 + 1e-15)
     }
 
     /// eps_f of one linear score; `length` is |x|.
     pub(crate) fn linear(&self, score: usize, length: f64) -> f64 {
         let constants = &self.scores[score];
         let sum = constants.weight * length + constants.offset;
-        bound::gamma(constants.steps + 1.0) * sum * (1.0 + 1e-15)
-            + constants.steps * f64::MIN_POSITIVE
+        constants.gamma * sum * (1.0 + 1e-15) + constants.steps * f64::MIN_POSITIVE
     }
 }

@@ -1,11 +1,18 @@
-//! Sums of a few rows of singles, each with its weight: projections of sparse rows, products with small
-//! matrices.
+//! Sums of a few rows of singles, each with its weight: projections of sparse rows, small quadratic forms.
 
 #![expect(unsafe_code, reason = "vector loads inside slices of checked lengths")]
 #![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
 
+use crate::fold8;
 use crate::isa::Isa;
+use crate::lines::Lines;
 use crate::vector::{Machine, Task, Vector};
+
+/// Lanes of a [`Strip`], and what the width of a [`quadratic32`] form is a multiple of: a cache line.
+const LANES: usize = 16;
+
+/// Sums run side by side, so that none waits for itself.
+const CHAINS: usize = 4;
 
 /// A row and its weight.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,67 +24,149 @@ pub struct Weight {
     pub value: f32,
 }
 
-/// Lanes of a row are a multiple of this.
-const PAD: usize = 16;
-
-struct Blend<'a> {
-    parts: [&'a [Weight]; 2],
-    rows: &'a [f32],
-    out: &'a mut [f32],
+/// Which row of a [`Strip`] belongs to a column; columns without one share a last row of zeros.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// None exceeds `rows`.
+    of_column: Vec<u32>,
+    rows: u32,
 }
 
-impl Task for Blend<'_> {
+impl Places {
+    /// Rows 0, 1, ... for these columns, of `columns` in all.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn new(columns: usize, live: &[u32]) -> Self {
+        let rows = u32::try_from(live.len()).expect("columns are counted in 32 bits");
+        let mut of_column = vec![rows; columns];
+        for (row, column) in (0..rows).zip(live) {
+            of_column[*column as usize] = row;
+        }
+        Self { of_column, rows }
+    }
+
+    /// The row of each column.
+    pub fn of_columns(&self) -> &[u32] {
+        &self.of_column
+    }
+}
+
+/// Sixteen singles for each row, on a cache line of their own.
+#[derive(Debug, Clone)]
+pub struct Strip {
+    /// The last row is zero.
+    values: Lines<f32>,
+    rows: u32,
+}
+
+impl Strip {
+    /// As many rows as `places` knows; `fill(row, lanes)` writes one into zeros.
+    pub fn new(places: &Places, mut fill: impl FnMut(usize, &mut [f32])) -> Self {
+        let count = places.rows as usize;
+        let mut values = Lines::zeroed((count + 1) * LANES);
+        for (row, lanes) in values.chunks_exact_mut(LANES).take(count).enumerate() {
+            fill(row, lanes);
+        }
+        Self { values, rows: places.rows }
+    }
+
+    /// Memory held.
+    pub fn bytes(&self) -> usize {
+        4 * self.values.len()
+    }
+
+    /// `Σ x_c row(c)` over the entries of a sparse row, each rounded to a single: four chains of fused
+    /// multiply-adds, entry `n` in chain `n` modulo 4, then their sum by pairs. Columns without a place add
+    /// nothing.
+    ///
+    /// # Panics
+    /// If the lengths differ or the places are those of another strip.
+    pub fn sum_sparse(
+        &self,
+        isa: Isa,
+        places: &Places,
+        (columns, values): (&[u32], &[f64]),
+        out: &mut [f32; LANES],
+    ) {
+        assert_eq!(columns.len(), values.len(), "one value per column");
+        assert_eq!(places.rows, self.rows, "places of this strip");
+        let (of_column, rows) = (places.of_column.as_slice(), self.rows);
+        isa.run(Sum {
+            strip: self,
+            count: columns.len(),
+            entry: |at: usize| {
+                // SAFETY: `Sum` asks for entries below `count`, which both lists have.
+                let (column, value) =
+                    unsafe { (*columns.get_unchecked(at), *values.get_unchecked(at)) };
+                (of_column.get(column as usize).copied().unwrap_or(rows), value as f32)
+            },
+            out,
+        });
+    }
+
+    /// The same for entries whose rows are known: `Σ value row`.
+    ///
+    /// # Panics
+    /// If a row does not exist.
+    pub fn sum(&self, isa: Isa, weights: &[Weight], out: &mut [f32; LANES]) {
+        let rows = self.rows;
+        let entry = |at: usize| {
+            let Weight { row, value } = weights[at];
+            assert!(row <= rows, "no such row");
+            (row, value)
+        };
+        isa.run(Sum { strip: self, count: weights.len(), entry, out });
+    }
+}
+
+/// `entry` is asked for numbers below `count` and never names a row beyond the last one, of zeros.
+struct Sum<'a, F> {
+    strip: &'a Strip,
+    count: usize,
+    entry: F,
+    out: &'a mut [f32; LANES],
+}
+
+impl<F: Fn(usize) -> (u32, f32)> Task for Sum<'_, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<M: Machine>(self) {
-        let width = self.out.len();
-        let mut lane = 0;
-        // SAFETY: every row holds `width` lanes from its start on and was checked to lie within `rows`;
-        // strips end within the width, and `M` is the machine this body is compiled for.
-        unsafe {
-            let (rows, out) = (self.rows.as_ptr(), self.out.as_mut_ptr());
-            while lane + 4 * M::V32::LANES <= width {
-                strip::<M::V32, 4>(self.parts, rows.add(lane), width, out.add(lane));
-                lane += 4 * M::V32::LANES;
-            }
-            while lane + 2 * M::V32::LANES <= width {
-                strip::<M::V32, 2>(self.parts, rows.add(lane), width, out.add(lane));
-                lane += 2 * M::V32::LANES;
-            }
-            while lane < width {
-                strip::<M::V32, 1>(self.parts, rows.add(lane), width, out.add(lane));
-                lane += M::V32::LANES;
-            }
+        if M::V32::LANES == LANES {
+            self.registers::<M::V32, 1>();
+        } else {
+            self.registers::<M::V32, 2>();
         }
     }
 }
 
-/// `N` registers of all rows. Both parts run side by side, so that neither waits for itself.
-#[inline(always)]
-unsafe fn strip<V: Vector<Element = f32>, const N: usize>(
-    [first, second]: [&[Weight]; 2],
-    rows: *const f32,
-    width: usize,
-    out: *mut f32,
-) {
-    // SAFETY: the caller checked all rows, and `N * LANES` lanes from `rows` and `out` on exist.
-    unsafe {
-        let mut sums = [[V::splat(0.0); N]; 2];
-        let both = first.len().min(second.len());
-        for at in 0..both {
-            for (sums, weight) in sums.iter_mut().zip([first[at], second[at]]) {
-                add::<V, N>(sums, weight, rows, width);
+impl<F: Fn(usize) -> (u32, f32)> Sum<'_, F> {
+    #[inline(always)]
+    fn registers<V: Vector<Element = f32>, const N: usize>(self) {
+        let Self { strip, count, entry, out } = self;
+        let rows = strip.values.as_ptr();
+        // SAFETY: `N * LANES` of the register is 16 wherever this is run; every row that `entry` names exists,
+        // and `V` belongs to the machine this body is compiled for.
+        unsafe {
+            let mut sums = [[V::splat(0.0); N]; CHAINS];
+            let whole = count - count % CHAINS;
+            let mut at = 0;
+            while at < whole {
+                for chain in 0..CHAINS {
+                    let (row, value) = entry(at + chain);
+                    add::<V, N>(&mut sums[chain], rows.add(row as usize * LANES), value);
+                }
+                at += CHAINS;
             }
-        }
-        for weight in &first[both..] {
-            add::<V, N>(&mut sums[0], *weight, rows, width);
-        }
-        for weight in &second[both..] {
-            add::<V, N>(&mut sums[1], *weight, rows, width);
-        }
-        for n in 0..N {
-            sums[0][n].add(sums[1][n]).store(out.add(n * V::LANES));
+            // Not as many rounds as are left: the chains must keep their names to stay in registers.
+            for chain in 0..CHAINS - 1 {
+                if whole + chain < count {
+                    let (row, value) = entry(whole + chain);
+                    add::<V, N>(&mut sums[chain], rows.add(row as usize * LANES), value);
+                }
+            }
+            store(sums, out);
         }
     }
 }
@@ -85,62 +174,159 @@ unsafe fn strip<V: Vector<Element = f32>, const N: usize>(
 #[inline(always)]
 unsafe fn add<V: Vector<Element = f32>, const N: usize>(
     sums: &mut [V; N],
-    weight: Weight,
-    rows: *const f32,
-    width: usize,
+    row: *const f32,
+    value: f32,
 ) {
-    // SAFETY: as for `strip`.
+    // SAFETY: the caller has `N` registers of singles at `row`.
     unsafe {
-        let value = V::splat(weight.value);
-        let row = rows.add(weight.row as usize * width);
+        let value = V::splat(value);
         for n in 0..N {
             sums[n] = value.fma(V::load(row.add(n * V::LANES)), sums[n]);
         }
     }
 }
 
-/// `out[lane] = Σ value · rows[row][lane]` over the weights of both parts: each part one chain of fused
-/// multiply-adds in its order, then their sum. Rows lie one after the other, as wide as `out`.
+/// Writes the sum of the four chains, by pairs.
+///
+/// # Safety
+/// `N` registers of `V` hold 16 singles.
+#[inline(always)]
+unsafe fn store<V: Vector<Element = f32>, const N: usize>(
+    chains: [[V; N]; CHAINS],
+    out: &mut [f32; LANES],
+) {
+    for n in 0..N {
+        let sum = chains[0][n].add(chains[1][n]).add(chains[2][n].add(chains[3][n]));
+        // SAFETY: the caller says that `out` has room.
+        unsafe { sum.store(out.as_mut_ptr().add(n * V::LANES)) };
+    }
+}
+
+/// `y'Ay + b·y` in `size` coordinates; rows of A, `b` and `y` are padded with zeros to the width.
+struct Quadratic<'a> {
+    size: usize,
+    form: &'a [f32],
+    line: &'a [f32],
+    y: &'a [f32],
+}
+
+impl Task for Quadratic<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<M: Machine>(self) -> f64 {
+        if M::V32::LANES == LANES {
+            self.registers::<M::V32, 1>()
+        } else {
+            self.registers::<M::V32, 2>()
+        }
+    }
+}
+
+impl Quadratic<'_> {
+    #[inline(always)]
+    fn registers<V: Vector<Element = f32>, const N: usize>(self) -> f64 {
+        let Self { size, form, line, y } = self;
+        let width = y.len();
+        let mut sums = [0.0f64; 8];
+        for lane in (0..width).step_by(LANES) {
+            let mut products = [0.0f32; LANES];
+            // SAFETY: `size` rows of `width` singles were checked, and `LANES` of each lie within it; `N` times
+            // the lanes of `V` are `LANES` wherever this is run, and `V` belongs to the machine at work.
+            unsafe {
+                let mut chains = [[V::splat(0.0); N]; CHAINS];
+                let rows = form.as_ptr().add(lane);
+                let mut first = 0;
+                while first < size {
+                    for chain in 0..CHAINS {
+                        let row = first + chain;
+                        if row < size {
+                            let start = rows.add(row * width);
+                            add::<V, N>(&mut chains[chain], start, *y.get_unchecked(row));
+                        }
+                    }
+                    first += CHAINS;
+                }
+                store(chains, &mut products);
+            }
+            let (line, y) = (&line[lane..lane + LANES], &y[lane..lane + LANES]);
+            for half in [0, LANES / 2] {
+                for at in 0..LANES / 2 {
+                    let factor = f64::from(line[half + at]) + f64::from(products[half + at]);
+                    sums[at] += f64::from(y[half + at]) * factor;
+                }
+            }
+        }
+        fold8(&sums)
+    }
+}
+
+/// `y'Ay + b·y` for `size` coordinates: `form` holds the rows of A one after the other, each as wide as `line`
+/// (which is `b`) and `y`, all padded with zeros to a multiple of 16. `Ay` is summed in singles, in four chains,
+/// the rest in doubles.
 ///
 /// # Panics
-/// If the width is not a multiple of 16 or a row does not exist.
-pub fn blend32(isa: Isa, parts: [&[Weight]; 2], rows: &[f32], out: &mut [f32]) {
-    let width = out.len();
-    assert!(width.is_multiple_of(PAD), "rows are padded");
-    let last =
-        parts.iter().flat_map(|part| part.iter()).fold(0, |last, weight| last.max(weight.row));
-    let is_empty = parts.iter().all(|part| part.is_empty());
-    assert!(is_empty || (last as usize + 1) * width <= rows.len(), "no such row");
-    isa.run(Blend { parts, rows, out });
+/// If lengths do not fit.
+pub fn quadratic32(isa: Isa, size: usize, form: &[f32], line: &[f32], y: &[f32]) -> f64 {
+    let width = y.len();
+    assert!(width.is_multiple_of(LANES) && size <= width, "rows are padded");
+    assert!(line.len() == width && form.len() == size * width, "a row for each coordinate");
+    isa.run(Quadratic { size, form, line, y })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn number(n: usize) -> f32 {
+        ((n * 37 % 101) as f32 - 50.0) / 7.0
+    }
+
+    /// Sixteen sums, in the order that is promised.
+    fn chains(terms: &[(f32, Vec<f32>)]) -> [u32; LANES] {
+        std::array::from_fn(|lane| {
+            let mut sums = [0.0f32; CHAINS];
+            for (at, (value, row)) in terms.iter().enumerate() {
+                sums[at % CHAINS] = value.mul_add(row[lane], sums[at % CHAINS]);
+            }
+            ((sums[0] + sums[1]) + (sums[2] + sums[3])).to_bits()
+        })
+    }
+
     #[test]
-    fn every_instruction_set_gives_the_two_chains() {
-        let number = |n: usize| ((n * 37 % 101) as f32 - 50.0) / 7.0;
-        for width in [16, 32, 48, 64, 112] {
-            let rows: Vec<f32> = (0..20 * width).map(number).collect();
-            let weight = |n: usize| Weight { row: (n * 7 % 20) as u32, value: number(n * n + 3) };
-            for (first, second) in [(0, 0), (5, 0), (0, 4), (9, 9), (12, 3), (2, 17)] {
-                let all: Vec<Weight> = (0..first + second).map(weight).collect();
-                let (one, two) = all.split_at(first);
-                let chain = |part: &[Weight], lane: usize| {
-                    part.iter().fold(0.0f32, |sum, weight| {
-                        weight.value.mul_add(rows[weight.row as usize * width + lane], sum)
-                    })
-                };
-                let wanted: Vec<u32> = (0..width)
-                    .map(|lane| (chain(one, lane) + chain(two, lane)).to_bits())
-                    .collect();
-                for isa in Isa::available() {
-                    let mut out = vec![9.0; width];
-                    blend32(*isa, [one, two], &rows, &mut out);
-                    let found: Vec<u32> = out.iter().map(|x| x.to_bits()).collect();
-                    assert_eq!(found, wanted, "{} {width} {first} {second}", isa.name());
-                }
+    fn every_instruction_set_gives_the_four_chains_of_sparse_rows_and_of_weights() {
+        // Columns 3 and 7 of 20 have no place, and a row may be longer than that.
+        let live: Vec<u32> = (0..20).filter(|column| ![3, 7].contains(column)).collect();
+        let places = Places::new(20, &live);
+        let lane = |row: usize, lane: usize| number(16 * row + lane);
+        let strip = Strip::new(&places, |row, lanes| {
+            lanes.iter_mut().enumerate().for_each(|(at, place)| *place = lane(row, at));
+        });
+        for count in 0..23usize {
+            let columns: Vec<u32> = (0..23).filter(|c| (c * 7 + 3) % 23 < count as u32).collect();
+            let values: Vec<f64> =
+                columns.iter().map(|c| f64::from(number(*c as usize + 5))).collect();
+            let row_of =
+                |column: u32| places.of_columns().get(column as usize).copied().unwrap_or(18);
+            let row = |column: &u32| match row_of(*column) as usize {
+                18 => vec![0.0; LANES],
+                row => (0..LANES).map(|at| lane(row, at)).collect(),
+            };
+            let terms: Vec<(f32, Vec<f32>)> =
+                values.iter().map(|x| *x as f32).zip(columns.iter().map(row)).collect();
+            let wanted = chains(&terms);
+            let weights: Vec<Weight> = columns
+                .iter()
+                .zip(&values)
+                .map(|(column, x)| Weight { row: row_of(*column), value: *x as f32 })
+                .collect();
+            for isa in Isa::available() {
+                let mut out = [9.0; LANES];
+                strip.sum_sparse(*isa, &places, (&columns, &values), &mut out);
+                assert_eq!(out.map(f32::to_bits), wanted, "{isa} {count}");
+                let mut out = [9.0; LANES];
+                strip.sum(*isa, &weights, &mut out);
+                assert_eq!(out.map(f32::to_bits), wanted, "{isa} {count}");
             }
         }
     }
@@ -148,7 +334,30 @@ mod tests {
     #[test]
     #[should_panic(expected = "no such row")]
     fn rows_that_do_not_exist_are_refused() {
-        let weights = [Weight { row: 2, value: 1.0 }];
-        blend32(Isa::current(), [&weights, &[]], &[0.0; 32], &mut [0.0; 16]);
+        let strip = Strip::new(&Places::new(2, &[0, 1]), |_, _| {});
+        strip.sum(Isa::current(), &[Weight { row: 3, value: 1.0 }], &mut [0.0; LANES]);
+    }
+
+    #[test]
+    fn a_quadratic_form_is_its_sum_on_every_instruction_set() {
+        for size in [1usize, 4, 8, 15, 16, 17, 40] {
+            let width = size.next_multiple_of(LANES);
+            let small = |n: usize| (n * 37 % 17) as f32 - 8.0;
+            let padded = |from: usize| -> Vec<f32> {
+                (0..width).map(|at| if at < size { small(from + at) } else { 0.0 }).collect()
+            };
+            let (y, line) = (padded(3), padded(50));
+            let form: Vec<f32> = (0..size).flat_map(|row| padded(70 + 11 * row)).collect();
+            // Whole numbers: nothing is rounded, in whatever order.
+            let mut wanted = 0.0f64;
+            for i in 0..size {
+                let product: f32 = (0..size).map(|j| y[j] * form[j * width + i]).sum();
+                wanted += f64::from(y[i]) * f64::from(line[i] + product);
+            }
+            for isa in Isa::available() {
+                let found = quadratic32(*isa, size, &form, &line, &y);
+                assert_eq!(found.to_bits(), wanted.to_bits(), "{isa} {size}");
+            }
+        }
     }
 }

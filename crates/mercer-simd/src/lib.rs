@@ -41,7 +41,7 @@ mod terms;
 mod tile;
 mod vector;
 
-pub use blend::{Weight, blend32};
+pub use blend::{Places, Strip, Weight, quadratic32};
 pub use bytes::{BytePanels, ByteQueries};
 pub use compact::{NO_ROW, compact};
 pub use isa::Isa;

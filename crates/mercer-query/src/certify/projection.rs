@@ -41,17 +41,20 @@ use crate::rounding::QuerySize;
 /// Largest `delta_k` for which the constants above hold.
 pub(crate) const MOST_DEFECT: f64 = 0.01;
 
-/// What the steps of all scores share: one number for each step.
+/// What the steps of all scores share.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shared {
+pub(crate) struct Shared(Vec<SharedStep>);
+
+#[derive(Debug, Clone, Copy)]
+struct SharedStep {
     /// `A_k`: what an absolute error of kernel values is multiplied by.
-    absolute: Vec<f64>,
+    absolute: f64,
     /// `B_k`: the same for a relative one.
-    relative: Vec<f64>,
+    relative: f64,
     /// `1.01 γ_k B_k`.
-    chain: Vec<f64>,
+    chain: f64,
     /// `1.3 (γ_(k+8) + delta_k)`.
-    noise: Vec<f64>,
+    noise: f64,
 }
 
 /// One step of one score.
@@ -105,10 +108,8 @@ impl Shared {
             ones += plain * plain * up;
             sized += long * long * up;
             let (absolute, relative) = (ones.sqrt() * up, sized.sqrt() * up);
-            shared.absolute.push(absolute);
-            shared.relative.push(relative);
-            shared.chain.push(1.011 * gamma(k) * relative);
-            shared.noise.push(1.3 * (gamma(k + 8.0) + delta));
+            let (chain, noise) = (1.011 * gamma(k) * relative, 1.3 * (gamma(k + 8.0) + delta));
+            shared.0.push(SharedStep { absolute, relative, chain, noise });
         }
         shared
     }
@@ -116,9 +117,9 @@ impl Shared {
     /// What step `k` (from 0) leaves of a query whose squared coordinates add up to `spent`.
     #[inline]
     pub(crate) fn left(&self, k: usize, known: &Known, spent: f64) -> Left {
-        let error =
-            self.chain[k] + known.relative * self.relative[k] + known.absolute * self.absolute[k];
-        let noise = self.noise[k] + (2.1 + error) * error;
+        let step = &self.0[k];
+        let error = step.chain + known.relative * step.relative + known.absolute * step.absolute;
+        let noise = step.noise + (2.1 + error) * error;
         // Two roundings relative to 1, which the constants of the noise leave room for.
         Left { square: (1.0 - spent * known.inverse + noise).max(0.0), error }
     }

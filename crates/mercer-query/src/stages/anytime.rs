@@ -124,11 +124,8 @@ impl Sequence {
         mut report: impl FnMut(u32, usize, Proved),
     ) {
         let Running { first, known, wanted, spent, sums, left } = query;
+        // What each step leaves of the query, as far as a score asked for it.
         left.clear();
-        for (k, y) in (first..).zip(coordinates) {
-            *spent += y * y;
-            left.push(self.shared.left(k, known, *spent));
-        }
         let mut is_wanted = wanted.iter().peekable();
         for (score, (sum, steps)) in (0u32..).zip(sums.iter_mut().zip(&self.scores)) {
             let steps = &steps[first..first + coordinates.len()];
@@ -138,9 +135,16 @@ impl Sequence {
             }
             let offset = offsets[score as usize];
             let mut found: Option<(usize, f64)> = None;
-            for ((k, (step, y)), left) in steps.iter().zip(coordinates).enumerate().zip(&*left) {
+            for (k, (step, y)) in steps.iter().zip(coordinates).enumerate() {
                 *sum += step.weight * y;
-                if found.is_none() && step.may_settle(known, *left, *sum, offset) {
+                if found.is_some() {
+                    continue;
+                }
+                if left.len() == k {
+                    *spent += y * y;
+                    left.push(self.shared.left(first + k, known, *spent));
+                }
+                if step.may_settle(known, left[k], *sum, offset) {
                     found = Some((k, *sum));
                 }
             }
@@ -148,6 +152,9 @@ impl Sequence {
             if let Some(range) = steps[k].range(known, left[k], sum, offset) {
                 report(score, first + k + 1, range);
             }
+        }
+        for y in &coordinates[left.len()..] {
+            *spent += y * y;
         }
     }
 

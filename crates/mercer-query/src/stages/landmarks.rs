@@ -141,10 +141,9 @@ impl Stage for Landmarks {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         let Scratch { dense, coordinates, products, values } = scratch;
         let (size, count) = (self.basis.rows(), self.norms.len());
-        let chunks = Basis::chunks(0..size);
         let own = count as u64 * (size as u64 + KERNEL_COST)
             + (self.constants.len() * (count + size)) as u64;
-        let cost = self.basis.cost(block, chunks.clone()) + own;
+        let cost = self.basis.cost(block, 0..size) + own;
         for query in block.open() {
             closer.charge(*query, cost);
         }
@@ -152,7 +151,7 @@ impl Stage for Landmarks {
         if block.open().is_empty() {
             return;
         }
-        self.basis.project(self.isa, block, chunks);
+        self.basis.project(self.isa, block, 0..size);
         coordinates.clear();
         let (open, known) = block.open_with_coordinates();
         for query in open {

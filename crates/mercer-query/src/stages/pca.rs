@@ -291,9 +291,8 @@ impl Stage for Pca {
         let room = if self.levels.len() > 1 { scratch.loaded.len() * self.stride } else { 0 };
         scratch.sums.resize(room, 0.0);
         for (number, level) in self.levels.iter().enumerate() {
-            let chunks = Basis::chunks(level.directions.clone());
             let products = self.supports as u64 * (level.directions.len() as u64 + KERNEL_COST);
-            let cost = self.basis.cost(block, chunks.clone()) + products;
+            let cost = self.basis.cost(block, level.directions.clone()) + products;
             for query in block.open() {
                 closer.charge(*query, cost);
             }
@@ -301,7 +300,7 @@ impl Stage for Pca {
             if !self.compact(closer, scratch) {
                 return;
             }
-            self.basis.project(self.isa, block, chunks);
+            self.basis.project(self.isa, block, level.directions.clone());
             let Scratch { queries, coordinates, loaded, .. } = scratch;
             coordinates.clear();
             for query in loaded.iter() {

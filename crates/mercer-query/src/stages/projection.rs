@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use mercer_data::Row;
 use mercer_machine::Section;
-use mercer_simd::{DenseQueries32, Isa, LANES32, NO_ROW, Panels32, Weight, blend32, compact};
+use mercer_simd::{DenseQueries32, Isa, LANES32, NO_ROW, Panels32, Places, Strip, Weight, compact};
 
 use crate::closer::Closer;
 use crate::stage::Block;
@@ -20,18 +20,20 @@ pub(crate) struct Coordinates {
     /// Only the first `used` are of this block; the others are kept for their memory.
     chunks: Vec<Known>,
     used: usize,
-    /// Non-zero live entries of the queries that a stage has looked at.
+    /// Non-zero entries of the dense queries that a stage has looked at.
     weights: Vec<Weight>,
-    /// Where those of each query begin, are cut in two, and end.
-    places: Vec<Option<[usize; 3]>>,
+    /// Where those of each query begin and end.
+    places: Vec<Option<[usize; 2]>>,
     row: Vec<f64>,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     id: u64,
-    /// `CHUNK` for each query of the block; those closed by then are stale.
-    values: Vec<f32>,
+    /// How many of its directions queries have paid for.
+    paid: usize,
+    /// One for each query of the block; those closed by then are stale.
+    values: Vec<[f32; CHUNK]>,
 }
 
 impl Coordinates {
@@ -42,10 +44,11 @@ impl Coordinates {
         self.places.clear();
     }
 
-    fn find(&self, id: u64) -> Option<&Known> {
-        self.chunks[..self.used].iter().find(|known| known.id == id)
+    fn find(&self, id: u64) -> Option<usize> {
+        self.chunks[..self.used].iter().position(|known| known.id == id)
     }
 
+    /// A chunk of the directions of a basis, to be filled.
     fn add(&mut self, id: u64, queries: usize) -> usize {
         if self.used == self.chunks.len() {
             self.chunks.push(Known::default());
@@ -53,21 +56,34 @@ impl Coordinates {
         let known = &mut self.chunks[self.used];
         self.used += 1;
         known.id = id;
-        known.values.resize(queries * CHUNK, 0.0);
+        known.values.resize(queries, [0.0; CHUNK]);
         self.used - 1
     }
 
-    /// The entries of a query in the live columns, in two parts.
-    fn entries(&mut self, isa: Isa, query: usize, row: Row<'_>, live: &Live) -> [usize; 3] {
+    /// Coordinates of a query in one chunk.
+    fn project(
+        &mut self,
+        isa: Isa,
+        basis: &Basis,
+        strip: &Strip,
+        query: usize,
+        row: Row<'_>,
+    ) -> [f32; CHUNK] {
+        let mut out = [0.0; CHUNK];
+        if let (Row::Sparse { columns, values }, false) = (row, basis.live.is_shifted) {
+            strip.sum_sparse(isa, &basis.places, (columns, values), &mut out);
+            return out;
+        }
         if self.places.len() <= query {
             self.places.resize(query + 1, None);
         }
-        if let Some(place) = self.places[query] {
-            return place;
-        }
-        let place = live.entries(isa, row, &mut self.row, &mut self.weights);
-        self.places[query] = Some(place);
-        place
+        let [start, end] = *self.places[query].get_or_insert_with(|| {
+            let start = self.weights.len();
+            basis.entries(isa, row, &mut self.row, &mut self.weights);
+            [start, self.weights.len()]
+        });
+        strip.sum(isa, &self.weights[start..end], &mut out);
+        out
     }
 }
 
@@ -79,8 +95,6 @@ pub(super) struct Live {
     /// What a row of zeros becomes.
     zero: Vec<f64>,
     is_shifted: bool,
-    /// Columns before this one go to the first part.
-    middle: u32,
 }
 
 impl Live {
@@ -94,8 +108,7 @@ impl Live {
         let shift = |column: &u32| -centre.get(*column as usize).copied().unwrap_or(0.0);
         let zero: Vec<f64> = live.iter().map(shift).collect();
         let is_shifted = zero.iter().any(|shift| *shift != 0.0);
-        let middle = live.get(live.len() / 2).copied().unwrap_or(0);
-        Self { slots, zero, is_shifted, middle }
+        Self { slots, zero, is_shifted }
     }
 
     /// Number of live columns.
@@ -122,48 +135,6 @@ impl Live {
             }
         }
     }
-
-    /// Appends the entries of a row, rounded to singles: where they begin, are cut in two, and end. Dense
-    /// and sparse rows give the same.
-    fn entries(
-        &self,
-        isa: Isa,
-        row: Row<'_>,
-        buffer: &mut Vec<f64>,
-        out: &mut Vec<Weight>,
-    ) -> [usize; 3] {
-        let start = out.len();
-        if self.is_shifted {
-            buffer.resize(self.len(), 0.0);
-            self.write(row, buffer);
-            let all = (0u32..).zip(&*buffer).map(|(row, x)| Weight { row, value: *x as f32 });
-            out.extend(all);
-            return [start, start + self.len() / 2, out.len()];
-        }
-        let middle = match row {
-            Row::Dense(values) => {
-                let cut = (self.middle as usize).min(values.len()).min(self.slots.len());
-                compact(isa, &values[..cut], &self.slots, out);
-                let middle = out.len();
-                compact(isa, &values[cut..], &self.slots[cut..], out);
-                middle
-            }
-            Row::Sparse { columns, values } => {
-                let mut middle = None;
-                for (column, value) in columns.iter().zip(values) {
-                    let row = self.slots.get(*column as usize).copied().unwrap_or(NO_ROW);
-                    if row != NO_ROW {
-                        if middle.is_none() && *column >= self.middle {
-                            middle = Some(out.len());
-                        }
-                        out.push(Weight { row, value: *value as f32 });
-                    }
-                }
-                middle.unwrap_or(out.len())
-            }
-        };
-        [start, middle, out.len()]
-    }
 }
 
 /// Directions, row after row, packed in chunks.
@@ -172,6 +143,7 @@ pub(super) struct Basis {
     chunks: Vec<Chunk>,
     rows: usize,
     live: Live,
+    places: Places,
     /// What one direction costs.
     columns: u64,
 }
@@ -181,7 +153,7 @@ struct Chunk {
     id: u64,
     rows: usize,
     /// `CHUNK` directions for each live column.
-    table: Vec<f32>,
+    strip: Strip,
 }
 
 /// What one kernel value costs beside its products, in multiply-adds.
@@ -213,7 +185,7 @@ impl Products {
         closer: &mut Closer<'_>,
     ) -> Option<usize> {
         let size = basis.rows();
-        let cost = basis.cost(block, Basis::chunks(0..size)) + beside;
+        let cost = basis.cost(block, 0..size) + beside;
         for query in block.open() {
             closer.charge(*query, cost);
         }
@@ -221,7 +193,7 @@ impl Products {
         if block.open().is_empty() {
             return None;
         }
-        basis.project(isa, block, Basis::chunks(0..size));
+        basis.project(isa, block, 0..size);
         self.coordinates.clear();
         let (open, known) = block.open_with_coordinates();
         for query in open {
@@ -239,7 +211,7 @@ impl Products {
 
 impl Basis {
     pub(super) fn bytes(&self) -> usize {
-        self.chunks.iter().map(|chunk| 4 * chunk.table.len()).sum()
+        self.chunks.iter().map(|chunk| chunk.strip.bytes()).sum()
     }
 
     /// The array `basis` of a section: directions in the live columns of the machine, row after row.
@@ -268,20 +240,20 @@ impl Basis {
     /// Directions in the live columns of the machine, row after row.
     pub(super) fn new(values: &[f32], exact: &Exact) -> Self {
         let live = exact.packed().live_columns();
+        let places = Places::new(exact.machine().columns(), exact.packed().live());
         let chunks = values.chunks(CHUNK * live).map(|values| {
             let mut hash = DefaultHasher::new();
             values.iter().for_each(|value| value.to_bits().hash(&mut hash));
-            let mut table = vec![0.0; live * CHUNK];
-            for (lane, direction) in values.chunks_exact(live).enumerate() {
-                for (place, value) in table.chunks_exact_mut(CHUNK).zip(direction) {
-                    place[lane] = *value;
+            let strip = Strip::new(&places, |column, lanes| {
+                for (place, direction) in lanes.iter_mut().zip(values.chunks_exact(live)) {
+                    *place = direction[column];
                 }
-            }
-            Chunk { id: hash.finish(), rows: values.len() / live, table }
+            });
+            Chunk { id: hash.finish(), rows: values.len() / live, strip }
         });
         let (chunks, rows) = (chunks.collect(), values.len() / live);
         let columns = exact.machine().columns() as u64;
-        Self { chunks, rows, live: Live::new(exact), columns }
+        Self { chunks, rows, live: Live::new(exact), places, columns }
     }
 
     /// Number of directions.
@@ -295,35 +267,61 @@ impl Basis {
     }
 
     /// Chunks that hold some directions.
-    pub(super) fn chunks(directions: Range<usize>) -> Range<usize> {
+    fn chunks(directions: Range<usize>) -> Range<usize> {
         directions.start / CHUNK..directions.end.div_ceil(CHUNK)
     }
 
-    /// Multiply-adds per query of the chunks that are not known yet.
-    pub(super) fn cost(&self, block: &mut Block<'_>, chunks: Range<usize>) -> u64 {
+    /// Multiply-adds per query of the first `directions` that nobody has paid for yet. Those that share their
+    /// registers are computed beside them, and paid for by whoever uses them.
+    pub(super) fn cost(&self, block: &mut Block<'_>, directions: Range<usize>) -> u64 {
         let known = block.coordinates();
-        let missing = self.chunks[chunks].iter().filter(|chunk| known.find(chunk.id).is_none());
-        missing.map(|chunk| chunk.rows as u64).sum::<u64>() * self.columns
+        let chunks = self.chunks[Self::chunks(directions.clone())].iter();
+        let missing = chunks.zip(directions.start / CHUNK..).map(|(chunk, number)| {
+            let paid = known.find(chunk.id).map_or(0, |at| known.chunks[at].paid);
+            chunk.rows.min(directions.end - number * CHUNK).saturating_sub(paid) as u64
+        });
+        missing.sum::<u64>() * self.columns
     }
 
-    /// Computes the chunks that are not known yet, for all open queries.
-    pub(super) fn project(&self, isa: Isa, block: &mut Block<'_>, chunks: Range<usize>) {
+    /// Computes the directions that are not known yet, for all open queries.
+    pub(super) fn project(&self, isa: Isa, block: &mut Block<'_>, directions: Range<usize>) {
         let all = block.len();
         let rows = block.rows();
         let (open, coordinates) = block.open_with_coordinates();
-        for chunk in &self.chunks[chunks] {
-            if coordinates.find(chunk.id).is_some() {
+        let chunks = self.chunks[Self::chunks(directions.clone())].iter();
+        for (chunk, number) in chunks.zip(directions.start / CHUNK..) {
+            let paid = chunk.rows.min(directions.end - number * CHUNK);
+            if let Some(at) = coordinates.find(chunk.id) {
+                let known = &mut coordinates.chunks[at].paid;
+                *known = paid.max(*known);
                 continue;
             }
-            let number = coordinates.add(chunk.id, all);
+            let at = coordinates.add(chunk.id, all);
+            coordinates.chunks[at].paid = paid;
             for query in open {
-                let at = *query as usize;
-                let [start, middle, end] =
-                    coordinates.entries(isa, at, rows.row(*query), &self.live);
-                let Coordinates { weights, chunks, .. } = coordinates;
-                let parts = [&weights[start..middle], &weights[middle..end]];
-                let out = &mut chunks[number].values[at * CHUNK..(at + 1) * CHUNK];
-                blend32(isa, parts, &chunk.table, out);
+                let place = *query as usize;
+                let values = coordinates.project(isa, self, &chunk.strip, place, rows.row(*query));
+                coordinates.chunks[at].values[place] = values;
+            }
+        }
+    }
+
+    /// The entries of a row that is dense or shifted, rounded to singles; dense and sparse rows give the same.
+    fn entries(&self, isa: Isa, row: Row<'_>, buffer: &mut Vec<f64>, out: &mut Vec<Weight>) {
+        match row {
+            _ if self.live.is_shifted => {
+                buffer.resize(self.live.len(), 0.0);
+                self.live.write(row, buffer);
+                out.extend((0u32..).zip(&*buffer).map(|(row, x)| Weight { row, value: *x as f32 }));
+            }
+            Row::Dense(values) => compact(isa, values, self.places.of_columns(), out),
+            Row::Sparse { columns, values } => {
+                let known = columns.iter().zip(values);
+                let known = known.map_while(|(column, x)| {
+                    let row = *self.places.of_columns().get(*column as usize)?;
+                    Some(Weight { row, value: *x as f32 })
+                });
+                out.extend(known);
             }
         }
     }
@@ -340,9 +338,8 @@ impl Basis {
         while at < directions.end {
             let chunk = &self.chunks[at / CHUNK];
             let end = directions.end.min((at / CHUNK + 1) * CHUNK);
-            let values = &known.find(chunk.id).expect("projected before it is read").values;
-            let start = query as usize * CHUNK + at % CHUNK;
-            out.extend_from_slice(&values[start..start + (end - at)]);
+            let known = &known.chunks[known.find(chunk.id).expect("projected before it is read")];
+            out.extend_from_slice(&known.values[query as usize][at % CHUNK..][..end - at]);
             at = end;
         }
     }
@@ -354,10 +351,9 @@ impl Basis {
         let (mut weights, mut buffer, mut values) = (Vec::new(), Vec::new(), [0.0; CHUNK]);
         for (row, out) in supports.iter().zip(out.chunks_exact_mut(self.rows)) {
             weights.clear();
-            let [_, middle, _] = self.live.entries(isa, row, &mut buffer, &mut weights);
-            let (first, second) = weights.split_at(middle);
+            self.entries(isa, row, &mut buffer, &mut weights);
             for (chunk, out) in self.chunks.iter().zip(out.chunks_mut(CHUNK)) {
-                blend32(isa, [first, second], &chunk.table, &mut values);
+                chunk.strip.sum(isa, &weights, &mut values);
                 out.copy_from_slice(&values[..out.len()]);
             }
         }

@@ -1,7 +1,7 @@
 use std::any::Any;
 
 use mercer_machine::{Array, Output, Section};
-use mercer_simd::{Isa, LANES32, Weight, blend32, fold8};
+use mercer_simd::{Isa, LANES32, quadratic32};
 use mercer_spec::Spec;
 
 use super::projection::{Basis, guess, outputs};
@@ -21,17 +21,18 @@ pub(crate) static LOADER: Loader = Loader {
 struct Student {
     isa: Isa,
     spec: Spec,
+    /// The directions of all levels.
+    basis: Basis,
     levels: Vec<Level>,
 }
 
 #[derive(Debug)]
 struct Level {
-    /// The directions that the level before has not.
-    basis: Basis,
     /// Coordinates, those of the levels before first.
     size: usize,
     /// The rows of all matrices A, padded, one output after the other.
     forms: Vec<f32>,
+    /// Padded, too.
     lines: Vec<f32>,
     constants: Vec<f64>,
 }
@@ -39,8 +40,6 @@ struct Level {
 /// Working memory of one thread.
 struct Scratch {
     coordinates: Vec<f32>,
-    weights: Vec<Weight>,
-    products: Vec<f32>,
     values: Vec<f64>,
 }
 
@@ -82,46 +81,41 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     if singles.into_iter().any(|x| !x.is_finite()) || constants.iter().any(|x| !x.is_finite()) {
         return Err(refuse("its arrays hold values that are not finite"));
     }
-    let (mut forms, mut lines, mut begin) = (forms.as_slice(), lines.as_slice(), 0);
+    let (mut forms, mut lines) = (forms.as_slice(), lines.as_slice());
     let mut levels = Vec::new();
     for (size, constants) in sizes.into_iter().zip(constants.chunks_exact(outputs)) {
         let (own, rest) = forms.split_at(outputs * size * size);
         let (line, other) = lines.split_at(outputs * size);
         (forms, lines) = (rest, other);
-        let basis = Basis::new(&directions[begin * live..size * live], exact);
-        begin = size;
-        let width = size.next_multiple_of(LANES32);
-        let mut padded = vec![0.0; outputs * size * width];
-        for (place, row) in padded.chunks_exact_mut(width).zip(own.chunks_exact(size)) {
-            place[..size].copy_from_slice(row);
-        }
-        let (lines, constants) = (line.to_vec(), constants.to_vec());
-        levels.push(Level { basis, size, forms: padded, lines, constants });
+        let (forms, lines) = (padded(own, size), padded(line, size));
+        levels.push(Level { size, forms, lines, constants: constants.to_vec() });
     }
-    Ok(Box::new(Student { isa: exact.isa(), spec, levels }))
+    let basis = Basis::new(directions, exact);
+    Ok(Box::new(Student { isa: exact.isa(), spec, basis, levels }))
+}
+
+/// Rows of `size` numbers, each followed by zeros up to a whole number of lanes.
+fn padded(rows: &[f32], size: usize) -> Vec<f32> {
+    let width = size.next_multiple_of(LANES32);
+    let mut padded = vec![0.0; rows.len() / size * width];
+    for (place, row) in padded.chunks_exact_mut(width).zip(rows.chunks_exact(size)) {
+        place[..size].copy_from_slice(row);
+    }
+    padded
 }
 
 impl Level {
     /// What all outputs make of one query.
     fn outputs(&self, isa: Isa, scratch: &mut Scratch) {
-        let Scratch { coordinates, weights, products, values } = scratch;
+        let Scratch { coordinates, values } = scratch;
         let size = self.size;
         let width = size.next_multiple_of(LANES32);
-        products.resize(width, 0.0);
-        weights.clear();
-        weights.extend((0u32..).zip(&*coordinates).map(|(row, y)| Weight { row, value: *y }));
-        let (first, second) = weights.split_at(size / 2);
+        coordinates.resize(width, 0.0);
         values.clear();
         let forms = self.forms.chunks_exact(size * width);
-        let outputs = forms.zip(self.lines.chunks_exact(size)).zip(&self.constants);
+        let outputs = forms.zip(self.lines.chunks_exact(width)).zip(&self.constants);
         values.extend(outputs.map(|((form, line), constant)| {
-            blend32(isa, [first, second], form, products);
-            let mut sums = [0.0f64; 8];
-            for (at, y) in coordinates.iter().enumerate() {
-                let factor = f64::from(line[at]) + f64::from(products[at]);
-                sums[at % 8] += f64::from(*y) * factor;
-            }
-            fold8(&sums) + constant
+            quadratic32(isa, size, form, line, coordinates) + constant
         }));
     }
 }
@@ -140,24 +134,19 @@ impl Stage for Student {
     }
 
     fn bytes(&self) -> usize {
-        self.levels.iter().map(|level| level.basis.bytes() + 4 * level.forms.len()).sum()
+        let levels = self.levels.iter().map(|level| 4 * (level.forms.len() + level.lines.len()));
+        self.basis.bytes() + levels.sum::<usize>()
     }
 
     fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new(Scratch {
-            coordinates: Vec::new(),
-            weights: Vec::new(),
-            products: Vec::new(),
-            values: Vec::new(),
-        })
+        Box::new(Scratch { coordinates: Vec::new(), values: Vec::new() })
     }
 
     fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         for (number, level) in self.levels.iter().enumerate() {
             let own = (level.constants.len() * level.size * (level.size + 1)) as u64;
-            let chunks = Basis::chunks(0..level.basis.rows());
-            let cost = level.basis.cost(block, chunks.clone()) + own;
+            let cost = self.basis.cost(block, 0..level.size) + own;
             let mut has_closed = false;
             for query in block.open() {
                 has_closed |= !closer.charge(*query, cost);
@@ -168,14 +157,11 @@ impl Stage for Student {
             if block.open().is_empty() {
                 return;
             }
-            level.basis.project(self.isa, block, chunks);
+            self.basis.project(self.isa, block, 0..level.size);
             let (open, known) = block.open_with_coordinates();
             for query in open {
                 scratch.coordinates.clear();
-                for level in &self.levels[..=number] {
-                    let all = 0..level.basis.rows();
-                    level.basis.read(known, *query, all, &mut scratch.coordinates);
-                }
+                self.basis.read(known, *query, 0..level.size, &mut scratch.coordinates);
                 level.outputs(self.isa, scratch);
                 closer.estimate(*query, number, guess(&scratch.values));
             }
