@@ -86,9 +86,14 @@ impl Live {
         kept_values.truncate(kept);
     }
 
+    /// Whether the live columns of a dense row are the row itself.
+    pub(crate) fn is_whole(&self, row: &[f64]) -> bool {
+        self.is_unshifted() && self.columns.len() == row.len() && self.slots.len() == row.len()
+    }
+
     /// Writes the live columns of a dense unshifted row; returns whether all other columns are zero.
     pub(crate) fn gather(&self, row: &[f64], out: &mut [f64]) -> bool {
-        if self.columns.len() == row.len() && self.slots.len() == row.len() {
+        if self.is_whole(row) {
             out.copy_from_slice(row);
             return true;
         }

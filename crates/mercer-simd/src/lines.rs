@@ -42,17 +42,20 @@ impl<T: Plain> Lines<T> {
         lines
     }
 
-    /// Appends zeros up to `length` elements; allocates only beyond the largest length so far.
+    /// Appends elements up to `length`: those that were there before a [`Lines::clear`], then zeros. Allocates
+    /// only beyond the largest length so far.
     pub fn grow(&mut self, length: usize) {
         assert!(length >= self.length, "only clear shortens");
         let bytes = length.checked_mul(size_of::<T>()).expect("a buffer larger than memory");
-        self.memory.resize(bytes.div_ceil(size_of::<Line>()), Line([0; 8]));
+        let lines = bytes.div_ceil(size_of::<Line>());
+        if lines > self.memory.len() {
+            self.memory.resize(lines, Line([0; 8]));
+        }
         self.length = length;
     }
 
-    /// Forgets the elements, keeps the memory.
+    /// Forgets how many elements there are; whoever grows it again writes all that it reads.
     pub fn clear(&mut self) {
-        self.memory.clear();
         self.length = 0;
     }
 }
@@ -79,7 +82,7 @@ mod tests {
     use super::Lines;
 
     #[test]
-    fn grown_elements_are_zero_also_after_a_clear() {
+    fn grown_elements_are_zero_or_what_they_were_before_a_clear() {
         let mut numbers = Lines::<f32>::zeroed(3);
         numbers[2] = 7.0;
         numbers.grow(33);
@@ -87,8 +90,12 @@ mod tests {
         numbers[32] = 8.0;
         numbers.clear();
         assert!(numbers.is_empty());
-        numbers.grow(33);
-        assert!(numbers.iter().all(|x| x.to_bits() == 0));
+        numbers.grow(50);
+        assert!(numbers[33..].iter().all(|x| x.to_bits() == 0));
+        assert_eq!(
+            (numbers[2].to_bits(), numbers[32].to_bits()),
+            (7.0f32.to_bits(), 8.0f32.to_bits())
+        );
         assert_eq!(numbers.as_ptr().align_offset(64), 0);
     }
 }

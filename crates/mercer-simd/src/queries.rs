@@ -11,7 +11,8 @@ pub(crate) const GROUP: usize = 4;
 /// the first cache while all queries of the block walk over them.
 pub(crate) const SPARSE_STRETCH: usize = 64;
 
-/// Dense queries, interleaved by four: `[group][column][query of the group]`.
+/// Dense queries, interleaved by four: `[group][column][query of the group]`. Where the last group is not full,
+/// what is left of earlier queries stands in its place, and nobody reads it.
 #[derive(Clone, Debug)]
 pub struct DenseQueries<T> {
     values: Lines<T>,

@@ -245,7 +245,10 @@ impl Packed {
             let range = first..(first + TILE_PANELS).min(panels.panels());
             let lanes = panels.lanes(range.clone());
             let stride = lanes.len();
-            scratch.clear();
+            // Products are written, sums of terms added.
+            if queries.layout == Layout::Entries {
+                scratch.clear();
+            }
             scratch.resize(queries.len() * stride, 0.0);
             match (queries.layout, form) {
                 (Layout::Dense, _) => {

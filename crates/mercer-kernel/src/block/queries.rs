@@ -42,6 +42,9 @@ pub(super) enum Norms {
 /// (`cargo run --release -p mercer-simd --example speed`).
 const SPARSE_COST: f64 = 2.2;
 
+/// So few columns are multiplied sooner than their non-zeros are counted.
+const FEW_COLUMNS: usize = 16;
+
 impl Queries {
     pub(super) fn new(live: usize) -> Self {
         Self {
@@ -106,6 +109,10 @@ impl Queries {
         let mut incomplete: Vec<(usize, f64)> = Vec::new();
         for (query, row) in rows.enumerate() {
             let complete = match row {
+                Row::Dense(values) if live.is_whole(values) => {
+                    self.dense.push(values);
+                    continue;
+                }
                 Row::Dense(values) if live.is_unshifted() => live.gather(values, &mut self.row),
                 _ => {
                     self.row.fill(0.0);
@@ -191,6 +198,9 @@ impl Queries {
 }
 
 pub(super) fn choose<'a>(live: &Live, rows: &(impl Iterator<Item = Row<'a>> + Clone)) -> Layout {
+    if live.len() <= FEW_COLUMNS {
+        return Layout::Dense;
+    }
     let (mut nonzeros, mut count) = (0usize, 0usize);
     for row in rows.clone() {
         count += 1;
