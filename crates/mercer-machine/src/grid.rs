@@ -192,6 +192,29 @@ impl Grid {
         self.scale.level(self.levels(), column, value)
     }
 
+    /// The levels of values that are not zero, side by side.
+    ///
+    /// # Panics
+    /// If there is not a column and a place for every value.
+    pub fn levels_of(&self, columns: &[u32], values: &[f64], levels: &mut [u32]) {
+        assert_eq!((columns.len(), levels.len()), (values.len(), values.len()), "one of each");
+        let last = (self.levels() - 1) as f64;
+        let places = levels.iter_mut().zip(values);
+        match &self.scale {
+            Spacing::Power { top, exponent: 2 } => places.for_each(|(level, value)| {
+                *level = nearest(positive(value / top).sqrt(), last);
+            }),
+            Spacing::Power { top, .. } => {
+                places.for_each(|(level, value)| *level = nearest(value / top, last));
+            }
+            Spacing::Quantile { .. } => {
+                for ((level, value), column) in places.zip(columns) {
+                    *level = self.level(*column as usize, *value) as u32;
+                }
+            }
+        }
+    }
+
     pub(crate) fn check(&self, columns: usize) -> Result<(), MachineError> {
         match self.scale.columns() {
             Some(found) if found != columns => {
@@ -201,8 +224,8 @@ impl Grid {
         }
     }
 
-    /// `W · Φ(level)` of one column: a chain of fused multiply-adds in doubles. Products of two singles are
-    /// exact in doubles.
+    /// `W · Φ(level)` of one column, summed in doubles. Products of two singles are exact in doubles, so fused
+    /// multiply-adds would give the same bits.
     pub fn read(&self, weights: &[f32], level: usize) -> f64 {
         if self.is_direct {
             // What the chain gives: one product with 1, all others with 0.
@@ -210,8 +233,23 @@ impl Grid {
         }
         let factors = &self.factors[level * self.rank..(level + 1) * self.rank];
         let pairs = weights.iter().zip(factors);
-        pairs.fold(0.0, |sum, (w, phi)| f64::from(*w).mul_add(f64::from(*phi), sum))
+        pairs.fold(0.0, |sum, (w, phi)| sum + f64::from(*w) * f64::from(*phi))
     }
+}
+
+/// Zero where it is below.
+#[inline]
+fn positive(share: f64) -> f64 {
+    if share > 0.0 { share } else { 0.0 }
+}
+
+/// The level nearest to a share, from 1 to `last`.
+#[inline]
+fn nearest(share: f64, last: f64) -> u32 {
+    let level = share * last + 0.5;
+    let level = if level > 1.0 { level } else { 1.0 };
+    // Levels are 16-bit numbers, and vectors turn doubles into signed ones.
+    (if level < last { level } else { last }) as i32 as u32
 }
 
 /// Whether level `b` has a 1 at place `b - 1`, and zeros elsewhere.
@@ -240,6 +278,26 @@ mod tests {
                 assert_eq!(grid.level(0, value), level, "{exponent} {value}");
             }
             assert!(grid.scale().is_outside(0, 3.1) && !grid.scale().is_outside(0, 3.0));
+        }
+    }
+
+    #[test]
+    fn levels_side_by_side_are_those_of_each() {
+        let cuts = vec![-2.0, -1.0, 0.3, 5.0, 9.0, 1.0, 1.0];
+        let scales = [
+            Spacing::Power { top: 3.0, exponent: 1 },
+            Spacing::Power { top: 3.0, exponent: 2 },
+            Spacing::Quantile { starts: vec![0, 5, 7, 7], cuts },
+        ];
+        let ends = [f64::MAX, f64::MIN, f64::MIN_POSITIVE, 3.0, 1e-300, -1e-300, 1e300];
+        let values: Vec<f64> = (1..400).map(|i| f64::from(i) * 0.0083).chain(ends).collect();
+        let columns: Vec<u32> = (0..values.len() as u32).map(|at| at % 3).collect();
+        for grid in scales.map(grid) {
+            let mut levels = vec![0; values.len()];
+            grid.levels_of(&columns, &values, &mut levels);
+            for ((column, value), level) in columns.iter().zip(&values).zip(levels) {
+                assert_eq!(grid.level(*column as usize, *value), level as usize, "{value}");
+            }
         }
     }
 

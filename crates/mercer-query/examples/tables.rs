@@ -30,12 +30,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let grid = machine.grid().ok_or("not a machine of tables")?;
     let exact = Exact::new(&machine);
     let (nonzeros, scores) = (rows.nonzeros() as f64, machine.scores().len());
+    let (mut columns, mut values, mut levels) = (Vec::new(), Vec::new(), Vec::new());
     let binning = best(|| {
         for row in rows.iter() {
-            let inside =
-                row.nonzeros().take_while(|(column, _)| (*column as usize) < machine.columns());
-            let levels = inside.map(|(column, value)| grid.level(column as usize, value));
-            black_box(levels.fold(0, |sum, level| sum ^ level));
+            columns.clear();
+            values.clear();
+            row.nonzeros().filter(|(column, _)| (*column as usize) < machine.columns()).for_each(
+                |(column, value)| {
+                    columns.push(column);
+                    values.push(value);
+                },
+            );
+            levels.resize(values.len(), 0);
+            grid.levels_of(&columns, &values, black_box(&mut levels));
         }
     });
     let mut scratch = exact.scratch();
