@@ -39,7 +39,7 @@ const DEFAULT: &str = "cascade(linear, student(4, 8, 16, directions=fitted), \
 const LARGE: &str =
     "cascade(student(8, 16, 32, 56, directions=fitted), pca(64, 96, 128, 192), exact)";
 /// With ten classes.
-const VOTE: &str = "cascade(student(16, 32, directions=fitted), pca(48, 128), exact)";
+const VOTE: &str = "cascade(landmarks(32, 512), pca(128), low_precision, exact)";
 
 /// What the plans promise.
 const CONTRACT: &str = "calibrated(eps=0.001, delta=0.05)";

@@ -12,8 +12,8 @@ use crate::coefficients::{Coefficients, Narrow};
 /// Exponents of Gaussians up to this size lose little in singles.
 const MOST_EXPONENT: f64 = 1024.0;
 
-/// What rounding to singles may cost a score that is a sum of powers, where margins are about 1.
-const MOST_LOSS: f64 = 1e-3;
+/// What rounding to singles may cost a score that is a sum of powers at the very most, where margins are about 1.
+const MOST_LOSS: f64 = 1e-2;
 
 /// How kernel values are made and summed. Nothing is proved here, so singles are taken where they cost no
 /// more than some 1e-4 of a Gaussian, or [`MOST_LOSS`] of a score.
