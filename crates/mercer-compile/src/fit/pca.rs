@@ -15,7 +15,8 @@ pub(super) static FITTER: Fitter = Fitter {
 };
 
 /// Levels that are tried; a machine of fewer columns takes those that leave something out.
-const PROPOSED: [&[usize]; 4] = [&[8, 16, 32], &[32, 64], &[24, 48, 96, 192], &[64, 128, 192]];
+const PROPOSED: [&[usize]; 5] =
+    [&[8, 16, 32], &[32, 64], &[24, 48, 96, 192], &[48, 64, 96, 128, 192], &[64, 128, 192]];
 
 fn propose(task: &Task<'_>) -> Vec<Spec> {
     if !can_estimate(task) {

@@ -22,13 +22,13 @@ const MOST: usize = 64;
 /// Numbers of coordinates that are tried.
 const PROPOSED: [usize; 5] = [8, 16, 24, 32, 48];
 
-/// Those that the machine has, and that the rows can teach.
 /// Students with directions of their own, and the coordinates of the largest.
 const FITTED: [(usize, &str); 2] =
     [(16, "student(4, 8, 16, directions=fitted)"), (32, "student(16, 32, directions=fitted)")];
 /// Multiply-adds of an exact answer above which such students are proposed.
 const WORTH_FITTING: u64 = 200_000;
 
+/// Those that the machine has columns for, and that the rows can teach.
 fn propose(task: &Task<'_>) -> Vec<Spec> {
     if !can_estimate(task) {
         return Vec::new();
