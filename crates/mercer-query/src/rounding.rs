@@ -258,3 +258,48 @@ impl Rounding {
         constants.gamma * sum * (1.0 + 1e-15) + constants.steps * f64::MIN_POSITIVE
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bounds that are looked up are never below those of the query itself.
+    #[test]
+    fn a_rung_holds_for_every_self_sum_on_it() {
+        let kernels = [
+            "linear",
+            "rbf(gamma=0.5)",
+            "rbf(gamma=1e-9)",
+            "rbf(gamma=1e9)",
+            "polynomial(degree=9, gamma=3, coef0=-0.5)",
+            "polynomial(degree=2, gamma=1e-6, coef0=1)",
+            "sigmoid(gamma=0.1, coef0=-2)",
+            "normalized(polynomial(degree=3, gamma=1, coef0=1))",
+        ];
+        let rows = [vec![1.0, 3.0], vec![1e-30, 1e30], vec![0.0], vec![1e-300, 2.0], vec![1e150]];
+        // A bound that is no number bounds nothing.
+        let holds = |found: f64, tight: f64| found >= tight || tight.is_nan();
+        for (text, sums) in kernels.iter().flat_map(|text| rows.iter().map(move |row| (text, row)))
+        {
+            let kernel = mercer_kernel::parse(text).expect("a kernel of the registry");
+            let sizes = RowSizes::new(kernel.as_ref(), sums.iter().copied(), 7, sums.len() > 1);
+            let mut own = 0.9e-20;
+            while own < 1.1e20 {
+                let found = sizes.of_query(kernel.as_ref(), own, 7);
+                let tight = sizes.exactly(kernel.as_ref(), own, 7);
+                assert!(holds(found.factor, tight.factor), "{text}, {sums:?}, {own}: factor");
+                match (found.relative_error, tight.relative_error) {
+                    (Some(found), Some(tight)) => {
+                        assert!(found >= tight, "{text}, {sums:?}, {own}: relative error");
+                    }
+                    (Some(_), None) => panic!("{text}, {sums:?}, {own}: no relative error holds"),
+                    (None, _) => {
+                        let is_true = holds(found.kernel_error, tight.kernel_error);
+                        assert!(is_true, "{text}, {sums:?}, {own}: error");
+                    }
+                }
+                own *= 1.037;
+            }
+        }
+    }
+}
