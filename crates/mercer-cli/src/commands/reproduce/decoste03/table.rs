@@ -73,7 +73,7 @@ pub(super) fn foot() {
          (open) count as m.\nm/k: the paper's speedup. madds: multiply-adds of an exact answer over those of the \
          steps, k d + k (k + 1) / 2, with exact answers\nfor open rows. batch, single: time of exact answers over \
          that of the plan that ends at the break-even (basis: its steps; cert: the\nshare it certifies), one \
-         thread, best of 5. Orders are tuned on the rows they are measured on, as in the paper.\nThe paper's \
+         thread, the best of the repeats. Orders are tuned on the rows they are measured on, as in the paper.\nThe paper's \
          support counts on MNIST are not reproducible from raw or scaled pixels; Haberman's kernel is almost \
          singular,\nso counts there depend on how the solver stops."
     );
