@@ -439,8 +439,8 @@ pub(crate) struct Reproduce {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// For dm03: only this method, paper, 'paper, no filter', 'paper, cross-validated', held-out, 'held-out, no
-    /// filter' or default; for yw12 'ours, chi2', 'ours, intersection', 'PmSVM-LUT, chi2', ... or linear; may be
-    /// given several times
+    /// filter', default, or tuned (what `mercer tune` finds on 3v8, 'ten classes', 'even odd'); for yw12 'ours,
+    /// chi2', 'ours, intersection', 'PmSVM-LUT, chi2', ... or linear; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) method: Vec<String>,
     /// Timings of which the best counts

@@ -20,7 +20,7 @@ const LONGEST_PASS: f64 = 0.2;
 const LEAST_TIMED: usize = 256;
 /// Laps of each plan; the best counts.
 const ROUNDS: usize = 5;
-/// A plan that takes this many times as long as the best is dropped after a lap.
+/// A plan that takes this many times as long as the best is dropped early.
 const DOMINATED: f64 = 1.3;
 /// A plan must take less than this share of the best's time to replace it.
 const CLEARLY: f64 = 0.98;

@@ -44,8 +44,8 @@ pub struct GuardReport {
     pub low_rank: f64,
     /// Of the last exact machine.
     pub exact: f64,
-    /// What the exact machine of equal cost would have reached at most, where the curve of smaller ones made that
-    /// plain.
+    /// What the exact machine of equal cost would have reached if its curve goes on as that of smaller ones, where
+    /// it was not trained for that reason: foretold, not proved.
     pub within_reach: Option<f64>,
     /// Which one won and why.
     pub sentence: String,
@@ -296,8 +296,8 @@ fn widened(qp: &Qp, kept: &[usize], rows: usize) -> Qp {
 
 /// What an exact machine of `part` times as many examples may reach, from the last doubling of them.
 ///
-/// What is left to learn falls at least as the square root of the number of examples grows, the slowest rate of
-/// learning theory; so does what a doubling gains.
+/// What is left to learn is taken to fall as the square root of the number of examples grows, the slowest rate of
+/// learning theory; so does what a doubling gains then. A forecast: held-out rows are noisy, and so is a curve.
 fn reach(measure: Measure, before: f64, now: f64, part: usize) -> f64 {
     let gain = if measure.prefers(now, before) { now - before } else { 0.0 };
     let doublings = part.ilog2() as i32;
@@ -318,7 +318,9 @@ fn sentence<T: Real>(report: &GuardReport, all: usize, factor: &Blocked<T>) -> S
         format!("an exact machine on {examples} examples, which costs as much")
     };
     let curve = report.within_reach.map_or_else(String::new, |reach| {
-        format!("; {equal_cost}, which cost as much, would lead to {reach:.4} at best")
+        format!(
+            "; by that curve {equal_cost}, which cost as much, would lead to {reach:.4} at best"
+        )
     });
     if report.kept_low_rank {
         format!(

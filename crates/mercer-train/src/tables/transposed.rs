@@ -59,32 +59,20 @@ impl Transposed {
             return Ok(Err(bytes));
         }
         let (mut own, mut next) = (vec![0u32; entries], starts.clone());
-        let values = if let Some(same) = same {
-            pieces(examples, rows, |piece| {
-                for (position, row) in (piece.position as u32..).zip(piece.rows) {
-                    piece.row(*row).nonzeros().for_each(|(column, _)| {
-                        let place = &mut next[places.of(column) as usize];
-                        own[*place] = position;
-                        *place += 1;
-                    });
-                }
-                Ok(())
-            })?;
-            Values::Same(same)
-        } else {
-            let mut values = vec![0.0; entries];
-            pieces(examples, rows, |piece| {
-                for (position, row) in (piece.position as u32..).zip(piece.rows) {
-                    piece.row(*row).nonzeros().for_each(|(column, value)| {
-                        let place = &mut next[places.of(column) as usize];
-                        (own[*place], values[*place]) = (position, value);
-                        *place += 1;
-                    });
-                }
-                Ok(())
-            })?;
-            Values::Own(values)
-        };
+        let mut values = same.map_or_else(|| Values::Own(vec![0.0; entries]), Values::Same);
+        pieces(examples, rows, |piece| {
+            for (position, row) in (piece.position as u32..).zip(piece.rows) {
+                piece.row(*row).nonzeros().for_each(|(column, value)| {
+                    let place = &mut next[places.of(column) as usize];
+                    own[*place] = position;
+                    if let Values::Own(values) = &mut values {
+                        values[*place] = value;
+                    }
+                    *place += 1;
+                });
+            }
+            Ok(())
+        })?;
         let mut made = Self { starts, rows: own, values, constant, norms: Vec::new() };
         let norms = |column| {
             let [sizes, squares] = made.sum(column, |_, x| [x.abs(), x * x]);

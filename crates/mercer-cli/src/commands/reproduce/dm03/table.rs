@@ -50,6 +50,9 @@ pub(super) fn row(row: &Measured) {
         row.disagreements,
         errors,
     );
+    if row.method == "tuned" {
+        println!("{:12} {}", "", row.plan);
+    }
 }
 
 /// One method over all pairs.
