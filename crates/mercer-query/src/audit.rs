@@ -125,12 +125,7 @@ impl Audit {
             }
         }
         let exact = plan.exact_answers(&rows.select(drawn.iter().copied()));
-        let exact = exact.map_err(|error| match error {
-            QueryError::NotFinite { row, value } => {
-                QueryError::NotFinite { row: drawn[row - 1] + 1, value }
-            }
-            other => other,
-        })?;
+        let exact = exact.map_err(|error| error.moved(|row| drawn[row - 1] + 1))?;
         let before = self.seen;
         for ((at, level), exact) in drawn.iter().zip(levels).zip(exact) {
             let own = &mut decisions[*at];

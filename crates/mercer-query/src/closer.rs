@@ -121,6 +121,11 @@ pub(crate) struct Query {
 impl Query {
     const NEW: Self =
         Self { state: State::Open, cost: 0, decision: None, guess: None, closed_by: 0 };
+
+    /// The decision and who made it, if it is made.
+    pub(crate) fn closed(&self) -> Option<(Decision, usize)> {
+        Some((self.decision?, self.closed_by))
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -69,9 +69,14 @@ pub enum QueryError {
 impl QueryError {
     /// The same of rows that stand behind so many others.
     #[must_use]
-    pub fn behind(mut self, rows: usize) -> Self {
+    pub fn behind(self, rows: usize) -> Self {
+        self.moved(|row| rows + row)
+    }
+
+    /// The same of rows that have other numbers, both from 1.
+    pub(crate) fn moved(mut self, place: impl FnOnce(usize) -> usize) -> Self {
         match &mut self {
-            Self::NotFinite { row, .. } | Self::Negative { row, .. } => *row += rows,
+            Self::NotFinite { row, .. } | Self::Negative { row, .. } => *row = place(*row),
             Self::Width { .. } => {}
         }
         self

@@ -21,6 +21,7 @@ mod coefficients;
 mod decision;
 mod error;
 mod exact;
+mod gather;
 mod judge;
 mod plan;
 mod rounding;

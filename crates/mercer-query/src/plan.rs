@@ -8,6 +8,7 @@ use mercer_spec::Spec;
 use rayon::prelude::*;
 
 use crate::closer::{Record, Trust};
+use crate::gather;
 use crate::stage::{STAGES, Stage};
 use crate::{Asking, Certainty, Decision, Exact, LoadError, QueryError, Scratch, Step, Worker};
 
@@ -188,6 +189,13 @@ impl Plan {
         &self.stages
     }
 
+    /// The first stage, though never the very first, from which on none takes over coordinates: before it the
+    /// open queries of many blocks may be gathered.
+    pub(crate) fn gathers_at(&self) -> usize {
+        let sharing = self.stages.iter().rposition(|stage| stage.shares_coordinates());
+        sharing.map_or(1, |last| last + 1).min(self.stages.len())
+    }
+
     /// The stage that closes what is left.
     pub fn closing(&self) -> &Exact {
         &self.exact
@@ -212,34 +220,17 @@ impl Plan {
     /// As [`Plan::decide`].
     pub fn decide_with(&self, rows: &Matrix, asking: &Asking) -> Result<Answers, QueryError> {
         self.check(rows)?;
-        let run = |worker: &mut Worker<'_>, range: Range<usize>| {
-            worker.block(rows, range, asking, None)?;
-            let queries = &worker.memory().queries;
-            let mut decisions = Vec::with_capacity(queries.len());
-            decisions.extend(queries.iter().filter_map(|query| query.decision));
-            Ok((decisions, queries.iter().map(|query| query.closed_by).collect()))
-        };
-        let blocks = self.blocks(rows.rows());
-        let parts: Vec<(Vec<Decision>, Vec<usize>)> = if blocks.len() < 2 {
-            let mut worker = self.worker();
-            blocks.into_iter().map(|range| run(&mut worker, range)).collect::<Result<_, _>>()?
-        } else {
-            let parts = blocks.into_par_iter().map_init(|| self.worker(), run);
-            parts.collect::<Result<_, QueryError>>()?
-        };
+        let closed = gather::decide(self, rows, asking)?;
         let mut settled_by_stage = vec![0; self.stages.len() + 1];
         let mut unsettled = 0;
-        for (decisions, closed_by) in &parts {
-            for (decision, stage) in decisions.iter().zip(closed_by) {
-                if decision.certainty == Certainty::Unsettled {
-                    unsettled += 1;
-                } else {
-                    settled_by_stage[*stage] += 1;
-                }
+        for (decision, stage) in &closed {
+            if decision.certainty == Certainty::Unsettled {
+                unsettled += 1;
+            } else {
+                settled_by_stage[*stage] += 1;
             }
         }
-        let (decisions, closed_by): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        let (decisions, closed_by) = (decisions.concat(), closed_by.concat());
+        let (decisions, closed_by) = closed.into_iter().unzip();
         Ok(Answers { decisions, closed_by, settled_by_stage, unsettled })
     }
 

@@ -30,6 +30,11 @@ pub trait Stage: Debug + Send + Sync {
         true
     }
 
+    /// Whether it takes over coordinates of queries that stages before it computed.
+    fn shares_coordinates(&self) -> bool {
+        false
+    }
+
     /// Bytes of the arrays it keeps beside the machine.
     fn bytes(&self) -> usize;
 

@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use mercer_data::Matrix;
 
-use crate::closer::{Asking, Closer, Memory, Record, Step};
+use crate::closer::{Asking, Closer, Memory, Record, State, Step};
 use crate::exact::Scratch;
 use crate::stage::Block;
 use crate::stages::Coordinates;
@@ -65,37 +65,77 @@ impl<'a> Worker<'a> {
         rows: &Matrix,
         range: Range<usize>,
         asking: &Asking,
+        mut steps: Option<&mut Vec<Step>>,
+    ) -> Result<(), QueryError> {
+        let (first, stages) = (range.start, 0..self.plan.stages().len());
+        self.memory.reset(range.len(), self.plan.closing().machine().scores().len());
+        self.narrow(rows, range, stages, asking, steps.as_deref_mut());
+        self.close(rows, first, asking, steps)
+    }
+
+    /// The stages of a block before [`Plan::gathers_at`]; what they leave open stays so in the memory.
+    pub(crate) fn begin(&mut self, rows: &Matrix, range: Range<usize>, asking: &Asking) {
+        self.memory.reset(range.len(), self.plan.closing().machine().scores().len());
+        self.narrow(rows, range, 0..self.plan.gathers_at(), asking, None);
+    }
+
+    /// The stages from [`Plan::gathers_at`] on, for queries that other blocks left open.
+    pub(crate) fn end(
+        &mut self,
+        rows: &Matrix,
+        left: impl FnOnce(&mut Memory),
+        asking: &Asking,
+    ) -> Result<(), QueryError> {
+        self.memory.reset(rows.rows(), self.plan.closing().machine().scores().len());
+        left(&mut self.memory);
+        let stages = self.plan.gathers_at()..self.plan.stages().len();
+        self.narrow(rows, 0..rows.rows(), stages, asking, None);
+        self.close(rows, 0, asking, None)
+    }
+
+    /// Some stages, none of them the exact one, for the queries that are open in the memory.
+    fn narrow(
+        &mut self,
+        rows: &Matrix,
+        range: Range<usize>,
+        stages: Range<usize>,
+        asking: &Asking,
+        steps: Option<&mut Vec<Step>>,
+    ) {
+        let (plan, memory) = (self.plan, &mut self.memory);
+        self.open.clear();
+        let queries = (0..).zip(&memory.queries);
+        self.open.extend(queries.filter(|(_, query)| query.state == State::Open).map(|(at, _)| at));
+        if stages.is_empty() {
+            return;
+        }
+        let mut closer = Closer::new(plan.closing(), asking, memory, steps, plan.trust());
+        let (own, open, coordinates) = (&mut self.own, &mut self.open, &mut self.coordinates);
+        let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
+        hands.run(plan, rows, range, stages, &mut closer);
+    }
+
+    /// The exact stage, for all that the memory does not hold as closed.
+    fn close(
+        &mut self,
+        rows: &Matrix,
+        first: usize,
+        asking: &Asking,
         steps: Option<&mut Vec<Step>>,
     ) -> Result<(), QueryError> {
         let exact = self.plan.closing();
-        let (first, count) = (range.start, range.len());
-        self.memory.reset(count, exact.machine().scores().len());
+        let all = 0..self.memory.queries.len() as u32;
         let trust = self.plan.trust();
         let mut closer = Closer::new(exact, asking, &mut self.memory, steps, trust);
-        self.open.clear();
-        self.open.extend(0..count as u32);
-        if !self.plan.stages().is_empty() {
-            let (own, open) = (&mut self.own, &mut self.open);
-            let coordinates = &mut self.coordinates;
-            let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
-            hands.run(self.plan, rows, range, &mut closer);
-        }
         closer.stage = self.plan.stages().len();
         self.open.clear();
-        self.open
-            .extend((0..count as u32).filter(|query| closer.charge_exact(*query, exact.cost())));
+        self.open.extend(all.filter(|query| closer.charge_exact(*query, exact.cost())));
         if self.open.is_empty() {
             return Ok(());
         }
         let left = self.open.iter().map(|query| rows.row(first + *query as usize));
         let decided = exact.decide(left, 0, &mut self.exact, &mut self.answers);
-        decided.map_err(|error| match error {
-            QueryError::NotFinite { row, value } => {
-                let row = first + self.open[row - 1] as usize + 1;
-                QueryError::NotFinite { row, value }
-            }
-            other => other,
-        })?;
+        decided.map_err(|error| error.moved(|row| first + self.open[row - 1] as usize + 1))?;
         for (query, decision) in self.open.iter().zip(&self.answers) {
             let count = exact.machine().scores().len();
             if closer.is_observed() && count > 1 {
@@ -126,7 +166,7 @@ impl<'a> Worker<'a> {
         let (own, open) = (&mut self.own, &mut self.open);
         let coordinates = &mut self.coordinates;
         let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
-        hands.run(self.plan, rows, range, &mut closer);
+        hands.run(self.plan, rows, range, 0..self.plan.stages().len(), &mut closer);
         records
     }
 
@@ -144,14 +184,23 @@ struct Hands<'a> {
 }
 
 impl Hands<'_> {
-    /// All stages before the exact one, as long as a query is open.
-    fn run(&mut self, plan: &Plan, rows: &Matrix, range: Range<usize>, closer: &mut Closer<'_>) {
+    /// Some stages, as long as a query is open.
+    fn run(
+        &mut self,
+        plan: &Plan,
+        rows: &Matrix,
+        range: Range<usize>,
+        stages: Range<usize>,
+        closer: &mut Closer<'_>,
+    ) {
         let exact = plan.closing();
         self.coordinates.clear();
         self.own.clear();
         self.own.resize(range.len(), 0.0);
         let mut has_norms = false;
-        for (stage, scratch) in plan.stages().iter().zip(self.stages.iter_mut()) {
+        closer.stage = stages.start;
+        let scratches = self.stages[stages.clone()].iter_mut();
+        for (stage, scratch) in plan.stages()[stages].iter().zip(scratches) {
             if self.open.is_empty() {
                 break;
             }

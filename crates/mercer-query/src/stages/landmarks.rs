@@ -124,6 +124,10 @@ impl Stage for Landmarks {
         false
     }
 
+    fn shares_coordinates(&self) -> bool {
+        true
+    }
+
     fn bytes(&self) -> usize {
         self.basis.bytes() + self.centres.bytes() + 4 * self.weights.len()
     }

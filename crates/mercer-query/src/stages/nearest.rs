@@ -174,6 +174,10 @@ impl Stage for Nearest {
         self.spec.clone()
     }
 
+    fn shares_coordinates(&self) -> bool {
+        true
+    }
+
     fn bytes(&self) -> usize {
         self.basis.bytes() + self.rotated.bytes() + self.rows.bytes()
     }

@@ -265,6 +265,10 @@ impl Stage for Pca {
         self.levels.len()
     }
 
+    fn shares_coordinates(&self) -> bool {
+        true
+    }
+
     fn bytes(&self) -> usize {
         let supports = self.levels.iter().map(|level| level.supports.bytes());
         self.basis.bytes() + supports.sum::<usize>()

@@ -143,6 +143,10 @@ impl Stage for Residual {
         self.levels.len()
     }
 
+    fn shares_coordinates(&self) -> bool {
+        true
+    }
+
     fn bytes(&self) -> usize {
         self.basis.bytes() + self.rotated.bytes() + self.supports.bytes()
     }

@@ -133,6 +133,10 @@ impl Stage for Student {
         false
     }
 
+    fn shares_coordinates(&self) -> bool {
+        true
+    }
+
     fn bytes(&self) -> usize {
         let levels = self.levels.iter().map(|level| 4 * (level.forms.len() + level.lines.len()));
         self.basis.bytes() + levels.sum::<usize>()
