@@ -33,7 +33,7 @@ pub(super) static PAPER: Paper = Paper {
 };
 
 /// The plan that we recommend for such machines.
-const DEFAULT: &str = "cascade(linear, student(4, 8, 16, directions=fitted), \
+const DEFAULT: &str = "cascade(student(1, 4, 8, 16, directions=fitted), \
                        pca(48, 64, 96, 128, 192), exact)";
 /// With many supports students are cheap beside everything else.
 const LARGE: &str =
