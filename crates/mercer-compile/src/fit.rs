@@ -11,9 +11,12 @@ mod nearest;
 mod pca;
 mod projected;
 mod residual;
+mod rows;
 mod spectral;
+mod spectrum;
 mod student;
 mod table;
+mod taylor;
 
 use mercer_machine::{Output, Score, Section};
 use mercer_spec::Spec;
@@ -43,6 +46,7 @@ pub static FITTERS: &[&Fitter] = &[
     &low_precision::FITTER,
     &projected::FITTER,
     &spectral::FITTER,
+    &taylor::FITTER,
     &monomials::FITTER,
     &anytime::FITTER,
     &compressed::FITTER,

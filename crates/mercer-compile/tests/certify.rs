@@ -16,6 +16,7 @@ const SPECTRAL: &str = "cascade(spectral, exact)";
 const SINGLE: &str = "cascade(low_precision, exact)";
 const PROJECTED: &str = "cascade(projected, exact)";
 const MONOMIALS: &str = "cascade(monomials, exact)";
+const TAYLOR: &str = "cascade(taylor, exact)";
 
 /// Kernels of degree 2, which `spectral` takes.
 const QUADRATIC: [&str; 6] = [
@@ -67,6 +68,15 @@ const PRODUCTS: [&str; 10] = [
     "normalized(linear)",
 ];
 
+/// Kernels that `taylor` takes where the rows are short enough.
+const SMOOTH: [&str; 5] = [
+    "rbf(gamma=0.05)",
+    "rbf(gamma=0.01)",
+    "rbf(gamma=0.001)",
+    "rbf(gamma=1e-6)",
+    "rbf(gamma=1e-9)",
+];
+
 /// A few of the kernels that `anytime` takes.
 const SEMIDEFINITE: [&str; 3] =
     ["rbf(gamma=0.05)", "polynomial(degree=2, gamma=1, coef0=1)", "rbf(gamma=1e-9)"];
@@ -80,6 +90,7 @@ fn stages() -> Vec<(String, &'static [&'static str])> {
             "low_precision" => &SINGLES,
             "projected" => &PRODUCTS,
             "spectral" => &QUADRATIC,
+            "taylor" => &SMOOTH,
             "monomials" => &POWERS,
             other => panic!("say which kernels '{other}' takes"),
         }
@@ -196,11 +207,14 @@ fn scores_that_cancel_are_never_certified() {
         (PROJECTED, "polynomial(degree=4, gamma=1, coef0=0)"),
         (MONOMIALS, "polynomial(degree=2, gamma=1, coef0=0)"),
         (MONOMIALS, "polynomial(degree=4, gamma=1, coef0=0)"),
+        (TAYLOR, "rbf(gamma=0.01)"),
+        (TAYLOR, "rbf(gamma=1e-6)"),
     ] {
-        // An even kernel does not tell z from -z.
+        // An even kernel does not tell z from -z; no kernel tells z from z.
         let half = generate::dense(15, 9, 21);
         let mut values = generate::values(&half);
-        values.extend(generate::values(&half).iter().map(|x| -x));
+        let sign = if plan == TAYLOR { 1.0 } else { -1.0 };
+        values.extend(generate::values(&half).iter().map(|x| sign * x));
         let supports = Matrix::dense(9, values).unwrap();
         for size in [1.0, 1e6] {
             let betas: Vec<f64> = (0..30).map(|row| if row < 15 { size } else { -size }).collect();
@@ -357,6 +371,35 @@ fn a_hundred_thousand_ranges_of_projections_contain_the_score() {
         law.ranges_contain_the_score(&mut tally).unwrap();
     }
     println!("projections: {tally:?}");
+    assert!(tally.pairs >= 100_000, "{tally:?}");
+}
+
+/// Quadratic forms of Gaussians after every round, near and far from the supports, centred and not.
+#[test]
+fn a_hundred_thousand_ranges_of_expanded_gaussians_contain_the_score() {
+    let mut tally = Tally::default();
+    let kernels = ["rbf(gamma=0.02)", "rbf(gamma=0.004)", "rbf(gamma=1e-7)"];
+    for (number, kernel) in (0u64..).zip(kernels) {
+        for shift in [0.0, 40.0] {
+            let machine = trained(kernel, 40, 60, Output::Value, 290 + number);
+            let supports = generate::map(machine.supports(), |x| x + shift);
+            let scores = machine.scores().to_vec();
+            let kernel = machine.kernel().clone();
+            let machine = Machine::new(kernel, supports, scores, Output::Value).unwrap();
+            let sections = compile(&machine, &TAYLOR.parse().unwrap(), None).unwrap();
+            // Up to a fifth further from the middle than the cloud itself.
+            let queries = clouds(4500, 40, 295 + number);
+            let stretched = generate::values(&queries).into_iter().enumerate();
+            let stretched =
+                stretched.map(|(at, x)| x * (0.2 + (at / 40 % 11) as f64 / 10.0) + shift);
+            let queries = Matrix::dense(40, stretched.collect()).unwrap();
+            let name = format!("{number} {shift}");
+            let law =
+                CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+            law.ranges_contain_the_score(&mut tally).unwrap();
+        }
+    }
+    println!("expanded: {tally:?}");
     assert!(tally.pairs >= 100_000, "{tally:?}");
 }
 

@@ -25,6 +25,7 @@ fn plan_of(stage: &str) -> (&'static str, &'static str) {
         "projected" => ("cascade(projected, exact)", "rbf(gamma=0.5)"),
         "low_precision" => ("cascade(low_precision, exact)", "rbf(gamma=0.5)"),
         "spectral" => ("cascade(spectral, exact)", "polynomial(degree=2, gamma=0.5, coef0=1)"),
+        "taylor" => ("cascade(taylor, exact)", "rbf(gamma=0.02)"),
         "monomials" => ("cascade(monomials, exact)", "polynomial(degree=3, gamma=0.5, coef0=1)"),
         "table" => ("cascade(table, exact)", "chi2"),
         other => panic!("no plan is known for the stage '{other}': add one here"),

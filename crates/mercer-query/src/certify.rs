@@ -12,6 +12,7 @@ pub(crate) mod quadratic;
 pub(crate) mod singles;
 pub(crate) mod steps;
 pub(crate) mod tail;
+pub(crate) mod taylor;
 
 use crate::Interval;
 

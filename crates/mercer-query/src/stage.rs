@@ -61,6 +61,7 @@ pub static STAGES: &[&Loader] = &[
     &crate::stages::LOW_PRECISION,
     &crate::stages::PROJECTED,
     &crate::stages::SPECTRAL,
+    &crate::stages::TAYLOR,
     &crate::stages::MONOMIALS,
     &crate::stages::ANYTIME,
     &crate::stages::COMPRESSED,

@@ -15,6 +15,7 @@ mod singly;
 mod spectral;
 mod student;
 mod table;
+mod taylor;
 
 pub(crate) use anytime::LOADER as ANYTIME;
 pub(crate) use compressed::LOADER as COMPRESSED;
@@ -31,3 +32,4 @@ pub(crate) use residual::LOADER as RESIDUAL;
 pub(crate) use spectral::LOADER as SPECTRAL;
 pub(crate) use student::LOADER as STUDENT;
 pub(crate) use table::LOADER as TABLE;
+pub(crate) use taylor::LOADER as TAYLOR;

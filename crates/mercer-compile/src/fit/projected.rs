@@ -5,15 +5,14 @@ use mercer_query::{Asking, Plan};
 use mercer_simd::gemm_nt;
 use mercer_spec::{Spec, Value};
 
+use super::rows::{Rows, transposed};
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 use mercer_kernel::eigen::symmetric;
 
 mod basis;
-mod rows;
 
 use basis::Basis;
-use rows::{Rows, transposed};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "projected",

@@ -1,10 +1,9 @@
 use mercer_kernel::bound::gamma;
-use mercer_kernel::eigen::symmetric;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Array, Machine, Score, Section};
-use mercer_simd::gemm_nt;
 use mercer_spec::Spec;
 
+use super::spectrum::{Spectrum, symmetric_product};
 use super::{Fitter, has_only_expansions, no_arguments};
 use crate::{CompileError, Task};
 
@@ -19,8 +18,6 @@ pub(super) static FITTER: Fitter = Fitter {
 
 /// Wider machines would take minutes, and gigabytes for many scores.
 const MOST_COLUMNS: usize = 3000;
-/// Eigenvalues below this share of the largest are left to the residual.
-const DROP: f64 = 1e-14;
 
 fn propose(task: &Task<'_>) -> Vec<Spec> {
     let fits = has_only_expansions(task)
@@ -41,7 +38,7 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     let mut errors = Vec::new();
     for score in machine.scores() {
         let matrix = Form2::of(machine, score, live, constant, is_normalized)?;
-        let spectrum = matrix.decompose()?;
+        let spectrum = Spectrum::of(&matrix.entries, matrix.size, matrix.error).map_err(unfit)?;
         counts.push(spectrum.values.len() as u32);
         errors.extend([spectrum.residual, spectrum.defect]);
         values.extend(spectrum.values);
@@ -93,14 +90,6 @@ struct Form2 {
     error: f64,
 }
 
-struct Spectrum {
-    values: Vec<f64>,
-    /// Row by row, the constant column last.
-    vectors: Vec<f64>,
-    residual: f64,
-    defect: f64,
-}
-
 impl Form2 {
     fn of(
         machine: &Machine,
@@ -141,69 +130,10 @@ impl Form2 {
         if !is_sane(longest) || !is_sane(weight) {
             return Err(unfit("its supports or coefficients lie outside the scales 1e-50 to 1e50"));
         }
-        let mut product = vec![0.0; size * size];
-        gemm_nt(size, size, rows, &left, &right, &mut product);
-        let mut entries = product.clone();
-        for a in 0..size {
-            for b in 0..size {
-                entries[a * size + b] = 0.5 * product[a * size + b] + 0.5 * product[b * size + a];
-            }
-        }
+        let entries = symmetric_product(size, rows, &left, &right);
         let terms = rows as f64 + 8.0 + if is_normalized { size as f64 + 8.0 } else { 0.0 };
         let underflow = (rows * size) as f64 * f64::MIN_POSITIVE * (1.0 + longest.sqrt());
         let error = gamma(terms) * weight * (1.0 + 1e-9) + underflow;
         Ok(Self { size, entries, error })
     }
-
-    /// Eigenvectors with bounds on their defects; see `mercer_query`'s quadratic certificate. Nothing is
-    /// assumed of the decomposition: `A - E'ΛE` and `EE' - I` are computed, and the rounding of that is
-    /// bounded, by `γ_(r+4) Σ|λ_j||e_j|²` and by `γ_(n+2) r` (each `|e_j|` being below 1.005).
-    fn decompose(&self) -> Result<Spectrum, CompileError> {
-        let n = self.size;
-        let (values, vectors) = symmetric(self.entries.clone(), n)
-            .ok_or_else(|| unfit("its eigenvalues could not be found"))?;
-        let mut order: Vec<usize> = (0..n).collect();
-        order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
-        let largest = order.first().map_or(0.0, |first| values[*first].abs());
-        order.retain(|j| values[*j].abs() > DROP * largest);
-        let rank = order.len();
-        let values: Vec<f64> = order.iter().map(|j| values[*j]).collect();
-        let rows = order.iter().map(|j| &vectors[j * n..(j + 1) * n]);
-        let vectors: Vec<f64> = rows.flatten().copied().collect();
-        let mut gram = vec![0.0; rank * rank];
-        gemm_nt(rank, rank, n, &vectors, &vectors, &mut gram);
-        (0..rank).for_each(|j| gram[j * rank + j] -= 1.0);
-        let defect = frobenius(&gram) + 1.02 * gamma(n as f64 + 4.0) * rank as f64;
-        let (mut left, mut right) = (vec![0.0; n * rank], vec![0.0; n * rank]);
-        for j in 0..rank {
-            for a in 0..n {
-                left[a * rank + j] = vectors[j * n + a];
-                right[a * rank + j] = values[j] * vectors[j * n + a];
-            }
-        }
-        let mut rest = vec![0.0; n * n];
-        gemm_nt(n, n, rank, &left, &right, &mut rest);
-        for (rest, entry) in rest.iter_mut().zip(&self.entries) {
-            *rest = entry - *rest;
-        }
-        let sizes: f64 = values.iter().map(|value| value.abs()).sum();
-        let rounding = 1.02 * gamma(rank as f64 + 6.0) * sizes;
-        let underflow = (n * (rank + 4)) as f64 * f64::MIN_POSITIVE;
-        let residual = (frobenius(&rest) + rounding + self.error) * (1.0 + 1e-9) + underflow;
-        if !residual.is_finite() || defect.is_nan() || defect > 0.01 {
-            return Err(unfit("its eigenvectors are not accurate enough"));
-        }
-        Ok(Spectrum { values, vectors, residual, defect })
-    }
-}
-
-/// `||M||_F`, rounded up: fewer than 1e7 terms.
-fn frobenius(matrix: &[f64]) -> f64 {
-    let largest = matrix.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-    if largest == 0.0 || !largest.is_finite() {
-        return largest;
-    }
-    // Scaled, so that small entries do not vanish when squared.
-    let sum: f64 = matrix.iter().map(|x| (x / largest) * (x / largest)).sum();
-    sum.sqrt() * largest * (1.0 + 1e-8)
 }

@@ -6,7 +6,7 @@ use mercer_kernel::bound::gamma;
 use mercer_machine::{Array, Section};
 use mercer_simd::gemm_nt;
 
-use super::rows::transposed;
+use super::super::rows::transposed;
 use super::{DIRECTIONS, MOST_ROWS, Ready, Wanted, unfit};
 use crate::CompileError;
 

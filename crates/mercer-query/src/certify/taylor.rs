@@ -1,0 +1,173 @@
+//! Gaussians that are wide beside the data: the exponential to second order is a quadratic form.
+//!
+//! Rows are centred as the machine centres them. With a stored point `m`, `x~ = x - m`, `z~ = z - m`,
+//! `g = |x~|²` and `t_i = 2γ x~·z~_i`, exactly
+//!
+//! `f + b = exp(-γ g) Σ b_i exp(t_i)`,  `b_i = β_i exp(-γ |z~_i|²)`,
+//! `Σ b_i exp(t_i) = c + l·x~ + x~'A x~ + Σ b_i ρ(t_i)`,
+//! `c = Σ b_i`,  `l = 2γ Σ b_i z~_i`,  `A = 2γ² Σ b_i z~_i z~_i'`,
+//!
+//! where `|ρ(t)| <= Σ_(k>=3) |t|^k / k! = t² φ(|t|)`. All coefficients of φ are positive and its lowest power
+//! is the first, so `φ(a T) <= a φ(T)` for `0 <= a <= 1`; with a stored radius `R >= |x~|`
+//!
+//! `Σ |b_i ρ(t_i)| <= (|x~| / R) x~'M x~`,  `M = 4γ² Σ |b_i| φ(2γ R |z~_i|) z~_i z~_i'`.
+//!
+//! Beyond R nothing is claimed. A and M are bounded as in [`super::quadratic`] (whose notation this is), by
+//! some of their eigenvectors and the extreme eigenvalues of the others: `residual >= ||A - E'ΛE||_F` and
+//! `defect >= ||EE' - I||_F` hold for *all* eigenvectors in doubles, of which a few are stored, in singles.
+//! What was rounded offline (b, z~, c, l) is in `drift` and `bend`: the sum above is off by at most
+//! `drift + bend |x~|`.
+//!
+//! **Rounding.** `v = 2^-24`, `γ'_n = n v / (1 - n v)`, `n` the live columns. A product `e·x` is computed in
+//! singles from a row and a query both rounded to singles, in four chains of at most `n/4 + 1` fused
+//! multiply-adds and two additions: it is off by at most `γ'_(n/4 + 5) |e||x|`. The constant `e·m`, a sum of
+//! n terms in doubles, and centring add far less than the seven units to spare in `η = γ'_(n/4 + 12)`. With
+//! `|e| <= 1.01`, and `10^-38` for whatever underflows in singles,
+//!
+//! `|ŷ_j - y_j| <= E = 1.03 η (X + |m|) + 10^-38`,  `X >= |x|`.
+//!
+//! - `g = |x|² - 2 |m| (m/|m|)·x + |m|²`: off by at most
+//!   `2 |m| E + 2 γ_(n + 16) (|x|² + |m|²) + 8u (...)`, columns outside the live ones included in `|x|²`;
+//! - `l·x~` by `|l| E`;
+//! - `Σ_(j<=k) |ŷ_j² - y_j²| <= 2 E √(k (1 + defect) g) + k E²`, and the sums over j in doubles by
+//!   `γ_(k+16)` of `N = Σ ŷ_j²`: together `noise = 1.05 (2.02 E √(k g) + k E² + γ_(k+16) (g + N))`, with
+//!   which W and the error of the form are as there.
+//!
+//! `exp` of the library is taken to be right within 1e-12 relative, the rounding of its argument, at most
+//! 745, included; what follows is a few roundings of numbers no larger than what is widened.
+
+use mercer_kernel::bound::{UNIT, gamma};
+
+use super::Proved;
+
+/// Largest norms for which singles neither overflow nor matter when they underflow.
+const LARGEST: f64 = 1e10;
+
+/// Offline constants of a quadratic form.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Form {
+    pub residual: f64,
+    pub defect: f64,
+    /// `|λ|_max`.
+    pub largest: f64,
+}
+
+/// Offline constants of one score.
+#[derive(Debug, Clone)]
+pub(crate) struct Taylor {
+    /// γ of the kernel.
+    pub width: f64,
+    pub offset: f64,
+    /// `c`.
+    pub constant: f64,
+    pub drift: f64,
+    pub bend: f64,
+    /// `|l|`.
+    pub slope: f64,
+    /// `|m|`.
+    pub middle: f64,
+    /// R.
+    pub radius: f64,
+    /// A.
+    pub curve: Form,
+    /// M.
+    pub rest: Form,
+    /// The largest eigenvalue of M whose eigenvector is not stored, or zero.
+    pub rest_tail: f64,
+    /// Live columns.
+    pub columns: usize,
+}
+
+/// What is known of a query: `E`, and bounds on `g`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    error: f64,
+    low: f64,
+    high: f64,
+}
+
+/// Sums over the eigenvectors of one form: `Σ λ_j ŷ_j²`, `Σ ŷ_j²`, and how many there are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sums {
+    pub head: f64,
+    pub spent: f64,
+    pub count: usize,
+}
+
+impl Sums {
+    /// Adds coordinates with their eigenvalues.
+    pub(crate) fn add(&mut self, terms: impl Iterator<Item = (f64, f64)>) {
+        for (value, y) in terms {
+            let square = y * y;
+            self.head += value * square;
+            self.spent += square;
+            self.count += 1;
+        }
+    }
+}
+
+impl Form {
+    /// Bounds of the form at a point, from the sums and the extreme eigenvalues of the rest.
+    fn bounds(&self, known: &Known, sums: &Sums, (least, most): (f64, f64)) -> (f64, f64) {
+        let (g, k, e) = (known.high, sums.count as f64, known.error);
+        let sizes = gamma(k + 16.0) * (g + sums.spent);
+        let noise = 1.05 * (2.02 * e * (k * g).sqrt() + k * e * e + sizes);
+        let left = ((1.0 + self.defect) * g - sums.spent + noise).max(0.0);
+        let error = 1.05 * (self.residual * g + self.largest * noise);
+        (sums.head + least * left - error, sums.head + most * left + error)
+    }
+}
+
+impl Taylor {
+    /// What is known of a query whose squared norm is `own`, summed loosely over `width` columns, and whose
+    /// product with `m / |m|` is `along`; `None` where nothing is claimed.
+    pub(crate) fn query(&self, own: f64, width: usize, along: f64) -> Option<Known> {
+        let relative = 2.0 * gamma(width as f64 + 16.0);
+        let length = own.sqrt() * (1.0 + relative) + f64::MIN_POSITIVE;
+        if !(own.is_finite() && length <= LARGEST && relative < 0.01) {
+            return None;
+        }
+        let middle = self.middle;
+        let units = (self.columns as f64 / 4.0 + 12.0) * f64::from(f32::EPSILON) / 2.0;
+        let error = 1.03 * units / (1.0 - units).max(0.5) * (length + middle) + 1e-38;
+        let g = own - 2.0 * middle * along + middle * middle;
+        let off =
+            2.0 * middle * error + (relative + 16.0 * UNIT) * (own + middle * middle) + 1e-300;
+        let (low, high) = ((g - off).max(0.0), g + off);
+        let fits = units < 0.5 && high >= 0.0 && high.sqrt() * (1.0 + 4.0 * UNIT) <= self.radius;
+        fits.then_some(Known { error, low, high })
+    }
+
+    /// Bound on `Σ |b_i ρ(t_i)|` from the sums of M.
+    pub(crate) fn remainder(&self, known: &Known, sums: &Sums) -> f64 {
+        let (_, most) = self.rest.bounds(known, sums, (0.0, self.rest_tail));
+        most.max(0.0) * known.high.sqrt() / self.radius * (1.0 + 8.0 * UNIT)
+    }
+
+    /// The range of the score: `along` is the product of `x~` with `l / |l|`, `tail` the extreme eigenvalues
+    /// of A whose eigenvectors are not in the sums, and zero.
+    pub(crate) fn range(
+        &self,
+        known: &Known,
+        (along, remainder): (f64, f64),
+        sums: &Sums,
+        tail: (f64, f64),
+    ) -> Option<Proved> {
+        let (low, high) = self.curve.bounds(known, sums, tail);
+        let line = self.slope * along;
+        let off = self.slope * known.error
+            + self.bend * known.high.sqrt() * (1.0 + 8.0 * UNIT)
+            + self.drift
+            + remainder;
+        let sizes = self.constant.abs() + line.abs() + low.abs().max(high.abs()) + off;
+        let off = off * (1.0 + 8.0 * UNIT) + 16.0 * UNIT * sizes + f64::MIN_POSITIVE;
+        let (low, high) = (self.constant + line + low - off, self.constant + line + high + off);
+        let smallest = (-self.width * known.high).exp() * (1.0 - 1e-12);
+        let largest = (-self.width * known.low).exp() * (1.0 + 1e-12) + 1e-300;
+        let (low, high) =
+            ((low * smallest).min(low * largest), (high * smallest).max(high * largest));
+        let size = low.abs().max(high.abs()) + self.offset.abs();
+        let slack = 8.0 * UNIT * size + f64::MIN_POSITIVE;
+        Proved::between(low - self.offset - slack, high - self.offset + slack)
+    }
+}

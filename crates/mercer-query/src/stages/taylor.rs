@@ -1,0 +1,246 @@
+//! Gaussian kernels with a small gamma as a quadratic form.
+
+use std::any::Any;
+
+use mercer_kernel::{Form as KernelForm, Profile};
+use mercer_machine::{Score, Section};
+use mercer_simd::Isa;
+use mercer_spec::Spec;
+
+use super::projection::{Basis, CHUNK};
+use crate::certify::taylor::{Form, Known, Sums, Taylor};
+use crate::closer::Closer;
+use crate::stage::{Block, Loader, Stage};
+use crate::{Exact, LoadError};
+
+pub(crate) static LOADER: Loader = Loader {
+    name: "taylor",
+    summary: "rbf with a small gamma as a quadratic form, what the exponential adds bounded",
+    load,
+};
+
+/// Rows of the first chunk of a score: the middle, the slope, then eigenvectors of M, then of A. All rows of
+/// its other chunks are eigenvectors of A.
+const MIDDLE: usize = 0;
+const SLOPE: usize = 1;
+const RESTS: usize = 2;
+const CURVES: usize = 9;
+
+/// Numbers kept of each score.
+const BOUNDS: usize = 11;
+
+/// See [`crate::certify::taylor`] for what is proved.
+#[derive(Debug)]
+struct Expanded {
+    isa: Isa,
+    spec: Spec,
+    /// Chunk by chunk, the scores one after the other within each round.
+    basis: Basis,
+    /// `e·m` and the eigenvalue of each row.
+    rows: Vec<(f64, f64)>,
+    /// Extreme eigenvalues that are left after each chunk.
+    tails: Vec<(f64, f64)>,
+    bounds: Vec<Taylor>,
+    rounds: usize,
+}
+
+/// Working memory of one thread.
+struct Scratch {
+    coordinates: Vec<f32>,
+    /// One for each query and score.
+    states: Vec<Option<State>>,
+}
+
+/// What is known of a query and a score between rounds.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    known: Known,
+    /// Product with the slope, and the bound on what the exponential adds.
+    line: (f64, f64),
+    sums: Sums,
+}
+
+/// Arrays: `basis` (chunks of 16 rows in live columns, round after round, score after score), `shifts` and
+/// `values` (one for each row), `tails` (two for each chunk), `bounds` ([`BOUNDS`] for each score).
+fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+    let refuse = |reason: &str| LoadError::unfit("taylor", reason);
+    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let machine = exact.machine();
+    let width = match machine.kernel().form() {
+        KernelForm::Shift(finish) => match finish.profile() {
+            Profile::Gaussian { gamma } => gamma,
+            _ => return Err(refuse("the kernel is not a Gaussian")),
+        },
+        _ => return Err(refuse("the kernel is not a Gaussian")),
+    };
+    let (scores, columns) = (machine.scores().len(), exact.packed().live_columns());
+    let directions = Basis::directions(section, exact).map_err(refuse)?;
+    let (Some(shifts), Some(values), Some(tails), Some(bounds)) = (
+        section.reals("shifts"),
+        section.reals("values"),
+        section.reals("tails"),
+        section.reals("bounds"),
+    ) else {
+        return Err(refuse("its shifts, values, tails or bounds are missing"));
+    };
+    let rows = directions.len() / columns;
+    let round = CHUNK * scores;
+    let fits = scores > 0
+        && rows.is_multiple_of(round)
+        && shifts.len() == rows
+        && values.len() == rows
+        && tails.len() == rows / CHUNK * 2
+        && bounds.len() == scores * BOUNDS;
+    if !fits {
+        return Err(refuse("its arrays do not fit the machine"));
+    }
+    if shifts.iter().chain(values).chain(tails).chain(bounds).any(|value| !value.is_finite()) {
+        return Err(refuse("its arrays hold values that are not finite"));
+    }
+    let is_ordered = tails.chunks_exact(2).all(|pair| pair[0] <= 0.0 && pair[1] >= 0.0);
+    if !is_ordered {
+        return Err(refuse("its tails do not hold zero"));
+    }
+    let mut all = Vec::new();
+    for (number, (score, bounds)) in
+        machine.scores().iter().zip(bounds.chunks_exact(BOUNDS)).enumerate()
+    {
+        let Score::Expansion { offset, .. } = score else {
+            return Err(refuse("a linear score is one product already"));
+        };
+        let ends = (values[number * CHUNK + MIDDLE], values[number * CHUNK + SLOPE]);
+        all.push(bound(bounds, (width, *offset), ends, columns).map_err(refuse)?);
+    }
+    Ok(Box::new(Expanded {
+        isa: exact.isa(),
+        spec,
+        basis: Basis::new(directions, exact),
+        rows: shifts.iter().copied().zip(values.iter().copied()).collect(),
+        tails: tails.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+        bounds: all,
+        rounds: rows / round,
+    }))
+}
+
+/// The bounds of one score, checked.
+fn bound(
+    bounds: &[f64],
+    (width, offset): (f64, f64),
+    (middle, slope): (f64, f64),
+    columns: usize,
+) -> Result<Taylor, &'static str> {
+    let &[constant, drift, bend, radius, rest_tail, ref forms @ ..] = bounds else {
+        return Err("its bounds do not fit the machine");
+    };
+    let form =
+        |at: usize| Form { residual: forms[at], defect: forms[at + 1], largest: forms[at + 2] };
+    let (curve, rest) = (form(0), form(3));
+    let sizes = [drift, bend, rest_tail, middle, slope];
+    let is_sane = sizes.iter().chain(forms).all(|size| *size >= 0.0)
+        && radius > 0.0
+        && [curve, rest].iter().all(|form| form.defect <= 0.01);
+    if !is_sane {
+        return Err("its bounds are too large or negative");
+    }
+    Ok(Taylor {
+        width,
+        offset,
+        constant,
+        drift,
+        bend,
+        slope,
+        middle,
+        radius,
+        curve,
+        rest,
+        rest_tail,
+        columns,
+    })
+}
+
+impl Expanded {
+    /// One chunk of one score: what is known of the query afterwards.
+    fn chunk(&self, at: usize, state: &mut State, y: &[f32], first: usize) {
+        let rows = &self.rows[at * CHUNK + first..(at + 1) * CHUNK];
+        let terms = rows.iter().zip(&y[first..]);
+        state.sums.add(terms.map(|((shift, value), y)| (*value, f64::from(*y) - shift)));
+    }
+
+    /// The first chunk of a score, `own` being the squared norm over `width` columns.
+    fn begin(&self, score: usize, (own, width): (f64, usize), y: &[f32]) -> Option<State> {
+        let (bound, rows) = (&self.bounds[score], &self.rows[score * CHUNK..]);
+        let known = bound.query(own, width, f64::from(y[MIDDLE]))?;
+        let mut rests = Sums::default();
+        let terms = rows[RESTS..CURVES].iter().zip(&y[RESTS..CURVES]);
+        rests.add(terms.map(|((shift, value), y)| (*value, f64::from(*y) - shift)));
+        let along = f64::from(y[SLOPE]) - rows[SLOPE].0;
+        let line = (along, bound.remainder(&known, &rests));
+        let mut state = State { known, line, sums: Sums::default() };
+        self.chunk(score, &mut state, y, CURVES);
+        Some(state)
+    }
+}
+
+impl Stage for Expanded {
+    fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    fn shares_coordinates(&self) -> bool {
+        true
+    }
+
+    fn bytes(&self) -> usize {
+        self.basis.bytes() + size_of_val(self.rows.as_slice())
+    }
+
+    fn scratch(&self) -> Box<dyn Any + Send> {
+        Box::new(Scratch { coordinates: Vec::new(), states: Vec::new() })
+    }
+
+    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+        let Scratch { coordinates, states } =
+            scratch.downcast_mut::<Scratch>().expect("made by this stage");
+        let scores = self.bounds.len();
+        states.clear();
+        states.resize(block.len() * scores, None);
+        for round in 0..self.rounds {
+            let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
+            let cost = self.basis.cost(block, rows.clone()) + 2 * rows.len() as u64;
+            let mut has_closed = false;
+            for query in block.open() {
+                has_closed |= !closer.charge(*query, cost);
+            }
+            if has_closed {
+                block.compact(closer);
+            }
+            if block.open().is_empty() {
+                return;
+            }
+            self.basis.project(self.isa, block, rows);
+            for at in 0..block.open().len() {
+                let query = block.open()[at];
+                let size = (block.own(query), block.width(query));
+                for score in 0..scores {
+                    let chunk = round * scores + score;
+                    coordinates.clear();
+                    let known = block.coordinates();
+                    self.basis.read(known, query, chunk * CHUNK..(chunk + 1) * CHUNK, coordinates);
+                    let place = &mut states[query as usize * scores + score];
+                    match place {
+                        Some(state) => self.chunk(chunk, state, coordinates, 0),
+                        None if round == 0 => *place = self.begin(score, size, coordinates),
+                        None => {}
+                    }
+                    let Some(State { known, line, sums }) = place else { continue };
+                    let range = self.bounds[score].range(known, *line, sums, self.tails[chunk]);
+                    if let Some(range) = range {
+                        closer.prove(query, score, range, sums.count);
+                    }
+                }
+                closer.judge(query);
+            }
+            block.compact(closer);
+        }
+    }
+}
