@@ -20,11 +20,23 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from liblinear.liblinearutil import problem, svm_read_problem, train
+from liblinear.liblinearutil import problem, train
+from sklearn.datasets import load_svmlight_file
 from sklearn.metrics.pairwise import additive_chi2_kernel
 
 # Rows of the machine whose labels are compared with the exact one's, and queries.
 EXACT_ROWS, EXACT_QUERIES = 3000, 2000
+
+
+def told(text):
+    """Progress, beside the result."""
+    print(f"additive: {text}", file=sys.stderr, flush=True)
+
+
+def read(path):
+    """Labels and rows."""
+    rows, labels = load_svmlight_file(str(path), zero_based=False)
+    return labels, rows
 
 
 def mapped(rows):
@@ -55,6 +67,18 @@ def seconds_of(work):
     return time.perf_counter() - started
 
 
+class Times:
+    """Seconds of each program in each turn, told as they come."""
+
+    def __init__(self, set_name, repeats):
+        self.all, self.set_name, self.repeats = {}, set_name, repeats
+
+    def add(self, name, seconds):
+        own = self.all.setdefault(name, [])
+        own.append(seconds)
+        told(f"{self.set_name}, turn {len(own)} of {self.repeats}: {name} {seconds:.3f} s")
+
+
 def own(options, path, kernel, price, solver="additive"):
     return program(
         [options.mercer, "train", path, "-o", options.rows / "own.mercer", "--kernel", kernel, "--solver", solver]
@@ -63,7 +87,8 @@ def own(options, path, kernel, price, solver="additive"):
 
 
 def answering(options, model, rows):
-    """Nanoseconds for a non-zero value of the rows: to find its level, and in all."""
+    """Nanoseconds for a non-zero value and for a row: to find levels, to read entries, and in all."""
+    told(f"{model.stem}: answering")
     return program([options.tables, model, rows])
 
 
@@ -89,16 +114,16 @@ def wide(path, spread, rows=40_000, columns=1_200_000, words=100):
 def measured_wide(options, spread, price):
     path = options.rows / f"{spread}.train.svm"
     wide(path, spread)
-    labels, rows = svm_read_problem(str(path), return_scipy=True)
+    labels, rows = read(path)
     plain, words = problem(labels, rows, 1), f"-s 3 -c {price} -B 1 -e 0.1 -q"
-    times, found = {}, None
+    turns, found = Times(spread, options.repeats), None
     for _ in range(options.repeats):
-        times.setdefault("LIBLINEAR", []).append(seconds_of(lambda: train(plain, words)))
+        turns.add("LIBLINEAR", seconds_of(lambda: train(plain, words)))
         found = own(options, path, "chi2", price)
-        times.setdefault("mercer chi2", []).append(found["seconds"])
-        ready = found["seconds"] - found["table"]["preparation_seconds"]
-        times.setdefault("mercer chi2, without preparation", []).append(ready)
-        times.setdefault("mercer linear", []).append(own(options, path, "linear", price, "linear")["seconds"])
+        turns.add("mercer chi2", found["seconds"])
+        turns.add("mercer chi2, without preparation", found["seconds"] - found["table"]["preparation_seconds"])
+        turns.add("mercer linear", own(options, path, "linear", price, "linear")["seconds"])
+    times = turns.all
     base = times["LIBLINEAR"]
     lines = {
         name: {"median": statistics.median(all), "least": min(all), "most": max(all)}
@@ -112,14 +137,11 @@ def measured_wide(options, spread, price):
 
 
 def measured(options, name, path, price):
-    labels, rows = svm_read_problem(str(path), return_scipy=True)
+    labels, rows = read(path)
     plain, wide = problem(labels, rows, 1), problem(labels, mapped(rows), 1)
     words = f"-s 3 -c {price} -B 1 -e 0.1 -q"
-    times, found = {}, {}
-
-    def add(name, seconds):
-        times.setdefault(name, []).append(seconds)
-
+    turns, found = Times(name, options.repeats), {}
+    add, times = turns.add, turns.all
     for _ in range(options.repeats):
         add("LIBLINEAR", seconds_of(lambda: train(plain, words)))
         add("LIBLINEAR on mapped rows", seconds_of(lambda: train(wide, words)))
@@ -174,8 +196,9 @@ def exact_scores(kernel, signs, price, queries):
 
 def agreement(options, name, price):
     """The share of test rows with the labels of the exact additive machine, both trained on the first rows."""
-    labels, rows = svm_read_problem(str(options.rows / f"{name}.train.svm"), return_scipy=True)
-    asked_labels, asked = svm_read_problem(str(options.rows / f"{name}.test.svm"), return_scipy=True)
+    told(f"{name}: labels beside the exact machine's")
+    labels, rows = read(options.rows / f"{name}.train.svm")
+    asked_labels, asked = read(options.rows / f"{name}.test.svm")
     width = max(rows.shape[1], asked.shape[1])
     if width > 2000:
         return None
@@ -219,13 +242,12 @@ def main():
     found = {"versions": {"liblinear-official": version("liblinear-official")}, "sets": {}}
     for text in options.sets:
         name, price = text.split("=")
-        print(f"additive: {name}", file=sys.stderr)
         if name in ("zipf", "uniform"):
             found["sets"][name] = measured_wide(options, name, float(price))
             continue
         path = options.rows / f"{name}.train.svm"
         if not path.is_file():
-            print(f"{name} is left out: there is no {path}", file=sys.stderr)
+            told(f"{name} is left out: there is no {path}")
             continue
         found["sets"][name] = measured(options, name, path, float(price)) | {"labels": agreement(options, name, float(price))}
     print(json.dumps(found))

@@ -1,3 +1,5 @@
+use mercer_simd::Ruler;
+
 use crate::MachineError;
 
 /// How values become levels, and what a level stands for.
@@ -57,6 +59,20 @@ impl Spacing {
                 let Some(inner) = own.get(1..own.len().max(2) - 1) else { return last };
                 let rank = inner.partition_point(|cut| *cut < value);
                 (last * (rank + 1)).div_ceil(inner.len() + 1)
+            }
+        }
+    }
+
+    /// What finds the levels of many values at once: those of [`Spacing::level`].
+    pub fn ruler(&self, levels: usize) -> Ruler {
+        match self {
+            Self::Power { top, exponent } => Ruler::even(*top, *exponent == 2, levels),
+            Self::Quantile { starts, cuts } => {
+                let inner = |column: usize| {
+                    let own = &cuts[starts[column]..starts[column + 1]];
+                    own.get(1..own.len().max(2) - 1).unwrap_or(&[])
+                };
+                Ruler::cuts(starts.len().saturating_sub(1), levels, inner)
             }
         }
     }
@@ -192,29 +208,6 @@ impl Grid {
         self.scale.level(self.levels(), column, value)
     }
 
-    /// The levels of values that are not zero, side by side.
-    ///
-    /// # Panics
-    /// If there is not a column and a place for every value.
-    pub fn levels_of(&self, columns: &[u32], values: &[f64], levels: &mut [u32]) {
-        assert_eq!((columns.len(), levels.len()), (values.len(), values.len()), "one of each");
-        let last = (self.levels() - 1) as f64;
-        let places = levels.iter_mut().zip(values);
-        match &self.scale {
-            Spacing::Power { top, exponent: 2 } => places.for_each(|(level, value)| {
-                *level = nearest(positive(value / top).sqrt(), last);
-            }),
-            Spacing::Power { top, .. } => {
-                places.for_each(|(level, value)| *level = nearest(value / top, last));
-            }
-            Spacing::Quantile { .. } => {
-                for ((level, value), column) in places.zip(columns) {
-                    *level = self.level(*column as usize, *value) as u32;
-                }
-            }
-        }
-    }
-
     pub(crate) fn check(&self, columns: usize) -> Result<(), MachineError> {
         match self.scale.columns() {
             Some(found) if found != columns => {
@@ -237,21 +230,6 @@ impl Grid {
     }
 }
 
-/// Zero where it is below.
-#[inline]
-fn positive(share: f64) -> f64 {
-    if share > 0.0 { share } else { 0.0 }
-}
-
-/// The level nearest to a share, from 1 to `last`.
-#[inline]
-fn nearest(share: f64, last: f64) -> u32 {
-    let level = share * last + 0.5;
-    let level = if level > 1.0 { level } else { 1.0 };
-    // Levels are 16-bit numbers, and vectors turn doubles into signed ones.
-    (if level < last { level } else { last }) as i32 as u32
-}
-
 /// Whether level `b` has a 1 at place `b - 1`, and zeros elsewhere.
 fn is_unit(rank: usize, factors: &[f32]) -> bool {
     let entry = |at: usize| if at / rank == at % rank + 1 { 1.0f32 } else { 0.0 };
@@ -260,6 +238,8 @@ fn is_unit(rank: usize, factors: &[f32]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use mercer_simd::Isa;
+
     use super::*;
 
     fn grid(scale: Spacing) -> Grid {
@@ -292,11 +272,13 @@ mod tests {
         let ends = [f64::MAX, f64::MIN, f64::MIN_POSITIVE, 3.0, 1e-300, -1e-300, 1e300];
         let values: Vec<f64> = (1..400).map(|i| f64::from(i) * 0.0083).chain(ends).collect();
         let columns: Vec<u32> = (0..values.len() as u32).map(|at| at % 3).collect();
-        for grid in scales.map(grid) {
+        for (scale, isa) in scales.iter().flat_map(|s| Isa::available().iter().map(move |i| (s, i)))
+        {
             let mut levels = vec![0; values.len()];
-            grid.levels_of(&columns, &values, &mut levels);
+            scale.ruler(256).levels(*isa, &columns, &values, &mut levels);
             for ((column, value), level) in columns.iter().zip(&values).zip(levels) {
-                assert_eq!(grid.level(*column as usize, *value), level as usize, "{value}");
+                let wanted = scale.level(256, *column as usize, *value);
+                assert_eq!(wanted, usize::from(level), "{value}");
             }
         }
     }

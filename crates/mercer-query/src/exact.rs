@@ -5,7 +5,7 @@ use mercer_simd::Isa;
 
 use crate::coefficients::Coefficients;
 use crate::rounding::{QuerySize, Rounding};
-use crate::tables::Tables;
+use crate::tables::{Binned, Tables};
 use crate::{Certainty, Cost, Decision, Interval, QueryError};
 
 /// The specified f64 evaluation of a machine: same model, same row, same bits, whatever the batch, the
@@ -27,7 +27,7 @@ pub struct Scratch {
     queries: Queries,
     values: Vec<f64>,
     partials: Vec<[f64; 8]>,
-    sums: Vec<f64>,
+    binned: Binned,
     scores: Vec<f64>,
 }
 
@@ -45,7 +45,7 @@ impl Exact {
         let coefficients = Coefficients::new(machine);
         let expansion = |score: &Score| matches!(score, Score::Expansion { .. });
         let has_expansions = machine.scores().iter().any(expansion);
-        let tables = Tables::new(machine);
+        let tables = Tables::new(machine, isa);
         let machine = machine.clone();
         Self { machine, packed, coefficients, rounding, isa, has_expansions, tables }
     }
@@ -96,7 +96,7 @@ impl Exact {
             queries: self.packed.queries(),
             values: Vec::new(),
             partials: Vec::new(),
-            sums: Vec::new(),
+            binned: Binned::default(),
             scores: Vec::new(),
         }
     }
@@ -123,12 +123,9 @@ impl Exact {
     ) {
         let count = self.machine.scores().len();
         assert_eq!(out.len(), rows.len() * count, "one place per query and score");
-        let Scratch { queries, values, partials, sums, .. } = scratch;
+        let Scratch { queries, values, partials, binned, .. } = scratch;
         if let Some(tables) = &self.tables {
-            for (row, out) in rows.zip(out.chunks_exact_mut(count)) {
-                tables.scores(row, sums, out);
-            }
-            return;
+            return tables.scores(rows, binned, out);
         }
         partials.clear();
         partials.resize(out.len(), [0.0; 8]);

@@ -39,4 +39,5 @@ pub use exact::{Exact, Scratch};
 pub use plan::{Answers, Explanation, Plan};
 pub use stage::{Block, Loader, STAGES, Stage};
 pub use stages::NearestOrder;
+pub use tables::{Binned, Tables};
 pub use worker::Worker;

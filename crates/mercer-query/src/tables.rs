@@ -1,182 +1,185 @@
-use std::sync::Arc;
+//! Machines of tables: values become levels, then entries are read and summed.
 
 use mercer_data::Row;
 use mercer_machine::{Grid, Machine, Score};
+use mercer_simd::{Entries, Isa, Ruler, Sheet, sum_entries};
 
-/// Tables larger than this are not unfolded: what does not fit any cache is better computed.
+/// Tables larger than this are not made: what fits no cache is computed sooner than it is read.
 const MOST_BYTES: usize = 64 << 20;
+/// The same where the only factors of a level are its own number.
+const MOST_DIRECT_BYTES: usize = 256 << 20;
 
-/// Non-zero values of a row that are looked up together: their levels are found side by side, and no read waits for
-/// the level of another. A multiple of four.
-const AT_ONCE: usize = 64;
+/// Non-zero values whose levels are found before any of their entries is read.
+const AT_ONCE: usize = 4096;
 
-/// The tables of a machine, all scores of a column and level side by side.
+/// A machine of tables: its levels, and all entries of a column and level side by side, a few scores at a time.
 ///
 /// A score is four sums, entry `i` of the row's non-zero ones going to sum `i mod 4`, joined as
 /// `(0 + 1) + (2 + 3)`, less b. An entry is a chain over the rank, stored or computed: the same bits.
 #[derive(Debug)]
-pub(crate) struct Tables {
-    grid: Arc<Grid>,
+pub struct Tables {
+    ruler: Ruler,
     columns: usize,
-    scores: usize,
     offsets: Vec<f64>,
-    entries: Entries,
+    sheets: Vec<Sheet>,
+    isa: Isa,
 }
 
-#[derive(Debug)]
-enum Entries {
-    /// `scores` numbers for each level of each column.
-    Unfolded(Vec<f64>),
-    /// The same where singles hold them all.
-    Narrow(Vec<f32>),
-    /// Weights of each score.
-    Folded(Vec<Vec<f32>>),
+/// Rows whose values have become levels.
+#[derive(Debug, Default)]
+pub struct Binned {
+    starts: Vec<usize>,
+    columns: Vec<u32>,
+    values: Vec<f64>,
+    levels: Vec<u16>,
+    sums: Vec<f64>,
 }
 
-/// Non-zero values of a row, and where they are read.
-struct Some64 {
-    count: usize,
-    columns: [u32; AT_ONCE],
-    values: [f64; AT_ONCE],
-    levels: [u32; AT_ONCE],
+impl Binned {
+    /// Rows that it holds.
+    pub fn rows(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+
+    /// Non-zero values of them.
+    pub fn entries(&self) -> usize {
+        self.levels.len()
+    }
+
+    fn clear(&mut self) {
+        self.starts.clear();
+        self.starts.push(0);
+        self.columns.clear();
+        self.values.clear();
+    }
+
+    /// One more row, zeros and columns that the machine does not have left out.
+    fn push(&mut self, row: Row<'_>, columns: usize) {
+        match row {
+            Row::Dense(values) => {
+                let inside = &values[..values.len().min(columns)];
+                self.keep(inside, |at| at as u32);
+            }
+            Row::Sparse { columns: own, values } => {
+                let count = own.len();
+                let is_inside = count == 0 || (own[count - 1] as usize) < columns;
+                let inside = if is_inside {
+                    count
+                } else {
+                    own.partition_point(|column| (*column as usize) < columns)
+                };
+                let (own, values) = (&own[..inside], &values[..inside]);
+                // Counted without a branch, so that many are compared at once.
+                let zeros: usize = values.iter().map(|value| usize::from(*value == 0.0)).sum();
+                if zeros > 0 {
+                    self.keep(values, |at| own[at]);
+                } else {
+                    self.columns.extend_from_slice(own);
+                    self.values.extend_from_slice(values);
+                }
+            }
+        }
+        self.starts.push(self.columns.len());
+    }
+
+    /// Those that are not zero.
+    fn keep(&mut self, values: &[f64], column: impl Fn(usize) -> u32) {
+        let mut kept = self.columns.len();
+        self.columns.resize(kept + values.len(), 0);
+        self.values.resize(kept + values.len(), 0.0);
+        for (at, value) in values.iter().enumerate() {
+            (self.columns[kept], self.values[kept]) = (column(at), *value);
+            kept += usize::from(*value != 0.0);
+        }
+        self.columns.truncate(kept);
+        self.values.truncate(kept);
+    }
 }
 
 impl Tables {
     /// `None` for machines without a grid.
-    pub(crate) fn new(machine: &Machine) -> Option<Self> {
-        let grid = machine.grid()?.clone();
-        let weights: Vec<Vec<f32>> = machine.scores().iter().filter_map(weights).collect();
-        let (columns, scores, levels) = (machine.columns(), weights.len(), grid.levels());
-        let numbers = columns.saturating_mul(levels).saturating_mul(scores);
-        let entries = if numbers > MOST_BYTES / 8 {
-            Entries::Folded(weights)
-        } else if grid.is_direct() {
-            let narrow = |value: f64| value as f32;
-            Entries::Narrow(unfold(&grid, columns, &weights).map(narrow).collect())
-        } else {
-            Entries::Unfolded(unfold(&grid, columns, &weights).collect())
-        };
+    pub fn new(machine: &Machine, isa: Isa) -> Option<Self> {
+        let grid = machine.grid()?;
+        let weights: Vec<&[f32]> = machine.scores().iter().filter_map(weights).collect();
+        let columns = machine.columns();
+        let sheets = weights.chunks(Sheet::WIDEST).map(|some| sheet(grid, columns, some)).collect();
         let offsets = machine.scores().iter().map(Score::offset).collect();
-        Some(Self { grid, columns, scores, offsets, entries })
+        let ruler = grid.scale().ruler(grid.levels());
+        Some(Self { ruler, columns, offsets, sheets, isa })
     }
 
-    /// All scores of one row.
-    pub(crate) fn scores(&self, row: Row<'_>, sums: &mut Vec<f64>, out: &mut [f64]) {
-        sums.clear();
-        sums.resize(4 * self.scores, 0.0);
-        let mut some = Some64 {
-            count: 0,
-            columns: [0; AT_ONCE],
-            values: [0.0; AT_ONCE],
-            levels: [0; AT_ONCE],
-        };
-        match row {
-            Row::Dense(values) => {
-                let inside = &values[..values.len().min(self.columns)];
-                for (column, value) in (0u32..).zip(inside) {
-                    self.take(&mut some, (column, *value), sums);
-                }
-            }
-            Row::Sparse { columns, values } => {
-                let inside = columns.partition_point(|column| (*column as usize) < self.columns);
-                for (column, value) in columns[..inside].iter().zip(values) {
-                    self.take(&mut some, (*column, *value), sums);
-                }
-            }
-        }
-        self.add(&mut some, sums);
-        for (score, place) in out.iter_mut().enumerate() {
-            let sum = |part: usize| sums[part * self.scores + score];
-            *place = ((sum(0) + sum(1)) + (sum(2) + sum(3))) - self.offsets[score];
-        }
+    /// Finds the levels of some rows, in place of what `binned` held.
+    pub fn bin<'r>(&self, rows: impl Iterator<Item = Row<'r>>, binned: &mut Binned) {
+        binned.clear();
+        rows.for_each(|row| binned.push(row, self.columns));
+        self.find(binned);
     }
 
-    /// One more value, zeros left out.
-    #[inline]
-    fn take(&self, some: &mut Some64, (column, value): (u32, f64), sums: &mut [f64]) {
-        (some.columns[some.count], some.values[some.count]) = (column, value);
-        some.count += usize::from(value != 0.0);
-        if some.count == AT_ONCE {
-            self.add(some, sums);
+    fn find(&self, binned: &mut Binned) {
+        binned.levels.resize(binned.values.len(), 0);
+        self.ruler.levels(self.isa, &binned.columns, &binned.values, &mut binned.levels);
+    }
+
+    /// All scores of rows that are binned, row after row.
+    ///
+    /// # Panics
+    /// If there is not one place for each score of each row.
+    pub fn read(&self, binned: &mut Binned, out: &mut [f64]) {
+        let (rows, scores) = (binned.rows(), self.offsets.len());
+        assert_eq!(out.len(), rows * scores, "one place per row and score");
+        let Binned { starts, columns, levels, sums, .. } = binned;
+        let entries = Entries { starts, columns, levels };
+        for (number, sheet) in self.sheets.iter().enumerate() {
+            let (first, width) = (number * Sheet::WIDEST, sheet.width());
+            let offsets = &self.offsets[first..scores.min(first + width)];
+            sums.resize(rows * width, 0.0);
+            sum_entries(self.isa, sheet, entries, &mut sums[..rows * width]);
+            for (out, sums) in out.chunks_exact_mut(scores).zip(sums.chunks_exact(width)) {
+                let places = out[first..].iter_mut().zip(sums).zip(offsets);
+                places.for_each(|((place, sum), offset)| *place = sum - offset);
+            }
         }
     }
 
-    /// Adds the entries of all values to the four sums.
-    fn add(&self, some: &mut Some64, sums: &mut [f64]) {
-        let (count, levels) = (std::mem::take(&mut some.count), self.grid.levels());
-        let (columns, found) = (&some.columns[..count], &mut some.levels[..count]);
-        self.grid.levels_of(columns, &some.values[..count], found);
-        match &self.entries {
-            Entries::Unfolded(values) => {
-                read(columns, found, (values, levels), sums, |value| value);
+    /// All scores of some rows, row after row.
+    pub(crate) fn scores<'r>(
+        &self,
+        rows: impl Iterator<Item = Row<'r>>,
+        binned: &mut Binned,
+        mut out: &mut [f64],
+    ) {
+        let mut rows = rows.peekable();
+        while rows.peek().is_some() {
+            binned.clear();
+            while binned.columns.len() < AT_ONCE
+                && let Some(row) = rows.next()
+            {
+                binned.push(row, self.columns);
             }
-            Entries::Narrow(values) => read(columns, found, (values, levels), sums, f64::from),
-            Entries::Folded(weights) => {
-                let rank = self.grid.rank();
-                for (at, (column, level)) in columns.iter().zip(found).enumerate() {
-                    let own = *column as usize * rank..(*column as usize + 1) * rank;
-                    let sums = &mut sums[at % 4 * self.scores..][..self.scores];
-                    for (sum, weights) in sums.iter_mut().zip(weights) {
-                        *sum += self.grid.read(&weights[own.clone()], *level as usize);
-                    }
-                }
-            }
+            self.find(binned);
+            let (now, later) = out.split_at_mut(binned.rows() * self.offsets.len());
+            self.read(binned, now);
+            out = later;
         }
     }
 }
 
-/// All numbers of all levels of all columns.
-fn unfold<'a>(
-    grid: &'a Grid,
-    columns: usize,
-    weights: &'a [Vec<f32>],
-) -> impl Iterator<Item = f64> + 'a {
-    let rank = grid.rank();
-    let of = move |column: usize, level: usize| {
-        let own = column * rank..(column + 1) * rank;
-        weights.iter().map(move |weights| grid.read(&weights[own.clone()], level))
-    };
-    let column = move |column| (0..grid.levels()).flat_map(move |level| of(column, level));
-    (0..columns).flat_map(column)
+/// Entries of some scores: in a table where a cache holds it.
+fn sheet(grid: &Grid, columns: usize, weights: &[&[f32]]) -> Sheet {
+    let (levels, rank) = (grid.levels(), grid.rank());
+    let numbers = columns.saturating_mul(levels).saturating_mul(weights.len());
+    let most = if grid.is_direct() { MOST_DIRECT_BYTES } else { MOST_BYTES };
+    if numbers > most / 8 {
+        return Sheet::products(weights, grid.factors(), rank);
+    }
+    Sheet::table((weights.len(), columns, levels), |score, column, level| {
+        grid.read(&weights[score][column * rank..][..rank], level)
+    })
 }
 
-/// Adds entries to four sums of as many scores each.
-#[inline]
-fn read<T: Copy>(
-    columns: &[u32],
-    found: &[u32],
-    (values, levels): (&[T], usize),
-    sums: &mut [f64],
-    wide: impl Fn(T) -> f64,
-) {
-    let place = |column: u32, level: u32| column as usize * levels + level as usize;
-    if let [first, second, third, fourth] = sums {
-        let (columns, last_columns) = columns.as_chunks::<4>();
-        let (found, last_found) = found.as_chunks::<4>();
-        let at = |column, level| wide(values[place(column, level)]);
-        for ([c, d, e, f], [l, m, n, o]) in columns.iter().zip(found) {
-            *first += at(*c, *l);
-            *second += at(*d, *m);
-            *third += at(*e, *n);
-            *fourth += at(*f, *o);
-        }
-        let sums = [first, second, third].into_iter();
-        for (sum, (column, level)) in sums.zip(last_columns.iter().zip(last_found)) {
-            *sum += at(*column, *level);
-        }
-        return;
-    }
-    let scores = sums.len() / 4;
-    for (at, (column, level)) in columns.iter().zip(found).enumerate() {
-        let entries = &values[place(*column, *level) * scores..][..scores];
-        let sums = &mut sums[at % 4 * scores..][..scores];
-        sums.iter_mut().zip(entries).for_each(|(sum, entry)| *sum += wide(*entry));
-    }
-}
-
-fn weights(score: &Score) -> Option<Vec<f32>> {
+fn weights(score: &Score) -> Option<&[f32]> {
     match score {
-        Score::Table { weights, .. } => Some(weights.clone()),
+        Score::Table { weights, .. } => Some(weights),
         _ => None,
     }
 }

@@ -5,6 +5,8 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
+use crate::pages::large_pages;
+
 /// Plain numbers for which any bits are a value and zero bits are zero.
 ///
 /// # Safety
@@ -38,6 +40,10 @@ impl<T: Plain> Lines<T> {
     /// `length` zeros.
     pub fn zeroed(length: usize) -> Self {
         let mut lines = Lines { memory: Vec::new(), length: 0, element: PhantomData };
+        lines
+            .memory
+            .reserve_exact(length.saturating_mul(size_of::<T>()).div_ceil(size_of::<Line>()));
+        large_pages(lines.memory.as_ptr(), lines.memory.capacity());
         lines.grow(length);
         lines
     }

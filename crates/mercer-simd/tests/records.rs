@@ -5,8 +5,9 @@ use mercer_simd::factors::{Records, Seal};
 fn some(first: u32) -> Records {
     let mut records = Records::new(5, 256);
     for number in first..first + 4 {
-        let entries = (0..=number % 3).map(|column| (column, 7 * column as u16 + 1));
-        assert!(records.push((number, number % 2), number as usize % 3 + 1, entries));
+        let columns: Vec<u32> = (0..=number % 3).collect();
+        let levels: Vec<u16> = columns.iter().map(|column| 7 * *column as u16 + 1).collect();
+        assert!(records.push((number, number % 2), &columns, &levels));
     }
     records
 }
@@ -49,7 +50,7 @@ fn records_that_grow_apart_after_a_seal_share_no_orders() {
     let sealed = kept(&mut records);
     let mut other = Records::new(0, 1);
     assert!(again(&mut other, &sealed));
-    assert!(records.push((9, 0), 0, std::iter::empty()));
+    assert!(records.push((9, 0), &[], &[]));
     let grown = records.order(|_| true);
     other.numbers(&grown);
 }
@@ -65,4 +66,16 @@ fn orders_are_made_of_numbers_that_exist_once() {
     assert!(records.order_of(&[4], 1).is_none());
     assert!(records.order_of(&[99], 1).is_none());
     assert!(records.order_of(&[1], 2).is_none());
+}
+
+#[test]
+fn rows_with_columns_or_levels_that_do_not_exist_are_not_packed() {
+    let wrong: [(&[u32], &[u16]); 4] =
+        [(&[5], &[1]), (&[0, 1], &[1, 256]), (&[0, 1], &[1]), (&[0], &[1, 1])];
+    for (columns, levels) in wrong {
+        let mut records = some(0);
+        let pushed = std::panic::AssertUnwindSafe(|| records.push((9, 0), columns, levels));
+        assert!(std::panic::catch_unwind(pushed).is_err(), "{columns:?} {levels:?}");
+        assert_eq!((records.rows(), records.heads().count()), (4, 4));
+    }
 }

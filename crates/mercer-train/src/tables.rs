@@ -20,6 +20,7 @@ mod losses;
 mod maps;
 mod model;
 mod newton;
+mod pack;
 mod part;
 mod products;
 mod quantise;

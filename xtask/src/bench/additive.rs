@@ -68,6 +68,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let mut command = workspace.command(program("mercer"));
         command.args(["reproduce", "yw12", "--only", GROWTH, "--rows", &rows, "--json"]);
         command.args(["--quiet", "--threads", "1", "--repeats", "3"]);
+        eprintln!("additive: growth up to {rows} rows");
         notes.extend(grown(&serde_json::from_str(&stdout_of(&mut command)?)?));
     }
     print!("{table}");
@@ -159,18 +160,7 @@ fn told(found: &Value) -> (String, Vec<String>) {
             count("nonzeros"),
             count("bytes_per_nonzero_beside_24_per_row"),
         ));
-        let answering = &measured["answering"];
-        if let (Some(level), Some(all)) =
-            (answering["binning_ns"].as_f64(), answering["all_ns"].as_f64())
-        {
-            let scores = answering["scores"].as_f64().unwrap_or(1.0);
-            notes.push(format!(
-                "{set}: an answer takes {level:.2} ns per non-zero to find its level, then {:.2} ns to read {scores} scores \
-                 ({:.2} each)",
-                all - level,
-                (all - level) / scores,
-            ));
-        }
+        notes.extend(answered(set, &measured["answering"]));
         let labels = &measured["labels"];
         if let Some(equal) = labels["equal"].as_f64() {
             notes.push(format!(
@@ -182,6 +172,23 @@ fn told(found: &Value) -> (String, Vec<String>) {
         }
     }
     (table, notes)
+}
+
+/// What an answer takes: to find levels, and to read entries of rows that have them.
+fn answered(set: &str, found: &Value) -> Option<String> {
+    let scores = found["scores"].as_f64()?;
+    let part = |name: &str| {
+        let number = |key: &str| found[name][key].as_f64().unwrap_or(f64::NAN);
+        (number("ns_per_nonzero"), number("value_ns"), number("row_ns"))
+    };
+    let [(all, ..), (level, value, row), (read, read_value, read_row)] =
+        ["all", "binning", "reading"].map(part);
+    Some(format!(
+        "{set}: an answer of {scores} scores takes {all:.2} ns per non-zero; to find levels {level:.2} ({value:.2} for a value \
+         and {row:.0} for a row), to read entries of rows with levels {read:.2} ({read_value:.2} for a value and {read_row:.0} \
+         for a row), {:.2} for each score",
+        read / scores,
+    ))
 }
 
 #[cfg(test)]
@@ -197,9 +204,15 @@ mod tests {
         let found = serde_json::json!({ "sets": { "MNIST": {
             "rows": 10, "nonzeros": 20, "bytes_per_nonzero_beside_24_per_row": 3.0,
             "times": { "mercer chi2": line }, "labels": { "rows": 5, "queries": 4, "equal": 1.0 },
+            "answering": { "scores": 10, "reading": { "ns_per_nonzero": 5.0, "value_ns": 4.0, "row_ns": 100.0 } },
         } } });
         let (table, notes) = told(&found);
         assert!(table.ends_with("| MNIST | mercer chi2 | 0.500 | 0.400 | 0.45 | 0.30 | 0.20 |\n"));
-        assert!(notes[1].starts_with("MNIST: 100.00 % of 4 labels"));
+        assert!(
+            notes[1].contains(
+                "rows with levels 5.00 (4.00 for a value and 100 for a row), 0.50 for each"
+            )
+        );
+        assert!(notes[2].starts_with("MNIST: 100.00 % of 4 labels"));
     }
 }

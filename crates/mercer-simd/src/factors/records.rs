@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::pages::large_pages;
+
 /// Words before the columns of a record: number, tag, own, length.
 pub(super) const HEAD: usize = 4;
 
@@ -101,6 +103,7 @@ impl Records {
     /// Makes room for so many rows and entries in all, so that nothing is copied or wasted.
     pub fn reserve(&mut self, rows: usize, entries: usize) {
         self.words.reserve_exact(rows * HEAD + entries * self.entry_bytes() / 4 + rows);
+        large_pages(self.words.as_ptr(), self.words.capacity());
     }
 
     /// Bytes of one entry.
@@ -159,39 +162,42 @@ impl Records {
         &self.words
     }
 
-    /// Packs one more row of `length` entries under its number; returns whether there was room for it (16 GiB
-    /// of records).
+    /// Packs one more row under its number: the column and the level of each entry; returns whether there was room
+    /// for it (16 GiB of records).
     ///
     /// # Panics
-    /// If a column or level does not exist, or there are not `length` entries.
-    #[inline]
-    pub fn push(
-        &mut self,
-        (number, tag): (u32, u32),
-        length: usize,
-        entries: impl Iterator<Item = (u32, u16)>,
-    ) -> bool {
-        let (start, size) = (self.words.len(), self.size(length));
+    /// If a column or level does not exist, or there is not one of each.
+    pub fn push(&mut self, (number, tag): (u32, u32), columns: &[u32], levels: &[u16]) -> bool {
+        let (length, start) = (columns.len(), self.words.len());
+        let size = self.size(length);
         if start + size > u32::MAX as usize {
             return false;
         }
+        let (column_limit, level_limit) = (self.shape.columns, self.levels());
+        let unknown = |column: &u32| usize::from(*column as usize >= column_limit);
+        let beyond = |level: &u16| usize::from(usize::from(*level) >= level_limit);
+        let wrong =
+            columns.iter().map(unknown).sum::<usize>() + levels.iter().map(beyond).sum::<usize>();
+        assert!(
+            wrong == 0 && levels.len() == length,
+            "no such column or level, or not one of each"
+        );
         self.grow();
         self.words.extend([number, tag, 0, length as u32]);
         self.words.resize(start + size, 0);
-        let limits = (self.shape.columns, self.levels());
         let (is_narrow, column_bytes) = (self.is_narrow(), self.column_bytes());
-        let places = bytes_mut(&mut self.words[start + HEAD..]).split_at_mut(length * column_bytes);
-        let fits = match (is_narrow, limits.1 <= 1 << 8) {
-            (true, true) => fill::<2, 1>(places, length, entries, limits),
-            (true, false) => fill::<2, 2>(places, length, entries, limits),
-            (false, true) => fill::<4, 1>(places, length, entries, limits),
-            (false, false) => fill::<4, 2>(places, length, entries, limits),
-        };
-        if !fits {
-            // Nothing unchecked stays behind, even if somebody catches the panic.
-            self.words.truncate(start);
+        let places = bytes_mut(&mut self.words[start + HEAD..]);
+        let (column_places, level_places) = places.split_at_mut(length * column_bytes);
+        if is_narrow {
+            fill(column_places, columns, |column| (column as u16).to_le_bytes());
+        } else {
+            fill(column_places, columns, u32::to_le_bytes);
         }
-        assert!(fits, "no such column or level, or another number of entries");
+        if level_limit <= 1 << 8 {
+            fill(level_places, levels, |level| [level as u8]);
+        } else {
+            fill(level_places, levels, u16::to_le_bytes);
+        }
         self.shape.limit = self.shape.limit.max(number as usize + 1);
         self.shape.rows += 1;
         self.shape.entries += length;
@@ -440,23 +446,13 @@ fn bytes_mut(words: &mut [u32]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 4) }
 }
 
-/// Writes columns of `C` bytes and levels of `L`; returns whether all exist and there are `length` of them.
-#[inline]
-fn fill<const C: usize, const L: usize>(
-    (columns, levels): (&mut [u8], &mut [u8]),
-    length: usize,
-    mut entries: impl Iterator<Item = (u32, u16)>,
-    (column_limit, level_limit): (usize, usize),
-) -> bool {
-    let places = columns.chunks_exact_mut(C).zip(levels[..length * L].chunks_exact_mut(L));
-    let (mut fits, mut count) = (true, 0);
-    for ((column_place, level_place), (column, level)) in places.zip(entries.by_ref()) {
-        fits &= (column as usize) < column_limit && usize::from(level) < level_limit;
-        column_place.copy_from_slice(&column.to_le_bytes()[..C]);
-        level_place.copy_from_slice(&level.to_le_bytes()[..L]);
-        count += 1;
+/// Writes `N` bytes of each number.
+#[inline(always)]
+fn fill<const N: usize, T: Copy>(places: &mut [u8], numbers: &[T], bytes: impl Fn(T) -> [u8; N]) {
+    let places = &mut places.as_chunks_mut::<N>().0[..numbers.len()];
+    for at in 0..numbers.len() {
+        places[at] = bytes(numbers[at]);
     }
-    fits && count == length && entries.next().is_none()
 }
 
 /// A sum that any changed word changes, eight words side by side.

@@ -28,8 +28,8 @@ pub struct Constant<T> {
     pub weight: T,
 }
 
-/// Rows between the one at work and the one fetched from memory.
-const AHEAD: usize = 8;
+/// Lines on their way from memory: of so many rows ahead of the one at work that they come to about this.
+const ON_THE_WAY: usize = 48;
 /// Lines fetched of a long row, at most; the hardware finds the rest.
 const LINES: usize = 8;
 
@@ -232,15 +232,17 @@ where
         let (words, reader) = (records.words(), self.reader);
         let mut seen = 0;
         let mut at = 0;
-        let lines = (words.len() / records.rows().max(1) / 16 + 1).min(LINES);
+        // Records start anywhere in a line, so that one more is touched than they would fill.
+        let lines = (words.len() / records.rows().max(1)).div_ceil(16).min(LINES - 1) + 1;
+        let ahead = (ON_THE_WAY / lines).clamp(6, 16);
         while at < order.active {
-            if let Some(ahead) = order.places[..order.active].get(at + AHEAD) {
+            if let Some(ahead) = order.places[..order.active].get(at + ahead) {
                 let start = words.as_ptr().wrapping_add(*ahead as usize);
                 for line in 0..lines {
                     fetch(start.wrapping_add(16 * line));
                 }
             }
-            if let Some(ahead) = order.places[..order.active].get(at + AHEAD / 2) {
+            if let Some(ahead) = order.places[..order.active].get(at + ahead / 2) {
                 fetch(coefficients.as_ptr().wrapping_add(words[*ahead as usize] as usize));
             }
             // SAFETY: orders hold starts of records, and this one belongs to these.

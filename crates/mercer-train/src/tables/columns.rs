@@ -26,6 +26,13 @@ impl Places {
     pub(super) fn of(&self, column: u32) -> u32 {
         self.0.as_ref().map_or(column, |places| places[column as usize])
     }
+
+    /// Columns become their places.
+    pub(super) fn renumber(&self, columns: &mut [u32]) {
+        if let Some(places) = &self.0 {
+            columns.iter_mut().for_each(|column| *column = places[*column as usize]);
+        }
+    }
 }
 
 impl Columns {

@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use super::columns::{Columns, Places};
 use super::keep::Standing as Questions;
 use super::maps::{Made, Map};
+use super::pack;
 use super::part::{Ask, End, Learned, Part, Shared};
 use super::quantise::{self, Levels};
 use super::rows::Rows;
@@ -139,7 +140,7 @@ impl Job<'_> {
         let is_linear = recipe.map == Map::Value;
         let levels = quantise::levels(examples, self.rows, recipe.wanted, &name, is_linear)?;
         let binned = (&levels, recipe.levels);
-        let packed = quantise::pack(examples, self.rows, tags, binned, numbered, room)?;
+        let packed = pack::pack(examples, self.rows, tags, binned, numbered, room)?;
         let (writer, word) = (packed.writer, levels.name());
         let values = levels.values(recipe.levels);
         if let Some(stairs) = recipe.map.stairs(term.as_term(), &values, columns.all()) {

@@ -1,7 +1,8 @@
-//! Values become levels: which levels, and the packed rows.
+//! Values become levels: which levels; and rows of values as they are.
 
 use mercer_data::Row;
 use mercer_machine::Spacing;
+use mercer_simd::Ruler;
 use mercer_simd::factors::Records;
 use rayon::prelude::*;
 
@@ -70,14 +71,11 @@ impl Levels {
         }
     }
 
-    #[inline]
-    fn level(&self, levels: usize, column: usize, value: f64) -> usize {
+    /// What finds the level of a value.
+    pub(super) fn ruler(&self, levels: usize) -> Ruler {
         match self {
-            Self::Kept(scale) => scale.level(levels, column, value),
-            Self::Signed { top } => {
-                let steps = ((value.abs() / top * 127.0 + 0.5) as usize).clamp(1, 127);
-                if value < 0.0 { 128 - steps } else { 127 + steps }
-            }
+            Self::Kept(scale) => scale.ruler(levels),
+            Self::Signed { top } => Ruler::signed(*top),
         }
     }
 
@@ -102,7 +100,7 @@ struct Survey {
 }
 
 /// Rows that one thread takes at a time.
-const PIECE: usize = 4096;
+pub(super) const PIECE: usize = 4096;
 
 fn survey(examples: &dyn Rows, rows: &[u32]) -> Result<Survey, TrainError> {
     let extremes = |piece: Piece<'_>| {
@@ -248,7 +246,7 @@ pub(super) fn pack_heads(
     Ok(writer)
 }
 
-fn full() -> TrainError {
+pub(super) fn full() -> TrainError {
     TrainError::TooLarge { what: "packed examples", limit: "16 GiB" }
 }
 
@@ -339,125 +337,4 @@ fn push_cuts(values: &[f64], cuts: &mut Vec<f64>) {
         cuts.extend(between.map(|pair| pair[0] + (pair[1] - pair[0]) / 2.0));
     }
     cuts.push(*last);
-}
-
-/// Packed rows, and how often each level occurs.
-pub(super) struct Packed {
-    pub(super) writer: Writer,
-    pub(super) counts: Vec<u64>,
-}
-
-/// Packs rows with one tag each, in pieces on all threads where memory holds them all.
-pub(super) fn pack(
-    examples: &dyn Rows,
-    rows: &[u32],
-    tags: impl Fn(u32) -> u32 + Sync,
-    (levels, count): (&Levels, usize),
-    (columns, places): (&Columns, &Places),
-    room: Room,
-) -> Result<Packed, TrainError> {
-    let shape = (columns.kept(), count);
-    let sizes = (rows.len(), examples.nonzeros());
-    let mut writer = Writer::new(room, (Records::new, shape), sizes)?;
-    let mut counts = vec![0; count];
-    let threads = rayon::current_num_threads();
-    pieces(examples, rows, |piece| {
-        let binning = Binning { levels, places, tags: &tags };
-        let is_small = threads == 1 || piece.rows.len() <= PIECE;
-        if is_small || writer.memory().is_none() {
-            return binning.pack(piece, &mut counts, &mut writer);
-        }
-        let Some(all) = writer.memory() else { return Ok(()) };
-        // A few pieces at a time, so that little is held twice.
-        for band in piece.cut(PIECE).chunks(threads) {
-            let make = |part: &Piece<'_>| {
-                let (mut own, mut counts) = (Records::new(shape.0, count), vec![0; count]);
-                let made = binning.pack(*part, &mut counts, &mut own);
-                made.map(|()| (own, counts))
-            };
-            let made: Vec<_> = band.par_iter().map(make).collect();
-            for part in made {
-                let (own, seen) = part?;
-                if !all.join(&own) {
-                    return Err(full());
-                }
-                counts.iter_mut().zip(&seen).for_each(|(all, own)| *all += own);
-            }
-        }
-        Ok(())
-    })?;
-    Ok(Packed { writer, counts })
-}
-
-/// How rows become records.
-struct Binning<'b, F> {
-    levels: &'b Levels,
-    places: &'b Places,
-    tags: &'b F,
-}
-
-impl<F: Fn(u32) -> u32> Binning<'_, F> {
-    /// Packs some more rows.
-    fn pack(
-        &self,
-        piece: Piece<'_>,
-        counts: &mut [u64],
-        sink: &mut impl Sink,
-    ) -> Result<(), TrainError> {
-        let count = counts.len();
-        // Four counters for each level: equal values often follow one another.
-        let mut seen = vec![[0u64; 4]; count];
-        let mut at = 0;
-        let mut level_of = |column: u32, value: f64| {
-            let level = self.levels.level(count, column as usize, value);
-            seen[level][at % 4] += 1;
-            at += 1;
-            (self.places.of(column), level as u16)
-        };
-        for (number, row) in (piece.position as u32..).zip(piece.rows) {
-            let (named, row) = ((number, (self.tags)(*row)), piece.row(*row));
-            let length = match row {
-                Row::Dense(values) | Row::Sparse { values, .. } => {
-                    values.iter().filter(|value| **value != 0.0).count()
-                }
-            };
-            let records = sink.at(number)?;
-            let fits = match row {
-                Row::Sparse { columns, values } if length == values.len() => {
-                    let entries = columns.iter().zip(values);
-                    let entries = entries.map(|(column, value)| level_of(*column, *value));
-                    records.push(named, length, entries)
-                }
-                row => {
-                    let entries = row.nonzeros().map(|(column, value)| level_of(column, value));
-                    records.push(named, length, entries)
-                }
-            };
-            if !fits {
-                return Err(full());
-            }
-        }
-        for (all, seen) in counts.iter_mut().zip(&seen) {
-            *all += seen.iter().sum::<u64>();
-        }
-        Ok(())
-    }
-}
-
-/// Where rows go.
-trait Sink {
-    /// The records that the row of this number is to be pushed to.
-    fn at(&mut self, number: u32) -> Result<&mut Records, TrainError>;
-}
-
-impl Sink for Records {
-    fn at(&mut self, _number: u32) -> Result<&mut Records, TrainError> {
-        Ok(self)
-    }
-}
-
-impl Sink for Writer {
-    fn at(&mut self, number: u32) -> Result<&mut Records, TrainError> {
-        self.bucket(number)
-    }
 }
