@@ -34,6 +34,13 @@
 //! `1 + 2 γ_(n+16)`, an upper bound, in which everything is increasing; the division of normalised kernels
 //! takes both ends. Columns outside the live ones enlarge `g` and nothing else.
 //!
+//! **Singles.** The first eigenvectors are first taken in singles: `v = 2^-24`, row and query are rounded to
+//! singles and multiplied in four chains of at most `n/4 + 1` fused multiply-adds and two additions, the constant
+//! is added in doubles. So `η` becomes `γ'_(n/4 + 5) (1 + defect)` and a little for the constant; taken is
+//! `γ'_(n/4 + 12) (1 + defect)`. All that follows is in doubles and as above. Queries with `g` outside 1e-20 to
+//! 1e20 are not asked so: within, no product overflows, and what underflows, at most `n 2^-148`, is far below
+//! the units to spare.
+//!
 //! Underflow. A product below the normal range is wrong by at most `2^-1074`. Queries with `g < 1e-200`
 //! or `|λ|_max g < 1e-250` get no range; above, `n 2^-1074` is far below `u √g`, and `2^-1074` far below
 //! `u |λ|_max g`: the spare units of `γ` cover it.
@@ -74,10 +81,29 @@ pub(crate) struct Energy {
     high: f64,
 }
 
+impl Energy {
+    /// Whether products in singles neither overflow nor suffer from what underflows.
+    pub(crate) fn suits_singles(&self) -> bool {
+        self.low >= 1e-20 && self.high <= 1e20
+    }
+}
+
 impl Quadratic {
     /// Constants after `used` eigenvectors, `tail` being the eigenvalues left.
     pub(crate) fn checkpoint(&self, used: usize, tail: &[f64]) -> Checkpoint {
-        let eta = gamma(self.columns as f64 + 6.0) * (1.0 + self.defect);
+        self.checkpoint_with(gamma(self.columns as f64 + 6.0), used, tail)
+    }
+
+    /// The same for products in singles.
+    pub(crate) fn checkpoint_of_singles(&self, used: usize, tail: &[f64]) -> Checkpoint {
+        let units = (self.columns as f64 / 4.0 + 12.0) * f64::from(f32::EPSILON) / 2.0;
+        // So many columns that this means nothing make ranges that mean nothing.
+        let eta = if units < 0.5 { units / (1.0 - units) } else { f64::INFINITY };
+        self.checkpoint_with(eta, used, tail)
+    }
+
+    fn checkpoint_with(&self, eta: f64, used: usize, tail: &[f64]) -> Checkpoint {
+        let eta = eta * (1.0 + self.defect);
         let k = used as f64;
         let noise = 1.05 * (2.0 * eta * k.sqrt() + k * eta * eta + gamma(k + 16.0));
         let least = tail.iter().copied().fold(0.0, f64::min);

@@ -11,6 +11,10 @@ use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
 use crate::{Exact, LoadError};
 
+mod quick;
+
+use quick::Quick;
+
 pub(crate) static LOADER: Loader = Loader {
     name: "spectral",
     summary: "degree-2 kernels as a quadratic form, eigenvector by eigenvector",
@@ -25,6 +29,8 @@ const CHUNKS: (usize, usize) = (16, 128);
 struct Spectral {
     isa: Isa,
     forms: Vec<QuadraticForm>,
+    /// What is tried first.
+    quick: Option<Quick>,
     columns: u64,
 }
 
@@ -48,6 +54,7 @@ struct Chunk {
 struct Scratch {
     queries: Queries,
     products: Vec<f64>,
+    singles: Vec<f32>,
     loaded: Vec<u32>,
     /// Head and spent energy of each query and score.
     sums: Vec<(f64, f64)>,
@@ -105,11 +112,12 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
             largest,
             columns,
         };
-        let vectors = &vectors[range.start * (columns + 1)..range.end * (columns + 1)];
-        forms.push(QuadraticForm::new(bound, values, vectors, exact.packed()));
+        let own = &vectors[range.start * (columns + 1)..range.end * (columns + 1)];
+        forms.push(QuadraticForm::new(bound, values, own, exact.packed()));
     }
+    let quick = Quick::new(&forms, vectors, exact);
     let columns = machine.columns() as u64;
-    Ok(Box::new(Spectral { isa: exact.isa(), forms, columns }))
+    Ok(Box::new(Spectral { isa: exact.isa(), forms, quick, columns }))
 }
 
 /// The arrays of a section, checked: lengths fit each other and the machine, numbers are finite.
@@ -239,15 +247,11 @@ impl Spectral {
                 let at = query as usize * scores + score;
                 let Some(energy) = energies[at] else { continue };
                 if closer.is_observed() {
-                    form.observe(
-                        chunk.first,
-                        tile.of(position),
-                        sums[at],
-                        energy,
-                        |range, used| {
-                            closer.observe(query, score, range, used);
-                        },
-                    );
+                    let checkpoint =
+                        |used: usize| form.bound.checkpoint(used, &form.values[used..]);
+                    let tell = |range, used| closer.observe(query, score, range, used);
+                    let products = (chunk.first, tile.of(position));
+                    form.observe(products, sums[at], energy, checkpoint, tell);
                 }
                 form.add(chunk.first, tile.of(position), &mut sums[at]);
                 let (head, spent) = sums[at];
@@ -264,17 +268,16 @@ impl QuadraticForm {
     /// Ranges after each eigenvector but the last of a chunk, for whoever watches.
     fn observe(
         &self,
-        first: usize,
-        products: &[f64],
+        (first, products): (usize, &[f64]),
         mut sums: (f64, f64),
         energy: Energy,
+        checkpoint: impl Fn(usize) -> Checkpoint,
         mut tell: impl FnMut(crate::Proved, usize),
     ) {
         for j in 0..products.len().saturating_sub(1) {
             self.add(first + j, &products[j..=j], &mut sums);
             let used = first + j + 1;
-            let checkpoint = self.bound.checkpoint(used, &self.values[used..]);
-            if let Some(range) = self.bound.range(&checkpoint, energy, sums.0, sums.1) {
+            if let Some(range) = self.bound.range(&checkpoint(used), energy, sums.0, sums.1) {
                 tell(range, used);
             }
         }
@@ -286,9 +289,14 @@ impl Stage for Spectral {
         Spec::new("spectral")
     }
 
+    fn shares_coordinates(&self) -> bool {
+        self.quick.is_some()
+    }
+
     fn bytes(&self) -> usize {
         let chunks = self.forms.iter().flat_map(|form| &form.chunks);
-        chunks.map(|chunk| chunk.vectors.bytes()).sum()
+        let quick = self.quick.as_ref().map_or(0, Quick::bytes);
+        quick + chunks.map(|chunk| chunk.vectors.bytes()).sum::<usize>()
     }
 
     fn scratch(&self) -> Box<dyn Any + Send> {
@@ -297,6 +305,7 @@ impl Stage for Spectral {
         let scratch = queries.map(|queries| Scratch {
             queries,
             products: Vec::new(),
+            singles: Vec::new(),
             loaded: Vec::new(),
             sums: Vec::new(),
             energies: Vec::new(),
@@ -322,6 +331,13 @@ impl Stage for Spectral {
             for (score, form) in self.forms.iter().enumerate() {
                 scratch.energies[*query as usize * scores + score] = form.bound.energy(own, width);
             }
+        }
+        if let Some(quick) = &self.quick {
+            quick.run((self.isa, &self.forms), block, closer, scratch);
+            if block.open().is_empty() {
+                return;
+            }
+            scratch.sums.fill((0.0, 0.0));
         }
         scratch.loaded.clear();
         let rounds = self.forms.iter().map(|form| form.chunks.len()).max().unwrap_or(0);

@@ -1,0 +1,117 @@
+//! The first eigenvectors in singles: most queries need no more of them, and no more digits.
+
+use mercer_simd::Isa;
+
+use super::super::projection::{Basis, CHUNK};
+use super::{QuadraticForm, Scratch};
+use crate::Exact;
+use crate::certify::quadratic::{Checkpoint, Energy};
+use crate::closer::Closer;
+use crate::stage::Block;
+
+/// Chunks of each score.
+const ROUNDS: usize = 6;
+
+/// Eigenvectors of all scores, chunk by chunk, the scores one after the other within each round; a chunk
+/// that a score does not fill ends in rows of zeros.
+#[derive(Debug)]
+pub(super) struct Quick {
+    basis: Basis,
+    rounds: usize,
+    /// Of each chunk.
+    checkpoints: Vec<Checkpoint>,
+}
+
+impl Quick {
+    /// `vectors` are those of all scores, live columns and the constant one. `None` for centred machines, whose
+    /// coordinates are not those of the form, and where there is no eigenvector.
+    pub(super) fn new(forms: &[QuadraticForm], vectors: &[f64], exact: &Exact) -> Option<Self> {
+        let columns = exact.packed().live_columns();
+        let most = forms.iter().map(|form| form.values.len()).max()?;
+        let rounds = most.div_ceil(CHUNK).min(ROUNDS);
+        if rounds == 0 || columns == 0 || exact.machine().centre().is_some() {
+            return None;
+        }
+        let mut rows = vec![0.0f32; rounds * forms.len() * CHUNK * columns];
+        let mut checkpoints = Vec::new();
+        for round in 0..rounds {
+            let mut first = 0;
+            for (score, form) in forms.iter().enumerate() {
+                let count = form.values.len();
+                let used = ((round + 1) * CHUNK).min(count);
+                for vector in (round * CHUNK).min(count)..used {
+                    let place = (round * forms.len() + score) * CHUNK + vector % CHUNK;
+                    let from = &vectors[(first + vector) * (columns + 1)..][..columns];
+                    let to = &mut rows[place * columns..(place + 1) * columns];
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as f32);
+                }
+                checkpoints.push(form.bound.checkpoint_of_singles(used, &form.values[used..]));
+                first += count;
+            }
+        }
+        Some(Self { basis: Basis::new(&rows, exact), rounds, checkpoints })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.basis.bytes()
+    }
+
+    /// Proves what singles can; energies of the open queries are known.
+    pub(super) fn run(
+        &self,
+        (isa, forms): (Isa, &[QuadraticForm]),
+        block: &mut Block<'_>,
+        closer: &mut Closer<'_>,
+        scratch: &mut Scratch,
+    ) {
+        let scores = forms.len();
+        for round in 0..self.rounds {
+            let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
+            let cost = self.basis.cost(block, rows.clone());
+            let mut has_closed = false;
+            for query in block.open() {
+                has_closed |= !closer.charge(*query, cost);
+            }
+            if has_closed {
+                block.compact(closer);
+            }
+            if block.open().is_empty() {
+                return;
+            }
+            self.basis.project(isa, block, rows);
+            let (open, known) = block.open_with_coordinates();
+            for query in open {
+                for (score, form) in forms.iter().enumerate() {
+                    let (chunk, at) = (round * scores + score, *query as usize * scores + score);
+                    let energy = scratch.energies[at].filter(Energy::suits_singles);
+                    let Some(energy) = energy else { continue };
+                    let first = round * CHUNK;
+                    if first >= form.values.len() {
+                        continue;
+                    }
+                    let count = CHUNK.min(form.values.len() - first);
+                    scratch.singles.clear();
+                    let rows = chunk * CHUNK..chunk * CHUNK + count;
+                    self.basis.read(known, *query, rows, &mut scratch.singles);
+                    scratch.products.clear();
+                    scratch.products.extend(scratch.singles.iter().map(|y| f64::from(*y)));
+                    let sums = &mut scratch.sums[at];
+                    if closer.is_observed() {
+                        let checkpoint = |used: usize| {
+                            form.bound.checkpoint_of_singles(used, &form.values[used..])
+                        };
+                        let tell = |range, used| closer.observe(*query, score, range, used);
+                        form.observe((first, &scratch.products), *sums, energy, checkpoint, tell);
+                    }
+                    form.add(first, &scratch.products, sums);
+                    let range = form.bound.range(&self.checkpoints[chunk], energy, sums.0, sums.1);
+                    if let Some(range) = range {
+                        closer.prove(*query, score, range, first + count);
+                    }
+                }
+                closer.judge(*query);
+            }
+            block.compact(closer);
+        }
+    }
+}
