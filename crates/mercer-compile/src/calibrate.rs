@@ -23,7 +23,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::CompileError;
 
-pub(crate) use scales::fitted_scales;
+pub(crate) use scales::{fitted_scales, scales_of};
 
 /// What a promise is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -342,27 +342,19 @@ fn at_most(count: u64, total: u64, p: f64) -> f64 {
     (largest + sum.ln()).exp()
 }
 
+/// Exact scores of rows, one row after the other, and the labels that are known to be right.
+pub(crate) type Known<'a> = (&'a [f64], Option<&'a [Option<Answer>]>);
+
 /// Chooses the width on rows with their exact scores that neither fit nor scales have seen; `labels` are
 /// what is known to be right for them. A plan with nothing to choose is tested as it stands.
 pub(crate) fn test(
     plan: &Plan,
     rows: &Matrix,
-    (scores, labels): (&[f64], Option<&[Option<Answer>]>),
+    known: Known<'_>,
     scales: Vec<Scale>,
     target: &Target,
 ) -> Result<Calibration, CompileError> {
-    let machine = plan.closing().machine();
-    let count = machine.scores().len();
-    let records = plan.records(rows)?;
-    let opinions: Vec<Vec<Opinion>> = records
-        .iter()
-        .zip(scores.chunks_exact(count))
-        .enumerate()
-        .map(|(row, (records, scores))| {
-            let label = labels.and_then(|labels| *labels.get(row)?);
-            opinions(machine, records, (scores, label), &scales)
-        })
-        .collect();
+    let opinions = opinions_of(plan.closing().machine(), &plan.records(rows)?, known, &scales);
     let queries = opinions.len() as u64;
     let (choice, risk) = if scales.is_empty() {
         let choice = test_once(&opinions, target);
@@ -374,6 +366,22 @@ pub(crate) fn test(
     let (counts, disagreements) = (choice.counts(target), choice.tally.others);
     let (Choice { width, bound, .. }, delta) = (choice, target.delta);
     Ok(Calibration { width, risk, delta, queries, disagreements, counts, bound, scales })
+}
+
+/// What the levels make of queries beside what is known of them.
+pub(crate) fn opinions_of(
+    machine: &Machine,
+    records: &[Vec<Record>],
+    (scores, labels): Known<'_>,
+    scales: &[Scale],
+) -> Vec<Vec<Opinion>> {
+    let rows = records.iter().zip(scores.chunks_exact(machine.scores().len()));
+    rows.enumerate()
+        .map(|(row, (records, scores))| {
+            let label = labels.and_then(|labels| *labels.get(row)?);
+            opinions(machine, records, (scores, label), scales)
+        })
+        .collect()
 }
 
 /// What the levels make of one query, in order, beside its exact scores and what is known to be right.

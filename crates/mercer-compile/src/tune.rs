@@ -12,6 +12,7 @@
 mod clock;
 mod contract;
 mod finish;
+mod foretell;
 mod parts;
 mod search;
 mod shelf;

@@ -13,14 +13,24 @@ pub(crate) fn fitted_scales(
     rows: &Matrix,
     scores: &[f64],
 ) -> Result<Vec<Scale>, CompileError> {
-    let machine = plan.closing().machine();
-    let records = plan.records(rows)?;
-    let mut scales = scales(machine, &records, scores, plan.levels().len());
-    let exact = plan.closing().cost().multiply_adds as f64;
+    let exact = plan.closing();
+    let (records, levels) = (plan.records(rows)?, plan.levels().len());
+    Ok(scales_of(exact.machine(), &records, scores, levels, exact.cost().multiply_adds))
+}
+
+/// As [`fitted_scales`], from what the levels made of the rows; `exact` is the cost of an exact answer.
+pub(crate) fn scales_of(
+    machine: &Machine,
+    records: &[Vec<Record>],
+    scores: &[f64],
+    levels: usize,
+    exact: u64,
+) -> Vec<Scale> {
+    let mut scales = scales(machine, records, scores, levels);
     for (level, scale) in scales.iter_mut().enumerate() {
-        scale.spread *= caution(&records, level, exact);
+        scale.spread *= caution(records, level, exact as f64);
     }
-    Ok(scales)
+    scales
 }
 
 /// How little is gained by stopping early counts this much: the chance of another label falls off about as

@@ -14,9 +14,10 @@ pub(super) static FITTER: Fitter = Fitter {
     fit,
 };
 
-/// Levels that are tried; a machine of fewer columns takes those that leave something out.
+/// Levels that are tried; a machine of fewer columns takes those that leave something out. Where each level pays
+/// for many scores, one is enough.
 const PROPOSED: [&[usize]; 5] =
-    [&[8, 16, 32], &[32, 64], &[24, 48, 96, 192], &[48, 64, 96, 128, 192], &[64, 128, 192]];
+    [&[8, 16, 32], &[32, 64], &[48, 64, 96, 128, 192], &[64, 128, 192], &[128]];
 
 fn propose(task: &Task<'_>) -> Vec<Spec> {
     if !can_estimate(task) {

@@ -15,8 +15,8 @@ pub(super) const LEAST_ROWS: usize = 30;
 const MOST_FITTED: usize = 8000;
 /// More rows change the order of plans little.
 const MOST_MEASURED: usize = 8000;
-/// Rows on which the width of a plan under trial is chosen.
-const MOST_PROVISIONAL: usize = 2000;
+/// More rows of one part tell widths of plans under trial little better.
+const MOST_FORETELLING: usize = 6000;
 const LEAST_FITTED: usize = 100;
 const LEAST_SCALED: usize = 100;
 const LEAST_MEASURED: usize = 200;
@@ -44,6 +44,14 @@ impl Judged {
     }
 }
 
+/// Rows of the scales first, then rows that measure.
+#[derive(Debug)]
+pub(super) struct Foretelling {
+    pub judged: Judged,
+    /// So many are of the scales.
+    pub scaled: usize,
+}
+
 /// A sample cut at random into disjoint parts.
 #[derive(Debug)]
 pub(super) struct Parts {
@@ -51,8 +59,8 @@ pub(super) struct Parts {
     pub fitted: Matrix,
     /// Scales of estimates come from these; empty where nothing may be estimated.
     pub scaled: Option<Judged>,
-    /// Widths of plans under trial come from these: some of those that measure, and then of the scales.
-    pub provisional: Option<Judged>,
+    /// Widths of plans under trial come from these; nothing where nothing may be estimated.
+    pub foretelling: Option<Foretelling>,
     /// Plans are compared on these.
     pub measured: Judged,
     /// Nobody looks at these until the plan is chosen.
@@ -88,17 +96,19 @@ impl Parts {
         let (fitted, scaled) = (take(sizes.fitted), take(sizes.scaled));
         let measured = take(sizes.measured);
         let judged = |rows: &[usize]| Judged::new(exact, sample, rows);
-        let judged_if_any = |rows: &[usize]| (!rows.is_empty()).then(|| judged(rows)).transpose();
-        let tried: Vec<usize> = if scaled.is_empty() { &[][..] } else { &measured }
-            .iter()
-            .chain(&scaled)
-            .take(MOST_PROVISIONAL)
-            .copied()
-            .collect();
+        let some = |rows: &[usize]| rows.iter().copied().take(MOST_FORETELLING).collect::<Vec<_>>();
+        let (of_scales, foretelling) = if scaled.is_empty() {
+            (None, None)
+        } else {
+            let (few, more) = (some(&scaled), some(&measured));
+            let rows = [&few[..], &more].concat();
+            let foretelling = Foretelling { judged: judged(&rows)?, scaled: few.len() };
+            (Some(judged(&scaled)?), Some(foretelling))
+        };
         Ok(Self {
             fitted: sample.select(fitted),
-            scaled: judged_if_any(&scaled)?,
-            provisional: judged_if_any(&tried)?,
+            scaled: of_scales,
+            foretelling,
             measured: judged(&measured)?,
             verified: judged(&order)?,
             needed,
@@ -135,9 +145,17 @@ impl Sizes {
         (sizes.fitted + sizes.scaled + sizes.measured + test <= rows).then_some(sizes)
     }
 
-    /// What the test cannot use goes to the scales: too few of them make every width wide.
+    /// The test takes rows of those that measure if it then forgives one more other label; what it
+    /// cannot use goes to the scales: too few of them make every width wide.
     fn with_spare(self, rows: usize, target: &Target) -> Self {
-        let left = rows - self.fitted - self.scaled - self.measured;
+        let others = self.fitted + self.scaled;
+        let least = LEAST_MEASURED.max((0.1 * rows as f64) as usize).min(self.measured);
+        let test = target.useful(rows - others - least);
+        let measured = rows - others - test;
+        if measured < self.measured {
+            return Self { measured, ..self };
+        }
+        let left = rows - others - self.measured;
         let spare = left - target.useful(left).min(left);
         Self { scaled: (self.scaled + spare).min(MOST_FITTED), ..self }
     }
@@ -167,5 +185,19 @@ mod tests {
             assert!(Sizes::estimating(needed, test, has_training).is_some());
             assert!(Sizes::estimating(needed - 1, test, has_training).is_none());
         }
+    }
+
+    #[test]
+    fn the_test_takes_rows_that_measure_only_where_they_buy_it_another_label() {
+        let target = Target::default();
+        let test = |rows: usize| {
+            let sizes = Sizes::estimating(rows, target.needed(), true).unwrap();
+            let spared = sizes.with_spare(rows, &target);
+            assert!(spared.measured >= rows / 10 && spared.measured <= sizes.measured);
+            (rows - spared.fitted - spared.scaled - spared.measured, spared.measured)
+        };
+        // Two labels may differ among 6,294 queries, one among 4,742.
+        assert_eq!(test(8000).0, 6294);
+        assert_eq!(test(7000), (4742, 1050));
     }
 }

@@ -5,11 +5,12 @@
 use std::collections::HashSet;
 
 use mercer_data::Matrix;
-use mercer_machine::{Budget, Calibration, PlanSections, Trial};
+use mercer_machine::{Budget, Calibration, Output, PlanSections, Trial};
 use mercer_query::{Asking, Plan};
 
 use super::clock::{Runner, race};
-use super::parts::{Judged, Parts};
+use super::foretell::Foreteller;
+use super::parts::Parts;
 use super::shelf::{Patience, Shelf};
 use super::{Aim, Contract, Tuner};
 use crate::calibrate::{self, Target};
@@ -28,14 +29,6 @@ const CLEARLY: f64 = 0.98;
 const SAME_SHARE: f64 = 0.005;
 /// So many stages of each kind are tried with those of other kinds.
 const FASTEST: usize = 3;
-/// The width under which one in n queries gets another label grows about with this power of n. Found by an
-/// experiment that is not in the repository, on 40 cuts of a sample of MNIST 3 against 8 (students alone 0.37,
-/// students and `pca` 0.36; a Gaussian tail would grow less).
-const TAIL: f64 = 0.375;
-/// A width foretold so was off by a factor of 1.4 to 1.6 either way in that experiment. Plans are compared
-/// at the wide end: one that is fast there loses little if the width turns out narrow, but not the other way round.
-const DOUBT: f64 = 1.4;
-
 /// A plan with what is known of it.
 #[derive(Debug)]
 pub(super) struct Candidate {
@@ -66,6 +59,8 @@ pub(super) struct Search<'a> {
     patience: &'a Patience<'a>,
     /// The machine's digest.
     digest: String,
+    /// Where plans may estimate.
+    foreteller: Option<Foreteller<'a>>,
     pub shelf: Shelf,
     /// Rows on which plans are timed.
     pub timed: Matrix,
@@ -101,11 +96,21 @@ impl<'a> Search<'a> {
         let exact_us = laps[0].microseconds();
         let best = exact(tuner, &timed)?;
         let (tried, seen) = (Vec::new(), HashSet::new());
+        // Only labels are estimated: a value has none to be right about.
+        let is_value = matches!(tuner.machine.output(), Output::Value);
+        let foreteller = match (&tuner.contract, &parts.foretelling) {
+            (Contract::Calibrated(target), Some(part)) if !is_value => {
+                let tested = parts.verified.rows.rows();
+                Some(Foreteller::new(tuner.machine, part, *target, tested))
+            }
+            _ => None,
+        };
         Ok(Self {
             tuner,
             parts,
             patience,
             digest,
+            foreteller,
             shelf: Shelf::default(),
             timed,
             exact_us,
@@ -121,7 +126,7 @@ impl<'a> Search<'a> {
     /// Looks for the fastest plan until nothing helps or the time is over.
     pub(super) fn run(&mut self, task: &Task<'_>) -> Result<(), CompileError> {
         self.try_all(task, false)?;
-        if self.parts.scaled.is_some() {
+        if self.foreteller.is_some() {
             let answers = self.best.plan.decide_with(&self.timed, &self.best.asking)?;
             self.proved_cost = answers.mean_cost();
             self.try_all(task, true)?;
@@ -345,22 +350,22 @@ impl<'a> Search<'a> {
     }
 
     /// The plan of these stages; if it estimates, with a width that serves to compare, not to promise.
-    fn load(&self, stages: &[usize]) -> Result<Plan, CompileError> {
+    fn load(&mut self, stages: &[usize]) -> Result<Plan, CompileError> {
         let plan = Plan::load(self.tuner.machine, &self.sections(stages))?;
-        let (Contract::Calibrated(target), Some(Judged { rows, scores }), true) =
-            (&self.tuner.contract, &self.parts.provisional, self.shelf.estimates(stages))
-        else {
+        if !self.shelf.estimates(stages) {
             return Ok(plan);
-        };
-        // As bold as these rows can tell: their test is as often right as wrong.
-        let least = 1.0 - 0.5f64.powf(1.0 / rows.rows().max(1) as f64);
-        let risk = target.risk.max(least * (1.0 + 1e-9));
-        let bold = Target { risk, delta: 0.5, ..*target };
-        let mut calibration = self.calibrate(&plan, rows, scores, &bold)?;
-        // And then as cautious as the last test will be, which sees more rows and forgives less.
-        let rarer = risk / target.typical(self.parts.verified.rows.rows());
-        calibration.width *= DOUBT * rarer.max(1.0).powf(TAIL);
-        Ok(plan.calibrated(calibration)?)
+        }
+        for stage in stages {
+            let alone = self.sections(&[*stage]);
+            let Some(foreteller) = self.foreteller.as_mut().filter(|teller| !teller.knows(*stage))
+            else {
+                continue;
+            };
+            foreteller.hear(*stage, &Plan::load(self.tuner.machine, &alone)?)?;
+        }
+        let Some(foreteller) = &self.foreteller else { return Ok(plan) };
+        let exact = plan.closing().cost().multiply_adds;
+        Ok(plan.calibrated(foreteller.calibration(stages, exact))?)
     }
 
     /// Scales from their part of the sample, the width from these rows.
