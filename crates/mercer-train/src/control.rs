@@ -46,6 +46,8 @@ pub enum Stop {
     IterationLimit,
     /// Doubles cannot tell better points apart: the tolerance is below what rounding allows.
     Stalled,
+    /// Singles cannot tell better points apart: the tolerance is below what rounding allows.
+    Singles,
     /// The solver's own limit of steps was reached, long after others converge: kernel values are too unequal.
     GivenUp,
 }
@@ -58,6 +60,7 @@ impl Stop {
             Self::TimeLimit => "the time limit was reached",
             Self::IterationLimit => "the limit of iterations was reached",
             Self::Stalled => "doubles cannot tell better points apart",
+            Self::Singles => "singles cannot tell better points apart",
             Self::GivenUp => "steps gain too little; scale the columns or lower C",
         }
     }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use mercer_data::synthetic::ripley;
+use mercer_data::synthetic::{histograms, ripley};
 use mercer_data::{Dataset, Matrix, Targets};
 use mercer_machine::ClassName;
-use mercer_train::{Stop, TrainError, Trained, Training, formulation, train};
+use mercer_train::{Stop, TrainError, Trained, Training, formulation, solver, train};
 
 fn data(columns: usize, values: Vec<f64>, targets: Vec<f64>) -> Dataset {
     let examples = Matrix::dense(columns, values).unwrap();
@@ -128,6 +128,28 @@ fn a_linear_kernel_at_a_high_price_on_unscaled_data_hits_its_limit_or_ends() {
     assert_eq!(trained.report.stop, Some(Stop::IterationLimit));
     assert_eq!(trained.report.iterations, 100);
     assert!(!trained.report.converged);
+}
+
+/// Passes over the few rows that are left are cheap, and many of them are no reason to give up; where rounding is all that
+/// is left, it says so, and how far the machine is from the optimum.
+#[test]
+fn tight_tolerances_in_singles_are_reached_or_end_at_their_rounding() {
+    let rows = histograms(600, 40, 3);
+    let mut stopped = 0;
+    for kernel in ["chi2", "intersection"] {
+        for (tolerance, may_stop, share) in [(1e-3, false, 1e-3), (1e-9, true, 1e-4)] {
+            let training = Training::default().solver(solver("additive").unwrap());
+            let training = training.tolerance(tolerance);
+            let report = attempt_with(&rows, kernel, "c_svc(C=10)", &training).unwrap().report;
+            assert!(report.gap < share * report.objective.abs(), "{kernel} {report:?}");
+            if !report.converged {
+                assert!(may_stop, "{kernel} {report:?}");
+                assert_eq!(report.stop, Some(Stop::Singles), "{kernel}");
+                stopped += 1;
+            }
+        }
+    }
+    assert!(stopped > 0, "a tolerance that singles do not reach");
 }
 
 #[test]

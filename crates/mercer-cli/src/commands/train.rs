@@ -295,7 +295,12 @@ fn report(
     ));
     if !report.converged {
         let why = report.stop.map_or("the tolerance was not reached", Stop::reason);
-        console.warn(&format!("not converged: {why}; the machine is the best so far"));
+        let left = if report.gap.is_finite() {
+            format!(", within {:.2e} of the optimum", report.gap)
+        } else {
+            String::new()
+        };
+        console.warn(&format!("not converged: {why}; the machine is the best so far{left}"));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Columns under other numbers, by how often they occur: weights that are read often stand side by side, and
 //! columns that never occur have none.
 
+use mercer_data::Row;
+
 use super::rows::{Rows, pieces};
 use crate::TrainError;
 
@@ -44,9 +46,19 @@ impl Columns {
         }
         let mut counts = vec![0u32; all];
         pieces(examples, rows, |piece| {
-            for (_, column, _) in piece.nonzeros() {
-                let count = &mut counts[column as usize];
-                *count = count.saturating_add(1);
+            for row in piece.rows {
+                match piece.row(*row) {
+                    Row::Sparse { columns, values } => {
+                        for (column, value) in columns.iter().zip(values) {
+                            counts[*column as usize] += u32::from(*value != 0.0);
+                        }
+                    }
+                    Row::Dense(values) => {
+                        for (count, value) in counts.iter_mut().zip(values) {
+                            *count += u32::from(*value != 0.0);
+                        }
+                    }
+                }
             }
             Ok(())
         })?;

@@ -109,6 +109,7 @@ fn end_number(end: Option<End>) -> u64 {
         Some(End::Stopped(Stop::IterationLimit)) => 4,
         Some(End::Stopped(Stop::Stalled)) => 5,
         Some(End::Stopped(Stop::GivenUp)) => 6,
+        Some(End::Stopped(Stop::Singles)) => 7,
     }
 }
 
@@ -122,6 +123,7 @@ fn end_of(number: u64) -> Result<Option<End>, ()> {
         4 => Some(End::Stopped(Stop::IterationLimit)),
         5 => Some(End::Stopped(Stop::Stalled)),
         6 => Some(End::Stopped(Stop::GivenUp)),
+        7 => Some(End::Stopped(Stop::Singles)),
         _ => return Err(()),
     })
 }
@@ -161,8 +163,10 @@ fn write_part<M: Meaning>(out: &mut Out, shared: &Shared<M>, part: &Part<M::Real
     out.doubles(&wide(&part.coefficients));
     out.doubles(&wide(part.weights.values()));
     let (before, constant) = (part.before, part.constant.weight);
-    out.doubles(&[constant.wide(), before.high.wide(), before.low.wide(), part.violation]);
-    for number in [part.random, part.visits, part.passes, part.whole_at, end_number(part.end)] {
+    let (least, least_at) = part.least;
+    out.doubles(&[constant.wide(), before.high.wide(), before.low.wide(), part.violation, least]);
+    let end = end_number(part.end);
+    for number in [part.random, part.visits, part.passes, part.whole_at, least_at, end] {
         out.number(number);
     }
     shared.store.each(|chunk, records| {
@@ -199,13 +203,14 @@ fn read_part<M: Meaning>(
     }
     part.coefficients = narrow(&coefficients);
     part.weights.values_mut().copy_from_slice(&narrow(&weights));
-    let [constant, high, low, violation] = <[f64; 4]>::try_from(from.doubles()?).ok()?;
+    let [constant, high, low, violation, least] = <[f64; 5]>::try_from(from.doubles()?).ok()?;
     let of = <M::Real as mercer_simd::Real>::of;
     part.constant.weight = of(constant);
     part.before = Slopes { high: of(high), low: of(low) };
     part.violation = violation;
     (part.random, part.visits, part.passes) = (from.number()?, from.number()?, from.number()?);
     part.whole_at = from.number()?.min(part.passes);
+    part.least = (least, from.number()?.min(part.passes));
     part.end = end_of(from.number()?).ok()?;
     let mut is_whole = true;
     let orders = &mut part.orders;

@@ -79,6 +79,8 @@ pub(super) struct Part<T> {
     pub(super) passes: u64,
     /// Passes at the end of the last one over all rows.
     pub(super) whole_at: u64,
+    /// The smallest violation over all rows that was clearly below those before it, and the passes until then.
+    pub(super) least: (f64, u64),
     pub(super) newton: Option<Newton>,
     pub(super) lasso: Option<Lasso>,
     /// Whether the last pass was broken off: what follows is not what follows a whole one.
@@ -103,6 +105,12 @@ const SHRINK: f64 = 0.4;
 
 /// Passes over a part of the rows after which all are looked at again: singles may not settle the few that are left.
 const PATIENCE: u64 = 100;
+
+/// A violation of this share of another is clearly below it.
+const CLEARLY: f64 = 0.9;
+
+/// Passes in singles without a violation over all rows that is clearly below those before: rounding is all that is left.
+const PLATEAU: u64 = 1000;
 
 /// Sweeps over a chunk of a file each time that it is read, at most.
 const AT_HAND: usize = 5;
@@ -158,6 +166,7 @@ impl<T: Scalar> Part<T> {
             visits: 0,
             passes: 0,
             whole_at: 0,
+            least: (f64::INFINITY, 0),
             newton: None,
             lasso: None,
             is_torn: false,
@@ -281,6 +290,9 @@ impl<T: Scalar> Part<T> {
         if whole {
             self.violation = violation;
             self.whole_at = self.passes;
+            if violation < CLEARLY * self.least.0 {
+                self.least = (violation, self.passes);
+            }
         }
         if violation <= shared.tolerance || self.passes - self.whole_at >= PATIENCE {
             // Rows put to rest within this pass were within the limits of the last.
@@ -299,10 +311,25 @@ impl<T: Scalar> Part<T> {
             let share = T::of(if shared.is_symmetric { SHRINK } else { 1.0 });
             self.before = Slopes { high: high * share, low: low * share };
         }
-        if self.passes >= shared.passes && self.end.is_none() {
-            self.end = Some(End::Stopped(Stop::Stalled));
-        } else if self.passes.is_multiple_of(RENEW) && self.end.is_none() {
+        self.end = self.end.or_else(|| self.gives_up(shared).map(End::Stopped));
+        if self.end.is_none() && self.passes.is_multiple_of(RENEW) {
             self.renew(shared);
+        }
+    }
+
+    /// Whether further passes are not worth their while. Most of them visit a few rows only, so visits are what is
+    /// limited, unless nothing but the printed rule is known to end.
+    fn gives_up<M: Meaning<Real = T>>(&self, shared: &Shared<M>) -> Option<Stop> {
+        let most = shared.passes.saturating_mul(self.all().max(1) as u64);
+        let is_single = T::BYTES < size_of::<f64>();
+        let patience = if is_single { shared.passes.min(PLATEAU) } else { shared.passes };
+        let next = self.visits + self.at_work() as u64;
+        if next > most || (!shared.is_symmetric && self.passes >= shared.passes) {
+            Some(Stop::GivenUp)
+        } else if self.passes - self.least.1 >= patience {
+            Some(if is_single { Stop::Singles } else { Stop::Stalled })
+        } else {
+            None
         }
     }
 
@@ -324,7 +351,9 @@ impl<T: Scalar> Part<T> {
 
     /// Weights from the coefficients, summed in doubles; returns `|w|²`.
     fn renew<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>) -> f64 {
-        let mut sums = vec![0.0f64; self.weights.values().len()];
+        let rank = shared.meaning.rank();
+        let mut sums = Weights::<f64>::zeroed(shared.store.columns(), rank);
+        let sums = sums.values_mut();
         let beta = |row: Entry| {
             let stored = self.coefficients[row.row as usize].wide();
             if stored == 0.0 {
@@ -340,14 +369,14 @@ impl<T: Scalar> Part<T> {
             beta
         };
         shared.store.each(|_, records| {
-            accumulate(shared.isa, (records, &shared.meaning), &counted, &mut sums);
+            accumulate(shared.isa, (records, &shared.meaning), &counted, sums);
         });
         let constant = total.get() * shared.bias.wide();
         self.constant.weight = T::of(constant);
-        for (place, sum) in self.weights.values_mut().iter_mut().zip(&sums) {
+        for (place, sum) in self.weights.values_mut().iter_mut().zip(&*sums) {
             *place = T::of(*sum);
         }
-        shared.meaning.square(&sums) + constant * constant
+        shared.meaning.square(sums) + constant * constant
     }
 
     /// `|w - slope|²`: of the weights that the coefficients make.
