@@ -30,7 +30,8 @@ pub const VERB: Verb = Verb {
             lowrank   low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
-            additive  additive kernels beside LIBLINEAR and PmSVM-LUT; needs --peers\n\
+            additive  additive kernels beside LIBLINEAR and PmSVM-LUT; needs --peers; tasks MNIST, gradients,\n\
+            \u{20}         covtype, Adult, zipf, uniform, growth, each written to the page as it ends\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task\n\

@@ -23,6 +23,12 @@ const GROWTH_ROWS: usize = 10_000_000;
 /// Programs that others are compared with.
 const BASES: [&str; 3] = ["LIBLINEAR", "PmSVM-LUT as printed", "LIBLINEAR on mapped rows"];
 
+const HEAD: &str = "| set | program | seconds | least | / LIBLINEAR | / PmSVM-LUT | / mapped |\n\
+                    |---|---|---:|---:|---:|---:|---:|\n";
+const MEANT: &str = "Equal C (benches/tasks.toml; 1 for zipf and uniform), hinge, bias 1, tolerance 0.1, one thread; reading \
+                     not counted, levels and packing counted unless it says without preparation; ratios are medians over \
+                     turns";
+
 /// Prints medians of seconds and of ratios within a turn, labels beside the exact machine's, and memory.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
@@ -42,26 +48,26 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let sets: Vec<&str> = SETS.into_iter().filter(wanted).collect();
     let wide: Vec<&str> = WIDE.into_iter().filter(wanted).collect();
     let folder = workspace.target.join("bench-additive");
-    let (mut table, mut notes) = (String::new(), Vec::new());
+    let mut page =
+        Page { options, workspace: &workspace, table: HEAD.to_owned(), notes: Vec::new() };
     if !(sets.is_empty() && wide.is_empty()) {
+        print!("{HEAD}");
         write_rows(&workspace, &program("mercer"), &sets, &folder, options)?;
+    }
+    let prices = sets.iter().map(|set| Ok((*set, price(&workspace, set)?)));
+    let all: Vec<(&str, f64)> =
+        prices.chain(wide.iter().map(|set| Ok((*set, WIDE_PRICE)))).collect::<Result<_>>()?;
+    let mut versions: Vec<String> = Vec::new();
+    for (set, price) in all {
         let mut command = workspace.command(python);
         command.arg("benches/peers/additive.py").arg("--rows").arg(&folder);
         command.arg("--mercer").arg(program("mercer"));
         command.arg("--pmsvm").arg(program("examples/pmsvm_lut"));
         command.arg("--tables").arg(program("examples/tables"));
-        for set in sets {
-            command.arg(format!("{set}={}", price(&workspace, set)?));
-        }
-        command.args(wide.iter().map(|set| format!("{set}={WIDE_PRICE}")));
+        command.arg(format!("{set}={price}"));
         let found: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
-        (table, notes) = told(&found);
-        notes.extend(report::versions_of(&found));
-        notes.push(
-            "Equal C (benches/tasks.toml; 1 for zipf and uniform), hinge, bias 1, tolerance 0.1, one thread; reading not \
-             counted, levels and packing counted unless it says without preparation; ratios are medians over turns"
-                .into(),
-        );
+        versions = report::versions_of(&found).into_iter().collect();
+        page.add(told(&found))?;
     }
     if wanted(&GROWTH) {
         let rows = options.rows.first().copied().unwrap_or(GROWTH_ROWS).to_string();
@@ -69,18 +75,38 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         command.args(["reproduce", "yw12", "--only", GROWTH, "--rows", &rows, "--json"]);
         command.args(["--quiet", "--threads", "1", "--repeats", "3"]);
         eprintln!("additive: growth up to {rows} rows");
-        notes.extend(grown(&serde_json::from_str(&stdout_of(&mut command)?)?));
+        let found = serde_json::from_str(&stdout_of(&mut command)?)?;
+        page.add((String::new(), grown(&found)))?;
     }
-    print!("{table}");
-    notes.iter().for_each(|note| println!("{note}"));
-    if let Some(file) = &options.write {
-        let mut command = "cargo xtask bench additive --peers PYTHON".to_owned();
-        command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
-        command.extend(options.rows.iter().map(|count| format!(" --rows {count}")));
-        let page = report::page(&workspace, "Additive kernels", &command, &table, &notes);
-        fs::write(file, page).with_context(|| format!("cannot write {file}"))?;
+    if !versions.is_empty() {
+        versions.push(MEANT.to_owned());
+        page.add((String::new(), versions))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was found so far, printed as it comes and written anew each time: a part that fails later loses nothing.
+struct Page<'p> {
+    options: &'p Options,
+    workspace: &'p Workspace,
+    table: String,
+    notes: Vec<String>,
+}
+
+impl Page<'_> {
+    fn add(&mut self, (lines, notes): (String, Vec<String>)) -> Result<()> {
+        print!("{lines}");
+        notes.iter().for_each(|note| println!("{note}"));
+        self.table += &lines;
+        self.notes.extend(notes);
+        let Some(file) = &self.options.write else { return Ok(()) };
+        let mut command = "cargo xtask bench additive --peers PYTHON".to_owned();
+        command.extend(self.options.tasks.iter().map(|name| format!(" --task {name}")));
+        command.extend(self.options.rows.iter().map(|count| format!(" --rows {count}")));
+        let page =
+            report::page(self.workspace, "Additive kernels", &command, &self.table, &self.notes);
+        fs::write(file, page).with_context(|| format!("cannot write {file}"))
+    }
 }
 
 /// Has the rows of these sets written as text.
@@ -132,12 +158,9 @@ fn price(workspace: &Workspace, set: &str) -> Result<f64> {
     found.with_context(|| format!("no price of {set} in benches/tasks.toml"))
 }
 
-/// A Markdown table, and what stands below it.
+/// Lines of the table, and what stands below it.
 fn told(found: &Value) -> (String, Vec<String>) {
-    let mut table = String::from(
-        "| set | program | seconds | least | / LIBLINEAR | / PmSVM-LUT | / mapped |\n\
-         |---|---|---:|---:|---:|---:|---:|\n",
-    );
+    let mut table = String::new();
     let mut notes = Vec::new();
     for (set, measured) in found["sets"].as_object().into_iter().flatten() {
         for (name, line) in measured["times"].as_object().into_iter().flatten() {
