@@ -6,8 +6,6 @@ use mercer_simd::{Entries, Isa, Ruler, Sheet, sum_entries};
 
 /// Tables larger than this are not made: what fits no cache is computed sooner than it is read.
 const MOST_BYTES: usize = 64 << 20;
-/// The same where the only factors of a level are its own number.
-const MOST_DIRECT_BYTES: usize = 256 << 20;
 
 /// Non-zero values whose levels are found before any of their entries is read.
 const AT_ONCE: usize = 4096;
@@ -102,7 +100,11 @@ impl Tables {
         let grid = machine.grid()?;
         let weights: Vec<&[f32]> = machine.scores().iter().filter_map(weights).collect();
         let columns = machine.columns();
-        let sheets = weights.chunks(Sheet::WIDEST).map(|some| sheet(grid, columns, some)).collect();
+        let numbers = columns.saturating_mul(grid.levels()).saturating_mul(weights.len());
+        // Where a level has one number of its own, the table is no larger than the weights.
+        let as_table = grid.is_direct() || numbers <= MOST_BYTES / 8;
+        let sheet = |some: &[&[f32]]| sheet(grid, columns, some, as_table);
+        let sheets = weights.chunks(Sheet::WIDEST).map(sheet).collect();
         let offsets = machine.scores().iter().map(Score::offset).collect();
         let ruler = grid.scale().ruler(grid.levels());
         Some(Self { ruler, columns, offsets, sheets, isa })
@@ -164,12 +166,10 @@ impl Tables {
     }
 }
 
-/// Entries of some scores: in a table where a cache holds it.
-fn sheet(grid: &Grid, columns: usize, weights: &[&[f32]]) -> Sheet {
+/// Entries of some scores.
+fn sheet(grid: &Grid, columns: usize, weights: &[&[f32]], as_table: bool) -> Sheet {
     let (levels, rank) = (grid.levels(), grid.rank());
-    let numbers = columns.saturating_mul(levels).saturating_mul(weights.len());
-    let most = if grid.is_direct() { MOST_DIRECT_BYTES } else { MOST_BYTES };
-    if numbers > most / 8 {
+    if !as_table {
         return Sheet::products(weights, grid.factors(), rank);
     }
     Sheet::table((weights.len(), columns, levels), |score, column, level| {

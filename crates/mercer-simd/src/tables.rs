@@ -55,19 +55,22 @@ impl Sheet {
         entry: impl Fn(usize, usize, usize) -> f64,
     ) -> Self {
         let width = Self::width_of(scores);
-        let mut all = Lines::zeroed(columns * levels * width);
-        for (at, place) in all.chunks_exact_mut(width).enumerate() {
-            for (score, place) in place[..scores].iter_mut().enumerate() {
-                *place = entry(score, at / levels, at % levels);
+        let places =
+            || (0..columns * levels).flat_map(|at| (0..scores).map(move |score| (at, score)));
+        let entry = |(at, score): (usize, usize)| entry(score, at / levels, at % levels);
+        // Halves what is read where nothing is lost.
+        let is_single = |value: f64| f64::from(value as f32).to_bits() == value.to_bits();
+        let form = if places().all(|place| is_single(entry(place))) {
+            let mut all = Lines::zeroed(columns * levels * width);
+            for place in places() {
+                all[place.0 * width + place.1] = entry(place) as f32;
             }
-        }
-        // Halves what is read where nothing is lost; what is not zero never becomes so.
-        let single = |value: &f64| f64::from(*value as f32).to_bits() == value.to_bits();
-        let form = if all.iter().all(single) {
-            let mut narrow = Lines::zeroed(all.len());
-            narrow.iter_mut().zip(all.iter()).for_each(|(place, value)| *place = *value as f32);
-            Form::Singles(narrow)
+            Form::Singles(all)
         } else {
+            let mut all = Lines::zeroed(columns * levels * width);
+            for place in places() {
+                all[place.0 * width + place.1] = entry(place);
+            }
             Form::Doubles(all)
         };
         Self { width, levels, form }

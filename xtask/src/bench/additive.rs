@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -64,7 +64,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         command.arg("--mercer").arg(program("mercer"));
         command.arg("--pmsvm").arg(program("examples/pmsvm_lut"));
         command.arg("--tables").arg(program("examples/tables"));
-        command.arg(format!("{set}={price}"));
+        // It tells every turn.
+        command.arg(format!("{set}={price}")).stderr(Stdio::inherit());
         let found: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
         versions = report::versions_of(&found).into_iter().collect();
         page.add(told(&found))?;
@@ -73,7 +74,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let rows = options.rows.first().copied().unwrap_or(GROWTH_ROWS).to_string();
         let mut command = workspace.command(program("mercer"));
         command.args(["reproduce", "yw12", "--only", GROWTH, "--rows", &rows, "--json"]);
-        command.args(["--quiet", "--threads", "1", "--repeats", "3"]);
+        command.args(["--threads", "1", "--repeats", "3"]).stderr(Stdio::inherit());
         eprintln!("additive: growth up to {rows} rows");
         let found = serde_json::from_str(&stdout_of(&mut command)?)?;
         page.add((String::new(), grown(&found)))?;
