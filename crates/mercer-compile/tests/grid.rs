@@ -227,3 +227,46 @@ fn grids_in_files_are_checked() {
         assert!(error.contains("grid"), "{array:?}: {error}");
     }
 }
+
+/// Values on no grid, rounded to bytes when that is asked for: ranges hold, and some labels are proved.
+#[test]
+fn quantised_integers_hold_off_the_grid() {
+    let mut tally = Tally::default();
+    for kernel in KERNELS {
+        for (name, output) in machines::outputs() {
+            for (columns, size) in [(3, 1.0), (9, 1e-3), (20, 50.0)] {
+                let kernel = parse(kernel).unwrap();
+                let supports = generate::map(&generate::sparse(30, columns, 0.8, 71), |x| size * x);
+                let machine = machines::random(&kernel, &supports, &output, 72);
+                let plan = "cascade(low_precision(integers=quantised), exact)".parse().unwrap();
+                let sections = match compile(&machine, &plan, None) {
+                    Ok(sections) => sections,
+                    Err(CompileError::Unfit { .. } | CompileError::Load(_)) => continue,
+                    Err(other) => panic!("{other}"),
+                };
+                // Some lie beyond the ends of the bytes.
+                let queries = generate::sparse(40, columns + 1, 0.8, 73);
+                let queries = generate::map(&queries, |x| size * x);
+                let name = format!("{name}, {columns} columns");
+                let (machine, sections) = (&machine, &sections);
+                let law = CertifyLaw { name, machine, sections, queries: &queries };
+                law.ranges_contain_the_score(&mut tally).unwrap();
+                law.answers_are_exact_and_alike(&mut tally).unwrap();
+                law.budgets_are_kept().unwrap();
+            }
+        }
+    }
+    println!("quantised: {tally:?}");
+    assert!(tally.certified * 10 > tally.asked && tally.pairs > 10_000, "{tally:?}");
+}
+
+#[test]
+fn low_precision_has_one_parameter() {
+    let kernel = parse("rbf(gamma=1)").unwrap();
+    let machine = machines::random(&kernel, &generate::dense(10, 3, 1), &Output::Novelty, 2);
+    for text in ["low_precision(3)", "low_precision(integers=no)", "low_precision(bits=4)"] {
+        let plan = format!("cascade({text}, exact)").parse().unwrap();
+        let error = compile(&machine, &plan, None).unwrap_err().to_string();
+        assert!(error.contains("integers=quantised"), "{error}");
+    }
+}

@@ -4,12 +4,13 @@ use mercer_data::Matrix;
 use mercer_machine::{Array, Section};
 use mercer_spec::Spec;
 
-use super::{Fitter, has_only_expansions, no_arguments};
+use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "low_precision",
-    summary: "all supports in integers or single precision, with a proved range; kernels of a product or a distance",
+    summary: "all supports in integers or single precision, with a proved range; kernels of a product or a distance; \
+              low_precision(integers=quantised) rounds values to bytes where they are not on a grid",
     estimates: false,
     stops: false,
     propose,
@@ -28,11 +29,29 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     }
 }
 
+fn unfit(reason: impl Into<String>) -> CompileError {
+    CompileError::Unfit { stage: "low_precision", reason: reason.into() }
+}
+
+/// Whether values that are on no grid are to be rounded to one.
+fn is_quantised(spec: &Spec) -> Result<bool, CompileError> {
+    match (spec.positional(), spec.named()) {
+        ([], []) => Ok(false),
+        ([], [(name, value)]) if name == "integers" && value.to_string() == "quantised" => Ok(true),
+        _ => Err(unfit("its only parameter is integers=quantised")),
+    }
+}
+
 /// Looks for a grid; all else is rounded when the plan is loaded.
 fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    no_arguments("low_precision", spec)?;
-    let section = Section::new("low_precision");
     let supports = task.exact.machine().supports();
+    if is_quantised(spec)? {
+        let grid =
+            grid::over(supports).ok_or_else(|| unfit("its values have no range of bytes"))?;
+        let grid = Array::F64(vec![grid.step(), grid.base()]);
+        return Ok(Section::new(spec.to_string()).with("grid", grid));
+    }
+    let section = Section::new("low_precision");
     let live = supports.rows() as f64 * task.exact.packed().live_columns() as f64;
     if (supports.nonzeros() as f64) < LEAST_DENSITY * live {
         return Ok(section);

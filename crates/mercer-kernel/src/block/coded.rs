@@ -7,8 +7,10 @@ use mercer_simd::{BytePanels, ByteQueries, Isa};
 const TILE_ROWS: usize = 192;
 /// Unit roundoff of doubles.
 const UNIT: f64 = f64::EPSILON / 2.0;
-/// Residuals above this share of a step mean that a query is off the grid.
+/// Residuals above this share of a step mean that a value is off the grid.
 const OFF_GRID: f64 = 1e-3;
+/// The same for rows that are only rounded to it: half a step and a little for the rounding of that.
+const OUTSIDE: f64 = 0.500001;
 
 /// Evenly spaced values `base + step q` with codes q from 0 to 255: pixels, counts, ratings.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,6 +33,7 @@ pub struct Coded {
     squares: Vec<i32>,
     sums: Vec<f64>,
     leftover: f64,
+    is_rounded: bool,
 }
 
 /// A block of queries on the grid; kept and refilled, it allocates nothing.
@@ -102,6 +105,13 @@ impl Grid {
         let most = self.base.abs() + 255.0 * self.step;
         (count as f64).sqrt() * (worst * (1.0 + 1e-9) + 3.1 * UNIT * most)
     }
+
+    /// The same from all of them, which is less where they differ.
+    fn norm_of(&self, pairs: impl Iterator<Item = (f64, u8)>, count: usize) -> f64 {
+        let residual = |(x, code): (f64, u8)| x - (self.base + self.step * f64::from(code));
+        let sum: f64 = pairs.map(residual).map(|r| r * r).sum();
+        sum.sqrt() * (1.0 + 1e-9) + self.norm(0.0, count)
+    }
 }
 
 impl Coded {
@@ -110,8 +120,9 @@ impl Coded {
         self.panels.bytes()
     }
 
-    /// Codes and packs rows; `None` if one is off the grid, or there are too many columns.
-    pub fn new(isa: Isa, grid: Grid, rows: &Matrix) -> Option<Self> {
+    /// Codes and packs rows; `None` if one is off the grid, or there are too many columns. Where rows `is_rounded`
+    /// they need not lie on it, only between its ends, and neither need queries.
+    pub fn new(isa: Isa, grid: Grid, is_rounded: bool, rows: &Matrix) -> Option<Self> {
         let width = rows.columns();
         let mut used = vec![false; width];
         let (mut squares, mut sums) = (Vec::new(), Vec::new());
@@ -121,8 +132,10 @@ impl Coded {
             wide.fill(0.0);
             rows.row(row).nonzeros().for_each(|(column, x)| wide[column as usize] = x);
             let worst = mercer_simd::codes(isa, &wide, grid.step, grid.base, codes);
-            leftover = leftover.max(grid.norm(worst, width));
-            worst <= OFF_GRID * grid.step
+            let pairs = || wide.iter().copied().zip(codes.iter().copied());
+            let own = grid.norm(worst, width);
+            leftover = leftover.max(if is_rounded { grid.norm_of(pairs(), width) } else { own });
+            worst <= off_grid(is_rounded) * grid.step
         };
         for row in 0..rows.rows() {
             if !fill(row, &mut codes) {
@@ -148,7 +161,7 @@ impl Coded {
             squares.push(square_sum(out));
             sums.push(out.iter().map(|code| f64::from(*code)).sum());
         });
-        Some(Self { grid, panels, slots, dead, live, squares, sums, leftover })
+        Some(Self { grid, panels, slots, dead, live, squares, sums, leftover, is_rounded })
     }
 
     /// The grid.
@@ -187,14 +200,14 @@ impl Coded {
         let CodedQueries { row: codes, wide, entries, .. } = queries;
         codes.fill(0);
         let width = self.slots.len();
-        let worst = match row {
+        let leftover = match row {
             Row::Sparse { columns, values } if self.grid.base == 0.0 => {
                 let inside = columns.partition_point(|column| (*column as usize) < width);
-                let worst = self.code_values(isa, &values[..inside], entries)?;
+                let leftover = self.code_values(isa, &values[..inside], entries)?;
                 for (column, code) in columns.iter().zip(entries.iter()) {
                     codes[self.slots[*column as usize] as usize] = *code;
                 }
-                worst
+                leftover
             }
             Row::Dense(values) if values.len() >= width => {
                 self.code_dense(isa, &values[..width], entries, codes)?
@@ -211,7 +224,7 @@ impl Coded {
         let mut query = CodedQuery {
             squares: square_sum(&codes[..self.live]),
             sum: codes[..self.live].iter().map(|code| i32::from(*code)).sum(),
-            leftover: self.grid.norm(worst, self.live),
+            leftover,
             beyond: 0.0,
             dead_sum: 0.0,
             dead_size: 0.0,
@@ -227,19 +240,24 @@ impl Coded {
         entries: &mut Vec<u8>,
         codes: &mut [u8],
     ) -> Option<f64> {
-        let worst = self.code_values(isa, values, entries)?;
+        let leftover = self.code_values(isa, values, entries)?;
         for (slot, code) in self.slots.iter().zip(entries.iter()) {
             codes[*slot as usize] = *code;
         }
-        Some(worst)
+        Some(leftover)
     }
 
-    /// Codes of values and the size of their largest residual.
+    /// Codes of values and at least the norm of their residuals.
     fn code_values(&self, isa: Isa, values: &[f64], codes: &mut Vec<u8>) -> Option<f64> {
         codes.resize(values.len(), 0);
         let Grid { step, base } = self.grid;
         let worst = mercer_simd::codes(isa, values, step, base, codes);
-        (worst <= OFF_GRID * step).then_some(worst)
+        let leftover = if self.is_rounded {
+            self.grid.norm_of(values.iter().copied().zip(codes.iter().copied()), self.slots.len())
+        } else {
+            self.grid.norm(worst, self.live)
+        };
+        (worst <= off_grid(self.is_rounded) * step).then_some(leftover)
     }
 
     /// Columns without codes. Within the rows' width their values lie on the grid as well, or the query
@@ -320,6 +338,10 @@ impl CodedQueries {
     }
 }
 
+fn off_grid(is_rounded: bool) -> f64 {
+    if is_rounded { OUTSIDE } else { OFF_GRID }
+}
+
 fn square_sum(codes: &[u8]) -> i32 {
     codes.iter().map(|code| i32::from(*code) * i32::from(*code)).sum()
 }
@@ -333,7 +355,7 @@ mod tests {
         let values = vec![0.0, 0.5, 127.5, 0.0, 1.0, 0.0, 3.0, 0.0];
         let isa = Isa::current();
         let rows = Matrix::dense(4, values).unwrap();
-        let coded = Coded::new(Isa::current(), Grid::new(0.5, 0.0).unwrap(), &rows).unwrap();
+        let coded = Coded::new(Isa::current(), Grid::new(0.5, 0.0).unwrap(), false, &rows).unwrap();
         assert_eq!((coded.live_columns(), coded.squares()), (3, &[1 + 255 * 255, 4 + 36][..]));
         let mut queries = coded.queries();
         let query = coded.code(isa, Row::Dense(&[2.5, 0.5, 1.0 + 1e-7, 7.5, 2.0]), &mut queries);
@@ -351,7 +373,8 @@ mod tests {
     fn queries_off_the_grid_are_refused() {
         let isa = Isa::current();
         let rows = Matrix::dense(2, vec![-1.0, 1.0, 0.0, 0.5]).unwrap();
-        let coded = Coded::new(Isa::current(), Grid::new(0.5, -1.0).unwrap(), &rows).unwrap();
+        let coded =
+            Coded::new(Isa::current(), Grid::new(0.5, -1.0).unwrap(), false, &rows).unwrap();
         let mut queries = coded.queries();
         for off in [[0.3, 0.0], [-1.5, 0.0], [1e3, 0.0], [f64::MAX, 0.0]] {
             assert_eq!(coded.code(isa, Row::Dense(&off), &mut queries), None);

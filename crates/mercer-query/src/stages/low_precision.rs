@@ -24,13 +24,19 @@ pub(crate) static LOADER: Loader = Loader {
     load,
 };
 
+/// As the text of a plan has it.
+const QUANTISED: &str = "low_precision(integers=quantised)";
+
 /// The whole expansion. Queries on the grid are multiplied in integers, the others in singles.
 #[derive(Debug)]
 struct LowPrecision {
+    spec: Spec,
     expansion: Expansion,
     singles: Singles,
     squares: Vec<f32>,
     grid: Option<OnGrid>,
+    /// Whether the grid is one that rows are rounded to.
+    is_rounded: bool,
     cost: u64,
 }
 
@@ -57,8 +63,12 @@ struct Scratch {
 fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("low_precision", reason);
     let known = section.arrays.iter().all(|(name, _)| name == "grid");
-    if section.spec.trim() != "low_precision" || !known {
-        return Err(refuse("it takes no parameters, and no array but 'grid'"));
+    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let is_rounded = section.spec.trim() == QUANTISED;
+    if !is_rounded && section.spec.trim() != "low_precision" || !known {
+        return Err(refuse(
+            "it takes no parameter but integers=quantised, and no array but 'grid'",
+        ));
     }
     let (machine, packed) = (exact.machine(), exact.packed());
     let is_expansion = |score: &Score| matches!(score, Score::Expansion { .. });
@@ -70,17 +80,20 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let expansion = Expansion::new(exact, singles.error_terms()).map_err(|text| refuse(&text))?;
     let grid = match section.array("grid") {
         None => None,
-        Some(_) => Some(on_grid(section, exact).ok_or_else(|| refuse("its grid does not fit"))?),
+        Some(_) => {
+            let on_grid = on_grid(section, is_rounded, exact);
+            Some(on_grid.ok_or_else(|| refuse("its grid does not fit"))?)
+        }
     };
     let squares = packed.self_sums().iter().map(|square| *square as f32).collect();
     let cost = packed.rows() as u64 * machine.columns() as u64;
-    Ok(Box::new(LowPrecision { expansion, singles, squares, grid, cost }))
+    Ok(Box::new(LowPrecision { spec, expansion, singles, squares, grid, is_rounded, cost }))
 }
 
-fn on_grid(section: &Section, exact: &Exact) -> Option<OnGrid> {
+fn on_grid(section: &Section, is_rounded: bool, exact: &Exact) -> Option<OnGrid> {
     let [step, base] = *section.reals("grid")? else { return None };
     let grid = Grid::new(step, base)?;
-    let coded = Coded::new(exact.isa(), grid, exact.machine().supports())?;
+    let coded = Coded::new(exact.isa(), grid, is_rounded, exact.machine().supports())?;
     let bound = Steps::new(&coded);
     Some(OnGrid { coded, bound })
 }
@@ -105,8 +118,9 @@ impl LowPrecision {
             let singles = self.expansion.bound.query(own);
             let known = code.and_then(|code| {
                 let known = bound.query(&self.expansion.bound, own, &code)?;
-                // A query that lies too far from its codes is better rounded than coded.
-                let is_better = singles.is_none_or(|singles| known.error <= singles.error);
+                // A query that lies too far from its codes is better rounded than coded, unless that is asked for.
+                let is_better =
+                    self.is_rounded || singles.is_none_or(|singles| known.error <= singles.error);
                 is_better.then_some((code, known))
             });
             let Some((code, known)) = known else {
@@ -196,7 +210,7 @@ impl LowPrecision {
 
 impl Stage for LowPrecision {
     fn spec(&self) -> Spec {
-        Spec::new("low_precision")
+        self.spec.clone()
     }
 
     fn bytes(&self) -> usize {

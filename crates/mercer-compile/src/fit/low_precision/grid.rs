@@ -43,6 +43,22 @@ pub(super) fn find(rows: &[&Matrix]) -> Option<Grid> {
     with_zero
 }
 
+/// 256 points over the range of all values, with 0 where rows have zeros.
+pub(super) fn over(rows: &Matrix) -> Option<Grid> {
+    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+    for row in rows.iter() {
+        let mut count = 0;
+        for (_, value) in row.nonzeros() {
+            (low, high) = (low.min(value), high.max(value));
+            count += 1;
+        }
+        if count < rows.columns() {
+            (low, high) = (low.min(0.0), high.max(0.0));
+        }
+    }
+    Grid::new((high - low) / 255.0, low)
+}
+
 /// The coarsest grid through increasing values; the first one is its base.
 fn spacing(values: &[f64]) -> Option<Grid> {
     let (base, last) = (*values.first()?, *values.last()?);
