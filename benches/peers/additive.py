@@ -179,7 +179,7 @@ def exact_scores(kernel, signs, price, queries):
     """Dual coordinate descent on kernel values, a constant column included, until nothing moves by 1e-4."""
     beta, field = np.zeros(len(signs)), np.zeros(len(signs))
     order = np.random.default_rng(1)
-    for _ in range(300):
+    for _ in range(3000):
         moved = 0.0
         for i in order.permutation(len(signs)):
             alpha = signs[i] * beta[i]
