@@ -210,8 +210,15 @@ impl<F: Source<W>, const W: usize> Task for Sum<'_, F, W> {
                 self.from.add(columns[2], levels[2], &mut sums[2]);
                 self.from.add(columns[3], levels[3], &mut sums[3]);
             }
-            for at in 0..last_columns.len() {
-                self.from.add(last_columns[at], last_levels[at], &mut sums[at]);
+            // One by one: sums that are not counted through stay in registers.
+            if let ([column, ..], [level, ..]) = (last_columns, last_levels) {
+                self.from.add(*column, *level, &mut sums[0]);
+            }
+            if let ([_, column, ..], [_, level, ..]) = (last_columns, last_levels) {
+                self.from.add(*column, *level, &mut sums[1]);
+            }
+            if let ([_, _, column], [_, _, level]) = (last_columns, last_levels) {
+                self.from.add(*column, *level, &mut sums[2]);
             }
             let out = &mut self.rows[row];
             for score in 0..W {
