@@ -456,6 +456,9 @@ pub(crate) struct Reproduce {
     /// sizes and errors, or ranks and errors
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    /// For `all`: only the smaller machines of each paper, from at most 5,000 rows, each timed once
+    #[arg(long, conflicts_with = "only")]
+    pub(crate) quick: bool,
     /// For `all`: the folder in which the page and the tables go
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,

@@ -143,8 +143,11 @@ fn all_papers_stand_on_one_page() {
     assert_eq!(object["papers"][0], "decoste03");
     let page = std::fs::read_to_string(format!("{report}/index.html")).unwrap();
     assert!(page.contains("Haberman: ") && page.contains("the paper: 180 supports"), "{page}");
+    assert!(page.contains("Nothing was asked of it"), "no section is blank: {page}");
     let table = std::fs::read_to_string(format!("{report}/decoste03.txt")).unwrap();
     assert!(table.contains("min_wz"), "{table}");
+    let (_, text) = refused_with(&["reproduce", "all", "--quick", "--only", "Haberman"]);
+    assert!(text.contains("cannot be used with"), "{text}");
     let (code, text) = refused_with(&["reproduce", "all"]);
     assert!(code == Some(1) && text.contains("--report DIR"), "{text}");
 }

@@ -20,6 +20,8 @@ struct Paper {
     /// Its key in `docs/papers.md`, in small letters.
     key: &'static str,
     title: &'static str,
+    /// Its smaller machines, for `all --quick`.
+    quick: &'static [&'static str],
     run: fn(&Reproduce, &Console, &StopSignal) -> anyhow::Result<()>,
 }
 

@@ -1,7 +1,9 @@
 //! Every paper's tables beside ours, on one page.
 
+use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
@@ -32,10 +34,15 @@ pub(super) fn run(
         stop.check()?;
         let status = console.status();
         status.set_message(format!("{} ({} of {})", paper.key, number + 1, PAPERS.len()));
-        let printed = one(paper, arguments, folder);
+        let printed = one(paper, arguments, folder, stop);
         status.finish_and_clear();
+        // Not a paper that failed, but one that was told to stop.
+        stop.check()?;
         page.heading(&format!("{} ({})", paper.title, paper.key));
         match printed {
+            Ok(text) if text.trim().is_empty() => {
+                page.text("Nothing was asked of it: none of its machines is among those named, or their data are missing.");
+            }
             Ok(text) => {
                 page.terminal(&text);
                 let picture = folder.join(format!("{}.svg", paper.key));
@@ -70,21 +77,54 @@ pub(super) fn run(
     Ok(())
 }
 
+/// How often it is asked whether to stop.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Most rows to learn from where it shall be quick.
+const FEW_ROWS: usize = 5000;
+
 /// What the command for one paper prints.
-fn one(paper: &Paper, arguments: &Reproduce, folder: &Path) -> anyhow::Result<String> {
+fn one(
+    paper: &Paper,
+    arguments: &Reproduce,
+    folder: &Path,
+    stop: &StopSignal,
+) -> anyhow::Result<String> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["reproduce", paper.key, "--quiet"]);
-    command.arg("--repeats").arg(arguments.repeats.to_string());
+    let (mut repeats, mut rows) = (arguments.repeats, arguments.rows);
+    if arguments.quick {
+        (repeats, rows) = (1, rows.min(FEW_ROWS));
+    }
+    command.arg("--repeats").arg(repeats.to_string()).arg("--rows").arg(rows.to_string());
     command.arg("--threads").arg(rayon::current_num_threads().to_string());
     command.arg("--svg").arg(folder.join(format!("{}.svg", paper.key)));
     if let Some(data) = &arguments.data {
         command.arg("--data").arg(data);
     }
-    if !arguments.only.is_empty() {
-        command.arg("--only").arg(arguments.only.join(","));
+    let only = if arguments.quick { paper.quick.join(",") } else { arguments.only.join(",") };
+    if !only.is_empty() {
+        command.arg("--only").arg(only);
     }
-    let output = command.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "{}", said.trim());
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (out, err) = std::thread::scope(|scope| {
+        let (out, err) = (scope.spawn(|| text(out)), scope.spawn(|| text(err)));
+        while child.try_wait()?.is_none() {
+            if stop.check().is_err() {
+                child.kill()?;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok::<_, anyhow::Error>((out.join().unwrap_or_default(), err.join().unwrap_or_default()))
+    })?;
+    anyhow::ensure!(child.wait()?.success(), "{}", err.trim());
+    Ok(out)
+}
+
+/// All that comes out of a pipe.
+fn text(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    // What came before an error is still worth showing.
+    let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -24,6 +24,7 @@ use measure::{Measured, Subject};
 pub(super) static PAPER: Paper = Paper {
     key: "decoste03",
     title: "D. DeCoste, Anytime Query-Tuned Kernel Machine Classifiers via Cholesky Factorization, 2003",
+    quick: &["Sonar", "Haberman"],
     run,
 };
 

@@ -29,6 +29,7 @@ pub(super) static PAPER: Paper = Paper {
     key: "dm03",
     title: "D. DeCoste, D. Mazzoni, Fast Query-Optimized Kernel Machine Classification via Incremental \
             Approximate Nearest Support Vectors, 2003",
+    quick: &["3v8"],
     run,
 };
 

@@ -22,6 +22,7 @@ use crate::picture::stacked;
 pub(super) static PAPER: Paper = Paper {
     key: "fs01",
     title: "S. Fine and K. Scheinberg, Efficient SVM Training Using Low-Rank Kernel Representations, 2001",
+    quick: &["example 1", "toy", "pivots"],
     run,
 };
 

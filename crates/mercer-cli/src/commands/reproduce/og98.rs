@@ -28,6 +28,7 @@ use crate::timing::best_us;
 pub(super) static PAPER: Paper = Paper {
     key: "og98",
     title: "E. Osuna and F. Girosi, Reducing the Run-time Complexity of Support Vector Machines, 1998",
+    quick: &["Ripley RBF", "banana"],
     run,
 };
 

@@ -23,6 +23,7 @@ use sets::{Rows, Set};
 pub(super) static PAPER: Paper = Paper {
     key: "yw12",
     title: "H. Yang and J. Wu, Practical Large Scale Classification with Additive Kernels, 2012",
+    quick: &["Adult", "interpolation"],
     run,
 };
 
