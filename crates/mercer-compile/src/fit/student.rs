@@ -24,7 +24,7 @@ const PROPOSED: [usize; 5] = [8, 16, 24, 32, 48];
 
 /// Students with directions of their own, and the coordinates of the largest.
 const FITTED: [(usize, &str); 2] =
-    [(16, "student(4, 8, 16, directions=fitted)"), (32, "student(16, 32, directions=fitted)")];
+    [(16, "student(1, 4, 8, 16, directions=fitted)"), (32, "student(16, 32, directions=fitted)")];
 /// Multiply-adds of an exact answer above which such students are proposed.
 const WORTH_FITTING: u64 = 200_000;
 
