@@ -29,6 +29,7 @@ const CLEARLY: f64 = 0.98;
 const SAME_SHARE: f64 = 0.005;
 /// So many stages of each kind are tried with those of other kinds.
 const FASTEST: usize = 3;
+
 /// A plan with what is known of it.
 #[derive(Debug)]
 pub(super) struct Candidate {

@@ -47,7 +47,7 @@
 
 use mercer_kernel::bound::{UNIT, gamma};
 
-use super::Proved;
+use super::{Proved, strip_error};
 
 /// Offline constants of one score.
 #[derive(Debug, Clone)]
@@ -96,10 +96,7 @@ impl Quadratic {
 
     /// The same for products in singles.
     pub(crate) fn checkpoint_of_singles(&self, used: usize, tail: &[f64]) -> Checkpoint {
-        let units = (self.columns as f64 / 4.0 + 12.0) * f64::from(f32::EPSILON) / 2.0;
-        // So many columns that this means nothing make ranges that mean nothing.
-        let eta = if units < 0.5 { units / (1.0 - units) } else { f64::INFINITY };
-        self.checkpoint_with(eta, used, tail)
+        self.checkpoint_with(strip_error(self.columns), used, tail)
     }
 
     fn checkpoint_with(&self, eta: f64, used: usize, tail: &[f64]) -> Checkpoint {

@@ -38,7 +38,7 @@
 
 use mercer_kernel::bound::{UNIT, gamma};
 
-use super::Proved;
+use super::{Proved, strip_error};
 
 /// Largest norms for which singles neither overflow nor matter when they underflow.
 const LARGEST: f64 = 1e10;
@@ -128,13 +128,12 @@ impl Taylor {
             return None;
         }
         let middle = self.middle;
-        let units = (self.columns as f64 / 4.0 + 12.0) * f64::from(f32::EPSILON) / 2.0;
-        let error = 1.03 * units / (1.0 - units).max(0.5) * (length + middle) + 1e-38;
+        let error = 1.03 * strip_error(self.columns) * (length + middle) + 1e-38;
         let g = own - 2.0 * middle * along + middle * middle;
         let off =
             2.0 * middle * error + (relative + 16.0 * UNIT) * (own + middle * middle) + 1e-300;
         let (low, high) = ((g - off).max(0.0), g + off);
-        let fits = units < 0.5 && high >= 0.0 && high.sqrt() * (1.0 + 4.0 * UNIT) <= self.radius;
+        let fits = high >= 0.0 && high.sqrt() * (1.0 + 4.0 * UNIT) <= self.radius;
         fits.then_some(Known { error, low, high })
     }
 

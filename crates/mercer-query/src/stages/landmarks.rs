@@ -147,15 +147,9 @@ impl Stage for Landmarks {
         let (size, count) = (self.basis.rows(), self.norms.len());
         let own = count as u64 * (size as u64 + KERNEL_COST)
             + (self.constants.len() * (count + size)) as u64;
-        let cost = self.basis.cost(block, 0..size) + own;
-        for query in block.open() {
-            closer.charge(*query, cost);
-        }
-        block.compact(closer);
-        if block.open().is_empty() {
+        if !self.basis.enter(self.isa, (0..size, own), block, closer) {
             return;
         }
-        self.basis.project(self.isa, block, 0..size);
         coordinates.clear();
         let (open, known) = block.open_with_coordinates();
         for query in open {

@@ -296,15 +296,10 @@ impl Stage for Pca {
         scratch.sums.resize(room, 0.0);
         for (number, level) in self.levels.iter().enumerate() {
             let products = self.supports as u64 * (level.directions.len() as u64 + KERNEL_COST);
-            let cost = self.basis.cost(block, level.directions.clone()) + products;
-            for query in block.open() {
-                closer.charge(*query, cost);
-            }
-            block.compact(closer);
-            if !self.compact(closer, scratch) {
+            let own = (level.directions.clone(), products);
+            if !self.basis.enter(self.isa, own, block, closer) || !self.compact(closer, scratch) {
                 return;
             }
-            self.basis.project(self.isa, block, level.directions.clone());
             let Scratch { queries, coordinates, loaded, .. } = scratch;
             coordinates.clear();
             for query in loaded.iter() {

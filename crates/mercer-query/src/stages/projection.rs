@@ -185,15 +185,9 @@ impl Products {
         closer: &mut Closer<'_>,
     ) -> Option<usize> {
         let size = basis.rows();
-        let cost = basis.cost(block, 0..size) + beside;
-        for query in block.open() {
-            closer.charge(*query, cost);
-        }
-        block.compact(closer);
-        if block.open().is_empty() {
+        if !basis.enter(isa, (0..size, beside), block, closer) {
             return None;
         }
-        basis.project(isa, block, 0..size);
         self.coordinates.clear();
         let (open, known) = block.open_with_coordinates();
         for query in open {
@@ -273,7 +267,7 @@ impl Basis {
 
     /// Multiply-adds per query of the first `directions` that nobody has paid for yet. Those that share their
     /// registers are computed beside them, and paid for by whoever uses them.
-    pub(super) fn cost(&self, block: &mut Block<'_>, directions: Range<usize>) -> u64 {
+    fn cost(&self, block: &mut Block<'_>, directions: Range<usize>) -> u64 {
         let known = block.coordinates();
         let chunks = self.chunks[Self::chunks(directions.clone())].iter();
         let missing = chunks.zip(directions.start / CHUNK..).map(|(chunk, number)| {
@@ -283,8 +277,32 @@ impl Basis {
         missing.sum::<u64>() * self.columns
     }
 
+    /// Lets the open queries pay for some directions and for `beside`, and computes those directions for the ones
+    /// that can; returns whether any is left.
+    pub(super) fn enter(
+        &self,
+        isa: Isa,
+        (directions, beside): (Range<usize>, u64),
+        block: &mut Block<'_>,
+        closer: &mut Closer<'_>,
+    ) -> bool {
+        let cost = self.cost(block, directions.clone()) + beside;
+        let mut has_closed = false;
+        for query in block.open() {
+            has_closed |= !closer.charge(*query, cost);
+        }
+        if has_closed {
+            block.compact(closer);
+        }
+        if block.open().is_empty() {
+            return false;
+        }
+        self.project(isa, block, directions);
+        true
+    }
+
     /// Computes the directions that are not known yet, for all open queries.
-    pub(super) fn project(&self, isa: Isa, block: &mut Block<'_>, directions: Range<usize>) {
+    fn project(&self, isa: Isa, block: &mut Block<'_>, directions: Range<usize>) {
         let all = block.len();
         let rows = block.rows();
         let (open, coordinates) = block.open_with_coordinates();

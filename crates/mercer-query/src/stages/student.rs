@@ -150,18 +150,9 @@ impl Stage for Student {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         for (number, level) in self.levels.iter().enumerate() {
             let own = (level.constants.len() * level.size * (level.size + 1)) as u64;
-            let cost = self.basis.cost(block, 0..level.size) + own;
-            let mut has_closed = false;
-            for query in block.open() {
-                has_closed |= !closer.charge(*query, cost);
-            }
-            if has_closed {
-                block.compact(closer);
-            }
-            if block.open().is_empty() {
+            if !self.basis.enter(self.isa, (0..level.size, own), block, closer) {
                 return;
             }
-            self.basis.project(self.isa, block, 0..level.size);
             let (open, known) = block.open_with_coordinates();
             for query in open {
                 scratch.coordinates.clear();

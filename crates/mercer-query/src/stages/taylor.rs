@@ -206,18 +206,10 @@ impl Stage for Expanded {
         states.resize(block.len() * scores, None);
         for round in 0..self.rounds {
             let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
-            let cost = self.basis.cost(block, rows.clone()) + 2 * rows.len() as u64;
-            let mut has_closed = false;
-            for query in block.open() {
-                has_closed |= !closer.charge(*query, cost);
-            }
-            if has_closed {
-                block.compact(closer);
-            }
-            if block.open().is_empty() {
+            let own = 2 * rows.len() as u64;
+            if !self.basis.enter(self.isa, (rows, own), block, closer) {
                 return;
             }
-            self.basis.project(self.isa, block, rows);
             for at in 0..block.open().len() {
                 let query = block.open()[at];
                 let size = (block.own(query), block.width(query));

@@ -67,18 +67,9 @@ impl Quick {
         let scores = forms.len();
         for round in 0..self.rounds {
             let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
-            let cost = self.basis.cost(block, rows.clone());
-            let mut has_closed = false;
-            for query in block.open() {
-                has_closed |= !closer.charge(*query, cost);
-            }
-            if has_closed {
-                block.compact(closer);
-            }
-            if block.open().is_empty() {
+            if !self.basis.enter(isa, (rows, 0), block, closer) {
                 return;
             }
-            self.basis.project(isa, block, rows);
             let (open, known) = block.open_with_coordinates();
             for query in open {
                 for (score, form) in forms.iter().enumerate() {
