@@ -97,6 +97,32 @@ fn check(name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     law.budgets_are_kept().unwrap();
 }
 
+/// Panels have other shapes on other instruction sets and for other widths; sums must not know it. Several tiles of
+/// rows, and more queries than a tile holds.
+#[test]
+fn wide_machines_answer_alike_on_every_instruction_set() {
+    for columns in [480, 560, 700] {
+        for output in [Output::Novelty, ten_classes()] {
+            let points = POINTS[0];
+            let supports = Matrix::dense(columns, on(points, &codes(1100, columns, 41))).unwrap();
+            let kernel = parse("rbf(gamma=0.02)").unwrap();
+            let machine = machines::random(&kernel, &supports, &output, 42);
+            let queries = Matrix::dense(columns, on(points, &codes(70, columns, 43))).unwrap();
+            let (sections, mut tally) = (sections(&machine).unwrap(), Tally::default());
+            let name = format!("{columns} columns");
+            let law =
+                CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+            law.answers_are_exact_and_alike(&mut tally).unwrap();
+            assert!(tally.certified * 2 > tally.asked, "{tally:?}");
+        }
+    }
+}
+
+fn ten_classes() -> Output {
+    let names = (0..10).map(|n| ClassName::Number(f64::from(n))).collect();
+    Output::Classes { names, scheme: Scheme::OneVsOne }
+}
+
 #[test]
 fn certificates_hold_on_and_off_the_grid() {
     let mut tally = Tally::default();

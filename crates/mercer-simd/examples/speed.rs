@@ -191,7 +191,7 @@ impl Problem {
             let seconds = best(self.runs, || {
                 queries.clear();
                 asked.chunks(columns).take(count).for_each(|row| queries.push(row));
-                panels.dots(&queries, 0..panels.panels(), &mut out, stride);
+                panels.dots((&queries, 0..count), 0..panels.panels(), &mut out, stride);
             });
             println!("  u8  {count:3} queries {:6.1} GOP/s", self.flops(count) / seconds / 1e9);
         }

@@ -45,7 +45,7 @@ mod tile;
 mod vector;
 
 pub use blend::{Places, Strip, Weight, quadratic32};
-pub use bytes::{BytePanels, ByteQueries};
+pub use bytes::{BytePanels, ByteQueries, byte_sums};
 pub use compact::{NO_ROW, compact};
 pub use isa::Isa;
 pub use levels::Ruler;

@@ -47,7 +47,7 @@ fn products_of_bytes_are_exact() {
             let lanes = panels.lanes(0..panels.panels()).len();
             let stride = lanes + 1;
             let mut out = vec![i32::MIN; stride * queries];
-            panels.dots(&block, 0..panels.panels(), &mut out, stride);
+            panels.dots((&block, 0..block.len()), 0..panels.panels(), &mut out, stride);
             for (q, x) in asked.iter().enumerate() {
                 for (row, z) in supports.iter().enumerate() {
                     let exact: i32 =
@@ -59,7 +59,7 @@ fn products_of_bytes_are_exact() {
             let width = panels.panel_rows();
             if panels.panels() > 2 {
                 let mut part = vec![0; width * queries];
-                panels.dots(&block, 1..2, &mut part, width);
+                panels.dots((&block, 0..block.len()), 1..2, &mut part, width);
                 for q in 0..queries {
                     assert_eq!(part[q * width..][..width], out[q * stride + width..][..width]);
                 }
@@ -77,7 +77,7 @@ fn the_largest_products_of_bytes_do_not_overflow() {
         block.push(&vec![255; columns]);
         let lanes = panels.lanes(0..panels.panels()).len();
         let mut out = vec![0; lanes];
-        panels.dots(&block, 0..panels.panels(), &mut out, lanes);
+        panels.dots((&block, 0..block.len()), 0..panels.panels(), &mut out, lanes);
         assert!(out[..40].iter().all(|sum| *sum == 255 * 255 * 33_000), "{isa}");
     }
 }

@@ -3,8 +3,11 @@ use std::ops::Range;
 use mercer_data::{Matrix, Row};
 use mercer_simd::{BytePanels, ByteQueries, Isa};
 
-/// Rows of products per tile, whatever the instruction set.
-const TILE_ROWS: usize = 192;
+/// Rows of products per tile, whatever the instruction set: whole panels of 48, 64, 80 or 96 rows, and whole chunks of
+/// coefficients.
+const TILE_ROWS: usize = 960;
+/// Queries whose products with a tile are held at once: a quarter of a megabyte.
+const TILE_QUERIES: usize = 64;
 /// Unit roundoff of doubles.
 const UNIT: f64 = f64::EPSILON / 2.0;
 /// Residuals above this share of a step mean that a value is off the grid.
@@ -143,23 +146,30 @@ impl Coded {
             }
             used.iter_mut().zip(&codes).for_each(|(used, code)| *used |= *code != 0);
         }
-        let live = used.iter().filter(|used| **used).count();
+        let mut columns: Vec<u32> =
+            (0..).zip(&used).filter(|pair| *pair.1).map(|(at, _)| at).collect();
+        let live = columns.len();
         if live > BytePanels::MOST_COLUMNS {
             return None;
         }
-        let mut next = 0;
-        let mut place = |used: &bool| {
-            next += u32::from(*used);
-            if *used { next - 1 } else { live as u32 }
-        };
-        let slots = used.iter().map(&mut place).collect();
+        if live <= MOST_GATHERED {
+            let mut patterns = Patterns::new(live);
+            for row in (0..rows.rows()).step_by(rows.rows().div_ceil(SEEN).max(1)) {
+                fill(row, &mut codes);
+                patterns.see(columns.iter().map(|column| codes[*column as usize] != 0));
+            }
+            columns = patterns.gathered().into_iter().map(|at| columns[at]).collect();
+        }
+        let mut slots = vec![live as u32; width];
+        (0..).zip(&columns).for_each(|(slot, column)| slots[*column as usize] = slot);
         let dead = (0u32..).zip(&used).filter(|(_, used)| !**used).map(|(at, _)| at).collect();
         let panels = BytePanels::pack(isa, rows.rows(), live, |row, out| {
             fill(row, &mut codes);
-            let kept = codes.iter().zip(&used).filter(|(_, used)| **used);
-            out.iter_mut().zip(kept).for_each(|(place, (code, _))| *place = *code);
-            squares.push(square_sum(out));
-            sums.push(out.iter().map(|code| f64::from(*code)).sum());
+            let kept = columns.iter().map(|column| codes[*column as usize]);
+            out.iter_mut().zip(kept).for_each(|(place, code)| *place = code);
+            let (sum, square) = mercer_simd::byte_sums(isa, out);
+            squares.push(square);
+            sums.push(f64::from(sum));
         });
         Some(Self { grid, panels, slots, dead, live, squares, sums, leftover, is_rounded })
     }
@@ -200,13 +210,23 @@ impl Coded {
         let CodedQueries { row: codes, wide, entries, .. } = queries;
         codes.fill(0);
         let width = self.slots.len();
+        let mut has_dead = true;
         let leftover = match row {
             Row::Sparse { columns, values } if self.grid.base == 0.0 => {
-                let inside = columns.partition_point(|column| (*column as usize) < width);
+                let last = columns.last().map_or(0, |last| *last as usize);
+                let inside = if last < width {
+                    columns.len()
+                } else {
+                    columns.partition_point(|column| (*column as usize) < width)
+                };
                 let leftover = self.code_values(isa, &values[..inside], entries)?;
+                let mut farthest = 0;
                 for (column, code) in columns.iter().zip(entries.iter()) {
-                    codes[self.slots[*column as usize] as usize] = *code;
+                    let slot = self.slots[*column as usize];
+                    farthest = farthest.max(slot);
+                    codes[slot as usize] = *code;
                 }
+                has_dead = farthest as usize == self.live || last >= width;
                 leftover
             }
             Row::Dense(values) if values.len() >= width => {
@@ -221,15 +241,12 @@ impl Coded {
                 self.code_dense(isa, wide, entries, codes)?
             }
         };
-        let mut query = CodedQuery {
-            squares: square_sum(&codes[..self.live]),
-            sum: codes[..self.live].iter().map(|code| i32::from(*code)).sum(),
-            leftover,
-            beyond: 0.0,
-            dead_sum: 0.0,
-            dead_size: 0.0,
-        };
-        self.add_dead(row, &mut query);
+        let (sum, squares) = mercer_simd::byte_sums(isa, &codes[..self.live]);
+        let mut query =
+            CodedQuery { squares, sum, leftover, beyond: 0.0, dead_sum: 0.0, dead_size: 0.0 };
+        if has_dead {
+            self.add_dead(row, &mut query);
+        }
         Some(query)
     }
 
@@ -311,16 +328,18 @@ impl Coded {
         mut visit: impl FnMut(CodedTile<'_>),
     ) {
         let panels = &self.panels;
-        let per_tile = TILE_ROWS / panels.panel_rows();
-        let count = queries.block.len();
+        debug_assert!(TILE_ROWS.is_multiple_of(panels.panel_rows()), "whole panels");
+        let (per_tile, count) = (TILE_ROWS / panels.panel_rows(), queries.block.len());
         for first in (0..panels.panels()).step_by(per_tile) {
             let range = first..(first + per_tile).min(panels.panels());
             let lanes = panels.lanes(range.clone());
-            let stride = lanes.len();
-            scratch.resize(count * stride, 0);
-            panels.dots(&queries.block, range, scratch, stride);
-            let rows = lanes.start..lanes.end.min(panels.rows());
-            visit(CodedTile { queries: 0..count, rows, products: scratch, stride });
+            let (stride, rows) = (lanes.len(), lanes.start..lanes.end.min(panels.rows()));
+            scratch.resize(count.min(TILE_QUERIES) * stride, 0);
+            for start in (0..count).step_by(TILE_QUERIES) {
+                let asked = start..count.min(start + TILE_QUERIES);
+                panels.dots((&queries.block, asked.clone()), range.clone(), scratch, stride);
+                visit(CodedTile { queries: asked, rows: rows.clone(), products: scratch, stride });
+            }
         }
     }
 }
@@ -338,12 +357,67 @@ impl CodedQueries {
     }
 }
 
-fn off_grid(is_rounded: bool) -> f64 {
-    if is_rounded { OUTSIDE } else { OFF_GRID }
+/// Up to so many columns are gathered.
+const MOST_GATHERED: usize = 2048;
+/// Rows that say which columns go together.
+const SEEN: usize = 1024;
+/// Columns that are multiplied together, at most.
+const GROUP: usize = 4;
+
+/// In which rows columns have a code other than 0, a bit for each.
+struct Patterns {
+    bits: Vec<Vec<u64>>,
+    rows: usize,
 }
 
-fn square_sum(codes: &[u8]) -> i32 {
-    codes.iter().map(|code| i32::from(*code) * i32::from(*code)).sum()
+impl Patterns {
+    fn new(columns: usize) -> Self {
+        Self { bits: vec![Vec::new(); columns], rows: 0 }
+    }
+
+    fn see(&mut self, row: impl Iterator<Item = bool>) {
+        for (bits, is_set) in self.bits.iter_mut().zip(row) {
+            if self.rows.is_multiple_of(64) {
+                bits.push(0);
+            }
+            *bits.last_mut().expect("just made") |= u64::from(is_set) << (self.rows % 64);
+        }
+        self.rows += 1;
+    }
+
+    /// The columns, those that are set together side by side: groups that are zero throughout are skipped, and so
+    /// there are more of them. A group starts with the column that is set most often and takes those that add least
+    /// to the rows it is set in, beside what they would add elsewhere.
+    fn gathered(&self) -> Vec<usize> {
+        let ones = |bits: &[u64]| bits.iter().map(|word| word.count_ones()).sum::<u32>();
+        let own: Vec<u32> = self.bits.iter().map(|bits| ones(bits)).collect();
+        let mut left: Vec<usize> = (0..own.len()).collect();
+        // The last of equals, so that ties are settled.
+        left.sort_by_key(|column| (own[*column], usize::MAX - column));
+        let mut order = Vec::with_capacity(left.len());
+        let mut union: Vec<u64> = Vec::new();
+        while let Some(first) = left.pop() {
+            union.clone_from(&self.bits[first]);
+            order.push(first);
+            for _ in 1..GROUP {
+                let loss = |column: &usize| {
+                    let added = self.bits[*column].iter().zip(&union).map(|(own, all)| own & !all);
+                    let added: u32 = added.map(u64::count_ones).sum();
+                    2 * i64::from(added) - i64::from(own[*column])
+                };
+                let best = (0..left.len()).min_by_key(|at| (loss(&left[*at]), left[*at]));
+                let Some(best) = best else { break };
+                let column = left.remove(best);
+                union.iter_mut().zip(&self.bits[column]).for_each(|(all, own)| *all |= own);
+                order.push(column);
+            }
+        }
+        order
+    }
+}
+
+fn off_grid(is_rounded: bool) -> f64 {
+    if is_rounded { OUTSIDE } else { OFF_GRID }
 }
 
 #[cfg(test)]
@@ -367,6 +441,22 @@ mod tests {
         let mut seen = Vec::new();
         coded.visit(&queries, &mut Vec::new(), |tile| seen.extend_from_slice(tile.of(0)));
         assert_eq!(seen, [1 + 2 * 255, 5 * 2 + 2 * 6]);
+    }
+
+    #[test]
+    fn columns_that_are_set_together_stand_together() {
+        let mut patterns = Patterns::new(8);
+        for row in 0..130 {
+            // Even columns in even rows, odd ones in odd rows.
+            patterns.see((0..8).map(|column| column % 2 == row % 2));
+        }
+        let order = patterns.gathered();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..8).collect::<Vec<_>>());
+        for group in order.chunks(4) {
+            assert!(group.iter().all(|column| column % 2 == group[0] % 2), "{order:?}");
+        }
     }
 
     #[test]
