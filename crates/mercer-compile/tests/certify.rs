@@ -1,8 +1,10 @@
 //! The laws of certificates, over every certifying stage, on sane, trained-like and hostile machines.
 
 mod common;
+#[path = "common/stages.rs"]
+mod stages;
 
-use mercer_compile::{CompileError, FITTERS, Fitter, compile};
+use mercer_compile::compile;
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
 use mercer_machine::Array::{F64, U32};
@@ -10,7 +12,7 @@ use mercer_machine::{Answer, ClassName, Machine, Output, Scheme, Score};
 use mercer_query::{Asking, Certainty, Plan};
 use mercer_testkit::laws::certify::{CertifyLaw, Tally};
 use mercer_testkit::{generate, machines};
-use rayon::prelude::*;
+use stages::{QUADRATIC, clouds, stages, trained};
 
 const SPECTRAL: &str = "cascade(spectral, exact)";
 const SINGLE: &str = "cascade(low_precision, exact)";
@@ -18,115 +20,9 @@ const PROJECTED: &str = "cascade(projected, exact)";
 const MONOMIALS: &str = "cascade(monomials, exact)";
 const TAYLOR: &str = "cascade(taylor, exact)";
 
-/// Kernels of degree 2, which `spectral` takes.
-const QUADRATIC: [&str; 6] = [
-    "polynomial(degree=2, gamma=1, coef0=1)",
-    "polynomial(degree=2, gamma=0.5, coef0=0)",
-    "polynomial(degree=2, gamma=1e-9, coef0=1)",
-    "polynomial(degree=2, gamma=1e9, coef0=1)",
-    "normalized(polynomial(degree=2, gamma=0.5, coef0=1))",
-    "normalized(polynomial(degree=2, gamma=1, coef0=0))",
-];
-
-/// Kernels that `monomials` takes.
-const POWERS: [&str; 8] = [
-    "linear",
-    "polynomial(degree=1, gamma=2, coef0=1)",
-    "polynomial(degree=2, gamma=1, coef0=0)",
-    "polynomial(degree=3, gamma=0.5, coef0=1)",
-    "polynomial(degree=3, gamma=1e-9, coef0=1)",
-    "polynomial(degree=3, gamma=1e9, coef0=-1)",
-    "polynomial(degree=5, gamma=0.3, coef0=-1)",
-    "polynomial(degree=9, gamma=0.1, coef0=2)",
-];
-
-/// Kernels that `low_precision` takes.
-const SINGLES: [&str; 10] = [
-    "rbf(gamma=0.05)",
-    "rbf(gamma=1)",
-    "rbf(gamma=1e-9)",
-    "rbf(gamma=1e9)",
-    "linear",
-    "polynomial(degree=2, gamma=1, coef0=1)",
-    "polynomial(degree=9, gamma=0.1, coef0=2)",
-    "polynomial(degree=5, gamma=0.3, coef0=-1)",
-    "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
-    "normalized(linear)",
-];
-
-/// Kernels that `projected` takes.
-const PRODUCTS: [&str; 10] = [
-    "rbf(gamma=0.05)",
-    "rbf(gamma=1)",
-    "rbf(gamma=1e-9)",
-    "rbf(gamma=1e9)",
-    "linear",
-    "polynomial(degree=2, gamma=1, coef0=1)",
-    "polynomial(degree=9, gamma=0.1, coef0=2)",
-    "polynomial(degree=5, gamma=0.3, coef0=-1)",
-    "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
-    "normalized(linear)",
-];
-
-/// Kernels that `taylor` takes where the rows are short enough.
-const SMOOTH: [&str; 5] = [
-    "rbf(gamma=0.05)",
-    "rbf(gamma=0.01)",
-    "rbf(gamma=0.001)",
-    "rbf(gamma=1e-6)",
-    "rbf(gamma=1e-9)",
-];
-
-/// A few of the kernels that `anytime` takes.
-const SEMIDEFINITE: [&str; 3] =
-    ["rbf(gamma=0.05)", "polynomial(degree=2, gamma=1, coef0=1)", "rbf(gamma=1e-9)"];
-
-/// Every certifying stage of the registry with the kernels it takes: a new stage has no laws until it is here.
-fn stages() -> Vec<(String, &'static [&'static str])> {
-    let kernels = |name: &str| -> &'static [&'static str] {
-        match name {
-            // Their own laws, over orders, sizes and kernels, are in `anytime.rs` and `compressed.rs`.
-            "anytime" | "compressed" => &SEMIDEFINITE,
-            "low_precision" => &SINGLES,
-            "projected" => &PRODUCTS,
-            "spectral" => &QUADRATIC,
-            "taylor" => &SMOOTH,
-            "monomials" => &POWERS,
-            other => panic!("say which kernels '{other}' takes"),
-        }
-    };
-    let plan = |fitter: &&Fitter| {
-        let name = fitter.name;
-        (format!("cascade({name}, exact)"), kernels(name))
-    };
-    // Stages that estimate prove nothing; their laws are in `calibrate.rs`.
-    // Additive kernels want values of at least zero; the laws of `table` are in `table.rs`.
-    let is_here = |fitter: &&&Fitter| !fitter.estimates && !fitter.stops && fitter.name != "table";
-    FITTERS.iter().filter(is_here).map(plan).collect()
-}
-
 fn two_classes() -> Output {
     let names = vec![ClassName::Number(1.0), ClassName::Number(-1.0)];
     Output::Classes { names, scheme: Scheme::OneVsOne }
-}
-
-/// Two clouds, one for each sign of the coefficients, as training leaves them.
-fn trained(kernel: &str, columns: usize, count: usize, output: Output, seed: u64) -> Machine {
-    let supports = clouds(count, columns, seed);
-    let betas: Vec<f64> =
-        (0..count).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 } / count as f64).collect();
-    let scores = (0..output.scores()).map(|_| Score::expansion(&betas, 0.01)).collect();
-    Machine::new(parse(kernel).unwrap(), supports, scores, output).unwrap()
-}
-
-fn clouds(count: usize, columns: usize, seed: u64) -> Matrix {
-    let noise = generate::values(&generate::dense(count, columns, seed));
-    let push = |(at, x): (usize, f64)| {
-        let (row, column) = (at / columns, at % columns);
-        let centre = if row % 2 == 0 { (column % 3) as f64 } else { (column % 2) as f64 - 0.5 };
-        centre + 0.5 * x
-    };
-    Matrix::dense(columns, noise.into_iter().enumerate().map(push).collect()).unwrap()
 }
 
 /// The same machine with `b = 0`, behind which no absolute error can hide.
@@ -276,58 +172,6 @@ fn a_million_ranges_contain_the_score() {
     }
     println!("ordinary: {tally:?}");
     assert!(tally.pairs >= 1_000_000, "{tally:?}");
-}
-
-/// As long as wanted: `cargo xtask bench soak --pairs 1e9`. Machines and queries come from seeds, stage after
-/// stage of the registry, kernel after kernel; all cores work.
-#[test]
-#[ignore = "runs for MERCER_SOAK ranges, a hundred million by default"]
-fn soak() {
-    let wanted = std::env::var("MERCER_SOAK").ok().and_then(|text| text.parse().ok());
-    let wanted: f64 = wanted.unwrap_or(1e8);
-    let (start, mut pairs, mut shown) = (std::time::Instant::now(), 0, 0.0);
-    let at_once = 2 * rayon::current_num_threads().max(1) as u64;
-    let mut seed = 1000;
-    while (pairs as f64) < wanted {
-        let found = (seed..seed + at_once).into_par_iter().map(soak_one).sum::<u64>();
-        (pairs, seed) = (pairs + found, seed + at_once);
-        let share = pairs as f64 / wanted;
-        if share >= shown + 0.01 || share >= 1.0 {
-            shown = share;
-            let seconds = start.elapsed().as_secs_f64();
-            println!("soak: {pairs} ranges hold, {:.0} %, {seconds:.0} s", 100.0 * share.min(1.0));
-        }
-    }
-}
-
-/// All stages once; returns how many ranges were looked at.
-fn soak_one(seed: u64) -> u64 {
-    let mut tally = Tally::default();
-    for (plan, kernels) in stages() {
-        let kernel = kernels[seed as usize % kernels.len()];
-        let columns = 5 + (seed % 60) as usize;
-        let machine = trained(kernel, columns, 30, Output::Value, seed);
-        let queries = clouds(2000, columns, seed + 1);
-        // Each dimension of a projection is a stage of its own, so that every depth is seen.
-        let depths = if plan == PROJECTED { 1..=columns.min(24) } else { 0..=0 };
-        let text = match depths {
-            depths if *depths.start() == 0 => plan,
-            depths => {
-                depths.fold("cascade(".to_owned(), |text, depth| {
-                    format!("{text}projected(dimensions={depth}), ")
-                }) + "exact)"
-            }
-        };
-        let sections = match compile(&machine, &text.parse().unwrap(), None) {
-            Ok(sections) => sections,
-            Err(CompileError::Unfit { .. } | CompileError::Load(_)) => continue,
-            Err(other) => panic!("{other}"),
-        };
-        let name = format!("{text} for {kernel}, seed {seed}");
-        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
-        law.ranges_contain_the_score(&mut tally).unwrap();
-    }
-    tally.pairs
 }
 
 #[test]

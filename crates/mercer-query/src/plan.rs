@@ -267,11 +267,7 @@ impl Plan {
         assert!(row < rows.rows(), "no such row");
         self.check(&rows.select([row]))?;
         let mut steps = Vec::new();
-        let mut worker = self.worker();
-        worker.block(rows, row..row + 1, asking, Some(&mut steps))?;
-        let query = worker.memory().queries[0];
-        let decision = query.decision.expect("the exact stage leaves nothing open");
-        let closed_by = query.closed_by;
+        let (decision, closed_by) = self.worker().follow(rows, row, asking, &mut steps)?;
         let names = self.stages.iter().map(|stage| stage.spec().to_string());
         let stages = names.chain(["exact".to_owned()]).collect();
         Ok(Explanation { decision, stages, steps, closed_by })

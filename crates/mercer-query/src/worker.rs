@@ -59,6 +59,24 @@ impl<'a> Worker<'a> {
         Ok(&self.decisions)
     }
 
+    /// Answers one row, which must lie within the kernel's domain ([`Plan::check`]); `steps` becomes what was learned
+    /// on the way. Returns the position of the stage that closed it as well.
+    ///
+    /// # Errors
+    /// If a score overflows.
+    pub fn follow(
+        &mut self,
+        rows: &Matrix,
+        row: usize,
+        asking: &Asking,
+        steps: &mut Vec<Step>,
+    ) -> Result<(Decision, usize), QueryError> {
+        steps.clear();
+        self.block(rows, row..row + 1, asking, Some(steps))?;
+        let query = self.memory.queries[0];
+        Ok((query.decision.expect("the exact stage leaves nothing open"), query.closed_by))
+    }
+
     /// One block; the decisions and who made them stay in the memory.
     pub(crate) fn block(
         &mut self,

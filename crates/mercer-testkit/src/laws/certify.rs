@@ -37,20 +37,26 @@ impl CertifyLaw<'_> {
     /// Every range at every step contains the score in double-double arithmetic; no proof widens what was
     /// proved before; the final range of a single score contains it too.
     pub fn ranges_contain_the_score(&self, tally: &mut Tally) -> Verdict {
+        self.ranges_contain(&Truth::new(self.machine).scores(self.queries), tally)
+    }
+
+    /// The same, where [`Truth::scores`] of these rows are known.
+    pub fn ranges_contain(&self, truth: &[Vec<Dd>], tally: &mut Tally) -> Verdict {
         let plan = self.plan()?;
-        let truth = Truth::new(self.machine);
-        for row in 0..self.queries.rows() {
-            let x = generate::row(self.queries, row);
-            let scores: Vec<Dd> =
-                (0..self.machine.scores().len()).map(|score| truth.score(score, &x)).collect();
-            let explained = match plan.explain(self.queries, row, &Asking::default()) {
-                Ok(explained) => explained,
+        let failed = |error: QueryError| format!("{}: {error}", self.name);
+        plan.check(self.queries).map_err(failed)?;
+        let (mut worker, asking, mut steps) = (plan.worker(), Asking::default(), Vec::new());
+        let mut proved = Vec::new();
+        for (row, scores) in truth.iter().enumerate() {
+            match worker.follow(self.queries, row, &asking, &mut steps) {
+                Ok(_) => {}
                 Err(QueryError::NotFinite { .. }) => continue,
-                Err(other) => return Err(format!("{}: {other}", self.name)),
-            };
-            let mut proved = vec![(f64::NEG_INFINITY, f64::INFINITY); scores.len()];
+                Err(other) => return Err(failed(other)),
+            }
+            proved.clear();
+            proved.resize(scores.len(), (f64::NEG_INFINITY, f64::INFINITY));
             // Estimates are not proved.
-            for step in explained.steps.iter().filter(|step| !step.is_estimate) {
+            for step in steps.iter().filter(|step| !step.is_estimate) {
                 let (range, score) = (step.range, scores[step.score]);
                 let inside = score >= Dd::from(range.low) && score <= Dd::from(range.high);
                 if !inside {
@@ -160,14 +166,19 @@ impl CertifyLaw<'_> {
 }
 
 /// Scores in double-double arithmetic: quickly where the scale allows it, else by the wide reference.
-struct Truth<'a> {
+#[derive(Debug)]
+pub struct Truth<'a> {
     machine: &'a Machine,
     supports: Vec<Vec<f64>>,
     profile: Profile,
+    /// Roots of the supports' self-values, where kernel values are divided by them.
+    norms: Vec<Dd>,
+    is_quick: bool,
 }
 
 impl<'a> Truth<'a> {
-    fn new(machine: &'a Machine) -> Self {
+    /// Of a machine of expansions.
+    pub fn new(machine: &'a Machine) -> Self {
         let supports: Vec<Vec<f64>> = (0..machine.supports().rows())
             .map(|row| generate::row(machine.supports(), row))
             .collect();
@@ -175,7 +186,27 @@ impl<'a> Truth<'a> {
             Form::Dot(finish) | Form::Shift(finish) => finish.profile(),
             _ => Profile::Other,
         };
-        Self { machine, supports, profile }
+        let is_known = matches!(
+            profile,
+            Profile::Identity
+                | Profile::Power { .. }
+                | Profile::NormalizedPower { .. }
+                | Profile::Gaussian { .. }
+        );
+        let norms: Vec<Dd> = supports.iter().map(|support| norm(profile, support)).collect();
+        let is_quick = is_known
+            && supports.iter().flatten().all(|x| is_sane(*x))
+            && norms.iter().all(|norm| is_sane(norm.hi) && norm.hi > 0.0);
+        Self { machine, supports, profile, norms, is_quick }
+    }
+
+    /// All scores of each row.
+    pub fn scores(&self, rows: &Matrix) -> Vec<Vec<Dd>> {
+        let all = |row: usize| {
+            let x = generate::row(rows, row);
+            (0..self.machine.scores().len()).map(|score| self.score(score, &x)).collect()
+        };
+        (0..rows.rows()).map(all).collect()
     }
 
     fn score(&self, number: usize, x: &[f64]) -> Dd {
@@ -183,43 +214,54 @@ impl<'a> Truth<'a> {
         else {
             panic!("laws of certificates look at expansions")
         };
-        let named = || supports.iter().map(|support| &self.supports[*support as usize]);
-        let is_sane = |x: &f64| *x == 0.0 || (1e-40..1e40).contains(&x.abs());
-        let sane = named().flatten().chain(x).all(is_sane);
-        let is_quick = matches!(
-            self.profile,
-            Profile::Identity | Profile::Power { .. } | Profile::Gaussian { .. }
-        );
-        if !sane || !is_quick {
-            let supports: Vec<Vec<f64>> = named().cloned().collect();
+        let own = norm(self.profile, x);
+        let named = supports.iter().map(|support| *support as usize);
+        if !(self.is_quick && x.iter().all(|x| is_sane(*x)) && is_sane(own.hi) && own.hi > 0.0) {
+            let supports: Vec<Vec<f64>> = named.map(|at| self.supports[at].clone()).collect();
             let spec = self.machine.kernel().spec();
             return reference::expansion(&spec, &supports, coefficients, *offset, x);
         }
-        let terms = named().zip(coefficients);
-        let values = terms.map(|(support, beta)| Dd::from(*beta) * self.value(support, x));
-        values.fold(Dd::from(-offset), |sum, term| sum + term)
+        let value = |at: usize| value(self.profile, &self.supports[at], x) / self.norms[at];
+        let values = named.zip(coefficients).map(|(at, beta)| Dd::from(*beta) * value(at));
+        let sum = values.fold(Dd::ZERO, |sum, term| sum + term);
+        sum / own - Dd::from(*offset)
     }
+}
 
-    fn value(&self, u: &[f64], v: &[f64]) -> Dd {
-        let pairs = || u.iter().zip(v);
-        let dot = || pairs().fold(Dd::ZERO, |sum, (a, b)| sum + Dd::product(*a, *b));
-        match self.profile {
-            Profile::Power { scale, shift, degree } => {
-                (Dd::from(scale) * dot() + Dd::from(shift)).powi(degree)
-            }
-            Profile::Gaussian { gamma } => {
-                // Queries may be wider than supports, or narrower.
-                let shared = u.len().min(v.len());
-                let wider = v[shared..].iter().map(|b| (0.0, *b));
-                let narrower = u[shared..].iter().map(|a| (*a, 0.0));
-                let all = pairs().map(|(a, b)| (*a, *b)).chain(wider).chain(narrower);
-                let square = |sum: Dd, (a, b): (f64, f64)| {
-                    let gap = Dd::sum(a, -b);
-                    sum + gap * gap
-                };
-                (Dd::from(-gamma) * all.fold(Dd::ZERO, square)).exp()
-            }
-            _ => dot(),
+/// Neither too large nor too small for products of a few.
+fn is_sane(x: f64) -> bool {
+    x == 0.0 || (1e-40..1e40).contains(&x.abs())
+}
+
+/// `K(x, x)^(1/2)` of the power that is divided by it; 1 for kernels that are not.
+fn norm(profile: Profile, x: &[f64]) -> Dd {
+    match profile {
+        Profile::NormalizedPower { .. } => value(profile, x, x).sqrt(),
+        _ => Dd::ONE,
+    }
+}
+
+/// The kernel before it is divided by norms.
+fn value(profile: Profile, u: &[f64], v: &[f64]) -> Dd {
+    let pairs = || u.iter().zip(v);
+    let dot = || pairs().fold(Dd::ZERO, |sum, (a, b)| sum + Dd::product(*a, *b));
+    match profile {
+        Profile::Power { scale, shift, degree }
+        | Profile::NormalizedPower { scale, shift, degree } => {
+            (Dd::from(scale) * dot() + Dd::from(shift)).powi(degree)
         }
+        Profile::Gaussian { gamma } => {
+            // Queries may be wider than supports, or narrower.
+            let shared = u.len().min(v.len());
+            let wider = v[shared..].iter().map(|b| (0.0, *b));
+            let narrower = u[shared..].iter().map(|a| (*a, 0.0));
+            let all = pairs().map(|(a, b)| (*a, *b)).chain(wider).chain(narrower);
+            let square = |sum: Dd, (a, b): (f64, f64)| {
+                let gap = Dd::sum(a, -b);
+                sum + gap * gap
+            };
+            (Dd::from(-gamma) * all.fold(Dd::ZERO, square)).exp()
+        }
+        _ => dot(),
     }
 }

@@ -1,0 +1,113 @@
+//! Every certifying stage with the kernels it takes, and machines like trained ones to try it on.
+
+use mercer_compile::{FITTERS, Fitter};
+use mercer_data::Matrix;
+use mercer_kernel::parse;
+use mercer_machine::{Machine, Output, Score};
+use mercer_testkit::generate;
+
+/// Kernels of degree 2, which `spectral` takes.
+pub const QUADRATIC: [&str; 6] = [
+    "polynomial(degree=2, gamma=1, coef0=1)",
+    "polynomial(degree=2, gamma=0.5, coef0=0)",
+    "polynomial(degree=2, gamma=1e-9, coef0=1)",
+    "polynomial(degree=2, gamma=1e9, coef0=1)",
+    "normalized(polynomial(degree=2, gamma=0.5, coef0=1))",
+    "normalized(polynomial(degree=2, gamma=1, coef0=0))",
+];
+
+/// Kernels that `monomials` takes.
+pub const POWERS: [&str; 8] = [
+    "linear",
+    "polynomial(degree=1, gamma=2, coef0=1)",
+    "polynomial(degree=2, gamma=1, coef0=0)",
+    "polynomial(degree=3, gamma=0.5, coef0=1)",
+    "polynomial(degree=3, gamma=1e-9, coef0=1)",
+    "polynomial(degree=3, gamma=1e9, coef0=-1)",
+    "polynomial(degree=5, gamma=0.3, coef0=-1)",
+    "polynomial(degree=9, gamma=0.1, coef0=2)",
+];
+
+/// Kernels that `low_precision` takes.
+pub const SINGLES: [&str; 10] = [
+    "rbf(gamma=0.05)",
+    "rbf(gamma=1)",
+    "rbf(gamma=1e-9)",
+    "rbf(gamma=1e9)",
+    "linear",
+    "polynomial(degree=2, gamma=1, coef0=1)",
+    "polynomial(degree=9, gamma=0.1, coef0=2)",
+    "polynomial(degree=5, gamma=0.3, coef0=-1)",
+    "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
+    "normalized(linear)",
+];
+
+/// Kernels that `projected` takes.
+pub const PRODUCTS: [&str; 10] = [
+    "rbf(gamma=0.05)",
+    "rbf(gamma=1)",
+    "rbf(gamma=1e-9)",
+    "rbf(gamma=1e9)",
+    "linear",
+    "polynomial(degree=2, gamma=1, coef0=1)",
+    "polynomial(degree=9, gamma=0.1, coef0=2)",
+    "polynomial(degree=5, gamma=0.3, coef0=-1)",
+    "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
+    "normalized(linear)",
+];
+
+/// Kernels that `taylor` takes where the rows are short enough.
+pub const SMOOTH: [&str; 5] = [
+    "rbf(gamma=0.05)",
+    "rbf(gamma=0.01)",
+    "rbf(gamma=0.001)",
+    "rbf(gamma=1e-6)",
+    "rbf(gamma=1e-9)",
+];
+
+/// A few of the kernels that `anytime` takes.
+pub const SEMIDEFINITE: [&str; 3] =
+    ["rbf(gamma=0.05)", "polynomial(degree=2, gamma=1, coef0=1)", "rbf(gamma=1e-9)"];
+
+/// Every certifying stage of the registry with the kernels it takes: a new stage has no laws until it is here.
+pub fn stages() -> Vec<(String, &'static [&'static str])> {
+    let kernels = |name: &str| -> &'static [&'static str] {
+        match name {
+            // Their own laws, over orders, sizes and kernels, are in `anytime.rs` and `compressed.rs`.
+            "anytime" | "compressed" => &SEMIDEFINITE,
+            "low_precision" => &SINGLES,
+            "projected" => &PRODUCTS,
+            "spectral" => &QUADRATIC,
+            "taylor" => &SMOOTH,
+            "monomials" => &POWERS,
+            other => panic!("say which kernels '{other}' takes"),
+        }
+    };
+    let plan = |fitter: &&Fitter| {
+        let name = fitter.name;
+        (format!("cascade({name}, exact)"), kernels(name))
+    };
+    // Stages that estimate prove nothing; their laws are in `calibrate.rs`.
+    // Additive kernels want values of at least zero; the laws of `table` are in `table.rs`.
+    let is_here = |fitter: &&&Fitter| !fitter.estimates && !fitter.stops && fitter.name != "table";
+    FITTERS.iter().filter(is_here).map(plan).collect()
+}
+
+/// Two clouds, one for each sign of the coefficients, as training leaves them.
+pub fn trained(kernel: &str, columns: usize, count: usize, output: Output, seed: u64) -> Machine {
+    let supports = clouds(count, columns, seed);
+    let betas: Vec<f64> =
+        (0..count).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 } / count as f64).collect();
+    let scores = (0..output.scores()).map(|_| Score::expansion(&betas, 0.01)).collect();
+    Machine::new(parse(kernel).unwrap(), supports, scores, output).unwrap()
+}
+
+pub fn clouds(count: usize, columns: usize, seed: u64) -> Matrix {
+    let noise = generate::values(&generate::dense(count, columns, seed));
+    let push = |(at, x): (usize, f64)| {
+        let (row, column) = (at / columns, at % columns);
+        let centre = if row % 2 == 0 { (column % 3) as f64 } else { (column % 2) as f64 - 0.5 };
+        centre + 0.5 * x
+    };
+    Matrix::dense(columns, noise.into_iter().enumerate().map(push).collect()).unwrap()
+}
