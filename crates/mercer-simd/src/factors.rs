@@ -12,12 +12,14 @@
 #![expect(unsafe_code, reason = "indices were checked when the record was packed; prefetches")]
 
 mod meaning;
+mod order;
 mod records;
 mod stairs;
 mod sweep;
 
 pub use meaning::{Meaning, Plain, Scalar};
-pub use records::{Entry, Order, Records, Seal};
+pub use order::Order;
+pub use records::{Entry, Records, Seal};
 pub use stairs::Stairs;
 pub use sweep::{Change, Constant, Step, accumulate, curvature, squares, sweep, values};
 

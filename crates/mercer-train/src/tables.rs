@@ -17,6 +17,7 @@ mod folds;
 mod keep;
 mod lasso;
 mod losses;
+mod machines;
 mod maps;
 mod model;
 mod newton;

@@ -1,5 +1,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::Order;
 use crate::pages::large_pages;
 
 /// Words before the columns of a record: number, tag, own, length.
@@ -63,14 +64,6 @@ pub struct Entry {
     pub tag: u32,
     /// `Σ Φ·Ψ`, or the sum of squares, over its entries.
     pub own: f32,
-}
-
-/// Some rows of one set of records in some order; the first `len` of them are at work.
-#[derive(Debug, Clone)]
-pub struct Order {
-    pub(super) places: Vec<u32>,
-    pub(super) active: usize,
-    pub(super) stamp: u64,
 }
 
 static STAMP: AtomicU64 = AtomicU64::new(1);
@@ -367,6 +360,7 @@ impl Records {
     /// The rows that `keep` wants, in their own order, all at work.
     pub fn order(&self, mut keep: impl FnMut(Entry) -> bool) -> Order {
         let mut places = Vec::with_capacity(self.shape.rows);
+        large_pages(places.as_ptr(), places.capacity());
         let mut place = 0;
         while place < self.words.len() {
             let (entry, length) = self.entry(place);
@@ -481,34 +475,4 @@ fn sum4(mut numbers: impl Iterator<Item = f64>) -> f64 {
         }
     }
     (sums[0] + sums[1]) + (sums[2] + sums[3])
-}
-
-impl Order {
-    /// Rows at work.
-    pub fn len(&self) -> usize {
-        self.active
-    }
-
-    /// Whether none is at work.
-    pub fn is_empty(&self) -> bool {
-        self.active == 0
-    }
-
-    /// All rows, those at rest included.
-    pub fn all(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Puts all rows to work again.
-    pub fn restore(&mut self) {
-        self.active = self.places.len();
-    }
-
-    /// Shuffles the rows at work; `below(n)` gives a number below `n`.
-    pub fn shuffle(&mut self, mut below: impl FnMut(u32) -> u32) {
-        for at in 0..self.active {
-            let other = at + below((self.active - at) as u32) as usize;
-            self.places.swap(at, other.min(self.active - 1));
-        }
-    }
 }

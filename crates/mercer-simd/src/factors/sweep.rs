@@ -29,7 +29,7 @@ pub struct Constant<T> {
 }
 
 /// Lines on their way from memory: of so many rows ahead of the one at work that they come to about this.
-const ON_THE_WAY: usize = 48;
+const ON_THE_WAY: usize = 64;
 /// Lines fetched of a long row, at most; the hardware finds the rest.
 const LINES: usize = 8;
 
@@ -175,7 +175,7 @@ impl<C: Stored<Read = usize>, L: Stored> Row<C, L> {
 
 /// Asks for a cache line; a hint that no address can make unsound.
 #[inline(always)]
-fn fetch<T>(from: *const T) {
+pub(super) fn fetch<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetching never faults; SSE is part of the architecture.
     unsafe {
@@ -234,7 +234,7 @@ where
         let mut at = 0;
         // Records start anywhere in a line, so that one more is touched than they would fill.
         let lines = (words.len() / records.rows().max(1)).div_ceil(16).min(LINES - 1) + 1;
-        let ahead = (ON_THE_WAY / lines).clamp(6, 16);
+        let ahead = (ON_THE_WAY / lines).clamp(6, 32);
         while at < order.active {
             if let Some(ahead) = order.places[..order.active].get(at + ahead) {
                 let start = words.as_ptr().wrapping_add(*ahead as usize);

@@ -1,17 +1,17 @@
 //! From data to a machine of tables.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mercer_data::Targets;
 use mercer_kernel::{Form, KernelRef, Profile, Term};
-use mercer_machine::{Grid, Machine, Output, Scheme, Score, pairs};
+use mercer_machine::{Machine, Output, Scheme, pairs};
 use mercer_simd::factors::{Factors, Meaning, Plain, Scalar, Stairs};
 use mercer_simd::{Isa, Real as _};
 use rayon::prelude::*;
 
 use super::columns::{Columns, Places};
 use super::keep::Standing as Questions;
+use super::machines::{curved, linear, tabled};
 use super::maps::{Made, Map};
 use super::pack;
 use super::part::{Ask, End, Learned, Part, Shared};
@@ -391,74 +391,6 @@ fn tell<T: Scalar>(at_work: &[Part<T>], next: usize, control: &mut Control<'_>) 
     let supports = at_work.iter().map(supports).max().unwrap_or(0);
     control.part = next - at_work.len();
     control.tell(Standing { violation: worst, gap: f64::NAN, supports });
-}
-
-/// A plain linear machine.
-fn linear<M: Meaning>(
-    kernel: &KernelRef,
-    shared: &Shared<M>,
-    learned: &[Option<Learned<M::Real>>],
-    output: &Output,
-) -> Result<Machine, TrainError> {
-    let columns = shared.columns.all();
-    let score = |part: &Option<Learned<M::Real>>| match part {
-        Some(part) => {
-            let weights: Vec<f64> = part.weights.iter().map(|w| w.wide()).collect();
-            Score::Linear { weights: shared.columns.spread(&weights, 1), offset: part.offset }
-        }
-        None => Score::Linear { weights: vec![0.0; columns], offset: 1.0 },
-    };
-    let supports = mercer_data::Matrix::sparse(columns, &[0], &[], &[])
-        .map_err(mercer_machine::MachineError::from)?;
-    let scores = learned.iter().map(score).collect();
-    Ok(Machine::new(kernel.clone(), supports, scores, output.clone())?)
-}
-
-/// A machine of tables.
-fn tabled(
-    kernel: &KernelRef,
-    shared: &Shared<Factors>,
-    levels: &Levels,
-    learned: &[Option<Learned<f32>>],
-    output: &Output,
-) -> Result<Machine, TrainError> {
-    let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
-    let (columns, rank) = (shared.columns.all(), shared.meaning.rank());
-    let grid = Arc::new(Grid::new(scale.clone(), rank, shared.meaning.read().to_vec())?);
-    let score = |part: &Option<Learned<f32>>| match part {
-        Some(part) => {
-            let weights = shared.columns.spread(&part.weights, rank);
-            Score::Table { weights, offset: part.offset }
-        }
-        None => Score::Table { weights: vec![0.0; columns * rank], offset: 1.0 },
-    };
-    let scores = learned.iter().map(score).collect();
-    Ok(Machine::tabled(kernel.clone(), columns, grid, scores, output.clone())?)
-}
-
-/// A machine of tables that are the curves themselves.
-fn curved(
-    kernel: &KernelRef,
-    shared: &Shared<Stairs>,
-    levels: &Levels,
-    learned: &[Option<Learned<f32>>],
-    output: &Output,
-) -> Result<Machine, TrainError> {
-    let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
-    let grid = Arc::new(Grid::direct(scale.clone(), shared.meaning.values().len())?);
-    let columns = shared.columns.all();
-    let score = |part: &Option<Learned<f32>>| match part {
-        Some(part) => {
-            let wide: Vec<f64> = part.weights.iter().map(|w| f64::from(*w)).collect();
-            let curves = shared.meaning.curves(&wide);
-            let weights: Vec<f32> = curves.into_iter().map(|value| value as f32).collect();
-            let weights = shared.columns.spread(&weights, grid.rank());
-            Score::Table { weights, offset: part.offset }
-        }
-        None => Score::Table { weights: vec![0.0; columns * grid.rank()], offset: 1.0 },
-    };
-    let scores = learned.iter().map(score).collect();
-    Ok(Machine::tabled(kernel.clone(), columns, grid, scores, output.clone())?)
 }
 
 fn full_report<M: Meaning>(
