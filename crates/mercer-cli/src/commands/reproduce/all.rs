@@ -12,6 +12,7 @@ use super::{PAPERS, Paper};
 use crate::args::Reproduce;
 use crate::commands::StopSignal;
 use crate::console::Console;
+use crate::failure::InterruptedAfter;
 use crate::output::whole;
 use crate::report::Page;
 
@@ -29,6 +30,7 @@ pub(super) fn run(
         "Each table is what `mercer reproduce KEY` printed on this machine: the paper's figures beside \
          ours, where the paper gives some.",
     );
+    let index = folder.join("index.html");
     let mut failed = Vec::new();
     for (number, paper) in PAPERS.iter().enumerate() {
         stop.check()?;
@@ -37,6 +39,15 @@ pub(super) fn run(
         let printed = one(paper, arguments, folder, stop);
         status.finish_and_clear();
         // Not a paper that failed, but one that was told to stop.
+        if stop.check().is_err() && number > 0 {
+            page.text(&format!(
+                "Interrupted at {}; the papers after it were not begun.",
+                paper.key
+            ));
+            whole(&index, &page.finish())?;
+            let kept = format!("{} holds {number} of {} papers", index.display(), PAPERS.len());
+            return Err(InterruptedAfter(kept).into());
+        }
         stop.check()?;
         page.heading(&format!("{} ({})", paper.title, paper.key));
         match printed {
@@ -58,8 +69,6 @@ pub(super) fn run(
             }
         }
     }
-    stop.check()?;
-    let index = folder.join("index.html");
     whole(&index, &page.finish())?;
     if console.json {
         let keys: Vec<&str> = PAPERS.iter().map(|paper| paper.key).collect();
