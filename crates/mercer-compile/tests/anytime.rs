@@ -1,7 +1,10 @@
 //! The stage `anytime`: certificates over every kernel and order, and the traps of the paper's formulas.
 
+#[path = "common/clouds.rs"]
+mod clouds;
 mod common;
 
+use clouds::{clouds, trained};
 use mercer_compile::{CompileError, Material, Watch, compile, compile_with};
 use mercer_data::Matrix;
 use mercer_kernel::parse;
@@ -27,25 +30,6 @@ const ORDERS: [&str; 10] = [
 fn two_classes() -> Output {
     let names = vec![ClassName::Number(1.0), ClassName::Number(-1.0)];
     Output::Classes { names, scheme: Scheme::OneVsOne }
-}
-
-/// Two clouds, one for each sign of the coefficients, as training leaves them.
-fn clouds(count: usize, columns: usize, seed: u64) -> Matrix {
-    let noise = generate::values(&generate::dense(count, columns, seed));
-    let push = |(at, x): (usize, f64)| {
-        let (row, column) = (at / columns, at % columns);
-        let centre = if row % 2 == 0 { (column % 3) as f64 } else { (column % 2) as f64 - 0.5 };
-        centre + 0.5 * x
-    };
-    Matrix::dense(columns, noise.into_iter().enumerate().map(push).collect()).unwrap()
-}
-
-fn trained(kernel: &str, columns: usize, count: usize, output: Output, seed: u64) -> Machine {
-    let betas: Vec<f64> =
-        (0..count).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 } / count as f64).collect();
-    let scores = (0..output.scores()).map(|_| Score::expansion(&betas, 0.01)).collect();
-    let supports = clouds(count, columns, seed);
-    Machine::new(parse(kernel).unwrap(), supports, scores, output).unwrap()
 }
 
 fn fit(

@@ -1,9 +1,12 @@
 //! The laws of certificates, over every certifying stage, on sane, trained-like and hostile machines.
 
+#[path = "common/clouds.rs"]
+mod clouds;
 mod common;
 #[path = "common/stages.rs"]
 mod stages;
 
+use clouds::{clouds, trained};
 use mercer_compile::compile;
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
@@ -12,7 +15,7 @@ use mercer_machine::{Answer, ClassName, Machine, Output, Scheme, Score};
 use mercer_query::{Asking, Certainty, Plan};
 use mercer_testkit::laws::certify::{CertifyLaw, Tally};
 use mercer_testkit::{generate, machines};
-use stages::{QUADRATIC, clouds, stages, trained};
+use stages::{QUADRATIC, stages};
 
 const SPECTRAL: &str = "cascade(spectral, exact)";
 const SINGLE: &str = "cascade(low_precision, exact)";

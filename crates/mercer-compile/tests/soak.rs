@@ -1,17 +1,20 @@
 //! The laws of certificates for as long as wanted.
 
+#[path = "common/clouds.rs"]
+mod clouds;
 #[path = "common/stages.rs"]
 mod stages;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use clouds::{clouds, trained};
 use mercer_compile::{CompileError, compile};
 use mercer_data::Matrix;
 use mercer_machine::{Machine, Output};
 use mercer_testkit::generate;
 use mercer_testkit::laws::certify::{CertifyLaw, Tally, Truth};
 use rayon::prelude::*;
-use stages::{clouds, stages, trained};
+use stages::stages;
 
 /// Queries of one machine.
 const QUERIES: usize = 2000;

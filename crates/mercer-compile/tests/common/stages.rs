@@ -1,10 +1,6 @@
-//! Every certifying stage with the kernels it takes, and machines like trained ones to try it on.
+//! Every certifying stage with the kernels it takes.
 
 use mercer_compile::{FITTERS, Fitter};
-use mercer_data::Matrix;
-use mercer_kernel::parse;
-use mercer_machine::{Machine, Output, Score};
-use mercer_testkit::generate;
 
 /// Kernels of degree 2, which `spectral` takes.
 pub const QUADRATIC: [&str; 6] = [
@@ -28,21 +24,7 @@ pub const POWERS: [&str; 8] = [
     "polynomial(degree=9, gamma=0.1, coef0=2)",
 ];
 
-/// Kernels that `low_precision` takes.
-pub const SINGLES: [&str; 10] = [
-    "rbf(gamma=0.05)",
-    "rbf(gamma=1)",
-    "rbf(gamma=1e-9)",
-    "rbf(gamma=1e9)",
-    "linear",
-    "polynomial(degree=2, gamma=1, coef0=1)",
-    "polynomial(degree=9, gamma=0.1, coef0=2)",
-    "polynomial(degree=5, gamma=0.3, coef0=-1)",
-    "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
-    "normalized(linear)",
-];
-
-/// Kernels that `projected` takes.
+/// Kernels that `low_precision` and `projected` take.
 pub const PRODUCTS: [&str; 10] = [
     "rbf(gamma=0.05)",
     "rbf(gamma=1)",
@@ -75,8 +57,7 @@ pub fn stages() -> Vec<(String, &'static [&'static str])> {
         match name {
             // Their own laws, over orders, sizes and kernels, are in `anytime.rs` and `compressed.rs`.
             "anytime" | "compressed" => &SEMIDEFINITE,
-            "low_precision" => &SINGLES,
-            "projected" => &PRODUCTS,
+            "low_precision" | "projected" => &PRODUCTS,
             "spectral" => &QUADRATIC,
             "taylor" => &SMOOTH,
             "monomials" => &POWERS,
@@ -91,23 +72,4 @@ pub fn stages() -> Vec<(String, &'static [&'static str])> {
     // Additive kernels want values of at least zero; the laws of `table` are in `table.rs`.
     let is_here = |fitter: &&&Fitter| !fitter.estimates && !fitter.stops && fitter.name != "table";
     FITTERS.iter().filter(is_here).map(plan).collect()
-}
-
-/// Two clouds, one for each sign of the coefficients, as training leaves them.
-pub fn trained(kernel: &str, columns: usize, count: usize, output: Output, seed: u64) -> Machine {
-    let supports = clouds(count, columns, seed);
-    let betas: Vec<f64> =
-        (0..count).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 } / count as f64).collect();
-    let scores = (0..output.scores()).map(|_| Score::expansion(&betas, 0.01)).collect();
-    Machine::new(parse(kernel).unwrap(), supports, scores, output).unwrap()
-}
-
-pub fn clouds(count: usize, columns: usize, seed: u64) -> Matrix {
-    let noise = generate::values(&generate::dense(count, columns, seed));
-    let push = |(at, x): (usize, f64)| {
-        let (row, column) = (at / columns, at % columns);
-        let centre = if row % 2 == 0 { (column % 3) as f64 } else { (column % 2) as f64 - 0.5 };
-        centre + 0.5 * x
-    };
-    Matrix::dense(columns, noise.into_iter().enumerate().map(push).collect()).unwrap()
 }

@@ -3,7 +3,7 @@ use std::ops::Range;
 use mercer_data::{Matrix, Row};
 use mercer_simd::{BytePanels, ByteQueries, Isa};
 
-/// Rows of products per tile, whatever the instruction set: whole panels of 48, 64, 80 or 96 rows, and whole chunks of
+/// Rows of products per tile, whatever the instruction set: whole panels of 32, 48, 64, 80 or 96 rows, and whole chunks of
 /// coefficients.
 const TILE_ROWS: usize = 960;
 /// Queries whose products with a tile are held at once: a quarter of a megabyte.

@@ -33,7 +33,6 @@ pub(super) fn run(
     let index = folder.join("index.html");
     let mut failed = Vec::new();
     for (number, paper) in PAPERS.iter().enumerate() {
-        stop.check()?;
         let status = console.status();
         status.set_message(format!("{} ({} of {})", paper.key, number + 1, PAPERS.len()));
         let printed = one(paper, arguments, folder, stop);
@@ -45,7 +44,8 @@ pub(super) fn run(
                 paper.key
             ));
             whole(&index, &page.finish())?;
-            let kept = format!("{} holds {number} of {} papers", index.display(), PAPERS.len());
+            let done = number - failed.len();
+            let kept = format!("{} holds {done} of {} papers", index.display(), PAPERS.len());
             return Err(InterruptedAfter(kept).into());
         }
         stop.check()?;
