@@ -33,6 +33,9 @@ const ON_THE_WAY: usize = 64;
 /// Lines fetched of a long row, at most; the hardware finds the rest.
 const LINES: usize = 8;
 
+/// Weights of more bytes are fetched a row ahead: no cache near the processor holds them.
+const WIDE: usize = 1 << 20;
+
 /// Visits the rows at work in order. Returns how many entries were read.
 ///
 /// # Panics
@@ -231,11 +234,15 @@ where
         let Sweep { records, weights, constant, order, coefficients, step, .. } = self.work;
         let (words, reader) = (records.words(), self.reader);
         let mut seen = 0;
-        let mut at = 0;
+        // Rows that stay at work move up to here; those put to rest stand between them and the row at work. A row that
+        // took the place of one at rest from the far end would not have been fetched.
+        let mut kept = 0;
         // Records start anywhere in a line, so that one more is touched than they would fill.
         let lines = (words.len() / records.rows().max(1)).div_ceil(16).min(LINES - 1) + 1;
         let ahead = (ON_THE_WAY / lines).clamp(6, 32);
-        while at < order.active {
+        let rank = weights.len() / records.columns().max(1);
+        let is_wide = size_of_val(weights) > WIDE;
+        for at in 0..order.active {
             if let Some(ahead) = order.places[..order.active].get(at + ahead) {
                 let start = words.as_ptr().wrapping_add(*ahead as usize);
                 for line in 0..lines {
@@ -244,6 +251,15 @@ where
             }
             if let Some(ahead) = order.places[..order.active].get(at + ahead / 2) {
                 fetch(coefficients.as_ptr().wrapping_add(words[*ahead as usize] as usize));
+            }
+            if is_wide && let Some(next) = order.places[..order.active].get(at + 1) {
+                // SAFETY: orders hold starts of records, and this one belongs to these.
+                let (_, row) = unsafe { Row::<C, L>::at(words, *next as usize) };
+                for entry in 0..row.length {
+                    // SAFETY: the entry exists.
+                    let column = unsafe { row.column(entry) };
+                    fetch(weights.as_ptr().wrapping_add(column * rank));
+                }
             }
             // SAFETY: orders hold starts of records, and this one belongs to these.
             let (entry, row) = unsafe { Row::<C, L>::at(words, order.places[at] as usize) };
@@ -258,14 +274,13 @@ where
                         unsafe { reader.add(&row, change, weights) };
                         constant.weight = change.fused(constant.size, constant.weight);
                     }
-                    at += 1;
+                    order.places.swap(kept, at);
+                    kept += 1;
                 }
-                Change::Rest => {
-                    order.active -= 1;
-                    order.places.swap(at, order.active);
-                }
+                Change::Rest => {}
             }
         }
+        order.active = kept;
         seen
     }
 }
