@@ -30,6 +30,12 @@ const SAME_SHARE: f64 = 0.005;
 /// So many stages of each kind are tried with those of other kinds.
 const FASTEST: usize = 3;
 
+/// Plans within this share of the best's time, and so many of them, run once more.
+const ABOUT_AS_FAST: f64 = 1.2;
+const RIVALS: usize = 6;
+/// Laps of each of them.
+const LAST_ROUNDS: usize = 15;
+
 /// A plan with what is known of it.
 #[derive(Debug)]
 pub(super) struct Candidate {
@@ -71,6 +77,8 @@ pub(super) struct Search<'a> {
     /// Mean cost of the fastest proved plan.
     proved_cost: f64,
     seen: HashSet<Vec<usize>>,
+    /// Plans that were not dropped, and their times in times of exact.
+    known: Vec<(Vec<usize>, f64)>,
     /// The fastest.
     pub best: Candidate,
     /// The fastest whose answers are all proved, where the fastest is not.
@@ -118,6 +126,7 @@ impl<'a> Search<'a> {
             tried,
             proved_cost: 0.0,
             seen,
+            known: Vec::new(),
             best,
             proved: None,
             is_cut_short: false,
@@ -132,6 +141,7 @@ impl<'a> Search<'a> {
             self.proved_cost = answers.mean_cost();
             self.try_all(task, true)?;
         }
+        self.play_off()?;
         self.is_cut_short |= self.shelf.is_cut_short;
         Ok(())
     }
@@ -216,30 +226,66 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Adds a stage to the best plan or takes one away, once; whether that helped.
+    /// Goes to the first plan beside the best that is better; whether there is one.
     fn improve(&mut self) -> Result<bool, CompileError> {
-        let mut order: Vec<usize> = (0..self.shelf.stages.len()).collect();
-        order.retain(|stage| self.shelf.stages[*stage].alone.is_finite());
-        order.sort_by(|a, b| self.shelf.stages[*a].alone.total_cmp(&self.shelf.stages[*b].alone));
-        let start = self.best.stages.clone();
-        for stage in &start {
-            let left: Vec<usize> = start.iter().copied().filter(|other| other != stage).collect();
-            if !left.is_empty() && self.evaluate(left)? {
-                return Ok(true);
-            }
-        }
-        for stage in order {
-            if start.contains(&stage) {
-                continue;
-            }
-            let mut more = start.clone();
-            more.push(stage);
-            let more = self.ordered(more);
-            if self.evaluate(more)? {
+        for stages in self.neighbours() {
+            if self.evaluate(stages)? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// The best plan with a stage less, with another of the same kind in the place of one, or with one more.
+    fn neighbours(&self) -> Vec<Vec<usize>> {
+        let start = &self.best.stages;
+        let stages = &self.shelf.stages;
+        let mut others: Vec<usize> = (0..stages.len()).collect();
+        others.retain(|at| stages[*at].alone.is_finite() && !start.contains(at));
+        others.sort_by(|a, b| stages[*a].alone.total_cmp(&stages[*b].alone));
+        let without = |stage: usize| start.iter().copied().filter(move |other| *other != stage);
+        let mut plans: Vec<Vec<usize>> = start.iter().map(|at| without(*at).collect()).collect();
+        plans.retain(|plan| !plan.is_empty());
+        for old in start {
+            let name = stages[*old].spec.name();
+            let alike = others.iter().filter(|new| stages[**new].spec.name() == name);
+            plans.extend(alike.map(|new| self.ordered(without(*old).chain([*new]).collect())));
+        }
+        plans.extend(others.iter().map(|new| self.ordered([&start[..], &[*new]].concat())));
+        plans
+    }
+
+    /// Plans of the best one's kind that were about as fast run against it once more, all in turns: times of a few laps,
+    /// each against another plan, say little about a few per cent.
+    fn play_off(&mut self) -> Result<(), CompileError> {
+        if self.tuner.budget_us.is_some() || self.patience.is_over() {
+            return Ok(());
+        }
+        let estimates = self.shelf.estimates(&self.best.stages);
+        let limit = ABOUT_AS_FAST * self.best.relative;
+        let mut known = std::mem::take(&mut self.known);
+        known.retain(|(stages, relative)| {
+            let is_of_its_kind = self.shelf.estimates(stages) == estimates;
+            *relative < limit && is_of_its_kind && *stages != self.best.stages
+        });
+        known.sort_by(|a, b| a.1.total_cmp(&b.1));
+        known.truncate(RIVALS);
+        let mut rivals = Vec::with_capacity(known.len());
+        for (number, (stages, _)) in known.iter().enumerate() {
+            self.patience.step("measuring the fastest again", number, known.len())?;
+            rivals.push(self.load(stages)?);
+        }
+        let asking = &self.best.asking;
+        let plans = std::iter::once(&self.best.plan).chain(&rivals);
+        let runners: Vec<Runner<'_>> = plans.map(|plan| Runner { plan, asking }).collect();
+        let (laps, _) = race(&runners, &self.timed, self.tuner.aim, LAST_ROUNDS, DOMINATED)?;
+        let fastest = (0..laps.len()).min_by(|a, b| laps[*a].best.total_cmp(&laps[*b].best));
+        if let Some(winner) = fastest.and_then(|at| at.checked_sub(1)) {
+            self.best.relative *= laps[winner + 1].best / laps[0].best;
+            self.best.plan = rivals.swap_remove(winner);
+            self.best.stages = known.swap_remove(winner).0;
+        }
+        Ok(())
     }
 
     /// Cheap stages first.
@@ -315,6 +361,9 @@ impl<'a> Search<'a> {
             settled: rounded(settled).min(1.0),
             dropped: dropped[1],
         });
+        if !dropped[1] {
+            self.known.push((candidate.stages.clone(), candidate.relative));
+        }
         let is_proved = !self.shelf.estimates(&candidate.stages);
         if candidate.beats(&self.best) {
             let old = std::mem::replace(&mut self.best, candidate);

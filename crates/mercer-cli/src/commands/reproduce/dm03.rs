@@ -172,7 +172,7 @@ impl Work<'_> {
             };
             let plan = self.compile(&pair.machine, text, material)?;
             let mut row = measure::walked(&plan, &own, (name, method))?;
-            row.time(&plan, &pair.queries, self.arguments.repeats, exact_times)?;
+            row.time(measure::times(&plan, &pair.queries, self.arguments.repeats)?, exact_times);
             if let (Some(path), "paper, no filter", true) =
                 (&self.arguments.svg, method, self.rows.len() < FAITHFUL.len())
             {
@@ -187,14 +187,27 @@ impl Work<'_> {
             training: Some(&pair.training),
             ..Material::default()
         };
-        for (method, plan) in self.plans(name, &pair.machine, (DEFAULT, material))? {
-            let mut row = measure::asked(&plan, &own, (name, method))?;
-            row.time(&plan, &pair.queries, self.arguments.repeats, exact_times)?;
+        let plans = self.plans(name, &pair.machine, (DEFAULT, material))?;
+        let times = self.times(&exact, &plans, &pair.queries)?;
+        for ((method, plan), time) in plans.iter().zip(&times[1..]) {
+            let mut row = measure::asked(plan, &own, (name, method))?;
+            row.time(*time, times[0]);
             self.add(row);
-            let row = measure::asked(&plan, &everything, (name, method))?;
+            let row = measure::asked(plan, &everything, (name, method))?;
             self.add(row.on_all_digits());
         }
         Ok(())
+    }
+
+    /// Times of exact answers, then those of plans.
+    fn times(
+        &self,
+        exact: &Plan,
+        plans: &[(&str, Plan)],
+        queries: &Matrix,
+    ) -> anyhow::Result<Vec<[f64; 2]>> {
+        let all: Vec<&Plan> = std::iter::once(exact).chain(plans.iter().map(|p| &p.1)).collect();
+        measure::times_in_turns(&all, queries, self.arguments.repeats)
     }
 
     /// All pairs as one machine that votes.
@@ -232,11 +245,11 @@ impl Work<'_> {
         let asked = Asked::new(&exact, queries, answers)?;
         self.stop.check()?;
         let plans = self.plans(name, machine, (text, material))?;
-        let exact_times = measure::times(&exact, queries, self.arguments.repeats)?;
-        for (method, plan) in plans {
+        let times = self.times(&exact, &plans, queries)?;
+        for ((method, plan), time) in plans.iter().zip(&times[1..]) {
             self.stop.check()?;
-            let mut row = measure::asked(&plan, &asked, (name, method))?;
-            row.time(&plan, queries, self.arguments.repeats, exact_times)?;
+            let mut row = measure::asked(plan, &asked, (name, method))?;
+            row.time(*time, times[0]);
             self.add(row);
         }
         Ok(())

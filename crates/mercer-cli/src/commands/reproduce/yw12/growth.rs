@@ -1,4 +1,5 @@
-//! How time and memory grow with the number of rows, on rows made here; `--repeats N` takes the median of N orders.
+//! How time and memory grow with the number of rows, on rows made here; of `--repeats N` rounds, each with an order
+//! of its own, the best time of each size counts.
 
 use mercer::data::{Dataset, synthetic};
 use mercer::train::Report;
@@ -16,25 +17,25 @@ pub(super) fn run(run: &Run<'_>) -> anyhow::Result<Value> {
         "\ngrowth: histograms of {COLUMNS} columns, chi2, C = 0.1\n{:>10} {:>12} {:>9} {:>9} {:>9} {:>9} {:>7}",
         "rows", "non-zeros", "seconds", "of which", "MB", "visits", "B / nz"
     ));
-    let (mut lines, mut points) = (Vec::new(), Vec::new());
-    for step in (0..=4).rev() {
-        let rows = (most as f64 / 10f64.powf(f64::from(step) / 2.0)).round() as usize;
-        let data = synthetic::histograms(rows, COLUMNS, 1);
-        // How many visits it takes is a matter of chance: the median of a few orders of the rows.
-        let mut all: Vec<Report> = Vec::new();
-        for seed in 1..=run.arguments.repeats.max(1) {
-            let mut best = timed(run, &data, seed)?;
+    let sizes = (0..=4).rev().map(|step| most as f64 / 10f64.powf(f64::from(step) / 2.0));
+    let sets: Vec<Dataset> =
+        sizes.map(|rows| synthetic::histograms(rows.round() as usize, COLUMNS, 1)).collect();
+    let mut best: Vec<Option<Report>> = sets.iter().map(|_| None).collect();
+    // Round by round, so that what else the computer does hits all sizes alike; each round has an order of its own.
+    for seed in 1..=run.arguments.repeats.max(1) {
+        for (data, best) in sets.iter().zip(&mut best) {
             // Short trainings are the noisier ones.
-            for _ in 1..(2_000_000 / rows).clamp(1, 3) {
-                let again = timed(run, &data, seed)?;
-                if again.seconds < best.seconds {
-                    best = again;
+            for _ in 0..(2_000_000 / data.examples.rows().max(1)).clamp(1, 3) {
+                let report = timed(run, data, seed)?;
+                if best.as_ref().is_none_or(|best| report.seconds < best.seconds) {
+                    *best = Some(report);
                 }
             }
-            all.push(best);
         }
-        all.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        let report = &all[(all.len() - 1) / 2];
+    }
+    let (mut lines, mut points) = (Vec::new(), Vec::new());
+    for report in best.iter().flatten() {
+        let rows = sets[lines.len()].examples.rows();
         let table = report.table.as_deref();
         let (nonzeros, preparation) = table.map_or((0, 0.0), |t| (t.nonzeros, t.preparation));
         // Less what each row and the model take.
