@@ -266,15 +266,22 @@ impl<T: Scalar> Part<T> {
         next_below(&mut self.random, below)
     }
 
-    /// The rows at work of one chunk once, in an order of chance.
+    /// The rows at work of one chunk once.
     fn sweep<M: Meaning<Real = T>>(
         &mut self,
         shared: &Shared<M>,
         chunk: usize,
         records: &Records,
     ) -> Slopes<T> {
-        let random = &mut self.random;
-        self.orders[chunk].shuffle(|below| next_below(random, below));
+        // A look at all rows after those at work have settled changes few of them, so it need not be in an order of chance:
+        // rows come as they lie in memory.
+        let is_look = self.passes > 0 && self.before == Slopes::all() && shared.is_symmetric;
+        if is_look {
+            self.orders[chunk] = records.order(|row| self.ask.takes(&shared.folds, row));
+        } else {
+            let random = &mut self.random;
+            self.orders[chunk].shuffle(|below| next_below(random, below));
+        }
         let mut dual = Dual {
             loss: shared.loss,
             plus: self.ask.plus,
