@@ -304,3 +304,30 @@ fn rows_of_a_set_are_written_for_others() {
     let rows = std::fs::read_to_string(format!("{out}/MNIST.train.svm")).unwrap();
     assert_eq!(rows.lines().count(), 30);
 }
+
+/// Ctrl-C ends the paper at work; what was done before it is on the page.
+#[cfg(unix)]
+#[test]
+fn all_papers_interrupted_leave_the_page_of_those_that_are_done() {
+    let folder = Folder::new();
+    let report = folder.path("report");
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mercer"));
+    command.args(["reproduce", "all", "--only", "Haberman,growth", "--rows", "10000000"]);
+    command.args(["--repeats", "1", "--report", &report]);
+    let pipe = std::process::Stdio::piped;
+    let mut child = command.stdout(pipe()).stderr(pipe()).spawn().unwrap();
+    // Its own paper is done; those after it have nothing to do but the last, which takes minutes.
+    let first = std::path::Path::new(&report).join("decoste03.txt");
+    while !first.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert!(told.contains("index.html holds"), "{told}");
+    let page = std::fs::read_to_string(std::path::Path::new(&report).join("index.html")).unwrap();
+    assert!(page.contains("Interrupted at") && page.contains("Haberman"));
+}
