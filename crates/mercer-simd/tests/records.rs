@@ -60,8 +60,10 @@ fn orders_are_made_of_numbers_that_exist_once() {
     let mut records = some(0);
     assert!(records.join(&some(10)));
     assert_eq!((records.rows(), records.limit()), (8, 14));
-    let order = records.order_of(&[12, 0, 3], 2).unwrap();
+    let mut order = records.order_of(&[12, 0, 3], 2).unwrap();
     assert_eq!((order.len(), order.all(), records.numbers(&order)), (2, 3, vec![12, 0, 3]));
+    records.order_again(&mut order, |row| [0, 3, 12].contains(&row.row));
+    assert_eq!((order.len(), order.all(), records.numbers(&order)), (3, 3, vec![0, 3, 12]));
     assert!(records.order_of(&[0, 0], 1).is_none());
     assert!(records.order_of(&[4], 1).is_none());
     assert!(records.order_of(&[99], 1).is_none());

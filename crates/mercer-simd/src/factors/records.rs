@@ -358,9 +358,26 @@ impl Records {
     }
 
     /// The rows that `keep` wants, in their own order, all at work.
-    pub fn order(&self, mut keep: impl FnMut(Entry) -> bool) -> Order {
+    pub fn order(&self, keep: impl FnMut(Entry) -> bool) -> Order {
         let mut places = Vec::with_capacity(self.shape.rows);
         large_pages(places.as_ptr(), places.capacity());
+        self.gather(keep, &mut places);
+        places.shrink_to_fit();
+        Order { active: places.len(), places, stamp: self.shape.stamp }
+    }
+
+    /// Makes an order what [`Records::order`] would make, in the memory that it has.
+    ///
+    /// # Panics
+    /// If the order is one of other records.
+    pub fn order_again(&self, order: &mut Order, keep: impl FnMut(Entry) -> bool) {
+        assert_eq!(order.stamp, self.shape.stamp, "an order of other records");
+        order.places.clear();
+        self.gather(keep, &mut order.places);
+        order.active = order.places.len();
+    }
+
+    fn gather(&self, mut keep: impl FnMut(Entry) -> bool, places: &mut Vec<u32>) {
         let mut place = 0;
         while place < self.words.len() {
             let (entry, length) = self.entry(place);
@@ -369,8 +386,6 @@ impl Records {
             }
             place += self.size(length);
         }
-        places.shrink_to_fit();
-        Order { active: places.len(), places, stamp: self.shape.stamp }
     }
 
     pub(super) fn stamp(&self) -> u64 {

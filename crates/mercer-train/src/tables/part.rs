@@ -277,7 +277,8 @@ impl<T: Scalar> Part<T> {
         // rows come as they lie in memory.
         let is_look = self.passes > 0 && self.before == Slopes::all() && shared.is_symmetric;
         if is_look {
-            self.orders[chunk] = records.order(|row| self.ask.takes(&shared.folds, row));
+            let ask = &self.ask;
+            records.order_again(&mut self.orders[chunk], |row| ask.takes(&shared.folds, row));
         } else {
             let random = &mut self.random;
             self.orders[chunk].shuffle(|below| next_below(random, below));

@@ -18,8 +18,11 @@ pub(super) fn run(run: &Run<'_>) -> anyhow::Result<Value> {
         "rows", "non-zeros", "seconds", "of which", "MB", "visits", "B / nz"
     ));
     let sizes = (0..=4).rev().map(|step| most as f64 / 10f64.powf(f64::from(step) / 2.0));
-    let sets: Vec<Dataset> =
-        sizes.map(|rows| synthetic::histograms(rows.round() as usize, COLUMNS, 1)).collect();
+    let made = |rows: f64| -> anyhow::Result<Dataset> {
+        run.stop.check()?;
+        Ok(synthetic::histograms(rows.round() as usize, COLUMNS, 1))
+    };
+    let sets: Vec<Dataset> = sizes.map(made).collect::<anyhow::Result<_>>()?;
     let mut best: Vec<Option<Report>> = sets.iter().map(|_| None).collect();
     // Round by round, so that what else the computer does hits all sizes alike; each round has an order of its own.
     for seed in 1..=run.arguments.repeats.max(1) {
