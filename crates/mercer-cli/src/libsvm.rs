@@ -52,7 +52,7 @@ impl Habit {
             Err(error) => match error.downcast_ref::<Usage>() {
                 Some(usage) => {
                     usage.problem.iter().for_each(|problem| eprintln!("{problem}"));
-                    print!("{}", usage.text);
+                    println!("{}", usage.text.trim_end());
                     ExitCode::from(failure::ERROR)
                 }
                 None => failure::report(&error, console),

@@ -1,5 +1,11 @@
 //! The command `mercer`: arguments become settings, and one command of `commands/` runs.
 
+/// As the one of the standard library, but whoever reads may stop: that ends the program without a complaint.
+macro_rules! println {
+    () => { $crate::output::line(format_args!("")) };
+    ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
+}
+
 mod args;
 mod charts;
 mod commands;

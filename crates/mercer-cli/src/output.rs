@@ -10,7 +10,18 @@ use mercer::query::{Certainty, Decision};
 use serde_json::json;
 
 use crate::args::OutputFormat;
-use crate::labels;
+use crate::{failure, labels};
+
+/// A line on standard output. Nobody may be left to read it: then there is nothing more to do.
+pub(crate) fn line(text: std::fmt::Arguments<'_>) {
+    if let Err(error) = writeln!(io::stdout().lock(), "{text}") {
+        let is_read = error.kind() != io::ErrorKind::BrokenPipe;
+        if is_read {
+            eprintln!("error: cannot write to standard output: {error}");
+        }
+        std::process::exit(i32::from(if is_read { failure::ERROR } else { failure::DONE }));
+    }
+}
 
 /// Writes a text file that appears whole.
 pub(crate) fn whole(path: &Path, text: &str) -> anyhow::Result<()> {

@@ -478,16 +478,20 @@ fn exporting_what_a_format_cannot_say_is_refused_by_name() {
 #[test]
 fn a_closed_pipe_is_not_an_error() {
     let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
-    let mut child = Command::new(env!("CARGO_BIN_EXE_mercer"))
-        .args(["predict", &model, &queries, "--format", "csv"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(!String::from_utf8_lossy(&output.stderr).contains("error"));
+    let predict = ["predict", &model, &queries, "--format", "csv"];
+    for arguments in [&predict[..], &["inspect", &model], &["list"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_mercer"))
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("error") && !said.contains("panicked"), "{arguments:?}: {said}");
+    }
 }
 
 #[test]

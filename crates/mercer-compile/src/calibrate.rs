@@ -250,7 +250,7 @@ impl Choice {
 
 /// The widths tried, from safe to bold: fixed, so that the order cannot depend on the sample.
 pub fn widths() -> impl Iterator<Item = f64> {
-    const COUNT: i32 = 80;
+    const COUNT: i32 = 320;
     (0..COUNT).map(|n| 40.0 * 0.005f64.powf(f64::from(n) / f64::from(COUNT - 1)))
 }
 

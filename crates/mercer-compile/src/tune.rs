@@ -13,7 +13,9 @@ mod clock;
 mod contract;
 mod finish;
 mod foretell;
+mod last;
 mod parts;
+mod rate;
 mod search;
 mod shelf;
 
@@ -24,7 +26,7 @@ use mercer_machine::{Machine, Output, PlanSections, Tuning, file};
 use mercer_query::{Certainty, Plan};
 
 pub use contract::{Aim, CONTRACTS, Contract};
-pub use search::two_digits;
+pub use rate::two_digits;
 
 use rand::SeedableRng;
 use rand::seq::SliceRandom;

@@ -1,14 +1,15 @@
 //! The last round, the test, and what is written down about it.
 
+use mercer_data::Matrix;
 use mercer_machine::{
     Answer, Calibration, PlanSections, SampleParts, Settled, Speed, Tuning, Verification,
 };
 use mercer_query::{Answers, Certainty, Plan};
 use mercer_simd::Isa;
 
-use super::clock::{Laps, Runner, race};
+use super::clock::{Laps, Runner, long_batch, race, rounded};
 use super::parts::{Judged, Parts};
-use super::search::{Candidate, Search, rounded};
+use super::search::{Candidate, Search};
 use super::{Aim, Contract, Point, Tuned, Tuner};
 use crate::CompileError;
 
@@ -25,6 +26,25 @@ const PLACES: usize = 21;
 struct Finalist {
     candidate: Candidate,
     sections: PlanSections,
+    /// What it is asked on the clock.
+    rows: Matrix,
+}
+
+impl Finalist {
+    fn new(
+        candidate: Candidate,
+        sections: PlanSections,
+        search: &Search<'_>,
+        parts: &Parts,
+    ) -> Result<Self, CompileError> {
+        let long = long_batch(candidate.runner(&search.few), &parts.measured.rows)?;
+        let rows = long.unwrap_or_else(|| search.few.clone());
+        Ok(Self { candidate, sections, rows })
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        self.candidate.runner(&self.rows)
+    }
 }
 
 pub(super) fn finish(
@@ -56,7 +76,7 @@ pub(super) fn finish(
     }
     let (exact, plan) = speeds(&finalists, winner, &search)?;
     let reason = reason(tuner, &search, &finalists[winner], &exact, &plan, why, &notes);
-    let Finalist { candidate, sections } =
+    let Finalist { candidate, sections, .. } =
         finalists.into_iter().nth(winner).expect("the winner is one of them");
     let rows = |part: &Judged| part.rows.rows();
     let tuning = Tuning {
@@ -98,7 +118,8 @@ fn finalists(
     let best = std::mem::replace(&mut search.best, again);
     let mut finalists = Vec::new();
     let exact = search.exact_again()?;
-    finalists.push(Finalist { sections: search.sections(&exact.stages), candidate: exact });
+    let sections = search.sections(&exact.stages);
+    finalists.push(Finalist::new(exact, sections, search, parts)?);
     let mut proved = search.proved.take();
     if search.shelf.estimates(&best.stages) {
         if let Some(finalist) = calibrated(tuner, search, parts, best, notes)? {
@@ -108,7 +129,8 @@ fn finalists(
         proved = Some(best);
     }
     if let Some(candidate) = proved.filter(|proved| !proved.stages.is_empty()) {
-        finalists.push(Finalist { sections: search.sections(&candidate.stages), candidate });
+        let sections = search.sections(&candidate.stages);
+        finalists.push(Finalist::new(candidate, sections, search, parts)?);
     }
     Ok(finalists)
 }
@@ -140,7 +162,7 @@ fn calibrated(
     let plan = plan.calibrated(calibration.clone())?;
     faithful(tuner, &plan, parts, &calibration)?;
     sections.calibration = Some(calibration);
-    Ok(Some(Finalist { candidate: Candidate { plan, ..best }, sections }))
+    Finalist::new(Candidate { plan, ..best }, sections, search, parts).map(Some)
 }
 
 /// The finished plan must do what was tested.
@@ -175,8 +197,11 @@ fn choose(
     finalists: &[Finalist],
     notes: &mut Vec<String>,
 ) -> Result<(usize, Why), CompileError> {
-    let runners: Vec<Runner<'_>> = finalists.iter().map(runner).collect();
-    let (laps, _) = race(&runners, &search.timed, tuner.aim, ROUNDS, f64::INFINITY)?;
+    let runners: Vec<Runner<'_>> = match tuner.aim {
+        Aim::Latency => finalists.iter().map(|of| of.candidate.runner(&search.few)).collect(),
+        Aim::Throughput => finalists.iter().map(Finalist::runner).collect(),
+    };
+    let (laps, _) = race(&runners, tuner.aim, ROUNDS, f64::INFINITY)?;
     let noise = laps.iter().map(Laps::noise).fold(LEAST_NOISE, f64::max).min(MOST_NOISE);
     let unsettled = |at: usize| finalists[at].candidate.unsettled;
     let mut winner = 0;
@@ -200,20 +225,17 @@ fn choose(
     Ok((winner, Why { noise, beaten }))
 }
 
-fn runner(finalist: &Finalist) -> Runner<'_> {
-    Runner { plan: &finalist.candidate.plan, asking: &finalist.candidate.asking }
-}
-
 /// Exact and the winner, in turns, both ways of asking.
 fn speeds(
     finalists: &[Finalist],
     winner: usize,
     search: &Search<'_>,
 ) -> Result<(Speed, Speed), CompileError> {
-    let runners = [runner(&finalists[0]), runner(&finalists[winner])];
-    let few = search.timed.select(0..search.timed.rows().min(512));
-    let (single, _) = race(&runners, &few, Aim::Latency, 5, f64::INFINITY)?;
-    let (batch, _) = race(&runners, &search.timed, Aim::Throughput, 5, f64::INFINITY)?;
+    let of = [&finalists[0], &finalists[winner]];
+    let few = search.few.select(0..search.few.rows().min(512));
+    let alone = of.map(|finalist| finalist.candidate.runner(&few));
+    let (single, _) = race(&alone, Aim::Latency, 5, f64::INFINITY)?;
+    let (batch, _) = race(&of.map(Finalist::runner), Aim::Throughput, 5, f64::INFINITY)?;
     let speed = |at: usize, finalist: &Finalist| Speed {
         single_us: rounded(single[at].microseconds()),
         batch_us: rounded(batch[at].microseconds()),

@@ -8,9 +8,10 @@ use mercer_data::Matrix;
 use mercer_machine::{Budget, Calibration, Output, PlanSections, Trial};
 use mercer_query::{Asking, Plan};
 
-use super::clock::{Runner, race};
+use super::clock::{Runner, duel, long_batch, race, rounded};
 use super::foretell::Foreteller;
 use super::parts::Parts;
+use super::rate::limit;
 use super::shelf::{Patience, Shelf};
 use super::{Aim, Contract, Tuner};
 use crate::calibrate::{self, Target};
@@ -19,22 +20,16 @@ use crate::{CompileError, Task};
 /// Seconds that one pass of exact answers over the timed rows may take.
 const LONGEST_PASS: f64 = 0.2;
 const LEAST_TIMED: usize = 256;
-/// Laps of each plan; the best counts.
+/// Laps that tell how a longer batch changes the time of a query.
 const ROUNDS: usize = 5;
 /// A plan that takes this many times as long as the best is dropped early.
-const DOMINATED: f64 = 1.3;
+pub(super) const DOMINATED: f64 = 1.3;
 /// A plan must take less than this share of the best's time to replace it.
 const CLEARLY: f64 = 0.98;
 /// Shares of unsettled queries closer than this count as equal.
 const SAME_SHARE: f64 = 0.005;
 /// So many stages of each kind are tried with those of other kinds.
 const FASTEST: usize = 3;
-
-/// Plans within this share of the best's time, and so many of them, run once more.
-const ABOUT_AS_FAST: f64 = 1.2;
-const RIVALS: usize = 6;
-/// Laps of each of them.
-const LAST_ROUNDS: usize = 15;
 
 /// A plan with what is known of it.
 #[derive(Debug)]
@@ -50,6 +45,10 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    pub(super) fn runner<'a>(&'a self, rows: &'a Matrix) -> Runner<'a> {
+        Runner { plan: &self.plan, asking: &self.asking, rows }
+    }
+
     fn beats(&self, other: &Self) -> bool {
         if (self.unsettled - other.unsettled).abs() > SAME_SHARE {
             return self.unsettled < other.unsettled;
@@ -61,24 +60,26 @@ impl Candidate {
 /// What was tried, and the best of it.
 #[derive(Debug)]
 pub(super) struct Search<'a> {
-    tuner: &'a Tuner<'a>,
-    parts: &'a Parts,
-    patience: &'a Patience<'a>,
+    pub(super) tuner: &'a Tuner<'a>,
+    pub(super) parts: &'a Parts,
+    pub(super) patience: &'a Patience<'a>,
     /// The machine's digest.
     digest: String,
     /// Where plans may estimate.
     foreteller: Option<Foreteller<'a>>,
     pub shelf: Shelf,
-    /// Rows on which plans are timed.
+    /// Rows on which exact answers are timed.
+    pub few: Matrix,
+    /// Rows on which plans are timed; more of them once plans are fast.
     pub timed: Matrix,
     /// Microseconds of an exact answer.
-    exact_us: f64,
+    pub(super) exact_us: f64,
     pub tried: Vec<Trial>,
     /// Mean cost of the fastest proved plan.
     proved_cost: f64,
     seen: HashSet<Vec<usize>>,
     /// Plans that were not dropped, and their times in times of exact.
-    known: Vec<(Vec<usize>, f64)>,
+    pub(super) known: Vec<(Vec<usize>, f64)>,
     /// The fastest.
     pub best: Candidate,
     /// The fastest whose answers are all proved, where the fastest is not.
@@ -96,14 +97,15 @@ impl<'a> Search<'a> {
         let plan = Plan::exact(tuner.machine);
         let asking = Asking { tolerance: tuner.tolerance, ..Asking::default() };
         let rows = &parts.measured.rows;
-        let few = rows.select(0..rows.rows().min(LEAST_TIMED));
-        let runner = Runner { plan: &plan, asking: &asking };
-        let (laps, _) = race(&[runner], &few, tuner.aim, 3, f64::INFINITY)?;
-        let fitting = (LONGEST_PASS / laps[0].best.max(1e-12)) as usize;
-        let timed = rows.select(0..rows.rows().min(fitting.max(LEAST_TIMED)));
-        let (laps, _) = race(&[runner], &timed, tuner.aim, 3, f64::INFINITY)?;
-        let exact_us = laps[0].microseconds();
-        let best = exact(tuner, &timed)?;
+        let first = rows.select(0..rows.rows().min(LEAST_TIMED));
+        let seconds = |rows: &Matrix| {
+            let runner = Runner { plan: &plan, asking: &asking, rows };
+            race(&[runner], tuner.aim, 3, f64::INFINITY).map(|(laps, _)| laps[0].best)
+        };
+        let fitting = (LONGEST_PASS / seconds(&first)?.max(1e-12)) as usize;
+        let few = rows.select(0..rows.rows().min(fitting.max(LEAST_TIMED)));
+        let exact_us = 1e6 * seconds(&few)?;
+        let best = exact(tuner, &few)?;
         let (tried, seen) = (Vec::new(), HashSet::new());
         // Only labels are estimated: a value has none to be right about.
         let is_value = matches!(tuner.machine.output(), Output::Value);
@@ -121,7 +123,8 @@ impl<'a> Search<'a> {
             digest,
             foreteller,
             shelf: Shelf::default(),
-            timed,
+            timed: few.clone(),
+            few,
             exact_us,
             tried,
             proved_cost: 0.0,
@@ -136,13 +139,36 @@ impl<'a> Search<'a> {
     /// Looks for the fastest plan until nothing helps or the time is over.
     pub(super) fn run(&mut self, task: &Task<'_>) -> Result<(), CompileError> {
         self.try_all(task, false)?;
+        self.lengthen()?;
         if self.foreteller.is_some() {
             let answers = self.best.plan.decide_with(&self.timed, &self.best.asking)?;
             self.proved_cost = answers.mean_cost();
             self.try_all(task, true)?;
+            self.lengthen()?;
         }
         self.play_off()?;
+        self.insure()?;
         self.is_cut_short |= self.shelf.is_cut_short;
+        Ok(())
+    }
+
+    /// Goes over to a longer batch, if the best plan is fast enough for one; times so far are turned into times on
+    /// that by what the best plan takes on either.
+    fn lengthen(&mut self) -> Result<(), CompileError> {
+        if self.tuner.aim == Aim::Latency {
+            return Ok(());
+        }
+        let old = self.best.runner(&self.timed);
+        let Some(rows) = long_batch(old, &self.parts.measured.rows)? else { return Ok(()) };
+        let (laps, _) =
+            race(&[old, self.best.runner(&rows)], self.tuner.aim, ROUNDS, f64::INFINITY)?;
+        let factor = laps[1].best / laps[0].best;
+        self.best.relative *= factor;
+        let times = self.known.iter_mut().map(|(_, relative)| relative);
+        for relative in times.chain(self.proved.as_mut().map(|proved| &mut proved.relative)) {
+            *relative *= factor;
+        }
+        self.timed = rows;
         Ok(())
     }
 
@@ -255,39 +281,6 @@ impl<'a> Search<'a> {
         plans
     }
 
-    /// Plans of the best one's kind that were about as fast run against it once more, all in turns: times of a few laps,
-    /// each against another plan, say little about a few per cent.
-    fn play_off(&mut self) -> Result<(), CompileError> {
-        if self.tuner.budget_us.is_some() || self.patience.is_over() {
-            return Ok(());
-        }
-        let estimates = self.shelf.estimates(&self.best.stages);
-        let limit = ABOUT_AS_FAST * self.best.relative;
-        let mut known = std::mem::take(&mut self.known);
-        known.retain(|(stages, relative)| {
-            let is_of_its_kind = self.shelf.estimates(stages) == estimates;
-            *relative < limit && is_of_its_kind && *stages != self.best.stages
-        });
-        known.sort_by(|a, b| a.1.total_cmp(&b.1));
-        known.truncate(RIVALS);
-        let mut rivals = Vec::with_capacity(known.len());
-        for (number, (stages, _)) in known.iter().enumerate() {
-            self.patience.step("measuring the fastest again", number, known.len())?;
-            rivals.push(self.load(stages)?);
-        }
-        let asking = &self.best.asking;
-        let plans = std::iter::once(&self.best.plan).chain(&rivals);
-        let runners: Vec<Runner<'_>> = plans.map(|plan| Runner { plan, asking }).collect();
-        let (laps, _) = race(&runners, &self.timed, self.tuner.aim, LAST_ROUNDS, DOMINATED)?;
-        let fastest = (0..laps.len()).min_by(|a, b| laps[*a].best.total_cmp(&laps[*b].best));
-        if let Some(winner) = fastest.and_then(|at| at.checked_sub(1)) {
-            self.best.relative *= laps[winner + 1].best / laps[0].best;
-            self.best.plan = rivals.swap_remove(winner);
-            self.best.stages = known.swap_remove(winner).0;
-        }
-        Ok(())
-    }
-
     /// Cheap stages first.
     fn ordered(&self, mut stages: Vec<usize>) -> Vec<usize> {
         stages.sort_by(|a, b| self.shelf.stages[*a].cost.total_cmp(&self.shelf.stages[*b].cost));
@@ -334,13 +327,10 @@ impl<'a> Search<'a> {
         candidate.unsettled = answers.unsettled as f64 / rows;
         let by_exact = answers.settled_by_stage.last().copied().unwrap_or(0) as f64 / rows;
         let settled = (1.0 - by_exact - candidate.unsettled).max(0.0);
-        let runners = [
-            Runner { plan: &self.best.plan, asking: &self.best.asking },
-            Runner { plan: &candidate.plan, asking: &candidate.asking },
-        ];
+        let runners = [&self.best, &candidate].map(|of| of.runner(&self.timed));
         // With a budget a slower plan may settle more.
         let give_up = if self.tuner.budget_us.is_some() { f64::INFINITY } else { DOMINATED };
-        let (laps, dropped) = race(&runners, &self.timed, self.tuner.aim, ROUNDS, give_up)?;
+        let (laps, dropped) = duel(runners, self.tuner.aim, give_up)?;
         candidate.relative = self.best.relative * laps[1].best / laps[0].best;
         let mean_cost = answers.mean_cost();
         let first = &mut self.shelf.stages[candidate.stages[0]];
@@ -359,9 +349,9 @@ impl<'a> Search<'a> {
             us: rounded(candidate.relative * self.exact_us),
             mean_cost: rounded(mean_cost),
             settled: rounded(settled).min(1.0),
-            dropped: dropped[1],
+            dropped,
         });
-        if !dropped[1] {
+        if !dropped {
             self.known.push((candidate.stages.clone(), candidate.relative));
         }
         let is_proved = !self.shelf.estimates(&candidate.stages);
@@ -385,7 +375,7 @@ impl<'a> Search<'a> {
 
     /// Exact answers as a candidate.
     pub(super) fn exact_again(&self) -> Result<Candidate, CompileError> {
-        exact(self.tuner, &self.timed)
+        exact(self.tuner, &self.few)
     }
 
     /// The sections of a plan, without calibration.
@@ -400,7 +390,7 @@ impl<'a> Search<'a> {
     }
 
     /// The plan of these stages; if it estimates, with a width that serves to compare, not to promise.
-    fn load(&mut self, stages: &[usize]) -> Result<Plan, CompileError> {
+    pub(super) fn load(&mut self, stages: &[usize]) -> Result<Plan, CompileError> {
         let plan = Plan::load(self.tuner.machine, &self.sections(stages))?;
         if !self.shelf.estimates(stages) {
             return Ok(plan);
@@ -440,34 +430,4 @@ fn exact(tuner: &Tuner<'_>, timed: &Matrix) -> Result<Candidate, CompileError> {
     let answers = exact.plan.decide_with(timed, &exact.asking)?;
     exact.unsettled = answers.unsettled as f64 / timed.rows().max(1) as f64;
     Ok(exact)
-}
-
-/// Turns the time that a query may take into multiply-adds, at the rate at which this plan does them.
-fn limit(tuner: &Tuner<'_>, candidate: &mut Candidate, timed: &Matrix) -> Result<(), CompileError> {
-    let Some(microseconds) = tuner.budget_us else { return Ok(()) };
-    let rows = timed.select(0..timed.rows().min(256));
-    let runner = Runner { plan: &candidate.plan, asking: &candidate.asking };
-    let (laps, _) = race(&[runner], &rows, Aim::Latency, 3, f64::INFINITY)?;
-    let cost = candidate.plan.decide_with(&rows, &candidate.asking)?.mean_cost();
-    let rate = two_digits(cost / laps[0].microseconds());
-    let multiply_adds = (microseconds * rate).clamp(0.0, 1e18) as u64;
-    candidate.asking.budget = Some(multiply_adds);
-    candidate.budget = Some(Budget { microseconds, rate, multiply_adds });
-    Ok(())
-}
-
-/// Rounded down to two digits: a rate that is printed, typed again and means the same.
-pub fn two_digits(value: f64) -> f64 {
-    if !(value > 0.0 && value.is_finite()) {
-        return 0.0;
-    }
-    let unit = 10f64.powf(value.log10().floor() - 1.0);
-    let rounded = (value / unit).floor() * unit;
-    // Through text, so that it is the number that is printed.
-    format!("{rounded:.1e}").parse().unwrap_or(rounded)
-}
-
-/// Six digits are all that a measurement has.
-pub(super) fn rounded(value: f64) -> f64 {
-    format!("{value:.5e}").parse().unwrap_or(value)
 }

@@ -10,6 +10,8 @@ use crate::{CompileError, FITTERS, Fitter, Progress, Task, Watch};
 
 /// A share of the whole time that one stage may be fitted for.
 const FIT_SHARE: f64 = 0.15;
+/// And what the search may take of it; the rest is for the last looks and the test.
+const SEARCH_SHARE: f64 = 0.85;
 
 /// How long it may take, and who may end it.
 #[derive(Debug)]
@@ -26,7 +28,9 @@ impl<'a> Patience<'a> {
     pub(super) fn new(watch: Watch<'a>, limit: Duration) -> Self {
         let now = Instant::now();
         // A limit beyond all calendars is none.
-        let end = now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 30));
+        let end = now
+            .checked_add(limit.mul_f64(SEARCH_SHARE))
+            .unwrap_or(now + Duration::from_secs(1 << 30));
         Self { watch, limit, end, fit_end: Cell::new(end), is_ended: Cell::new(false) }
     }
 

@@ -205,7 +205,7 @@ impl Work<'_> {
         exact: &Plan,
         plans: &[(&str, Plan)],
         queries: &Matrix,
-    ) -> anyhow::Result<Vec<[f64; 2]>> {
+    ) -> anyhow::Result<Vec<measure::Times>> {
         let all: Vec<&Plan> = std::iter::once(exact).chain(plans.iter().map(|p| &p.1)).collect();
         measure::times_in_turns(&all, queries, self.arguments.repeats)
     }

@@ -49,8 +49,8 @@ pub(super) struct Measured {
     pub pruned: Option<f64>,
     /// Multiply-adds of an exact answer and of this one on average.
     pub costs: [f64; 2],
-    /// Time of exact answers over time of these: batch and single.
-    pub times: Option<[f64; 2]>,
+    /// Time of exact answers over time of these: batch, single, and batch on all threads.
+    pub times: Option<Times>,
     pub disagreements: usize,
     pub errors: Option<usize>,
     pub exact_errors: Option<usize>,
@@ -89,8 +89,8 @@ impl Measured {
     }
 
     /// Its times against those of exact answers.
-    pub(super) fn time(&mut self, own: [f64; 2], exact: [f64; 2]) {
-        self.times = Some([exact[0] / own[0], exact[1] / own[1]]);
+    pub(super) fn time(&mut self, own: Times, exact: Times) {
+        self.times = Some(std::array::from_fn(|at| exact[at] / own[at]));
     }
 
     /// Multiply-adds of an exact answer over those of this one.
@@ -109,6 +109,7 @@ impl Measured {
             "multiply_adds": self.costs[1], "multiply_adds_ratio": self.ratio(),
             "batch_ratio": self.times.map(|times| times[0]),
             "single_ratio": self.times.map(|times| times[1]),
+            "batch_all_threads_ratio": self.times.map(|times| times[2]),
             "disagreements": self.disagreements, "errors": self.errors,
             "exact_errors": self.exact_errors, "calibrated": self.calibrated,
             "eps": self.promise.map(|promise| promise.0),
@@ -118,10 +119,13 @@ impl Measured {
     }
 }
 
-/// Microseconds of a batch and of single queries, one thread.
-pub(super) fn times(plan: &Plan, rows: &Matrix, repeats: u32) -> anyhow::Result<[f64; 2]> {
+/// Of a batch and of single queries on one thread, and of a batch on all.
+pub(super) type Times = [f64; 3];
+
+/// Microseconds of a query.
+pub(super) fn times(plan: &Plan, rows: &Matrix, repeats: u32) -> anyhow::Result<Times> {
     let times = bench::times(plan, rows, repeats, 500)?;
-    Ok([times.batch, times.single])
+    Ok([times.batch, times.single, times.batch_all_threads])
 }
 
 /// The same of several plans, round by round: what else the computer does hits all alike.
@@ -129,12 +133,12 @@ pub(super) fn times_in_turns(
     plans: &[&Plan],
     rows: &Matrix,
     repeats: u32,
-) -> anyhow::Result<Vec<[f64; 2]>> {
-    let mut best = vec![[f64::INFINITY; 2]; plans.len()];
+) -> anyhow::Result<Vec<Times>> {
+    let mut best = vec![[f64::INFINITY; 3]; plans.len()];
     for _ in 0..repeats {
         for (best, plan) in best.iter_mut().zip(plans) {
             let now = times(plan, rows, 1)?;
-            *best = [best[0].min(now[0]), best[1].min(now[1])];
+            *best = std::array::from_fn(|at| best[at].min(now[at]));
         }
     }
     Ok(best)
