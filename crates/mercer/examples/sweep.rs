@@ -25,6 +25,9 @@ type Failure = Box<dyn std::error::Error>;
 const LAPS: std::ops::Range<usize> = 3..40;
 const LAPS_END: Duration = Duration::from_secs(1);
 const PLACES: usize = 5;
+/// A batch repeats its queries up to so many multiply-adds of exact answers: a lap of a millisecond times the
+/// waking of threads.
+const LONG_BATCH: f64 = 1e10;
 /// Most rows that one lap asks one at a time.
 const SINGLE: usize = 500;
 /// Queries to tune with, and queries to test with.
@@ -315,6 +318,9 @@ fn race(
 ) -> Result<Vec<Times>, Failure> {
     let mut times = vec![Times { batch: f64::INFINITY, single: f64::INFINITY }; plans.len() + 1];
     let first = rows.select(0..rows.rows().min(SINGLE));
+    let cost = Plan::exact(machine).closing().cost().multiply_adds as f64 * rows.rows() as f64;
+    let again = (LONG_BATCH / cost).clamp(1.0, 16.0) as usize;
+    let batch = rows.select((0..again * rows.rows()).map(|at| at % rows.rows()));
     for _ in 0..PLACES {
         let mut loaded = vec![Plan::exact(machine)];
         for sections in plans {
@@ -326,25 +332,30 @@ fn race(
                 break;
             }
             for (plan, times) in loaded.iter().zip(&mut times) {
-                plan.decide_with(&first, asking)?;
-                lap_of(plan, rows, asking, times)?;
+                lap_of(plan, [&batch, &first], asking, times)?;
             }
         }
     }
     Ok(times)
 }
 
-fn lap_of(plan: &Plan, rows: &Matrix, asking: &Asking, best: &mut Times) -> Result<(), Failure> {
+fn lap_of(
+    plan: &Plan,
+    [batch, first]: [&Matrix; 2],
+    asking: &Asking,
+    best: &mut Times,
+) -> Result<(), Failure> {
+    plan.decide_with(first, asking)?;
     let start = Instant::now();
-    std::hint::black_box(plan.decide_with(rows, asking)?);
+    std::hint::black_box(plan.decide_with(batch, asking)?);
     let seconds = start.elapsed().as_secs_f64();
-    best.batch = best.batch.min(1e6 * seconds / rows.rows() as f64);
-    let (mut worker, count) = (plan.worker(), rows.rows().min(SINGLE));
+    best.batch = best.batch.min(1e6 * seconds / batch.rows() as f64);
+    let mut worker = plan.worker();
     let start = Instant::now();
-    for row in 0..count {
-        std::hint::black_box(worker.decide(rows, row..row + 1, asking)?);
+    for row in 0..first.rows() {
+        std::hint::black_box(worker.decide(first, row..row + 1, asking)?);
     }
     let seconds = start.elapsed().as_secs_f64();
-    best.single = best.single.min(1e6 * seconds / count as f64);
+    best.single = best.single.min(1e6 * seconds / first.rows() as f64);
     Ok(())
 }

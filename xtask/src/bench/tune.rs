@@ -54,7 +54,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut notes = vec![
         "Times of exact answers over times of the plan that was kept, both in one run, in turns, on queries that \
          tuning never saw; the best of 15 to 200 laps in \
-         five places of memory"
+         five places of memory; few queries are repeated to a longer batch"
             .to_owned(),
         "By hand: the fastest of the plans in `BY_HAND` of the sweep, compiled with the same sample, and its time over \
          that of the plan that was kept"
