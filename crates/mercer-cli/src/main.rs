@@ -1,6 +1,6 @@
 //! The command `mercer`: arguments become settings, and one command of `commands/` runs.
 
-/// As the one of the standard library, but whoever reads may stop: that ends the program without a complaint.
+/// As the one of the standard library, but whoever reads may stop: that is no failure.
 macro_rules! println {
     () => { $crate::output::line(format_args!("")) };
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };

@@ -12,14 +12,14 @@ use serde_json::json;
 use crate::args::OutputFormat;
 use crate::{failure, labels};
 
-/// A line on standard output. Nobody may be left to read it: then there is nothing more to do.
+/// A line on standard output. Nobody may be left to read it: the work goes on, for it may end in a file.
 pub(crate) fn line(text: std::fmt::Arguments<'_>) {
-    if let Err(error) = writeln!(io::stdout().lock(), "{text}") {
-        let is_read = error.kind() != io::ErrorKind::BrokenPipe;
-        if is_read {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("error: cannot write to standard output: {error}");
+            std::process::exit(i32::from(failure::ERROR));
         }
-        std::process::exit(i32::from(if is_read { failure::ERROR } else { failure::DONE }));
+        _ => {}
     }
 }
 

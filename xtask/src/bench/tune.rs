@@ -20,7 +20,8 @@ const NOISE: f64 = 0.10;
 /// Of the speed of the best plan written by hand at least so much is asked for.
 const OF_BY_HAND: f64 = 0.90;
 
-/// Tunes all machines; fails if one of them is slower than exact or does not keep its contract.
+/// Tunes all machines, or the prepared ones that are named; fails if one of them is slower than exact, much slower than
+/// a plan by hand, or does not keep its contract.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let prepared = match &options.prepared {

@@ -74,8 +74,10 @@ impl Search<'_> {
         let answers = plan.decide_with(&self.timed, &best.asking)?;
         let by_exact = answers.settled_by_stage.last().copied().unwrap_or(0) as f64;
         let relative = best.relative * ratio;
+        let name = self.shelf.spec(&stages).to_string();
+        self.tried.retain(|trial| trial.plan != name);
         self.tried.push(Trial {
-            plan: self.shelf.spec(&stages).to_string(),
+            plan: name,
             us: rounded(relative * self.exact_us),
             mean_cost: rounded(answers.mean_cost()),
             settled: rounded(1.0 - by_exact / self.timed.rows().max(1) as f64),

@@ -179,8 +179,8 @@ pub(super) fn foot() {
     println!(
         "\nm: supports. k: supports met until a query stops, a filter counting as one. m/k is the paper's speedup. \
          madds: multiply-adds of an\nexact answer over those of the method, projections and ordering included. \
-         batch, single: time of exact answers over that of the method,\none thread; all: batch on all threads, for which plans are tuned. others: labels other than \
-         the exact one. Over all pairs two numbers are the mean of the ratios and the ratio of the totals.\nThe \
+         batch, single: time of exact answers over that of the method,\none thread; all: batch on all threads, for which plans are tuned. \
+         others: labels other than the exact one.\nOver all pairs two numbers are the mean of the ratios and the ratio of the totals.\nThe \
          paper prints for its own kernel: m/k 111 on average, 6 other labels of 90,000, filter 50 to 90 %."
     );
 }
