@@ -85,6 +85,21 @@ impl Target {
         upper_bound(self.allowed(queries) as u64, queries as u64, 0.5)
     }
 
+    /// How many plans may be tested on the same queries, `most` at most, and the target of each: a share of
+    /// `delta`, so that all promises hold at once and the fastest may be taken. One, if shares would cost too many of
+    /// the other labels that the whole forgives.
+    pub(crate) fn shared(&self, queries: usize, most: usize) -> (usize, Self) {
+        let share = |count: usize| Self { delta: self.delta / count as f64, ..*self };
+        let forgives = |target: &Self| target.allowed(queries) as f64;
+        let is_cheap = |count: &usize| {
+            self.of == Risk::OtherLabels
+                && self.allows(1, queries)
+                && forgives(&share(*count)) >= KEPT_BY_SHARES * forgives(self)
+        };
+        let count = (2..=most).rev().find(is_cheap).unwrap_or(1);
+        (count, share(count))
+    }
+
     /// How many other labels a test of so many queries forgives.
     fn allowed(&self, queries: usize) -> usize {
         let (mut count, mut too_many) = (0, queries);
@@ -120,6 +135,9 @@ impl Target {
         Ok(())
     }
 }
+
+/// Several plans share a test if each is forgiven so much of what one alone would be.
+const KEPT_BY_SHARES: f64 = 0.85;
 
 /// The three parts of a sample: positions of rows, none in two parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -466,6 +484,21 @@ mod tests {
         }
         let excess = Target { of: Risk::ExcessErrors, ..target };
         assert_eq!(excess.useful(7000), 7000);
+    }
+
+    #[test]
+    fn plans_share_a_test_where_little_is_lost() {
+        let target = Target { risk: 0.01, ..Target::default() };
+        let (count, each) = target.shared(3000, 3);
+        assert_eq!((count, each.delta), (3, 0.05 / 3.0));
+        assert!(each.allowed(3000) < target.allowed(3000));
+        assert!(each.allowed(3000) as f64 >= 0.85 * target.allowed(3000) as f64);
+        // Where one or none is forgiven, or too few queries are there, one plan gets all.
+        for queries in [100, 299, 473, 700] {
+            assert_eq!(target.shared(queries, 3), (1, target), "{queries}");
+        }
+        let excess = Target { of: Risk::ExcessErrors, ..target };
+        assert_eq!(excess.shared(3000, 3), (1, excess));
     }
 
     #[test]

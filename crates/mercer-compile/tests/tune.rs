@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mercer_compile::calibrate::Target;
+use mercer_compile::calibrate::{Target, upper_bound};
 use mercer_compile::tune::{Aim, Contract, Tuned, Tuner};
 use mercer_compile::{CompileError, Progress, Watch};
 use mercer_data::{Matrix, synthetic};
@@ -156,9 +156,17 @@ fn calibrated_plans_keep_their_risk_on_queries_never_seen() {
     // Three standard deviations beyond the promise, which itself fails one time in twenty.
     let most = 6000.0 * target.risk + 3.0 * (6000.0 * target.risk).sqrt();
     assert!((wrong as f64) < most, "{wrong} of 6000 by {}", tuned.sections.spec);
-    if tuned.sections.calibration.is_none() {
+    let Some(calibration) = &tuned.sections.calibration else {
         assert_eq!(wrong, 0, "a plan without calibration is proved");
-    }
+        return;
+    };
+    // Plans that shared the test shared its delta, and the file says the whole of it.
+    let said = tuning.reason.split("; ").find_map(|note| note.split_once(" plans shared the test"));
+    let plans: f64 = said.map_or(1.0, |(plans, _)| plans.parse().unwrap());
+    let (others, queries) = (calibration.disagreements, calibration.queries);
+    assert_eq!(calibration.bound, upper_bound(others, queries, target.delta / plans));
+    assert_eq!((calibration.delta, calibration.risk), (target.delta, target.risk));
+    assert!(calibration.bound <= target.risk);
 }
 
 #[test]

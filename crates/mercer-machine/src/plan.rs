@@ -35,7 +35,8 @@ pub struct Calibration {
     pub disagreements: u64,
     /// What the promise counts.
     pub counts: Counts,
-    /// Upper bound on the share that is promised to be small, at confidence `1 - delta`: Clopper-Pearson.
+    /// Upper bound on the share that is promised to be small, at confidence `1 - delta`: Clopper-Pearson, at a part of
+    /// `delta` where several plans shared the test.
     pub bound: f64,
     /// One for each level at which a stage estimates, in the order in which they run.
     pub scales: Vec<Scale>,

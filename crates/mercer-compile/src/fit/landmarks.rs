@@ -23,11 +23,13 @@ const GAMMAS: [f64; 3] = [0.5, 1.5, 4.0];
 
 /// Machines with fewer supports are as cheap in few dimensions themselves.
 const WORTH_IT: usize = 2000;
+/// Fewer rows teach a handful of landmarks: there are four rows to one.
+const LEAST_ROWS: usize = 512;
 
 fn propose(task: &Task<'_>) -> Vec<Spec> {
     let is_large = task.exact.machine().supports().rows() >= WORTH_IT;
     let rows: usize = [task.sample, task.training].iter().flatten().map(|rows| rows.rows()).sum();
-    if !can_estimate(task) || !is_large || rows < 4096 {
+    if !can_estimate(task) || !is_large || rows < LEAST_ROWS {
         return Vec::new();
     }
     vec![Spec::new("landmarks").with(32.0).with(512.0)]

@@ -8,10 +8,12 @@ use mercer_query::{Answers, Certainty, Plan};
 use mercer_simd::Isa;
 
 use super::clock::{Laps, Runner, long_batch, race, rounded};
+use super::last::CONTENDERS;
 use super::parts::{Judged, Parts};
 use super::search::{Candidate, Search};
 use super::{Aim, Contract, Point, Tuned, Tuner};
 use crate::CompileError;
+use crate::calibrate::Target;
 
 /// Laps of the last round.
 const ROUNDS: usize = 7;
@@ -107,7 +109,7 @@ pub(super) fn finish(
     Ok(Tuned { sections, points: seen.points })
 }
 
-/// Exact, the fastest proved plan, and the fastest that estimates once it has its width from the test part.
+/// Exact, the fastest that estimate, once they have their widths from the test part, and the fastest proved plan.
 fn finalists(
     tuner: &Tuner<'_>,
     search: &mut Search<'_>,
@@ -122,9 +124,7 @@ fn finalists(
     finalists.push(Finalist::new(exact, sections, search, parts)?);
     let mut proved = search.proved.take();
     if search.shelf.estimates(&best.stages) {
-        if let Some(finalist) = calibrated(tuner, search, parts, best, notes)? {
-            finalists.push(finalist);
-        }
+        finalists.extend(estimating(tuner, search, parts, best, notes)?);
     } else {
         proved = Some(best);
     }
@@ -135,16 +135,55 @@ fn finalists(
     Ok(finalists)
 }
 
-/// Gives a plan its width by the one test on the rows that nobody has looked at.
+/// The best plan, and others that may turn out faster, each with its width. They share `delta`: all their promises
+/// hold at once, with the confidence that was asked for, so the fastest may be kept.
+fn estimating(
+    tuner: &Tuner<'_>,
+    search: &mut Search<'_>,
+    parts: &Parts,
+    best: Candidate,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Finalist>, CompileError> {
+    let Contract::Calibrated(target) = &tuner.contract else { return Ok(Vec::new()) };
+    let (count, _) = target.shared(parts.verified.rows.rows(), CONTENDERS);
+    let mut candidates = vec![best];
+    if tuner.budget_us.is_none() {
+        for stages in search.contenders(&candidates[0], count - 1) {
+            let (asking, relative) = (candidates[0].asking, candidates[0].relative);
+            let plan = search.load(&stages)?;
+            let contender =
+                Candidate { stages, plan, asking, budget: None, relative, unsettled: 0.0 };
+            candidates.push(contender);
+        }
+    }
+    let plans = candidates.len();
+    let each = Target { delta: target.delta / plans as f64, ..*target };
+    if plans > 1 {
+        notes.push(format!("{plans} plans shared the test, each at delta = {:.3}", each.delta));
+    }
+    let mut finalists = Vec::new();
+    for candidate in candidates {
+        let found = calibrated(tuner, search, parts, (candidate, &each), notes)?;
+        finalists.extend(found.map(|mut finalist| {
+            // The bound is that of its share of delta, and holds with the confidence of the whole.
+            if let Some(calibration) = &mut finalist.sections.calibration {
+                calibration.delta = target.delta;
+            }
+            finalist
+        }));
+    }
+    Ok(finalists)
+}
+
+/// Gives a plan its width by its one test on the rows that nobody has looked at.
 fn calibrated(
     tuner: &Tuner<'_>,
     search: &Search<'_>,
     parts: &Parts,
-    best: Candidate,
+    (candidate, target): (Candidate, &Target),
     notes: &mut Vec<String>,
 ) -> Result<Option<Finalist>, CompileError> {
-    let Contract::Calibrated(target) = &tuner.contract else { return Ok(None) };
-    let mut sections = search.sections(&best.stages);
+    let mut sections = search.sections(&candidate.stages);
     let plan = Plan::load(tuner.machine, &sections)?;
     let Judged { rows, scores } = &parts.verified;
     let calibration = match search.calibrate(&plan, rows, scores, target) {
@@ -162,7 +201,7 @@ fn calibrated(
     let plan = plan.calibrated(calibration.clone())?;
     faithful(tuner, &plan, parts, &calibration)?;
     sections.calibration = Some(calibration);
-    Finalist::new(Candidate { plan, ..best }, sections, search, parts).map(Some)
+    Finalist::new(Candidate { plan, ..candidate }, sections, search, parts).map(Some)
 }
 
 /// The finished plan must do what was tested.
@@ -190,7 +229,7 @@ struct Why {
 }
 
 /// Which finalist is kept: the fastest, but exact unless it is clearly slower, and a proved plan rather than
-/// one that estimates unless that is clearly faster.
+/// the fastest that estimates unless that is clearly faster.
 fn choose(
     tuner: &Tuner<'_>,
     search: &Search<'_>,
@@ -204,9 +243,12 @@ fn choose(
     let (laps, _) = race(&runners, tuner.aim, ROUNDS, f64::INFINITY)?;
     let noise = laps.iter().map(Laps::noise).fold(LEAST_NOISE, f64::max).min(MOST_NOISE);
     let unsettled = |at: usize| finalists[at].candidate.unsettled;
+    let estimates = |at: &usize| finalists[*at].sections.calibration.is_some();
+    let by_time = |a: &usize, b: &usize| laps[*a].best.total_cmp(&laps[*b].best);
+    let proved = (1..finalists.len()).filter(|at| !estimates(at)).min_by(by_time);
+    let estimating = (1..finalists.len()).filter(estimates).min_by(by_time);
     let mut winner = 0;
-    // Proved plans stand last, and come first.
-    for at in (1..finalists.len()).rev() {
+    for at in proved.into_iter().chain(estimating) {
         let is_faster = laps[at].best * (1.0 + noise) < laps[winner].best;
         let settles_more = unsettled(at) + 0.005 < unsettled(winner);
         let settles_less = unsettled(at) > unsettled(winner) + 0.005;
@@ -214,8 +256,8 @@ fn choose(
             winner = at;
         }
     }
-    let others = (1..finalists.len()).min_by(|a, b| laps[*a].best.total_cmp(&laps[*b].best));
-    let beaten = others
+    let beaten = (1..finalists.len())
+        .min_by(by_time)
         .filter(|_| winner == 0)
         .map(|at| (finalists[at].sections.spec.clone(), laps[at].best / laps[0].best));
     if tuner.budget_us.is_some() && unsettled(winner) > 0.0 {

@@ -1,6 +1,7 @@
 //! Last looks at the best plan: at those that are about as fast, and at queries that are too rare to be timed.
 
 use mercer_machine::Trial;
+use mercer_query::Plan;
 
 use super::clock::{Runner, race, rounded};
 use super::search::{Candidate, DOMINATED, Search};
@@ -9,8 +10,11 @@ use crate::CompileError;
 /// Plans within this share of the best's time, and so many of them, run once more.
 const ABOUT_AS_FAST: f64 = 1.2;
 const RIVALS: usize = 6;
-/// Laps of each of them.
-const LAST_ROUNDS: usize = 15;
+/// Estimating plans that share the last test, at most.
+pub(super) const CONTENDERS: usize = 3;
+/// Laps of each of them, and in how many places of memory.
+const LAST_ROUNDS: usize = 7;
+const PLACES: usize = 3;
 /// Fewer queries than this of the measured part say little about how many a plan leaves to the exact stage.
 const RARE: u64 = 10;
 /// A stage that is to stand in for the exact one takes less than this share of its time.
@@ -20,37 +24,68 @@ const AS_FAST: f64 = 1.02;
 
 impl Search<'_> {
     /// Plans of the best one's kind that were about as fast run against it once more, all in turns: times of a few laps,
-    /// each against another plan, say little about a few per cent.
+    /// each against another plan, say little about a few per cent. Nor do they in one place of memory, so each is
+    /// loaded several times, and the mean over its places counts.
     pub(super) fn play_off(&mut self) -> Result<(), CompileError> {
         if self.tuner.budget_us.is_some() {
             return Ok(());
         }
-        let estimates = self.shelf.estimates(&self.best.stages);
-        let limit = ABOUT_AS_FAST * self.best.relative;
-        let mut known = std::mem::take(&mut self.known);
-        known.retain(|(stages, relative)| {
-            let is_of_its_kind = self.shelf.estimates(stages) == estimates;
-            *relative < limit && is_of_its_kind && *stages != self.best.stages
-        });
-        known.sort_by(|a, b| a.1.total_cmp(&b.1));
-        known.truncate(RIVALS);
-        let mut rivals = Vec::with_capacity(known.len());
-        for (number, (stages, _)) in known.iter().enumerate() {
-            self.patience.step("measuring the fastest again", number, known.len())?;
-            rivals.push(self.load(stages)?);
+        let mut runs = vec![self.best.stages.clone()];
+        runs.extend(self.about_as_fast(&self.best).into_iter().take(RIVALS).cloned());
+        if runs.len() == 1 {
+            return Ok(());
         }
-        let asking = &self.best.asking;
-        let plans = std::iter::once(&self.best.plan).chain(&rivals);
-        let rows = &self.timed;
-        let runners: Vec<_> = plans.map(|plan| Runner { plan, asking, rows }).collect();
-        let (laps, _) = race(&runners, self.tuner.aim, LAST_ROUNDS, DOMINATED)?;
-        let fastest = (0..laps.len()).min_by(|a, b| laps[*a].best.total_cmp(&laps[*b].best));
-        if let Some(winner) = fastest.and_then(|at| at.checked_sub(1)) {
-            self.best.relative *= laps[winner + 1].best / laps[0].best;
-            self.best.plan = rivals.swap_remove(winner);
-            self.best.stages = known.swap_remove(winner).0;
+        let mut seconds = vec![0.0; runs.len()];
+        for place in 0..PLACES {
+            self.patience.step("measuring the fastest again", place, PLACES)?;
+            let plans: Vec<Plan> =
+                runs.iter().map(|stages| self.load(stages)).collect::<Result<_, _>>()?;
+            let (asking, rows) = (&self.best.asking, &self.timed);
+            let runners: Vec<_> = plans.iter().map(|plan| Runner { plan, asking, rows }).collect();
+            let (laps, _) = race(&runners, self.tuner.aim, LAST_ROUNDS, DOMINATED)?;
+            seconds.iter_mut().zip(&laps).for_each(|(sum, laps)| *sum += laps.best);
+        }
+        let fastest = (0..runs.len()).min_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
+        if let Some(winner) = fastest.filter(|at| *at > 0) {
+            self.best.relative *= seconds[winner] / seconds[0];
+            self.best.stages = runs.swap_remove(winner);
+            let stages = self.best.stages.clone();
+            self.best.plan = self.load(&stages)?;
         }
         Ok(())
+    }
+
+    /// The plans of the best one's kind that were about as fast, the fastest first.
+    fn about_as_fast(&self, best: &Candidate) -> Vec<&Vec<usize>> {
+        let estimates = self.shelf.estimates(&best.stages);
+        let limit = ABOUT_AS_FAST * best.relative;
+        let is_rival = |(stages, relative): &&(Vec<usize>, f64)| {
+            let is_of_its_kind = self.shelf.estimates(stages) == estimates;
+            *relative < limit && is_of_its_kind && *stages != best.stages
+        };
+        let mut known: Vec<_> = self.known.iter().filter(is_rival).collect();
+        known.sort_by(|a, b| a.1.total_cmp(&b.1));
+        known.into_iter().map(|(stages, _)| stages).collect()
+    }
+
+    /// Estimating plans for the last test beside the best, the fastest first, so many at most. How narrow a plan's
+    /// width will be is foretold badly, but alike for all plans that end with the same estimating stage: so each has
+    /// another one.
+    pub(super) fn contenders(&self, best: &Candidate, most: usize) -> Vec<Vec<usize>> {
+        let last = |stages: &[usize]| {
+            let mut estimating = stages.iter().filter(|at| self.shelf.stages[**at].estimates);
+            estimating.next_back().copied()
+        };
+        let mut ends = vec![last(&best.stages)];
+        let mut chosen = Vec::new();
+        for stages in self.about_as_fast(best) {
+            let end = last(stages);
+            if chosen.len() < most && !ends.contains(&end) {
+                ends.push(end);
+                chosen.push(stages.clone());
+            }
+        }
+        chosen
     }
 
     /// A plan may leave so few queries to the exact stage that the measured part hardly has one, and yet each of
@@ -69,7 +104,7 @@ impl Search<'_> {
         let best = &self.best;
         let insured = Runner { plan: &plan, ..best.runner(&self.timed) };
         let runners = [best.runner(&self.timed), insured];
-        let (laps, _) = race(&runners, self.tuner.aim, LAST_ROUNDS, DOMINATED)?;
+        let (laps, _) = race(&runners, self.tuner.aim, PLACES * LAST_ROUNDS, DOMINATED)?;
         let ratio = laps[1].best / laps[0].best;
         let answers = plan.decide_with(&self.timed, &best.asking)?;
         let by_exact = answers.settled_by_stage.last().copied().unwrap_or(0) as f64;

@@ -10,6 +10,7 @@ use mercer_query::{Asking, Plan};
 
 use super::clock::{Runner, duel, long_batch, race, rounded};
 use super::foretell::Foreteller;
+use super::last::CONTENDERS;
 use super::parts::Parts;
 use super::rate::limit;
 use super::shelf::{Patience, Shelf};
@@ -22,6 +23,8 @@ const LONGEST_PASS: f64 = 0.2;
 const LEAST_TIMED: usize = 256;
 /// Laps that tell how a longer batch changes the time of a query.
 const ROUNDS: usize = 5;
+/// Laps of a new best plan beside one that stays.
+const YARDSTICK_ROUNDS: usize = 3;
 /// A plan that takes this many times as long as the best is dropped early.
 pub(super) const DOMINATED: f64 = 1.3;
 /// A plan must take less than this share of the best's time to replace it.
@@ -82,6 +85,8 @@ pub(super) struct Search<'a> {
     pub(super) known: Vec<(Vec<usize>, f64)>,
     /// The fastest.
     pub best: Candidate,
+    /// Exact answers, by which others are measured.
+    exact: Candidate,
     /// The fastest whose answers are all proved, where the fastest is not.
     pub proved: Option<Candidate>,
     pub is_cut_short: bool,
@@ -105,14 +110,15 @@ impl<'a> Search<'a> {
         let fitting = (LONGEST_PASS / seconds(&first)?.max(1e-12)) as usize;
         let few = rows.select(0..rows.rows().min(fitting.max(LEAST_TIMED)));
         let exact_us = 1e6 * seconds(&few)?;
-        let best = exact(tuner, &few)?;
+        let (best, exact) = (exact(tuner, &few)?, exact(tuner, &few)?);
         let (tried, seen) = (Vec::new(), HashSet::new());
         // Only labels are estimated: a value has none to be right about.
         let is_value = matches!(tuner.machine.output(), Output::Value);
         let foreteller = match (&tuner.contract, &parts.foretelling) {
             (Contract::Calibrated(target), Some(part)) if !is_value => {
                 let tested = parts.verified.rows.rows();
-                Some(Foreteller::new(tuner.machine, part, *target, tested))
+                let (_, target) = target.shared(tested, CONTENDERS);
+                Some(Foreteller::new(tuner.machine, part, target, tested))
             }
             _ => None,
         };
@@ -131,6 +137,7 @@ impl<'a> Search<'a> {
             seen,
             known: Vec::new(),
             best,
+            exact,
             proved: None,
             is_cut_short: false,
         })
@@ -224,8 +231,9 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Two estimating stages of different kinds, each among the fastest of its kind, in front of the proved ones:
-    /// the best pair need not hold the best of either.
+    /// Two estimating stages of different kinds in front of the proved ones: the best pair need not hold the best of
+    /// either. Each is among the fastest of its kind, or stands behind one of the fastest of all: what is slow as
+    /// the first stage may be the best for what another leaves open.
     fn pairs(&mut self, proved: &[usize]) -> Result<(), CompileError> {
         let mut known: Vec<usize> = (0..self.shelf.stages.len()).collect();
         known.retain(|at| {
@@ -234,16 +242,17 @@ impl<'a> Search<'a> {
         });
         known.sort_by(|a, b| self.shelf.stages[*a].alone.total_cmp(&self.shelf.stages[*b].alone));
         let name = |at: usize| self.shelf.stages[at].spec.name();
-        let mut fastest: Vec<usize> = Vec::new();
-        for stage in known {
-            if fastest.iter().filter(|at| name(**at) == name(stage)).count() < FASTEST {
-                fastest.push(stage);
-            }
-        }
         let mut pairs = Vec::new();
-        for (number, a) in fastest.iter().enumerate() {
-            let others = fastest[number + 1..].iter().filter(|b| name(**b) != name(*a));
-            pairs.extend(others.map(|b| [*a, *b]));
+        for (number, a) in known.iter().enumerate() {
+            let rank = |place: usize| {
+                let faster = &known[..place];
+                faster.iter().filter(|at| name(**at) == name(known[place])).count()
+            };
+            let is_fast = rank(number) < FASTEST;
+            let others = (number + 1..known.len()).filter(|other| name(known[*other]) != name(*a));
+            let others =
+                others.filter(|other| number < FASTEST || is_fast && rank(*other) < FASTEST);
+            pairs.extend(others.map(|other| [*a, known[other]]));
         }
         for pair in pairs {
             let stages = self.ordered([&pair, proved].concat());
@@ -332,6 +341,10 @@ impl<'a> Search<'a> {
         let give_up = if self.tuner.budget_us.is_some() { f64::INFINITY } else { DOMINATED };
         let (laps, dropped) = duel(runners, self.tuner.aim, give_up)?;
         candidate.relative = self.best.relative * laps[1].best / laps[0].best;
+        let is_best = candidate.beats(&self.best);
+        if is_best {
+            candidate.relative = self.against_yardstick(&candidate)?;
+        }
         let mean_cost = answers.mean_cost();
         let first = &mut self.shelf.stages[candidate.stages[0]];
         if first.alone.is_infinite() {
@@ -355,7 +368,7 @@ impl<'a> Search<'a> {
             self.known.push((candidate.stages.clone(), candidate.relative));
         }
         let is_proved = !self.shelf.estimates(&candidate.stages);
-        if candidate.beats(&self.best) {
+        if is_best {
             let old = std::mem::replace(&mut self.best, candidate);
             let old_is_proved = !self.shelf.estimates(&old.stages);
             if is_proved {
@@ -371,6 +384,20 @@ impl<'a> Search<'a> {
             self.proved = Some(candidate);
         }
         Ok(false)
+    }
+
+    /// The time of a plan in times of exact, taken anew beside a plan that stays: winners are lucky ones, and times
+    /// reckoned from winner to winner would add up their luck.
+    fn against_yardstick(&self, candidate: &Candidate) -> Result<f64, CompileError> {
+        let is_proved = |candidate: &&Candidate| !self.shelf.estimates(&candidate.stages);
+        let proved = self.proved.as_ref().or(Some(&self.best)).filter(is_proved);
+        let (yardstick, rows) = match proved.filter(|_| !is_proved(&candidate)) {
+            Some(proved) => (proved, &self.timed),
+            None => (&self.exact, &self.few),
+        };
+        let runners = [yardstick.runner(rows), candidate.runner(&self.timed)];
+        let (laps, _) = race(&runners, self.tuner.aim, YARDSTICK_ROUNDS, f64::INFINITY)?;
+        Ok(yardstick.relative * laps[1].best / laps[0].best)
     }
 
     /// Exact answers as a candidate.
