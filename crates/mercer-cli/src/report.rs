@@ -27,6 +27,9 @@ svg .soft{fill:var(--soft)}svg .axis{stroke:var(--line)}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.88em;width:100%}\
 td,th{border-bottom:1px solid var(--line);padding:4px 8px 4px 0;text-align:left;vertical-align:top}\
 td.number,th.number{text-align:right;white-space:nowrap}code,pre{font-size:.92em}\
+@media(max-width:600px){.figures tr{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line)}\
+.figures td,.figures th{border:0}.figures td:first-child,.figures th:first-child{flex:0 0 100%}\
+.figures td:not(:first-child),.figures th:not(:first-child){flex:1 1 0;text-align:left;white-space:normal}}\
 pre{overflow-x:auto;padding:8px;border:1px solid var(--line);border-radius:8px}";
 
 impl Page {
@@ -55,10 +58,11 @@ impl Page {
         self.add(&format!("<pre>{}</pre>", escape(text)));
     }
 
-    /// Adds a table; columns whose head ends in `#` hold numbers.
+    /// Adds a table; columns whose head ends in `#` hold numbers. On a telephone those stand below the name.
     pub(crate) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
         let class = |head: &str| if head.ends_with('#') { " class=\"number\"" } else { "" };
-        let mut out = String::from("<div class=\"wide\"><table><tr>");
+        let kind = if heads.iter().any(|head| head.ends_with('#')) { "figures" } else { "words" };
+        let mut out = format!("<div class=\"wide\"><table class=\"{kind}\"><tr>");
         for head in heads {
             let name = escape(head.trim_end_matches('#'));
             let _ = write!(out, "<th{}>{name}</th>", class(head));

@@ -186,7 +186,11 @@ fn the_report_is_whole_escaped_and_drawn() {
             assert_eq!(ground < 128, is_dark, "picture {number}, {scheme}: its ground is {ground}");
         }
     }
-    assert_eq!(width_at(&browser, &folder, &html, 400), 400, "wider than a telephone");
+    let on_telephone = |script| told_at(&browser, &folder, &html, 400, script);
+    assert_eq!(on_telephone("page.documentElement.scrollWidth"), 400, "wider than a telephone");
+    let narrowest = "Math.min(...[...page.querySelectorAll('.figures td:first-child')].map(c => c.offsetWidth))";
+    let narrowest = on_telephone(narrowest);
+    assert!((200..=400).contains(&narrowest), "plans stand in a column of {narrowest} pixels");
 }
 
 /// Chromium, if there is one.
@@ -215,12 +219,12 @@ fn draw(browser: &Path, page: &str, shot: &str, is_dark: bool) {
     headless(browser, &["--window-size=500,600", &scheme, &shot, &page]);
 }
 
-/// How wide the page needs to be in a frame of that width.
-fn width_at(browser: &Path, folder: &Folder, html: &str, width: u32) -> u32 {
+/// What a script makes of the `page` in a frame of that width.
+fn told_at(browser: &Path, folder: &Folder, html: &str, width: u32, script: &str) -> u32 {
     let inner = html.replace('&', "&amp;").replace('"', "&quot;");
     let frame = format!(
         "<!doctype html><iframe width=\"{width}\" height=\"900\" style=\"border:0\" srcdoc=\"{inner}\" \
-         onload=\"document.title='w'+this.contentDocument.documentElement.scrollWidth+'w'\"></iframe>"
+         onload=\"const page = this.contentDocument; document.title='w'+{script}+'w'\"></iframe>"
     );
     let page = format!("file://{}", folder.write("frame.html", &frame));
     let dom = headless(browser, &["--virtual-time-budget=2000", "--dump-dom", &page]);

@@ -335,20 +335,27 @@ fn race(
     let cost = Plan::exact(machine).closing().cost().multiply_adds as f64 * rows.rows() as f64;
     let again = (LONG_BATCH / cost).clamp(1.0, 16.0) as usize;
     let batch = rows.select((0..again * rows.rows()).map(|at| at % rows.rows()));
-    for _ in 0..PLACES {
-        let mut loaded = vec![Plan::exact(machine)];
-        for sections in plans {
-            loaded.push(Plan::load(machine, sections)?);
+    for place in 0..PLACES {
+        // Another order each time: memory that is given back is handed out in the same pieces.
+        let mut order: Vec<usize> = (0..times.len()).collect();
+        order.rotate_left(place % times.len());
+        let mut loaded = Vec::new();
+        for racer in order {
+            let plan = match racer.checked_sub(1) {
+                Some(at) => Plan::load(machine, plans[at])?,
+                None => Plan::exact(machine),
+            };
+            loaded.push((racer, plan));
         }
         let limits = [LAPS_END, LAPS_END * plans.len() as u32];
         let mut spent = [Duration::ZERO; 2];
         for lap in 0..LAPS.end {
             let goes_on = [0, 1].map(|of| lap < LAPS.start || spent[of] < limits[of]);
-            for (number, (plan, times)) in loaded.iter().zip(&mut times).enumerate() {
-                let of = number.min(1);
+            for (racer, plan) in &loaded {
+                let of = usize::from(*racer > 0);
                 if goes_on[of] {
                     let begin = Instant::now();
-                    lap_of(plan, [&batch, &first], asking, times)?;
+                    lap_of(plan, [&batch, &first], asking, &mut times[*racer])?;
                     spent[of] += begin.elapsed();
                 }
             }

@@ -181,8 +181,8 @@ fn tested(page: &mut Page, tuning: &Tuning) {
     let (sample, seen) = (&tuning.sample, &tuning.verification);
     page.text(&format!(
         "A sample of {} queries, cut at random with seed {}: stages were fitted to {}, {} gave the \
-         scales of estimates, plans were compared on {}, and {} were not looked at until one plan was \
-         chosen. On those {} of its settled answers are unlike exact; {} are unsettled.",
+         scales of estimates, plans were compared on {}, and {} were not looked at before the last \
+         test. On those {} of its settled answers are unlike exact; {} are unsettled.",
         sample.rows,
         tuning.seed,
         sample.fitted,
