@@ -8,7 +8,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mercer::compile::Compiler;
+use mercer::compile::{Compiler, Material};
 use mercer::data::{Dataset, Matrix, Targets, read, synthetic};
 use mercer::kernel;
 use mercer::machine::{Answer, ClassName, Machine, Output, PlanSections, Scheme, Score, file};
@@ -75,6 +75,8 @@ struct Subject {
     machine: Machine,
     sample: Matrix,
     unseen: Matrix,
+    /// What it was trained on, where that is known: stages of estimating plans learn from it.
+    training: Option<Matrix>,
     tolerance: Option<f64>,
 }
 
@@ -168,7 +170,7 @@ fn trained(name: &str, data: Source, kernel: &str, question: &str) -> Result<Sub
     let machine = train(&rows, &kernel, &formulation(question)?, &training, &mut |_| ())?.machine;
     let tolerance = matches!(machine.output(), Output::Value).then_some(0.01);
     let (sample, unseen) = (data(SAMPLE, 2).examples, data(SAMPLE, 3).examples);
-    Ok(Subject { name: name.to_owned(), machine, sample, unseen, tolerance })
+    Ok(Subject { name: name.to_owned(), machine, sample, unseen, training: None, tolerance })
 }
 
 /// A machine that nobody trained: coefficients +1 and -1 on two clouds.
@@ -180,7 +182,7 @@ fn given(name: &str, kernel: &str, data: Source, supports: usize) -> Result<Subj
     let rows = data(supports, 1).examples;
     let machine = Machine::new(kernel::parse(kernel)?, rows, scores, output)?;
     let (sample, unseen) = (data(SAMPLE, 2).examples, data(SAMPLE, 3).examples);
-    Ok(Subject { name: name.to_owned(), machine, sample, unseen, tolerance: None })
+    Ok(Subject { name: name.to_owned(), machine, sample, unseen, training: None, tolerance: None })
 }
 
 fn two_supports() -> Result<Subject, Failure> {
@@ -199,15 +201,21 @@ fn wide_linear() -> Result<Subject, Failure> {
     given("linear expansion, 50,000 columns", "linear", |n, s| text(n, 50_000, s), 1000)
 }
 
-/// A model of any format, and queries, of which every other one is kept for the test.
+/// A model of any format, and queries, of which every other one is kept for the test. Rows that it was trained on may
+/// lie beside it, as `NAME.train.svm`.
 fn imported(model: &str, queries: &str) -> Result<Subject, Failure> {
     let machine = file::load(Path::new(model))?.machine;
     let rows = read::dataset(Path::new(queries), &read::Options::default())?.examples;
     let half = |first: usize| (first..rows.rows()).step_by(2).take(SAMPLE).collect::<Vec<_>>();
     let (sample, unseen) = (rows.select(half(0)), rows.select(half(1)));
+    let beside = Path::new(model).with_extension("train.svm");
+    let training = match beside.is_file() {
+        true => Some(read::dataset(&beside, &read::Options::default())?.examples),
+        false => None,
+    };
     let stem = Path::new(model).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let tolerance = matches!(machine.output(), Output::Value).then_some(0.01);
-    Ok(Subject { name: stem.unwrap_or_default(), machine, sample, unseen, tolerance })
+    Ok(Subject { name: stem.unwrap_or_default(), machine, sample, unseen, training, tolerance })
 }
 
 fn measure(subject: &Subject) -> Result<(), Failure> {
@@ -241,7 +249,12 @@ fn by_hand(
     let mut compiled = Vec::new();
     for stages in plans {
         let text = format!("cascade({stages}, exact)");
-        let compiler = Compiler::new(&subject.machine).sample(&subject.sample);
+        let material = Material {
+            sample: Some(&subject.sample),
+            training: subject.training.as_ref(),
+            ..Material::default()
+        };
+        let compiler = Compiler::new(&subject.machine).material(material);
         let compiler = match contract.parse()? {
             Contract::Calibrated(target) => compiler.target(target),
             _ => compiler,
@@ -260,12 +273,13 @@ fn one(
     aim: Aim,
     by_hand: &[PlanSections],
 ) -> Result<(), Failure> {
-    let Subject { name, machine, sample, unseen, tolerance } = subject;
+    let Subject { name, machine, sample, unseen, training, tolerance } = subject;
     let start = Instant::now();
     let tuned = Tuner::new(machine, sample)
         .contract(contract.parse::<Contract>()?)
         .aim(aim)
         .tolerance(*tolerance)
+        .training(training.as_ref())
         .time_limit(if by_hand.is_empty() { LIMIT } else { LONG_LIMIT })
         // Rows of a few categories are often equal, and none here was learned from.
         .trust_sample(true)

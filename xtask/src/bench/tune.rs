@@ -58,8 +58,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
          five places of memory; few queries are repeated to a longer batch"
             .to_owned(),
         noise(&rows),
-        "By hand: the fastest of the plans in `BY_HAND` of the sweep, compiled with the same sample, and its time over \
-         that of the plan that was kept"
+        "By hand: the fastest of the plans in `BY_HAND` of the sweep, compiled with the same sample and the same \
+         training rows, if there are any, and its time over that of the plan that was kept"
             .to_owned(),
         format!(
             "{} of {} plans are slower than exact, slower than {OF_BY_HAND} of one by hand, or break their contract",

@@ -10,8 +10,9 @@ use crate::CompileError;
 /// Plans within this share of the best's time, and so many of them, run once more.
 const ABOUT_AS_FAST: f64 = 1.2;
 const RIVALS: usize = 6;
-/// Estimating plans that share the last test, at most.
+/// Estimating plans that share the last test, at most, and how slow they may seem before it: widths are foretold badly.
 pub(super) const CONTENDERS: usize = 3;
+const MAY_BE_FASTER: f64 = 1.5;
 /// Laps of each of them, and in how many places of memory.
 const LAST_ROUNDS: usize = 7;
 const PLACES: usize = 3;
@@ -31,7 +32,7 @@ impl Search<'_> {
             return Ok(());
         }
         let mut runs = vec![self.best.stages.clone()];
-        runs.extend(self.about_as_fast(&self.best).into_iter().take(RIVALS).cloned());
+        runs.extend(self.within(ABOUT_AS_FAST, &self.best).into_iter().take(RIVALS).cloned());
         if runs.len() == 1 {
             return Ok(());
         }
@@ -58,10 +59,10 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The plans of the best one's kind that were about as fast, the fastest first.
-    fn about_as_fast(&self, best: &Candidate) -> Vec<&Vec<usize>> {
+    /// The plans of the best one's kind that took less than so many times its time, the fastest first.
+    fn within(&self, times: f64, best: &Candidate) -> Vec<&Vec<usize>> {
         let estimates = self.shelf.estimates(&best.stages);
-        let limit = ABOUT_AS_FAST * best.relative;
+        let limit = times * best.relative;
         let is_rival = |(stages, relative): &&(Vec<usize>, f64)| {
             let is_of_its_kind = self.shelf.estimates(stages) == estimates;
             *relative < limit && is_of_its_kind && *stages != best.stages
@@ -81,7 +82,7 @@ impl Search<'_> {
         };
         let mut ends = vec![last(&best.stages)];
         let mut chosen = Vec::new();
-        for stages in self.about_as_fast(best) {
+        for stages in self.within(MAY_BE_FASTER, best) {
             let end = last(stages);
             if chosen.len() < most && !ends.contains(&end) {
                 ends.push(end);
