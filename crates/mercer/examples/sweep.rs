@@ -209,9 +209,10 @@ fn imported(model: &str, queries: &str) -> Result<Subject, Failure> {
     let half = |first: usize| (first..rows.rows()).step_by(2).take(SAMPLE).collect::<Vec<_>>();
     let (sample, unseen) = (rows.select(half(0)), rows.select(half(1)));
     let beside = Path::new(model).with_extension("train.svm");
-    let training = match beside.is_file() {
-        true => Some(read::dataset(&beside, &read::Options::default())?.examples),
-        false => None,
+    let training = if beside.is_file() {
+        Some(read::dataset(&beside, &read::Options::default())?.examples)
+    } else {
+        None
     };
     let stem = Path::new(model).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let tolerance = matches!(machine.output(), Output::Value).then_some(0.01);
