@@ -164,7 +164,10 @@ fn calibrated_plans_keep_their_risk_on_queries_never_seen() {
     let said = tuning.reason.split("; ").find_map(|note| note.split_once(" plans shared the test"));
     let plans: f64 = said.map_or(1.0, |(plans, _)| plans.parse().unwrap());
     let (others, queries) = (calibration.disagreements, calibration.queries);
-    assert_eq!(calibration.bound, upper_bound(others, queries, target.delta / plans));
+    let shares = [1.0 - 0.1 * (plans - 1.0), 0.1].map(|share| share * target.delta);
+    let bounds = shares.map(|share| upper_bound(others, queries, share));
+    let is_said = |bound: &f64| (bound - calibration.bound).abs() < 1e-12;
+    assert!(bounds.iter().any(is_said), "{bounds:?}: {}", calibration.bound);
     assert_eq!((calibration.delta, calibration.risk), (target.delta, target.risk));
     assert!(calibration.bound <= target.risk);
 }

@@ -22,11 +22,13 @@ const MOST: usize = 64;
 /// Numbers of coordinates that are tried.
 const PROPOSED: [usize; 5] = [8, 16, 24, 32, 48];
 
-/// Students with directions of their own, and the coordinates of the largest.
-const FITTED: [(usize, &str); 2] =
-    [(16, "student(1, 4, 8, 16, directions=fitted)"), (32, "student(16, 32, directions=fitted)")];
-/// Multiply-adds of an exact answer above which such students are proposed.
-const WORTH_FITTING: u64 = 200_000;
+/// Students with directions of their own, which take seconds to fit: the coordinates of the largest, and multiply-adds
+/// of an exact answer above which they are proposed.
+const FITTED: [(usize, u64, &str); 3] = [
+    (16, 200_000, "student(1, 4, 8, 16, directions=fitted)"),
+    (32, 200_000, "student(16, 32, directions=fitted)"),
+    (56, 2_000_000, "student(8, 16, 32, 56, directions=fitted)"),
+];
 
 /// Those that the machine has columns for, and that the rows can teach.
 fn propose(task: &Task<'_>) -> Vec<Spec> {
@@ -38,11 +40,9 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     let fits = |size: &usize| *size <= live && (size + 1) * (size + 2) / 2 <= 2 * rows;
     let sizes = PROPOSED.into_iter().filter(fits);
     let mut specs: Vec<Spec> = sizes.map(|size| Spec::new("student").with(size as f64)).collect();
-    // Directions of their own take seconds to fit: for machines whose answers cost something.
-    if task.exact.cost().multiply_adds >= WORTH_FITTING {
-        let fitted = FITTED.iter().filter(|(largest, _)| fits(largest));
-        specs.extend(fitted.filter_map(|(_, text)| text.parse::<Spec>().ok()));
-    }
+    let cost = task.exact.cost().multiply_adds;
+    let fitted = FITTED.iter().filter(|(largest, worth, _)| fits(largest) && cost >= *worth);
+    specs.extend(fitted.filter_map(|(.., text)| text.parse::<Spec>().ok()));
     specs
 }
 

@@ -145,10 +145,10 @@ fn estimating(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Finalist>, CompileError> {
     let Contract::Calibrated(target) = &tuner.contract else { return Ok(Vec::new()) };
-    let (count, _) = target.shared(parts.verified.rows.rows(), CONTENDERS);
+    let can_share = target.can_share(parts.verified.rows.rows(), CONTENDERS);
     let mut candidates = vec![best];
-    if tuner.budget_us.is_none() {
-        for stages in search.contenders(&candidates[0], count - 1) {
+    if tuner.budget_us.is_none() && can_share {
+        for stages in search.contenders(&candidates[0]) {
             let (asking, relative) = (candidates[0].asking, candidates[0].relative);
             let plan = search.load(&stages)?;
             let contender =
@@ -157,13 +157,18 @@ fn estimating(
         }
     }
     let plans = candidates.len();
-    let each = Target { delta: target.delta / plans as f64, ..*target };
+    let (first, other) = (target.first_of(plans - 1), target.contender());
     if plans > 1 {
-        notes.push(format!("{plans} plans shared the test, each at delta = {:.3}", each.delta));
+        notes.push(format!(
+            "{plans} plans shared the test: the one that seemed fastest at delta = {}, others at {}",
+            rounded(first.delta),
+            rounded(other.delta),
+        ));
     }
     let mut finalists = Vec::new();
-    for candidate in candidates {
-        let found = calibrated(tuner, search, parts, (candidate, &each), notes)?;
+    for (place, candidate) in candidates.into_iter().enumerate() {
+        let share = if place == 0 { &first } else { &other };
+        let found = calibrated(tuner, search, parts, (candidate, share), notes)?;
         finalists.extend(found.map(|mut finalist| {
             // The bound is that of its share of delta, and holds with the confidence of the whole.
             if let Some(calibration) = &mut finalist.sections.calibration {

@@ -10,9 +10,10 @@ use crate::CompileError;
 /// Plans within this share of the best's time, and so many of them, run once more.
 const ABOUT_AS_FAST: f64 = 1.2;
 const RIVALS: usize = 6;
-/// Estimating plans that share the last test, at most, and how slow they may seem before it: widths are foretold badly.
-pub(super) const CONTENDERS: usize = 3;
-const MAY_BE_FASTER: f64 = 1.5;
+/// Estimating plans that share the last test with the best, at most, and how slow they may seem before it: widths are
+/// foretold badly.
+pub(super) const CONTENDERS: usize = 2;
+const MAY_BE_FASTER: f64 = 2.0;
 /// Laps of each of them, and in how many places of memory.
 const LAST_ROUNDS: usize = 7;
 const PLACES: usize = 3;
@@ -72,10 +73,9 @@ impl Search<'_> {
         known.into_iter().map(|(stages, _)| stages).collect()
     }
 
-    /// Estimating plans for the last test beside the best, the fastest first, so many at most. How narrow a plan's
-    /// width will be is foretold badly, but alike for all plans that end with the same estimating stage: so each has
-    /// another one.
-    pub(super) fn contenders(&self, best: &Candidate, most: usize) -> Vec<Vec<usize>> {
+    /// Estimating plans for the last test beside the best, the fastest first. How narrow a plan's width will be is
+    /// foretold badly, but alike for all plans that end with the same estimating stage: so each has another one.
+    pub(super) fn contenders(&self, best: &Candidate) -> Vec<Vec<usize>> {
         let last = |stages: &[usize]| {
             let mut estimating = stages.iter().filter(|at| self.shelf.stages[**at].estimates);
             estimating.next_back().copied()
@@ -84,7 +84,7 @@ impl Search<'_> {
         let mut chosen = Vec::new();
         for stages in self.within(MAY_BE_FASTER, best) {
             let end = last(stages);
-            if chosen.len() < most && !ends.contains(&end) {
+            if chosen.len() < CONTENDERS && !ends.contains(&end) {
                 ends.push(end);
                 chosen.push(stages.clone());
             }

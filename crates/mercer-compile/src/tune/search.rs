@@ -81,7 +81,7 @@ pub(super) struct Search<'a> {
     /// Mean cost of the fastest proved plan.
     proved_cost: f64,
     seen: HashSet<Vec<usize>>,
-    /// Plans that were not dropped, and their times in times of exact.
+    /// Plans and their times in times of exact; of those dropped early, a rough one.
     pub(super) known: Vec<(Vec<usize>, f64)>,
     /// The fastest.
     pub best: Candidate,
@@ -117,7 +117,8 @@ impl<'a> Search<'a> {
         let foreteller = match (&tuner.contract, &parts.foretelling) {
             (Contract::Calibrated(target), Some(part)) if !is_value => {
                 let tested = parts.verified.rows.rows();
-                let (_, target) = target.shared(tested, CONTENDERS);
+                let is_shared = target.can_share(tested, CONTENDERS);
+                let target = if is_shared { target.first_of(CONTENDERS) } else { *target };
                 Some(Foreteller::new(tuner.machine, part, target, tested))
             }
             _ => None,
@@ -329,8 +330,11 @@ impl<'a> Search<'a> {
         let by_stages = &answers.settled_by_stage[..candidate.stages.len()];
         let is_known = self.shelf.stages[candidate.stages[0]].alone.is_finite();
         if candidate.stages.len() > 1 && is_known && by_stages.contains(&0) {
-            // A stage that settles nothing only costs, and the plan without it is tried anyhow.
-            return Ok(false);
+            // A stage that settles nothing only costs.
+            let counts = candidate.stages.iter().zip(by_stages);
+            let busy = counts.filter(|(_, count)| **count > 0).map(|(stage, _)| *stage);
+            let busy: Vec<usize> = busy.collect();
+            return if busy.is_empty() { Ok(false) } else { self.evaluate(busy) };
         }
         let rows = self.timed.rows().max(1) as f64;
         candidate.unsettled = answers.unsettled as f64 / rows;
@@ -364,9 +368,7 @@ impl<'a> Search<'a> {
             settled: rounded(settled).min(1.0),
             dropped,
         });
-        if !dropped {
-            self.known.push((candidate.stages.clone(), candidate.relative));
-        }
+        self.known.push((candidate.stages.clone(), candidate.relative));
         let is_proved = !self.shelf.estimates(&candidate.stages);
         if is_best {
             let old = std::mem::replace(&mut self.best, candidate);
