@@ -86,11 +86,11 @@ impl Target {
     }
 
     /// Whether a plan that leaves shares of `delta` to so many contenders on the same queries is forgiven nearly as
-    /// many other labels as with the whole.
+    /// many other labels as with the whole, and contenders can pass at all.
     pub(crate) fn can_share(&self, queries: usize, contenders: usize) -> bool {
         let forgives = |target: &Self| target.allowed(queries) as f64;
         self.of == Risk::OtherLabels
-            && self.allows(1, queries)
+            && self.contender().needed() <= queries
             && forgives(&self.first_of(contenders)) >= KEPT_BY_SHARES * forgives(self)
     }
 
@@ -504,7 +504,7 @@ mod tests {
         assert!(first.allowed(3000) as f64 >= 0.85 * target.allowed(3000) as f64);
         assert_eq!(target.first_of(0), target);
         // Where one or none is forgiven, or too few queries are there, one plan gets all.
-        for queries in [100, 299, 473, 628] {
+        for queries in [100, 299, 473, 500, 628] {
             assert!(!target.can_share(queries, 2), "{queries}");
         }
         let excess = Target { of: Risk::ExcessErrors, ..target };
