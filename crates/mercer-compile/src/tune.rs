@@ -1,9 +1,9 @@
 //! From a contract to the fastest plan that honours it.
 //!
 //! The sample is cut at random into parts that never meet: stages are *fitted* to the first, plans are
-//! *measured* on the second, and the last is not looked at until a plan is chosen. That one is tested on
+//! *measured* on the second, which gives estimates their scales too, and the last is not looked at until a plan is chosen. That one is tested on
 //! it, once: proved plans must give the exact labels there, and a plan that estimates gets its width there
-//! (see [`crate::calibrate`]); where that costs little, up to two contenders share the test, each at its
+//! (see [`crate::calibrate`]); where that costs little, up to four contenders share the test, each at its
 //! part of `delta`, and the fastest is kept. If the test fails, the fastest proved plan or the exact one is
 //! kept; nothing is tried again on the same rows.
 //!

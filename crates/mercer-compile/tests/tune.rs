@@ -148,7 +148,7 @@ fn calibrated_plans_keep_their_risk_on_queries_never_seen() {
         .run()
         .unwrap();
     let tuning = tuned.tuning();
-    assert!(tuning.sample.scaled > 0 && tuning.sample.verified >= target.needed());
+    assert!(tuning.sample.measured > 0 && tuning.sample.verified >= target.needed());
     let plan = reloaded(&machine, &tuned);
     let (decisions, truths) =
         (plan.decide(&unseen).unwrap(), Plan::exact(&machine).decide(&unseen).unwrap());
@@ -164,7 +164,7 @@ fn calibrated_plans_keep_their_risk_on_queries_never_seen() {
     let said = tuning.reason.split("; ").find_map(|note| note.split_once(" plans shared the test"));
     let plans: f64 = said.map_or(1.0, |(plans, _)| plans.parse().unwrap());
     let (others, queries) = (calibration.disagreements, calibration.queries);
-    let shares = [1.0 - 0.1 * (plans - 1.0), 0.1].map(|share| share * target.delta);
+    let shares = [1.0 - 0.05 * (plans - 1.0), 0.05].map(|share| share * target.delta);
     let bounds = shares.map(|share| upper_bound(others, queries, share));
     let is_said = |bound: &f64| (bound - calibration.bound).abs() < 1e-12;
     assert!(bounds.iter().any(is_said), "{bounds:?}: {}", calibration.bound);

@@ -52,7 +52,7 @@ pub struct Budget {
     pub multiply_adds: u64,
 }
 
-/// Rows of a sample and what they were for; none was for two things.
+/// Rows of a sample and what they were for; none is in two parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleParts {
@@ -60,9 +60,9 @@ pub struct SampleParts {
     pub rows: usize,
     /// Rows that stages were fitted to.
     pub fitted: usize,
-    /// Rows that gave the scales of estimates.
+    /// Rows that gave the scales of estimates and served for nothing else: only files of earlier builds have some.
     pub scaled: usize,
-    /// Rows on which plans were compared.
+    /// Rows on which plans were compared, and that gave the scales of estimates.
     pub measured: usize,
     /// Rows that were kept for the test.
     pub verified: usize,

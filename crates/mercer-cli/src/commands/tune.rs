@@ -187,11 +187,10 @@ pub(super) fn story(model: &Model, tuning: &Tuning) -> Vec<String> {
         verification.queries, verification.differences,
     ));
     lines.push(format!(
-        "sample         {} rows: {} fitted, {} for scales, {} measured, {} tested; seed {}, {} threads, {}",
+        "sample         {} rows: {} fitted, {} measured, {} tested; seed {}, {} threads, {}",
         sample.rows,
         sample.fitted,
-        sample.scaled,
-        sample.measured,
+        sample.scaled + sample.measured,
         sample.verified,
         tuning.seed,
         tuning.threads,

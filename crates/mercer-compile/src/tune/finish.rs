@@ -92,7 +92,7 @@ pub(super) fn finish(
         sample: SampleParts {
             rows: tuner.sample.rows(),
             fitted: parts.fitted.rows(),
-            scaled: parts.scaled.as_ref().map_or(0, rows),
+            scaled: 0,
             measured: rows(&parts.measured),
             verified: rows(&parts.verified),
             repeated,

@@ -9,10 +9,10 @@ use crate::CompileError;
 
 /// Plans within this share of the best's time, and so many of them, run once more.
 const ABOUT_AS_FAST: f64 = 1.2;
-const RIVALS: usize = 6;
+const RIVALS: usize = 10;
 /// Estimating plans that share the last test with the best, at most, and how slow they may seem before it: widths are
 /// foretold badly.
-pub(super) const CONTENDERS: usize = 2;
+pub(super) const CONTENDERS: usize = 4;
 const MAY_BE_FASTER: f64 = 2.0;
 /// Laps of each of them, and in how many places of memory.
 const LAST_ROUNDS: usize = 7;
@@ -49,6 +49,13 @@ impl Search<'_> {
             let runners: Vec<_> = plans.iter().map(|plan| Runner { plan, asking, rows }).collect();
             let (laps, _) = race(&runners, self.tuner.aim, LAST_ROUNDS, f64::INFINITY)?;
             order.iter().zip(&laps).for_each(|(run, laps)| seconds[*run] += laps.best);
+        }
+        let relative = self.best.relative;
+        for (stages, known) in &mut self.known {
+            // Whoever contends in the last test is chosen by these times.
+            if let Some(run) = runs.iter().position(|run| run == stages) {
+                *known = relative * seconds[run] / seconds[0];
+            }
         }
         let fastest = (0..runs.len()).min_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
         if let Some(winner) = fastest.filter(|at| *at > 0) {

@@ -15,11 +15,13 @@ pub(super) const LEAST_ROWS: usize = 30;
 const MOST_FITTED: usize = 8000;
 /// More rows change the order of plans little.
 const MOST_MEASURED: usize = 8000;
-/// More rows of one part tell widths of plans under trial little better.
-const MOST_FORETELLING: usize = 6000;
 const LEAST_FITTED: usize = 100;
-const LEAST_SCALED: usize = 100;
-const LEAST_MEASURED: usize = 200;
+const LEAST_MEASURED: usize = 300;
+/// Share of the sample that measures. Where the test can use the rest, this share is left, or so many rows of a large
+/// sample.
+const MEASURED: f64 = 0.2;
+const STILL_MEASURED: f64 = 0.15;
+const ENOUGH_MEASURED: usize = 4000;
 
 /// Rows with their exact scores.
 #[derive(Debug)]
@@ -44,27 +46,17 @@ impl Judged {
     }
 }
 
-/// Rows of the scales first, then rows that measure.
-#[derive(Debug)]
-pub(super) struct Foretelling {
-    pub judged: Judged,
-    /// So many are of the scales.
-    pub scaled: usize,
-}
-
 /// A sample cut at random into disjoint parts.
 #[derive(Debug)]
 pub(super) struct Parts {
     /// Stages are fitted to these.
     pub fitted: Matrix,
-    /// Scales of estimates come from these; empty where nothing may be estimated.
-    pub scaled: Option<Judged>,
-    /// Widths of plans under trial come from these; nothing where nothing may be estimated.
-    pub foretelling: Option<Foretelling>,
-    /// Plans are compared on these.
+    /// Plans are compared on these, and estimates get their scales and the widths of trials from them.
     pub measured: Judged,
     /// Nobody looks at these until the plan is chosen.
     pub verified: Judged,
+    /// Whether the contract allows estimates and there are rows enough to test them.
+    pub may_estimate: bool,
     /// Rows that a calibrated contract would need, if there are fewer.
     pub needed: Option<usize>,
 }
@@ -93,24 +85,13 @@ impl Parts {
         };
         let sizes = estimating.unwrap_or_else(|| Sizes::proving(rows));
         let mut take = |count: usize| order.split_off(order.len() - count);
-        let (fitted, scaled) = (take(sizes.fitted), take(sizes.scaled));
-        let measured = take(sizes.measured);
+        let (fitted, measured) = (take(sizes.fitted), take(sizes.measured));
         let judged = |rows: &[usize]| Judged::new(exact, sample, rows);
-        let some = |rows: &[usize]| rows.iter().copied().take(MOST_FORETELLING).collect::<Vec<_>>();
-        let (of_scales, foretelling) = if scaled.is_empty() {
-            (None, None)
-        } else {
-            let (few, more) = (some(&scaled), some(&measured));
-            let rows = [&few[..], &more].concat();
-            let foretelling = Foretelling { judged: judged(&rows)?, scaled: few.len() };
-            (Some(judged(&scaled)?), Some(foretelling))
-        };
         Ok(Self {
             fitted: sample.select(fitted),
-            scaled: of_scales,
-            foretelling,
             measured: judged(&measured)?,
             verified: judged(&order)?,
+            may_estimate: estimating.is_some(),
             needed,
         })
     }
@@ -120,7 +101,6 @@ impl Parts {
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     fitted: usize,
-    scaled: usize,
     measured: usize,
 }
 
@@ -128,7 +108,7 @@ impl Sizes {
     /// For contracts that rest on proofs.
     fn proving(rows: usize) -> Self {
         let third = rows / 3;
-        Self { fitted: third.min(MOST_FITTED), scaled: 0, measured: third.min(MOST_MEASURED) }
+        Self { fitted: third.min(MOST_FITTED), measured: third.min(MOST_MEASURED) }
     }
 
     /// For contracts that rest on the sample: the test gets most of it. Nothing, if too little is left.
@@ -139,25 +119,19 @@ impl Sizes {
         let lesson = if has_training { SMALL_LESSON_SHARE } else { 0.25 };
         let sizes = Self {
             fitted: share(lesson, LEAST_FITTED, MOST_FITTED),
-            scaled: share(0.05, LEAST_SCALED, MOST_FITTED),
-            measured: share(0.15, LEAST_MEASURED, MOST_MEASURED),
+            measured: share(MEASURED, LEAST_MEASURED, MOST_MEASURED),
         };
-        (sizes.fitted + sizes.scaled + sizes.measured + test <= rows).then_some(sizes)
+        (sizes.fitted + sizes.measured + test <= rows).then_some(sizes)
     }
 
-    /// The test takes rows of those that measure if it then forgives one more other label; what it
-    /// cannot use goes to the scales: too few of them make every width wide.
+    /// The test takes rows of those that measure if it then forgives one more other label, and leaves them those that
+    /// it cannot use.
     fn with_spare(self, rows: usize, target: &Target) -> Self {
-        let others = self.fitted + self.scaled;
-        let least = LEAST_MEASURED.max((0.1 * rows as f64) as usize).min(self.measured);
-        let test = target.useful(rows - others - least);
-        let measured = rows - others - test;
-        if measured < self.measured {
-            return Self { measured, ..self };
-        }
-        let left = rows - others - self.measured;
-        let spare = left - target.useful(left).min(left);
-        Self { scaled: (self.scaled + spare).min(MOST_FITTED), ..self }
+        let left = rows - self.fitted;
+        let least = (STILL_MEASURED * rows as f64) as usize;
+        let least = least.clamp(LEAST_MEASURED, ENOUGH_MEASURED);
+        let measured = left - target.useful(left - least);
+        Self { measured: measured.min(MOST_MEASURED), ..self }
     }
 
     /// The least sample with which something may be estimated.
@@ -193,11 +167,12 @@ mod tests {
         let test = |rows: usize| {
             let sizes = Sizes::estimating(rows, target.needed(), true).unwrap();
             let spared = sizes.with_spare(rows, &target);
-            assert!(spared.measured >= rows / 10 && spared.measured <= sizes.measured);
-            (rows - spared.fitted - spared.scaled - spared.measured, spared.measured)
+            (rows - spared.fitted - spared.measured, spared.measured)
         };
-        // Two labels may differ among 6,294 queries, one among 4,742.
-        assert_eq!(test(8000).0, 6294);
-        assert_eq!(test(7000), (4742, 1050));
+        // Two labels may differ among 6,294 queries, one among 4,742; 24 among 33,748.
+        assert_eq!(test(8000), (6294, 1306));
+        assert_eq!(test(7000), (4742, 1908));
+        assert_eq!(test(40_000), (33_748, 4252));
+        assert!((ENOUGH_MEASURED..MOST_MEASURED).contains(&test(200_000).1));
     }
 }

@@ -11,7 +11,7 @@ use mercer_query::{Asking, Plan};
 use super::clock::{Runner, duel, long_batch, race, rounded};
 use super::foretell::Foreteller;
 use super::last::CONTENDERS;
-use super::parts::Parts;
+use super::parts::{Judged, Parts};
 use super::rate::limit;
 use super::shelf::{Patience, Shelf};
 use super::{Aim, Contract, Tuner};
@@ -114,12 +114,12 @@ impl<'a> Search<'a> {
         let (tried, seen) = (Vec::new(), HashSet::new());
         // Only labels are estimated: a value has none to be right about.
         let is_value = matches!(tuner.machine.output(), Output::Value);
-        let foreteller = match (&tuner.contract, &parts.foretelling) {
-            (Contract::Calibrated(target), Some(part)) if !is_value => {
+        let foreteller = match &tuner.contract {
+            Contract::Calibrated(target) if parts.may_estimate && !is_value => {
                 let tested = parts.verified.rows.rows();
                 let is_shared = target.can_share(tested, CONTENDERS);
                 let target = if is_shared { target.first_of(CONTENDERS) } else { *target };
-                Some(Foreteller::new(tuner.machine, part, target, tested))
+                Some(Foreteller::new(tuner.machine, &parts.measured, target, tested))
             }
             _ => None,
         };
@@ -437,7 +437,7 @@ impl<'a> Search<'a> {
         Ok(plan.calibrated(foreteller.calibration(stages, exact))?)
     }
 
-    /// Scales from their part of the sample, the width from these rows.
+    /// Scales from the rows that measure, the width from these rows.
     pub(super) fn calibrate(
         &self,
         plan: &Plan,
@@ -445,8 +445,8 @@ impl<'a> Search<'a> {
         scores: &[f64],
         target: &Target,
     ) -> Result<Calibration, CompileError> {
-        let scaled = self.parts.scaled.as_ref().expect("estimates come with rows for their scales");
-        let scales = calibrate::fitted_scales(plan, &scaled.rows, &scaled.scores)?;
+        let Judged { rows: seen, scores: known } = &self.parts.measured;
+        let scales = calibrate::fitted_scales(plan, seen, known)?;
         calibrate::test(plan, rows, (scores, None), scales, target)
     }
 }

@@ -180,14 +180,13 @@ fn front(tuning: &Tuning, spec: &str) -> String {
 fn tested(page: &mut Page, tuning: &Tuning) {
     let (sample, seen) = (&tuning.sample, &tuning.verification);
     page.text(&format!(
-        "A sample of {} queries, cut at random with seed {}: stages were fitted to {}, {} gave the \
-         scales of estimates, plans were compared on {}, and {} were not looked at before the last \
-         test. On those {} of its settled answers are unlike exact; {} are unsettled.",
+        "A sample of {} queries, cut at random with seed {}: stages were fitted to {}, plans \
+         were compared and estimates got their scales on {}, and {} were not looked at before the last test. \
+         On those {} of its settled answers are unlike exact; {} are unsettled.",
         sample.rows,
         tuning.seed,
         sample.fitted,
-        sample.scaled,
-        sample.measured,
+        sample.scaled + sample.measured,
         sample.verified,
         seen.differences,
         seen.unsettled,
