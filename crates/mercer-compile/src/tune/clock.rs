@@ -7,6 +7,7 @@ use mercer_data::Matrix;
 use mercer_query::{Asking, Plan, QueryError};
 
 use super::Aim;
+use crate::CompileError;
 
 /// A lap shorter than this says more about the clock than about the plan: rows are then asked again.
 const LEAST_LAP: f64 = 1e-3;
@@ -99,6 +100,35 @@ pub(super) fn duel(
         laps.iter_mut().zip(&more).for_each(|(laps, more)| laps.merge(more));
     }
     Ok((laps, dropped[1]))
+}
+
+/// Laps of each plan in one place of memory, and how many places there are.
+const LAPS_OF_PLACE: usize = 7;
+pub(super) const PLACES: usize = 3;
+
+/// Mean seconds of plans over several places of memory, all in turns: the same plan elsewhere may take a tenth longer.
+/// `load` makes plan number n anew, `asked` says how it is asked, and what.
+pub(super) fn in_places(
+    asked: &[(&Asking, &Matrix)],
+    aim: Aim,
+    mut load: impl FnMut(usize, usize) -> Result<Plan, CompileError>,
+) -> Result<Vec<f64>, CompileError> {
+    let count = asked.len();
+    let mut seconds = vec![0.0; count];
+    for place in 0..PLACES {
+        // In another order each time: memory that is given back is handed out in the same pieces.
+        let mut order: Vec<usize> = (0..count).collect();
+        order.rotate_left(place % count.max(1));
+        let plans: Vec<Plan> =
+            order.iter().map(|at| load(*at, place)).collect::<Result<_, CompileError>>()?;
+        let runners = order.iter().zip(&plans).map(|(at, plan)| {
+            let (asking, rows) = asked[*at];
+            Runner { plan, asking, rows }
+        });
+        let (laps, _) = race(&runners.collect::<Vec<_>>(), aim, LAPS_OF_PLACE, f64::INFINITY)?;
+        order.iter().zip(&laps).for_each(|(at, laps)| seconds[*at] += laps.best / PLACES as f64);
+    }
+    Ok(seconds)
 }
 
 /// Times all runners in turns. After some laps those that need more than `give_up` times as long as the

@@ -7,7 +7,7 @@ use mercer_machine::{
 use mercer_query::{Answers, Certainty, Plan};
 use mercer_simd::Isa;
 
-use super::clock::{Laps, Runner, long_batch, race, rounded};
+use super::clock::{self, Laps, Runner, in_places, long_batch, race, rounded};
 use super::last::CONTENDERS;
 use super::parts::{Judged, Parts};
 use super::search::{Candidate, Search};
@@ -251,7 +251,8 @@ fn choose(
     let estimates = |at: &usize| finalists[*at].sections.calibration.is_some();
     let by_time = |a: &usize, b: &usize| laps[*a].best.total_cmp(&laps[*b].best);
     let proved = (1..finalists.len()).filter(|at| !estimates(at)).min_by(by_time);
-    let estimating = (1..finalists.len()).filter(estimates).min_by(by_time);
+    let estimating: Vec<usize> = (1..finalists.len()).filter(estimates).collect();
+    let estimating = fastest(tuner, search, finalists, &estimating)?;
     let mut winner = 0;
     for at in proved.into_iter().chain(estimating) {
         let is_faster = laps[at].best * (1.0 + noise) < laps[winner].best;
@@ -270,6 +271,28 @@ fn choose(
         notes.push(format!("{share:.1} % of the queries do not fit the budget"));
     }
     Ok((winner, Why { noise, beaten }))
+}
+
+/// The fastest of those finalists that estimate: they are close, so they run in several places of memory.
+fn fastest(
+    tuner: &Tuner<'_>,
+    search: &Search<'_>,
+    finalists: &[Finalist],
+    among: &[usize],
+) -> Result<Option<usize>, CompileError> {
+    if among.len() < 2 {
+        return Ok(among.first().copied());
+    }
+    let asked = among.iter().map(|at| {
+        let rows = if tuner.aim == Aim::Latency { &search.few } else { &finalists[*at].rows };
+        (&finalists[*at].candidate.asking, rows)
+    });
+    let seconds = in_places(&asked.collect::<Vec<_>>(), tuner.aim, |run, place| {
+        search.patience.step("measuring tested plans", place, clock::PLACES)?;
+        Ok(Plan::load(tuner.machine, &finalists[among[run]].sections)?)
+    })?;
+    let least = (0..among.len()).min_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
+    Ok(least.map(|at| among[at]))
 }
 
 /// Exact and the winner, in turns, both ways of asking.

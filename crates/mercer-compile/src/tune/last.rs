@@ -1,9 +1,8 @@
 //! Last looks at the best plan: at those that are about as fast, and at queries that are too rare to be timed.
 
 use mercer_machine::Trial;
-use mercer_query::Plan;
 
-use super::clock::{Runner, race, rounded};
+use super::clock::{PLACES, Runner, in_places, race, rounded};
 use super::search::{Candidate, DOMINATED, Search};
 use crate::CompileError;
 
@@ -14,9 +13,8 @@ const RIVALS: usize = 10;
 /// foretold badly.
 pub(super) const CONTENDERS: usize = 4;
 const MAY_BE_FASTER: f64 = 2.0;
-/// Laps of each of them, and in how many places of memory.
-const LAST_ROUNDS: usize = 7;
-const PLACES: usize = 3;
+/// Laps of a plan beside itself with one stage more.
+const LAST_ROUNDS: usize = 21;
 /// Fewer queries than this of the measured part say little about how many a plan leaves to the exact stage.
 const RARE: u64 = 10;
 /// A stage that is to stand in for the exact one takes less than this share of its time.
@@ -37,19 +35,12 @@ impl Search<'_> {
         if runs.len() == 1 {
             return Ok(());
         }
-        let mut seconds = vec![0.0; runs.len()];
-        for place in 0..PLACES {
-            self.patience.step("measuring the fastest again", place, PLACES)?;
-            // In another order each time: memory that is given back is handed out in the same pieces.
-            let mut order: Vec<usize> = (0..runs.len()).collect();
-            order.rotate_left(place % runs.len());
-            let plans: Vec<Plan> =
-                order.iter().map(|run| self.load(&runs[*run])).collect::<Result<_, _>>()?;
-            let (asking, rows) = (&self.best.asking, &self.timed);
-            let runners: Vec<_> = plans.iter().map(|plan| Runner { plan, asking, rows }).collect();
-            let (laps, _) = race(&runners, self.tuner.aim, LAST_ROUNDS, f64::INFINITY)?;
-            order.iter().zip(&laps).for_each(|(run, laps)| seconds[*run] += laps.best);
-        }
+        let (asking, rows) = (self.best.asking, self.timed.clone());
+        let seconds =
+            in_places(&vec![(&asking, &rows); runs.len()], self.tuner.aim, |run, place| {
+                self.patience.step("measuring the fastest again", place, PLACES)?;
+                self.load(&runs[run])
+            })?;
         let relative = self.best.relative;
         for (stages, known) in &mut self.known {
             // Whoever contends in the last test is chosen by these times.
@@ -115,7 +106,7 @@ impl Search<'_> {
         let best = &self.best;
         let insured = Runner { plan: &plan, ..best.runner(&self.timed) };
         let runners = [best.runner(&self.timed), insured];
-        let (laps, _) = race(&runners, self.tuner.aim, PLACES * LAST_ROUNDS, DOMINATED)?;
+        let (laps, _) = race(&runners, self.tuner.aim, LAST_ROUNDS, DOMINATED)?;
         let ratio = laps[1].best / laps[0].best;
         let answers = plan.decide_with(&self.timed, &best.asking)?;
         let by_exact = answers.settled_by_stage.last().copied().unwrap_or(0) as f64;
