@@ -148,7 +148,9 @@ fn calibrated_plans_keep_their_risk_on_queries_never_seen() {
         .run()
         .unwrap();
     let tuning = tuned.tuning();
-    assert!(tuning.sample.measured > 0 && tuning.sample.verified >= target.needed());
+    let parts = &tuning.sample;
+    assert_eq!(parts.fitted + parts.measured + parts.verified, parts.rows);
+    assert!(parts.fitted > 0 && parts.measured > 0 && parts.verified >= target.needed());
     let plan = reloaded(&machine, &tuned);
     let (decisions, truths) =
         (plan.decide(&unseen).unwrap(), Plan::exact(&machine).decide(&unseen).unwrap());
