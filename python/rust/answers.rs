@@ -1,7 +1,7 @@
 //! What was decided, as Python sees it.
 
 use mercer::machine::{Answer, Machine, Output};
-use mercer::query::{Answers, Asking, Certainty, Decision, Explanation, Require};
+use mercer::query::{Answers, Certainty, Decision, Explanation, QueryOptions, Require};
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -15,7 +15,7 @@ pub(crate) struct Demand {
     require_certified: bool,
 }
 
-impl From<&Demand> for Asking {
+impl From<&Demand> for QueryOptions {
     fn from(demand: &Demand) -> Self {
         let require = if demand.require_certified { Require::Certified } else { Require::Nothing };
         Self { budget: demand.budget, tolerance: demand.tolerance, require }
@@ -56,7 +56,7 @@ pub(crate) fn explanation<'py>(
     fields.set_item("high", told.decision.score.high)?;
     fields.set_item("certainty", rank(told.decision.certainty))?;
     fields.set_item("cost", told.decision.cost.multiply_adds)?;
-    fields.set_item("closed_by", &told.stages[told.closed_by])?;
+    fields.set_item("settled_by", &told.stages[told.settled_by])?;
     let mut steps = Vec::new();
     for step in &told.steps {
         let fields = PyDict::new(py);

@@ -10,7 +10,7 @@ use mercer::data::Matrix;
 use mercer::machine::{
     Calibration, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
-use mercer::query::{Asking, Decision, Plan, QueryError, Worker};
+use mercer::query::{Decision, Plan, QueryError, QueryOptions, Worker};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -81,12 +81,12 @@ impl PyModel {
     /// Decisions for all rows. Each thread copies a block just before it answers it, so that the rows are
     /// still in its cache.
     fn decided(&self, view: View<'_>) -> Result<Vec<Decision>, Refusal> {
-        let asking = Asking::default();
+        let query_options = QueryOptions::default();
         let hands = || (self.plan.worker(), Vec::new());
         let block = |(worker, memory): &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
             let rows = self.matrix(view.part(range), mem::take(memory))?;
             self.plan.check(&rows).map_err(Refusal::Query)?;
-            let decisions = worker.decide(&rows, 0..rows.rows(), &asking).map(<[_]>::to_vec);
+            let decisions = worker.decide(&rows, 0..rows.rows(), &query_options).map(<[_]>::to_vec);
             *memory = rows.into_dense().unwrap_or_default();
             decisions.map_err(Refusal::Query)
         };
@@ -240,7 +240,7 @@ impl PyModel {
     /// Multiply-adds of one exact answer.
     #[getter]
     fn exact_cost(&self) -> u64 {
-        self.plan.closing().cost().multiply_adds
+        self.plan.exact_stage().cost().multiply_adds
     }
 
     /// A and B of each score, where probabilities are known.
@@ -389,8 +389,9 @@ impl PyModel {
         demand: Demand,
         threads: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let asking = Asking::from(&demand);
-        let all = self.ask(py, &rows, threads, |rows| self.plan.decide_with(rows, &asking))?;
+        let query_options = QueryOptions::from(&demand);
+        let all =
+            self.ask(py, &rows, threads, |rows| self.plan.decide_with(rows, &query_options))?;
         answers::decisions(py, self.machine(), all)
     }
 
@@ -404,8 +405,8 @@ impl PyModel {
         if rows.view().rows() != 1 {
             return Err(PyValueError::new_err("one row is explained at a time"));
         }
-        let asking = Asking::from(&demand);
-        let told = self.ask(py, &rows, 0, |rows| self.plan.explain(rows, 0, &asking))?;
+        let query_options = QueryOptions::from(&demand);
+        let told = self.ask(py, &rows, 0, |rows| self.plan.explain(rows, 0, &query_options))?;
         answers::explanation(py, self.machine(), told)
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mercer::compile::compress::{CurvePoint, Judged};
 use mercer::compile::{
-    CompileError, Compressed, Compression, Goal, Material, Watch, compile_with, compressor,
+    CompileError, Compressed, Compression, FittingData, Goal, Watch, compile_with, compressor,
 };
 use mercer::data::Matrix;
 use mercer::machine::{Machine, Model, Parent, PlanSections, Provenance, file};
@@ -66,8 +66,8 @@ pub(crate) fn of_text(
     let started = Instant::now();
     let goes_on = |_| seconds.is_none_or(|limit| started.elapsed().as_secs_f64() < limit);
     let work = || {
-        let material = Material { sample, ..Material::default() };
-        compile_with(machine, &text, material, Watch::new(&goes_on))
+        let fitting_data = FittingData { sample, ..FittingData::default() };
+        compile_with(machine, &text, fitting_data, Watch::new(&goes_on))
     };
     py.detach(|| threads::within(threads, work)).map_err(|error| error.raise(py))
 }
@@ -127,7 +127,7 @@ pub(crate) fn shrunk(
         let (sample, training) = (sample.as_ref(), training.as_ref());
         Compression::new(machine, method)
             .goal(goal)
-            .material(Material { sample, training, ..Material::default() })
+            .fitting_data(FittingData { sample, training, ..FittingData::default() })
             .tolerance(tolerance)
             .keep_vectors(keeps)
             .watch(Watch::new(&goes_on))

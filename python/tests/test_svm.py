@@ -307,7 +307,7 @@ def test_decisions_have_ranges_that_contain_the_scores():
     nothing = machine.decide(X, budget=0)
     assert set(nothing["certainty"]) == {"unsettled"} and set(nothing["cost"]) == {0}
     told = machine.explain(X[0])
-    assert told["closed_by"] == "exact" and told["label"] == machine.predict(X[:1])[0]
+    assert told["settled_by"] == "exact" and told["label"] == machine.predict(X[:1])[0]
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

@@ -372,7 +372,7 @@ pub(crate) struct Compile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RiskName {
     /// Labels other than the exact one; the sample needs no labels
-    OtherLabels,
+    Disagreements,
     /// Errors beyond those of exact answers; the sample must be labelled
     ExcessError,
 }

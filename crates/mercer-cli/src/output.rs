@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use mercer::data::write::Whole;
+use mercer::data::write::AtomicFile;
 use mercer::machine::Machine;
 use mercer::query::{Certainty, Decision};
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(crate) fn line(text: std::fmt::Arguments<'_>) {
 /// Writes a text file that appears whole.
 pub(crate) fn whole(path: &Path, text: &str) -> anyhow::Result<()> {
     let place = || path.display().to_string();
-    let mut file = Whole::create(path).with_context(place)?;
+    let mut file = AtomicFile::create(path).with_context(place)?;
     file.write_all(text.as_bytes()).with_context(place)?;
     file.commit().with_context(place)
 }
@@ -59,7 +59,7 @@ pub(crate) struct Answers {
 enum Sink {
     Nowhere,
     Screen(BufWriter<StdoutLock<'static>>),
-    File(Box<Whole>),
+    File(Box<AtomicFile>),
 }
 
 impl Answers {
@@ -77,7 +77,9 @@ impl Answers {
             _ => OutputFormat::Libsvm,
         };
         let sink = match path {
-            Some(path) if path.as_os_str() != "-" => Sink::File(Box::new(Whole::create(path)?)),
+            Some(path) if path.as_os_str() != "-" => {
+                Sink::File(Box::new(AtomicFile::create(path)?))
+            }
             None if json => Sink::Nowhere,
             _ => Sink::Screen(BufWriter::new(io::stdout().lock())),
         };

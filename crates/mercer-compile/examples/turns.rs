@@ -6,10 +6,10 @@ use std::error::Error;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mercer_compile::{Material, Watch, compile_with};
+use mercer_compile::{FittingData, Watch, compile_with};
 use mercer_data::{Matrix, read};
 use mercer_machine::{Output, file};
-use mercer_query::{Asking, Certainty, Plan};
+use mercer_query::{Certainty, Plan, QueryOptions};
 
 const RUNS: usize = 11;
 
@@ -26,8 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         own.clone()
     } else {
         let sample = std::env::var_os("SAMPLE").map(|_| &rows);
-        let material = Material { sample, training: sample, ..Material::default() };
-        compile_with(&model.machine, &text.parse()?, material, Watch::NOBODY)?
+        let fitting_data = FittingData { sample, training: sample, ..FittingData::default() };
+        compile_with(&model.machine, &text.parse()?, fitting_data, Watch::NOBODY)?
     };
     println!("compiled in {:.2?}", start.elapsed());
     let start = Instant::now();
@@ -42,15 +42,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let mut worker = plan.worker();
         for row in (0..100 * rows.rows()).map(|at| at % rows.rows()) {
-            worker.decide(&rows, row..row + 1, &Asking::default())?;
+            worker.decide(&rows, row..row + 1, &QueryOptions::default())?;
         }
         return Ok(());
     }
     let exact = Plan::exact(&model.machine);
-    let asking = Asking::default();
+    let options = QueryOptions::default();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     let (answers, truth) = pool.install(|| {
-        Ok::<_, mercer_query::QueryError>((plan.decide_with(&rows, &asking)?, exact.decide(&rows)?))
+        Ok::<_, mercer_query::QueryError>((
+            plan.decide_with(&rows, &options)?,
+            exact.decide(&rows)?,
+        ))
     })?;
     let differs =
         |(a, b): &(&mercer_query::Decision, &mercer_query::Decision)| a.answer != b.answer;
@@ -63,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         answers.settled_by_stage,
         answers.mean_cost()
     );
-    println!("exact cost {}", exact.closing().cost().multiply_adds);
+    println!("exact cost {}", exact.exact_stage().cost().multiply_adds);
     if !matches!(model.machine.output(), Output::Value)
         && (text.starts_with("cascade(spectral") || text.starts_with("cascade(anytime"))
     {
@@ -73,7 +76,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let single = |plan: &Plan| {
         let mut worker = plan.worker();
         for row in 0..rows.rows() {
-            drop(worker.decide(&rows, row..row + 1, &asking).map(<[_]>::len));
+            drop(worker.decide(&rows, row..row + 1, &options).map(<[_]>::len));
         }
     };
     if std::env::var_os("LAPS").is_some() {
@@ -133,14 +136,14 @@ fn least(laps: usize, mut work: impl FnMut()) -> Duration {
 /// Microseconds of a query asked alone: the least times of a few queries at a time, added up.
 fn least_single(plan: &Plan, rows: &Matrix) -> f64 {
     const FEW: usize = 32;
-    let (mut worker, asking) = (plan.worker(), Asking::default());
+    let (mut worker, options) = (plan.worker(), QueryOptions::default());
     let count = rows.rows().min(2048);
     let mut best = vec![Duration::MAX; count.div_ceil(FEW)];
     for _ in 0..40 {
         for (number, best) in best.iter_mut().enumerate() {
             let time = least(1, || {
                 for row in number * FEW..((number + 1) * FEW).min(count) {
-                    drop(worker.decide(rows, row..row + 1, &asking).map(<[_]>::len));
+                    drop(worker.decide(rows, row..row + 1, &options).map(<[_]>::len));
                 }
             });
             *best = time.min(*best);
@@ -161,7 +164,7 @@ fn on_processor() -> Duration {
 fn mean_steps(plan: &Plan, rows: &Matrix) -> Result<f64, mercer_query::QueryError> {
     let mut total = 0;
     for row in 0..rows.rows() {
-        let steps = plan.explain(rows, row, &Asking::default())?.steps;
+        let steps = plan.explain(rows, row, &QueryOptions::default())?.steps;
         let first = steps.iter().find(|step| step.range.low > 0.0 || step.range.high < 0.0);
         total += first.or(steps.last()).map_or(0, |step| step.progress);
     }

@@ -8,9 +8,9 @@ use mercer_query::{Certainty, Exact, Plan};
 use mercer_spec::Spec;
 
 use crate::basis::Basis;
-use crate::calibrate::{self, Parts, Risk, Target};
 use crate::lesson::Lesson;
-use crate::{CompileError, FITTERS, Material, Watch, boundary, stages};
+use crate::risk::{self, Parts, Risk, Target};
+use crate::{CompileError, FITTERS, FittingData, Watch, boundary, stages};
 
 /// What a stage is fitted to.
 pub struct Task<'a> {
@@ -38,8 +38,8 @@ impl std::fmt::Debug for Task<'_> {
 }
 
 impl<'a> Task<'a> {
-    pub(crate) fn new(exact: &'a Exact, material: Material<'a>, watch: Watch<'a>) -> Self {
-        let Material { sample, training, training_labels, .. } = material;
+    pub(crate) fn new(exact: &'a Exact, fitting_data: FittingData<'a>, watch: Watch<'a>) -> Self {
+        let FittingData { sample, training, training_labels, .. } = fitting_data;
         let (basis, lesson) = (OnceCell::new(), OnceCell::new());
         Self { exact, sample, training, training_labels, watch, basis, lesson }
     }
@@ -70,7 +70,7 @@ impl<'a> Task<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Compiler<'a> {
     machine: &'a Machine,
-    material: Material<'a>,
+    fitting_data: FittingData<'a>,
     target: Target,
     seed: u64,
     is_sample_trusted: bool,
@@ -96,19 +96,28 @@ pub(crate) const REPEATED: f64 = 0.01;
 impl<'a> Compiler<'a> {
     /// Plans for this machine.
     pub fn new(machine: &'a Machine) -> Self {
-        let (material, target, watch) = (Material::default(), Target::default(), Watch::NOBODY);
-        Self { machine, material, target, seed: 1, is_sample_trusted: false, boundary: 0, watch }
+        let (fitting_data, target, watch) =
+            (FittingData::default(), Target::default(), Watch::NOBODY);
+        Self {
+            machine,
+            fitting_data,
+            target,
+            seed: 1,
+            is_sample_trusted: false,
+            boundary: 0,
+            watch,
+        }
     }
 
     /// Rows to look at.
-    pub fn material(mut self, material: Material<'a>) -> Self {
-        self.material = material;
+    pub fn fitting_data(mut self, fitting_data: FittingData<'a>) -> Self {
+        self.fitting_data = fitting_data;
         self
     }
 
     /// Queries such as will be asked, none of them a training row.
     pub fn sample(mut self, rows: &'a Matrix) -> Self {
-        self.material.sample = Some(rows);
+        self.fitting_data.sample = Some(rows);
         self
     }
 
@@ -150,7 +159,7 @@ impl<'a> Compiler<'a> {
     pub fn run(&self, plan: &Spec) -> Result<Compiled, CompileError> {
         let specs = stages(plan)?;
         let parts = self.parts(&specs)?;
-        let Material { sample, training, .. } = self.material;
+        let FittingData { sample, training, .. } = self.fitting_data;
         let mut repeated = 0;
         if let (Some(_), Some(sample)) = (&parts, sample) {
             repeated = self.repeated(sample)?;
@@ -158,8 +167,8 @@ impl<'a> Compiler<'a> {
         let lesson = parts.as_ref().zip(sample);
         let lesson = lesson.map(|(parts, rows)| rows.select(parts.lesson.iter().copied()));
         let exact = Exact::new(self.machine);
-        let material = Material { sample: lesson.as_ref().or(sample), ..self.material };
-        let task = Task::new(&exact, material, self.watch);
+        let fitting_data = FittingData { sample: lesson.as_ref().or(sample), ..self.fitting_data };
+        let task = Task::new(&exact, fitting_data, self.watch);
         let mut sections: Vec<Section> = Vec::new();
         let count = specs.len();
         for (number, stage) in specs.iter().enumerate() {
@@ -194,7 +203,7 @@ impl<'a> Compiler<'a> {
         let estimating =
             specs.iter().find(|spec| fitter(spec).is_some_and(|fitter| fitter.estimates));
         let has_rules = specs.iter().any(|spec| fitter(spec).is_some_and(|fitter| fitter.stops));
-        let Material { sample, training, sample_labels, .. } = self.material;
+        let FittingData { sample, training, sample_labels, .. } = self.fitting_data;
         if estimating.is_none() && !(has_rules && sample.is_some()) {
             return Ok(None);
         }
@@ -210,8 +219,8 @@ impl<'a> Compiler<'a> {
         let no_sample = || CompileError::NoSample { stage: stage.name().to_owned() };
         let rows = rows.ok_or_else(no_sample)?;
         let share = match training {
-            Some(_) => calibrate::SMALL_LESSON_SHARE,
-            None => calibrate::LESSON_SHARE,
+            Some(_) => risk::SMALL_LESSON_SHARE,
+            None => risk::LESSON_SHARE,
         };
         Parts::new(rows, share, &self.target, self.seed).map(Some)
     }
@@ -233,14 +242,14 @@ impl<'a> Compiler<'a> {
     ) -> Result<Calibration, CompileError> {
         self.watch.step("calibrating: scales", 0, 3)?;
         let rows = self.for_scales(plan, sample.select(parts.scales.iter().copied()))?;
-        let scales = calibrate::fitted_scales(plan, &rows, &plan.scores(&rows)?)?;
+        let scales = risk::fitted_scales(plan, &rows, &plan.scores(&rows)?)?;
         self.watch.step("calibrating: test", 1, 3)?;
         let rows = sample.select(parts.test.iter().copied());
         let label =
-            |row: &usize| self.material.sample_labels.and_then(|labels| *labels.get(*row)?);
+            |row: &usize| self.fitting_data.sample_labels.and_then(|labels| *labels.get(*row)?);
         let labels: Vec<Option<Answer>> = parts.test.iter().map(label).collect();
         let known = (&*plan.scores(&rows)?, Some(labels.as_slice()));
-        calibrate::test(plan, &rows, known, scales, &self.target)
+        risk::test(plan, &rows, known, scales, &self.target)
     }
 
     /// The rows that scales come from: those of the sample, and made-up ones near the boundary if there are

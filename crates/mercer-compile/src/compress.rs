@@ -43,7 +43,7 @@ pub use points::Points;
 pub(crate) use points::fitted;
 pub use teacher::Teacher;
 
-use crate::{CompileError, Material, Watch};
+use crate::{CompileError, FittingData, Watch};
 
 /// A way to stand for a machine with fewer vectors.
 pub trait Compressor: Debug + Send + Sync {
@@ -96,7 +96,7 @@ pub type CompressorEntry = Entry<CompressorRef>;
 
 /// All compressors; one line each.
 pub static COMPRESSORS: Registry<CompressorRef> = Registry {
-    room: "compressor",
+    noun: "compressor",
     entries: &[
         &greedy::ENTRY,
         &moved::ENTRY,
@@ -137,7 +137,7 @@ pub struct Compression<'a> {
     machine: &'a Machine,
     method: CompressorRef,
     goal: Goal,
-    material: Material<'a>,
+    fitting_data: FittingData<'a>,
     tolerance: Option<f64>,
     keeps_vectors: bool,
     watch: Watch<'a>,
@@ -188,10 +188,10 @@ impl Compressed {
     pub fn judge(
         &self,
         machine: &Machine,
-        material: Material<'_>,
+        fitting_data: FittingData<'_>,
         tolerance: Option<f64>,
     ) -> Result<Option<Judged>, CompileError> {
-        let judge = measure::Judge::new(machine, material.sample, tolerance)?;
+        let judge = measure::Judge::new(machine, fitting_data.sample, tolerance)?;
         judge.judge(self.machine.supports(), &self.machine, &Watch::NOBODY)
     }
 }
@@ -199,9 +199,9 @@ impl Compressed {
 impl<'a> Compression<'a> {
     /// Compresses this machine with this method.
     pub fn new(machine: &'a Machine, method: CompressorRef) -> Self {
-        let (material, watch) = (Material::default(), Watch::NOBODY);
+        let (fitting_data, watch) = (FittingData::default(), Watch::NOBODY);
         let (goal, tolerance, keeps_vectors) = (Goal::Own, None, false);
-        Self { machine, method, goal, material, tolerance, keeps_vectors, watch }
+        Self { machine, method, goal, fitting_data, tolerance, keeps_vectors, watch }
     }
 
     /// When it is small enough.
@@ -211,8 +211,8 @@ impl<'a> Compression<'a> {
     }
 
     /// Rows to look at: a sample of queries, and the training rows for methods that use them.
-    pub fn material(mut self, material: Material<'a>) -> Self {
-        self.material = material;
+    pub fn fitting_data(mut self, fitting_data: FittingData<'a>) -> Self {
+        self.fitting_data = fitting_data;
         self
     }
 
@@ -240,13 +240,13 @@ impl<'a> Compression<'a> {
     /// If the method does not fit the machine, the goal lacks what it needs or cannot be reached, or
     /// whoever watches ends it.
     pub fn run(&self) -> Result<Compressed, CompileError> {
-        let judge = measure::Judge::new(self.machine, self.material.sample, self.tolerance)?;
+        let judge = measure::Judge::new(self.machine, self.fitting_data.sample, self.tolerance)?;
         if !self.keeps_vectors
             && let Some(machine) = collapse::linear(self.machine)?
         {
             return self.collapsed(machine, &judge);
         }
-        let teacher = Teacher::new(self.machine, self.material, self.watch)?;
+        let teacher = Teacher::new(self.machine, self.fitting_data, self.watch)?;
         let mut run = self.method.begin(&teacher)?;
         let found = search::find(&teacher, run.as_mut(), self.goal, &judge)?;
         let ladder = search::ladder(&teacher, run.as_mut(), &judge, &found)?;

@@ -1,4 +1,4 @@
-//! The fitting half of each stage; the asking half has the same name in the query room.
+//! The fitting half of each stage; the options half has the same name in the query room.
 
 mod anytime;
 pub(crate) mod compressed;

@@ -16,7 +16,6 @@
 
 mod basis;
 mod boundary;
-pub mod calibrate;
 mod compiler;
 pub mod compress;
 mod error;
@@ -24,15 +23,16 @@ mod fit;
 mod lesson;
 mod minimize;
 mod ridge;
+pub mod risk;
 mod shape;
 pub mod tune;
 mod watch;
 
-pub use calibrate::Target;
 pub use compiler::{Compiled, Compiler, Task};
 pub use compress::{COMPRESSORS, Compressed, Compression, CompressionReport, Goal, compressor};
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
+pub use risk::Target;
 pub use watch::{Progress, Watch};
 
 use mercer_data::Matrix;
@@ -41,7 +41,7 @@ use mercer_spec::{Spec, Value};
 
 /// Rows beside the machine that fitting may look at.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Material<'a> {
+pub struct FittingData<'a> {
     /// Queries such as will be asked, none of them a training row.
     pub sample: Option<&'a Matrix>,
     /// Rows the machine was trained on: stages may choose among them or learn from them; nothing is
@@ -63,7 +63,7 @@ pub fn compile(
     plan: &Spec,
     sample: Option<&Matrix>,
 ) -> Result<PlanSections, CompileError> {
-    compile_with(machine, plan, Material { sample, ..Material::default() }, Watch::NOBODY)
+    compile_with(machine, plan, FittingData { sample, ..FittingData::default() }, Watch::NOBODY)
 }
 
 /// As [`compile`], with all rows there are, under a watch.
@@ -73,10 +73,10 @@ pub fn compile(
 pub fn compile_with(
     machine: &Machine,
     plan: &Spec,
-    material: Material<'_>,
+    fitting_data: FittingData<'_>,
     watch: Watch<'_>,
 ) -> Result<PlanSections, CompileError> {
-    Ok(Compiler::new(machine).material(material).watch(watch).run(plan)?.sections)
+    Ok(Compiler::new(machine).fitting_data(fitting_data).watch(watch).run(plan)?.sections)
 }
 
 /// The stages before the exact one.

@@ -2,8 +2,8 @@
 //!
 //! The sample is cut at random into parts that never meet: stages are *fitted* to the first, plans are
 //! *measured* on the second, which gives estimates their scales too, and the last is not looked at until a plan is chosen. That one is tested on
-//! it, once: proved plans must give the exact labels there, and a plan that estimates gets its width there
-//! (see [`crate::calibrate`]); where that costs little, up to four contenders share the test, each at its
+//! it, once: proved plans must give the exact labels there, and a plan that estimates gets its acceptance threshold there
+//! (see [`crate::risk`]); where that costs little, up to four contenders share the test, each at its
 //! part of `delta`, and the fastest is kept. If the test fails, the fastest proved plan or the exact one is
 //! kept; nothing is tried again on the same rows.
 //!
@@ -34,7 +34,7 @@ use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::compiler::{REPEATED, repeated};
-use crate::{CompileError, Material, Task, Watch};
+use crate::{CompileError, FittingData, Task, Watch};
 use parts::Parts;
 use search::Search;
 use shelf::Patience;
@@ -203,19 +203,19 @@ impl<'a> Tuner<'a> {
         if rests_on_sample && is_too_many && !self.is_sample_trusted {
             return Err(CompileError::TrainingRows { found, rows: self.sample.rows() });
         }
-        self.watch.step("asking the sample exactly", 0, 1)?;
+        self.watch.step("options the sample exactly", 0, 1)?;
         let exact = Plan::exact(self.machine);
         let has_training = self.training.is_some();
         let parts = Parts::new(&exact, self.sample, &self.contract, has_training, self.seed)?;
         let patience = Patience::new(self.watch, self.time_limit);
         let ask = |progress| patience.ask(progress);
         let training = self.training.map(|rows| drawn(rows, self.seed));
-        let material = Material {
+        let fitting_data = FittingData {
             sample: Some(&parts.fitted),
             training: training.as_ref(),
-            ..Material::default()
+            ..FittingData::default()
         };
-        let task = Task::new(exact.closing(), material, Watch::new(&ask));
+        let task = Task::new(exact.exact_stage(), fitting_data, Watch::new(&ask));
         let digest = file::digest(self.machine);
         let mut search = Search::new(self, &parts, &patience, digest)?;
         if self.may_compile() {

@@ -5,13 +5,13 @@ mod clouds;
 mod common;
 
 use clouds::{clouds, trained};
-use mercer_compile::{CompileError, Material, Watch, compile, compile_with};
+use mercer_compile::{CompileError, FittingData, Watch, compile, compile_with};
 use mercer_data::Matrix;
 use mercer_kernel::parse;
 use mercer_machine::Array::{F64, U32};
 use mercer_machine::{Answer, ClassName, Machine, Output, PlanSections, Scheme, Score};
-use mercer_query::{Asking, Certainty, Plan};
-use mercer_testkit::laws::certify::{CertifyLaw, Tally};
+use mercer_query::{Certainty, Plan, QueryOptions};
+use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 use mercer_testkit::{generate, machines};
 
 const ORDERS: [&str; 10] = [
@@ -38,8 +38,8 @@ fn fit(
     rows: Option<&Matrix>,
 ) -> Result<PlanSections, CompileError> {
     let plan = format!("cascade({stage}, exact)").parse().unwrap();
-    let material = Material { sample: rows, training: rows, ..Material::default() };
-    compile_with(machine, &plan, material, Watch::NOBODY)
+    let fitting_data = FittingData { sample: rows, training: rows, ..FittingData::default() };
+    compile_with(machine, &plan, fitting_data, Watch::NOBODY)
 }
 
 /// All laws of a machine under a stage, unless the stage refuses it, which it may.
@@ -273,7 +273,8 @@ fn a_hundred_thousand_ranges_contain_the_score() {
         let queries = clouds(900, 8, 50 + number);
         let sections = fit(&machine, "anytime(order=min_wz, stop=never)", None).unwrap();
         let name = kernel.to_owned();
-        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        let law =
+            CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
         law.ranges_contain_the_score(&mut tally).unwrap();
     }
     println!("ranges: {tally:?}");
@@ -287,8 +288,8 @@ fn regressions_settle_at_their_tolerance() {
     let sections = fit(&machine, "anytime", None).unwrap();
     let plan = Plan::load(&machine, &sections).unwrap();
     let exact = Plan::exact(&machine).scores(&queries).unwrap();
-    let asking = Asking { tolerance: Some(0.05), ..Asking::default() };
-    let answers = plan.decide_with(&queries, &asking).unwrap();
+    let options = QueryOptions { tolerance: Some(0.05), ..QueryOptions::default() };
+    let answers = plan.decide_with(&queries, &options).unwrap();
     for (decision, score) in answers.decisions.iter().zip(exact) {
         let Answer::Value(value) = decision.answer else { panic!("a value") };
         assert!((value - score).abs() <= 0.05 * (1.0 + 1e-9), "{decision:?}, exactly {score}");
@@ -330,7 +331,7 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
     let machine = trained("rbf(gamma=1)", 5, 10, two_classes(), 70);
     let plan = "cascade(anytime, exact)".parse().unwrap();
     let ended =
-        compile_with(&machine, &plan, Material::default(), Watch::new(&|_| false)).unwrap_err();
+        compile_with(&machine, &plan, FittingData::default(), Watch::new(&|_| false)).unwrap_err();
     assert_eq!(ended, CompileError::Ended);
 }
 

@@ -12,8 +12,8 @@ use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
 use mercer_machine::Array::{F64, U32};
 use mercer_machine::{Answer, ClassName, Machine, Output, Scheme, Score};
-use mercer_query::{Asking, Certainty, Plan};
-use mercer_testkit::laws::certify::{CertifyLaw, Tally};
+use mercer_query::{Certainty, Plan, QueryOptions};
+use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 use mercer_testkit::{generate, machines};
 use stages::{QUADRATIC, stages};
 
@@ -122,7 +122,7 @@ fn scores_that_cancel_are_never_certified() {
             let machine = Machine::new(kernel, supports.clone(), scores, two_classes()).unwrap();
             let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
             let queries = generate::dense(50, 9, 22);
-            let law = CertifyLaw {
+            let law = CertifyProperty {
                 name: text.into(),
                 machine: &machine,
                 sections: &sections,
@@ -170,7 +170,8 @@ fn a_million_ranges_contain_the_score() {
         let queries = clouds(8600, 40, 50 + number);
         let sections = compile(&machine, &SPECTRAL.parse().unwrap(), None).unwrap();
         let name = (*kernel).to_owned();
-        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        let law =
+            CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
         law.ranges_contain_the_score(&mut tally).unwrap();
     }
     println!("ordinary: {tally:?}");
@@ -186,7 +187,8 @@ fn a_hundred_thousand_ranges_of_singles_contain_the_score() {
         let queries = clouds(17_000, 20, 95 + number);
         let sections = compile(&machine, &SINGLE.parse().unwrap(), None).unwrap();
         let name = kernel.to_owned();
-        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        let law =
+            CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
         law.ranges_contain_the_score(&mut tally).unwrap();
     }
     println!("singles: {tally:?}");
@@ -214,7 +216,8 @@ fn a_hundred_thousand_ranges_of_projections_contain_the_score() {
         let text = format!("cascade({}exact)", (1..=20).map(both).collect::<String>());
         let sections = compile(&machine, &text.parse().unwrap(), Some(&sample)).unwrap();
         let name = kernel.to_owned();
-        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        let law =
+            CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
         law.ranges_contain_the_score(&mut tally).unwrap();
     }
     println!("projections: {tally:?}");
@@ -242,7 +245,7 @@ fn a_hundred_thousand_ranges_of_expanded_gaussians_contain_the_score() {
             let queries = Matrix::dense(40, stretched.collect()).unwrap();
             let name = format!("{number} {shift}");
             let law =
-                CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+                CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
             law.ranges_contain_the_score(&mut tally).unwrap();
         }
     }
@@ -269,7 +272,7 @@ fn several_classes_settle_before_all_their_scores_do() {
             assert!(tally.certified * 10 > tally.asked * 9, "{plan}: {tally:?}");
             let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
             let plan = Plan::load(&machine, &sections).unwrap();
-            let answers = plan.decide_with(&queries, &Asking::default()).unwrap();
+            let answers = plan.decide_with(&queries, &QueryOptions::default()).unwrap();
             let all = 31.0 * 30.0 * machine.scores().len() as f64;
             // Sixty supports are too few for a projection to be cheaper.
             let is_small = plan.stages()[0].spec().name() == "projected";
@@ -294,7 +297,7 @@ fn the_exact_stage_explains_every_score_it_closes() {
         let scores = plan.scores(&queries).unwrap();
         let count = machine.scores().len();
         for row in 0..5 {
-            let explained = plan.explain(&queries, row, &Asking::default()).unwrap();
+            let explained = plan.explain(&queries, row, &QueryOptions::default()).unwrap();
             assert_eq!(explained.steps.len(), count);
             for (step, score) in explained.steps.iter().zip(&scores[row * count..]) {
                 assert!(step.range.contains(*score) && step.stage == 0, "{step:?} {score}");
@@ -313,8 +316,8 @@ fn without_a_budget_the_offset_decides() {
         let machine = Machine::new(kernel, supports, scores, two_classes()).unwrap();
         let sections = compile(&machine, &SINGLE.parse().unwrap(), None).unwrap();
         let plan = Plan::load(&machine, &sections).unwrap();
-        let asking = Asking { budget: Some(0), ..Asking::default() };
-        let answers = plan.decide_with(&generate::dense(3, 1, 1), &asking).unwrap();
+        let options = QueryOptions { budget: Some(0), ..QueryOptions::default() };
+        let answers = plan.decide_with(&generate::dense(3, 1, 1), &options).unwrap();
         assert_eq!(answers.unsettled, 3);
         for decision in answers.decisions {
             assert_eq!(decision.answer, Answer::Class(usize::from(offset > 0.0)));
@@ -331,8 +334,8 @@ fn regressions_settle_at_their_tolerance() {
     let sections = compile(&machine, &SPECTRAL.parse().unwrap(), None).unwrap();
     let plan = Plan::load(&machine, &sections).unwrap();
     let exact = Plan::exact(&machine).scores(&queries).unwrap();
-    let asking = Asking { tolerance: Some(0.05), ..Asking::default() };
-    let answers = plan.decide_with(&queries, &asking).unwrap();
+    let options = QueryOptions { tolerance: Some(0.05), ..QueryOptions::default() };
+    let answers = plan.decide_with(&queries, &options).unwrap();
     for (decision, score) in answers.decisions.iter().zip(exact) {
         let Answer::Value(value) = decision.answer else { panic!("a value") };
         assert!((value - score).abs() <= 0.05 * (1.0 + 1e-9), "{decision:?}, exactly {score}");

@@ -176,7 +176,10 @@ fn goals_are_met() {
         let with = |goal: Goal| {
             Compression::new(&machine, compressor(method).unwrap())
                 .goal(goal)
-                .material(mercer_compile::Material { sample: Some(&sample), ..Default::default() })
+                .fitting_data(mercer_compile::FittingData {
+                    sample: Some(&sample),
+                    ..Default::default()
+                })
                 .run()
                 .unwrap()
                 .report
@@ -222,12 +225,13 @@ fn a_compressed_machine_takes_calibrated_plans() {
 fn regressions_learn_at_the_training_rows_too() {
     let machine = overlapping(120);
     let training = synthetic::ripley(250, 7).examples;
-    let material = mercer_compile::Material { training: Some(&training), ..Default::default() };
-    let with = |method: &str, material| {
-        Compression::new(&machine, compressor(method).unwrap()).material(material).run()
+    let fitting_data =
+        mercer_compile::FittingData { training: Some(&training), ..Default::default() };
+    let with = |method: &str, fitting_data| {
+        Compression::new(&machine, compressor(method).unwrap()).fitting_data(fitting_data).run()
     };
-    let refitted = with("regression(eps=0.05, on=training)", material).unwrap();
-    let printed = with("regression(eps=0.05, on=training, refit=no)", material).unwrap();
+    let refitted = with("regression(eps=0.05, on=training)", fitting_data).unwrap();
+    let printed = with("regression(eps=0.05, on=training, refit=no)", fitting_data).unwrap();
     assert!(refitted.report.after < 120, "{:?}", refitted.report);
     assert_eq!(refitted.report.after, printed.report.after);
     let (own, other) = (refitted.report.error.relative, printed.report.error.relative);
@@ -240,7 +244,7 @@ fn regressions_learn_at_the_training_rows_too() {
     for row in rows(refitted.machine.supports()) {
         assert!(all.contains(&row) && !supports.contains(&row));
     }
-    let error = with("regression(eps=0.05, on=training)", mercer_compile::Material::default());
+    let error = with("regression(eps=0.05, on=training)", mercer_compile::FittingData::default());
     assert!(error.unwrap_err().to_string().contains("training"));
 }
 
@@ -252,13 +256,13 @@ fn a_compressed_machine_is_asked_from_the_nearest_vector_on() {
     let rows = synthetic::ripley(4000, 2).examples;
     let (training, sample) = (rows.select(0..1000), rows.select(1000..3000));
     let queries = rows.select(3000..4000);
-    let material = mercer_compile::Material {
+    let fitting_data = mercer_compile::FittingData {
         sample: Some(&sample),
         training: Some(&training),
         ..Default::default()
     };
     let plan = "nearest(paper)".parse().unwrap();
-    let compiled = Compiler::new(&made).material(material).run(&plan).unwrap();
+    let compiled = Compiler::new(&made).fitting_data(fitting_data).run(&plan).unwrap();
     let risk = compiled.sections.calibration.clone().unwrap().risk;
     let plan = Plan::load(&made, &compiled.sections).unwrap();
     let found = plan.decide(&queries).unwrap();

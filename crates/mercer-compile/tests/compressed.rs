@@ -7,8 +7,8 @@ use mercer_data::{Matrix, synthetic};
 use mercer_kernel::parse;
 use mercer_machine::Array::{F64, U32};
 use mercer_machine::{Machine, Output, Score};
-use mercer_query::{Asking, Plan};
-use mercer_testkit::laws::certify::Tally;
+use mercer_query::{Plan, QueryOptions};
+use mercer_testkit::properties::certify::Tally;
 use mercer_testkit::{generate, machines};
 
 /// All laws of a machine under the stage, unless it refuses the machine, which it may.
@@ -149,7 +149,7 @@ fn explained_steps_come_from_the_cheaper_bounds_first() {
     let queries = synthetic::ripley(100, 2).examples;
     let mut seen = [0usize; 3];
     for row in 0..queries.rows() {
-        let path = plan.explain(&queries, row, &Asking::default()).unwrap();
+        let path = plan.explain(&queries, row, &QueryOptions::default()).unwrap();
         let progress: Vec<usize> =
             path.steps.iter().filter(|step| step.stage == 0).map(|step| step.progress).collect();
         assert!([1, 8, 12].starts_with(&progress), "{progress:?}");

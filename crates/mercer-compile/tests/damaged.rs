@@ -1,11 +1,11 @@
 //! Stored plans with damaged numbers are refused or asked without a panic: what a file says is never trusted
 //! to be of the right length, inside its bounds, or a number.
 
-use mercer_compile::calibrate::Target;
+use mercer_compile::risk::Target;
 use mercer_compile::{Compiler, FITTERS};
 use mercer_data::{Matrix, synthetic};
 use mercer_machine::{Array, Machine, PlanSections};
-use mercer_query::{Asking, Plan};
+use mercer_query::{Plan, QueryOptions};
 use mercer_testkit::{generate, machines};
 use rand::RngExt;
 
@@ -84,7 +84,7 @@ fn survive(machine: &Machine, sections: &PlanSections, seed: u64) -> (usize, usi
             }
             Ok(plan) => {
                 plan.decide(&queries).unwrap();
-                plan.explain(&queries, 0, &Asking::default()).unwrap();
+                plan.explain(&queries, 0, &QueryOptions::default()).unwrap();
             }
         }
     }

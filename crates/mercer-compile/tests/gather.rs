@@ -1,10 +1,10 @@
 //! Queries that cheap stages leave open are gathered from many blocks; nobody can tell from the answers.
 
 use mercer_compile::Compiler;
-use mercer_compile::calibrate::Target;
+use mercer_compile::risk::Target;
 use mercer_data::Matrix;
 use mercer_machine::Output;
-use mercer_query::{Asking, Certainty, Plan, QueryError, Require};
+use mercer_query::{Certainty, Plan, QueryError, QueryOptions, Require};
 use mercer_testkit::{generate, machines};
 
 /// Plans whose last sharing stage stands first, in the middle and nowhere.
@@ -26,7 +26,7 @@ fn gathered_queries_get_the_answers_they_get_alone() {
         let machine = machines::random(&kernel, &generate::dense(30, 8, 4), &output, 9);
         let sample = generate::dense(600, 8, 5);
         let queries = generate::dense(700, 8, 6);
-        let full = Plan::exact(&machine).closing().cost().multiply_adds;
+        let full = Plan::exact(&machine).exact_stage().cost().multiply_adds;
         for text in PLANS {
             let compiler = Compiler::new(&machine).sample(&sample).target(target);
             let sections = compiler.run(&text.parse().unwrap()).unwrap().sections;
@@ -34,15 +34,15 @@ fn gathered_queries_get_the_answers_they_get_alone() {
             let mut settled = 0;
             for budget in [None, Some(full / 2), Some(full + 40)] {
                 for require in [Require::Nothing, Require::Certified] {
-                    let asking = Asking { budget, require, ..Asking::default() };
-                    let batch = plan.decide_with(&queries, &asking).unwrap();
+                    let options = QueryOptions { budget, require, ..QueryOptions::default() };
+                    let batch = plan.decide_with(&queries, &options).unwrap();
                     let mut worker = plan.worker();
                     for row in 0..queries.rows() {
-                        let alone = worker.decide(&queries, row..row + 1, &asking).unwrap();
-                        let what = format!("{name}, {text}, {asking:?}, row {row}");
+                        let alone = worker.decide(&queries, row..row + 1, &options).unwrap();
+                        let what = format!("{name}, {text}, {options:?}, row {row}");
                         assert_eq!(alone[0], batch.decisions[row], "{what}");
-                        let told = plan.explain(&queries, row, &asking).unwrap();
-                        assert_eq!(told.closed_by, batch.closed_by[row], "{what}");
+                        let told = plan.explain(&queries, row, &options).unwrap();
+                        assert_eq!(told.settled_by, batch.settled_by[row], "{what}");
                     }
                     settled += batch.settled_by_stage[plan.stages().len()];
                 }

@@ -6,7 +6,7 @@ use mercer_data::Matrix;
 use mercer_kernel::parse;
 use mercer_machine::{Array, ClassName, Machine, Output, PlanSections, Scheme, Score};
 use mercer_query::Plan;
-use mercer_testkit::laws::certify::{CertifyLaw, Tally};
+use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 use mercer_testkit::{generate, machines};
 
 const PLAN: &str = "cascade(low_precision, exact)";
@@ -91,7 +91,7 @@ fn check(name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     let array = sections.sections[0].array("grid");
     assert!(array.is_some(), "{name}: no grid was found");
     let name = format!("{} on {name}", machine.kernel().spec());
-    let law = CertifyLaw { name, machine, sections: &sections, queries };
+    let law = CertifyProperty { name, machine, sections: &sections, queries };
     law.ranges_contain_the_score(tally).unwrap();
     law.answers_are_exact_and_alike(tally).unwrap();
     law.budgets_are_kept().unwrap();
@@ -111,7 +111,7 @@ fn wide_machines_answer_alike_on_every_instruction_set() {
             let (sections, mut tally) = (sections(&machine).unwrap(), Tally::default());
             let name = format!("{columns} columns");
             let law =
-                CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+                CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
             law.answers_are_exact_and_alike(&mut tally).unwrap();
             assert!(tally.certified * 2 > tally.asked, "{tally:?}");
         }
@@ -225,7 +225,8 @@ fn a_hundred_thousand_ranges_of_integers_contain_the_score() {
         let queries = mixed(POINTS[0], 40_000, 20, 95 + number);
         let sections = sections(&machine).expect("a kernel that the stage takes");
         let name = kernel.to_owned();
-        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        let law =
+            CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
         law.ranges_contain_the_score(&mut tally).unwrap();
     }
     assert!(tally.pairs >= 100_000, "{tally:?}");
@@ -275,7 +276,7 @@ fn quantised_integers_hold_off_the_grid() {
                 let queries = generate::map(&queries, |x| size * x);
                 let name = format!("{name}, {columns} columns");
                 let (machine, sections) = (&machine, &sections);
-                let law = CertifyLaw { name, machine, sections, queries: &queries };
+                let law = CertifyProperty { name, machine, sections, queries: &queries };
                 law.ranges_contain_the_score(&mut tally).unwrap();
                 law.answers_are_exact_and_alike(&mut tally).unwrap();
                 law.budgets_are_kept().unwrap();

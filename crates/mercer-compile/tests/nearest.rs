@@ -1,10 +1,10 @@
 //! \[DM03\] as the paper has it: what it stores, what its answers may be called, what it costs.
 
-use mercer_compile::calibrate::{Risk, Target, upper_bound};
-use mercer_compile::{CompileError, Compiler, Material, compile};
+use mercer_compile::risk::{Risk, Target, upper_bound};
+use mercer_compile::{CompileError, Compiler, FittingData, compile};
 use mercer_data::{Matrix, synthetic};
 use mercer_machine::{Answer, Counts, Machine, Output, Score};
-use mercer_query::{Asking, Certainty, Plan, Require};
+use mercer_query::{Certainty, Plan, QueryOptions, Require};
 use mercer_spec::Spec;
 use mercer_testkit::{generate, machines};
 
@@ -26,9 +26,9 @@ fn paper() -> Spec {
 fn a_plan_without_a_width_carries_the_eps_that_its_test_shows() {
     let (machine, rows) = crescents(4000, 3);
     let (training, sample) = (rows.select(0..1000), rows.select(1000..3000));
-    let material =
-        Material { sample: Some(&sample), training: Some(&training), ..Material::default() };
-    let compiled = Compiler::new(&machine).material(material).run(&paper()).unwrap();
+    let fitting_data =
+        FittingData { sample: Some(&sample), training: Some(&training), ..FittingData::default() };
+    let compiled = Compiler::new(&machine).fitting_data(fitting_data).run(&paper()).unwrap();
     assert_eq!(
         compiled.parts,
         [1000, 0, 2000],
@@ -36,7 +36,7 @@ fn a_plan_without_a_width_carries_the_eps_that_its_test_shows() {
     );
     let known = compiled.sections.calibration.clone().unwrap();
     assert_eq!(known.risk, upper_bound(known.disagreements, 2000, 0.05));
-    assert_eq!((known.risk, known.counts), (known.bound, Counts::OtherLabels));
+    assert_eq!((known.risk, known.counts), (known.bound, Counts::Disagreements));
     let plan = Plan::load(&machine, &compiled.sections).unwrap();
     let queries = rows.select(3000..4000);
     let exact = Plan::exact(&machine).decide(&queries).unwrap();
@@ -47,16 +47,16 @@ fn a_plan_without_a_width_carries_the_eps_that_its_test_shows() {
     let steps = plan.records(&queries).unwrap();
     let mean = steps.iter().map(|one| one[0].progress).sum::<usize>() as f64 / 1000.0;
     assert!(mean < 45.0, "{mean} of 60 supports");
-    let asking = Asking { require: Require::Certified, ..Asking::default() };
-    let strict = plan.decide_with(&queries, &asking).unwrap().decisions;
+    let options = QueryOptions { require: Require::Certified, ..QueryOptions::default() };
+    let strict = plan.decide_with(&queries, &options).unwrap().decisions;
     assert!(strict.iter().all(|decision| decision.certainty == Certainty::Exact));
 }
 
 #[test]
 fn without_a_sample_what_it_stops_is_unsettled() {
     let (machine, rows) = crescents(1000, 5);
-    let material = Material { training: Some(&rows), ..Material::default() };
-    let compiled = Compiler::new(&machine).material(material).run(&paper()).unwrap();
+    let fitting_data = FittingData { training: Some(&rows), ..FittingData::default() };
+    let compiled = Compiler::new(&machine).fitting_data(fitting_data).run(&paper()).unwrap();
     assert_eq!((compiled.parts, &compiled.sections.calibration), ([0; 3], &None));
     let plan = Plan::load(&machine, &compiled.sections).unwrap();
     assert!(plan.stops_untested());
@@ -106,15 +106,15 @@ fn answers_do_not_depend_on_the_batch() {
     assert_eq!(batch, plan.decide(&queries.to_dense()).unwrap());
     let mut worker = plan.worker();
     for row in 0..queries.rows() {
-        let alone = worker.decide(&queries, row..row + 1, &Asking::default()).unwrap();
+        let alone = worker.decide(&queries, row..row + 1, &QueryOptions::default()).unwrap();
         assert_eq!(alone[0], batch[row], "row {row}");
     }
     for isa in mercer_simd::Isa::available() {
         let plan = Plan::with_isa(&machine, &compiled.sections, *isa).unwrap();
         assert_eq!(batch, plan.decide(&queries).unwrap(), "{}", isa.name());
     }
-    let asking = Asking { budget: Some(200), ..Asking::default() };
-    let cheap = plan.decide_with(&queries, &asking).unwrap().decisions;
+    let options = QueryOptions { budget: Some(200), ..QueryOptions::default() };
+    let cheap = plan.decide_with(&queries, &options).unwrap().decisions;
     assert!(cheap.iter().all(|decision| decision.cost.multiply_adds <= 200));
 }
 
@@ -162,15 +162,15 @@ fn excess_errors_allow_more_other_labels_than_agreement_does() {
     let plan: Spec = "cascade(linear, student(2), exact)".parse().unwrap();
     let run = |of: Risk, labels| {
         let target = Target { risk: 0.02, delta: 0.05, of };
-        let material =
-            Material { sample: Some(&sample), sample_labels: labels, ..Material::default() };
-        let compiled = Compiler::new(&machine).material(material).target(target).run(&plan);
+        let fitting_data =
+            FittingData { sample: Some(&sample), sample_labels: labels, ..FittingData::default() };
+        let compiled = Compiler::new(&machine).fitting_data(fitting_data).target(target).run(&plan);
         compiled.map(|compiled| compiled.sections.calibration.unwrap())
     };
-    let (labels, strict) = (labels.as_slice(), run(Risk::OtherLabels, None).unwrap());
+    let (labels, strict) = (labels.as_slice(), run(Risk::Disagreements, None).unwrap());
     let excess = run(Risk::ExcessErrors, Some(labels)).unwrap();
     let Counts::ExcessErrors { worse, better } = excess.counts else { panic!("{excess:?}") };
     assert!(worse + better == excess.disagreements && excess.bound <= 0.02);
-    assert!(excess.width < strict.width, "{} and {}", excess.width, strict.width);
+    assert!(excess.threshold < strict.threshold, "{} and {}", excess.threshold, strict.threshold);
     assert_eq!(run(Risk::ExcessErrors, None), Err(CompileError::NoLabels));
 }

@@ -12,7 +12,7 @@ use mercer_compile::{CompileError, compile};
 use mercer_data::Matrix;
 use mercer_machine::{Machine, Output};
 use mercer_testkit::generate;
-use mercer_testkit::laws::certify::{CertifyLaw, Tally, Truth};
+use mercer_testkit::properties::certify::{CertifyProperty, Tally, Truth};
 use rayon::prelude::*;
 use stages::stages;
 
@@ -89,7 +89,8 @@ fn soak_one(seed: u64, kernels: &[&str], plans: &[String], by_plan: &[AtomicU64]
             Err(other) => panic!("{other}"),
         };
         let name = format!("{text} for {kernel}, seed {seed}");
-        let law = CertifyLaw { name, machine: &machine, sections: &sections, queries: &queries };
+        let law =
+            CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
         let mut tally = Tally::default();
         law.ranges_contain(&truth, &mut tally).unwrap();
         found.fetch_add(tally.pairs, Ordering::Relaxed);

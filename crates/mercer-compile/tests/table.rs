@@ -7,7 +7,7 @@ use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
 use mercer_machine::{Machine, Output, Score};
 use mercer_query::Plan;
-use mercer_testkit::laws::certify::Tally;
+use mercer_testkit::properties::certify::Tally;
 use mercer_testkit::{generate, machines};
 
 const PLAN: &str = "cascade(table, exact)";
@@ -94,7 +94,7 @@ fn intersections_are_folded_exactly() {
     let plan = Plan::load(&machine, &sections).unwrap();
     let queries = histograms(100, 30, 13);
     for row in 0..queries.rows() {
-        let told = plan.explain(&queries, row, &mercer_query::Asking::default()).unwrap();
+        let told = plan.explain(&queries, row, &mercer_query::QueryOptions::default()).unwrap();
         let range = told.steps[0].range;
         assert!(range.high - range.low < 1e-9, "row {row}: {range:?}");
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mercer_compile::calibrate::{Target, upper_bound};
+use mercer_compile::risk::{Target, upper_bound};
 use mercer_compile::tune::{Aim, Contract, Tuned, Tuner};
 use mercer_compile::{CompileError, Progress, Watch};
 use mercer_data::{Matrix, synthetic};
 use mercer_machine::{Answer, Machine, Model, Output, Score, file};
-use mercer_query::{Asking, Certainty, Plan};
+use mercer_query::{Certainty, Plan, QueryOptions};
 use mercer_testkit::{generate, machines};
 
 /// A machine with queries of the same kind: a sample, and others that are never shown.
@@ -102,8 +102,8 @@ fn certified_plans_give_the_exact_labels_to_queries_never_seen() {
         assert_eq!(tuning.verification.differences, 0, "{}", case.name);
         assert_eq!(tuning.verification.queries, 80, "{}", case.name);
         let plan = reloaded(&case.machine, &tuned);
-        let asking = Asking { tolerance: case.tolerance, ..Asking::default() };
-        let answers = plan.decide_with(&case.unseen, &asking).unwrap();
+        let options = QueryOptions { tolerance: case.tolerance, ..QueryOptions::default() };
+        let answers = plan.decide_with(&case.unseen, &options).unwrap();
         let truths = Plan::exact(&case.machine).decide(&case.unseen).unwrap();
         for (decision, truth) in answers.decisions.iter().zip(&truths) {
             assert!(decision.certainty >= Certainty::Certified, "{}", case.name);
@@ -211,7 +211,7 @@ fn samples_that_say_nothing_and_numbers_out_of_range_are_refused() {
 fn whoever_watches_ends_it() {
     let machine = crescent_machine();
     let sample = crescents(300, 2);
-    for last in ["asking the sample exactly", "fitting stages", "measuring plans"] {
+    for last in ["options the sample exactly", "fitting stages", "measuring plans"] {
         let ask = |progress: Progress| progress.what != last;
         let error = Tuner::new(&machine, &sample).watch(Watch::new(&ask)).run().unwrap_err();
         assert_eq!(error, CompileError::Ended, "{last}");
@@ -229,8 +229,8 @@ fn a_budget_is_never_exceeded_and_what_it_leaves_open_says_so() {
     let budget = tuned.tuning().budget.unwrap();
     assert_eq!(budget.multiply_adds, (budget.microseconds * budget.rate) as u64);
     let plan = reloaded(&case.machine, &tuned);
-    let asking = Asking { budget: Some(budget.multiply_adds), ..Asking::default() };
-    let answers = plan.decide_with(&case.unseen, &asking).unwrap();
+    let options = QueryOptions { budget: Some(budget.multiply_adds), ..QueryOptions::default() };
+    let answers = plan.decide_with(&case.unseen, &options).unwrap();
     assert!(answers.unsettled > 0, "a nanosecond is not enough for all");
     let costs = answers.decisions.iter().map(|decision| decision.cost.multiply_adds);
     assert!(costs.max() <= Some(budget.multiply_adds));

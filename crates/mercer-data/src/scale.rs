@@ -15,7 +15,7 @@ use crate::{DataError, Matrix, MatrixBuilder, Row};
 
 /// Every scaling; one line each.
 pub static SCALINGS: Registry<Recipe> = Registry {
-    room: "scaling",
+    noun: "scaling",
     entries: &[
         &standard::ENTRY,
         &min_max::ENTRY,

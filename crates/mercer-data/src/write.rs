@@ -1,18 +1,18 @@
 //! Datasets become files, which appear whole or not at all.
 
 mod arrow;
+mod atomic;
 mod csv;
 mod idx;
 mod libsvm;
 mod npy;
 #[cfg_attr(not(feature = "parquet"), path = "write/no_parquet.rs")]
 mod parquet;
-mod whole;
 
 use std::io::Write;
 use std::path::Path;
 
-pub use whole::Whole;
+pub use atomic::AtomicFile;
 
 use crate::{DataError, Dataset, Targets};
 

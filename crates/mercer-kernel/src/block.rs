@@ -6,13 +6,13 @@
 mod coded;
 mod inverted;
 mod packed;
+mod packed_f32;
 mod queries;
-mod singles;
 
 pub use coded::{Coded, CodedQueries, CodedQuery, CodedTile, Grid};
 pub use packed::{Packed, Tile};
+pub use packed_f32::{PackedF32, QueriesF32, TileF32};
 pub use queries::Queries;
-pub use singles::{SingleQueries, SingleTile, Singles};
 
 /// Queries per block: enough to reuse each panel from the nearest cache, few enough that a tile of values
 /// stays in the next one.

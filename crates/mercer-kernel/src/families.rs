@@ -22,7 +22,7 @@ use crate::{Finish, Form, KernelRef};
 
 /// Every kernel.
 pub static KERNELS: Registry<KernelRef> = Registry {
-    room: "kernel",
+    noun: "kernel",
     entries: &[
         &linear::ENTRY,
         &polynomial::ENTRY,

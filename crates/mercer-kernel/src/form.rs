@@ -24,7 +24,7 @@ pub trait Term: Debug + Send + Sync {
     fn term(&self, u: f64, v: f64) -> f64;
 
     /// The vectorised twin with the same bits, if there is one; without it blocks are summed one by one.
-    fn metal(&self) -> Option<mercer_simd::Term> {
+    fn simd_twin(&self) -> Option<mercer_simd::Term> {
         None
     }
 
@@ -66,8 +66,8 @@ pub trait Finish: Debug + Send + Sync {
     /// Turns self-sums `b(v, v)` into self-values `K(v, v)`, in place, with the bits of [`Finish::finish`].
     fn self_values(&self, isa: Isa, own: &mut [f64]) {
         for sum in own {
-            let self_sum = [*sum];
-            self.finish(isa, std::slice::from_mut(sum), self_sum[0], &self_sum);
+            let squared_norm = [*sum];
+            self.finish(isa, std::slice::from_mut(sum), squared_norm[0], &squared_norm);
         }
     }
 

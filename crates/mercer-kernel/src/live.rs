@@ -106,7 +106,7 @@ impl Live {
 }
 
 impl Live {
-    /// See [`crate::block::Packed::loose_self_sum`].
+    /// See [`crate::block::Packed::loose_squared_norm`].
     pub(crate) fn loose_norm(&self, row: Row<'_>) -> f64 {
         let mut sums = [0.0; 8];
         if self.shifts.is_empty() {

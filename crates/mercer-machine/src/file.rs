@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use mercer_data::write::Whole;
+use mercer_data::write::AtomicFile;
 
 use crate::{Machine, MachineError, Model};
 
@@ -56,7 +56,7 @@ pub fn recognise(bytes: &[u8]) -> Result<&'static Format, MachineError> {
 
 /// Writes a model file, whole or not at all.
 pub fn save(model: &Model, format: &Format, path: &Path) -> Result<(), MachineError> {
-    let mut file = Whole::create(path)?;
+    let mut file = AtomicFile::create(path)?;
     (format.write)(model, &mut file)?;
     Ok(file.commit()?)
 }

@@ -22,9 +22,9 @@ pub struct PlanSections {
 /// exact answers make.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
-    /// A level stops a query when its estimate lies further than this many spreads from a change of label;
+    /// A level stops a query when its estimate lies further than this many residual RMS from a change of label;
     /// infinite where stages stop by rules of their own and there is nothing to choose.
-    pub width: f64,
+    pub threshold: f64,
     /// The share of queries (eps) that may get another label.
     pub risk: f64,
     /// How probably the sample misled us (delta).
@@ -47,7 +47,7 @@ pub struct Calibration {
 pub enum Counts {
     /// Labels other than the exact one.
     #[default]
-    OtherLabels,
+    Disagreements,
     /// Errors beyond those of exact answers, on labelled queries.
     ExcessErrors {
         /// Other labels that were wrong where the exact one was right.
@@ -58,7 +58,7 @@ pub enum Counts {
 }
 
 /// How what a level computes becomes an estimate of the score or margin: `slope g + shift`, wrong by
-/// about `spread`.
+/// about `residual_rms` (root mean square).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     /// Factor.
@@ -66,17 +66,18 @@ pub struct Scale {
     /// Added constant.
     pub shift: f64,
     /// Root mean square of the error near a change of label; positive.
-    pub spread: f64,
+    pub residual_rms: f64,
 }
 
 impl Calibration {
-    /// As numbers: width, risk, delta, queries, disagreements, bound, then slope, shift and spread of
+    /// As numbers: threshold, risk, delta, queries, disagreements, bound, then slope, shift and residual RMS of
     /// each level; then worse and better labels, if excess errors are counted.
     pub fn to_numbers(&self) -> Vec<f64> {
-        let Self { width, risk, delta, queries, disagreements, counts, bound, scales } = self;
+        let Self { threshold, risk, delta, queries, disagreements, counts, bound, scales } = self;
         let mut numbers =
-            vec![*width, *risk, *delta, *queries as f64, *disagreements as f64, *bound];
-        numbers.extend(scales.iter().flat_map(|scale| [scale.slope, scale.shift, scale.spread]));
+            vec![*threshold, *risk, *delta, *queries as f64, *disagreements as f64, *bound];
+        numbers
+            .extend(scales.iter().flat_map(|scale| [scale.slope, scale.shift, scale.residual_rms]));
         if let Counts::ExcessErrors { worse, better } = counts {
             numbers.extend([*worse as f64, *better as f64]);
         }
@@ -85,7 +86,7 @@ impl Calibration {
 
     /// From [`Calibration::to_numbers`]; `None` if the numbers make no sense.
     pub fn from_numbers(numbers: &[f64]) -> Option<Self> {
-        let [width, risk, delta, queries, disagreements, bound, rest @ ..] = numbers else {
+        let [threshold, risk, delta, queries, disagreements, bound, rest @ ..] = numbers else {
             return None;
         };
         let is_share = |value: &f64| (0.0..=1.0).contains(value);
@@ -96,21 +97,22 @@ impl Calibration {
             _ => return None,
         };
         let counts = match counted {
-            None => Counts::OtherLabels,
+            None => Counts::Disagreements,
             Some([worse, better]) if is_count(worse) && is_count(better) => {
                 Counts::ExcessErrors { worse: *worse as u64, better: *better as u64 }
             }
             Some(_) => return None,
         };
-        let is_sane = *width > 0.0
+        let is_sane = *threshold > 0.0
             && [risk, delta, bound].into_iter().all(is_share)
             && [queries, disagreements].into_iter().all(is_count)
             && bound <= risk
             && rest.iter().all(|value| value.is_finite())
             && rest.chunks(3).all(|scale| scale[2] > 0.0);
-        let scale = |chunk: &[f64]| Scale { slope: chunk[0], shift: chunk[1], spread: chunk[2] };
+        let scale =
+            |chunk: &[f64]| Scale { slope: chunk[0], shift: chunk[1], residual_rms: chunk[2] };
         is_sane.then(|| Self {
-            width: *width,
+            threshold: *threshold,
             risk: *risk,
             delta: *delta,
             queries: *queries as u64,

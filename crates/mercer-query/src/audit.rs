@@ -76,7 +76,7 @@ impl Audit {
     /// If the plan was not calibrated to give few other labels, or the share is not one.
     pub fn new(plan: &Plan, share: f64, seed: u64) -> Result<Self, AuditError> {
         let known = plan.calibration().ok_or(AuditError::NotCalibrated)?;
-        if known.counts != mercer_machine::Counts::OtherLabels {
+        if known.counts != mercer_machine::Counts::Disagreements {
             return Err(AuditError::OtherPromise);
         }
         Self::of_promise(share, known.risk, known.delta, seed)

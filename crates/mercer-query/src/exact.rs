@@ -175,7 +175,7 @@ impl Exact {
         scores.clear();
         scores.resize(rows.len() * count, 0.0);
         self.scores(rows.clone(), scratch, &mut scores);
-        let own = if self.tables.is_some() { &[] } else { scratch.queries.self_sums() };
+        let own = if self.tables.is_some() { &[] } else { scratch.queries.squared_norms() };
         out.clear();
         for (query, (row, scores)) in rows.zip(scores.chunks_exact(count)).enumerate() {
             if let Some(value) = scores.iter().find(|score| !score.is_finite()) {

@@ -6,8 +6,8 @@ use std::ops::Range;
 use mercer_data::Matrix;
 use rayon::prelude::*;
 
-use crate::closer::{Memory, Query, State};
-use crate::{Asking, Decision, Interval, Plan, QueryError, Worker};
+use crate::tracker::{Memory, Query, State};
+use crate::{Decision, Interval, Plan, QueryError, QueryOptions, Worker};
 
 /// Blocks whose open queries are gathered: many, but what is known of them must not fill the memory.
 const BLOCKS: usize = 256;
@@ -19,11 +19,11 @@ pub(crate) type Closed = (Decision, usize);
 pub(crate) fn decide(
     plan: &Plan,
     rows: &Matrix,
-    asking: &Asking,
+    options: &QueryOptions,
 ) -> Result<Vec<Closed>, QueryError> {
     let blocks = plan.blocks(rows.rows());
     let whole = |worker: &mut Worker<'_>, range: Range<usize>| {
-        worker.block(rows, range, asking, None)?;
+        worker.block(rows, range, options, None)?;
         Ok(worker.memory().queries.iter().filter_map(Query::closed).collect())
     };
     // One block stays on the caller's thread: waking others takes longer than a query.
@@ -37,7 +37,7 @@ pub(crate) fn decide(
     }
     let mut closed = Vec::with_capacity(rows.rows());
     for blocks in blocks.chunks(BLOCKS) {
-        gathered(plan, rows, blocks, asking, &mut closed)?;
+        gathered(plan, rows, blocks, options, &mut closed)?;
     }
     Ok(closed)
 }
@@ -89,11 +89,11 @@ fn gathered(
     plan: &Plan,
     rows: &Matrix,
     blocks: &[Range<usize>],
-    asking: &Asking,
+    options: &QueryOptions,
     closed: &mut Vec<Closed>,
 ) -> Result<(), QueryError> {
     let begin = |worker: &mut Worker<'_>, range: &Range<usize>| {
-        worker.begin(rows, range.clone(), asking);
+        worker.begin(rows, range.clone(), options);
         let memory = worker.memory();
         let closed: Vec<Option<Closed>> = memory.queries.iter().map(Query::closed).collect();
         (closed, Left::of(memory, range.start))
@@ -107,7 +107,7 @@ fn gathered(
     let end = |worker: &mut Worker<'_>, some: Range<usize>| {
         let numbers = &left.rows[some.clone()];
         let rows = rows.select(numbers.iter().copied());
-        let done = worker.end(&rows, |memory| left.restore(some, memory), asking);
+        let done = worker.end(&rows, |memory| left.restore(some, memory), options);
         done.map_err(|error| error.moved(|row| numbers[row - 1] + 1))?;
         Ok(worker.memory().queries.iter().map(Query::closed).collect::<Vec<_>>())
     };

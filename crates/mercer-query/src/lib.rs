@@ -16,7 +16,6 @@
 
 mod audit;
 mod certify;
-mod closer;
 mod coefficients;
 mod decision;
 mod error;
@@ -28,11 +27,11 @@ mod rounding;
 mod stage;
 mod stages;
 mod tables;
+mod tracker;
 mod worker;
 
 pub use audit::{Audit, AuditError, AuditReport};
 pub use certify::Proved;
-pub use closer::{Asking, Closer, Guess, Record, Require, Step};
 pub use decision::{Certainty, Cost, Decision, Interval};
 pub use error::{LoadError, QueryError};
 pub use exact::{Exact, Scratch};
@@ -40,4 +39,5 @@ pub use plan::{Answers, Explanation, Plan};
 pub use stage::{Block, Loader, STAGES, Stage};
 pub use stages::NearestOrder;
 pub use tables::{Binned, Tables};
+pub use tracker::{DecisionTracker, Estimate, QueryOptions, Record, Require, Step};
 pub use worker::Worker;

@@ -7,10 +7,12 @@ use mercer_simd::Isa;
 use mercer_spec::Spec;
 use rayon::prelude::*;
 
-use crate::closer::{Record, Trust};
 use crate::gather;
 use crate::stage::{STAGES, Stage};
-use crate::{Asking, Certainty, Decision, Exact, LoadError, QueryError, Scratch, Step, Worker};
+use crate::tracker::{Record, Trust};
+use crate::{
+    Certainty, Decision, Exact, LoadError, QueryError, QueryOptions, Scratch, Step, Worker,
+};
 
 /// How a machine is asked: stage after stage, the last one exact. Work runs in the rayon pool of the
 /// caller; what comes out depends on the machine, the plan and the row alone.
@@ -29,7 +31,7 @@ pub struct Answers {
     /// One for each row, in order.
     pub decisions: Vec<Decision>,
     /// Position of the stage that closed each query; the exact one is the last.
-    pub closed_by: Vec<usize>,
+    pub settled_by: Vec<usize>,
     /// How many queries each stage settled; the exact one is the last.
     pub settled_by_stage: Vec<u64>,
     /// How many queries ran out of budget.
@@ -46,7 +48,7 @@ pub struct Explanation {
     /// What was learned, in order.
     pub steps: Vec<Step>,
     /// Position of the stage that closed the query.
-    pub closed_by: usize,
+    pub settled_by: usize,
 }
 
 impl Answers {
@@ -154,10 +156,10 @@ impl Plan {
     pub(crate) fn trust(&self) -> Trust<'_> {
         let first = &self.levels;
         match &self.calibration {
-            Some(Calibration { width, scales, .. }) => {
-                Trust { first, scales, width: *width, is_tested: true }
+            Some(Calibration { threshold, scales, .. }) => {
+                Trust { first, scales, threshold: *threshold, is_tested: true }
             }
-            None => Trust { first, scales: &[], width: f64::INFINITY, is_tested: false },
+            None => Trust { first, scales: &[], threshold: f64::INFINITY, is_tested: false },
         }
     }
 
@@ -197,7 +199,7 @@ impl Plan {
     }
 
     /// The stage that closes what is left.
-    pub fn closing(&self) -> &Exact {
+    pub fn exact_stage(&self) -> &Exact {
         &self.exact
     }
 
@@ -211,16 +213,20 @@ impl Plan {
     /// # Errors
     /// If a row lies outside the kernel's domain or its score overflows.
     pub fn decide(&self, rows: &Matrix) -> Result<Vec<Decision>, QueryError> {
-        Ok(self.decide_with(rows, &Asking::default())?.decisions)
+        Ok(self.decide_with(rows, &QueryOptions::default())?.decisions)
     }
 
     /// Decisions for all rows, in order, under a budget and demands.
     ///
     /// # Errors
     /// As [`Plan::decide`].
-    pub fn decide_with(&self, rows: &Matrix, asking: &Asking) -> Result<Answers, QueryError> {
+    pub fn decide_with(
+        &self,
+        rows: &Matrix,
+        options: &QueryOptions,
+    ) -> Result<Answers, QueryError> {
         self.check(rows)?;
-        let closed = gather::decide(self, rows, asking)?;
+        let closed = gather::decide(self, rows, options)?;
         let mut settled_by_stage = vec![0; self.stages.len() + 1];
         let mut unsettled = 0;
         for (decision, stage) in &closed {
@@ -230,8 +236,8 @@ impl Plan {
                 settled_by_stage[*stage] += 1;
             }
         }
-        let (decisions, closed_by) = closed.into_iter().unzip();
-        Ok(Answers { decisions, closed_by, settled_by_stage, unsettled })
+        let (decisions, settled_by) = closed.into_iter().unzip();
+        Ok(Answers { decisions, settled_by, settled_by_stage, unsettled })
     }
 
     /// Decisions of the exact stage alone, whatever stands before it.
@@ -262,15 +268,15 @@ impl Plan {
         &self,
         rows: &Matrix,
         row: usize,
-        asking: &Asking,
+        options: &QueryOptions,
     ) -> Result<Explanation, QueryError> {
         assert!(row < rows.rows(), "no such row");
         self.check(&rows.select([row]))?;
         let mut steps = Vec::new();
-        let (decision, closed_by) = self.worker().follow(rows, row, asking, &mut steps)?;
+        let (decision, settled_by) = self.worker().follow(rows, row, options, &mut steps)?;
         let names = self.stages.iter().map(|stage| stage.spec().to_string());
         let stages = names.chain(["exact".to_owned()]).collect();
-        Ok(Explanation { decision, stages, steps, closed_by })
+        Ok(Explanation { decision, stages, steps, settled_by })
     }
 
     /// Exact scores of all rows, one row after the other; never anything but exact.

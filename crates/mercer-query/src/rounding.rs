@@ -94,20 +94,20 @@ impl QuerySize {
 }
 
 /// Bounds on `sqrt(K(z, z))` of rows with these self-sums, semidefinite kernels only.
-pub(crate) fn roots(kernel: &dyn Kernel, self_sums: &[f64]) -> Vec<f64> {
+pub(crate) fn roots(kernel: &dyn Kernel, squared_norms: &[f64]) -> Vec<f64> {
     let root = |own: &f64| bound::value(kernel, own.max(HIDDEN), own.max(HIDDEN)).sqrt();
-    self_sums.iter().map(root).collect()
+    squared_norms.iter().map(root).collect()
 }
 
 impl RowSizes {
     /// Rows with these self-sums.
     pub(crate) fn new(
         kernel: &dyn Kernel,
-        self_sums: impl Iterator<Item = f64> + Clone,
+        squared_norms: impl Iterator<Item = f64> + Clone,
         columns: usize,
         is_shifted: bool,
     ) -> Self {
-        let sums = self_sums.map(|own| own.max(HIDDEN));
+        let sums = squared_norms.map(|own| own.max(HIDDEN));
         let mut sizes = Self {
             longest: sums.clone().fold(0.0, f64::max),
             shortest: sums.fold(f64::INFINITY, f64::min),
@@ -176,7 +176,8 @@ impl Rounding {
         let kernel = machine.kernel().as_ref();
         let is_semidefinite = kernel.is_positive_semidefinite();
         let up = |sum: f64, terms: usize| sum * (1.0 + (terms as f64 + 8.0) * f64::EPSILON);
-        let roots = if is_semidefinite { roots(kernel, packed.self_sums()) } else { Vec::new() };
+        let roots =
+            if is_semidefinite { roots(kernel, packed.squared_norms()) } else { Vec::new() };
         let constants = |score: &Score| match score {
             Score::Expansion { supports, coefficients, offset } => {
                 let weight = coefficients.iter().map(|beta| beta.abs()).sum();
@@ -212,7 +213,7 @@ impl Rounding {
                 }
             }
         };
-        let sums = packed.self_sums().iter().copied();
+        let sums = packed.squared_norms().iter().copied();
         let rows = RowSizes::new(kernel, sums, machine.columns(), packed.is_shifted());
         Self { scores: machine.scores().iter().map(constants).collect(), rows }
     }

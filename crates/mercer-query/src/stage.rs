@@ -5,8 +5,8 @@ use mercer_data::{Matrix, Row};
 use mercer_machine::Section;
 use mercer_spec::Spec;
 
-use crate::closer::Closer;
 use crate::stages::Coordinates;
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 /// One step of a plan: works on the still-open queries of a block and reports what it proves, as often as
@@ -42,7 +42,7 @@ pub trait Stage: Debug + Send + Sync {
     fn scratch(&self) -> Box<dyn Any + Send>;
 
     /// Works on the open queries; `scratch` is one made by [`Stage::scratch`].
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any);
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any);
 }
 
 /// How stages come back from a model file.
@@ -127,7 +127,7 @@ impl<'a> Block<'a> {
     }
 
     /// The self-sum of a query, centred as the machine is, summed loosely: see
-    /// [`mercer_kernel::block::Packed::loose_self_sum`]. Only for stages that say they need norms.
+    /// [`mercer_kernel::block::Packed::loose_squared_norm`]. Only for stages that say they need norms.
     pub fn own(&self, query: u32) -> f64 {
         self.own[query as usize]
     }
@@ -163,7 +163,7 @@ impl<'a> Block<'a> {
     }
 
     /// Forgets the queries that were closed meanwhile.
-    pub fn compact(&mut self, closer: &Closer<'_>) {
-        self.open.retain(|query| closer.is_open(*query));
+    pub fn compact(&mut self, tracker: &DecisionTracker<'_>) {
+        self.open.retain(|query| tracker.is_open(*query));
     }
 }

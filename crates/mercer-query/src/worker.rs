@@ -3,10 +3,10 @@ use std::ops::Range;
 
 use mercer_data::Matrix;
 
-use crate::closer::{Asking, Closer, Memory, Record, State, Step};
 use crate::exact::Scratch;
 use crate::stage::Block;
 use crate::stages::Coordinates;
+use crate::tracker::{DecisionTracker, Memory, QueryOptions, Record, State, Step};
 use crate::{Decision, Plan, QueryError};
 
 /// One thread's hands: a plan with the working memory to run it. Kept, it allocates next to nothing; it
@@ -29,7 +29,7 @@ impl<'a> Worker<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
         Self {
             plan,
-            exact: plan.closing().scratch(),
+            exact: plan.exact_stage().scratch(),
             stages: plan.stages().iter().map(|stage| stage.scratch()).collect(),
             memory: Memory::default(),
             own: Vec::new(),
@@ -48,12 +48,12 @@ impl<'a> Worker<'a> {
         &mut self,
         rows: &Matrix,
         range: Range<usize>,
-        asking: &Asking,
+        options: &QueryOptions,
     ) -> Result<&[Decision], QueryError> {
         self.decisions.clear();
-        let size = self.plan.closing().block();
+        let size = self.plan.exact_stage().block();
         for first in range.clone().step_by(size) {
-            self.block(rows, first..(first + size).min(range.end), asking, None)?;
+            self.block(rows, first..(first + size).min(range.end), options, None)?;
             self.decisions.extend(self.memory.queries.iter().filter_map(|query| query.decision));
         }
         Ok(&self.decisions)
@@ -68,13 +68,13 @@ impl<'a> Worker<'a> {
         &mut self,
         rows: &Matrix,
         row: usize,
-        asking: &Asking,
+        options: &QueryOptions,
         steps: &mut Vec<Step>,
     ) -> Result<(Decision, usize), QueryError> {
         steps.clear();
-        self.block(rows, row..row + 1, asking, Some(steps))?;
+        self.block(rows, row..row + 1, options, Some(steps))?;
         let query = self.memory.queries[0];
-        Ok((query.decision.expect("the exact stage leaves nothing open"), query.closed_by))
+        Ok((query.decision.expect("the exact stage leaves nothing open"), query.settled_by))
     }
 
     /// One block; the decisions and who made them stay in the memory.
@@ -82,19 +82,19 @@ impl<'a> Worker<'a> {
         &mut self,
         rows: &Matrix,
         range: Range<usize>,
-        asking: &Asking,
+        options: &QueryOptions,
         mut steps: Option<&mut Vec<Step>>,
     ) -> Result<(), QueryError> {
         let (first, stages) = (range.start, 0..self.plan.stages().len());
-        self.memory.reset(range.len(), self.plan.closing().machine().scores().len());
-        self.narrow(rows, range, stages, asking, steps.as_deref_mut());
-        self.close(rows, first, asking, steps)
+        self.memory.reset(range.len(), self.plan.exact_stage().machine().scores().len());
+        self.narrow(rows, range, stages, options, steps.as_deref_mut());
+        self.close(rows, first, options, steps)
     }
 
     /// The stages of a block before [`Plan::gathers_at`]; what they leave open stays so in the memory.
-    pub(crate) fn begin(&mut self, rows: &Matrix, range: Range<usize>, asking: &Asking) {
-        self.memory.reset(range.len(), self.plan.closing().machine().scores().len());
-        self.narrow(rows, range, 0..self.plan.gathers_at(), asking, None);
+    pub(crate) fn begin(&mut self, rows: &Matrix, range: Range<usize>, options: &QueryOptions) {
+        self.memory.reset(range.len(), self.plan.exact_stage().machine().scores().len());
+        self.narrow(rows, range, 0..self.plan.gathers_at(), options, None);
     }
 
     /// The stages from [`Plan::gathers_at`] on, for queries that other blocks left open.
@@ -102,13 +102,13 @@ impl<'a> Worker<'a> {
         &mut self,
         rows: &Matrix,
         left: impl FnOnce(&mut Memory),
-        asking: &Asking,
+        options: &QueryOptions,
     ) -> Result<(), QueryError> {
-        self.memory.reset(rows.rows(), self.plan.closing().machine().scores().len());
+        self.memory.reset(rows.rows(), self.plan.exact_stage().machine().scores().len());
         left(&mut self.memory);
         let stages = self.plan.gathers_at()..self.plan.stages().len();
-        self.narrow(rows, 0..rows.rows(), stages, asking, None);
-        self.close(rows, 0, asking, None)
+        self.narrow(rows, 0..rows.rows(), stages, options, None);
+        self.close(rows, 0, options, None)
     }
 
     /// Some stages, none of them the exact one, for the queries that are open in the memory.
@@ -117,7 +117,7 @@ impl<'a> Worker<'a> {
         rows: &Matrix,
         range: Range<usize>,
         stages: Range<usize>,
-        asking: &Asking,
+        options: &QueryOptions,
         steps: Option<&mut Vec<Step>>,
     ) {
         let (plan, memory) = (self.plan, &mut self.memory);
@@ -127,10 +127,11 @@ impl<'a> Worker<'a> {
         if stages.is_empty() {
             return;
         }
-        let mut closer = Closer::new(plan.closing(), asking, memory, steps, plan.trust());
+        let mut tracker =
+            DecisionTracker::new(plan.exact_stage(), options, memory, steps, plan.trust());
         let (own, open, coordinates) = (&mut self.own, &mut self.open, &mut self.coordinates);
         let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
-        hands.run(plan, rows, range, stages, &mut closer);
+        hands.run(plan, rows, range, stages, &mut tracker);
     }
 
     /// The exact stage, for all that the memory does not hold as closed.
@@ -138,16 +139,16 @@ impl<'a> Worker<'a> {
         &mut self,
         rows: &Matrix,
         first: usize,
-        asking: &Asking,
+        options: &QueryOptions,
         steps: Option<&mut Vec<Step>>,
     ) -> Result<(), QueryError> {
-        let exact = self.plan.closing();
+        let exact = self.plan.exact_stage();
         let all = 0..self.memory.queries.len() as u32;
         let trust = self.plan.trust();
-        let mut closer = Closer::new(exact, asking, &mut self.memory, steps, trust);
-        closer.stage = self.plan.stages().len();
+        let mut tracker = DecisionTracker::new(exact, options, &mut self.memory, steps, trust);
+        tracker.stage = self.plan.stages().len();
         self.open.clear();
-        self.open.extend(all.filter(|query| closer.charge_exact(*query, exact.cost())));
+        self.open.extend(all.filter(|query| tracker.charge_exact(*query, exact.cost())));
         if self.open.is_empty() {
             return Ok(());
         }
@@ -156,14 +157,14 @@ impl<'a> Worker<'a> {
         decided.map_err(|error| error.moved(|row| first + self.open[row - 1] as usize + 1))?;
         for (query, decision) in self.open.iter().zip(&self.answers) {
             let count = exact.machine().scores().len();
-            if closer.is_observed() && count > 1 {
+            if tracker.is_observed() && count > 1 {
                 let row = rows.row(first + *query as usize);
                 let (mut scores, mut errors) = (vec![0.0; count], vec![0.0; count]);
                 exact.scores(std::iter::once(row), &mut self.exact, &mut scores);
-                exact.errors(row, exact.packed().loose_self_sum(row), &mut errors);
-                closer.observe_exact(*query, &scores, &errors);
+                exact.errors(row, exact.packed().loose_squared_norm(row), &mut errors);
+                tracker.observe_exact(*query, &scores, &errors);
             }
-            closer.settle(*query, *decision);
+            tracker.settle(*query, *decision);
         }
         Ok(())
     }
@@ -171,20 +172,20 @@ impl<'a> Worker<'a> {
     /// What each level of each stage makes of the rows, if none of them stops a query; queries that are
     /// certified on the way are not asked further.
     pub(crate) fn record(&mut self, rows: &Matrix, range: Range<usize>) -> Vec<Vec<Record>> {
-        let exact = self.plan.closing();
+        let exact = self.plan.exact_stage();
         let count = range.len();
         let mut records = vec![Vec::new(); count];
-        let asking = Asking::default();
+        let options = QueryOptions::default();
         self.memory.reset(count, exact.machine().scores().len());
         let trust = self.plan.trust();
-        let mut closer = Closer::new(exact, &asking, &mut self.memory, None, trust);
-        closer.records = Some(&mut records);
+        let mut tracker = DecisionTracker::new(exact, &options, &mut self.memory, None, trust);
+        tracker.records = Some(&mut records);
         self.open.clear();
         self.open.extend(0..count as u32);
         let (own, open) = (&mut self.own, &mut self.open);
         let coordinates = &mut self.coordinates;
         let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
-        hands.run(self.plan, rows, range, 0..self.plan.stages().len(), &mut closer);
+        hands.run(self.plan, rows, range, 0..self.plan.stages().len(), &mut tracker);
         records
     }
 
@@ -209,14 +210,14 @@ impl Hands<'_> {
         rows: &Matrix,
         range: Range<usize>,
         stages: Range<usize>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
     ) {
-        let exact = plan.closing();
+        let exact = plan.exact_stage();
         self.coordinates.clear();
         self.own.clear();
         self.own.resize(range.len(), 0.0);
         let mut has_norms = false;
-        closer.stage = stages.start;
+        tracker.stage = stages.start;
         let scratches = self.stages[stages.clone()].iter_mut();
         for (stage, scratch) in plan.stages()[stages].iter().zip(scratches) {
             if self.open.is_empty() {
@@ -225,16 +226,16 @@ impl Hands<'_> {
             if stage.needs_norms() && !has_norms {
                 for query in self.open.iter() {
                     let row = rows.row(range.start + *query as usize);
-                    let own = exact.packed().loose_self_sum(row);
+                    let own = exact.packed().loose_squared_norm(row);
                     self.own[*query as usize] = own;
-                    closer.set_errors(*query, |errors| exact.errors(row, own, errors));
+                    tracker.set_errors(*query, |errors| exact.errors(row, own, errors));
                 }
                 has_norms = true;
             }
             let (first, open) = (range.start, &mut *self.open);
             let mut block = Block::new(rows, first, exact, self.own, open, self.coordinates);
-            stage.run(&mut block, closer, scratch.as_mut());
-            closer.stage += 1;
+            stage.run(&mut block, tracker, scratch.as_mut());
+            tracker.stage += 1;
         }
     }
 }

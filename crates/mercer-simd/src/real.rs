@@ -19,7 +19,7 @@ pub trait Real:
     fn of(value: f64) -> Self;
 
     /// As a double.
-    fn wide(self) -> f64;
+    fn to_f64(self) -> f64;
 
     /// `self factor + term`, rounded once.
     #[must_use]
@@ -61,7 +61,7 @@ macro_rules! real {
 
             #[inline(always)]
             #[allow(clippy::cast_lossless, reason = "one text for singles and doubles")]
-            fn wide(self) -> f64 {
+            fn to_f64(self) -> f64 {
                 self as f64
             }
 
@@ -112,11 +112,11 @@ impl<T: Real> Task for RowDot<'_, T> {
         let mut parts = [0.0f64; PARTS];
         for (row, vector) in rows.iter().zip(vectors) {
             for ((part, a), b) in parts.iter_mut().zip(row).zip(vector) {
-                *part = a.wide().mul_add(*b, *part);
+                *part = a.to_f64().mul_add(*b, *part);
             }
         }
         for ((part, a), b) in parts.iter_mut().zip(row_rest).zip(rest) {
-            *part = a.wide().mul_add(*b, *part);
+            *part = a.to_f64().mul_add(*b, *part);
         }
         let mut width = PARTS;
         while width > 1 {
@@ -163,7 +163,7 @@ impl<T: Real> Task for AddRow<'_, T> {
     fn run<M: Machine>(self) {
         let factor = self.0;
         for (sum, value) in self.2.iter_mut().zip(self.1) {
-            *sum = value.wide().mul_add(factor, *sum);
+            *sum = value.to_f64().mul_add(factor, *sum);
         }
     }
 }
@@ -186,7 +186,7 @@ impl<T: Real> Task for Scaled<'_, T> {
     fn run<M: Machine>(self) {
         let factor = self.1;
         for (place, value) in self.2.iter_mut().zip(self.0) {
-            *place = value.wide() * factor;
+            *place = value.to_f64() * factor;
         }
     }
 }

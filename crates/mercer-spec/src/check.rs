@@ -183,7 +183,7 @@ mod tests {
         variadic: false,
         build: |checked| Ok((checked.number("gamma"), checked.integer("degree"))),
     };
-    static REGISTRY: Registry<(f64, i64)> = Registry { room: "kernel", entries: &[&ENTRY] };
+    static REGISTRY: Registry<(f64, i64)> = Registry { noun: "kernel", entries: &[&ENTRY] };
 
     #[test]
     fn positions_names_and_defaults_fill_the_parameters() {

@@ -21,10 +21,10 @@ pub enum SpecError {
         limit: usize,
     },
     /// No such component.
-    #[error("unknown {room} '{name}'; known are {known}")]
+    #[error("unknown {noun} '{name}'; known are {known}")]
     Unknown {
         /// What kind of component was looked for.
-        room: &'static str,
+        noun: &'static str,
         /// The name given.
         name: String,
         /// All registered names.

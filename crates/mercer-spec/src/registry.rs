@@ -55,7 +55,7 @@ pub struct Parameter {
     pub help: &'static str,
 }
 
-/// One component of a room: how it is called, what it takes, how it is built.
+/// One component of a registry: how it is called, what it takes, how it is built.
 #[derive(Debug)]
 pub struct Entry<T: 'static> {
     /// Its name in texts.
@@ -74,7 +74,7 @@ pub struct Entry<T: 'static> {
 #[derive(Debug)]
 pub struct Registry<T: 'static> {
     /// What the components are: "kernel", "stage", ...
-    pub room: &'static str,
+    pub noun: &'static str,
     /// The components, in the order in which `mercer list` shows them.
     pub entries: &'static [&'static Entry<T>],
 }
@@ -84,7 +84,7 @@ impl<T> Registry<T> {
     pub fn entry(&self, name: &str) -> Result<&'static Entry<T>, SpecError> {
         self.entries.iter().copied().find(|entry| entry.name == name).ok_or_else(|| {
             let known: Vec<_> = self.entries.iter().map(|entry| entry.name).collect();
-            SpecError::Unknown { room: self.room, name: name.to_owned(), known: known.join(", ") }
+            SpecError::Unknown { noun: self.noun, name: name.to_owned(), known: known.join(", ") }
         })
     }
 

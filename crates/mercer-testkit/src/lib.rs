@@ -6,10 +6,10 @@
 
 pub mod dd;
 pub mod generate;
-pub mod laws;
 pub mod machines;
 pub mod mutations;
 pub mod pmsvm;
+pub mod properties;
 pub mod reference;
 pub mod wide;
 

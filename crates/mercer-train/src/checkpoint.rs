@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mercer_data::write::Whole;
+use mercer_data::write::AtomicFile;
 use sha2::{Digest, Sha256};
 
 use crate::solvers::{Solution, State};
@@ -101,7 +101,7 @@ impl Keeper {
         let mut sha = Sha256::new();
         [&MAGIC[..], &self.digest, &body.0].iter().for_each(|bytes| sha.update(bytes));
         let check = sha.finalize();
-        let written = Whole::create(&self.checkpoint.path).and_then(|mut file| {
+        let written = AtomicFile::create(&self.checkpoint.path).and_then(|mut file| {
             for bytes in [&MAGIC[..], &self.digest, &body.0, check.as_slice()] {
                 file.write_all(bytes)?;
             }

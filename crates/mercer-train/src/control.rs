@@ -83,7 +83,7 @@ pub struct Progress {
     pub supports: usize,
     /// Time since the start; time before a resumed checkpoint included.
     pub elapsed: Duration,
-    /// Guess of the time left, from how fast the violation falls.
+    /// Estimate of the time left, from how fast the violation falls.
     pub time_left: Option<Duration>,
 }
 

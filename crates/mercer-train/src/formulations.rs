@@ -34,7 +34,7 @@ pub trait Formulation: Debug + Send + Sync {
     ///
     /// # Errors
     /// If no point satisfies the constraints.
-    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError>;
+    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError>;
 
     /// The same as a loss of single examples, where it is one: what solvers of tables minimise.
     fn loss(&self) -> Option<Loss> {
@@ -106,7 +106,7 @@ pub struct Conclusion {
 
 /// All formulations; one line each.
 pub static FORMULATIONS: Registry<FormulationRef> = Registry {
-    room: "formulation",
+    noun: "formulation",
     entries: &[
         &c_svc::ENTRY,
         &nu_svc::ENTRY,

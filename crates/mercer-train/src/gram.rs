@@ -230,7 +230,7 @@ impl<T: Value> Store<T> {
             let parts: Vec<&[Vec<T>]> =
                 view.blocks.iter().map(|block| self.row(*block, *example)).collect();
             for (value, (block, segment, at)) in out.iter_mut().zip(&places).skip(first) {
-                *value = parts[*block][*segment][*at].wide();
+                *value = parts[*block][*segment][*at].to_f64();
             }
         });
         for row in 1..size {
@@ -285,14 +285,14 @@ fn add_rows<T: Value>(rows: &[&[T]], deltas: &[f64], field: &mut [f64]) {
         let (a, b, c, d) = (part(first), part(first + 1), part(first + 2), part(first + 3));
         let w = &deltas[first..first + 4];
         for at in 0..length {
-            let sum = (w[0] * a[at].wide() + w[1] * b[at].wide())
-                + (w[2] * c[at].wide() + w[3] * d[at].wide());
+            let sum = (w[0] * a[at].to_f64() + w[1] * b[at].to_f64())
+                + (w[2] * c[at].to_f64() + w[3] * d[at].to_f64());
             field[at] += sum;
         }
     }
     for row in fours..rows.len() {
         for (sum, value) in field.iter_mut().zip(part(row)) {
-            *sum += deltas[row] * value.wide();
+            *sum += deltas[row] * value.to_f64();
         }
     }
 }

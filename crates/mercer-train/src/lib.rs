@@ -42,10 +42,10 @@ pub use formulations::{
 pub use lowrank::{GuardReport, LostReport, LowRankReport, PolishReport, Systems};
 pub use optimality::Optimality;
 pub use qp::Qp;
-pub use report::{Expansion, PartReport, Report, Trained};
+pub use report::{Expansion, Report, SubproblemReport, Trained};
 pub use search::{Candidate, Found, GridError, Search, SearchProgress, expand, search};
 pub use solvers::{Direct, Method, SOLVERS, Solver, SolverRef, solver};
 pub use systems::{System, SystemReport, is_system};
-pub use tables::{Duals, FactorReport, LevelsWanted, Loss, Nodes, Rows, TableReport};
+pub use tables::{BinPlacement, Duals, FactorReport, LinearReport, Loss, Nodes, Rows};
 pub use training::{Training, train, train_rows};
 pub use validate::{Folds, Measure, Validation, by_class, cross_validate};

@@ -1,6 +1,6 @@
 use mercer_machine::Machine;
 
-use crate::{Duals, LowRankReport, Stop, SystemReport, TableReport, Validation};
+use crate::{Duals, LinearReport, LowRankReport, Stop, SystemReport, Validation};
 
 /// What training gives.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub struct Report {
     /// The most bytes of packed rows and kept kernel rows held at once.
     pub peak_memory_bytes: usize,
     /// Levels and factors, where the solver uses some.
-    pub table: Option<Box<TableReport>>,
+    pub table: Option<Box<LinearReport>>,
     /// Rank and what it leaves, where the solver is `direct`.
     pub system: Option<SystemReport>,
     /// The factor and what it cost, where the solver uses one.
@@ -63,12 +63,12 @@ pub struct Report {
     /// Which solver was chosen and why, where that was left open.
     pub chosen: Option<String>,
     /// Each binary question.
-    pub parts: Vec<PartReport>,
+    pub parts: Vec<SubproblemReport>,
 }
 
 /// How one binary question went.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PartReport {
+pub struct SubproblemReport {
     /// What it is about: `3 against 8`, `8 against the rest`, `all examples`.
     pub name: String,
     /// Whether it reached the tolerance.

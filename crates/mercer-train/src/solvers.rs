@@ -141,7 +141,7 @@ pub struct Solution {
 
 /// All solvers; one line each.
 pub static SOLVERS: Registry<SolverRef> = Registry {
-    room: "solver",
+    noun: "solver",
     entries: &[
         &smo::ENTRY,
         &direct::ENTRY,

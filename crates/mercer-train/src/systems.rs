@@ -16,7 +16,7 @@ use crate::assemble;
 use crate::control::{Control, Standing, Stop};
 use crate::gram::{Source, fields};
 use crate::reduce::{Binary, Reduction};
-use crate::report::{PartReport, Report, Trained};
+use crate::report::{Report, SubproblemReport, Trained};
 use crate::training::prepare;
 use crate::validate::judged;
 use crate::{Direct, Expansion, FormulationRef, Part, TrainError, Training};
@@ -163,7 +163,7 @@ struct Course<'c> {
     bench: Bench<'c>,
     formulation: &'c FormulationRef,
     learned: Vec<Expansion>,
-    parts: Vec<PartReport>,
+    parts: Vec<SubproblemReport>,
     /// Of each example; `None` once a question has none.
     left_out: Option<Vec<Vec<f64>>>,
     report: SystemReport,
@@ -229,7 +229,7 @@ impl<'c> Course<'c> {
         self.bytes = self.bytes.max(solved.bytes);
         self.stop = self.stop.or(solved.stop);
         for (binary, answer) in asked.iter().zip(solved.answers) {
-            self.parts.push(PartReport {
+            self.parts.push(SubproblemReport {
                 name: binary.name.clone(),
                 converged: answer.violation <= tolerance && solved.stop.is_none(),
                 iterations: 0,

@@ -33,7 +33,7 @@ mod warm;
 pub use factor::FactorReport;
 pub use losses::Loss;
 pub use maps::Nodes;
-pub use quantise::LevelsWanted;
+pub use quantise::BinPlacement;
 pub use rows::Rows;
 
 pub(crate) use course::{needs_tables, train};
@@ -47,7 +47,7 @@ pub struct Recipe {
     pub(crate) map: Map,
     /// Levels, zero included.
     pub(crate) levels: usize,
-    pub(crate) wanted: LevelsWanted,
+    pub(crate) wanted: BinPlacement,
     /// Value of a constant column; 0 for none.
     pub(crate) bias: f64,
     pub(crate) seed: u64,
@@ -75,7 +75,7 @@ const MOST_PAPER_PASSES: u64 = 1000;
 /// Parameter of solvers that choose their levels.
 pub(crate) const LEVELS: Parameter = Parameter {
     name: "levels",
-    kind: Kind::Word(LevelsWanted::WORDS),
+    kind: Kind::Word(BinPlacement::WORDS),
     default: Some("auto"),
     help: "where the levels of values lie",
 };
@@ -83,7 +83,7 @@ pub(crate) const LEVELS: Parameter = Parameter {
 /// Parameter of the linear solver.
 pub(crate) const LINEAR_LEVELS: Parameter = Parameter {
     name: "levels",
-    kind: Kind::Word(LevelsWanted::LINEAR_WORDS),
+    kind: Kind::Word(BinPlacement::LINEAR_WORDS),
     default: Some("off"),
     help: "values as they are (off), or where the levels lie that they are rounded to",
 };
@@ -134,9 +134,9 @@ impl Recipe {
         // The levels of the paper are uniform.
         let is_paper = matches!(map, Map::Polynomial { .. });
         let wanted = if is_paper {
-            LevelsWanted::Uniform
+            BinPlacement::Uniform
         } else {
-            LevelsWanted::named(checked.spec("levels").map_or("auto", |word| word.name()))
+            BinPlacement::named(checked.spec("levels").map_or("auto", |word| word.name()))
         };
         let (bias, seed) = (checked.number("bias"), checked.integer("seed") as u64);
         let spec = if is_paper { spec } else { spec.set("levels", wanted.name()) };
@@ -196,7 +196,7 @@ pub struct Duals {
 
 /// What the training says of levels and factors.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TableReport {
+pub struct LinearReport {
     /// `uniform`, `power`, `quantile`; for linear machines also `off`, or `signed` with values below zero.
     pub levels: &'static str,
     /// Numbers per column and level.

@@ -276,7 +276,7 @@ impl Rounds<'_, '_, '_> {
             return Ok(vec![score; width]);
         }
         let part = Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
-        let qp = match course.formulation.programme(&part) {
+        let qp = match course.formulation.quadratic_program(&part) {
             Ok(qp) => qp,
             Err(failure) => {
                 course.failure = Some(failure);

@@ -333,7 +333,7 @@ fn targets_that_are_no_sides_are_rejected_at_the_door() {
         let formulation = formulation(text).unwrap();
         for targets in [[0.0, 1.0, 1.0], [1.0, -1.0, 2.0], [1.0, -1.0, f64::NAN]] {
             let part = Part { name: "a against b", targets: &targets, weights: &[1.0; 3] };
-            let error = formulation.programme(&part).unwrap_err().to_string();
+            let error = formulation.quadratic_program(&part).unwrap_err().to_string();
             assert!(error.contains("the sides of a question are 1 and -1"), "{text}: {error}");
         }
     }

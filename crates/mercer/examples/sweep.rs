@@ -8,11 +8,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mercer::compile::{Compiler, Material};
+use mercer::compile::{Compiler, FittingData};
 use mercer::data::{Dataset, Matrix, Targets, read, synthetic};
 use mercer::kernel;
 use mercer::machine::{Answer, ClassName, Machine, Output, PlanSections, Scheme, Score, file};
-use mercer::query::{Asking, Decision, Plan};
+use mercer::query::{Decision, Plan, QueryOptions};
 use mercer::train::{Training, formulation, train};
 use mercer::tune::{Aim, Contract, Tuner};
 use rand::SeedableRng;
@@ -250,12 +250,12 @@ fn by_hand(
     let mut compiled = Vec::new();
     for stages in plans {
         let text = format!("cascade({stages}, exact)");
-        let material = Material {
+        let fitting_data = FittingData {
             sample: Some(&subject.sample),
             training: subject.training.as_ref(),
-            ..Material::default()
+            ..FittingData::default()
         };
-        let compiler = Compiler::new(&subject.machine).material(material);
+        let compiler = Compiler::new(&subject.machine).fitting_data(fitting_data);
         let compiler = match contract.parse()? {
             Contract::Calibrated(target) => compiler.target(target),
             _ => compiler,
@@ -288,12 +288,12 @@ fn one(
     let seconds = start.elapsed().as_secs_f64();
     let plan = Plan::load(machine, &tuned.sections)?;
     let exact = Plan::exact(machine);
-    let asking = Asking { tolerance: *tolerance, ..Asking::default() };
+    let options = QueryOptions { tolerance: *tolerance, ..QueryOptions::default() };
     let wanted = exact.decide(unseen)?;
     let others = |plan: &Plan| others(plan, subject, &wanted);
     // The plan that was kept runs twice: what it differs from itself is what the clock can tell.
     let plans: Vec<&PlanSections> = [&tuned.sections; 2].into_iter().chain(by_hand).collect();
-    let times = race(machine, &plans, unseen, &asking)?;
+    let times = race(machine, &plans, unseen, &options)?;
     let mut beside = Vec::new();
     for (sections, Times { batch, single }) in by_hand.iter().zip(&times[3..]) {
         let others = others(&Plan::load(machine, sections)?)?;
@@ -317,8 +317,8 @@ fn one(
 /// How many answers are not those that are wanted.
 fn others(plan: &Plan, subject: &Subject, wanted: &[Decision]) -> Result<usize, Failure> {
     let Subject { unseen, tolerance, .. } = subject;
-    let asking = Asking { tolerance: *tolerance, ..Asking::default() };
-    let found = plan.decide_with(unseen, &asking)?.decisions;
+    let options = QueryOptions { tolerance: *tolerance, ..QueryOptions::default() };
+    let found = plan.decide_with(unseen, &options)?.decisions;
     let differs = |(a, b): &(&Decision, &Decision)| match (a.answer, b.answer) {
         (Answer::Value(a), Answer::Value(b)) => {
             (a - b).abs() > tolerance.unwrap_or(0.0) * 1.000_001
@@ -343,11 +343,11 @@ fn race(
     machine: &Machine,
     plans: &[&PlanSections],
     rows: &Matrix,
-    asking: &Asking,
+    options: &QueryOptions,
 ) -> Result<Vec<Times>, Failure> {
     let mut times = vec![Times { batch: f64::INFINITY, single: f64::INFINITY }; plans.len() + 1];
     let first = rows.select(0..rows.rows().min(SINGLE));
-    let cost = Plan::exact(machine).closing().cost().multiply_adds as f64 * rows.rows() as f64;
+    let cost = Plan::exact(machine).exact_stage().cost().multiply_adds as f64 * rows.rows() as f64;
     let again = (LONG_BATCH / cost).clamp(1.0, 16.0) as usize;
     let batch = rows.select((0..again * rows.rows()).map(|at| at % rows.rows()));
     for place in 0..PLACES {
@@ -370,7 +370,7 @@ fn race(
                 let of = usize::from(*racer > 0);
                 if goes_on[of] {
                     let begin = Instant::now();
-                    lap_of(plan, [&batch, &first], asking, &mut times[*racer])?;
+                    lap_of(plan, [&batch, &first], options, &mut times[*racer])?;
                     spent[of] += begin.elapsed();
                 }
             }
@@ -382,18 +382,18 @@ fn race(
 fn lap_of(
     plan: &Plan,
     [batch, first]: [&Matrix; 2],
-    asking: &Asking,
+    options: &QueryOptions,
     best: &mut Times,
 ) -> Result<(), Failure> {
-    plan.decide_with(first, asking)?;
+    plan.decide_with(first, options)?;
     let start = Instant::now();
-    std::hint::black_box(plan.decide_with(batch, asking)?);
+    std::hint::black_box(plan.decide_with(batch, options)?);
     let seconds = start.elapsed().as_secs_f64();
     best.batch = best.batch.min(1e6 * seconds / batch.rows() as f64);
     let mut worker = plan.worker();
     let start = Instant::now();
     for row in 0..first.rows() {
-        std::hint::black_box(worker.decide(first, row..row + 1, asking)?);
+        std::hint::black_box(worker.decide(first, row..row + 1, options)?);
     }
     let seconds = start.elapsed().as_secs_f64();
     best.single = best.single.min(1e6 * seconds / first.rows() as f64);

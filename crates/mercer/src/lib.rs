@@ -1,6 +1,6 @@
 //! Kernel machines that answer fast, with the same decisions.
 //!
-//! > **Data** become **kernel** values; **training** turns them into a **machine**; **asking** runs a
+//! > **Data** become **kernel** values; **training** turns them into a **machine**; **options** runs a
 //! > **plan**, and returns a **decision**: label, range, certainty, cost.
 //!
 //! Each room is a crate of its own; this one gathers them.

@@ -10,7 +10,7 @@ import numpy as np
 CERTAINTIES = np.array(["unsettled", "calibrated", "certified", "exact"])
 
 
-class Asking:
+class QueryOptions:
     """Decisions, explanations and files, for estimators and models alike.
 
     A subclass says what its compiled model is (``_compiled``), how rows reach it (``_ready``), what the

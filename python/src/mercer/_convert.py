@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from . import _kernels, _mercer
-from ._asking import Asking
+from ._asking import QueryOptions
 from ._model import Model, load
 from ._rows import pack
 from .errors import ConversionError
@@ -85,7 +85,7 @@ def _support_vectors(estimator, n_jobs):
         own = getattr(estimator, "_fitted_rows", None)
         rows = getattr(estimator, "_BaseLibSVM__Xfit", None) if own is None else own
         options.update(kernel=estimator.kernel, fitted_rows=rows)
-    if isinstance(estimator, Asking):
+    if isinstance(estimator, QueryOptions):
         return Model(estimator._model, **options)
     is_given = callable(estimator.kernel) or estimator.kernel == "precomputed"
     if is_given:
@@ -121,7 +121,7 @@ def _support_vectors(estimator, n_jobs):
 def _linear(estimator, n_jobs):
     """LinearSVC and LinearSVR."""
     classes = getattr(estimator, "classes_", None)
-    if isinstance(estimator, Asking):
+    if isinstance(estimator, QueryOptions):
         return Model(estimator._model, classes=classes, n_jobs=n_jobs)
     return Model(linear_parts(estimator, classes), classes=classes, n_jobs=n_jobs)
 
@@ -194,7 +194,7 @@ _KINDS = [
     ),
     ((theirs.LinearSVC, theirs.LinearSVR), _linear),
     ((KernelRidge,), _kernel_ridge),
-    ((Asking,), _own),
+    ((QueryOptions,), _own),
 ]
 
 

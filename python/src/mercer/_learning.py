@@ -11,12 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import _kernels, _mercer
-from ._asking import Asking
+from ._asking import QueryOptions
 from ._rows import FEW, QUICK, pack, threads
 from .errors import MercerError, TrainError
 
 
-class Learning(Asking):
+class Learning(QueryOptions):
     """Training in the compiled half, and answers from it."""
 
     def _learn(self, rows, task):

@@ -11,14 +11,14 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_array
 
 from . import _mercer, _page, _rounding, _steps
-from ._asking import Asking
+from ._asking import QueryOptions
 from ._rows import FEW, FLOATS, QUICK, pack, threads
 from .errors import ConversionError, MercerError
 
 __all__ = ["Model", "load"]
 
 
-class Model(Asking):
+class Model(QueryOptions):
     """A machine that is asked and never trained: what ``load``, ``from_sklearn`` and ``accelerate`` return.
 
     Attributes

@@ -1,6 +1,6 @@
 use anyhow::Context;
 use mercer::data::Matrix;
-use mercer::query::{Asking, Plan};
+use mercer::query::{Plan, QueryOptions};
 use serde_json::json;
 
 use super::{StopSignal, compile, input_options, load};
@@ -31,7 +31,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     let times = measure(&exact, rows, bench)?;
     stop.check()?;
     let (supports, features) = (model.machine.supports().rows(), model.machine.columns());
-    let live = exact.closing().packed().live_columns();
+    let live = exact.exact_stage().packed().live_columns();
     let threads = rayon::current_num_threads();
     let isa = mercer::simd::Isa::current();
     let mut object = json!({
@@ -48,7 +48,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     }
     if model.plan.is_some() {
         let plan = Plan::of(&model)?;
-        let answers = plan.decide_with(rows, &Asking::default()).with_context(source)?;
+        let answers = plan.decide_with(rows, &QueryOptions::default()).with_context(source)?;
         let pairs = truth.iter().zip(&answers.decisions);
         let disagreements = pairs.filter(|(a, b)| a.answer != b.answer).count();
         let plan_times = measure(&plan, rows, bench)?;
@@ -74,7 +74,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
                 answers.settled_by_stage.iter().map(ToString::to_string).collect();
             println!("  settled by stage              {}", settled.join(", "));
             let cost = answers.mean_cost();
-            let gain = exact.closing().cost().multiply_adds as f64 / cost;
+            let gain = exact.exact_stage().cost().multiply_adds as f64 / cost;
             println!(
                 "  mean cost                     {cost:10.0} multiply-adds   {gain:.2}x fewer"
             );
@@ -120,11 +120,12 @@ pub(super) fn times(
     let one_thread = alone.install(|| best_us(repeats, rows.rows(), batch));
     let singles = rows.rows().min(single_queries);
     let mut worker = plan.worker();
-    let asking = Asking::default();
+    let query_options = QueryOptions::default();
     let single = best_us(repeats, singles, || {
         for row in 0..singles {
-            let _ =
-                std::hint::black_box(worker.decide(rows, row..row + 1, &asking).map(<[_]>::len));
+            let _ = std::hint::black_box(
+                worker.decide(rows, row..row + 1, &query_options).map(<[_]>::len),
+            );
         }
     });
     let batch_all_threads = best_us(repeats, rows.rows(), batch);

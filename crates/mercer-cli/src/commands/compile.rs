@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use mercer::compile::calibrate::Risk;
-use mercer::compile::{CompileError, Compiled, Compiler, Material, Progress, Target, Watch};
+use mercer::compile::risk::Risk;
+use mercer::compile::{CompileError, Compiled, Compiler, FittingData, Progress, Target, Watch};
 use mercer::data::Dataset;
 use mercer::data::read::Options;
 use mercer::machine::{Calibration, Counts, Model, file};
@@ -37,18 +37,18 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
         data.as_ref().and_then(|data| labels::answers(&model.machine, &data.targets))
     };
     let (sample_labels, training_labels) = (labels(&sample), labels(&training));
-    let material = Material {
+    let fitting_data = FittingData {
         sample: sample.as_ref().map(|data| &data.examples),
         training: training.as_ref().map(|data| &data.examples),
         sample_labels: sample_labels.as_deref(),
         training_labels: training_labels.as_deref(),
     };
     let of = match arguments.risk {
-        RiskName::OtherLabels => Risk::OtherLabels,
+        RiskName::Disagreements => Risk::Disagreements,
         RiskName::ExcessError => Risk::ExcessErrors,
     };
     let compiled = Compiler::new(&model.machine)
-        .material(material)
+        .fitting_data(fitting_data)
         .target(Target { risk: arguments.eps, delta: arguments.delta, of })
         .seed(seed)
         .trust_sample(arguments.trust_sample)
@@ -87,14 +87,14 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
         let [lesson, scales, _] = parts;
         if calibration.scales.is_empty() {
             console.summary(&format!(
-                "  its rules have no width to choose: it was tested as it stands, and carries the eps \
+                "  its rules have no acceptance threshold to choose: it was tested as it stands, and carries the eps \
                  that the test shows ({:.2e}); its rules come from {lesson} rows",
                 calibration.risk,
             ));
         } else {
             console.summary(&format!(
-                "  width {:.2} spreads; students learned from {lesson} rows, scales come from {scales}",
-                calibration.width,
+                "  acceptance threshold {:.2} residual RMS; students learned from {lesson} rows, scales come from {scales}",
+                calibration.threshold,
             ));
         }
     } else if stages.stops_untested() {
@@ -111,7 +111,7 @@ pub(super) fn sentence(calibration: &Calibration) -> String {
     let risk = if *risk == *bound { format!("{risk:.2e}") } else { risk.to_string() };
     let confidence = 1.0 - delta;
     match counts {
-        Counts::OtherLabels => format!(
+        Counts::Disagreements => format!(
             "calibrated: at most {risk} of queries like the sample get another label than exact, with \
              confidence {confidence}; {disagreements} of {queries} held-out queries did, so at most \
              {bound:.2e}",
@@ -126,10 +126,11 @@ pub(super) fn sentence(calibration: &Calibration) -> String {
 
 /// The same as JSON.
 pub(super) fn value(calibration: &Calibration) -> Value {
-    let Calibration { width, risk, delta, queries, disagreements, counts, bound, .. } = calibration;
+    let Calibration { threshold, risk, delta, queries, disagreements, counts, bound, .. } =
+        calibration;
     let mut object = json!({
         "eps": risk, "delta": delta, "queries": queries, "disagreements": disagreements,
-        "bound": bound, "width": width, "risk": "other-labels",
+        "bound": bound, "threshold": threshold, "risk": "disagreements",
     });
     if let Counts::ExcessErrors { worse, better } = counts {
         object["risk"] = json!("excess-error");

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use mercer::compile::compress::{CurvePoint, Judged};
 use mercer::compile::{
-    CompileError, Compression, CompressionReport, Goal, Material, Progress, Watch, compressor,
+    CompileError, Compression, CompressionReport, FittingData, Goal, Progress, Watch, compressor,
 };
 use mercer::data::Dataset;
 use mercer::data::read::Options;
@@ -36,10 +36,10 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
     };
     let made = Compression::new(&model.machine, method)
         .goal(goal(arguments))
-        .material(Material {
+        .fitting_data(FittingData {
             sample: sample.as_ref().map(|data| &data.examples),
             training: training.as_ref().map(|data| &data.examples),
-            ..Material::default()
+            ..FittingData::default()
         })
         .tolerance(arguments.value_tolerance)
         .keep_vectors(arguments.keep_vectors)

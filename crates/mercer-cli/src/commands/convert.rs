@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use mercer::data::read::{self, Chunks};
-use mercer::data::write::{self, Whole};
+use mercer::data::write::{self, AtomicFile};
 use mercer::data::{Dataset, Targets, draw};
 use serde_json::json;
 
@@ -60,7 +60,7 @@ pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Re
 /// Files written in full before any of them takes its place.
 struct Files {
     format: &'static write::Format,
-    pending: Vec<(Whole, PathBuf)>,
+    pending: Vec<(AtomicFile, PathBuf)>,
 }
 
 impl Files {
@@ -84,7 +84,7 @@ impl Files {
         path: &Path,
         labels: Option<&Path>,
     ) -> anyhow::Result<()> {
-        let mut file = Whole::create(path).with_context(|| path.display().to_string())?;
+        let mut file = AtomicFile::create(path).with_context(|| path.display().to_string())?;
         write::dataset(data, ids, self.format, &mut file)
             .with_context(|| path.display().to_string())?;
         self.pending.push((file, path.to_owned()));
@@ -94,7 +94,7 @@ impl Files {
         }
         let beside = path.with_extension("labels.npy");
         let path = labels.unwrap_or(&beside);
-        let mut file = Whole::create(path).with_context(|| path.display().to_string())?;
+        let mut file = AtomicFile::create(path).with_context(|| path.display().to_string())?;
         write::labels(&data.targets, &mut file).with_context(|| path.display().to_string())?;
         self.pending.push((file, path.to_owned()));
         Ok(())

@@ -2,7 +2,7 @@
 
 use mercer::data::Matrix;
 use mercer::machine::{Budget, Model, Tuning};
-use mercer::query::{Asking, Plan, Require};
+use mercer::query::{Plan, QueryOptions, Require};
 use mercer::tune::two_digits;
 
 use crate::args::{Demands, RequireName};
@@ -13,7 +13,7 @@ const TIMED: usize = 128;
 
 /// What is asked of every query, and where its budget comes from if that was a time.
 pub(super) struct Wanted {
-    pub(super) asking: Asking,
+    pub(super) query_options: QueryOptions,
     pub(super) budget: Option<Budget>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn wanted(
 ) -> anyhow::Result<Wanted> {
     let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     let columns = model.machine.columns() as u64;
-    let mut asking = Asking {
+    let mut query_options = QueryOptions {
         budget: demands.budget_kernels.map(|kernels| kernels.saturating_mul(columns)),
         tolerance: demands.value_tolerance.or_else(|| tuning?.tolerance),
         require: match demands.require {
@@ -36,15 +36,15 @@ pub(super) fn wanted(
             None => Require::Nothing,
         },
     };
-    if asking.budget.is_some() {
-        return Ok(Wanted { asking, budget: None });
+    if query_options.budget.is_some() {
+        return Ok(Wanted { query_options, budget: None });
     }
     let budget = match demands.budget_us {
         Some(microseconds) => Some(limit(microseconds, demands.rate, tuning, plan, rows)?),
         None => tuning.and_then(|tuning| tuning.budget),
     };
-    asking.budget = budget.map(|budget| budget.multiply_adds);
-    Ok(Wanted { asking, budget })
+    query_options.budget = budget.map(|budget| budget.multiply_adds);
+    Ok(Wanted { query_options, budget })
 }
 
 fn limit(
@@ -71,13 +71,14 @@ fn limit(
 /// Multiply-adds in a microsecond when these rows are asked one by one, rounded down to two digits.
 fn measured(plan: &Plan, rows: &Matrix) -> anyhow::Result<f64> {
     let rows = rows.select(0..rows.rows().min(TIMED));
-    let asking = Asking::default();
-    let cost = plan.decide_with(&rows, &asking)?.mean_cost();
+    let query_options = QueryOptions::default();
+    let cost = plan.decide_with(&rows, &query_options)?.mean_cost();
     let mut worker = plan.worker();
     let us = best_us(5, rows.rows(), || {
         for row in 0..rows.rows() {
-            let _ =
-                std::hint::black_box(worker.decide(&rows, row..row + 1, &asking).map(<[_]>::len));
+            let _ = std::hint::black_box(
+                worker.decide(&rows, row..row + 1, &query_options).map(<[_]>::len),
+            );
         }
     });
     Ok(two_digits(cost / us))

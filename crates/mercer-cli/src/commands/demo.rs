@@ -3,7 +3,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use mercer::compile::calibrate::Target;
+use mercer::compile::risk::Target;
 use mercer::compile::{CompileError, Progress, Watch};
 use mercer::data::{Dataset, Matrix, Targets, read, synthetic};
 use mercer::machine::{Answer, Machine, Model, file};

@@ -32,12 +32,13 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
     };
     let plan = Plan::of(&model)?;
     let demands = wanted(&arguments.demands, &model, &plan, &chunk)?;
-    let path = plan.explain(&chunk, row - before - 1, &demands.asking).with_context(source)?;
+    let path =
+        plan.explain(&chunk, row - before - 1, &demands.query_options).with_context(source)?;
     let label = labels::text(&model.machine, path.decision.answer);
     if let Some(file) = &arguments.svg {
         draw(&path, &label, file)?;
     }
-    let exact = plan.closing().cost().multiply_adds;
+    let exact = plan.exact_stage().cost().multiply_adds;
     if console.json {
         println!("{}", object(&path, &label, row, exact));
     } else {
@@ -65,7 +66,7 @@ fn object(path: &Explanation, label: &str, row: usize, exact: u64) -> Value {
     json!({
         "row": row, "label": label, "low": decision.score.low, "high": decision.score.high,
         "certainty": certainty(decision.certainty), "cost": decision.cost.multiply_adds,
-        "exact_cost": exact, "closed_by": path.stages[path.closed_by], "steps": steps,
+        "exact_cost": exact, "settled_by": path.stages[path.settled_by], "steps": steps,
     })
 }
 
@@ -74,7 +75,7 @@ fn print(path: &Explanation, label: &str, row: usize, exact: u64, scores: usize)
     println!(
         "row {row}: label {label}, {} by {}",
         certainty(decision.certainty),
-        path.stages[path.closed_by],
+        path.stages[path.settled_by],
     );
     let share = 100.0 * decision.cost.multiply_adds as f64 / exact.max(1) as f64;
     let is = if decision.certainty == Certainty::Calibrated { "estimated" } else { "in" };
@@ -114,8 +115,8 @@ fn among(path: &Explanation, tuning: &Tuning) -> String {
     let cost = path.decision.cost.multiply_adds;
     let below = seen.costs.partition_point(|other| *other < cost);
     let share = 100 * below / seen.costs.len().max(1);
-    let stage = &path.stages[path.closed_by];
-    let settled = seen.stages.get(path.closed_by).map_or(0, |stage| stage.queries);
+    let stage = &path.stages[path.settled_by];
+    let settled = seen.stages.get(path.settled_by).map_or(0, |stage| stage.queries);
     format!(
         "it cost more than about {share} % of the queries of the test; {stage} settled {:.1} % of them \
          (contract {}, {})",

@@ -11,7 +11,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     let model = load(&inspect.model, console)?;
     let machine = &model.machine;
     let plan = Plan::exact(machine);
-    let packed = plan.closing().packed();
+    let packed = plan.exact_stage().packed();
     let supports = machine.supports();
     let density = supports.nonzeros() as f64 / (supports.rows() * supports.columns()).max(1) as f64;
     let classes: Vec<String> = machine.classes().iter().map(ToString::to_string).collect();
@@ -40,7 +40,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
             "features": model.input.features, "columns": supports.columns(),
             "live_columns": packed.live_columns(), "density": density,
             "centred": machine.centre().is_some(), "packed_bytes": packed.bytes(),
-            "multiply_adds": plan.closing().cost().multiply_adds,
+            "multiply_adds": plan.exact_stage().cost().multiply_adds,
             "scaling": scaling, "means": model.input.means, "probabilities": probabilities, "origin": model.provenance.origin,
             "formulation": model.provenance.formulation,
             "parent": model.provenance.parent.as_ref().map(|parent| json!({
@@ -78,7 +78,7 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     if machine.centre().is_some() {
         println!("  centred        columns far from zero are shifted by the mean support");
     }
-    println!("  cost           {} multiply-adds a query", plan.closing().cost().multiply_adds);
+    println!("  cost           {} multiply-adds a query", plan.exact_stage().cost().multiply_adds);
     println!("  packed         {:.1} MiB", packed.bytes() as f64 / f64::from(1 << 20));
     match (&model.plan, tuning) {
         (Some(_), Some(tuning)) => {

@@ -138,7 +138,7 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         };
         let start = Instant::now();
         let mut decisions = plan
-            .decide_with(rows, &limits.asking)
+            .decide_with(rows, &limits.query_options)
             .map_err(|error| shift(error, tally.queries))
             .with_context(source)?
             .decisions;
@@ -228,7 +228,7 @@ fn report(
     console: &Console,
 ) {
     let fit = &tally.fit;
-    let is_value = matches!(plan.closing().machine().output(), Output::Value);
+    let is_value = matches!(plan.exact_stage().machine().output(), Output::Value);
     let mean_cost = tally.multiply_adds as f64 / tally.queries as f64;
     if console.json {
         let counts: Map<String, Value> = LEVELS

@@ -4,8 +4,8 @@ use anyhow::Context;
 use mercer::kernel::KernelRef;
 use mercer::machine::Model;
 use mercer::train::{
-    Calibrator, Checkpoint, Folds, FormulationRef, LowRankReport, Progress, Report, Rows, Stop,
-    TableReport, Training, Validation, by_class, calibrate, cross_validate, formulation, is_system,
+    Calibrator, Checkpoint, Folds, FormulationRef, LinearReport, LowRankReport, Progress, Report,
+    Rows, Stop, Training, Validation, by_class, calibrate, cross_validate, formulation, is_system,
     train, train_rows,
 };
 use serde_json::json;
@@ -124,7 +124,7 @@ fn time(duration: Duration) -> String {
     }
 }
 
-fn table_object(table: &TableReport) -> serde_json::Value {
+fn table_object(table: &LinearReport) -> serde_json::Value {
     json!({
         "levels": table.levels, "rank": table.rank,
         "relative_error": table.factor.relative_error, "worst_error": table.factor.worst_error,
@@ -170,7 +170,7 @@ pub(super) fn low_rank_object(report: &LowRankReport) -> serde_json::Value {
     })
 }
 
-fn table_sentence(table: &TableReport) -> String {
+fn table_sentence(table: &LinearReport) -> String {
     let bytes = table.example_bytes as f64 / table.nonzeros.max(1) as f64;
     let place = match table.chunks {
         Some(chunks) => format!("{chunks} chunks in a temporary file"),

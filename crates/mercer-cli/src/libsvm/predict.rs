@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use mercer::data::read::{Chunks, Options};
-use mercer::data::write::Whole;
+use mercer::data::write::AtomicFile;
 use mercer::data::{Dataset, Targets};
 use mercer::machine::{Answer, Model, Output, Probabilities, file};
 use mercer::query::Plan;
@@ -92,7 +92,7 @@ pub(super) fn run(words: &[String], console: &Console) -> anyhow::Result<()> {
     let mut rows = Queries::open(Path::new(test), options, &model, console)
         .with_context(|| format!("can't open input file {test}"))?;
     let place = || format!("can't open output file {output}");
-    let mut out = Whole::create(Path::new(output)).with_context(place)?;
+    let mut out = AtomicFile::create(Path::new(output)).with_context(place)?;
     asked.head(&mut out, is_quiet)?;
     let mut sums = Sums::default();
     while let Some(chunk) = rows.next_chunk(CHUNK).with_context(|| test.clone())? {
@@ -113,7 +113,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn head(&self, out: &mut Whole, is_quiet: bool) -> anyhow::Result<()> {
+    fn head(&self, out: &mut AtomicFile, is_quiet: bool) -> anyhow::Result<()> {
         if !self.wants_probabilities {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    fn answer(&self, rows: &Dataset, out: &mut Whole, sums: &mut Sums) -> anyhow::Result<()> {
+    fn answer(&self, rows: &Dataset, out: &mut AtomicFile, sums: &mut Sums) -> anyhow::Result<()> {
         let machine = &self.model.machine;
         let count = machine.scores().len();
         let scores = self.plan.scores(&rows.examples)?;

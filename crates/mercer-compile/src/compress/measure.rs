@@ -5,7 +5,7 @@ use mercer_kernel::bound::{self, gamma};
 use mercer_kernel::factor::{Columns, Compensated};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Answer, Machine, Output};
-use mercer_query::{Asking, Certainty, Plan};
+use mercer_query::{Certainty, Plan, QueryOptions};
 
 use super::{Points, Teacher, stacked, teacher, unfit};
 use crate::fit::compressed;
@@ -86,7 +86,7 @@ fn squared(teacher: &Teacher<'_>, residual: &Machine) -> Result<(f64, f64), Comp
     let products = plan.scores(rows)?;
     let kernel = residual.kernel().as_ref();
     let columns = teacher.columns(rows.as_ref().clone());
-    let sums = columns.self_sums();
+    let sums = columns.squared_norms();
     let longest = sums.iter().copied().fold(1e-300, f64::max);
     let relative = bound::relative_error(kernel, residual.columns(), columns.is_shifted());
     let absolute = bound::error(kernel, residual.columns(), longest, longest, columns.is_shifted());
@@ -206,8 +206,8 @@ impl<'a> Judge<'a> {
             Err(other) => return Err(other),
         };
         let plan = Plan::load(machine, &sections)?;
-        let asking = Asking { tolerance: self.tolerance, ..Asking::default() };
-        let answers = plan.decide_with(sample, &asking)?;
+        let options = QueryOptions { tolerance: self.tolerance, ..QueryOptions::default() };
+        let answers = plan.decide_with(sample, &options)?;
         let proved =
             |decision: &&mercer_query::Decision| decision.certainty == Certainty::Certified;
         Ok(Some(answers.decisions.iter().filter(proved).count()))

@@ -4,7 +4,7 @@ use mercer_machine::{Machine, Output, Score};
 use mercer_query::Plan;
 
 use super::unfit;
-use crate::{CompileError, Material, Watch};
+use crate::{CompileError, FittingData, Watch};
 
 /// Kernel columns kept while vectors are chosen.
 const COLUMN_BYTES: usize = 256 << 20;
@@ -39,7 +39,7 @@ impl<'a> Teacher<'a> {
     /// If it has no expansions under a semidefinite kernel.
     pub fn new(
         machine: &'a Machine,
-        material: Material<'a>,
+        fitting_data: FittingData<'a>,
         watch: Watch<'a>,
     ) -> Result<Self, CompileError> {
         let kernel = machine.kernel();
@@ -84,7 +84,7 @@ impl<'a> Teacher<'a> {
         if !(whole > 0.0 && whole.is_finite() && whole > 1e-200) {
             return Err(refuse(format!("its length |W| is {}", whole.sqrt())));
         }
-        let training = material.training;
+        let training = fitting_data.training;
         Ok(Self { machine, supports, betas, products, squares, training, watch, plan })
     }
 
@@ -162,7 +162,7 @@ pub(super) fn scored(
 
 /// Scores of all rows, score after score.
 fn products(plan: &Plan, rows: &Matrix) -> Result<Vec<Vec<f64>>, CompileError> {
-    let count = plan.closing().machine().scores().len();
+    let count = plan.exact_stage().machine().scores().len();
     let scores = plan.scores(rows)?;
     Ok((0..count).map(|s| scores.iter().skip(s).step_by(count).copied().collect()).collect())
 }

@@ -13,7 +13,7 @@ use super::{Fitter, has_only_expansions};
 use crate::compress::Teacher;
 use crate::compress::greedy::{Greedy, Pursuit};
 use crate::compress::moved::{self, Journey, Moved};
-use crate::{CompileError, Material, Task, Watch};
+use crate::{CompileError, FittingData, Task, Watch};
 
 pub(super) static FITTER: Fitter = Fitter {
     name: "compressed",
@@ -80,7 +80,7 @@ static ENTRY: Entry<Settings> = Entry {
     },
 };
 
-static REGISTRY: Registry<Settings> = Registry { room: "stage", entries: &[&ENTRY] };
+static REGISTRY: Registry<Settings> = Registry { noun: "stage", entries: &[&ENTRY] };
 
 /// Kernel values among supports that are worth their time: more are not looked at.
 const MOST_WORK: f64 = 2e10;
@@ -119,13 +119,13 @@ fn check(machine: &Machine) -> Result<(), CompileError> {
 }
 
 fn choose(machine: &Machine, settings: Settings, task: &Task<'_>) -> Result<Matrix, CompileError> {
-    let material = Material { training: task.training, ..Material::default() };
+    let fitting_data = FittingData { training: task.training, ..FittingData::default() };
     let refuse = |error: CompileError| match error {
         CompileError::Uncompressible { reason, .. } => unfit(reason),
         CompileError::Query(error) => unfit(error.to_string()),
         other => other,
     };
-    let teacher = Teacher::new(machine, material, task.watch).map_err(refuse)?;
+    let teacher = Teacher::new(machine, fitting_data, task.watch).map_err(refuse)?;
     let size = settings.size.unwrap_or_else(|| (teacher.len() / 10).clamp(8, 512));
     let size = size.min(teacher.most());
     let refusal = moved::refusal(machine);

@@ -81,7 +81,7 @@ fn roots(
 ) -> Result<Vec<f64>, CompileError> {
     let kernel = machine.kernel().as_ref();
     let root = |own: &f64| bound::value(kernel, own.max(1e-300), own.max(1e-300)).sqrt();
-    let roots: Vec<f64> = columns.self_sums().iter().map(root).collect();
+    let roots: Vec<f64> = columns.squared_norms().iter().map(root).collect();
     let is_sane = |root: &f64| *root == 0.0 || (1e-100..=1e100).contains(root);
     if roots.iter().all(is_sane) {
         Ok(roots)
@@ -186,7 +186,7 @@ impl Constants {
         let mut columns = KernelColumns::new(kernel, basis.clone(), machine.centre(), 0);
         let stage = lengths.stage;
         let sizes = roots(stage, machine, &columns)?;
-        let sums = [columns.self_sums(), supports.self_sums()].concat();
+        let sums = [columns.squared_norms(), supports.squared_norms()].concat();
         let errors = Errors::new(machine, &sums, columns.is_shifted());
         if !errors.factor.is_finite() {
             return Err(unfit(stage, "the error of its kernel values cannot be bounded"));

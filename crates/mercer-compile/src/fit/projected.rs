@@ -1,7 +1,7 @@
 use mercer_data::Matrix;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Output, PlanSections, Score, Section, file};
-use mercer_query::{Asking, Plan};
+use mercer_query::{Plan, QueryOptions};
 use mercer_simd::gemm_nt;
 use mercer_spec::{Spec, Value};
 
@@ -148,7 +148,7 @@ fn choose(
         };
         let plan = Plan::load(machine, &plan)?;
         // A row of the sample that cannot be asked is not a reason to refuse the machine.
-        let Ok(answers) = plan.decide_with(held_out, &Asking::default()) else { continue };
+        let Ok(answers) = plan.decide_with(held_out, &QueryOptions::default()) else { continue };
         let (cost, settled) = (answers.mean_cost(), answers.settled_by_stage[0]);
         if settled > 0 && best.as_ref().is_none_or(|(least, _)| cost < *least) {
             best = Some((cost, section));

@@ -17,7 +17,7 @@ impl Rows {
     /// The supports; each coordinate carries at most one rounding, that of centring.
     pub(super) fn of_supports(exact: &Exact) -> Self {
         let supports = exact.machine().supports();
-        let squares = exact.packed().self_sums().to_vec();
+        let squares = exact.packed().squared_norms().to_vec();
         Self { squares, ..Self::of_queries(exact, supports) }
     }
 
@@ -37,7 +37,7 @@ impl Rows {
                 values.push(buffer[*column as usize] - shift);
             }
         }
-        let squares = rows.iter().map(|row| packed.loose_self_sum(row)).collect();
+        let squares = rows.iter().map(|row| packed.loose_squared_norm(row)).collect();
         Self { count: rows.rows(), columns: live.len(), values, squares }
     }
 

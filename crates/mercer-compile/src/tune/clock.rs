@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use mercer_data::Matrix;
-use mercer_query::{Asking, Plan, QueryError};
+use mercer_query::{Plan, QueryError, QueryOptions};
 
 use super::Aim;
 use crate::CompileError;
@@ -22,7 +22,7 @@ const MOST_BYTES: usize = 1 << 26;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Runner<'a> {
     pub plan: &'a Plan,
-    pub asking: &'a Asking,
+    pub options: &'a QueryOptions,
     pub rows: &'a Matrix,
 }
 
@@ -109,7 +109,7 @@ pub(super) const PLACES: usize = 3;
 /// Mean seconds of plans over several places of memory, all in turns: the same plan elsewhere may take a tenth longer.
 /// `load` makes plan number n anew, `asked` says how it is asked, and what.
 pub(super) fn in_places(
-    asked: &[(&Asking, &Matrix)],
+    asked: &[(&QueryOptions, &Matrix)],
     aim: Aim,
     mut load: impl FnMut(usize, usize) -> Result<Plan, CompileError>,
 ) -> Result<Vec<f64>, CompileError> {
@@ -122,8 +122,8 @@ pub(super) fn in_places(
         let plans: Vec<Plan> =
             order.iter().map(|at| load(*at, place)).collect::<Result<_, CompileError>>()?;
         let runners = order.iter().zip(&plans).map(|(at, plan)| {
-            let (asking, rows) = asked[*at];
-            Runner { plan, asking, rows }
+            let (options, rows) = asked[*at];
+            Runner { plan, options, rows }
         });
         let (laps, _) = race(&runners.collect::<Vec<_>>(), aim, LAPS_OF_PLACE, f64::INFINITY)?;
         order.iter().zip(&laps).for_each(|(at, laps)| seconds[*at] += laps.best / PLACES as f64);
@@ -172,18 +172,18 @@ pub(super) fn race(
 
 /// Seconds that all rows take, asked so many times.
 fn lap(runner: Runner<'_>, aim: Aim, repeats: usize) -> Result<f64, QueryError> {
-    let Runner { plan, asking, rows } = runner;
+    let Runner { plan, options, rows } = runner;
     let mut worker = plan.worker();
     let start = Instant::now();
     for _ in 0..repeats {
         match aim {
             Aim::Latency => {
                 for row in 0..rows.rows() {
-                    std::hint::black_box(worker.decide(rows, row..row + 1, asking)?);
+                    std::hint::black_box(worker.decide(rows, row..row + 1, options)?);
                 }
             }
             Aim::Throughput => {
-                std::hint::black_box(plan.decide_with(rows, asking)?);
+                std::hint::black_box(plan.decide_with(rows, options)?);
             }
         }
     }

@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use mercer_spec::{Entry, Kind, Parameter, Registry, Spec, SpecError};
 
-use crate::calibrate::Target;
+use crate::risk::Target;
 
 /// What answers must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +61,7 @@ static CALIBRATED: Entry<Contract> = Entry {
 
 /// All contracts, from the strictest to the loosest.
 pub static CONTRACTS: Registry<Contract> =
-    Registry { room: "contract", entries: &[&EXACT, &CERTIFIED, &CALIBRATED] };
+    Registry { noun: "contract", entries: &[&EXACT, &CERTIFIED, &CALIBRATED] };
 
 impl FromStr for Contract {
     type Err = SpecError;

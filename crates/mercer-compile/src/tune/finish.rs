@@ -13,7 +13,7 @@ use super::parts::{Judged, Parts};
 use super::search::{Candidate, Search};
 use super::{Aim, Contract, Point, Tuned, Tuner};
 use crate::CompileError;
-use crate::calibrate::Target;
+use crate::risk::Target;
 
 /// Laps of the last round.
 const ROUNDS: usize = 7;
@@ -109,7 +109,7 @@ pub(super) fn finish(
     Ok(Tuned { sections, points: seen.points })
 }
 
-/// Exact, the fastest that estimate, once they have their widths from the test part, and the fastest proved plan.
+/// Exact, the fastest that estimate, once they have their thresholds from the test part, and the fastest proved plan.
 fn finalists(
     tuner: &Tuner<'_>,
     search: &mut Search<'_>,
@@ -135,7 +135,7 @@ fn finalists(
     Ok(finalists)
 }
 
-/// The best plan, and others that may turn out faster, each with its width. They share `delta`: all their promises
+/// The best plan, and others that may turn out faster, each with its threshold. They share `delta`: all their promises
 /// hold at once, with the confidence that was asked for, so the fastest may be kept.
 fn estimating(
     tuner: &Tuner<'_>,
@@ -149,10 +149,10 @@ fn estimating(
     let mut candidates = vec![best];
     if tuner.budget_us.is_none() && can_share {
         for stages in search.contenders(&candidates[0]) {
-            let (asking, relative) = (candidates[0].asking, candidates[0].relative);
+            let (options, relative) = (candidates[0].options, candidates[0].relative);
             let plan = search.load(&stages)?;
             let contender =
-                Candidate { stages, plan, asking, budget: None, relative, unsettled: 0.0 };
+                Candidate { stages, plan, options, budget: None, relative, unsettled: 0.0 };
             candidates.push(contender);
         }
     }
@@ -180,7 +180,7 @@ fn estimating(
     Ok(finalists)
 }
 
-/// Gives a plan its width by its one test on the rows that nobody has looked at.
+/// Gives a plan its threshold by its one test on the rows that nobody has looked at.
 fn calibrated(
     tuner: &Tuner<'_>,
     search: &Search<'_>,
@@ -285,7 +285,7 @@ fn fastest(
     }
     let asked = among.iter().map(|at| {
         let rows = if tuner.aim == Aim::Latency { &search.few } else { &finalists[*at].rows };
-        (&finalists[*at].candidate.asking, rows)
+        (&finalists[*at].candidate.options, rows)
     });
     let seconds = in_places(&asked.collect::<Vec<_>>(), tuner.aim, |run, place| {
         search.patience.step("measuring tested plans", place, clock::PLACES)?;
@@ -295,7 +295,7 @@ fn fastest(
     Ok(least.map(|at| among[at]))
 }
 
-/// Exact and the winner, in turns, both ways of asking.
+/// Exact and the winner, in turns, both ways of options.
 fn speeds(
     finalists: &[Finalist],
     winner: usize,
@@ -324,9 +324,9 @@ struct Seen {
 
 /// Asks the plan the rows that nobody has looked at, and compares with exact.
 fn verify(tuner: &Tuner<'_>, finalist: &Finalist, judged: &Judged) -> Result<Seen, CompileError> {
-    let Finalist { candidate: Candidate { plan, asking, .. }, .. } = finalist;
-    let Answers { decisions, closed_by, settled_by_stage, unsettled } =
-        plan.decide_with(&judged.rows, asking)?;
+    let Finalist { candidate: Candidate { plan, options, .. }, .. } = finalist;
+    let Answers { decisions, settled_by, settled_by_stage, unsettled } =
+        plan.decide_with(&judged.rows, options)?;
     let tolerance = tuner.tolerance.unwrap_or(0.0);
     let differs = |given: Answer, truth: Answer| match (given, truth) {
         // The range of the exact value is rounding wide.
@@ -336,7 +336,7 @@ fn verify(tuner: &Tuner<'_>, finalist: &Finalist, judged: &Judged) -> Result<See
     let mut points = Vec::new();
     let mut differences = 0;
     for ((decision, stage), truth) in
-        decisions.iter().zip(&closed_by).zip(judged.answers(tuner.machine))
+        decisions.iter().zip(&settled_by).zip(judged.answers(tuner.machine))
     {
         let is_settled = decision.certainty != Certainty::Unsettled;
         differences += u64::from(is_settled && differs(decision.answer, truth.answer));
@@ -361,7 +361,7 @@ fn verify(tuner: &Tuner<'_>, finalist: &Finalist, judged: &Judged) -> Result<See
         unsettled,
         stages: stages.collect(),
         mean_cost: rounded(total / points.len().max(1) as f64),
-        exact_cost: plan.closing().cost().multiply_adds,
+        exact_cost: plan.exact_stage().cost().multiply_adds,
         costs,
     };
     Ok(Seen { verification, points })

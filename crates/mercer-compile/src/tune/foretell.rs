@@ -5,27 +5,27 @@
 //! a change of label a query lies, so each row near one stands for many: with the errors that it met and the
 //! true scores of other rows near a change, on either side. On those, other labels are counted.
 //!
-//! Nothing is promised by such a width: the test alone decides what a plan may do, and a width foretold
+//! Nothing is promised by such a threshold: the test alone decides what a plan may do, and a threshold foretold
 //! badly costs speed only.
 
 use std::collections::HashMap;
 
 use mercer_machine::{Answer, Calibration, Counts, Machine, Scale};
-use mercer_query::{Asking, Cost, Guess, Plan, Record};
+use mercer_query::{Cost, Estimate, Plan, QueryOptions, Record};
 
 use super::parts::Judged;
 use crate::CompileError;
-use crate::calibrate::{self, Effect, Opinion, Target, tally, widths};
 use crate::lesson::{margin, unit};
+use crate::risk::{self, Effect, Opinion, Target, tally, thresholds};
 
 /// Rows are near a change of label within this share of the usual margin. Found on MNIST (3 against 8, even
-/// against odd, ten classes), where widths foretold so were 0.7 to 1.3 times those of the test.
+/// against odd, ten classes), where thresholds foretold so were 0.7 to 1.3 times those of the test.
 const NEAR: f64 = 0.5;
 /// Fewer rows near a change of label are filled up with the next ones.
 const LEAST_NEAR: usize = 40;
 /// True scores that each of them is given.
 const PARTNERS: usize = 16;
-/// Plans are compared on the wide side of what is foretold: one that is fast there loses little if the width
+/// Plans are compared on the wide side of what is foretold: one that is fast there loses little if the threshold
 /// turns out narrow, but not the other way round. Too much doubt favours plans that are good with what should not be
 /// left open, so it falls with the root of the rows near a change of label: a hundred of them add a tenth.
 const DOUBT: f64 = 1.0;
@@ -42,7 +42,7 @@ enum Heard {
     Guesses { records: Vec<Vec<Record>>, levels: usize },
 }
 
-/// Foretells widths; remembers what it heard of each stage.
+/// Foretells thresholds; remembers what it heard of each stage.
 #[derive(Debug)]
 pub(super) struct Foreteller<'a> {
     machine: &'a Machine,
@@ -77,8 +77,8 @@ impl<'a> Foreteller<'a> {
         let records = alone.records(rows)?;
         let is_silent = levels == 0 && records.iter().all(Vec::is_empty);
         let heard = if is_silent {
-            let answers = alone.decide_with(rows, &Asking::default())?;
-            let closed: Vec<bool> = answers.closed_by.iter().map(|stage| *stage == 0).collect();
+            let answers = alone.decide_with(rows, &QueryOptions::default())?;
+            let closed: Vec<bool> = answers.settled_by.iter().map(|stage| *stage == 0).collect();
             let own = answers.decisions.iter().zip(&closed).filter(|(_, closed)| **closed);
             let cost = own.map(|(answer, _)| answer.cost.multiply_adds).max().unwrap_or(0);
             Heard::Proofs { closed, cost }
@@ -93,13 +93,22 @@ impl<'a> Foreteller<'a> {
     pub(super) fn calibration(&self, stages: &[usize], exact: u64) -> Calibration {
         let (records, levels) = self.records(stages);
         let scores = &self.part.scores;
-        let scales = calibrate::scales_of(self.machine, &records, scores, levels, exact);
+        let scales = risk::scales_of(self.machine, &records, scores, levels, exact);
         let imagined = self.imagined(&records, &scales);
         let near = (imagined.len() / PARTNERS).max(1) as f64;
-        let width = (1.0 + DOUBT / near.sqrt()) * boldest(&imagined, self.allowed());
+        let threshold = (1.0 + DOUBT / near.sqrt()) * boldest(&imagined, self.allowed());
         let Target { risk, delta, .. } = self.target;
-        let (counts, queries) = (Counts::OtherLabels, records.len() as u64);
-        Calibration { width, risk, delta, queries, disagreements: 0, counts, bound: 1.0, scales }
+        let (counts, queries) = (Counts::Disagreements, records.len() as u64);
+        Calibration {
+            threshold,
+            risk,
+            delta,
+            queries,
+            disagreements: 0,
+            counts,
+            bound: 1.0,
+            scales,
+        }
     }
 
     /// Other labels that the imagined queries may get.
@@ -189,8 +198,8 @@ impl Seen {
             let level = record.level.filter(|level| scales[*level].slope > 0.0)?;
             let (value, _) = record.guess.scaled(&scales[level]);
             let error = match record.guess {
-                Guess::Score(_) => value - scores[0],
-                Guess::Class { class, .. } => {
+                Estimate::Score(_) => value - scores[0],
+                Estimate::Class { class, .. } => {
                     let error = value - margin(machine, scores, class);
                     // Seen from the class that wins.
                     if winner == Some(class) { error } else { -error }
@@ -206,7 +215,7 @@ impl Seen {
         let opinion = |(level, error): &(usize, f64)| {
             let value = truth + error;
             Opinion {
-                strength: value.abs() / scales[*level].spread,
+                strength: value.abs() / scales[*level].residual_rms,
                 is_right: (value > 0.0) == (truth > 0.0),
                 effect: Effect::None,
             }
@@ -215,12 +224,12 @@ impl Seen {
     }
 }
 
-/// The boldest width at which no more queries than allowed get another label, nor at any wider one.
+/// The boldest threshold at which no more queries than allowed get another label, nor at any wider one.
 fn boldest(queries: &[Vec<Opinion>], allowed: f64) -> f64 {
-    let is_allowed = |width: &f64| tally(queries, *width).others as f64 <= allowed;
-    let mut widths = widths().peekable();
-    let widest = widths.peek().copied().unwrap_or(f64::INFINITY);
-    widths.take_while(is_allowed).last().unwrap_or(widest)
+    let is_allowed = |threshold: &f64| tally(queries, *threshold).others as f64 <= allowed;
+    let mut thresholds = thresholds().peekable();
+    let widest = thresholds.peek().copied().unwrap_or(f64::INFINITY);
+    thresholds.take_while(is_allowed).last().unwrap_or(widest)
 }
 
 #[cfg(test)]
@@ -277,7 +286,7 @@ mod tests {
         let (teller, plan) = told(&machine, &part, target, SPEC);
         let (records, levels) = teller.records(&[0, 1, 2]);
         assert_eq!(levels, plan.levels().len());
-        let guesses = |records: &[Vec<Record>]| -> Vec<Vec<(Option<usize>, Guess)>> {
+        let guesses = |records: &[Vec<Record>]| -> Vec<Vec<(Option<usize>, Estimate)>> {
             let said = |record: &Record| (record.level, record.guess);
             records.iter().map(|row| row.iter().map(said).collect()).collect()
         };
@@ -297,12 +306,12 @@ mod tests {
         for seed in 10..15 {
             let few = part(&machine, crescents(600, seed));
             let (teller, plan) = told(&machine, &few, target, "cascade(linear, student(2), exact)");
-            let exact = plan.closing().cost().multiply_adds;
+            let exact = plan.exact_stage().cost().multiply_adds;
             let calibration = teller.calibration(&[0, 1], exact);
             let scores = plan.scores(&rows).unwrap();
             let scales = calibration.scales.clone();
-            let tested = calibrate::test(&plan, &rows, (&scores, None), scales, &target).unwrap();
-            logarithms.push((calibration.width / tested.width).ln());
+            let tested = risk::test(&plan, &rows, (&scores, None), scales, &target).unwrap();
+            logarithms.push((calibration.threshold / tested.threshold).ln());
         }
         let ratios: Vec<f64> = logarithms.iter().map(|x| x.exp()).collect();
         let usual = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();

@@ -9,7 +9,7 @@ use crate::CompileError;
 /// Plans within this share of the best's time, and so many of them, run once more.
 const ABOUT_AS_FAST: f64 = 1.2;
 const RIVALS: usize = 10;
-/// Estimating plans that share the last test with the best, at most, and how slow they may seem before it: widths are
+/// Estimating plans that share the last test with the best, at most, and how slow they may seem before it: thresholds are
 /// foretold badly.
 pub(super) const CONTENDERS: usize = 4;
 const MAY_BE_FASTER: f64 = 2.0;
@@ -35,9 +35,9 @@ impl Search<'_> {
         if runs.len() == 1 {
             return Ok(());
         }
-        let (asking, rows) = (self.best.asking, self.timed.clone());
+        let (options, rows) = (self.best.options, self.timed.clone());
         let seconds =
-            in_places(&vec![(&asking, &rows); runs.len()], self.tuner.aim, |run, place| {
+            in_places(&vec![(&options, &rows); runs.len()], self.tuner.aim, |run, place| {
                 self.patience.step("measuring the fastest again", place, PLACES)?;
                 self.load(&runs[run])
             })?;
@@ -71,7 +71,7 @@ impl Search<'_> {
         known.into_iter().map(|(stages, _)| stages).collect()
     }
 
-    /// Estimating plans for the last test beside the best, the fastest first. How narrow a plan's width will be is
+    /// Estimating plans for the last test beside the best, the fastest first. How narrow a plan's threshold will be is
     /// foretold badly, but alike for all plans that end with the same estimating stage: so each has another one.
     pub(super) fn contenders(&self, best: &Candidate) -> Vec<Vec<usize>> {
         let last = |stages: &[usize]| {
@@ -98,7 +98,7 @@ impl Search<'_> {
         if self.tuner.budget_us.is_some() || self.best.stages.is_empty() {
             return Ok(());
         }
-        let answers = self.best.plan.decide_with(rows, &self.best.asking)?;
+        let answers = self.best.plan.decide_with(rows, &self.best.options)?;
         let open = answers.settled_by_stage.last().copied().unwrap_or(0);
         let Some(stage) = self.insurance().filter(|_| open < RARE) else { return Ok(()) };
         let stages = [&self.best.stages[..], &[stage]].concat();
@@ -108,7 +108,7 @@ impl Search<'_> {
         let runners = [best.runner(&self.timed), insured];
         let (laps, _) = race(&runners, self.tuner.aim, LAST_ROUNDS, DOMINATED)?;
         let ratio = laps[1].best / laps[0].best;
-        let answers = plan.decide_with(&self.timed, &best.asking)?;
+        let answers = plan.decide_with(&self.timed, &best.options)?;
         let by_exact = answers.settled_by_stage.last().copied().unwrap_or(0) as f64;
         let relative = best.relative * ratio;
         let name = self.shelf.spec(&stages).to_string();
@@ -121,8 +121,8 @@ impl Search<'_> {
             dropped: false,
         });
         if ratio <= AS_FAST {
-            let (asking, unsettled) = (best.asking, best.unsettled);
-            self.best = Candidate { stages, plan, asking, budget: None, relative, unsettled };
+            let (options, unsettled) = (best.options, best.unsettled);
+            self.best = Candidate { stages, plan, options, budget: None, relative, unsettled };
         }
         Ok(())
     }

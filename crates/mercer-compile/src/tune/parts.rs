@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::Contract;
 use crate::CompileError;
-use crate::calibrate::{SMALL_LESSON_SHARE, Target};
+use crate::risk::{SMALL_LESSON_SHARE, Target};
 
 /// Fewer queries say nothing about how often a stage settles one.
 pub(super) const LEAST_ROWS: usize = 30;
@@ -51,7 +51,7 @@ impl Judged {
 pub(super) struct Parts {
     /// Stages are fitted to these.
     pub fitted: Matrix,
-    /// Plans are compared on these, and estimates get their scales and the widths of trials from them.
+    /// Plans are compared on these, and estimates get their scales and the thresholds of trials from them.
     pub measured: Judged,
     /// Nobody looks at these until the plan is chosen.
     pub verified: Judged,

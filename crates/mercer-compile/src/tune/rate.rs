@@ -17,10 +17,10 @@ pub(super) fn limit(
     let Some(microseconds) = tuner.budget_us else { return Ok(()) };
     let rows = timed.select(0..timed.rows().min(256));
     let (laps, _) = race(&[candidate.runner(&rows)], Aim::Latency, 3, f64::INFINITY)?;
-    let cost = candidate.plan.decide_with(&rows, &candidate.asking)?.mean_cost();
+    let cost = candidate.plan.decide_with(&rows, &candidate.options)?.mean_cost();
     let rate = two_digits(cost / laps[0].microseconds());
     let multiply_adds = (microseconds * rate).clamp(0.0, 1e18) as u64;
-    candidate.asking.budget = Some(multiply_adds);
+    candidate.options.budget = Some(multiply_adds);
     candidate.budget = Some(Budget { microseconds, rate, multiply_adds });
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use mercer_data::Matrix;
 use mercer_machine::{Budget, Calibration, Output, PlanSections, Trial};
-use mercer_query::{Asking, Plan};
+use mercer_query::{Plan, QueryOptions};
 
 use super::clock::{Runner, duel, long_batch, race, rounded};
 use super::foretell::Foreteller;
@@ -15,7 +15,7 @@ use super::parts::{Judged, Parts};
 use super::rate::limit;
 use super::shelf::{Patience, Shelf};
 use super::{Aim, Contract, Tuner};
-use crate::calibrate::{self, Target};
+use crate::risk::{self, Target};
 use crate::{CompileError, Task};
 
 /// Seconds that one pass of exact answers over the timed rows may take.
@@ -29,7 +29,7 @@ const YARDSTICK_ROUNDS: usize = 3;
 pub(super) const DOMINATED: f64 = 1.3;
 /// A plan must take less than this share of the best's time to replace it.
 const CLEARLY: f64 = 0.98;
-/// Shares of unsettled queries closer than this count as equal.
+/// Shares of unsettled queries tracker than this count as equal.
 const SAME_SHARE: f64 = 0.005;
 /// So many stages of each kind are tried with those of other kinds.
 const FASTEST: usize = 3;
@@ -39,7 +39,7 @@ const FASTEST: usize = 3;
 pub(super) struct Candidate {
     pub stages: Vec<usize>,
     pub plan: Plan,
-    pub asking: Asking,
+    pub options: QueryOptions,
     pub budget: Option<Budget>,
     /// Its time in times of exact.
     pub relative: f64,
@@ -49,7 +49,7 @@ pub(super) struct Candidate {
 
 impl Candidate {
     pub(super) fn runner<'a>(&'a self, rows: &'a Matrix) -> Runner<'a> {
-        Runner { plan: &self.plan, asking: &self.asking, rows }
+        Runner { plan: &self.plan, options: &self.options, rows }
     }
 
     fn beats(&self, other: &Self) -> bool {
@@ -100,11 +100,11 @@ impl<'a> Search<'a> {
         digest: String,
     ) -> Result<Self, CompileError> {
         let plan = Plan::exact(tuner.machine);
-        let asking = Asking { tolerance: tuner.tolerance, ..Asking::default() };
+        let options = QueryOptions { tolerance: tuner.tolerance, ..QueryOptions::default() };
         let rows = &parts.measured.rows;
         let first = rows.select(0..rows.rows().min(LEAST_TIMED));
         let seconds = |rows: &Matrix| {
-            let runner = Runner { plan: &plan, asking: &asking, rows };
+            let runner = Runner { plan: &plan, options: &options, rows };
             race(&[runner], tuner.aim, 3, f64::INFINITY).map(|(laps, _)| laps[0].best)
         };
         let fitting = (LONGEST_PASS / seconds(&first)?.max(1e-12)) as usize;
@@ -149,7 +149,7 @@ impl<'a> Search<'a> {
         self.try_all(task, false)?;
         self.lengthen()?;
         if self.foreteller.is_some() {
-            let answers = self.best.plan.decide_with(&self.timed, &self.best.asking)?;
+            let answers = self.best.plan.decide_with(&self.timed, &self.best.options)?;
             self.proved_cost = answers.mean_cost();
             self.try_all(task, true)?;
             self.lengthen()?;
@@ -317,16 +317,16 @@ impl<'a> Search<'a> {
                 return Ok(false);
             }
         };
-        let asking = Asking { tolerance: self.tuner.tolerance, ..Asking::default() };
+        let options = QueryOptions { tolerance: self.tuner.tolerance, ..QueryOptions::default() };
         let mut candidate =
-            Candidate { stages, plan, asking, budget: None, relative: 1.0, unsettled: 0.0 };
+            Candidate { stages, plan, options, budget: None, relative: 1.0, unsettled: 0.0 };
         limit(self.tuner, &mut candidate, &self.timed)?;
         self.measure(candidate)
     }
 
     /// Takes the time of a plan beside the best, and notes both.
     fn measure(&mut self, mut candidate: Candidate) -> Result<bool, CompileError> {
-        let answers = candidate.plan.decide_with(&self.timed, &candidate.asking)?;
+        let answers = candidate.plan.decide_with(&self.timed, &candidate.options)?;
         let by_stages = &answers.settled_by_stage[..candidate.stages.len()];
         let is_known = self.shelf.stages[candidate.stages[0]].alone.is_finite();
         if candidate.stages.len() > 1 && is_known && by_stages.contains(&0) {
@@ -355,7 +355,7 @@ impl<'a> Search<'a> {
             // What it leaves open costs as much as the plan behind it.
             let open = 1.0 - answers.settled_by_stage[0] as f64 / rows;
             let behind = match candidate.stages.len() {
-                1 => candidate.plan.closing().cost().multiply_adds as f64,
+                1 => candidate.plan.exact_stage().cost().multiply_adds as f64,
                 _ => self.proved_cost,
             };
             first.cost = (mean_cost - open * behind).max(0.0);
@@ -418,7 +418,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The plan of these stages; if it estimates, with a width that serves to compare, not to promise.
+    /// The plan of these stages; if it estimates, with a threshold that serves to compare, not to promise.
     pub(super) fn load(&mut self, stages: &[usize]) -> Result<Plan, CompileError> {
         let plan = Plan::load(self.tuner.machine, &self.sections(stages))?;
         if !self.shelf.estimates(stages) {
@@ -433,11 +433,11 @@ impl<'a> Search<'a> {
             foreteller.hear(*stage, &Plan::load(self.tuner.machine, &alone)?)?;
         }
         let Some(foreteller) = &self.foreteller else { return Ok(plan) };
-        let exact = plan.closing().cost().multiply_adds;
+        let exact = plan.exact_stage().cost().multiply_adds;
         Ok(plan.calibrated(foreteller.calibration(stages, exact))?)
     }
 
-    /// Scales from the rows that measure, the width from these rows.
+    /// Scales from the rows that measure, the threshold from these rows.
     pub(super) fn calibrate(
         &self,
         plan: &Plan,
@@ -446,17 +446,18 @@ impl<'a> Search<'a> {
         target: &Target,
     ) -> Result<Calibration, CompileError> {
         let Judged { rows: seen, scores: known } = &self.parts.measured;
-        let scales = calibrate::fitted_scales(plan, seen, known)?;
-        calibrate::test(plan, rows, (scores, None), scales, target)
+        let scales = risk::fitted_scales(plan, seen, known)?;
+        risk::test(plan, rows, (scores, None), scales, target)
     }
 }
 
 fn exact(tuner: &Tuner<'_>, timed: &Matrix) -> Result<Candidate, CompileError> {
-    let asking = Asking { tolerance: tuner.tolerance, ..Asking::default() };
+    let options = QueryOptions { tolerance: tuner.tolerance, ..QueryOptions::default() };
     let (stages, plan) = (Vec::new(), Plan::exact(tuner.machine));
-    let mut exact = Candidate { stages, plan, asking, budget: None, relative: 1.0, unsettled: 0.0 };
+    let mut exact =
+        Candidate { stages, plan, options, budget: None, relative: 1.0, unsettled: 0.0 };
     limit(tuner, &mut exact, timed)?;
-    let answers = exact.plan.decide_with(timed, &exact.asking)?;
+    let answers = exact.plan.decide_with(timed, &exact.options)?;
     exact.unsettled = answers.unsettled as f64 / timed.rows().max(1) as f64;
     Ok(exact)
 }

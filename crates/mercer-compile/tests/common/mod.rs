@@ -3,7 +3,7 @@
 use mercer_compile::CompileError;
 use mercer_data::Matrix;
 use mercer_machine::{Machine, PlanSections};
-use mercer_testkit::laws::certify::{CertifyLaw, Tally};
+use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 
 /// All laws of a machine under a plan; false if the stage refuses the machine, which it may.
 pub fn hold(
@@ -19,7 +19,7 @@ pub fn hold(
         Err(other) => panic!("{case}: {other}"),
     };
     let name = format!("{plan} for {} on {case}", machine.kernel().spec());
-    let law = CertifyLaw { name, machine, sections: &sections, queries };
+    let law = CertifyProperty { name, machine, sections: &sections, queries };
     law.ranges_contain_the_score(tally).unwrap();
     law.answers_are_exact_and_alike(tally).unwrap();
     law.budgets_are_kept().unwrap();

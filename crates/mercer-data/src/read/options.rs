@@ -81,7 +81,7 @@ pub enum Missing {
 pub enum Label {
     /// A column named `label`, `target` or `class`; else the last one, if there is one more than features.
     #[default]
-    Guess,
+    Estimate,
     /// There is none.
     Absent,
     /// The last column.
@@ -95,7 +95,7 @@ impl std::str::FromStr for Label {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
-            "guess" => Self::Guess,
+            "guess" => Self::Estimate,
             "none" => Self::Absent,
             "last" => Self::Last,
             other => Self::Column(other.to_owned()),

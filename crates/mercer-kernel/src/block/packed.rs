@@ -21,7 +21,7 @@ pub struct Packed {
     rows: usize,
     pub(super) live: Arc<Live>,
     /// `b(z, z)` of the packed rows, zero-padded to whole lanes.
-    self_sums: Vec<f64>,
+    squared_norms: Vec<f64>,
     store: Store,
 }
 
@@ -95,10 +95,10 @@ impl Packed {
     /// Packs rows in live columns that were found before.
     fn within(kernel: KernelRef, rows: &Matrix, live: Arc<Live>, is_inverted: bool) -> Self {
         let form = kernel.form();
-        let mut self_sums: Vec<f64> =
+        let mut squared_norms: Vec<f64> =
             rows.iter().map(|row| centred_self(&form, row, &live)).collect();
         let vectorised = match form {
-            Form::Additive(term, _) => term.metal().is_some(),
+            Form::Additive(term, _) => term.simd_twin().is_some(),
             Form::Opaque => false,
             Form::Dot(_) | Form::Shift(_) => true,
         };
@@ -109,8 +109,8 @@ impl Packed {
         } else {
             Store::Panels(pack(rows, &live))
         };
-        self_sums.resize(self_sums.len().next_multiple_of(mercer_simd::LANES64), 0.0);
-        Self { kernel, rows: rows.rows(), live, self_sums, store }
+        squared_norms.resize(squared_norms.len().next_multiple_of(mercer_simd::LANES64), 0.0);
+        Self { kernel, rows: rows.rows(), live, squared_norms, store }
     }
 
     /// Packs rows of the linear kernel that are given in the live columns of `like`; `fill(row, buffer)`
@@ -119,8 +119,14 @@ impl Packed {
     pub fn aligned(like: &Self, rows: usize, fill: impl FnMut(usize, &mut [f64])) -> Self {
         let kernel = crate::parse("linear").expect("the linear kernel takes no parameters");
         let panels = Panels64::pack(rows, like.live.len(), fill);
-        let self_sums = vec![0.0; rows.next_multiple_of(mercer_simd::LANES64)];
-        Self { kernel, rows, live: Arc::clone(&like.live), self_sums, store: Store::Panels(panels) }
+        let squared_norms = vec![0.0; rows.next_multiple_of(mercer_simd::LANES64)];
+        Self {
+            kernel,
+            rows,
+            live: Arc::clone(&like.live),
+            squared_norms,
+            store: Store::Panels(panels),
+        }
     }
 
     /// The kernel.
@@ -144,8 +150,8 @@ impl Packed {
     }
 
     /// `b(z, z)` of the packed rows.
-    pub fn self_sums(&self) -> &[f64] {
-        &self.self_sums[..self.rows]
+    pub fn squared_norms(&self) -> &[f64] {
+        &self.squared_norms[..self.rows]
     }
 
     /// Whether rows are shifted by a centre.
@@ -155,7 +161,7 @@ impl Packed {
 
     /// Memory held, in bytes.
     pub fn bytes(&self) -> usize {
-        8 * self.self_sums.len()
+        8 * self.squared_norms.len()
             + match &self.store {
                 Store::Panels(panels) => panels.bytes(),
                 Store::Inverted(inverted) => inverted.bytes(),
@@ -192,7 +198,7 @@ impl Packed {
     /// eight partial sums of squares by column modulo eight and a fixed tree for products of centred
     /// rows, plain columns for additive kernels. Its bits depend on the row alone. Its relative error is
     /// at most `γ_n`, `n` being the columns plus 6 and the roundings of one term.
-    pub fn loose_self_sum(&self, row: Row<'_>) -> f64 {
+    pub fn loose_squared_norm(&self, row: Row<'_>) -> f64 {
         match self.kernel.form() {
             form @ Form::Additive(..) => form.base(row, row),
             _ => self.live.loose_norm(row),
@@ -259,8 +265,8 @@ impl Packed {
                 }
                 (Layout::Entries, _) => self.additive(isa, panels, queries, range, scratch),
             }
-            let norms = &self.self_sums[lanes.clone()];
-            for (values, own) in scratch.chunks_exact_mut(stride).zip(&queries.self_sums) {
+            let norms = &self.squared_norms[lanes.clone()];
+            for (values, own) in scratch.chunks_exact_mut(stride).zip(&queries.squared_norms) {
                 finish.finish(isa, values, *own, norms);
             }
             let rows = lanes.start..lanes.end.min(self.rows);
@@ -280,19 +286,19 @@ impl Packed {
         let Form::Additive(term, _) = self.kernel.form() else {
             unreachable!("only additive kernels keep entries beside panels")
         };
-        let metal = term.metal().expect("panels are packed for vectorised terms");
+        let twin = term.simd_twin().expect("panels are packed for vectorised terms");
         let stride = panels.lanes(range.clone()).len();
         for (query, sums) in out.chunks_exact_mut(stride).enumerate() {
             let (slots, values) = queries.entries(query);
-            if metal.vanishes_at_zero() {
-                panels.accumulate_sparse(isa, metal, slots, values, range.clone(), sums);
+            if twin.vanishes_at_zero() {
+                panels.accumulate_sparse(isa, twin, slots, values, range.clone(), sums);
                 continue;
             }
             let mut row = vec![0.0; self.live.len()];
             for (slot, value) in slots.iter().zip(values) {
                 row[*slot as usize] = *value;
             }
-            panels.accumulate(isa, metal, &row, range.clone(), sums);
+            panels.accumulate(isa, twin, &row, range.clone(), sums);
             for x in &queries.outside[query] {
                 let beyond = term.term(*x, 0.0);
                 sums.iter_mut().for_each(|sum| *sum += beyond);
@@ -317,8 +323,8 @@ impl Packed {
                 scratch.clear();
                 scratch.resize(rows.len(), 0.0);
                 inverted.sums(isa, tile, term, queries.entries(query), scratch);
-                let own = queries.self_sums[query];
-                finish.finish(isa, scratch, own, &self.self_sums[rows.clone()]);
+                let own = queries.squared_norms[query];
+                finish.finish(isa, scratch, own, &self.squared_norms[rows.clone()]);
                 let stride = rows.len();
                 visit(Tile { queries: query..query + 1, rows, values: scratch, stride });
             }

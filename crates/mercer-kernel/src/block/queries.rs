@@ -17,7 +17,7 @@ pub struct Queries {
     pub(super) values: Vec<f64>,
     /// Entries outside the packed width, for terms that count them.
     pub(super) outside: Vec<Vec<f64>>,
-    pub(super) self_sums: Vec<f64>,
+    pub(super) squared_norms: Vec<f64>,
     columns: Vec<u32>,
     column_values: Vec<f64>,
     row: Vec<f64>,
@@ -55,7 +55,7 @@ impl Queries {
             slots: Vec::new(),
             values: Vec::new(),
             outside: Vec::new(),
-            self_sums: Vec::new(),
+            squared_norms: Vec::new(),
             columns: Vec::new(),
             column_values: Vec::new(),
             row: vec![0.0; live],
@@ -65,17 +65,17 @@ impl Queries {
 
     /// Number of queries held.
     pub fn len(&self) -> usize {
-        self.self_sums.len()
+        self.squared_norms.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.self_sums.is_empty()
+        self.squared_norms.is_empty()
     }
 
     /// The base sums `b(x, x)` of the queries.
-    pub fn self_sums(&self) -> &[f64] {
-        &self.self_sums
+    pub fn squared_norms(&self) -> &[f64] {
+        &self.squared_norms
     }
 
     /// Holds these rows from now on.
@@ -86,7 +86,7 @@ impl Queries {
         rows: impl Iterator<Item = Row<'a>> + Clone,
         norms: Norms,
     ) {
-        self.self_sums.clear();
+        self.squared_norms.clear();
         self.layout =
             if packed.needs_entries() { Layout::Entries } else { choose(&packed.live, &rows) };
         match self.layout {
@@ -133,12 +133,12 @@ impl Queries {
                 incomplete.push((query, mercer_simd::dot(isa, values, values)));
             }
         }
-        self.self_sums.resize(self.dense.len(), 0.0);
+        self.squared_norms.resize(self.dense.len(), 0.0);
         if norms == Norms::Chain {
-            self.dense.squared_norms(isa, &mut self.self_sums);
+            self.dense.squared_norms(isa, &mut self.squared_norms);
         }
         for (query, sum) in incomplete {
-            self.self_sums[query] = sum;
+            self.squared_norms[query] = sum;
         }
     }
 
@@ -152,7 +152,7 @@ impl Queries {
         self.sparse.clear();
         for row in rows {
             let (columns, values) = self.shifted.apply(row, packed.live.shifts());
-            self.self_sums.push(match norms {
+            self.squared_norms.push(match norms {
                 Norms::Chain => mercer_simd::dot(isa, values, values),
                 Norms::None => 0.0,
             });
@@ -171,7 +171,7 @@ impl Queries {
         let form = packed.kernel().form();
         for row in rows {
             let (columns, values) = self.shifted.apply(row, packed.live.shifts());
-            self.self_sums.push(match form {
+            self.squared_norms.push(match form {
                 Form::Additive(..) => form.base(row, row),
                 _ => mercer_simd::dot(isa, values, values),
             });

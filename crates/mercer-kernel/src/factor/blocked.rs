@@ -200,7 +200,7 @@ impl<T: Real> Blocked<T> {
         let own = self.store.gather(candidates);
         let mut values = vec![T::default(); count * count];
         source.values(&ready, candidates, &mut values);
-        let wide = |values: &[T]| values.iter().map(|value| value.wide()).collect::<Vec<f64>>();
+        let wide = |values: &[T]| values.iter().map(|value| value.to_f64()).collect::<Vec<f64>>();
         let (mut table, own_wide) = (wide(&values), wide(&own));
         if rank > 0 {
             let left = Strided { values: &own_wide, row: rank, column: 1 };
@@ -283,7 +283,8 @@ impl<T: Real> Blocked<T> {
             store.with(tile, |numbers| {
                 let rows = numbers.chunks_exact(store.stride().max(1));
                 for (distance, row) in distances.iter_mut().zip(rows) {
-                    let square: f64 = row[first..rank].iter().map(|g| g.wide() * g.wide()).sum();
+                    let square: f64 =
+                        row[first..rank].iter().map(|g| g.to_f64() * g.to_f64()).sum();
                     *distance = (*distance - square).max(0.0);
                 }
             });

@@ -45,7 +45,7 @@ impl KernelColumns {
     /// bytes of columns are kept.
     pub fn new(kernel: KernelRef, rows: Matrix, centre: Option<&[f64]>, memory: usize) -> Self {
         let packed = Packed::new(kernel, &rows, centre);
-        let mut diagonal = packed.self_sums().to_vec();
+        let mut diagonal = packed.squared_norms().to_vec();
         let form = packed.kernel().form();
         match form.finish() {
             Some(finish) => finish.self_values(Isa::current(), &mut diagonal),
@@ -65,8 +65,8 @@ impl KernelColumns {
     }
 
     /// `b(i, i)` of every row.
-    pub fn self_sums(&self) -> &[f64] {
-        self.packed.self_sums()
+    pub fn squared_norms(&self) -> &[f64] {
+        self.packed.squared_norms()
     }
 
     /// Whether rows are centred first.

@@ -147,11 +147,12 @@ fn worst<T: mercer_simd::Real>(factor: &Blocked<T>, gram: &[Vec<f64>]) -> f64 {
     let row = |at: usize| &rows[at * rank..(at + 1) * rank];
     let mut worst = 0.0f64;
     for a in 0..gram.len() {
-        let own: f64 = row(a).iter().map(|x| x.wide() * x.wide()).sum();
+        let own: f64 = row(a).iter().map(|x| x.to_f64() * x.to_f64()).sum();
         worst = worst.max((gram[a][a] - own - factor.distances()[a]).abs());
         for b in factor.pivots() {
             let b = *b as usize;
-            let product: f64 = row(a).iter().zip(row(b)).map(|(x, y)| x.wide() * y.wide()).sum();
+            let product: f64 =
+                row(a).iter().zip(row(b)).map(|(x, y)| x.to_f64() * y.to_f64()).sum();
             worst = worst.max((gram[a][b] - product).abs());
         }
     }

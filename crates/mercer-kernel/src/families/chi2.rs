@@ -22,7 +22,7 @@ impl Term for HarmonicMean {
         mercer_simd::Term::Chi2.at(u, v)
     }
 
-    fn metal(&self) -> Option<mercer_simd::Term> {
+    fn simd_twin(&self) -> Option<mercer_simd::Term> {
         Some(mercer_simd::Term::Chi2)
     }
 

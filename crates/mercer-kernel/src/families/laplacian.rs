@@ -44,7 +44,7 @@ impl Term for Laplacian {
         mercer_simd::Term::AbsDifference.at(u, v)
     }
 
-    fn metal(&self) -> Option<mercer_simd::Term> {
+    fn simd_twin(&self) -> Option<mercer_simd::Term> {
         Some(mercer_simd::Term::AbsDifference)
     }
 

@@ -50,7 +50,7 @@ impl Term for PowerMean {
         mercer_simd::Term::PowerMean(self.p).at(u, v)
     }
 
-    fn metal(&self) -> Option<mercer_simd::Term> {
+    fn simd_twin(&self) -> Option<mercer_simd::Term> {
         Some(mercer_simd::Term::PowerMean(self.p))
     }
 

@@ -12,9 +12,9 @@ use mercer_spec::Spec;
 
 use crate::certify::Proved;
 use crate::certify::projection::{Known, Left, Shared, Step};
-use crate::closer::Closer;
 use crate::rounding::RowSizes;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 
 pub(crate) static LOADER: Loader = Loader {
     name: "anytime",
@@ -227,7 +227,7 @@ impl Anytime {
         &self,
         number: usize,
         block: &mut Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         scratch: &mut Scratch,
     ) {
         let sequence = &self.sequences[number];
@@ -243,13 +243,13 @@ impl Anytime {
         scratch.loaded.retain(|query| known[*query as usize].is_some());
         let mut is_stale = true;
         for (at, chunk) in sequence.chunks.iter().enumerate() {
-            let open = scratch.loaded.iter().filter(|query| closer.is_open(**query)).count();
+            let open = scratch.loaded.iter().filter(|query| tracker.is_open(**query)).count();
             if open == 0 {
                 break;
             }
             // Survivors move together as soon as half of them are closed.
             if is_stale || 2 * open <= scratch.loaded.len() {
-                scratch.loaded.retain(|query| closer.is_open(*query));
+                scratch.loaded.retain(|query| tracker.is_open(*query));
                 let rows = scratch.loaded.iter().map(|query| block.row(*query));
                 chunk.basis.load(self.isa, rows, &mut scratch.sequences[number].0);
                 is_stale = false;
@@ -257,12 +257,12 @@ impl Anytime {
             let cost = sequence.cost(chunk, self.columns);
             scratch.runs.clear();
             for query in &scratch.loaded {
-                if closer.is_open(*query) && closer.charge(*query, cost) {
+                if tracker.is_open(*query) && tracker.charge(*query, cost) {
                     scratch.runs.push(*query);
                 }
             }
             if !scratch.runs.is_empty() {
-                self.run_chunk(number, at, block, closer, scratch);
+                self.run_chunk(number, at, block, tracker, scratch);
             }
         }
     }
@@ -273,7 +273,7 @@ impl Anytime {
         number: usize,
         at: usize,
         block: &Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         scratch: &mut Scratch,
     ) {
         let (sequence, scores) = (&self.sequences[number], self.offsets.len());
@@ -302,20 +302,20 @@ impl Anytime {
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
-            closer.wanted(*query, wanted);
+            tracker.wanted(*query, wanted);
             let sums = &mut sums[place * scores..(place + 1) * scores];
             let (first, spent) = (chunk.first, &mut spent[place]);
             let running = Running { first, known, wanted, spent, sums, left };
             let coordinates = &coordinates[..chunk.basis.rows()];
-            if closer.is_observed() {
+            if tracker.is_observed() {
                 sequence.observe(&running, coordinates, &self.offsets, |score, step, range| {
-                    closer.observe(*query, score as usize, range, step);
+                    tracker.observe(*query, score as usize, range, step);
                 });
             }
             sequence.steps(running, coordinates, &self.offsets, |score, step, range| {
-                closer.prove(*query, score as usize, range, step);
+                tracker.prove(*query, score as usize, range, step);
             });
-            closer.judge(*query);
+            tracker.judge(*query);
         }
     }
 }
@@ -359,14 +359,14 @@ impl Stage for Anytime {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         if self.router.is_some() {
             for query in block.open() {
                 // Finding its part of query space costs a query one product with each centre.
-                closer.charge(*query, self.sequences.len() as u64 * self.columns);
+                tracker.charge(*query, self.sequences.len() as u64 * self.columns);
             }
-            block.compact(closer);
+            block.compact(tracker);
         }
         self.route(block, scratch);
         let longest = self.sequences.iter().map(|sequence| sequence.scores[0].len()).max();
@@ -381,8 +381,8 @@ impl Stage for Anytime {
         scratch.sums.clear();
         scratch.sums.resize(block.len() * self.offsets.len(), 0.0);
         for number in 0..self.sequences.len() {
-            self.run_sequence(number, block, closer, scratch);
+            self.run_sequence(number, block, tracker, scratch);
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }

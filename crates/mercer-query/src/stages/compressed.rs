@@ -17,8 +17,8 @@ use mercer_spec::Spec;
 use super::anytime::{Running, Sequence, known};
 use crate::certify::nearby::{FEW, Nearby, Small, Vectors};
 use crate::certify::projection::{Known, Left};
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 
 pub(crate) static LOADER: Loader = Loader {
     name: "compressed",
@@ -85,8 +85,8 @@ impl Compressed {
     }
 
     /// Pays for a step; keeps those that may take it.
-    fn charge(runs: &mut Vec<u32>, closer: &mut Closer<'_>, cost: u64) {
-        runs.retain(|query| closer.is_open(*query) && closer.charge(*query, cost));
+    fn charge(runs: &mut Vec<u32>, tracker: &mut DecisionTracker<'_>, cost: u64) {
+        runs.retain(|query| tracker.is_open(*query) && tracker.charge(*query, cost));
     }
 
     /// Reports the ranges of all scores that are wanted, given how near the query is.
@@ -96,16 +96,16 @@ impl Compressed {
         known: &Known,
         sums: &[f64],
         near: Nearby<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         wanted: &mut Vec<u32>,
     ) {
-        closer.wanted(query, wanted);
+        tracker.wanted(query, wanted);
         for score in wanted.iter().map(|score| *score as usize) {
             if let Some(range) = self.scores[score].range(known, self.size(), sums[score], near) {
-                closer.prove(query, score, range, near.vectors.len());
+                tracker.prove(query, score, range, near.vectors.len());
             }
         }
-        closer.judge(query);
+        tracker.judge(query);
     }
 
     /// The nearest vector and its bound.
@@ -149,7 +149,7 @@ impl Compressed {
     }
 
     /// The bound of all vectors.
-    fn by_all(&self, closer: &mut Closer<'_>, scratch: &mut Scratch) {
+    fn by_all(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut Scratch) {
         let (chunk, size) = (&self.sequence.chunks[0], self.size());
         let Scratch { dense, values, products, known, sums, runs, wanted, left, .. } = scratch;
         dense.clear();
@@ -165,14 +165,14 @@ impl Compressed {
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
-            closer.wanted(*query, wanted);
+            tracker.wanted(*query, wanted);
             let sums = &mut sums[place * count..(place + 1) * count];
             sums.fill(0.0);
             let running = Running { first: 0, known, wanted, spent: &mut 0.0, sums, left };
             self.sequence.steps(running, &coordinates[..size], &self.offsets, |score, _, range| {
-                closer.prove(*query, score as usize, range, size);
+                tracker.prove(*query, score as usize, range, size);
             });
-            closer.judge(*query);
+            tracker.judge(*query);
         }
     }
 
@@ -300,7 +300,7 @@ impl Stage for Compressed {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         let (size, count) = (self.size(), self.scores.len());
         scratch.known.clear();
@@ -319,28 +319,28 @@ impl Stage for Compressed {
                 scratch.loaded.push(*query);
             }
         }
-        Self::charge(&mut scratch.loaded, closer, self.first_cost());
+        Self::charge(&mut scratch.loaded, tracker, self.first_cost());
         if scratch.loaded.is_empty() {
-            block.compact(closer);
+            block.compact(tracker);
             return;
         }
         self.values(block, scratch);
         scratch.runs.clone_from(&scratch.loaded);
         for step in [Self::try_one, Self::try_few] {
-            step(self, closer, scratch);
+            step(self, tracker, scratch);
         }
         if self.uses_all {
-            Self::charge(&mut scratch.runs, closer, self.all_cost());
+            Self::charge(&mut scratch.runs, tracker, self.all_cost());
             if !scratch.runs.is_empty() {
-                self.by_all(closer, scratch);
+                self.by_all(tracker, scratch);
             }
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }
 
 impl Compressed {
-    fn try_one(&self, closer: &mut Closer<'_>, scratch: &mut Scratch) {
+    fn try_one(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut Scratch) {
         let (size, count) = (self.size(), self.scores.len());
         let Scratch { values, known, sums, runs, wanted, .. } = scratch;
         for query in &*runs {
@@ -352,16 +352,16 @@ impl Compressed {
                 continue;
             };
             let near = Nearby { vectors: &[vector], weights: &[weight], distance };
-            self.prove(*query, known, &sums[place * count..], near, closer, wanted);
+            self.prove(*query, known, &sums[place * count..], near, tracker, wanted);
         }
     }
 
-    fn try_few(&self, closer: &mut Closer<'_>, scratch: &mut Scratch) {
+    fn try_few(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut Scratch) {
         if self.gram.is_none() {
             return;
         }
         let (size, count) = (self.size(), self.scores.len());
-        Self::charge(&mut scratch.runs, closer, self.few_cost());
+        Self::charge(&mut scratch.runs, tracker, self.few_cost());
         let Scratch { values, known, sums, runs, wanted, .. } = scratch;
         for query in &*runs {
             let place = *query as usize;
@@ -369,7 +369,7 @@ impl Compressed {
             let Some(few) = self.by_few(&values[place * size..][..size], known) else { continue };
             let (vectors, weights) = (&few.vectors[..few.count], &few.weights[..few.count]);
             let near = Nearby { vectors, weights, distance: few.distance };
-            self.prove(*query, known, &sums[place * count..], near, closer, wanted);
+            self.prove(*query, known, &sums[place * count..], near, tracker, wanted);
         }
     }
 }

@@ -5,8 +5,8 @@ use mercer_simd::{DenseQueries32, Isa, Panels32, fold8, gaussian32, weighted_sum
 use mercer_spec::Spec;
 
 use super::projection::{Basis, KERNEL_COST, guess, outputs};
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 pub(crate) static LOADER: Loader = Loader {
@@ -141,13 +141,13 @@ impl Stage for Landmarks {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         let Scratch { dense, coordinates, products, values } = scratch;
         let (size, count) = (self.basis.rows(), self.norms.len());
         let own = count as u64 * (size as u64 + KERNEL_COST)
             + (self.constants.len() * (count + size)) as u64;
-        if !self.basis.enter(self.isa, (0..size, own), block, closer) {
+        if !self.basis.enter(self.isa, (0..size, own), block, tracker) {
             return;
         }
         coordinates.clear();
@@ -166,8 +166,8 @@ impl Stage for Landmarks {
             let gaussians = &mut products[..count];
             gaussian32(self.isa, gaussians, square(y), &self.norms, self.gamma);
             self.outputs(y, gaussians, values);
-            closer.estimate(*query, 0, guess(values));
+            tracker.estimate(*query, 0, guess(values));
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }

@@ -6,8 +6,8 @@ use mercer_simd::fold8;
 use mercer_spec::Spec;
 
 use super::projection::{guess, outputs};
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 pub(crate) static LOADER: Loader = Loader {
@@ -70,20 +70,20 @@ impl Stage for Linear {
         Box::new(Vec::<f64>::new())
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let values = scratch.downcast_mut::<Vec<f64>>().expect("made by this stage");
         let cost = self.weights.len() as u64;
         for query in block.open() {
-            if !closer.charge(*query, cost) {
+            if !tracker.charge(*query, cost) {
                 continue;
             }
             let row = block.row(*query);
             values.clear();
             let outputs = self.weights.chunks_exact(self.columns).zip(&self.constants);
             values.extend(outputs.map(|(weights, constant)| dot(weights, row) + constant));
-            closer.estimate(*query, 0, guess(values));
+            tracker.estimate(*query, 0, guess(values));
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }
 

@@ -6,14 +6,14 @@ mod expansion;
 use std::any::Any;
 
 use mercer_kernel::Profile;
-use mercer_kernel::block::{Coded, CodedQueries, CodedQuery, Grid, SingleQueries, Singles};
+use mercer_kernel::block::{Coded, CodedQueries, CodedQuery, Grid, PackedF32, QueriesF32};
 use mercer_machine::{Score, Section};
 use mercer_spec::Spec;
 
 use crate::certify::singles::Known;
 use crate::certify::steps::Steps;
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 use expansion::{Expansion, Sums};
@@ -32,7 +32,7 @@ const QUANTISED: &str = "low_precision(integers=quantised)";
 struct LowPrecision {
     spec: Spec,
     expansion: Expansion,
-    singles: Singles,
+    singles: PackedF32,
     squares: Vec<f32>,
     grid: Option<OnGrid>,
     /// Whether the grid is one that rows are rounded to.
@@ -49,7 +49,7 @@ struct OnGrid {
 
 /// Working memory of one thread.
 struct Scratch {
-    singles: SingleQueries,
+    singles: QueriesF32,
     single_products: Vec<f32>,
     coded: Option<CodedQueries>,
     coded_products: Vec<i32>,
@@ -75,7 +75,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     if !machine.scores().iter().all(is_expansion) {
         return Err(refuse("a linear score or a table is one product already"));
     }
-    let singles = Singles::aligned(packed, machine.supports())
+    let singles = PackedF32::aligned(packed, machine.supports())
         .ok_or_else(|| refuse("the supports need more than 4 GiB"))?;
     let expansion = Expansion::new(exact, singles.error_terms()).map_err(|text| refuse(&text))?;
     let grid = match section.array("grid") {
@@ -85,7 +85,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
             Some(on_grid.ok_or_else(|| refuse("its grid does not fit"))?)
         }
     };
-    let squares = packed.self_sums().iter().map(|square| *square as f32).collect();
+    let squares = packed.squared_norms().iter().map(|square| *square as f32).collect();
     let cost = packed.rows() as u64 * machine.columns() as u64;
     Ok(Box::new(LowPrecision { spec, expansion, singles, squares, grid, is_rounded, cost }))
 }
@@ -104,7 +104,7 @@ impl LowPrecision {
         &self,
         on_grid: &OnGrid,
         block: &Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         scratch: &mut Scratch,
     ) {
         let OnGrid { coded, bound } = on_grid;
@@ -127,7 +127,7 @@ impl LowPrecision {
                 left.push(*query);
                 continue;
             };
-            if closer.charge(*query, self.cost) {
+            if tracker.charge(*query, self.cost) {
                 queries.keep();
                 asked.push((*query, known));
                 codes.push(code);
@@ -172,12 +172,17 @@ impl LowPrecision {
     }
 
     /// Asks queries in singles.
-    fn ask_singles(&self, block: &Block<'_>, closer: &mut Closer<'_>, scratch: &mut Scratch) {
+    fn ask_singles(
+        &self,
+        block: &Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Scratch,
+    ) {
         let Scratch { singles: queries, single_products, sums, asked, left, .. } = scratch;
         for query in left.iter() {
             // A query of a scale that singles cannot hold is left to the next stage.
             let Some(known) = self.expansion.bound.query(block.own(*query)) else { continue };
-            if closer.charge(*query, self.cost) {
+            if tracker.charge(*query, self.cost) {
                 asked.push((*query, known));
             }
         }
@@ -231,19 +236,19 @@ impl Stage for LowPrecision {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         scratch.left.clear();
         if let Some(grid) = &self.grid {
             scratch.asked.clear();
-            self.ask_integers(grid, block, closer, scratch);
-            self.expansion.report(&scratch.asked, &scratch.sums, closer);
+            self.ask_integers(grid, block, tracker, scratch);
+            self.expansion.report(&scratch.asked, &scratch.sums, tracker);
         } else {
             scratch.left.extend_from_slice(block.open());
         }
         scratch.asked.clear();
-        self.ask_singles(block, closer, scratch);
-        self.expansion.report(&scratch.asked, &scratch.sums, closer);
-        block.compact(closer);
+        self.ask_singles(block, tracker, scratch);
+        self.expansion.report(&scratch.asked, &scratch.sums, tracker);
+        block.compact(tracker);
     }
 }

@@ -10,8 +10,8 @@ use mercer_spec::Spec;
 
 use super::projection::Live;
 use crate::certify::powers::Powers;
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 pub(crate) static LOADER: Loader = Loader {
@@ -96,13 +96,13 @@ impl Expanded {
         &self,
         queries: &[u32],
         block: &Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         scratch: &mut Scratch,
     ) {
         if self.factors.is_empty() {
             for query in queries {
                 let largest = self.sum_columns(block.row(*query), &mut scratch.sums);
-                self.tell(*query, (0, largest), closer, scratch);
+                self.tell(*query, (0, largest), tracker, scratch);
             }
             return;
         }
@@ -117,7 +117,7 @@ impl Expanded {
         }
         mercer_simd::monomials(self.isa, columns, &self.factors, &self.weights, terms, sums);
         for (lane, query) in queries.iter().enumerate() {
-            self.tell(*query, (lane, scratch.largest[lane]), closer, scratch);
+            self.tell(*query, (lane, scratch.largest[lane]), tracker, scratch);
         }
     }
 
@@ -143,17 +143,17 @@ impl Expanded {
         &self,
         query: u32,
         (lane, largest): (usize, f64),
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         scratch: &mut Scratch,
     ) {
         let Scratch { sums, wanted, .. } = scratch;
-        closer.wanted(query, wanted);
+        tracker.wanted(query, wanted);
         for score in wanted.iter().map(|score| *score as usize) {
             if let Some(range) = self.bounds[score].range(sums[score][lane], largest) {
-                closer.prove(query, score, range, 1);
+                tracker.prove(query, score, range, 1);
             }
         }
-        closer.judge(query);
+        tracker.judge(query);
     }
 }
 
@@ -180,17 +180,17 @@ impl Stage for Expanded {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         // The products themselves, and a sum for each score.
         let cost = (self.factors.len() + self.weights.len()) as u64;
         let mut runs = std::mem::take(&mut scratch.runs);
         runs.clear();
-        runs.extend(block.open().iter().filter(|query| closer.charge(**query, cost)));
+        runs.extend(block.open().iter().filter(|query| tracker.charge(**query, cost)));
         for few in runs.chunks(LANES) {
-            self.run_few(few, block, closer, scratch);
+            self.run_few(few, block, tracker, scratch);
         }
         scratch.runs = runs;
-        block.compact(closer);
+        block.compact(tracker);
     }
 }

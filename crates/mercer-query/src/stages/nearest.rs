@@ -15,8 +15,8 @@ pub use order::Nearest as Order;
 use super::linear;
 use super::projection::{Basis, KERNEL_COST, Products};
 use super::singly::{FEW, Supports};
-use crate::closer::{Closer, Guess};
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::{DecisionTracker, Estimate};
 use crate::{Exact, LoadError};
 
 pub(crate) static LOADER: Loader = Loader {
@@ -195,28 +195,28 @@ impl Stage for Nearest {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         let Scratch { products, values, row, order } = scratch;
         if let Some(filter) = &self.filter {
             for query in block.open() {
-                if closer.charge(*query, self.columns)
+                if tracker.charge(*query, self.columns)
                     && let Some(value) = filter.judge(block.row(*query))
                 {
-                    closer.stop(*query, Guess::Score(value), 0);
+                    tracker.stop(*query, Estimate::Score(value), 0);
                 }
             }
-            block.compact(closer);
+            block.compact(tracker);
         }
         let (size, supports) = (self.basis.rows(), self.coefficients.len());
         // One more for each support: the lines in which they wait.
         let ordering = supports as u64 * (size as u64 + KERNEL_COST + 1);
         let tools = (self.isa, &self.basis, &self.rotated);
-        let Some(stride) = products.fill(tools, ordering, block, closer) else { return };
+        let Some(stride) = products.fill(tools, ordering, block, tracker) else { return };
         let exact = block.exact();
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");
-        let norms = exact.packed().self_sums();
+        let norms = exact.packed().squared_norms();
         for (query, products) in block.open().iter().zip(products.values.chunks_exact(stride)) {
             let own = block.own(*query);
             values.resize(supports, 0.0);
@@ -224,12 +224,12 @@ impl Stage for Nearest {
             finish.finish(self.isa, values, own, norms);
             order.start(values, &self.coefficients, self.has_tug_of_war);
             self.basis.live().write(block.row(*query), row);
-            let pay = |cost: u64| closer.charge(*query, cost);
+            let pay = |cost: u64| tracker.charge(*query, cost);
             let found = self.walk(finish, (row, own), order, norms, pay);
             if let Some((score, met)) = found {
-                closer.stop(*query, Guess::Score(score), met);
+                tracker.stop(*query, Estimate::Score(score), met);
             }
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }

@@ -10,8 +10,8 @@ use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
 use mercer_spec::{Spec, Value};
 
 use super::projection::{Basis, KERNEL_COST};
-use crate::closer::{Closer, Guess};
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::{DecisionTracker, Estimate};
 use crate::{Exact, LoadError};
 use bytes::{ByteSupports, ByteWork};
 use finish::{Finish, Work};
@@ -220,27 +220,27 @@ impl Pca {
     }
 
     /// What the scores of one query say.
-    fn guess(&self, partials: &[[f64; 8]], scores: &mut Vec<f64>, exact: &Exact) -> Guess {
+    fn guess(&self, partials: &[[f64; 8]], scores: &mut Vec<f64>, exact: &Exact) -> Estimate {
         scores.clear();
         let sums = partials.iter().zip(&self.offsets);
         scores.extend(sums.map(|(partial, offset)| fold8(partial) - offset));
         if let [score] = scores.as_slice() {
-            return Guess::Score(*score);
+            return Estimate::Score(*score);
         }
         let verdict = exact.machine().verdict(scores);
         let is_finite = scores.iter().all(|score| score.is_finite());
         match verdict.answer {
-            Answer::Class(class) if is_finite => Guess::Class { class, margin: verdict.score },
-            _ => Guess::Class { class: 0, margin: f64::NAN },
+            Answer::Class(class) if is_finite => Estimate::Class { class, margin: verdict.score },
+            _ => Estimate::Class { class: 0, margin: f64::NAN },
         }
     }
 
     /// Moves the sums of open queries together; returns whether one is left.
-    fn compact(&self, closer: &Closer<'_>, scratch: &mut Scratch) -> bool {
+    fn compact(&self, tracker: &DecisionTracker<'_>, scratch: &mut Scratch) -> bool {
         let Scratch { sums, loaded, .. } = scratch;
         let mut kept = 0;
         for position in 0..loaded.len() {
-            if closer.is_open(loaded[position]) {
+            if tracker.is_open(loaded[position]) {
                 if kept < position {
                     let from = position * self.stride;
                     if !sums.is_empty() {
@@ -288,7 +288,7 @@ impl Stage for Pca {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         scratch.loaded.clear();
         scratch.loaded.extend_from_slice(block.open());
@@ -297,7 +297,7 @@ impl Stage for Pca {
         for (number, level) in self.levels.iter().enumerate() {
             let products = self.supports as u64 * (level.directions.len() as u64 + KERNEL_COST);
             let own = (level.directions.clone(), products);
-            if !self.basis.enter(self.isa, own, block, closer) || !self.compact(closer, scratch) {
+            if !self.basis.enter(self.isa, own, block, tracker) || !self.compact(tracker, scratch) {
                 return;
             }
             let Scratch { queries, coordinates, loaded, .. } = scratch;
@@ -312,10 +312,10 @@ impl Stage for Pca {
             let Scratch { partials, loaded, scores: values, .. } = scratch;
             for (query, partials) in loaded.iter().zip(partials.chunks_exact(scores)) {
                 let guess = self.guess(partials, values, block.exact());
-                closer.estimate(*query, number, guess);
+                tracker.estimate(*query, number, guess);
             }
-            block.compact(closer);
-            if !self.compact(closer, scratch) {
+            block.compact(tracker);
+            if !self.compact(tracker, scratch) {
                 return;
             }
         }

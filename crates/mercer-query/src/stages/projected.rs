@@ -1,6 +1,6 @@
 use std::any::Any;
 
-use mercer_kernel::block::{SingleQueries, Singles};
+use mercer_kernel::block::{PackedF32, QueriesF32};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Score, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
@@ -8,8 +8,8 @@ use mercer_spec::{Spec, Value};
 
 use crate::certify::singles::power_norm;
 use crate::certify::tail::{Known, Summed, Tail, Weights};
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 mod arrays;
@@ -39,7 +39,7 @@ struct Projected {
     bound: Tail,
     weights: Vec<Weights>,
     /// The directions over the columns, then the corrections.
-    directions: Singles,
+    directions: PackedF32,
     /// The supports along the head.
     supports: Panels32,
     squares: Vec<f32>,
@@ -60,7 +60,7 @@ struct Factors {
 
 /// Working memory of one thread.
 struct Scratch {
-    queries: SingleQueries,
+    queries: QueriesF32,
     coordinates: Vec<f32>,
     products: Vec<f32>,
     head: DenseQueries32,
@@ -117,7 +117,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let tiles = shape.supports.div_ceil(TILE);
     let factors = arrays.factors(&shape, exact, &norms, derivatives(profile), tiles);
     let weights = weights(exact, &norms, &factors, bound.columns);
-    let directions = Singles::of_rows(packed, shape.ahead + shape.corrections, |row, out| {
+    let directions = PackedF32::of_rows(packed, shape.ahead + shape.corrections, |row, out| {
         let (from, row) = if row < shape.ahead {
             (arrays.vectors, row)
         } else {
@@ -129,7 +129,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let supports = Panels32::pack(shape.supports, shape.head, |row, out| {
         out.copy_from_slice(&arrays.supports[row * shape.head..(row + 1) * shape.head]);
     });
-    let squares = packed.self_sums().iter().map(|square| *square as f32).collect();
+    let squares = packed.squared_norms().iter().map(|square| *square as f32).collect();
     let rows: usize = factors.iter().flatten().map(|f| f.rows.len() + 3).sum::<usize>() * TILE;
     let along_columns = machine.columns() * (shape.ahead + shape.corrections);
     let cost = (shape.supports * shape.head + along_columns + rows) as u64;
@@ -159,7 +159,7 @@ fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
         }
         power_norm([scale, shift], degree, *own).map(|norm| 1.0 / norm)
     };
-    exact.packed().self_sums().iter().enumerate().map(inverse).collect()
+    exact.packed().squared_norms().iter().enumerate().map(inverse).collect()
 }
 
 fn weights(exact: &Exact, norms: &[f64], tiles: &[Vec<Factors>], columns: usize) -> Vec<Weights> {
@@ -256,7 +256,7 @@ impl Projected {
     fn some(
         &self,
         block: &Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         range: std::ops::Range<usize>,
         scratch: &mut Scratch,
     ) {
@@ -318,10 +318,10 @@ impl Projected {
                     corrections: &row[self.shape.ahead..],
                 };
                 if let Some(range) = self.bound.range(known, &self.weights[score], &summed) {
-                    closer.prove(*query, score, range, self.shape.head);
+                    tracker.prove(*query, score, range, self.shape.head);
                 }
             }
-            closer.judge(*query);
+            tracker.judge(*query);
         }
     }
 }
@@ -357,22 +357,22 @@ impl Stage for Projected {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         scratch.asked.clear();
         for query in block.open() {
             // A query of a scale that singles cannot hold is left to the next stage.
             let own = block.own(*query);
             let fits = own == 0.0 || (1e-24..=1e30).contains(&own);
-            if fits && closer.charge(*query, self.cost) {
+            if fits && tracker.charge(*query, self.cost) {
                 scratch.asked.push(*query);
             }
         }
         let size = (SUMS / (self.weights.len() * self.width()).max(1)).clamp(8, 256);
         for first in (0..scratch.asked.len()).step_by(size) {
             let range = first..(first + size).min(scratch.asked.len());
-            self.some(block, closer, range, scratch);
+            self.some(block, tracker, range, scratch);
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }

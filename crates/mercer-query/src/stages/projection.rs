@@ -7,9 +7,9 @@ use mercer_data::Row;
 use mercer_machine::Section;
 use mercer_simd::{DenseQueries32, Isa, LANES32, NO_ROW, Panels32, Places, Strip, Weight, compact};
 
-use crate::closer::Closer;
 use crate::stage::Block;
-use crate::{Exact, Guess};
+use crate::tracker::DecisionTracker;
+use crate::{Estimate, Exact};
 
 /// Directions computed at once: those that fit a cache line of singles.
 pub(super) const CHUNK: usize = LANES32;
@@ -182,10 +182,10 @@ impl Products {
         (isa, basis, rotated): (Isa, &Basis, &Panels32),
         beside: u64,
         block: &mut Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
     ) -> Option<usize> {
         let size = basis.rows();
-        if !basis.enter(isa, (0..size, beside), block, closer) {
+        if !basis.enter(isa, (0..size, beside), block, tracker) {
             return None;
         }
         self.coordinates.clear();
@@ -284,15 +284,15 @@ impl Basis {
         isa: Isa,
         (directions, beside): (Range<usize>, u64),
         block: &mut Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
     ) -> bool {
         let cost = self.cost(block, directions.clone()) + beside;
         let mut has_closed = false;
         for query in block.open() {
-            has_closed |= !closer.charge(*query, cost);
+            has_closed |= !tracker.charge(*query, cost);
         }
         if has_closed {
-            block.compact(closer);
+            block.compact(tracker);
         }
         if block.open().is_empty() {
             return false;
@@ -381,9 +381,9 @@ impl Basis {
 
 /// What outputs say: the score if there is one, else the largest and its lead over the second. If one is
 /// not finite, neither is what comes out.
-pub(super) fn guess(outputs: &[f64]) -> Guess {
+pub(super) fn guess(outputs: &[f64]) -> Estimate {
     if let [score] = outputs {
-        return Guess::Score(*score);
+        return Estimate::Score(*score);
     }
     let (mut class, mut best, mut second) = (0, f64::NEG_INFINITY, f64::NEG_INFINITY);
     let mut sum = 0.0;
@@ -396,7 +396,7 @@ pub(super) fn guess(outputs: &[f64]) -> Guess {
         }
     }
     let margin = if f64::is_finite(sum) { best - second } else { f64::NAN };
-    Guess::Class { class, margin }
+    Estimate::Class { class, margin }
 }
 
 /// How many outputs a student of a machine has: one, or one for each class.

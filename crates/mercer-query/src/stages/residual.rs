@@ -7,8 +7,8 @@ use mercer_spec::Spec;
 
 use super::projection::{Basis, KERNEL_COST, Products};
 use super::singly::{FEW, Supports};
-use crate::closer::{Closer, Guess};
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::{DecisionTracker, Estimate};
 use crate::{Exact, LoadError};
 
 pub(crate) static LOADER: Loader = Loader {
@@ -74,7 +74,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     }
     let (isa, size) = (exact.isa(), basis.rows());
     let turned = basis.rotate(isa, exact);
-    let norms = exact.packed().self_sums();
+    let norms = exact.packed().squared_norms();
     let rest = |(row, norm): (&[f32], &f64)| {
         let inside: f64 = row.iter().map(|x| f64::from(*x) * f64::from(*x)).sum();
         (norm - inside).max(0.0).sqrt()
@@ -161,17 +161,17 @@ impl Stage for Residual {
         })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         let Scratch { products, cut, moved, order, row } = scratch;
         let (size, count) = (self.basis.rows(), self.coefficients.len());
         let products_cost = count as u64 * (size as u64 + 2 * KERNEL_COST + 2);
         let tools = (self.isa, &self.basis, &self.rotated);
-        let Some(stride) = products.fill(tools, products_cost, block, closer) else { return };
+        let Some(stride) = products.fill(tools, products_cost, block, tracker) else { return };
         let exact = block.exact();
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");
-        let norms = exact.packed().self_sums();
+        let norms = exact.packed().squared_norms();
         let Products { coordinates, values, .. } = products;
         let rows = coordinates.chunks_exact(size).zip(values.chunks_exact(stride));
         for (query, (y, products)) in block.open().iter().zip(rows) {
@@ -184,7 +184,7 @@ impl Stage for Residual {
             let mut met = 0;
             for (level, end) in self.levels.iter().enumerate() {
                 let new = (*end - met) as u64;
-                if !closer.charge(*query, new * (self.columns + KERNEL_COST)) {
+                if !tracker.charge(*query, new * (self.columns + KERNEL_COST)) {
                     break;
                 }
                 for few in order[met..*end].chunks(FEW) {
@@ -199,11 +199,11 @@ impl Stage for Residual {
                     }
                 }
                 met = *end;
-                if !closer.estimate(*query, level, Guess::Score(score)) {
+                if !tracker.estimate(*query, level, Estimate::Score(score)) {
                     break;
                 }
             }
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }

@@ -7,8 +7,8 @@ use mercer_simd::Isa;
 use mercer_spec::Spec;
 
 use crate::certify::quadratic::{Checkpoint, Energy, Quadratic};
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 mod quick;
@@ -195,23 +195,28 @@ impl QuadraticForm {
 
 impl Spectral {
     /// Decides which scores of which loaded queries run in this round, and pays for them.
-    fn plan_round(&self, round: usize, closer: &mut Closer<'_>, scratch: &mut Scratch) -> bool {
+    fn plan_round(
+        &self,
+        round: usize,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Scratch,
+    ) -> bool {
         let scores = self.forms.len();
         let Scratch { loaded, energies, wanted, runs, .. } = scratch;
         runs.clear();
         runs.resize(loaded.len() * scores, false);
         let mut any = false;
         for (position, query) in loaded.iter().enumerate() {
-            if !closer.is_open(*query) {
+            if !tracker.is_open(*query) {
                 continue;
             }
-            closer.wanted(*query, wanted);
+            tracker.wanted(*query, wanted);
             for score in wanted.iter().map(|score| *score as usize) {
                 let Some(chunk) = self.forms[score].chunks.get(round) else { continue };
                 if energies[*query as usize * scores + score].is_none() {
                     continue;
                 }
-                if !closer.charge(*query, chunk.vectors.rows() as u64 * self.columns) {
+                if !tracker.charge(*query, chunk.vectors.rows() as u64 * self.columns) {
                     break;
                 }
                 runs[position * scores + score] = true;
@@ -227,7 +232,7 @@ impl Spectral {
         score: usize,
         round: usize,
         block: &Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         scratch: &mut Scratch,
     ) {
         let scores = self.forms.len();
@@ -246,10 +251,10 @@ impl Spectral {
                 let query = loaded[position];
                 let at = query as usize * scores + score;
                 let Some(energy) = energies[at] else { continue };
-                if closer.is_observed() {
+                if tracker.is_observed() {
                     let checkpoint =
                         |used: usize| form.bound.checkpoint(used, &form.values[used..]);
-                    let tell = |range, used| closer.observe(query, score, range, used);
+                    let tell = |range, used| tracker.observe(query, score, range, used);
                     let products = (chunk.first, tile.of(position));
                     form.observe(products, sums[at], energy, checkpoint, tell);
                 }
@@ -257,7 +262,7 @@ impl Spectral {
                 let (head, spent) = sums[at];
                 let range = form.bound.range(&chunk.checkpoint, energy, head, spent);
                 if let Some(range) = range {
-                    closer.prove(query, score, range, chunk.first + chunk.vectors.rows());
+                    tracker.prove(query, score, range, chunk.first + chunk.vectors.rows());
                 }
             }
         });
@@ -315,7 +320,7 @@ impl Stage for Spectral {
         Box::new(scratch)
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Option<Scratch>>().expect("made by this stage");
         // No eigenvector at all: nothing to do.
         let Some(scratch) = scratch else { return };
@@ -333,7 +338,7 @@ impl Stage for Spectral {
             }
         }
         if let Some(quick) = &self.quick {
-            quick.run((self.isa, &self.forms), block, closer, scratch);
+            quick.run((self.isa, &self.forms), block, tracker, scratch);
             if block.open().is_empty() {
                 return;
             }
@@ -349,20 +354,20 @@ impl Stage for Spectral {
                 let rows = scratch.loaded.iter().map(|query| block.row(*query));
                 any.vectors.load_bare(self.isa, rows, &mut scratch.queries);
             }
-            if !self.plan_round(round, closer, scratch) {
+            if !self.plan_round(round, tracker, scratch) {
                 break;
             }
             for score in 0..scores {
-                self.run_chunk(score, round, block, closer, scratch);
+                self.run_chunk(score, round, block, tracker, scratch);
             }
             for query in block.open() {
-                closer.judge(*query);
+                tracker.judge(*query);
             }
-            block.compact(closer);
+            block.compact(tracker);
             if block.open().is_empty() {
                 break;
             }
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }

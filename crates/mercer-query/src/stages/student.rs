@@ -5,8 +5,8 @@ use mercer_simd::{Isa, LANES32, quadratic32};
 use mercer_spec::Spec;
 
 use super::projection::{Basis, guess, outputs};
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 pub(crate) static LOADER: Loader = Loader {
@@ -146,11 +146,11 @@ impl Stage for Student {
         Box::new(Scratch { coordinates: Vec::new(), values: Vec::new() })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
         for (number, level) in self.levels.iter().enumerate() {
             let own = (level.constants.len() * level.size * (level.size + 1)) as u64;
-            if !self.basis.enter(self.isa, (0..level.size, own), block, closer) {
+            if !self.basis.enter(self.isa, (0..level.size, own), block, tracker) {
                 return;
             }
             let (open, known) = block.open_with_coordinates();
@@ -158,9 +158,9 @@ impl Stage for Student {
                 scratch.coordinates.clear();
                 self.basis.read(known, *query, 0..level.size, &mut scratch.coordinates);
                 level.outputs(self.isa, scratch);
-                closer.estimate(*query, number, guess(&scratch.values));
+                tracker.estimate(*query, number, guess(&scratch.values));
             }
-            block.compact(closer);
+            block.compact(tracker);
         }
     }
 }

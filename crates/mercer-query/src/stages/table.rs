@@ -7,8 +7,8 @@ use mercer_machine::{Machine, Score, Section};
 use mercer_spec::Spec;
 
 use crate::certify::curves;
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 pub(crate) static LOADER: Loader = Loader {
@@ -174,28 +174,28 @@ impl Stage for Table {
         Box::new((Vec::<f64>::new(), Vec::<u32>::new()))
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let (sums, wanted) =
             scratch.downcast_mut::<(Vec<f64>, Vec<u32>)>().expect("made by this stage");
         let scores = self.offsets.len();
         // A line and a radius for each column and score.
         let cost = 2 * (self.columns.len() * scores) as u64;
         for query in block.open() {
-            if !closer.charge(*query, cost) {
+            if !tracker.charge(*query, cost) {
                 continue;
             }
             self.sum(block, *query, sums);
-            closer.wanted(*query, wanted);
+            tracker.wanted(*query, wanted);
             for score in wanted.iter().map(|score| *score as usize) {
                 let (sum, radius, offset) =
                     (sums[score], sums[scores + score], self.offsets[score]);
                 if let Some(range) = curves::range(sum, radius, offset, self.columns.len()) {
-                    closer.prove(*query, score, range, 1);
+                    tracker.prove(*query, score, range, 1);
                 }
             }
-            closer.judge(*query);
+            tracker.judge(*query);
         }
-        block.compact(closer);
+        block.compact(tracker);
     }
 }
 

@@ -9,8 +9,8 @@ use mercer_spec::Spec;
 
 use super::projection::{Basis, CHUNK};
 use crate::certify::taylor::{Form, Known, Sums, Taylor};
-use crate::closer::Closer;
 use crate::stage::{Block, Loader, Stage};
+use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 pub(crate) static LOADER: Loader = Loader {
@@ -198,7 +198,7 @@ impl Stage for Expanded {
         Box::new(Scratch { coordinates: Vec::new(), states: Vec::new() })
     }
 
-    fn run(&self, block: &mut Block<'_>, closer: &mut Closer<'_>, scratch: &mut dyn Any) {
+    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
         let Scratch { coordinates, states } =
             scratch.downcast_mut::<Scratch>().expect("made by this stage");
         let scores = self.bounds.len();
@@ -207,7 +207,7 @@ impl Stage for Expanded {
         for round in 0..self.rounds {
             let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
             let own = 2 * rows.len() as u64;
-            if !self.basis.enter(self.isa, (rows, own), block, closer) {
+            if !self.basis.enter(self.isa, (rows, own), block, tracker) {
                 return;
             }
             for at in 0..block.open().len() {
@@ -227,12 +227,12 @@ impl Stage for Expanded {
                     let Some(State { known, line, sums }) = place else { continue };
                     let range = self.bounds[score].range(known, *line, sums, self.tails[chunk]);
                     if let Some(range) = range {
-                        closer.prove(query, score, range, sums.count);
+                        tracker.prove(query, score, range, sums.count);
                     }
                 }
-                closer.judge(query);
+                tracker.judge(query);
             }
-            block.compact(closer);
+            block.compact(tracker);
         }
     }
 }

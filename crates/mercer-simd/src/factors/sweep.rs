@@ -445,7 +445,7 @@ where
             // SAFETY: `check` compared meaning and sizes of weights and sums with the records.
             unsafe {
                 let sum = self.reader.value(&row, weights);
-                let share = factor * constant.weight.fused(constant.size, sum).wide();
+                let share = factor * constant.weight.fused(constant.size, sum).to_f64();
                 total += share;
                 self.reader.sum(&row, share, sums);
             }

@@ -39,7 +39,7 @@ impl Formulation for CSvc {
         Some(Loss::Hinge { price: self.price })
     }
 
-    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
         part.check_sides()?;
         let rows = part.targets.len();
         let sides = part.targets.iter().zip(part.weights);

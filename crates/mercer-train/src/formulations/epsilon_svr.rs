@@ -55,7 +55,7 @@ impl Formulation for EpsilonSvr {
         Some(Loss::Tube { price: self.price, width: self.epsilon })
     }
 
-    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
         let rows = part.targets.len();
         let zeros = vec![0.0; rows];
         let limits: Vec<f64> = part.weights.iter().map(|w| self.price * w).collect();

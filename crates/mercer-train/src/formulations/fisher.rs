@@ -53,7 +53,7 @@ impl Formulation for Fisher {
         Goal::Classes
     }
 
-    fn programme(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
         Err(systems_only("fisher"))
     }
 

@@ -35,7 +35,7 @@ impl Formulation for LsSvm {
         Goal::Classes
     }
 
-    fn programme(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
         Err(systems_only("ls_svm"))
     }
 

@@ -45,7 +45,7 @@ impl Formulation for NuSvc {
         Goal::Classes
     }
 
-    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
         part.check_sides()?;
         let sides = || part.targets.iter().zip(part.weights);
         let all: f64 = part.weights.iter().sum();

@@ -51,7 +51,7 @@ impl Formulation for NuSvr {
         Goal::Value
     }
 
-    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
         let rows = part.targets.len();
         let limits: Vec<f64> = part.weights.iter().map(|w| self.price * w).collect();
         let half = self.nu * limits.iter().sum::<f64>() / 2.0;

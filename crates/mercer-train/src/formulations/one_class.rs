@@ -41,7 +41,7 @@ impl Formulation for OneClass {
         Goal::Novelty
     }
 
-    fn programme(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
         let rows = part.weights.len();
         let total = self.nu * part.weights.iter().sum::<f64>();
         Ok(Qp {

@@ -49,7 +49,7 @@ impl Formulation for Ridge {
         Goal::Value
     }
 
-    fn programme(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
         Err(systems_only("ridge"))
     }
 

@@ -37,7 +37,7 @@ impl Formulation for SquaredHinge {
         Some(Loss::SquaredHinge { price: self.price })
     }
 
-    fn programme(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
         Err(tables_only("squared_hinge"))
     }
 }

@@ -2,7 +2,7 @@
 pub(crate) trait Value: Copy + Default + Send + Sync + 'static {
     fn of_single(value: f32) -> Self;
     fn of_double(value: f64) -> Self;
-    fn wide(self) -> f64;
+    fn to_f64(self) -> f64;
 }
 
 impl Value for f32 {
@@ -17,7 +17,7 @@ impl Value for f32 {
     }
 
     #[inline(always)]
-    fn wide(self) -> f64 {
+    fn to_f64(self) -> f64 {
         f64::from(self)
     }
 }
@@ -34,7 +34,7 @@ impl Value for f64 {
     }
 
     #[inline(always)]
-    fn wide(self) -> f64 {
+    fn to_f64(self) -> f64 {
         self
     }
 }

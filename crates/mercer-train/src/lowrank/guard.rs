@@ -259,7 +259,7 @@ pub(super) fn without(
     let pick = |values: &[f64]| -> Vec<f64> { kept.iter().map(|at| values[*at]).collect() };
     let (targets, weights) = (pick(&ask.targets), pick(&ask.weights));
     let part = Part { name: &ask.name, targets: &targets, weights: &weights };
-    let qp = formulation.programme(&part)?;
+    let qp = formulation.quadratic_program(&part)?;
     Ok(Ask {
         name: ask.name.clone(),
         rows: ask.rows.clone(),

@@ -8,7 +8,7 @@ use super::question::{Ask, Asked, Solved};
 use super::{LowRank, LowRankReport, Rule, lost};
 use crate::control::Control;
 use crate::training::{conclusion_of, majority};
-use crate::{Expansion, PartReport, Report, TrainError};
+use crate::{Expansion, Report, SubproblemReport, TrainError};
 
 /// What is said of the factor and of how the questions were solved; what was lost comes later.
 pub(super) fn described<T: Real>(
@@ -76,7 +76,7 @@ pub(super) fn assemble<T: Real>(
     factor: &Blocked<T>,
     asks: &[Ask],
     solved: &[Solved],
-) -> Result<(Machine, Vec<Expansion>, Vec<PartReport>), TrainError> {
+) -> Result<(Machine, Vec<Expansion>, Vec<SubproblemReport>), TrainError> {
     let pivots: Vec<u32> =
         factor.pivots().iter().map(|row| asked.examples[*row as usize]).collect();
     let (mut expansions, mut scores, mut parts) = (Vec::new(), Vec::new(), Vec::new());
@@ -102,12 +102,12 @@ pub(super) fn assemble<T: Real>(
     Ok((machine, expansions, parts))
 }
 
-fn part_report(asked: &Asked<'_>, ask: &Ask, one: &Solved, scale: f64) -> PartReport {
+fn part_report(asked: &Asked<'_>, ask: &Ask, one: &Solved, scale: f64) -> SubproblemReport {
     let (found, qp) = (&one.found, &ask.qp);
     let beta = found.point.beta(qp);
     let at_limit =
         |v: &usize| beta[*v] != 0.0 && (beta[*v] <= qp.lower[*v] || beta[*v] >= qp.upper[*v]);
-    PartReport {
+    SubproblemReport {
         name: ask.name.clone(),
         converged: found.judged.relative() <= asked.training.tolerance_used(),
         iterations: found.visits + found.iterations as u64,
@@ -122,7 +122,7 @@ fn part_report(asked: &Asked<'_>, ask: &Ask, one: &Solved, scale: f64) -> PartRe
 pub(super) fn full_report(
     control: &Control<'_>,
     machine: &Machine,
-    parts: Vec<PartReport>,
+    parts: Vec<SubproblemReport>,
     solved: &[Solved],
     memory: usize,
 ) -> Report {

@@ -65,7 +65,7 @@ impl Asked<'_> {
                 };
                 let (targets, weights) = (pick(&binary.targets), pick(&binary.weights));
                 let part = Part { name: &binary.name, targets: &targets, weights: &weights };
-                let qp = self.formulation.programme(&part)?;
+                let qp = self.formulation.quadratic_program(&part)?;
                 let rows = (rows.len() < self.examples.len()).then_some(rows);
                 Ok(Ask { name: binary.name, rows, places, targets, weights, qp })
             })

@@ -106,7 +106,7 @@ fn folded(values: &[f64], rows: usize) -> Vec<f64> {
 /// Rows of the factor for some variables, as doubles.
 fn wide_rows<T: Real>(store: &Store<T>, variables: &[u32]) -> Vec<f64> {
     let rows: Vec<u32> = variables.iter().map(|v| v % store.rows().max(1) as u32).collect();
-    store.gather(&rows).iter().map(|value| value.wide()).collect()
+    store.gather(&rows).iter().map(|value| value.to_f64()).collect()
 }
 
 /// Squares of the rows.
@@ -115,7 +115,7 @@ pub(crate) fn squares<T: Real>(store: &Store<T>) -> Vec<f64> {
     out.par_chunks_mut(TILE).enumerate().for_each(|(tile, out)| {
         store.with(tile, |values| {
             for (place, row) in out.iter_mut().zip(values.chunks_exact(store.stride().max(1))) {
-                *place = row[..store.rank()].iter().map(|g| g.wide() * g.wide()).sum();
+                *place = row[..store.rank()].iter().map(|g| g.to_f64() * g.to_f64()).sum();
             }
         });
     });

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use mercer_data::Dataset;
-use mercer_data::write::Whole;
+use mercer_data::write::AtomicFile;
 
 use super::{Candidate, Search};
 use crate::TrainError;
@@ -82,7 +82,7 @@ impl Journal {
         let Some(path) = &self.path else { return Ok(()) };
         let mut text = format!("{}\n", self.head);
         self.known.iter().for_each(|candidate| text.push_str(&line(candidate)));
-        let mut file = Whole::create(path)?;
+        let mut file = AtomicFile::create(path)?;
         file.write_all(text.as_bytes())?;
         file.commit()
     }

@@ -20,10 +20,10 @@ use super::rows::Rows;
 use super::store::{HELD, Room, Store};
 use super::transposed::Transposed;
 use super::warm::warm_start;
-use super::{Duals, FactorReport, LevelsWanted, Loss, Recipe, Space, TableReport};
+use super::{BinPlacement, Duals, FactorReport, LinearReport, Loss, Recipe, Space};
 use crate::checkpoint::Keeper;
 use crate::control::{Control, Standing};
-use crate::report::{PartReport, Report, Trained};
+use crate::report::{Report, SubproblemReport, Trained};
 use crate::training::digest;
 use crate::training::prepare::{self, Inputs};
 use crate::{FormulationRef, Stop, TrainError, Training};
@@ -80,7 +80,7 @@ pub(super) fn check_space(recipe: &Recipe, loss: Loss) -> Result<(), TrainError>
         }
         Space::Dual => return Ok(()),
     };
-    if !loss.is_smooth() || recipe.wanted != LevelsWanted::Off {
+    if !loss.is_smooth() || recipe.wanted != BinPlacement::Off {
         let solver = recipe.name().to_owned();
         return Err(TrainError::Unsuited { solver, reason: reason.to_owned() });
     }
@@ -123,7 +123,7 @@ impl Job<'_> {
         let mut room = Room { bytes, seed: recipe.seed };
         let (columns, places) = Columns::new(examples, self.rows)?;
         let numbered = (&columns, &places);
-        if recipe.wanted == LevelsWanted::Off {
+        if recipe.wanted == BinPlacement::Off {
             let transposed = self.transposed(numbered, room)?;
             room.bytes -= transposed.as_ref().map_or(0, Transposed::bytes);
             let writer = if transposed.is_some() {
@@ -217,7 +217,7 @@ impl Job<'_> {
         let duals = self.training.keeps_duals().then(|| Duals::take(shared, &mut learned));
         let (columns, rows) = (shared.transposed.as_ref(), shared.store.rows());
         let held = shared.store.bytes(1) + columns.map_or(0, Transposed::bytes);
-        let table = TableReport {
+        let table = LinearReport {
             levels,
             rank: shared.meaning.rank(),
             factor,
@@ -398,10 +398,10 @@ fn full_report<M: Meaning>(
     learned: &[Option<Learned<M::Real>>],
     shared: &Shared<M>,
     control: &Control<'_>,
-    table: TableReport,
+    table: LinearReport,
 ) -> Report {
     let part = |(ask, learned): (&Ask, &Option<Learned<M::Real>>)| match learned {
-        Some(part) => PartReport {
+        Some(part) => SubproblemReport {
             name: ask.name.clone(),
             converged: part.end == End::Optimal && part.violation <= shared.tolerance,
             objective: part.objective,
@@ -411,7 +411,7 @@ fn full_report<M: Meaning>(
             bounded: part.bounded,
             iterations: part.visits,
         },
-        None => PartReport {
+        None => SubproblemReport {
             name: ask.name.clone(),
             converged: false,
             objective: 0.0,
@@ -422,7 +422,7 @@ fn full_report<M: Meaning>(
             iterations: 0,
         },
     };
-    let parts: Vec<PartReport> = asks.iter().zip(learned).map(part).collect();
+    let parts: Vec<SubproblemReport> = asks.iter().zip(learned).map(part).collect();
     let mut stopped = learned.iter().flatten().filter_map(|part| match part.end {
         End::Stopped(stop) => Some(stop),
         End::Optimal => None,

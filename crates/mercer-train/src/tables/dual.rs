@@ -189,16 +189,16 @@ impl<T: Scalar> Dual<'_, T> {
         stored: &mut T,
         (curve, price): (T, T),
     ) -> Change<T> {
-        let y = self.side(row).wide();
-        let (c, curve) = (price.wide(), curve.wide().max(1e-12));
+        let y = self.side(row).to_f64();
+        let (c, curve) = (price.to_f64(), curve.to_f64().max(1e-12));
         let first = *stored == T::default();
-        let small = stored.size().wide();
+        let small = stored.size().to_f64();
         let (alpha, rest) = match () {
             () if first => (c * 1e-9, c - c * 1e-9),
             () if *stored < T::default() => (c - small, small),
             () => (small, c - small),
         };
-        let margin = y * value.wide();
+        let margin = y * value.to_f64();
         // The half whose variable shrinks: α where the slope at the middle is positive, else C - α.
         let on_alpha = 0.5 * curve * (rest - alpha) + margin >= 0.0;
         let (old, sign) = if on_alpha { (alpha, 1.0) } else { (rest, -1.0) };

@@ -93,7 +93,7 @@ impl<T: Scalar> Standing<T> {
 }
 
 fn wide<T: Scalar>(values: &[T]) -> Vec<f64> {
-    values.iter().map(|value| value.wide()).collect()
+    values.iter().map(|value| value.to_f64()).collect()
 }
 
 fn narrow<T: Scalar>(values: &[f64]) -> Vec<T> {
@@ -164,7 +164,13 @@ fn write_part<M: Meaning>(out: &mut Out, shared: &Shared<M>, part: &Part<M::Real
     out.doubles(&wide(part.weights.values()));
     let (before, constant) = (part.before, part.constant.weight);
     let (least, least_at) = part.least;
-    out.doubles(&[constant.wide(), before.high.wide(), before.low.wide(), part.violation, least]);
+    out.doubles(&[
+        constant.to_f64(),
+        before.high.to_f64(),
+        before.low.to_f64(),
+        part.violation,
+        least,
+    ]);
     let end = end_number(part.end);
     for number in [part.random, part.visits, part.passes, part.whole_at, least_at, end] {
         out.number(number);

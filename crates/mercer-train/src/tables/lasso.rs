@@ -132,7 +132,7 @@ impl<T: Scalar> Part<T> {
         let mut active = take(&mut lasso.room.active);
         terms.renew(lasso.terms(shared.loss));
         let (from, least) = (self.all_weights(), LEAST_CURVE * shared.loss.price());
-        let rest = self.before.high.wide() / shared.store.rows() as f64;
+        let rest = self.before.high.to_f64() / shared.store.rows() as f64;
         let met = terms.look(columns, &from, (least, rest), &mut active);
         if self.passes == 0 {
             lasso.first = met.sum.max(f64::MIN_POSITIVE);
@@ -171,8 +171,8 @@ impl<T: Scalar> Part<T> {
 
     /// The constant's last.
     fn all_weights(&self) -> Vec<f64> {
-        let weights = self.weights.values().iter().map(|weight| weight.wide());
-        weights.chain([self.constant.weight.wide()]).collect()
+        let weights = self.weights.values().iter().map(|weight| weight.to_f64());
+        weights.chain([self.constant.weight.to_f64()]).collect()
     }
 
     fn take_weights(&mut self, weights: &[f64]) {
@@ -208,7 +208,7 @@ impl<T: Scalar> Part<T> {
             if *c > 0.0 {
                 let stored = T::of(shared.loss.stored(*y, *c, *score));
                 self.coefficients[row] = stored;
-                betas[row] = shared.loss.beta(*y, *c, stored.wide());
+                betas[row] = shared.loss.beta(*y, *c, stored.to_f64());
             }
         }
         let sum = |column| columns.sum(column, |row, x| [betas[row] * x])[0];

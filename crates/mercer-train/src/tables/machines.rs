@@ -21,7 +21,7 @@ pub(super) fn linear<M: Meaning>(
     let columns = shared.columns.all();
     let score = |part: &Option<Learned<M::Real>>| match part {
         Some(part) => {
-            let weights: Vec<f64> = part.weights.iter().map(|w| w.wide()).collect();
+            let weights: Vec<f64> = part.weights.iter().map(|w| w.to_f64()).collect();
             Score::Linear { weights: shared.columns.spread(&weights, 1), offset: part.offset }
         }
         None => Score::Linear { weights: vec![0.0; columns], offset: 1.0 },

@@ -52,9 +52,9 @@ impl<T: Scalar> Part<T> {
         let step = self.search(shared, (&newton.scores, &along), &direction);
         let columns = direction.len() - 1;
         for (weight, by) in self.weights.values_mut().iter_mut().zip(&direction) {
-            *weight = T::of(weight.wide() + step * by);
+            *weight = T::of(weight.to_f64() + step * by);
         }
-        self.constant.weight = T::of(self.constant.weight.wide() + step * direction[columns]);
+        self.constant.weight = T::of(self.constant.weight.to_f64() + step * direction[columns]);
         newton.scores.iter_mut().zip(&along).for_each(|(score, by)| *score += step * by);
         self.passes += 1;
         self.visits += 1;
@@ -101,14 +101,14 @@ impl<T: Scalar> Part<T> {
     ) {
         let columns = slope.len() - 1;
         for (place, weight) in slope.iter_mut().zip(self.weights.values()) {
-            *place = weight.wide();
+            *place = weight.to_f64();
         }
         shared.store.each(|_, records| {
             let first = |row: Entry| terms[row.row as usize].0;
             accumulate(shared.isa, (records, &shared.meaning), &first, &mut slope[..columns]);
         });
         let total: f64 = terms.iter().map(|(first, _)| first).sum();
-        slope[columns] = self.constant.weight.wide() + shared.bias.wide() * total;
+        slope[columns] = self.constant.weight.to_f64() + shared.bias.to_f64() * total;
     }
 
     /// `H d = -slope` until the rest is `wanted`, `H = I + X' diag(ℓ'') X`.
@@ -160,7 +160,7 @@ impl<T: Scalar> Part<T> {
             let rows = (records, &shared.meaning);
             total += curvature(shared.isa, rows, read, &factor, &mut image[..columns]);
         });
-        image[columns] += shared.bias.wide() * total;
+        image[columns] += shared.bias.to_f64() * total;
         image
     }
 
@@ -173,7 +173,7 @@ impl<T: Scalar> Part<T> {
             squares(shared.isa, (records, &shared.meaning), &factor, &mut sums[..columns]);
         });
         let total: f64 = terms.iter().map(|(_, second)| second).sum();
-        sums[columns] += shared.bias.wide().powi(2) * total;
+        sums[columns] += shared.bias.to_f64().powi(2) * total;
         sums
     }
 
@@ -190,7 +190,7 @@ impl<T: Scalar> Part<T> {
     fn scores_of<M: Meaning<Real = T>>(shared: &Shared<M>, numbers: &[f64]) -> Vec<f64> {
         let (weights, constant) = Self::as_weights(shared, numbers);
         let mut scores = vec![0.0; shared.store.rows()];
-        let mut see = |row: Entry, value: T| scores[row.row as usize] = value.wide();
+        let mut see = |row: Entry, value: T| scores[row.row as usize] = value.to_f64();
         shared.store.each(|_, records| {
             let read = (&weights, &constant);
             values(shared.isa, (records, &shared.meaning), read, &mut see);
@@ -206,9 +206,9 @@ impl<T: Scalar> Part<T> {
         direction: &[f64],
     ) -> f64 {
         let columns = direction.len() - 1;
-        let weights = self.weights.values().iter().map(|w| w.wide());
+        let weights = self.weights.values().iter().map(|w| w.to_f64());
         let cross = weights.zip(direction).map(|(w, d)| w * d).sum::<f64>()
-            + self.constant.weight.wide() * direction[columns];
+            + self.constant.weight.to_f64() * direction[columns];
         let square = dot(direction, direction);
         let at = |step: f64| {
             let (mut first, mut second) = (cross + step * square, square);

@@ -231,7 +231,7 @@ impl<T: Scalar> Part<T> {
             if shared.store.is_on_disk() {
                 for _ in 1..AT_HAND {
                     let left = self.sweep(shared, chunk, records);
-                    if left.violation().wide() <= shared.tolerance {
+                    if left.violation().to_f64() <= shared.tolerance {
                         break;
                     }
                 }
@@ -307,7 +307,7 @@ impl<T: Scalar> Part<T> {
 
     /// What a pass says: the end, all rows again, or fewer.
     fn conclude<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, now: Slopes<T>, whole: bool) {
-        let violation = now.violation().wide();
+        let violation = now.violation().to_f64();
         if whole {
             self.violation = violation;
             self.whole_at = self.passes;
@@ -359,14 +359,14 @@ impl<T: Scalar> Part<T> {
     pub(super) fn price<M: Meaning<Real = T>>(shared: &Shared<M>, row: Entry) -> f64 {
         let price = T::of(shared.loss.price());
         match &shared.weights {
-            Some(weights) => (price * weights[row.row as usize]).wide(),
-            None => price.wide(),
+            Some(weights) => (price * weights[row.row as usize]).to_f64(),
+            None => price.to_f64(),
         }
     }
 
     pub(super) fn target<M: Meaning<Real = T>>(&self, shared: &Shared<M>, row: Entry) -> f64 {
         match shared.loss {
-            Loss::Tube { .. } => shared.targets[row.row as usize].wide(),
+            Loss::Tube { .. } => shared.targets[row.row as usize].to_f64(),
             _ if row.tag == self.ask.plus => 1.0,
             _ => -1.0,
         }
@@ -378,7 +378,7 @@ impl<T: Scalar> Part<T> {
         let mut sums = Weights::<f64>::zeroed(shared.store.columns(), rank);
         let sums = sums.values_mut();
         let beta = |row: Entry| {
-            let stored = self.coefficients[row.row as usize].wide();
+            let stored = self.coefficients[row.row as usize].to_f64();
             if stored == 0.0 {
                 return 0.0;
             }
@@ -394,7 +394,7 @@ impl<T: Scalar> Part<T> {
         shared.store.each(|_, records| {
             accumulate(shared.isa, (records, &shared.meaning), &counted, sums);
         });
-        let constant = total.get() * shared.bias.wide();
+        let constant = total.get() * shared.bias.to_f64();
         self.constant.weight = T::of(constant);
         for (place, sum) in self.weights.values_mut().iter_mut().zip(&*sums) {
             *place = T::of(*sum);
@@ -404,8 +404,8 @@ impl<T: Scalar> Part<T> {
 
     /// `|w - slope|²`: of the weights that the coefficients make.
     fn summed(&self, slope: &[f64]) -> f64 {
-        let constant = self.constant.weight.wide() - slope[slope.len() - 1];
-        let weights = self.weights.values().iter().zip(slope).map(|(w, g)| w.wide() - g);
+        let constant = self.constant.weight.to_f64() - slope[slope.len() - 1];
+        let weights = self.weights.values().iter().zip(slope).map(|(w, g)| w.to_f64() - g);
         weights.map(|w| w * w).sum::<f64>() + constant * constant
     }
 
@@ -415,8 +415,8 @@ impl<T: Scalar> Part<T> {
         shared: &Shared<M>,
         renewed: Option<f64>,
     ) -> (f64, f64) {
-        let weights: Vec<f64> = self.weights.values().iter().map(|w| w.wide()).collect();
-        let constant = self.constant.weight.wide();
+        let weights: Vec<f64> = self.weights.values().iter().map(|w| w.to_f64()).collect();
+        let constant = self.constant.weight.to_f64();
         if shared.transposed.is_some() {
             return (weights.iter().map(|w| w.abs()).sum::<f64>() + constant.abs(), 0.0);
         }
@@ -445,14 +445,14 @@ impl<T: Scalar> Part<T> {
         let part = &self;
         let mut see = |row: Entry, value: T| {
             if part.ask.holds_out(&shared.folds, row) {
-                held_out.push((row.row, value.wide()));
+                held_out.push((row.row, value.to_f64()));
             }
             if !part.ask.takes(&shared.folds, row) {
                 return;
             }
-            let stored = part.coefficients[row.row as usize].wide();
+            let stored = part.coefficients[row.row as usize].to_f64();
             let (y, c) = (part.target(shared, row), Self::price(shared, row));
-            cost += shared.loss.cost(y, c, value.wide());
+            cost += shared.loss.cost(y, c, value.to_f64());
             gain += shared.loss.gain(y, c, shared.loss.shrunk(y, c, stored, share));
             supports += usize::from(stored != 0.0);
             bounded += usize::from(stored.abs() >= c);
@@ -471,7 +471,7 @@ impl<T: Scalar> Part<T> {
         let gap = if shared.is_symmetric { penalty + cost - dual } else { f64::NAN };
         Learned {
             weights: self.weights.values().to_vec(),
-            offset: -self.constant.weight.wide() * shared.bias.wide(),
+            offset: -self.constant.weight.to_f64() * shared.bias.to_f64(),
             objective: -dual,
             gap,
             violation: self.violation,

@@ -13,7 +13,7 @@ use crate::TrainError;
 
 /// Which levels the user wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LevelsWanted {
+pub enum BinPlacement {
     /// None: values as they are, for linear machines.
     Off,
     /// Even steps, or steps finer near zero where most values are small.
@@ -26,7 +26,7 @@ pub enum LevelsWanted {
     Quantile,
 }
 
-impl LevelsWanted {
+impl BinPlacement {
     pub(crate) const WORDS: &'static [&'static str] = &["auto", "uniform", "power", "quantile"];
     pub(crate) const LINEAR_WORDS: &'static [&'static str] =
         &["off", "auto", "uniform", "power", "quantile"];
@@ -159,11 +159,11 @@ fn mostly_small(examples: &dyn Rows, rows: &[u32], top: f64) -> Result<bool, Tra
 pub(super) fn levels(
     examples: &dyn Rows,
     rows: &[u32],
-    wanted: LevelsWanted,
+    wanted: BinPlacement,
     kernel: &str,
     is_linear: bool,
 ) -> Result<Levels, TrainError> {
-    if wanted == LevelsWanted::Quantile {
+    if wanted == BinPlacement::Quantile {
         return Ok(Levels::Kept(quantiles(examples, rows)?));
     }
     let Survey { top, low, negative } = survey(examples, rows)?;
@@ -179,8 +179,8 @@ pub(super) fn levels(
         return Ok(Levels::Signed { top });
     }
     let exponent = match wanted {
-        LevelsWanted::Power => 2,
-        LevelsWanted::Auto if !is_linear && mostly_small(examples, rows, top)? => 2,
+        BinPlacement::Power => 2,
+        BinPlacement::Auto if !is_linear && mostly_small(examples, rows, top)? => 2,
         _ => 1,
     };
     Ok(Levels::Kept(Spacing::Power { top, exponent }))

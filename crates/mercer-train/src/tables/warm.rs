@@ -34,10 +34,10 @@ pub(super) fn warm_start<M: Meaning>(
 pub(super) fn fitted<M: Meaning>(duals: &Duals, shared: &Shared<M>) -> Vec<Vec<M::Real>> {
     let factor = shared.loss.price() / duals.price;
     let fit = |(row, stored): (usize, &f64)| {
-        let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row].wide());
+        let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row].to_f64());
         let limit = match shared.loss {
             Loss::SquaredHinge { .. } => f64::INFINITY,
-            _ => M::Real::of(shared.loss.price() * weight).wide(),
+            _ => M::Real::of(shared.loss.price() * weight).to_f64(),
         };
         let value = stored * factor;
         // What was at the old limit is at the new one, to the bit.
@@ -53,7 +53,9 @@ impl Duals {
     ) -> Self {
         let rows = shared.store.rows();
         let take = |part: &mut Option<Learned<M::Real>>| match part {
-            Some(part) => std::mem::take(&mut part.coefficients).iter().map(|c| c.wide()).collect(),
+            Some(part) => {
+                std::mem::take(&mut part.coefficients).iter().map(|c| c.to_f64()).collect()
+            }
             None => vec![0.0; rows],
         };
         Self { price: shared.loss.price(), parts: learned.iter_mut().map(take).collect() }

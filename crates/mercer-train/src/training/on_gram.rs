@@ -10,7 +10,7 @@ use crate::checkpoint::Keeper;
 use crate::control::Control;
 use crate::gram::{Gram, Source, View};
 use crate::reduce::{Binary, Reduction};
-use crate::report::{PartReport, Report, Trained};
+use crate::report::{Report, SubproblemReport, Trained};
 use crate::solvers::{From, Judged, Method, Question, Solution, State, Steering};
 use crate::systems;
 use crate::tables;
@@ -64,7 +64,7 @@ impl Programmes<'_> {
     fn get(&self, number: usize) -> Result<(Binary, Qp), TrainError> {
         let binary = self.reduction.question(number);
         let part = Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
-        let qp = self.formulation.programme(&part)?;
+        let qp = self.formulation.quadratic_program(&part)?;
         Ok((binary, qp))
     }
 }
@@ -76,7 +76,7 @@ struct Course<'c, 'a> {
     gram: Gram<'a>,
     memory: usize,
     warm: Option<Warm<'c>>,
-    parts: Vec<(PartReport, Option<Stop>)>,
+    parts: Vec<(SubproblemReport, Option<Stop>)>,
 }
 
 impl Course<'_, '_> {
@@ -262,12 +262,12 @@ fn part_report(
     optimality: &Optimality,
     scale: f64,
     tolerance: f64,
-) -> PartReport {
+) -> SubproblemReport {
     let at_limit = |v: &usize| {
         let value = beta[*v];
         value != 0.0 && (value <= qp.lower[*v] || value >= qp.upper[*v])
     };
-    PartReport {
+    SubproblemReport {
         name: binary.name.clone(),
         converged: optimality.violation <= tolerance,
         iterations: 0,

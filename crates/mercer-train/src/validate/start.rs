@@ -49,7 +49,7 @@ impl Last {
 mod tests {
     use super::*;
 
-    fn programme(limit: f64) -> Qp {
+    fn quadratic_program(limit: f64) -> Qp {
         Qp {
             rows: 4,
             lower: vec![0.0, 0.0, -limit, -limit],
@@ -63,12 +63,12 @@ mod tests {
     #[test]
     fn bounded_solutions_grow_with_the_limit_and_free_ones_stay() {
         let field = vec![0.0; 4];
-        let bounded = Last::new(&programme(1.0), &[1.0, 0.5, -1.0, -0.5], field.clone());
-        assert_eq!(bounded.scale(&programme(3.0)), 3.0);
-        let free = Last::new(&programme(1.0), &[0.75, 0.5, -0.75, -0.5], field.clone());
-        assert_eq!(free.scale(&programme(3.0)), 1.0);
-        assert_eq!(free.scale(&programme(0.375)), 0.5, "it must fit smaller limits");
-        let nothing = Last::new(&programme(1.0), &[0.0; 4], field);
-        assert_eq!(nothing.scale(&programme(3.0)), 1.0);
+        let bounded = Last::new(&quadratic_program(1.0), &[1.0, 0.5, -1.0, -0.5], field.clone());
+        assert_eq!(bounded.scale(&quadratic_program(3.0)), 3.0);
+        let free = Last::new(&quadratic_program(1.0), &[0.75, 0.5, -0.75, -0.5], field.clone());
+        assert_eq!(free.scale(&quadratic_program(3.0)), 1.0);
+        assert_eq!(free.scale(&quadratic_program(0.375)), 0.5, "it must fit smaller limits");
+        let nothing = Last::new(&quadratic_program(1.0), &[0.0; 4], field);
+        assert_eq!(nothing.scale(&quadratic_program(3.0)), 1.0);
     }
 }

@@ -157,8 +157,9 @@ pub fn best(
     let weights = weights.unwrap_or_else(|| vec![1.0; targets.len()]);
     let pick = |values: &[f64]| -> Vec<f64> { order.iter().map(|row| values[*row]).collect() };
     let (targets, weights) = (pick(targets), pick(&weights));
-    let qp =
-        formulation.programme(&Part { name: "all", targets: &targets, weights: &weights }).unwrap();
+    let qp = formulation
+        .quadratic_program(&Part { name: "all", targets: &targets, weights: &weights })
+        .unwrap();
     let row = |at: usize| data.examples.row(order[at]);
     let best = reference(&qp, |i, j| kernel.value(row(i), row(j)));
     (qp, best)

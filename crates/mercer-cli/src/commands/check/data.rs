@@ -16,7 +16,7 @@ const SHOWN: usize = 5;
 pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
     let stop = StopSignal::install()?;
     let mut options = input_options(&check.input);
-    options.targets_needed = options.label == read::Label::Guess;
+    options.targets_needed = options.label == read::Label::Estimate;
     let source = || check.input.data.display().to_string();
     let mut findings = Findings::default();
     let data = rows(check, &options, &mut findings).with_context(source)?;

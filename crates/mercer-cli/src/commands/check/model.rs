@@ -31,7 +31,7 @@ pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findin
     if let Some(scaling) = &model.input.scaling {
         findings.figure("scaling", scaling.spec().to_string(), scaling.spec().to_string());
     }
-    let packed = plan.closing().packed().bytes();
+    let packed = plan.exact_stage().packed().bytes();
     findings.figure("packed", size(packed as f64), packed);
     bounded(machine, &mut findings);
     conditioning(machine, &mut findings);
@@ -188,7 +188,7 @@ fn rounded(rows: &Matrix) -> Option<Matrix> {
     }
 }
 
-/// What each format would lose, told by writing, reading back and asking again: the rows of a sample, or the
+/// What each format would lose, told by writing, reading back and query_options again: the rows of a sample, or the
 /// supports, which are rows as they are after scaling.
 fn exports(model: &Model, sample: Option<&Matrix>, findings: &mut Findings) -> anyhow::Result<()> {
     let what = if sample.is_some() { "sample" } else { "supports" };

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use mercer::compile::{CompileError, Compiler, Material, Progress, Watch};
+use mercer::compile::{CompileError, Compiler, FittingData, Progress, Watch};
 use mercer::data::Matrix;
 use mercer::machine::{Answer, Machine};
 use mercer::query::Plan;
@@ -165,12 +165,12 @@ impl Work<'_> {
             } else {
                 (&pair.held_out, &pair.held_out_answers)
             };
-            let material = Material {
+            let fitting_data = FittingData {
                 training: Some(rows),
                 training_labels: Some(labels),
-                ..Material::default()
+                ..FittingData::default()
             };
-            let plan = self.compile(&pair.machine, text, material)?;
+            let plan = self.compile(&pair.machine, text, fitting_data)?;
             let mut row = measure::walked(&plan, &own, (name, method))?;
             row.time(measure::times(&plan, &pair.queries, self.arguments.repeats)?, exact_times);
             if let (Some(path), "paper, no filter", true) =
@@ -182,12 +182,12 @@ impl Work<'_> {
             let row = measure::walked(&plan, &everything, (name, method))?;
             self.add(row.on_all_digits());
         }
-        let material = Material {
+        let fitting_data = FittingData {
             sample: Some(&pair.held_out),
             training: Some(&pair.training),
-            ..Material::default()
+            ..FittingData::default()
         };
-        let plans = self.plans(name, &pair.machine, (DEFAULT, material))?;
+        let plans = self.plans(name, &pair.machine, (DEFAULT, fitting_data))?;
         let times = self.times(&exact, &plans, &pair.queries)?;
         for ((method, plan), time) in plans.iter().zip(&times[1..]) {
             let mut row = measure::asked(plan, &own, (name, method))?;
@@ -213,30 +213,30 @@ impl Work<'_> {
     /// All pairs as one machine that votes.
     fn vote(&mut self, pairs: &[digits::Pair]) -> anyhow::Result<()> {
         let vote = self.digits.vote(pairs)?;
-        let material = Material {
+        let fitting_data = FittingData {
             sample: Some(&vote.held_out),
             training: Some(&vote.training),
-            ..Material::default()
+            ..FittingData::default()
         };
-        self.calibrated("ten classes", &vote.machine, (VOTE, material), &vote.answers)
+        self.calibrated("ten classes", &vote.machine, (VOTE, fitting_data), &vote.answers)
     }
 
     /// One machine with many supports: even digits against odd ones.
     fn even_odd(&mut self) -> anyhow::Result<()> {
         let pair = self.digits.even_odd(&self.task, self.stop)?;
-        let material = Material {
+        let fitting_data = FittingData {
             sample: Some(&pair.held_out),
             training: Some(&pair.training),
-            ..Material::default()
+            ..FittingData::default()
         };
-        self.calibrated("even odd", &pair.machine, (LARGE, material), &pair.answers)
+        self.calibrated("even odd", &pair.machine, (LARGE, fitting_data), &pair.answers)
     }
 
     fn calibrated(
         &mut self,
         name: &str,
         machine: &Machine,
-        (text, material): (&str, Material<'_>),
+        (text, fitting_data): (&str, FittingData<'_>),
         answers: &[Option<Answer>],
     ) -> anyhow::Result<()> {
         let exact = Plan::exact(machine);
@@ -244,7 +244,7 @@ impl Work<'_> {
         let queries: &Matrix = &digits.queries;
         let asked = Asked::new(&exact, queries, answers)?;
         self.stop.check()?;
-        let plans = self.plans(name, machine, (text, material))?;
+        let plans = self.plans(name, machine, (text, fitting_data))?;
         let times = self.times(&exact, &plans, queries)?;
         for ((method, plan), time) in plans.iter().zip(&times[1..]) {
             self.stop.check()?;
@@ -260,24 +260,24 @@ impl Work<'_> {
         &self,
         name: &str,
         machine: &Machine,
-        (text, material): (&str, Material<'_>),
+        (text, fitting_data): (&str, FittingData<'_>),
     ) -> anyhow::Result<Vec<(&'static str, Plan)>> {
         let mut plans = Vec::new();
         if self.is_method("default") {
-            plans.push(("default", self.compile(machine, text, material)?));
+            plans.push(("default", self.compile(machine, text, fitting_data)?));
         }
         if self.is_method("tuned") && TUNED.contains(&name) {
-            plans.push(("tuned", self.tune(machine, material)?));
+            plans.push(("tuned", self.tune(machine, fitting_data)?));
         }
         Ok(plans)
     }
 
-    fn tune(&self, machine: &Machine, material: Material<'_>) -> anyhow::Result<Plan> {
-        let sample = material.sample.context("there is a sample")?;
+    fn tune(&self, machine: &Machine, fitting_data: FittingData<'_>) -> anyhow::Result<Plan> {
+        let sample = fitting_data.sample.context("there is a sample")?;
         let contract = CONTRACT.parse()?;
         let found = self.watched(|watch| {
             Tuner::new(machine, sample)
-                .training(material.training)
+                .training(fitting_data.training)
                 .contract(contract)
                 .aim(Aim::Throughput)
                 .time_limit(TUNING)
@@ -291,11 +291,12 @@ impl Work<'_> {
         &self,
         machine: &Machine,
         text: &str,
-        material: Material<'_>,
+        fitting_data: FittingData<'_>,
     ) -> anyhow::Result<Plan> {
         let text = text.parse()?;
-        let compiled = self
-            .watched(|watch| Compiler::new(machine).material(material).watch(watch).run(&text))?;
+        let compiled = self.watched(|watch| {
+            Compiler::new(machine).fitting_data(fitting_data).watch(watch).run(&text)
+        })?;
         Ok(Plan::load(machine, &compiled.sections)?)
     }
 

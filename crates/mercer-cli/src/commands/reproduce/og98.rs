@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use mercer::compile::compress::Judged;
 use mercer::compile::{
-    CompileError, Compressed, Compression, CompressionReport, Goal, Material, Progress, Watch,
+    CompileError, Compressed, Compression, CompressionReport, FittingData, Goal, Progress, Watch,
     compile_with, compressor,
 };
 use mercer::data::{Dataset, Matrix};
@@ -234,8 +234,8 @@ fn one(
         Ok(made) => made,
         Err(reason) => return Ok(Err(reason)),
     };
-    let material = Material { sample: Some(&trained.queries), ..Material::default() };
-    let judged = refused(small.judge(&trained.machine, material, None))?;
+    let fitting_data = FittingData { sample: Some(&trained.queries), ..FittingData::default() };
+    let judged = refused(small.judge(&trained.machine, fitting_data, None))?;
     Ok(judged.map(|judged| (CompressionReport { judged, ..small.report }, seconds)))
 }
 
@@ -298,8 +298,8 @@ fn cascades(
     for size in &task.sizes {
         let text = format!("cascade(compressed({size}), exact)");
         let watch = |_: Progress| stop.check().is_ok();
-        let material = Material::default();
-        let sections = compile_with(machine, &text.parse()?, material, Watch::new(&watch));
+        let fitting_data = FittingData::default();
+        let sections = compile_with(machine, &text.parse()?, fitting_data, Watch::new(&watch));
         stop.check()?;
         let Ok(sections) = sections else { continue };
         let plan = Plan::load(machine, &sections)?;

@@ -148,7 +148,7 @@ fn write_rows(run: &Run<'_>, folder: &Path) -> anyhow::Result<()> {
             run.stop.check()?;
             let path = folder.join(format!("{}.{kind}.svm", set.name.replace(' ', "_")));
             let mut file =
-                write::Whole::create(&path).with_context(|| path.display().to_string())?;
+                write::AtomicFile::create(&path).with_context(|| path.display().to_string())?;
             write::dataset(data, None, write::format(Some("libsvm"), &path)?, &mut file)?;
             file.commit()?;
             run.line(&path.display().to_string());

@@ -321,7 +321,7 @@ impl Joint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Material, Watch};
+    use crate::{FittingData, Watch};
     use mercer_machine::{Machine, Output, Score};
 
     #[test]
@@ -348,7 +348,7 @@ mod tests {
             let lists: [Vec<f64>; 3] = [betas(0), betas(1), betas(2)];
             let scores = lists.iter().map(|list| Score::expansion(list, 0.1)).collect();
             let machine = Machine::new(kernel, supports, scores, output).unwrap();
-            let teacher = Teacher::new(&machine, Material::default(), Watch::NOBODY).unwrap();
+            let teacher = Teacher::new(&machine, FittingData::default(), Watch::NOBODY).unwrap();
             let valley = Joint::new(&teacher, 3);
             assert_eq!(valley.lists.is_some(), is_sparse);
             let some = [0.1, -0.4, 0.7, 0.3, -0.6, 0.9].iter().copied().cycle();

@@ -136,7 +136,7 @@ static ENTRY: Entry<(Option<Order>, Settings)> = Entry {
     },
 };
 
-static STAGE: Registry<(Option<Order>, Settings)> = Registry { room: "stage", entries: &[&ENTRY] };
+static STAGE: Registry<(Option<Order>, Settings)> = Registry { noun: "stage", entries: &[&ENTRY] };
 
 /// Checks the text; `has_signs` says that there are queries whose scores have a sign.
 pub(super) fn parse(spec: &Spec, has_signs: bool) -> Result<Settings, CompileError> {

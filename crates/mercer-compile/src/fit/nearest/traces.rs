@@ -143,9 +143,9 @@ impl<'a> Walk<'a> {
         gemm_nt(chosen.len(), supports, size, &known, &self.turned, &mut self.cut);
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked before");
-        let own = queries.self_sums();
+        let own = queries.squared_norms();
         for (values, own) in self.cut.chunks_exact_mut(supports).zip(own) {
-            finish.finish(exact.isa(), values, *own, packed.self_sums());
+            finish.finish(exact.isa(), values, *own, packed.squared_norms());
         }
     }
 

@@ -210,7 +210,7 @@ fn find_label(
         Label::Absent => None,
         Label::Last => Some(last),
         Label::Column(name) => Some(fields.find(name)?),
-        Label::Guess => {
+        Label::Estimate => {
             let features = fields.count - 1 - usize::from(id.is_some());
             // Where columns were found by name, several of the machine's may come from one of the table.
             let expected = if taken.is_empty() { options.features } else { Some(taken.len()) };

@@ -96,14 +96,14 @@ fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
     let machine = file::digest(&model.machine);
     let sections = vec![Section::new("low_precision"), section];
     let calibration = Calibration {
-        width: 3.5,
+        threshold: 3.5,
         risk: 1e-3,
         delta: 0.05,
         queries: 6000,
         disagreements: 1,
-        counts: Counts::OtherLabels,
+        counts: Counts::Disagreements,
         bound: 0.1 / 127.0,
-        scales: vec![Scale { slope: 1.0, shift: -0.0, spread: 1e-300 }],
+        scales: vec![Scale { slope: 1.0, shift: -0.0, residual_rms: 1e-300 }],
     };
     let calibration = Some(calibration);
     model.plan = Some(PlanSections { spec, machine, sections, calibration, tuning: None });

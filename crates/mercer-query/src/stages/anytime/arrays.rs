@@ -143,7 +143,7 @@ impl<'a> Arrays<'a> {
             first = end;
         }
         let sums: Vec<f64> =
-            chunks.iter().flat_map(|chunk| chunk.basis.self_sums().iter().copied()).collect();
+            chunks.iter().flat_map(|chunk| chunk.basis.squared_norms().iter().copied()).collect();
         let is_shifted = chunks[0].basis.is_shifted();
         let shared = Shared::new((0..steps).map(row), &roots(kernel.as_ref(), &sums), defects);
         let sums = sums.into_iter();

@@ -44,7 +44,7 @@ pub(super) fn load(section: &Section, exact: &Exact) -> Result<Compressed, LoadE
     }
     let size = basis.rows();
     let sequence = arrays.sequence(&basis, exact, &[size]).map_err(refuse)?;
-    let sums = sequence.chunks[0].basis.self_sums().to_vec();
+    let sums = sequence.chunks[0].basis.squared_norms().to_vec();
     let mut own = sums.clone();
     if let Some(finish) = kernel.form().finish() {
         finish.self_values(exact.isa(), &mut own);

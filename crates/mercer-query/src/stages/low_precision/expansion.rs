@@ -4,8 +4,8 @@ use mercer_simd::{Isa, fold8};
 
 use crate::Exact;
 use crate::certify::singles::{Known, Singles as Bound, Weights, power_norm};
-use crate::closer::Closer;
 use crate::coefficients::{Coefficients, Narrow, Sizes};
+use crate::tracker::DecisionTracker;
 
 /// From products or kernel values of all supports to ranges of all scores.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Expansion {
             let kernel = machine.kernel().spec();
             return Err(format!("no error bound in low precision is known for {kernel}"));
         }
-        let longest = packed.self_sums().iter().copied().fold(0.0, f64::max);
+        let longest = packed.squared_norms().iter().copied().fold(0.0, f64::max);
         let bound = Bound {
             profile,
             terms: terms as f64,
@@ -129,7 +129,12 @@ impl Expansion {
     }
 
     /// Proves the ranges of all scores of the queries asked.
-    pub(super) fn report(&self, asked: &[(u32, Known)], sums: &Sums, closer: &mut Closer<'_>) {
+    pub(super) fn report(
+        &self,
+        asked: &[(u32, Known)],
+        sums: &Sums,
+        tracker: &mut DecisionTracker<'_>,
+    ) {
         let scores = self.weights.len();
         for (position, (query, known)) in asked.iter().enumerate() {
             for (score, weights) in self.weights.iter().enumerate() {
@@ -141,10 +146,10 @@ impl Expansion {
                     Way::Doubles(..) => (fold8(&sums.eights[at]), sums.sizes[at]),
                 };
                 if let Some(range) = self.bound.range(known, weights, sum, size) {
-                    closer.prove(*query, score, range, 0);
+                    tracker.prove(*query, score, range, 0);
                 }
             }
-            closer.judge(*query);
+            tracker.judge(*query);
         }
     }
 }
@@ -162,7 +167,7 @@ fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
         }
         power_norm([scale, shift], degree, *own).map(|norm| 1.0 / norm)
     };
-    exact.packed().self_sums().iter().enumerate().map(inverse).collect()
+    exact.packed().squared_norms().iter().enumerate().map(inverse).collect()
 }
 
 fn weights(score: &Score, used: &impl Fn(usize, f64) -> f64, lost: f64) -> Weights {

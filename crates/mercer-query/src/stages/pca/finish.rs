@@ -66,7 +66,7 @@ impl Finish {
         let (Form::Dot(finish) | Form::Shift(finish)) = exact.machine().kernel().form() else {
             return None;
         };
-        let norms = exact.packed().self_sums();
+        let norms = exact.packed().squared_norms();
         let most = norms.iter().copied().fold(0.0, f64::max);
         match finish.profile() {
             Profile::Gaussian { gamma } => {
@@ -122,7 +122,7 @@ impl Finish {
                 let values = &mut work.values;
                 values.resize(rows.len(), 0.0);
                 mercer_simd::widen(isa, products, values);
-                finish.finish(isa, values, own, &exact.packed().self_sums()[rows.clone()]);
+                finish.finish(isa, values, own, &exact.packed().squared_norms()[rows.clone()]);
                 coefficients.add(isa, rows.start, values, partials);
             }
         }

@@ -116,7 +116,7 @@ impl<'a> Arrays<'a> {
             weight += w * w;
             reach = reach.max(square);
         }
-        let own = exact.packed().self_sums().iter().copied().fold(0.0, f64::max);
+        let own = exact.packed().squared_norms().iter().copied().fold(0.0, f64::max);
         let errors = self.errors;
         let (values, rest) = self.values.split_at(shape.ahead - shape.head);
         let spread = spread(self.vectors, shape.columns) * up;

@@ -6,8 +6,8 @@ use super::super::projection::{Basis, CHUNK};
 use super::{QuadraticForm, Scratch};
 use crate::Exact;
 use crate::certify::quadratic::{Checkpoint, Energy};
-use crate::closer::Closer;
 use crate::stage::Block;
+use crate::tracker::DecisionTracker;
 
 /// Chunks of each score.
 const ROUNDS: usize = 6;
@@ -61,13 +61,13 @@ impl Quick {
         &self,
         (isa, forms): (Isa, &[QuadraticForm]),
         block: &mut Block<'_>,
-        closer: &mut Closer<'_>,
+        tracker: &mut DecisionTracker<'_>,
         scratch: &mut Scratch,
     ) {
         let scores = forms.len();
         for round in 0..self.rounds {
             let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
-            if !self.basis.enter(isa, (rows, 0), block, closer) {
+            if !self.basis.enter(isa, (rows, 0), block, tracker) {
                 return;
             }
             let (open, known) = block.open_with_coordinates();
@@ -87,22 +87,22 @@ impl Quick {
                     scratch.products.clear();
                     scratch.products.extend(scratch.singles.iter().map(|y| f64::from(*y)));
                     let sums = &mut scratch.sums[at];
-                    if closer.is_observed() {
+                    if tracker.is_observed() {
                         let checkpoint = |used: usize| {
                             form.bound.checkpoint_of_singles(used, &form.values[used..])
                         };
-                        let tell = |range, used| closer.observe(*query, score, range, used);
+                        let tell = |range, used| tracker.observe(*query, score, range, used);
                         form.observe((first, &scratch.products), *sums, energy, checkpoint, tell);
                     }
                     form.add(first, &scratch.products, sums);
                     let range = form.bound.range(&self.checkpoints[chunk], energy, sums.0, sums.1);
                     if let Some(range) = range {
-                        closer.prove(*query, score, range, first + count);
+                        tracker.prove(*query, score, range, first + count);
                     }
                 }
-                closer.judge(*query);
+                tracker.judge(*query);
             }
-            block.compact(closer);
+            block.compact(tracker);
         }
     }
 }

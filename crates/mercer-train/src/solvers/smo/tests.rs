@@ -14,10 +14,10 @@ fn unscaled() -> Dataset {
     data
 }
 
-fn programme(data: &Dataset, price: f64) -> Qp {
+fn quadratic_program(data: &Dataset, price: f64) -> Qp {
     let Targets::Numbers(targets) = &data.targets else { panic!("ripley has numbers") };
     let part = Part { name: "one", targets, weights: &vec![1.0; targets.len()] };
-    crate::formulation(&format!("c_svc(C={price})")).unwrap().programme(&part).unwrap()
+    crate::formulation(&format!("c_svc(C={price})")).unwrap().quadratic_program(&part).unwrap()
 }
 
 fn solve(data: &Dataset, qp: &Qp, patience: Patience, judged: Judged) -> (Solution, u64) {
@@ -39,7 +39,7 @@ fn solve(data: &Dataset, qp: &Qp, patience: Patience, judged: Judged) -> (Soluti
 #[test]
 fn a_question_that_is_given_up_says_so_and_leaves_its_best_point() {
     let data = unscaled();
-    let qp = programme(&data, 10.0);
+    let qp = quadratic_program(&data, 10.0);
     for judged in [Judged::Doubles, Judged::Sample] {
         let patience = Patience { steps: 300, per_variable: 2 };
         let (solution, steps) = solve(&data, &qp, patience, judged);

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use mercer::compile::{CompileError, Material, Progress, Watch, compile_with};
+use mercer::compile::{CompileError, FittingData, Progress, Watch, compile_with};
 use mercer::data::Matrix;
 use mercer::machine::{Machine, PlanSections};
-use mercer::query::{Asking, Certainty, Plan};
+use mercer::query::{Certainty, Plan, QueryOptions};
 use serde_json::{Value, json};
 
 use super::super::super::StopSignal;
@@ -72,11 +72,12 @@ impl Subject<'_> {
     pub(super) fn other(&self, stage: &str, stop: &StopSignal) -> anyhow::Result<Option<Measured>> {
         let plan = format!("cascade({stage}, exact)").parse()?;
         let start = Instant::now();
-        let sections = match compile_with(self.machine, &plan, Material::default(), Watch::NOBODY) {
-            Ok(sections) => sections,
-            Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return Ok(None),
-            Err(other) => return Err(other.into()),
-        };
+        let sections =
+            match compile_with(self.machine, &plan, FittingData::default(), Watch::NOBODY) {
+                Ok(sections) => sections,
+                Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return Ok(None),
+                Err(other) => return Err(other.into()),
+            };
         let row = self.measured(stage, &sections, start.elapsed().as_secs_f64())?;
         if stage != "spectral" {
             return Ok(Some(row));
@@ -93,14 +94,14 @@ impl Subject<'_> {
     ) -> anyhow::Result<PlanSections> {
         let plan = format!("cascade({stage}, exact)").parse()?;
         let (sample, training) = (Some(self.rows), Some(self.rows));
-        let material = Material { sample, training, ..Material::default() };
+        let fitting_data = FittingData { sample, training, ..FittingData::default() };
         let status = console.status();
         let watch = |progress: Progress| {
             let Progress { what, done, most } = progress;
             status.set_message(format!("{stage}: {what}, {done} of at most {most}"));
             stop.check().is_ok()
         };
-        let fitted = compile_with(self.machine, &plan, material, Watch::new(&watch));
+        let fitted = compile_with(self.machine, &plan, fitting_data, Watch::new(&watch));
         status.finish_and_clear();
         match fitted {
             Err(CompileError::Ended) => Err(Interrupted.into()),
@@ -121,7 +122,7 @@ impl Subject<'_> {
             if row % 64 == 0 {
                 stop.check()?;
             }
-            let path = plan.explain(self.rows, row, &Asking::default())?;
+            let path = plan.explain(self.rows, row, &QueryOptions::default())?;
             let proves = |low: f64, high: f64| low > 0.0 || high < 0.0;
             let mut inside = path.steps.iter().filter(|step| step.stage == 0);
             let last = path.steps.iter().filter(|step| step.stage == 0).map(|s| s.progress).max();

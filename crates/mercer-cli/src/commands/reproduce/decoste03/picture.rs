@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use mercer::compile::{Material, Watch, compile_with};
+use mercer::compile::{FittingData, Watch, compile_with};
 use mercer::data::Matrix;
 use mercer::machine::Machine;
-use mercer::query::{Asking, Plan};
+use mercer::query::{Plan, QueryOptions};
 
 use crate::output::whole;
 use crate::picture::{Band, bands};
@@ -16,12 +16,12 @@ const QUANTILES: [f64; 4] = [0.1, 0.5, 0.8, 0.97];
 /// Draws the bounds of a few rows of a machine under the order `hybrid`.
 pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Result<()> {
     let plan = "cascade(anytime(order=hybrid, stop=never, chunk=1), exact)".parse()?;
-    let material = Material { sample: Some(rows), ..Material::default() };
-    let sections = compile_with(machine, &plan, material, Watch::NOBODY)?;
+    let fitting_data = FittingData { sample: Some(rows), ..FittingData::default() };
+    let sections = compile_with(machine, &plan, fitting_data, Watch::NOBODY)?;
     let plan = Plan::load(machine, &sections)?;
     let mut paths: Vec<Vec<Band>> = Vec::new();
     for row in 0..rows.rows() {
-        let path = plan.explain(rows, row, &Asking::default())?;
+        let path = plan.explain(rows, row, &QueryOptions::default())?;
         let steps = path.steps.iter().filter(|step| step.stage == 0);
         let band = |step: &mercer::query::Step| Band {
             x: step.progress as f64,

@@ -2,7 +2,7 @@
 
 use mercer::data::Matrix;
 use mercer::machine::Answer;
-use mercer::query::{Certainty, Guess, Plan};
+use mercer::query::{Certainty, Estimate, Plan};
 use serde_json::{Value, json};
 
 use super::super::super::bench;
@@ -23,7 +23,7 @@ impl<'a> Asked<'a> {
         right: &'a [Option<Answer>],
     ) -> anyhow::Result<Self> {
         let decisions = exact.decide(rows)?;
-        let cost = exact.closing().cost().multiply_adds as f64;
+        let cost = exact.exact_stage().cost().multiply_adds as f64;
         let exact = decisions.into_iter().map(|decision| decision.answer).collect();
         Ok(Self { rows, exact, right, cost })
     }
@@ -68,7 +68,7 @@ impl Measured {
             queries: "own",
             method: method.to_owned(),
             count: asked.rows.rows(),
-            supports: plan.closing().machine().supports().rows(),
+            supports: plan.exact_stage().machine().supports().rows(),
             steps: None,
             pruned: None,
             costs: [asked.cost, asked.cost],
@@ -151,7 +151,7 @@ pub(super) fn walked(
     names: (&str, &str),
 ) -> anyhow::Result<Measured> {
     let mut row = Measured::new(plan, asked, names);
-    let machine = plan.closing().machine();
+    let machine = plan.exact_stage().machine();
     // The filter costs one product, as much as a support.
     let has_filter = !names.1.contains("no filter");
     let (mut steps, mut answers, mut cost, mut pruned) = (Vec::new(), Vec::new(), 0.0, 0);
@@ -163,8 +163,8 @@ pub(super) fn walked(
             continue;
         };
         let answer = match record.guess {
-            Guess::Score(score) => machine.verdict(&[score]).answer,
-            Guess::Class { class, .. } => Answer::Class(class),
+            Estimate::Score(score) => machine.verdict(&[score]).answer,
+            Estimate::Class { class, .. } => Answer::Class(class),
         };
         answers.push(answer);
         steps.push(record.progress as f64 + f64::from(u8::from(has_filter)));
@@ -189,7 +189,7 @@ pub(super) fn asked(
     names: (&str, &str),
 ) -> anyhow::Result<Measured> {
     let mut row = Measured::new(plan, asked, names);
-    let found = plan.decide_with(asked.rows, &mercer::query::Asking::default())?;
+    let found = plan.decide_with(asked.rows, &mercer::query::QueryOptions::default())?;
     let answers: Vec<Answer> = found.decisions.iter().map(|decision| decision.answer).collect();
     let is_calibrated =
         |decision: &&mercer::query::Decision| decision.certainty == Certainty::Calibrated;

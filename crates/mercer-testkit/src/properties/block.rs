@@ -12,7 +12,7 @@ pub const SIZES: [usize; 5] = [1, 2, 7, 64, 256];
 
 /// Supports, queries, and what the single values are.
 #[derive(Debug)]
-pub struct BlockLaw<'a> {
+pub struct BlockProperty<'a> {
     kernel: KernelRef,
     supports: &'a Matrix,
     queries: &'a Matrix,
@@ -21,7 +21,7 @@ pub struct BlockLaw<'a> {
     expected: Vec<f64>,
 }
 
-impl<'a> BlockLaw<'a> {
+impl<'a> BlockProperty<'a> {
     /// Computes the single values. For `Shift` kernels they are those of the centred rows; others
     /// ignore the centre. Queries may be wider or narrower than supports.
     pub fn new(

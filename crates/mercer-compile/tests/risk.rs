@@ -1,10 +1,10 @@
 //! Calibrated answers keep their promise, and break it as rarely as they say.
 
-use mercer_compile::calibrate::{Effect, Opinion, Target, choose, tally, upper_bound, widths};
+use mercer_compile::risk::{Effect, Opinion, Target, choose, tally, thresholds, upper_bound};
 use mercer_compile::{CompileError, Compiler, compile};
 use mercer_data::{Dataset, Matrix, Targets, read, synthetic};
 use mercer_machine::{Machine, Model, Output, Score, file};
-use mercer_query::{Asking, Certainty, Plan, Record, Require};
+use mercer_query::{Certainty, Plan, QueryOptions, Record, Require};
 use mercer_spec::Spec;
 use mercer_testkit::{generate, machines};
 use rand::RngExt;
@@ -24,24 +24,27 @@ fn opinions(count: usize, rng: &mut impl RngExt) -> Vec<Vec<Opinion>> {
     (0..count).map(|_| one(rng)).collect()
 }
 
-/// What a careless calibration does: the boldest width whose share on the test part is within the risk.
+/// What a careless calibration does: the boldest threshold whose share on the test part is within the risk.
 fn naive(queries: &[Vec<Opinion>], target: &Target) -> f64 {
-    let share = |width: &f64| tally(queries, *width).others as f64 / queries.len() as f64;
-    widths().take_while(|width| share(width) <= target.risk).last().unwrap_or(f64::INFINITY)
+    let share = |threshold: &f64| tally(queries, *threshold).others as f64 / queries.len() as f64;
+    thresholds()
+        .take_while(|threshold| share(threshold) <= target.risk)
+        .last()
+        .unwrap_or(f64::INFINITY)
 }
 
 /// Draws many test parts from a pool of queries: the share of calibrations whose true rate is beyond the risk is at
 /// most delta, up to sampling error, and that of careless ones is not.
 fn law_of_validity(pool: &[Vec<Opinion>], target: &Target, size: usize, seed: u64) {
     let mut rng = generate::rng(seed);
-    let truth = |width: f64| tally(pool, width).others as f64 / pool.len() as f64;
+    let truth = |threshold: f64| tally(pool, threshold).others as f64 / pool.len() as f64;
     let (mut broken, mut careless) = (0, 0);
     let rounds = 300;
     for _ in 0..rounds {
         let test: Vec<Vec<Opinion>> =
             (0..size).map(|_| pool[rng.random_range(0..pool.len())].clone()).collect();
         if let Ok(choice) = choose(&test, target) {
-            broken += u32::from(truth(choice.width) > target.risk);
+            broken += u32::from(truth(choice.threshold) > target.risk);
         }
         careless += u32::from(truth(naive(&test, target)) > target.risk);
     }
@@ -164,11 +167,11 @@ fn what_was_tested_is_stored_and_every_other_answer_is_exact() {
             other => panic!("{other:?} without a budget or a proof"),
         }
     }
-    let asking = Asking { require: Require::Certified, ..Asking::default() };
-    let strict = plan.decide_with(&queries, &asking).unwrap().decisions;
+    let options = QueryOptions { require: Require::Certified, ..QueryOptions::default() };
+    let strict = plan.decide_with(&queries, &options).unwrap().decisions;
     assert!(strict.iter().all(|decision| decision.certainty == Certainty::Exact));
-    let asking = Asking { budget: Some(3), ..Asking::default() };
-    let cheap = plan.decide_with(&queries, &asking).unwrap().decisions;
+    let options = QueryOptions { budget: Some(3), ..QueryOptions::default() };
+    let cheap = plan.decide_with(&queries, &options).unwrap().decisions;
     assert!(cheap.iter().all(|decision| decision.cost.multiply_adds <= 3));
     assert!(cheap.iter().any(|decision| decision.certainty == Certainty::Unsettled));
 }
@@ -221,7 +224,8 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
             assert_eq!(batch, plan.decide(&queries.to_dense()).unwrap(), "{name}: dense");
             let mut worker = plan.worker();
             for row in 0..queries.rows() {
-                let alone = worker.decide(&queries, row..row + 1, &Asking::default()).unwrap();
+                let alone =
+                    worker.decide(&queries, row..row + 1, &QueryOptions::default()).unwrap();
                 assert_eq!(alone[0], batch[row], "{name}, row {row}");
             }
             for isa in mercer_simd::Isa::available() {

@@ -6,7 +6,7 @@ use crate::{Certainty, Cost, Decision, Exact, Interval};
 
 /// What the asker allows and demands.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Asking {
+pub struct QueryOptions {
     /// Most multiply-adds that one query may cost; none means no limit.
     pub budget: Option<u64>,
     /// Half-width at which the value of a regression is settled; without one only exact values are.
@@ -46,7 +46,7 @@ pub struct Step {
 
 /// What a level of a stage makes of a query without proof.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Guess {
+pub enum Estimate {
     /// The score of a machine that has only one.
     Score(f64),
     /// A class, and by how much it leads.
@@ -64,7 +64,7 @@ pub struct Record {
     /// The level, counted over the whole plan; none if a stage stopped the query by a rule of its own.
     pub level: Option<usize>,
     /// What it made of the query.
-    pub guess: Guess,
+    pub guess: Estimate,
     /// How far the stage had come, in its own steps.
     pub progress: usize,
     /// What the query had cost by then.
@@ -78,16 +78,16 @@ pub(crate) struct Trust<'a> {
     pub first: &'a [usize],
     pub scales: &'a [Scale],
     /// In spreads; infinite where nothing is trusted.
-    pub width: f64,
+    pub threshold: f64,
     /// Whether the plan as it stands was tested on a sample.
     pub is_tested: bool,
 }
 
 /// Closes queries whose answer can no longer change; knows the vote, the budget and the observer.
 #[derive(Debug)]
-pub struct Closer<'a> {
+pub struct DecisionTracker<'a> {
     exact: &'a Exact,
-    asking: &'a Asking,
+    options: &'a QueryOptions,
     memory: &'a mut Memory,
     steps: Option<&'a mut Vec<Step>>,
     trust: Trust<'a>,
@@ -115,16 +115,16 @@ pub(crate) struct Query {
     /// The last estimate, for queries whose budget ends.
     pub guess: Option<(Answer, Interval)>,
     /// Position of the stage that closed it.
-    pub closed_by: usize,
+    pub settled_by: usize,
 }
 
 impl Query {
     const NEW: Self =
-        Self { state: State::Open, cost: 0, decision: None, guess: None, closed_by: 0 };
+        Self { state: State::Open, cost: 0, decision: None, guess: None, settled_by: 0 };
 
     /// The decision and who made it, if it is made.
     pub(crate) fn closed(&self) -> Option<(Decision, usize)> {
-        Some((self.decision?, self.closed_by))
+        Some((self.decision?, self.settled_by))
     }
 }
 
@@ -149,15 +149,15 @@ impl Memory {
     }
 }
 
-impl<'a> Closer<'a> {
+impl<'a> DecisionTracker<'a> {
     pub(crate) fn new(
         exact: &'a Exact,
-        asking: &'a Asking,
+        options: &'a QueryOptions,
         memory: &'a mut Memory,
         steps: Option<&'a mut Vec<Step>>,
         trust: Trust<'a>,
     ) -> Self {
-        Self { exact, asking, memory, steps, trust, records: None, stage: 0 }
+        Self { exact, options, memory, steps, trust, records: None, stage: 0 }
     }
 
     /// Whether a query still waits for its answer from a certifying stage.
@@ -173,11 +173,11 @@ impl<'a> Closer<'a> {
             return false;
         }
         let cost = self.memory.queries[query].cost.saturating_add(multiply_adds);
-        if self.asking.budget.is_none_or(|budget| cost <= budget) {
+        if self.options.budget.is_none_or(|budget| cost <= budget) {
             self.memory.queries[query].cost = cost;
             return true;
         }
-        match self.asking.require {
+        match self.options.require {
             Require::Certified => self.memory.queries[query].state = State::Exact,
             Require::Nothing => {
                 let guess = self.memory.queries[query].guess;
@@ -224,7 +224,7 @@ impl<'a> Closer<'a> {
     /// Takes note of what a level of the stage makes of a query, without proof; closes the query as
     /// calibrated if that lies further from a change of label than the plan's width. Returns whether the
     /// query is open.
-    pub fn estimate(&mut self, query: u32, level: usize, guess: Guess) -> bool {
+    pub fn estimate(&mut self, query: u32, level: usize, guess: Estimate) -> bool {
         let at = query as usize;
         if self.memory.queries[at].state != State::Open {
             return false;
@@ -241,14 +241,15 @@ impl<'a> Closer<'a> {
             return true;
         }
         let answer = match guess {
-            Guess::Score(_) => self.exact.machine().verdict(&[value]).answer,
-            Guess::Class { class, .. } => Answer::Class(class),
+            Estimate::Score(_) => self.exact.machine().verdict(&[value]).answer,
+            Estimate::Class { class, .. } => Answer::Class(class),
         };
-        let range = Interval::around(value, self.trust.width * scale.spread);
+        let range = Interval::around(value, self.trust.threshold * scale.residual_rms);
         self.note(query, 0, range, level, Told::Estimate);
         self.memory.queries[at].guess = Some((answer, range));
         // Who requires proof gets none here.
-        let is_open = strength <= self.trust.width || self.asking.require == Require::Certified;
+        let is_open =
+            strength <= self.trust.threshold || self.options.require == Require::Certified;
         if !is_open {
             self.close(at, answer, range, Certainty::Calibrated);
         }
@@ -258,14 +259,14 @@ impl<'a> Closer<'a> {
     /// Closes a query because the stage's own rule says so, without proof: calibrated if the plan was tested
     /// as it stands, unsettled if it never was. Who requires proof, and numbers that overflowed, leave it
     /// open. Returns whether the query is open.
-    pub fn stop(&mut self, query: u32, guess: Guess, progress: usize) -> bool {
+    pub fn stop(&mut self, query: u32, guess: Estimate, progress: usize) -> bool {
         let at = query as usize;
         if self.memory.queries[at].state != State::Open {
             return false;
         }
         let (answer, value) = match guess {
-            Guess::Score(score) => (self.exact.machine().verdict(&[score]).answer, score),
-            Guess::Class { class, margin } => (Answer::Class(class), margin),
+            Estimate::Score(score) => (self.exact.machine().verdict(&[score]).answer, score),
+            Estimate::Class { class, margin } => (Answer::Class(class), margin),
         };
         if !value.is_finite() {
             return true;
@@ -280,7 +281,7 @@ impl<'a> Closer<'a> {
         let range = Interval { low: value, high: value };
         self.note(query, 0, range, progress, Told::Estimate);
         self.memory.queries[at].guess = Some((answer, range));
-        if self.asking.require == Require::Certified {
+        if self.options.require == Require::Certified {
             return true;
         }
         let is_tested = self.trust.is_tested;
@@ -295,7 +296,7 @@ impl<'a> Closer<'a> {
         if self.memory.queries[query].state != State::Open {
             return false;
         }
-        if let Some((answer, score)) = self.ranges(query).settled(self.asking.tolerance) {
+        if let Some((answer, score)) = self.ranges(query).settled(self.options.tolerance) {
             self.close(query, answer, score, Certainty::Certified);
             return false;
         }
@@ -373,7 +374,7 @@ impl<'a> Closer<'a> {
         let cost = Cost { multiply_adds: self.memory.queries[query].cost };
         self.memory.queries[query].decision = Some(Decision { answer, score, certainty, cost });
         self.memory.queries[query].state = State::Closed;
-        self.memory.queries[query].closed_by = self.stage;
+        self.memory.queries[query].settled_by = self.stage;
     }
 }
 
@@ -385,7 +386,7 @@ enum Told {
     Estimate,
 }
 
-impl Guess {
+impl Estimate {
     /// The estimate, and its distance from a change of label in spreads; never a strong one if anything
     /// overflowed.
     pub fn scaled(self, scale: &Scale) -> (f64, f64) {
@@ -395,7 +396,7 @@ impl Guess {
         };
         let value = scale.slope * raw + scale.shift;
         let distance = if is_signed { value.abs() } else { value };
-        let strength = distance / scale.spread;
+        let strength = distance / scale.residual_rms;
         (value, if strength.is_finite() { strength } else { 0.0 })
     }
 }

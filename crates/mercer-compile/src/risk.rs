@@ -1,4 +1,4 @@
-//! How far estimates may be trusted: one width, chosen by Learn-then-Test on queries that nothing was
+//! How far estimates may be trusted: one threshold, chosen by Learn-then-Test on queries that nothing was
 //! fitted to.
 //!
 //! The sample is cut at random into three parts: students learn from the first, the scales of all levels
@@ -8,7 +8,7 @@
 //! that cannot be rejected ends the search, and the last rejected one is taken. Testing in a fixed
 //! sequence needs no correction for the number of tests, and nothing need be monotone
 //! (\[LTT21\], Angelopoulos, Bates, Candès, Jordan and Lei, "Learn then Test", 2021). So, if test part and queries are exchangeable, the
-//! chance that the chosen width has a true rate above `risk` is at most `delta`, whatever the levels
+//! chance that the chosen threshold has a true rate above `risk` is at most `delta`, whatever the levels
 //! compute. No labels are needed: the exact machine is the judge. Where excess errors are promised the sample
 //! is labelled, and the bound is that on worse labels less that on better ones, each at half of `delta`.
 
@@ -16,7 +16,7 @@ mod scales;
 
 use mercer_data::Matrix;
 use mercer_machine::{Answer, Calibration, Counts, Machine, Scale};
-use mercer_query::{Guess, Plan, Record};
+use mercer_query::{Estimate, Plan, Record};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -30,7 +30,7 @@ pub(crate) use scales::{fitted_scales, scales_of};
 pub enum Risk {
     /// Labels other than the exact one; needs no labels.
     #[default]
-    OtherLabels,
+    Disagreements,
     /// Errors beyond those that exact answers make: needs a labelled sample. Other labels that are better
     /// make up for others that are worse.
     ExcessErrors,
@@ -50,7 +50,7 @@ pub struct Target {
 
 impl Default for Target {
     fn default() -> Self {
-        Self { risk: 1e-3, delta: 0.05, of: Risk::OtherLabels }
+        Self { risk: 1e-3, delta: 0.05, of: Risk::Disagreements }
     }
 }
 
@@ -58,7 +58,7 @@ impl Target {
     /// Queries that the test part must have: with fewer, not even no disagreement at all is enough.
     pub fn needed(&self) -> usize {
         let delta = match self.of {
-            Risk::OtherLabels => self.delta,
+            Risk::Disagreements => self.delta,
             // Two bounds share it.
             Risk::ExcessErrors => self.delta / 2.0,
         };
@@ -68,7 +68,7 @@ impl Target {
     /// The largest number of queries up to `most` that is worth testing: the least that allows as many other
     /// labels as `most` queries do.
     pub(crate) fn useful(&self, most: usize) -> usize {
-        if self.of != Risk::OtherLabels || most < self.needed() {
+        if self.of != Risk::Disagreements || most < self.needed() {
             return most;
         }
         let count = self.allowed(most);
@@ -89,7 +89,7 @@ impl Target {
     /// many other labels as with the whole, and contenders can pass at all.
     pub(crate) fn can_share(&self, queries: usize, contenders: usize) -> bool {
         let forgives = |target: &Self| target.allowed(queries) as f64;
-        self.of == Risk::OtherLabels
+        self.of == Risk::Disagreements
             && self.contender().needed() <= queries
             && forgives(&self.first_of(contenders)) >= KEPT_BY_SHARES * forgives(self)
     }
@@ -122,7 +122,7 @@ impl Target {
     /// Upper bound on what is promised to be small.
     fn bound(&self, tally: &Tally, total: u64) -> f64 {
         match self.of {
-            Risk::OtherLabels => upper_bound(tally.others, total, self.delta),
+            Risk::Disagreements => upper_bound(tally.others, total, self.delta),
             Risk::ExcessErrors => {
                 let half = self.delta / 2.0;
                 let worse = upper_bound(tally.worse, total, half);
@@ -252,11 +252,11 @@ pub struct Tally {
     pub better: u64,
 }
 
-/// A width and what the test said of it.
+/// A threshold and what the test said of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    /// The width.
-    pub width: f64,
+    /// The threshold.
+    pub threshold: f64,
     /// What the queries of the test part get.
     pub tally: Tally,
     /// Upper bound on what is promised to be small.
@@ -268,23 +268,23 @@ impl Choice {
     fn counts(&self, target: &Target) -> Counts {
         let Tally { worse, better, .. } = self.tally;
         match target.of {
-            Risk::OtherLabels => Counts::OtherLabels,
+            Risk::Disagreements => Counts::Disagreements,
             Risk::ExcessErrors => Counts::ExcessErrors { worse, better },
         }
     }
 }
 
-/// The widths tried, from safe to bold: fixed, so that the order cannot depend on the sample.
-pub fn widths() -> impl Iterator<Item = f64> {
+/// The thresholds tried, from safe to bold: fixed, so that the order cannot depend on the sample.
+pub fn thresholds() -> impl Iterator<Item = f64> {
     const COUNT: i32 = 320;
     (0..COUNT).map(|n| 40.0 * 0.005f64.powf(f64::from(n) / f64::from(COUNT - 1)))
 }
 
-/// What queries get at a width: the first level that is strong enough speaks.
-pub fn tally(queries: &[Vec<Opinion>], width: f64) -> Tally {
+/// What queries get at a threshold: the first level that is strong enough speaks.
+pub fn tally(queries: &[Vec<Opinion>], threshold: f64) -> Tally {
     let mut tally = Tally::default();
     for levels in queries {
-        let first = levels.iter().find(|level| level.strength > width);
+        let first = levels.iter().find(|level| level.strength > threshold);
         if let Some(level) = first.filter(|level| !level.is_right) {
             tally.others += 1;
             tally.worse += u64::from(level.effect == Effect::Worse);
@@ -297,22 +297,22 @@ pub fn tally(queries: &[Vec<Opinion>], width: f64) -> Tally {
 /// What a plan with nothing to choose is worth: one test of it as it stands. Its bound is what it promises.
 fn test_once(queries: &[Vec<Opinion>], target: &Target) -> Choice {
     let tally = tally(queries, f64::MAX);
-    Choice { width: f64::INFINITY, tally, bound: target.bound(&tally, queries.len() as u64) }
+    Choice { threshold: f64::INFINITY, tally, bound: target.bound(&tally, queries.len() as u64) }
 }
 
-/// The boldest width that the test part allows: Learn-then-Test in a fixed sequence.
+/// The boldest threshold that the test part allows: Learn-then-Test in a fixed sequence.
 ///
 /// # Errors
 /// With the disagreements at the widest, if not even that is allowed.
 pub fn choose(queries: &[Vec<Opinion>], target: &Target) -> Result<Choice, u64> {
     let mut best = None;
-    for width in widths() {
-        let tally = tally(queries, width);
+    for threshold in thresholds() {
+        let tally = tally(queries, threshold);
         let bound = target.bound(&tally, queries.len() as u64);
         if bound > target.risk {
             return best.ok_or(tally.others);
         }
-        best = Some(Choice { width, tally, bound });
+        best = Some(Choice { threshold, tally, bound });
     }
     best.ok_or(0)
 }
@@ -371,7 +371,7 @@ fn at_most(count: u64, total: u64, p: f64) -> f64 {
 /// Exact scores of rows, one row after the other, and the labels that are known to be right.
 pub(crate) type Known<'a> = (&'a [f64], Option<&'a [Option<Answer>]>);
 
-/// Chooses the width on rows with their exact scores that neither fit nor scales have seen; `labels` are
+/// Chooses the threshold on rows with their exact scores that neither fit nor scales have seen; `labels` are
 /// what is known to be right for them. A plan with nothing to choose is tested as it stands.
 pub(crate) fn test(
     plan: &Plan,
@@ -380,7 +380,7 @@ pub(crate) fn test(
     scales: Vec<Scale>,
     target: &Target,
 ) -> Result<Calibration, CompileError> {
-    let opinions = opinions_of(plan.closing().machine(), &plan.records(rows)?, known, &scales);
+    let opinions = opinions_of(plan.exact_stage().machine(), &plan.records(rows)?, known, &scales);
     let queries = opinions.len() as u64;
     let (choice, risk) = if scales.is_empty() {
         let choice = test_once(&opinions, target);
@@ -390,8 +390,8 @@ pub(crate) fn test(
         (choose(&opinions, target).map_err(nothing)?, target.risk)
     };
     let (counts, disagreements) = (choice.counts(target), choice.tally.others);
-    let (Choice { width, bound, .. }, delta) = (choice, target.delta);
-    Ok(Calibration { width, risk, delta, queries, disagreements, counts, bound, scales })
+    let (Choice { threshold, bound, .. }, delta) = (choice, target.delta);
+    Ok(Calibration { threshold, risk, delta, queries, disagreements, counts, bound, scales })
 }
 
 /// What the levels make of queries beside what is known of them.
@@ -422,13 +422,13 @@ fn opinions(
         let (value, strength) = match (record.level, record.guess) {
             (Some(level), guess) => guess.scaled(&scales[level]),
             // The stage has stopped: nothing is weighed.
-            (None, Guess::Score(value) | Guess::Class { margin: value, .. }) => {
+            (None, Estimate::Score(value) | Estimate::Class { margin: value, .. }) => {
                 (value, f64::INFINITY)
             }
         };
         let answer = match record.guess {
-            Guess::Score(_) => machine.verdict(&[value]).answer,
-            Guess::Class { class, .. } => Answer::Class(class),
+            Estimate::Score(_) => machine.verdict(&[value]).answer,
+            Estimate::Class { class, .. } => Answer::Class(class),
         };
         let effect = match label {
             Some(label) if label == truth && answer != truth => Effect::Worse,

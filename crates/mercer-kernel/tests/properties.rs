@@ -4,8 +4,8 @@ use mercer_data::Matrix;
 use mercer_kernel::{Domain, Form, KernelRef, parse};
 use mercer_simd::Isa;
 use mercer_testkit::generate::{self, Case};
-use mercer_testkit::laws::block::{BlockLaw, SIZES};
-use mercer_testkit::laws::kernels::{self, Accuracy, Verdict};
+use mercer_testkit::properties::block::{BlockProperty, SIZES};
+use mercer_testkit::properties::kernels::{self, Accuracy, Verdict};
 
 fn registered() -> impl Iterator<Item = KernelRef> {
     generate::kernel_specs().iter().map(|text| parse(text).expect("the list holds valid texts"))
@@ -180,7 +180,7 @@ fn blocks_have_the_bits_of_single_values() {
             let (small, large) = SIZES.split_at(3);
             for (count, sizes) in [(130, small), (20, large)] {
                 let supports = supports(domain, count, columns, density);
-                let law = BlockLaw::new(kernel.clone(), &supports, &queries, None);
+                let law = BlockProperty::new(kernel.clone(), &supports, &queries, None);
                 failures.note(name, law.check(sizes, Isa::available()));
             }
         }
@@ -198,7 +198,7 @@ fn blocks_against_any_number_of_supports_have_the_bits_of_single_values() {
             // 12 columns: as many as are live, and fewer than the supports have.
             for columns in [0, 5, 12, 15, 20] {
                 let queries = queries(domain, 9, columns, 0.6);
-                let law = BlockLaw::new(kernel.clone(), &supports, &queries, None);
+                let law = BlockProperty::new(kernel.clone(), &supports, &queries, None);
                 let name = format!("{count} supports, {columns} columns");
                 failures.note(&name, law.check(&[1, 7], Isa::available()));
             }
@@ -214,7 +214,7 @@ fn blocks_of_hostile_rows_have_the_bits_of_single_values() {
         for case in cases(kernel.domain()) {
             let centre = kernels::mean(&case.rows);
             for centre in [None, Some(&centre[..])] {
-                let law = BlockLaw::new(kernel.clone(), &case.rows, &case.rows, centre);
+                let law = BlockProperty::new(kernel.clone(), &case.rows, &case.rows, centre);
                 failures.note(case.name, law.check(&[1, 7], Isa::available()));
             }
         }
@@ -234,7 +234,7 @@ fn centred_blocks_have_the_bits_of_centred_values() {
             let mut odd = generate::row(&supports, 3);
             odd[7] = -1.5;
             for centre in [&mean, &odd] {
-                let law = BlockLaw::new(kernel.clone(), &supports, &queries, Some(centre));
+                let law = BlockProperty::new(kernel.clone(), &supports, &queries, Some(centre));
                 failures.note(name, law.check(&[1, 7, 64], Isa::available()));
             }
         }

@@ -3,7 +3,7 @@
 use mercer_data::Matrix;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, PlanSections, Score};
-use mercer_query::{Asking, Certainty, Decision, Plan, QueryError, Require};
+use mercer_query::{Certainty, Decision, Plan, QueryError, QueryOptions, Require};
 use mercer_simd::Isa;
 
 use super::kernels::Verdict;
@@ -22,7 +22,7 @@ pub struct Tally {
 
 /// A machine with a plan, and rows to ask.
 #[derive(Debug)]
-pub struct CertifyLaw<'a> {
+pub struct CertifyProperty<'a> {
     /// What the case is called.
     pub name: String,
     /// The machine.
@@ -33,7 +33,7 @@ pub struct CertifyLaw<'a> {
     pub queries: &'a Matrix,
 }
 
-impl CertifyLaw<'_> {
+impl CertifyProperty<'_> {
     /// Every range at every step contains the score in double-double arithmetic; no proof widens what was
     /// proved before; the final range of a single score contains it too.
     pub fn ranges_contain_the_score(&self, tally: &mut Tally) -> Verdict {
@@ -45,10 +45,10 @@ impl CertifyLaw<'_> {
         let plan = self.plan()?;
         let failed = |error: QueryError| format!("{}: {error}", self.name);
         plan.check(self.queries).map_err(failed)?;
-        let (mut worker, asking, mut steps) = (plan.worker(), Asking::default(), Vec::new());
+        let (mut worker, options, mut steps) = (plan.worker(), QueryOptions::default(), Vec::new());
         let mut proved = Vec::new();
         for (row, scores) in truth.iter().enumerate() {
-            match worker.follow(self.queries, row, &asking, &mut steps) {
+            match worker.follow(self.queries, row, &options, &mut steps) {
                 Ok(_) => {}
                 Err(QueryError::NotFinite { .. }) => continue,
                 Err(other) => return Err(failed(other)),
@@ -112,10 +112,11 @@ impl CertifyLaw<'_> {
     pub fn budgets_are_kept(&self) -> Verdict {
         let plan = self.plan()?;
         let Ok(truth) = Plan::exact(self.machine).decide(self.queries) else { return Ok(()) };
-        let (width, whole) = (self.machine.columns() as u64, plan.closing().cost().multiply_adds);
+        let (width, whole) =
+            (self.machine.columns() as u64, plan.exact_stage().cost().multiply_adds);
         for budget in [0, width, 8 * width, 20 * width, whole / 2, whole, 2 * whole, 9 * whole] {
-            let asking = Asking { budget: Some(budget), ..Asking::default() };
-            let answers = plan.decide_with(self.queries, &asking).map_err(|e| e.to_string())?;
+            let options = QueryOptions { budget: Some(budget), ..QueryOptions::default() };
+            let answers = plan.decide_with(self.queries, &options).map_err(|e| e.to_string())?;
             for (row, (found, exact)) in answers.decisions.iter().zip(&truth).enumerate() {
                 let what = || format!("{}, row {row}, budget {budget}: {found:?}", self.name);
                 if found.cost.multiply_adds > budget {
@@ -126,8 +127,8 @@ impl CertifyLaw<'_> {
                     return Err(format!("{}, exactly {exact:?}", what()));
                 }
             }
-            let asking = Asking { require: Require::Certified, ..asking };
-            let answers = plan.decide_with(self.queries, &asking).map_err(|e| e.to_string())?;
+            let options = QueryOptions { require: Require::Certified, ..options };
+            let answers = plan.decide_with(self.queries, &options).map_err(|e| e.to_string())?;
             for (found, exact) in answers.decisions.iter().zip(&truth) {
                 if found.certainty == Certainty::Unsettled || found.answer != exact.answer {
                     return Err(format!("{}: {found:?}, exactly {exact:?}", self.name));
@@ -145,7 +146,7 @@ impl CertifyLaw<'_> {
         let mut worker = plan.worker();
         let mut all = Vec::new();
         for row in 0..self.queries.rows() {
-            let found = worker.decide(self.queries, row..row + 1, &Asking::default());
+            let found = worker.decide(self.queries, row..row + 1, &QueryOptions::default());
             all.extend_from_slice(found.map_err(|error| error.to_string())?);
         }
         Ok(all)

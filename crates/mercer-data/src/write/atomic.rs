@@ -2,18 +2,18 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file under a temporary name beside its target, which [`Whole::commit`] moves into place.
+/// A file under a temporary name beside its target, which [`AtomicFile::commit`] moves into place.
 ///
 /// Until then an existing file stays as it was; dropped without `commit`, nothing is left behind.
 /// A target that is not a regular file (a pipe, `/dev/null`) is written directly.
 #[derive(Debug)]
-pub struct Whole {
+pub struct AtomicFile {
     writer: Option<BufWriter<File>>,
     temporary: Option<PathBuf>,
     target: PathBuf,
 }
 
-impl Whole {
+impl AtomicFile {
     /// Starts writing what is to become `target`.
     pub fn create(target: &Path) -> io::Result<Self> {
         let special = fs::metadata(target).is_ok_and(|meta| !meta.is_file());
@@ -62,7 +62,7 @@ impl Whole {
     }
 }
 
-impl Write for Whole {
+impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writer.as_mut().expect("open until commit").write(bytes)
     }
@@ -72,7 +72,7 @@ impl Write for Whole {
     }
 }
 
-impl Drop for Whole {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if let Some(temporary) = self.temporary.take() {
             drop(self.writer.take());
@@ -92,12 +92,12 @@ mod tests {
         let target = folder.join("out.txt");
         fs::write(&target, "old").unwrap();
         {
-            let mut file = Whole::create(&target).unwrap();
+            let mut file = AtomicFile::create(&target).unwrap();
             file.write_all(b"half").unwrap();
         }
         assert_eq!(fs::read_to_string(&target).unwrap(), "old");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        let mut file = Whole::create(&target).unwrap();
+        let mut file = AtomicFile::create(&target).unwrap();
         file.write_all(b"new").unwrap();
         file.commit().unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "new");
@@ -107,6 +107,6 @@ mod tests {
 
     #[test]
     fn an_unwritable_place_is_an_error() {
-        assert!(Whole::create(Path::new("/nonexistent/folder/file")).is_err());
+        assert!(AtomicFile::create(Path::new("/nonexistent/folder/file")).is_err());
     }
 }

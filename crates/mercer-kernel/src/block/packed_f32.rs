@@ -13,14 +13,14 @@ const TILE_PANELS: usize = 2;
 
 /// Rows rounded to single precision, in the live columns of a [`Packed`] and centred as there.
 #[derive(Debug)]
-pub struct Singles {
+pub struct PackedF32 {
     panels: Panels32,
     live: Arc<Live>,
 }
 
 /// A block of queries in single precision; kept and refilled, it allocates nothing.
 #[derive(Debug)]
-pub struct SingleQueries {
+pub struct QueriesF32 {
     layout: Layout,
     dense: DenseQueries32,
     sparse: SparseQueries32,
@@ -33,7 +33,7 @@ pub struct SingleQueries {
 
 /// Products of some queries with some rows.
 #[derive(Debug)]
-pub struct SingleTile<'a> {
+pub struct TileF32<'a> {
     /// Which queries of the block.
     pub queries: Range<usize>,
     /// Which rows.
@@ -42,7 +42,7 @@ pub struct SingleTile<'a> {
     stride: usize,
 }
 
-impl SingleTile<'_> {
+impl TileF32<'_> {
     /// Products of one query of the block with the tile's rows, to be worked on in place.
     pub fn of(&mut self, query: usize) -> &mut [f32] {
         let start = (query - self.queries.start) * self.stride;
@@ -50,7 +50,7 @@ impl SingleTile<'_> {
     }
 }
 
-impl Singles {
+impl PackedF32 {
     /// Memory of the packed rows.
     pub fn bytes(&self) -> usize {
         self.panels.bytes()
@@ -96,9 +96,9 @@ impl Singles {
     }
 
     /// An empty block for these rows.
-    pub fn queries(&self) -> SingleQueries {
+    pub fn queries(&self) -> QueriesF32 {
         let columns = self.live.len();
-        SingleQueries {
+        QueriesF32 {
             layout: Layout::Dense,
             dense: DenseQueries32::new(columns),
             sparse: SparseQueries32::new(columns),
@@ -112,11 +112,7 @@ impl Singles {
 
     /// Fills a block with queries, centred and then rounded. They must stay finite in single precision:
     /// the sparse product would hide an infinite value that the dense one shows.
-    pub fn load<'a>(
-        &self,
-        rows: impl Iterator<Item = Row<'a>> + Clone,
-        queries: &mut SingleQueries,
-    ) {
+    pub fn load<'a>(&self, rows: impl Iterator<Item = Row<'a>> + Clone, queries: &mut QueriesF32) {
         queries.layout = choose(&self.live, &rows);
         queries.dense.clear();
         queries.sparse.clear();
@@ -130,9 +126,9 @@ impl Singles {
     pub fn visit(
         &self,
         isa: Isa,
-        queries: &SingleQueries,
+        queries: &QueriesF32,
         scratch: &mut Vec<f32>,
-        mut visit: impl FnMut(SingleTile<'_>),
+        mut visit: impl FnMut(TileF32<'_>),
     ) {
         let panels = &self.panels;
         for first in (0..panels.panels()).step_by(TILE_PANELS) {
@@ -151,12 +147,12 @@ impl Singles {
                 _ => panels.dots_dense(isa, &queries.dense, range, scratch, stride),
             }
             let rows = lanes.start..lanes.end.min(panels.rows());
-            visit(SingleTile { queries: 0..count, rows, products: scratch, stride });
+            visit(TileF32 { queries: 0..count, rows, products: scratch, stride });
         }
     }
 }
 
-impl SingleQueries {
+impl QueriesF32 {
     fn push_dense(&mut self, live: &Live, row: Row<'_>) {
         match row {
             Row::Dense(values) if live.is_unshifted() => {

@@ -2,7 +2,7 @@
 
 use mercer_data::Matrix;
 use mercer_machine::{Machine, Scale};
-use mercer_query::{Guess, Plan, Record};
+use mercer_query::{Estimate, Plan, Record};
 
 use crate::CompileError;
 use crate::lesson::{margin, unit};
@@ -13,7 +13,7 @@ pub(crate) fn fitted_scales(
     rows: &Matrix,
     scores: &[f64],
 ) -> Result<Vec<Scale>, CompileError> {
-    let exact = plan.closing();
+    let exact = plan.exact_stage();
     let (records, levels) = (plan.records(rows)?, plan.levels().len());
     Ok(scales_of(exact.machine(), &records, scores, levels, exact.cost().multiply_adds))
 }
@@ -28,17 +28,17 @@ pub(crate) fn scales_of(
 ) -> Vec<Scale> {
     let mut scales = scales(machine, records, scores, levels);
     for (level, scale) in scales.iter_mut().enumerate() {
-        scale.spread *= caution(records, level, exact as f64);
+        scale.residual_rms *= caution(records, level, exact as f64);
     }
     scales
 }
 
 /// How little is gained by stopping early counts this much: the chance of another label falls off about as
-/// fast as a Gaussian tail, so that a few powers of ten of cost are worth a factor of two in width.
+/// fast as a Gaussian tail, so that a few powers of ten of cost are worth a factor of two in threshold.
 const CAUTION: f64 = 0.125;
 
 /// A level after which the next one costs little need not take risks: its spread is widened by a power of how
-/// much cheaper that is than the exact answer. All levels share one width, hence one allowance of other
+/// much cheaper that is than the exact answer. All levels share one threshold, hence one allowance of other
 /// labels; this spends it where it saves most.
 fn caution(records: &[Vec<Record>], level: usize, exact: f64) -> f64 {
     let (mut sum, mut count) = (0.0, 0u32);
@@ -69,12 +69,14 @@ fn scales(machine: &Machine, records: &[Vec<Record>], scores: &[f64], levels: us
             records.iter().zip(scores.chunks_exact(count)).filter_map(|(records, scores)| {
                 let record = records.iter().find(|record| record.level == Some(level))?;
                 let (guess, truth) = match record.guess {
-                    Guess::Score(score) => (score, scores[0]),
-                    Guess::Class { class, margin: lead } => (lead, margin(machine, scores, class)),
+                    Estimate::Score(score) => (score, scores[0]),
+                    Estimate::Class { class, margin: lead } => {
+                        (lead, margin(machine, scores, class))
+                    }
                 };
                 let is_useful = guess.is_finite() && truth.is_finite();
                 // A class that leads by nothing is never trusted anyhow.
-                let is_led = matches!(record.guess, Guess::Score(_)) || guess > 0.0;
+                let is_led = matches!(record.guess, Estimate::Score(_)) || guess > 0.0;
                 (is_useful && is_led).then_some((guess, truth))
             });
         scale(said.collect())
@@ -83,7 +85,7 @@ fn scales(machine: &Machine, records: &[Vec<Record>], scores: &[f64], levels: us
 }
 
 fn scale(mut said: Vec<(f64, f64)>) -> Scale {
-    let never = Scale { slope: 0.0, shift: 0.0, spread: 1.0 };
+    let never = Scale { slope: 0.0, shift: 0.0, residual_rms: 1.0 };
     if said.len() < 3 {
         return never;
     }
@@ -102,10 +104,11 @@ fn scale(mut said: Vec<(f64, f64)>) -> Scale {
     let square = mean(&|pair| (pair.0 - guess).powi(2));
     let slope = mean(&|pair| (pair.0 - guess) * (pair.1 - truth)) / square;
     let shift = truth - slope * guess;
-    let spread = mean(&|pair| (slope * pair.0 + shift - pair.1).powi(2)).sqrt();
-    let spread = spread.max(FLOOR * usual).max(f64::MIN_POSITIVE);
-    let found = Scale { slope, shift, spread };
-    let is_sound = slope > 0.0 && slope.is_finite() && shift.is_finite() && spread.is_finite();
+    let residual_rms = mean(&|pair| (slope * pair.0 + shift - pair.1).powi(2)).sqrt();
+    let residual_rms = residual_rms.max(FLOOR * usual).max(f64::MIN_POSITIVE);
+    let found = Scale { slope, shift, residual_rms };
+    let is_sound =
+        slope > 0.0 && slope.is_finite() && shift.is_finite() && residual_rms.is_finite();
     if is_sound { found } else { never }
 }
 
@@ -117,7 +120,7 @@ mod tests {
     fn levels_before_cheap_ones_are_more_cautious() {
         let record = |level: usize, cost: u64| Record {
             level: Some(level),
-            guess: Guess::Score(1.0),
+            guess: Estimate::Score(1.0),
             progress: level,
             cost: mercer_query::Cost { multiply_adds: cost },
         };
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn a_level_that_is_always_right_still_has_a_spread() {
         let said = (0..100).map(|n| (f64::from(n) - 50.0, f64::from(n) - 50.0)).collect();
-        assert!(scale(said).spread > 1e-3);
+        assert!(scale(said).residual_rms > 1e-3);
         let constant = scale((0..100).map(|n| (1.0, f64::from(n))).collect());
         assert_eq!((constant.slope, constant.shift), (0.0, 0.0), "it knows nothing");
     }
