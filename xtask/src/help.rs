@@ -22,7 +22,9 @@ fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn print_all() {
-    println!("Is the house in order?\n\nUsage: cargo xtask VERB [OPTIONS]");
+    println!(
+        "Checks and measurements of the Mercer workspace\n\nUsage: cargo xtask VERB [OPTIONS]"
+    );
     for verb in VERBS {
         println!();
         print_verb(verb);

@@ -1,4 +1,5 @@
-//! Is the house in order? `cargo xtask help` lists the verbs; each is a file of this folder.
+//! Checks and measurements of this workspace: `cargo xtask help` lists the verbs; each is a file of this folder.
+//! Nothing here is part of the product.
 
 mod args;
 mod bench;
@@ -8,6 +9,8 @@ mod help;
 mod shape;
 mod source;
 mod test;
+mod test_binaries;
+mod words;
 mod workspace;
 
 use std::process::ExitCode;
@@ -27,7 +30,7 @@ struct Verb {
 
 /// Every verb, in the order in which `help` shows them.
 const VERBS: &[Verb] =
-    &[test::VERB, edges::VERB, shape::VERB, bench::VERB, fixtures::VERB, help::VERB];
+    &[test::VERB, edges::VERB, words::VERB, shape::VERB, bench::VERB, fixtures::VERB, help::VERB];
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);

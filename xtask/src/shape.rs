@@ -1,10 +1,13 @@
-//! `cargo xtask shape`: lists long files and long functions, as a place to look.
+//! `cargo xtask shape`: fails on what makes a crate hard to read (`faults`), and lists long files and functions.
+//! Long ones are a place to look, not a verdict. Words are the matter of `words.rs`.
+
+mod faults;
 
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::json;
 
 use crate::source::{code_only, find_word, is_word, line_of, rust_files};
@@ -14,7 +17,9 @@ use crate::{Args, Verb};
 pub const VERB: Verb = Verb {
     name: "shape",
     usage: "[--json]",
-    about: "Lists Rust files over 500 lines and functions over 60: a place to look, not a verdict.\n\
+    about: "Fails on a type name that is defined twice in a crate, on parameters that are tuple patterns, and on\n\
+            files that do not start with what they are for. Lists Rust files over 500 lines and functions\n\
+            over 60: a place to look, not a verdict.\n\
             --json  prints one object instead of lines",
     run,
 };
@@ -36,12 +41,10 @@ fn run(mut args: Args) -> Result<ExitCode> {
     args.finish()?;
     let workspace = Workspace::load()?;
     let (mut files, mut functions) = (Vec::new(), Vec::new());
-    for path in tracked_files(&workspace)? {
-        let Ok(text) = fs::read_to_string(workspace.root.join(&path)) else {
-            continue; // tracked, but deleted in this working tree
-        };
+    let sources = sources(&workspace)?;
+    for (path, text) in &sources {
         let lines = text.lines().count();
-        let found = functions_of(&text).into_iter().filter(|f| f.lines > FUNCTION_LINES);
+        let found = functions_of(text).into_iter().filter(|f| f.lines > FUNCTION_LINES);
         functions.extend(found.map(|function| (path.display().to_string(), function)));
         if lines > FILE_LINES {
             files.push((path.display().to_string(), lines));
@@ -49,12 +52,32 @@ fn run(mut args: Args) -> Result<ExitCode> {
     }
     files.sort_by_key(|(_, lines)| std::cmp::Reverse(*lines));
     functions.sort_by_key(|(_, function)| std::cmp::Reverse(function.lines));
+    let faults = faults::of(&sources);
     if as_json {
-        print_json(&files, &functions);
+        print_json(&faults, &files, &functions);
     } else {
-        print_lines(&files, &functions);
+        print_lines(&faults, &files, &functions);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Fails on the first fault.
+pub fn must_hold(workspace: &Workspace) -> Result<()> {
+    match faults::of(&sources(workspace)?).first() {
+        Some(fault) => bail!("{fault} (`cargo xtask shape` lists all)"),
+        None => Ok(()),
+    }
+}
+
+/// Tracked Rust files with their texts; those deleted in this working tree are left out.
+fn sources(workspace: &Workspace) -> Result<Vec<(PathBuf, String)>> {
+    let paths = tracked_files(workspace)?.into_iter();
+    Ok(paths
+        .filter_map(|path| {
+            let text = fs::read_to_string(workspace.root.join(&path)).ok()?;
+            Some((path, text))
+        })
+        .collect())
 }
 
 /// The Rust files git knows, relative to the root; all there are where git is of no help.
@@ -109,7 +132,9 @@ fn end_of_body(code: &[char], start: usize) -> Option<usize> {
     None
 }
 
-fn print_lines(files: &[(String, usize)], functions: &[(String, Function)]) {
+fn print_lines(faults: &[String], files: &[(String, usize)], functions: &[(String, Function)]) {
+    println!("{} faults", faults.len());
+    faults.iter().for_each(|fault| println!("  {fault}"));
     println!("{} files over {FILE_LINES} lines", files.len());
     for (file, lines) in files {
         println!("  {lines:5}  {file}");
@@ -120,14 +145,14 @@ fn print_lines(files: &[(String, usize)], functions: &[(String, Function)]) {
     }
 }
 
-fn print_json(files: &[(String, usize)], functions: &[(String, Function)]) {
+fn print_json(faults: &[String], files: &[(String, usize)], functions: &[(String, Function)]) {
     let files: Vec<_> =
         files.iter().map(|(file, lines)| json!({"file": file, "lines": lines})).collect();
     let functions: Vec<_> = functions
         .iter()
         .map(|(file, f)| json!({"file": file, "line": f.line, "name": f.name, "lines": f.lines}))
         .collect();
-    println!("{}", json!({"files": files, "functions": functions}));
+    println!("{}", json!({"faults": faults, "files": files, "functions": functions}));
 }
 
 #[cfg(test)]

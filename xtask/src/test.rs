@@ -1,4 +1,5 @@
-//! `cargo xtask test`: everything that must pass before a change is ready.
+//! `cargo xtask test`: everything that must pass before a change is ready, with the seconds of each step.
+//! It measures no speed; that is `cargo xtask bench`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::workspace::{self, Workspace};
-use crate::{Args, Verb, edges};
+use crate::{Args, Verb, edges, shape, test_binaries, words};
 
 pub const VERB: Verb = Verb {
     name: "test",
@@ -16,7 +17,9 @@ pub const VERB: Verb = Verb {
             fmt     cargo fmt --all --check\n\
             clippy  cargo clippy on all targets, warnings are errors; a check without default features\n\
             edges   cargo xtask edges\n\
-            test    cargo test, with the examples in the documentation\n\
+            words   cargo xtask words\n\
+            shape   cargo xtask shape\n\
+            test    cargo test, with the examples in the documentation; seconds of each test binary\n\
             doc     cargo doc, warnings are errors\n\
             python  pip install ./python[test] and pytest, in target/python-venv",
     run,
@@ -41,6 +44,8 @@ const STEPS: &[Step] = &[
     Step { name: "fmt", heading: "cargo fmt --all --check", run: fmt },
     Step { name: "clippy", heading: "cargo clippy --workspace --all-targets", run: clippy },
     Step { name: "edges", heading: "cargo xtask edges", run: check_edges },
+    Step { name: "words", heading: "cargo xtask words", run: check_words },
+    Step { name: "shape", heading: "cargo xtask shape", run: check_shape },
     Step { name: "test", heading: "cargo test --workspace", run: test },
     Step { name: "doc", heading: "cargo doc --workspace --no-deps", run: doc },
     Step { name: "python", heading: "pip install ./python[test], pytest", run: python },
@@ -51,12 +56,13 @@ fn run(mut args: Args) -> Result<ExitCode> {
     args.finish()?;
     let steps = choose(&only, &skip)?;
     let workspace = Workspace::load()?;
-    let (mut passed, mut skipped) = (0, Vec::new());
+    let (mut passed, mut skipped, mut seconds_of) = (0, Vec::new(), Vec::new());
     for (place, step) in steps.iter().enumerate() {
         println!("== {}: {}", step.name, step.heading);
         let started = Instant::now();
         let outcome = (step.run)(&workspace);
         let seconds = started.elapsed().as_secs_f64();
+        seconds_of.push(format!("{} {seconds:.0} s", step.name));
         match outcome {
             Ok(Outcome::Passed) => {
                 passed += 1;
@@ -74,6 +80,7 @@ fn run(mut args: Args) -> Result<ExitCode> {
             }
         }
     }
+    println!("seconds: {}", seconds_of.join(", "));
     println!("{passed} passed, 0 failed{}", listed("skipped", &skipped));
     Ok(ExitCode::SUCCESS)
 }
@@ -116,8 +123,19 @@ fn check_edges(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+fn check_words(workspace: &Workspace) -> Result<Outcome> {
+    words::must_hold(workspace)?;
+    Ok(Outcome::Passed)
+}
+
+fn check_shape(workspace: &Workspace) -> Result<Outcome> {
+    shape::must_hold(workspace)?;
+    Ok(Outcome::Passed)
+}
+
 fn test(workspace: &Workspace) -> Result<Outcome> {
-    run_cargo(workspace, &["test", "--workspace", "--locked"])
+    test_binaries::run_all(workspace)?;
+    run_cargo(workspace, &["test", "--workspace", "--locked", "--doc"])
 }
 
 fn doc(workspace: &Workspace) -> Result<Outcome> {
@@ -181,13 +199,19 @@ mod tests {
 
     #[test]
     fn all_steps_run_unless_told_otherwise() {
-        assert_eq!(chosen(&[], &[]), ["fmt", "clippy", "edges", "test", "doc", "python"]);
+        assert_eq!(
+            chosen(&[], &[]),
+            ["fmt", "clippy", "edges", "words", "shape", "test", "doc", "python"]
+        );
     }
 
     #[test]
     fn steps_keep_their_order() {
         assert_eq!(chosen(&["doc", "fmt"], &[]), ["fmt", "doc"]);
-        assert_eq!(chosen(&[], &["test", "python"]), ["fmt", "clippy", "edges", "doc"]);
+        assert_eq!(
+            chosen(&[], &["test", "python"]),
+            ["fmt", "clippy", "edges", "words", "shape", "doc"]
+        );
         assert_eq!(chosen(&["fmt"], &["fmt"]), [""; 0]);
     }
 

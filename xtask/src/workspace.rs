@@ -74,6 +74,17 @@ pub fn stdout_of(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{line}` does not print text"))
 }
 
+/// As [`stdout_of`], but what the command says on its standard error goes to the terminal at once.
+pub fn stdout_with_errors(command: &mut Command) -> Result<String> {
+    let line = line_of(command);
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}`: {}", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{line}` does not print text"))
+}
+
 /// Whether a command can be started and succeeds; its output is dropped.
 pub fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
