@@ -37,7 +37,7 @@ struct Rule {
 /// How a text is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Exactly this identifier, capitals included.
+    /// Exactly this identifier, capitals included; in code only.
     Name,
     /// A word, or a part of an identifier, in capitals or not.
     Word,
@@ -118,6 +118,7 @@ fn rule(value: &toml::Value) -> Result<Rule> {
 /// All places of one file, the path included.
 fn find(rules: &[Rule], path: &str, text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let is_code = [".rs", ".py", ".pyi"].iter().any(|ending| path.ends_with(ending));
     let lines = (0..).zip(std::iter::once(path).chain(text.lines()));
     for (line, content) in lines {
         let names: Vec<&str> =
@@ -126,7 +127,7 @@ fn find(rules: &[Rule], path: &str, text: &str) -> Vec<Finding> {
         let spaced = format!(" {} ", names.join(" ").to_lowercase());
         for rule in rules.iter().filter(|rule| !rule.except.iter().any(|p| path.starts_with(p))) {
             let matches = match rule.kind {
-                Kind::Name => names.contains(&rule.text.as_str()),
+                Kind::Name => is_code && names.contains(&rule.text.as_str()),
                 Kind::Word => parts.contains(&rule.text),
                 Kind::Phrase => spaced.contains(&format!(" {} ", rule.text)),
             };
@@ -190,6 +191,7 @@ mod tests {
     fn names_are_whole_identifiers() {
         assert_eq!(found("a.rs", "impl Closer {}"), [(1, "Closer".to_owned())]);
         assert_eq!(found("a.rs", "closer CloserLook"), []);
+        assert_eq!(found("a.md", "Closer looks"), []);
     }
 
     #[test]
