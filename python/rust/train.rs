@@ -10,7 +10,7 @@ use mercer::machine::{Input, Machine, Model, Output, Probabilities, Provenance, 
 use mercer::spec::SpecError;
 use mercer::train::{
     Calibrator, Cancel, Expansion, Folds, FormulationRef, Progress, Stop, TrainError, Trained,
-    Training, calibrate, cross_validate, formulation, solver,
+    Training, calibrate_probabilities, cross_validate, formulation, solver,
 };
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -208,7 +208,7 @@ fn probabilities(
     let what = [what.clone()];
     let found = cross_validate(data, kernel, &what, &folds, training, observe)?;
     let found = found.into_iter().next().ok_or(TrainError::NoExamples)??;
-    calibrate(data, &found, training.example_weights(), Calibrator::Sigmoid)
+    calibrate_probabilities(data, &found, training.example_weights(), Calibrator::Sigmoid)
 }
 
 fn ordered_columns(

@@ -17,7 +17,7 @@ pub struct Problem<'p> {
     /// +1 and -1.
     pub signs: &'p [f32],
     /// C.
-    pub price: f32,
+    pub c: f32,
     /// Largest violation of optimality.
     pub tolerance: f32,
     /// Where the polynomial is right; one more than its degree.
@@ -172,7 +172,7 @@ pub fn train(
                     continue;
                 }
                 projected = slope.min(0.0);
-            } else if alpha[row] >= problem.price {
+            } else if alpha[row] >= problem.c {
                 if slope < low_before {
                     active -= 1;
                     order.swap(at, active);
@@ -184,7 +184,7 @@ pub fn train(
             low = low.min(projected);
             if projected.abs() > 1e-12 {
                 let old = alpha[row];
-                alpha[row] = (old - slope / squares[row]).max(0.0).min(problem.price);
+                alpha[row] = (old - slope / squares[row]).max(0.0).min(problem.c);
                 let change = (alpha[row] - old) * problem.signs[row];
                 curves.update(&rows, &tables, row, change);
             }

@@ -10,7 +10,7 @@ use mercer_testkit::pmsvm::{Problem, chebyshev, train};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [file, price] = words.as_slice() else { return Err("pmsvm_lut FILE.svm C".into()) };
+    let [file, c] = words.as_slice() else { return Err("pmsvm_lut FILE.svm C".into()) };
     let data = read::dataset(Path::new(file), &read::Options::default())?;
     let Targets::Numbers(labels) = &data.targets else { return Err("labels are numbers".into()) };
     let mut classes = labels.clone();
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let problem = Problem {
             rows: &data.examples,
             signs: &signs,
-            price: price.parse()?,
+            c: c.parse()?,
             tolerance: 0.1,
             nodes: chebyshev(2),
             bins: Some(1000),

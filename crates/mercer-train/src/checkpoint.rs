@@ -179,7 +179,7 @@ impl Out {
 
     fn state(&mut self, state: &State) {
         self.doubles(&state.beta);
-        self.doubles(&state.field);
+        self.doubles(&state.k_beta);
         self.words(&state.active);
         self.words(&state.previous);
         for value in [state.rounds, state.steps, state.next_check, state.next_shrink] {
@@ -225,7 +225,7 @@ impl In<'_> {
         let [objective, gap, violation] = <[f64; 3]>::try_from(self.doubles()?).ok()?;
         let multipliers = self.doubles()?;
         let optimality = Optimality { objective, gap, violation, multipliers };
-        Some(Solution { beta, optimality, field: Vec::new(), stop: None })
+        Some(Solution { beta, optimality, k_beta: Vec::new(), stop: None })
     }
 
     fn saved(&mut self) -> Option<Saved> {
@@ -236,7 +236,7 @@ impl In<'_> {
         let finished = (0..finished).map(|_| self.solution()).collect::<Option<Vec<_>>>()?;
         let state = State {
             beta: self.doubles()?,
-            field: self.doubles()?,
+            k_beta: self.doubles()?,
             active: self.words()?,
             previous: self.words()?,
             rounds: self.number()?,

@@ -44,10 +44,10 @@ pub enum Stop {
     TimeLimit,
     /// The limit of iterations was reached.
     IterationLimit,
-    /// Doubles cannot tell better points apart: the tolerance is below what rounding allows.
+    /// Stalled at f64 precision: rounding errors are larger than the progress of a step.
     Stalled,
-    /// Singles cannot tell better points apart: the tolerance is below what rounding allows.
-    Singles,
+    /// Stalled at f32 precision: rounding errors are larger than the progress of a step.
+    F32Stalled,
     /// The solver's own limit of steps was reached, long after others converge: kernel values are too unequal.
     GivenUp,
 }
@@ -59,8 +59,8 @@ impl Stop {
             Self::Cancelled => "it was interrupted",
             Self::TimeLimit => "the time limit was reached",
             Self::IterationLimit => "the limit of iterations was reached",
-            Self::Stalled => "doubles cannot tell better points apart",
-            Self::Singles => "singles cannot tell better points apart",
+            Self::Stalled => "stalled at f64 precision: rounding errors hide further progress",
+            Self::F32Stalled => "stalled at f32 precision: rounding errors hide further progress",
             Self::GivenUp => "steps gain too little; scale the columns or lower C",
         }
     }

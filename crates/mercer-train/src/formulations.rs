@@ -22,7 +22,7 @@ use crate::{Loss, Qp, TrainError};
 /// A formulation shared by parts.
 pub type FormulationRef = Arc<dyn Formulation>;
 
-/// What is minimised, as a quadratic programme or as a linear system.
+/// What is minimised, as a quadratic program or as a linear system.
 pub trait Formulation: Debug + Send + Sync {
     /// The text that builds it again.
     fn spec(&self) -> Spec;
@@ -30,11 +30,11 @@ pub trait Formulation: Debug + Send + Sync {
     /// What its targets are.
     fn goal(&self) -> Goal;
 
-    /// The programme of one part.
+    /// The quadratic program of one subproblem.
     ///
     /// # Errors
     /// If no point satisfies the constraints.
-    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError>;
+    fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError>;
 
     /// The same as a loss of single examples, where it is one: what solvers of tables minimise.
     fn loss(&self) -> Option<Loss> {
@@ -42,12 +42,12 @@ pub trait Formulation: Debug + Send + Sync {
     }
 
     /// The linear system of one part, where the solution is that of one.
-    fn system(&self, _: &Part<'_>) -> Option<System> {
+    fn system(&self, _: &Subproblem<'_>) -> Option<System> {
         None
     }
 
     /// Corrects scores of examples left out, one after the other, for what else would change without them.
-    fn left_out(&self, _: &Part<'_>, _scores: &mut [f64]) {}
+    fn left_out(&self, _: &Subproblem<'_>, _scores: &mut [f64]) {}
 
     /// The machine of a solution, from the multiplier of each group: coefficients are `scale β`, the
     /// offset is `b`.
@@ -72,7 +72,7 @@ pub enum Goal {
 
 /// The examples of one binary question or of a whole regression.
 #[derive(Debug, Clone, Copy)]
-pub struct Part<'a> {
+pub struct Subproblem<'a> {
     /// What the part is about, for messages.
     pub name: &'a str,
     /// +1 and -1 for classes, numbers for regression, ignored for novelty.
@@ -81,7 +81,7 @@ pub struct Part<'a> {
     pub weights: &'a [f64],
 }
 
-impl Part<'_> {
+impl Subproblem<'_> {
     /// Every target is a side: 1 or -1.
     ///
     /// # Errors
@@ -126,13 +126,13 @@ pub fn formulation(text: &str) -> Result<FormulationRef, SpecError> {
     FORMULATIONS.parse(text)
 }
 
-/// Refuses the programme of a loss that only solvers of tables minimise.
+/// Refuses the quadratic program of a loss that only solvers of tables minimise.
 fn tables_only(name: &str) -> TrainError {
     let formulation = name.to_owned();
     TrainError::NeedsTables { formulation }
 }
 
-/// Refuses the programme of a formulation that is a linear system.
+/// Refuses the quadratic program of a formulation that is a linear system.
 fn systems_only(name: &str) -> TrainError {
     let formulation = name.to_owned();
     TrainError::NeedsDirect { formulation }

@@ -5,17 +5,17 @@
 
 mod cache;
 mod columns;
-mod fields;
+mod kernel_sums;
 mod source;
 mod value;
 
 use rayon::prelude::*;
 
 use cache::{Cache, Key};
-pub(crate) use columns::Columns;
-pub(crate) use fields::fields;
+pub(crate) use columns::GramColumns;
+pub(crate) use kernel_sums::kernel_sums;
 pub(crate) use source::Source;
-pub(crate) use value::Value;
+pub(crate) use value::GramValue;
 
 /// Values per segment of a kept row, at most: whole pieces of work of every kind.
 const SEGMENT: usize = 3072;
@@ -28,7 +28,7 @@ pub(crate) struct Gram<'a> {
     pub(crate) source: Source<'a>,
     /// The examples of each block when nothing is left out.
     full: Vec<Vec<u32>>,
-    rows: Rows,
+    rows: StoredRows,
     /// Kernel values computed so far.
     computed: u64,
     peak_pack: usize,
@@ -37,14 +37,14 @@ pub(crate) struct Gram<'a> {
 }
 
 #[derive(Debug)]
-enum Rows {
-    Single(Store<f32>),
-    Double(Store<f64>),
+enum StoredRows {
+    F32(RowStore<f32>),
+    F64(RowStore<f64>),
 }
 
 #[derive(Debug)]
-struct Store<T> {
-    columns: Vec<Columns>,
+struct RowStore<T> {
+    columns: Vec<GramColumns>,
     cache: Cache<T>,
 }
 
@@ -64,8 +64,8 @@ impl View {
 macro_rules! each {
     ($gram:expr, $store:ident => $body:expr) => {
         match &mut $gram.rows {
-            Rows::Single($store) => $body,
-            Rows::Double($store) => $body,
+            StoredRows::F32($store) => $body,
+            StoredRows::F64($store) => $body,
         }
     };
 }
@@ -73,10 +73,10 @@ macro_rules! each {
 impl<'a> Gram<'a> {
     /// `blocks` are disjoint groups of examples; `memory` limits packed rows and kept kernel rows.
     pub(crate) fn new(source: Source<'a>, blocks: Vec<Vec<u32>>, memory: usize) -> Self {
-        let rows = if source.fits_singles {
-            Rows::Single(Store::new(&source, &blocks, false, memory))
+        let rows = if source.fits_f32 {
+            StoredRows::F32(RowStore::new(&source, &blocks, false, memory))
         } else {
-            Rows::Double(Store::new(&source, &blocks, true, memory))
+            StoredRows::F64(RowStore::new(&source, &blocks, true, memory))
         };
         let mut gram = Self { source, full: blocks, rows, computed: 0, peak_pack: 0, peak_kept: 0 };
         gram.note_pack();
@@ -93,17 +93,17 @@ impl<'a> Gram<'a> {
         each!(self, store => store.capacity(view))
     }
 
-    pub(crate) fn is_double(&self) -> bool {
-        matches!(self.rows, Rows::Double(_))
+    pub(crate) fn is_f64(&self) -> bool {
+        matches!(self.rows, StoredRows::F64(_))
     }
 
     /// Continues in doubles; all rows are computed anew.
-    pub(crate) fn become_double(&mut self, memory: usize) {
-        if !self.is_double() {
+    pub(crate) fn switch_to_f64(&mut self, memory: usize) {
+        if !self.is_f64() {
             // The rows in singles go before memory is taken for those in doubles.
             self.peak_kept = self.kept_bytes();
-            self.rows = Rows::Double(Store { columns: Vec::new(), cache: Cache::new(0, 1) });
-            self.rows = Rows::Double(Store::new(&self.source, &self.full, true, memory));
+            self.rows = StoredRows::F64(RowStore { columns: Vec::new(), cache: Cache::new(0, 1) });
+            self.rows = StoredRows::F64(RowStore::new(&self.source, &self.full, true, memory));
             self.note_pack();
         }
     }
@@ -120,9 +120,15 @@ impl<'a> Gram<'a> {
         each!(self, store => store.table(view, examples, columns))
     }
 
-    /// `field[c] += Σ_i deltas[i] K(examples[i], c)` over all columns of the view; rows were fetched.
-    pub(crate) fn add(&mut self, view: &View, examples: &[u32], deltas: &[f64], field: &mut [f64]) {
-        each!(self, store => store.add(view, examples, deltas, field));
+    /// `k_beta[c] += Σ_i deltas[i] K(examples[i], c)` over all columns of the view; rows were fetched.
+    pub(crate) fn add(
+        &mut self,
+        view: &View,
+        examples: &[u32],
+        deltas: &[f64],
+        k_beta: &mut [f64],
+    ) {
+        each!(self, store => store.add(view, examples, deltas, k_beta));
     }
 
     /// Leaves out columns: `kept` are positions in the view, increasing. Only for a view that no other
@@ -134,7 +140,7 @@ impl<'a> Gram<'a> {
 
     /// Takes all columns back; their rows are forgotten.
     pub(crate) fn restore(&mut self, view: &View) {
-        let exact = self.is_double();
+        let exact = self.is_f64();
         let (source, full) = (&self.source, &self.full);
         each!(self, store => store.restore(source, view, full, exact));
     }
@@ -151,23 +157,23 @@ impl<'a> Gram<'a> {
 
     fn kept_bytes(&self) -> usize {
         match &self.rows {
-            Rows::Single(store) => store.cache.peak(),
-            Rows::Double(store) => store.cache.peak(),
+            StoredRows::F32(store) => store.cache.peak(),
+            StoredRows::F64(store) => store.cache.peak(),
         }
     }
 
     fn note_pack(&mut self) {
-        let held = each!(self, store => store.columns.iter().map(Columns::bytes).sum());
+        let held = each!(self, store => store.columns.iter().map(GramColumns::bytes).sum());
         self.peak_pack = self.peak_pack.max(held);
     }
 }
 
-impl<T: Value> Store<T> {
+impl<T: GramValue> RowStore<T> {
     fn new(source: &Source<'_>, blocks: &[Vec<u32>], exact: bool, memory: usize) -> Self {
-        let columns: Vec<Columns> =
-            blocks.iter().map(|rows| Columns::new(source, rows.clone(), exact)).collect();
-        let packed: usize = columns.iter().map(Columns::bytes).sum();
-        let longest = columns.iter().map(Columns::len).max().unwrap_or(0);
+        let columns: Vec<GramColumns> =
+            blocks.iter().map(|rows| GramColumns::new(source, rows.clone(), exact)).collect();
+        let packed: usize = columns.iter().map(GramColumns::bytes).sum();
+        let longest = columns.iter().map(GramColumns::len).max().unwrap_or(0);
         let cache = Cache::new(memory.saturating_sub(packed), longest.min(SEGMENT));
         Self { columns, cache }
     }
@@ -241,18 +247,18 @@ impl<T: Value> Store<T> {
         table
     }
 
-    fn add(&self, view: &View, examples: &[u32], deltas: &[f64], field: &mut [f64]) {
-        let mut rest = field;
+    fn add(&self, view: &View, examples: &[u32], deltas: &[f64], k_beta: &mut [f64]) {
+        let mut rest = k_beta;
         for block in &view.blocks {
             let (part, behind) = rest.split_at_mut(self.columns[*block as usize].len());
             rest = behind;
             let rows: Vec<&[Vec<T>]> = examples.iter().map(|row| self.row(*block, *row)).collect();
             let segment = self.cache.segment();
-            part.par_chunks_mut(PIECE).enumerate().for_each(|(piece, field)| {
+            part.par_chunks_mut(PIECE).enumerate().for_each(|(piece, k_beta)| {
                 let (number, start) = (piece * PIECE / segment, piece * PIECE % segment);
-                let inside = start..start + field.len();
+                let inside = start..start + k_beta.len();
                 let rows: Vec<&[T]> = rows.iter().map(|row| &row[number][inside.clone()]).collect();
-                add_rows(&rows, deltas, field);
+                add_rows(&rows, deltas, k_beta);
             });
         }
     }
@@ -262,7 +268,7 @@ impl<T: Value> Store<T> {
         let columns = &self.columns[block as usize];
         let exact = size_of::<T>() == size_of::<f64>();
         let rows = kept.iter().map(|at| columns.rows[*at as usize]).collect();
-        self.columns[block as usize] = Columns::new(source, rows, exact);
+        self.columns[block as usize] = GramColumns::new(source, rows, exact);
         self.cache.compact(block, kept, &self.columns[block as usize].rows);
     }
 
@@ -270,15 +276,15 @@ impl<T: Value> Store<T> {
         let block = view.blocks[0];
         let rows = &full[block as usize];
         if self.columns[block as usize].len() < rows.len() {
-            self.columns[block as usize] = Columns::new(source, rows.clone(), exact);
+            self.columns[block as usize] = GramColumns::new(source, rows.clone(), exact);
             self.cache.forget(block);
         }
     }
 }
 
-/// `field[c] += Σ_i deltas[i] rows[i][c]`, four rows at a time in the order given.
-fn add_rows<T: Value>(rows: &[&[T]], deltas: &[f64], field: &mut [f64]) {
-    let length = field.len();
+/// `k_beta[c] += Σ_i deltas[i] rows[i][c]`, four rows at a time in the order given.
+fn add_rows<T: GramValue>(rows: &[&[T]], deltas: &[f64], k_beta: &mut [f64]) {
+    let length = k_beta.len();
     let part = |row: usize| &rows[row][..length];
     let fours = rows.len() / 4 * 4;
     for first in (0..fours).step_by(4) {
@@ -287,11 +293,11 @@ fn add_rows<T: Value>(rows: &[&[T]], deltas: &[f64], field: &mut [f64]) {
         for at in 0..length {
             let sum = (w[0] * a[at].to_f64() + w[1] * b[at].to_f64())
                 + (w[2] * c[at].to_f64() + w[3] * d[at].to_f64());
-            field[at] += sum;
+            k_beta[at] += sum;
         }
     }
     for row in fours..rows.len() {
-        for (sum, value) in field.iter_mut().zip(part(row)) {
+        for (sum, value) in k_beta.iter_mut().zip(part(row)) {
             *sum += deltas[row] * value.to_f64();
         }
     }
@@ -305,10 +311,10 @@ mod tests {
 
     /// Rows as the sums of a single weight 1.
     fn row(gram: &mut Gram<'_>, view: &View, example: u32, width: usize) -> Vec<f64> {
-        let mut field = vec![0.0; width];
+        let mut k_beta = vec![0.0; width];
         gram.fetch(view, &[example]);
-        gram.add(view, &[example], &[1.0], &mut field);
-        field
+        gram.add(view, &[example], &[1.0], &mut k_beta);
+        k_beta
     }
 
     #[test]
@@ -342,16 +348,16 @@ mod tests {
         let view = View::new(&[0]);
         let chosen = [3u32, 77, 149, 20, 21];
         let weights = [1.0, -2.0, 0.5, 3.0, 0.25];
-        let mut field = vec![0.0; 150];
+        let mut k_beta = vec![0.0; 150];
         gram.fetch(&view, &chosen);
-        gram.add(&view, &chosen, &weights, &mut field);
+        gram.add(&view, &chosen, &weights, &mut k_beta);
         let all: Vec<u32> = (0..150).collect();
-        let exact = fields(&gram.source, &all, &chosen, &weights);
-        assert!(field.iter().zip(&exact).all(|(sum, exact)| (sum - exact).abs() < 1e-5));
+        let exact = kernel_sums(&gram.source, &all, &chosen, &weights);
+        assert!(k_beta.iter().zip(&exact).all(|(sum, exact)| (sum - exact).abs() < 1e-5));
         let kept: Vec<u32> = (0..150).step_by(2).collect();
         gram.shrink(&view, &kept);
         let narrow = [5, 77].map(|example| row(&mut gram, &view, example, 75));
-        gram.become_double(1 << 20);
+        gram.switch_to_f64(1 << 20);
         for (example, narrow) in [5, 77].into_iter().zip(narrow) {
             let full = row(&mut gram, &view, example, 150);
             let same = narrow.iter().zip(full.iter().step_by(2)).all(|(a, b)| (a - b).abs() < 1e-6);

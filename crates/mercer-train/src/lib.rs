@@ -12,7 +12,6 @@
 //! ```
 
 mod assemble;
-mod calibrate;
 mod checkpoint;
 mod control;
 mod error;
@@ -21,6 +20,7 @@ mod gram;
 mod labels;
 mod lowrank;
 mod optimality;
+mod probability_calibration;
 mod qp;
 mod reduce;
 mod report;
@@ -32,15 +32,15 @@ mod training;
 mod validate;
 mod warm;
 
-pub use calibrate::{Calibrator, calibrate};
 pub use checkpoint::Checkpoint;
 pub use control::{Cancel, Progress, Stop};
 pub use error::TrainError;
 pub use formulations::{
-    Conclusion, FORMULATIONS, Formulation, FormulationRef, Goal, Part, formulation,
+    Conclusion, FORMULATIONS, Formulation, FormulationRef, Goal, Subproblem, formulation,
 };
 pub use lowrank::{GuardReport, LostReport, LowRankReport, PolishReport, Systems};
 pub use optimality::Optimality;
+pub use probability_calibration::{Calibrator, calibrate_probabilities};
 pub use qp::Qp;
 pub use report::{Expansion, Report, SubproblemReport, Trained};
 pub use search::{Candidate, Found, GridError, Search, SearchProgress, expand, search};

@@ -1,5 +1,5 @@
 //! Low-rank training: the Gram matrix becomes `G G'` by an incomplete Cholesky factorisation, and the
-//! programme over `G` is solved by coordinate descent or by an interior point method (\[FS01\] and beyond).
+//! quadratic program over `G` is solved by coordinate descent or by an interior point method (\[FS01\] and beyond).
 //!
 //! One factor serves all questions, all values of C and all folds. The machine has the pivots as supports:
 //! its scores are those of the low-rank kernel, never multipliers put into the exact one. What was lost is
@@ -65,7 +65,7 @@ impl Rule {
     }
 }
 
-/// How the programme over the factor is solved.
+/// How the quadratic program over the factor is solved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
     /// Descent where it is fast, the interior point method elsewhere.
@@ -188,7 +188,7 @@ pub struct LowRankReport {
     /// Iterations of the interior point method, all questions together.
     pub iterations: usize,
     /// Visits of rows by coordinate descent, all questions together.
-    pub visits: u64,
+    pub coordinate_updates: u64,
     /// Whether descent gave up and the interior point method took over.
     pub switched: bool,
     /// Systems that broke down and were solved by QR instead.

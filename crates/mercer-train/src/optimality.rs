@@ -2,7 +2,7 @@
 
 use crate::Qp;
 
-/// What a point of a programme is worth. All numbers come from `F = Kβ + q` in doubles, not from what a
+/// What a point of a quadratic program is worth. All numbers come from `F = Kβ + q` in doubles, not from what a
 /// solver believes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimality {
@@ -32,18 +32,18 @@ struct Bounds {
 }
 
 impl Optimality {
-    /// Judges `beta`, given `field = Kβ` of each row.
+    /// Judges `beta`, given `k_beta = Kβ` of each row.
     ///
     /// # Panics
-    /// If lengths do not fit the programme.
-    pub fn of(qp: &Qp, beta: &[f64], field: &[f64]) -> Self {
+    /// If lengths do not fit the quadratic program.
+    pub fn of(qp: &Qp, beta: &[f64], k_beta: &[f64]) -> Self {
         assert_eq!(
-            (beta.len(), field.len()),
+            (beta.len(), k_beta.len()),
             (qp.len(), qp.rows),
             "one value per variable and row"
         );
-        let forces: Vec<f64> =
-            qp.linear.iter().enumerate().map(|(v, q)| field[v % qp.rows] + q).collect();
+        let gradient: Vec<f64> =
+            qp.linear.iter().enumerate().map(|(v, q)| k_beta[v % qp.rows] + q).collect();
         let start = Bounds {
             free_sum: 0.0,
             free_count: 0,
@@ -53,18 +53,18 @@ impl Optimality {
             low: f64::NEG_INFINITY,
         };
         let mut bounds = vec![start; qp.group_count()];
-        for (v, force) in forces.iter().enumerate() {
+        for (v, grad) in gradient.iter().enumerate() {
             let (may_grow, may_fall) = (beta[v] < qp.upper[v], beta[v] > qp.lower[v]);
-            bounds[usize::from(qp.groups[v])].add(*force, may_grow, may_fall);
+            bounds[usize::from(qp.groups[v])].add(*grad, may_grow, may_fall);
         }
         let multipliers: Vec<f64> = bounds.iter().map(Bounds::multiplier).collect();
         let mut gap = 0.0;
         let mut objective = 0.0;
-        for (v, force) in forces.iter().enumerate() {
-            let slope = force - multipliers[usize::from(qp.groups[v])];
+        for (v, grad) in gradient.iter().enumerate() {
+            let slope = grad - multipliers[usize::from(qp.groups[v])];
             let best = if slope > 0.0 { qp.lower[v] } else { qp.upper[v] };
             gap += slope * (beta[v] - best);
-            objective += 0.5 * beta[v] * (force + qp.linear[v]);
+            objective += 0.5 * beta[v] * (grad + qp.linear[v]);
         }
         let violation = bounds.iter().map(|b| (b.low - b.up).max(0.0)).fold(0.0, f64::max);
         Self { objective, gap, violation, multipliers }
@@ -72,20 +72,20 @@ impl Optimality {
 }
 
 impl Bounds {
-    fn add(&mut self, force: f64, may_grow: bool, may_fall: bool) {
+    fn add(&mut self, grad: f64, may_grow: bool, may_fall: bool) {
         if may_grow {
-            self.up = self.up.min(force);
+            self.up = self.up.min(grad);
         }
         if may_fall {
-            self.low = self.low.max(force);
+            self.low = self.low.max(grad);
         }
         match (may_grow, may_fall) {
             (true, true) => {
-                self.free_sum += force;
+                self.free_sum += grad;
                 self.free_count += 1;
             }
-            (true, false) => self.above = self.above.min(force),
-            (false, true) => self.below = self.below.max(force),
+            (true, false) => self.above = self.above.min(grad),
+            (false, true) => self.below = self.below.max(grad),
             (false, false) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The quadratic programme that every formulation becomes.
+//! The quadratic program that every formulation becomes.
 
 /// `min ½ β'Kβ + q'β` with `lower <= β <= upper` and, for each group of variables, `Σ β = const`.
 ///
@@ -48,7 +48,7 @@ impl Qp {
 
     /// Variables from coefficients of the rows: each goes to the variable of its row whose side it is on.
     ///
-    /// Coefficients of another programme are scaled first: to the right sum where the sum of |β| is given
+    /// Coefficients of another quadratic program are scaled first: to the right sum where the sum of |β| is given
     /// (ν formulations), else so that those at the old limit (two or more share the largest value) are at
     /// the new one.
     pub fn unfold(&self, coefficients: &[f64]) -> Vec<f64> {

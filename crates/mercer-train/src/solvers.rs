@@ -1,4 +1,4 @@
-//! How a programme is solved: one file for each solver, one line in [`SOLVERS`].
+//! How a quadratic program is solved: one file for each solver, one line in [`SOLVERS`].
 
 mod additive;
 mod auto;
@@ -28,7 +28,7 @@ use crate::{Optimality, Qp, TrainError};
 /// A solver shared by parts.
 pub type SolverRef = Arc<dyn Solver>;
 
-/// How a programme is solved.
+/// How a quadratic program is solved.
 pub trait Solver: Debug + Send + Sync {
     /// The text that builds it again.
     fn spec(&self) -> Spec;
@@ -76,43 +76,43 @@ pub trait OnGram: Debug + Send + Sync {
     #[doc(hidden)]
     fn solve(
         &self,
-        question: &mut Question<'_, '_>,
+        problem: &mut GramProblem<'_, '_>,
         control: &mut Steering<'_, '_>,
     ) -> Result<Solution, TrainError>;
 }
 
-/// One programme over rows of a Gram matrix.
+/// One quadratic program over rows of a Gram matrix.
 #[derive(Debug)]
-pub struct Question<'q, 'a> {
+pub struct GramProblem<'q, 'a> {
     pub(crate) gram: &'q mut Gram<'a>,
     pub(crate) view: View,
     pub(crate) qp: &'q Qp,
     /// Where to begin: a feasible point, or a state that was saved.
-    pub(crate) from: From,
+    pub(crate) from: StartPoint,
     /// Whether other questions read the same columns, so that none may be left out.
     pub(crate) shared: bool,
-    /// By what the end is judged.
-    pub(crate) judged: Judged,
+    /// By what the end is stopping_test.
+    pub(crate) stopping_test: StoppingTest,
     pub(crate) memory: usize,
 }
 
 /// By what a solver that works on rows in singles knows that it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Judged {
+pub(crate) enum StoppingTest {
     /// `Kβ` of all rows, recomputed in doubles.
-    Doubles,
+    Recomputed,
     /// The running `Kβ`, if that of a sample of the rows is the one in doubles: for one of many trainings
     /// none of whose machines is kept.
-    Sample,
+    Sampled,
 }
 
 /// Where a solver begins.
 #[derive(Debug)]
-pub(crate) enum From {
+pub(crate) enum StartPoint {
     /// At a feasible point.
     Point(Vec<f64>),
     /// At a feasible point, given its `Kβ` of each row.
-    Known { beta: Vec<f64>, field: Vec<f64> },
+    Known { beta: Vec<f64>, k_beta: Vec<f64> },
     /// Where a checkpoint was written.
     State(Box<State>),
 }
@@ -131,10 +131,10 @@ impl Debug for Steering<'_, '_> {
 pub struct Solution {
     /// β of each variable.
     pub(crate) beta: Vec<f64>,
-    /// What it is worth, from kernel values as the question wanted it judged.
+    /// What it is worth, from kernel values as the question wanted it stopping_test.
     pub(crate) optimality: Optimality,
     /// `Kβ` of each row that says so; empty for a solution that was read from a file.
-    pub(crate) field: Vec<f64>,
+    pub(crate) k_beta: Vec<f64>,
     /// Why it ended early, if it did.
     pub(crate) stop: Option<Stop>,
 }

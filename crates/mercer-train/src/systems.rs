@@ -1,4 +1,4 @@
-//! Machines that keep all coefficients: one linear system instead of a programme.
+//! Machines that keep all coefficients: one linear system instead of a quadratic program.
 //!
 //! `(K + diag(r)) β + c = t`, with `Σ β = 0` where there is a bias `c = -b`: the best point of
 //! `½|w|² + ½ Σ (t_i - f(x_i))² / r_i`. Questions that read the same examples with the same ridge share one
@@ -14,12 +14,12 @@ use mercer_kernel::KernelRef;
 
 use crate::assemble;
 use crate::control::{Control, Standing, Stop};
-use crate::gram::{Source, fields};
+use crate::gram::{Source, kernel_sums};
 use crate::reduce::{Binary, Reduction};
 use crate::report::{Report, SubproblemReport, Trained};
 use crate::training::prepare;
 use crate::validate::judged;
-use crate::{Direct, Expansion, FormulationRef, Part, TrainError, Training};
+use crate::{Direct, Expansion, FormulationRef, Subproblem, TrainError, Training};
 
 /// A linear system over the rows of a part.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,7 +75,7 @@ pub(crate) struct Solved {
 
 /// Whether a formulation is a linear system.
 pub fn is_system(formulation: &FormulationRef) -> bool {
-    formulation.system(&Part { name: "", targets: &[], weights: &[] }).is_some()
+    formulation.system(&Subproblem { name: "", targets: &[], weights: &[] }).is_some()
 }
 
 /// Where systems are solved, and with what.
@@ -292,13 +292,13 @@ impl<'c> Course<'c> {
 impl Bench<'_> {
     /// Scores of examples under one question's machine.
     pub(crate) fn scores(&self, examples: &[u32], machine: &Expansion) -> Vec<f64> {
-        let sums = fields(self.source, examples, &machine.examples, &machine.coefficients);
+        let sums = kernel_sums(self.source, examples, &machine.examples, &machine.coefficients);
         sums.into_iter().map(|sum| sum - machine.offset).collect()
     }
 }
 
-fn part(binary: &Binary) -> Part<'_> {
-    Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights }
+fn part(binary: &Binary) -> Subproblem<'_> {
+    Subproblem { name: &binary.name, targets: &binary.targets, weights: &binary.weights }
 }
 
 /// Questions that share examples and ridge.

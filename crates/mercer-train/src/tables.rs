@@ -189,7 +189,7 @@ fn unsuited(recipe: &Recipe, formulation: &FormulationRef) -> TrainError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Duals {
     /// C.
-    pub(crate) price: f64,
+    pub(crate) c: f64,
     /// As the losses store them.
     pub(crate) parts: Vec<Vec<f64>>,
 }

@@ -18,7 +18,7 @@ use crate::solvers::Method;
 use crate::systems;
 use crate::tables;
 use crate::{
-    Cancel, Checkpoint, Duals, FormulationRef, Part, Progress, Rows, SolverRef, TrainError,
+    Cancel, Checkpoint, Duals, FormulationRef, Progress, Rows, SolverRef, Subproblem, TrainError,
 };
 
 pub(crate) use on_gram::{conclusion, conclusion_of, majority, on_gram};
@@ -79,7 +79,7 @@ impl Training {
 
     /// With the solver that this formulation needs, unless one was asked for.
     pub(crate) fn settled(&self, formulation: &FormulationRef) -> Cow<'_, Self> {
-        let nothing = Part { name: "", targets: &[], weights: &[] };
+        let nothing = Subproblem { name: "", targets: &[], weights: &[] };
         if self.solver_given || formulation.system(&nothing).is_none() {
             return Cow::Borrowed(self);
         }

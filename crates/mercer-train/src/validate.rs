@@ -21,11 +21,11 @@ use crate::control::{Control, Stop};
 use crate::gram::{Gram, Source, View};
 use crate::lowrank;
 use crate::reduce::Binary;
-use crate::solvers::{From, Judged, Method, Question, Solution, Steering};
+use crate::solvers::{GramProblem, Method, Solution, StartPoint, Steering, StoppingTest};
 use crate::tables;
 use crate::training::prepare::{self, Inputs};
 use crate::training::{conclusion, majority};
-use crate::{FormulationRef, Goal, Part, Progress, Qp, TrainError, Training};
+use crate::{FormulationRef, Goal, Progress, Qp, Subproblem, TrainError, Training};
 use folded::Folded;
 pub use folds::Folds;
 pub(crate) use folds::dealt;
@@ -275,7 +275,8 @@ impl Rounds<'_, '_, '_> {
         if let Some(score) = self.folded.one_sided(binary) {
             return Ok(vec![score; width]);
         }
-        let part = Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
+        let part =
+            Subproblem { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
         let qp = match course.formulation.quadratic_program(&part) {
             Ok(qp) => qp,
             Err(failure) => {
@@ -285,7 +286,7 @@ impl Rounds<'_, '_, '_> {
         };
         let from = match last.take() {
             Some(last) => self.next_start(binary, &qp, &last),
-            None => From::Point(qp.start.clone()),
+            None => StartPoint::Point(qp.start.clone()),
         };
         let solution = self.solve(binary, &qp, from)?;
         course.converged &= solution.stop.is_none();
@@ -298,25 +299,25 @@ impl Rounds<'_, '_, '_> {
                 } else {
                     found.offset
                 };
-                let field = self.field(binary, &coefficients, &blocks, width);
-                field.iter().map(|sum| found.scale * sum - offset).collect()
+                let k_beta = self.k_beta(binary, &coefficients, &blocks, width);
+                k_beta.iter().map(|sum| found.scale * sum - offset).collect()
             }
             Err(failure) => {
                 course.failure = Some(failure);
                 Vec::new()
             }
         };
-        *last = Some(Last::new(&qp, &solution.beta, solution.field));
+        *last = Some(Last::new(&qp, &solution.beta, solution.k_beta));
         course.iterations += self.control.iterations - before;
         course.seconds += started.elapsed().as_secs_f64();
         Ok(scores)
     }
 
-    /// The last solution, made to fit the next programme, with its `Kβ`.
-    fn next_start(&mut self, binary: &Binary, qp: &Qp, last: &Last) -> From {
+    /// The last solution, made to fit the next quadratic program, with its `Kβ`.
+    fn next_start(&mut self, binary: &Binary, qp: &Qp, last: &Last) -> StartPoint {
         let scale = last.scale(qp);
         let beta = qp.repaired(&qp.unfold_scaled(&last.coefficients, scale));
-        let mut field: Vec<f64> = last.field.iter().map(|sum| scale * sum).collect();
+        let mut k_beta: Vec<f64> = last.k_beta.iter().map(|sum| scale * sum).collect();
         let wanted = qp.fold(&beta);
         let largest = wanted.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
         let view = View::new(&binary.blocks);
@@ -324,11 +325,16 @@ impl Rounds<'_, '_, '_> {
         let moved = wanted.iter().zip(&last.coefficients).map(|(new, old)| new - scale * old);
         let moved = examples.iter().zip(moved).filter(|(_, by)| by.abs() > ROUNDING * largest);
         let (rows, moved): (Vec<u32>, Vec<f64>) = moved.unzip();
-        self.add(&view, &rows, &moved, &mut field);
-        From::Known { beta, field }
+        self.add(&view, &rows, &moved, &mut k_beta);
+        StartPoint::Known { beta, k_beta }
     }
 
-    fn solve(&mut self, binary: &Binary, qp: &Qp, from: From) -> Result<Solution, TrainError> {
+    fn solve(
+        &mut self,
+        binary: &Binary,
+        qp: &Qp,
+        from: StartPoint,
+    ) -> Result<Solution, TrainError> {
         let limit = self.training.max_iterations;
         self.control.max_iterations = limit.map(|limit| self.control.iterations + limit);
         let Method::Gram(solver) = self.training.solver.method() else {
@@ -336,9 +342,9 @@ impl Rounds<'_, '_, '_> {
         };
         let view = View::new(&binary.blocks);
         let (gram, memory) = (&mut self.gram, self.memory);
-        let judged = Judged::Sample;
-        let mut question = Question { gram, view, qp, from, shared: true, judged, memory };
-        let solution = solver.solve(&mut question, &mut Steering(&mut self.control))?;
+        let stopping_test = StoppingTest::Sampled;
+        let mut problem = GramProblem { gram, view, qp, from, shared: true, stopping_test, memory };
+        let solution = solver.solve(&mut problem, &mut Steering(&mut self.control))?;
         match solution.stop {
             Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) => Err(TrainError::Stopped(stop)),
             _ => Ok(solution),
@@ -346,7 +352,7 @@ impl Rounds<'_, '_, '_> {
     }
 
     /// `Σ β K` of the examples held out.
-    fn field(
+    fn k_beta(
         &mut self,
         binary: &Binary,
         coefficients: &[f64],
@@ -356,16 +362,16 @@ impl Rounds<'_, '_, '_> {
         let examples = self.gram.examples(&View::new(&binary.blocks));
         let used = examples.iter().zip(coefficients).filter(|(_, beta)| **beta != 0.0);
         let (supports, weights): (Vec<u32>, Vec<f64>) = used.unzip();
-        let mut field = vec![0.0; width];
-        self.add(&View::new(blocks), &supports, &weights, &mut field);
-        field
+        let mut k_beta = vec![0.0; width];
+        self.add(&View::new(blocks), &supports, &weights, &mut k_beta);
+        k_beta
     }
 
     /// Adds `Σ weight K` over these rows to the sums of a view.
-    fn add(&mut self, view: &View, rows: &[u32], weights: &[f64], field: &mut [f64]) {
+    fn add(&mut self, view: &View, rows: &[u32], weights: &[f64], k_beta: &mut [f64]) {
         for (rows, weights) in rows.chunks(FETCH).zip(weights.chunks(FETCH)) {
             self.gram.fetch(view, rows);
-            self.gram.add(view, rows, weights, field);
+            self.gram.add(view, rows, weights, k_beta);
         }
     }
 }

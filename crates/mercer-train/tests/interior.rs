@@ -1,4 +1,4 @@
-//! Iterations of the interior point method: few, whatever the price, the kernel and the size of features.
+//! Iterations of the interior point method: few, whatever C, the kernel and the size of features.
 
 mod common;
 
@@ -92,7 +92,7 @@ fn check_few(all: &[(String, usize)], typical: usize) {
 }
 
 #[test]
-fn iterations_stay_few_for_prices_over_seven_orders_of_magnitude() {
+fn iterations_stay_few_for_c_over_seven_orders_of_magnitude() {
     let (abalone, banana, ripley) =
         (abalone(1000), synthetic::banana(500, 9), synthetic::ripley(500, 2));
     let large = scaled(&ripley, 100.0);
@@ -135,7 +135,7 @@ fn iterations_stay_few_for_features_over_six_orders_of_magnitude() {
     ];
     let mut all = Vec::new();
     for (name, data) in &problems {
-        let prices: Vec<f64> =
+        let penalties: Vec<f64> =
             (0..data.examples.rows()).map(|row| 10f64.powi(row as i32 * 7 % 5 - 2)).collect();
         for size in [1.0, 1e4, 1e6] {
             let data = scaled(data, size);
@@ -143,7 +143,7 @@ fn iterations_stay_few_for_features_over_six_orders_of_magnitude() {
                 for text in [format!("c_svc(C={c})"), format!("epsilon_svr(C={c}, epsilon=0.1)")] {
                     let made = iterations(&data, "linear", 10, &text);
                     all.push((format!("{name} x{size:e} {text}"), made));
-                    let made = weighted(&data, Some(prices.clone()), "linear", 10, &text);
+                    let made = weighted(&data, Some(penalties.clone()), "linear", 10, &text);
                     all.push((format!("{name} x{size:e} {text} weighted"), made));
                 }
             }
@@ -152,14 +152,14 @@ fn iterations_stay_few_for_features_over_six_orders_of_magnitude() {
     check_few(&all, 15);
 }
 
-/// The same problem in other units: features times 1e4 and prices by 1e8, exactly so in powers of two.
+/// The same problem in other units: features times 1e4 and C by 1e8, exactly so in powers of two.
 #[test]
-fn units_of_features_and_prices_change_no_iteration() {
+fn units_of_features_and_c_change_no_iteration() {
     let data = synthetic::ripley(200, 3);
-    let (large, price) = (scaled(&data, 16384.0), f64::powi(2.0, -28));
+    let (large, c_factor) = (scaled(&data, 16384.0), f64::powi(2.0, -28));
     for c in [0.1, 10.0, 1e4] {
         let one = iterations(&data, "linear", 2, &format!("c_svc(C={c})"));
-        let other = iterations(&large, "linear", 2, &format!("c_svc(C={})", c * price));
+        let other = iterations(&large, "linear", 2, &format!("c_svc(C={})", c * c_factor));
         assert_eq!(one, other, "C={c}");
     }
 }

@@ -58,7 +58,7 @@ fn weights(trained: &Trained, number: usize) -> Vec<f64> {
     weights.iter().copied().chain([-offset]).collect()
 }
 
-/// A problem by its definition: rows with the bias last, targets and prices.
+/// A problem by its definition: rows with the bias last, targets and C of each row.
 struct Plain {
     rows: Vec<Vec<f64>>,
     y: Vec<f64>,
@@ -67,12 +67,12 @@ struct Plain {
 }
 
 impl Plain {
-    fn new(data: &Dataset, text: &str, price: f64, bias: f64) -> Self {
+    fn new(data: &Dataset, text: &str, c: f64, bias: f64) -> Self {
         let Targets::Numbers(y) = &data.targets else { panic!("numbers") };
         let (columns, values) = (data.examples.columns(), data.examples.as_dense().unwrap());
         let row = |row: &[f64]| row.iter().copied().chain([bias]).collect();
         let rows = values.chunks(columns).map(row).collect();
-        let c = vec![price; y.len()];
+        let c = vec![c; y.len()];
         Self { rows, y: y.clone(), c, is_logistic: text == "logistic" }
     }
 
@@ -147,19 +147,19 @@ impl Plain {
 #[test]
 fn random_problems_reach_the_least_objective_and_meet_every_condition() {
     for (number, text) in LOSSES.into_iter().cycle().take(8).enumerate() {
-        let (price, bias) = ([0.05, 1.0, 30.0, 0.3][number / 2], [1.0, 0.0][number % 4 / 2]);
+        let (c, bias) = ([0.05, 1.0, 30.0, 0.3][number / 2], [1.0, 0.0][number % 4 / 2]);
         let data = noisy(60 + 20 * number, 5 + 4 * number, number as u64 + 1);
-        let trained = learn(&data, &format!("{text}(C={price})"), &l1(bias).tolerance(1e-9));
-        let (report, plain) = (&trained.report, Plain::new(&data, text, price, bias));
+        let trained = learn(&data, &format!("{text}(C={c})"), &l1(bias).tolerance(1e-9));
+        let (report, plain) = (&trained.report, Plain::new(&data, text, c, bias));
         let w = weights(&trained, 0);
-        assert!(report.converged, "{text} {price} {report:?}");
-        assert!(plain.violation(&w) < 1e-6 * price.max(1.0), "{text} {price}");
+        assert!(report.converged, "{text} {c} {report:?}");
+        assert!(plain.violation(&w) < 1e-6 * c.max(1.0), "{text} {c}");
         let (own, least) = (plain.objective(&w), plain.least());
-        assert!((own - least).abs() < 1e-6 * least, "{text} {price}: {own} {least}");
+        assert!((own - least).abs() < 1e-6 * least, "{text} {c}: {own} {least}");
         // The report's objective is the dual's, below the optimum, and its gap leads up to what was reached.
         assert!((report.gap - report.objective - own).abs() < 1e-9 * own, "{text} {report:?}");
         assert!(-report.objective <= own * (1.0 + 1e-12), "{text} {report:?}");
-        assert!(report.gap < 1e-5 * own, "{text} {price} {report:?}");
+        assert!(report.gap < 1e-5 * own, "{text} {c} {report:?}");
         let kept = w[..w.len() - 1].iter().filter(|w| **w != 0.0).count();
         assert_eq!(report.table.as_ref().unwrap().weights, Some(kept));
     }
@@ -218,11 +218,11 @@ fn orthogonal_columns_have_a_closed_form() {
     (0..count).for_each(|i| values[i * count + i] = sizes[i]);
     let y: Vec<f64> = (0..count).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
     let data = dense(count, values, y.clone());
-    let price = 1.5;
+    let c = 1.5;
     for text in LOSSES {
-        let trained = learn(&data, &format!("{text}(C={price})"), &l1(0.0).tolerance(1e-10));
+        let trained = learn(&data, &format!("{text}(C={c})"), &l1(0.0).tolerance(1e-10));
         for (i, w) in weights(&trained, 0)[..count].iter().enumerate() {
-            let size = price * sizes[i].abs();
+            let size = c * sizes[i].abs();
             let margin = match text {
                 "logistic" if size > 2.0 => (size - 1.0).ln(),
                 "squared_hinge" if size > 0.5 => 1.0 - 0.5 / size,
@@ -237,13 +237,12 @@ fn orthogonal_columns_have_a_closed_form() {
 
 /// Weights leave zero where a column's slope passes 1, no sooner.
 #[test]
-fn a_small_price_leaves_every_weight_at_zero() {
+fn a_small_c_leaves_every_weight_at_zero() {
     let data = noisy(90, 12, 3);
     for text in LOSSES {
         let slope = Plain::new(&data, text, 1.0, 1.0).slope(&[0.0; 13]);
         let limit = 1.0 / slope.iter().map(|s| s.abs()).fold(0.0, f64::max);
-        let run =
-            |price: f64| learn(&data, &format!("{text}(C={price})"), &l1(1.0).tolerance(1e-6));
+        let run = |c: f64| learn(&data, &format!("{text}(C={c})"), &l1(1.0).tolerance(1e-6));
         let below = run(0.999 * limit);
         assert!(weights(&below, 0).iter().all(|w| *w == 0.0));
         assert!(below.report.converged && below.report.gap.abs() < 1e-9, "{:?}", below.report);
@@ -272,17 +271,16 @@ fn empty_and_equal_columns_change_nothing() {
     }
 }
 
-/// A column in another unit has its weight in that unit, and a price that makes up for it.
+/// A column in another unit has its weight in that unit, and a C that makes up for it.
 #[test]
 fn scales_far_from_one_converge() {
     // The rule is relative to the first slope: that of the last is a million times the penalty's.
-    for (scale, price, tolerance) in [(1e-6, 1e7, 1e-6), (1e6, 1e-5, 1e-6), (1e3, 1e3, 1e-12)] {
+    for (scale, c, tolerance) in [(1e-6, 1e7, 1e-6), (1e6, 1e-5, 1e-6), (1e3, 1e3, 1e-12)] {
         let data = noisy(80, 7, 4);
         let values = data.examples.as_dense().unwrap().iter().map(|x| x * scale).collect();
         let data = Dataset { examples: Matrix::dense(7, values).unwrap(), ..data };
         for text in LOSSES {
-            let trained =
-                learn(&data, &format!("{text}(C={price})"), &l1(0.0).tolerance(tolerance));
+            let trained = learn(&data, &format!("{text}(C={c})"), &l1(0.0).tolerance(tolerance));
             let (report, w) = (&trained.report, weights(&trained, 0));
             assert!(report.converged, "{text} {scale} {report:?}");
             let upper = report.gap - report.objective;
@@ -337,9 +335,10 @@ fn classes_against_the_rest_and_folds_are_single_questions() {
     data.targets = Targets::Numbers(two);
     let folds = Folds::new(&data, true, 3, 1).unwrap();
     let kernel = mercer_kernel::parse("linear").unwrap();
-    let prices = ["logistic(C=1)", "logistic(C=4)", "c_svc"].map(|text| formulation(text).unwrap());
-    let found = cross_validate(&data, &kernel, &prices, &folds, &training, &mut |_| {}).unwrap();
-    for (text, validation) in prices[..2].iter().zip(&found) {
+    let penalties =
+        ["logistic(C=1)", "logistic(C=4)", "c_svc"].map(|text| formulation(text).unwrap());
+    let found = cross_validate(&data, &kernel, &penalties, &folds, &training, &mut |_| {}).unwrap();
+    for (text, validation) in penalties[..2].iter().zip(&found) {
         let validation = validation.as_ref().unwrap();
         assert!(validation.converged && validation.quality > 0.7, "{}", validation.quality);
         let kept: Vec<usize> = (0..150).filter(|row| folds.of()[*row] != 0).collect();

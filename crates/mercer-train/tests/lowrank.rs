@@ -5,7 +5,7 @@ mod common;
 
 use mercer_data::{Dataset, Matrix, Targets, synthetic};
 use mercer_kernel::KernelRef;
-use mercer_train::{Part, Trained, Training, formulation, solver, train};
+use mercer_train::{Subproblem, Trained, Training, formulation, solver, train};
 
 fn learn(data: &Dataset, kernel: &str, text: &str, solver_text: &str, tolerance: f64) -> Trained {
     let kernel = mercer_kernel::parse(kernel).unwrap();
@@ -189,7 +189,7 @@ fn huge_features_and_duplicates_leave_no_gap() {
 }
 
 #[test]
-fn folds_and_prices_share_one_factor_and_agree_with_smo() {
+fn folds_and_values_of_c_share_one_factor_and_agree_with_smo() {
     let data = synthetic::banana(600, 3);
     let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
     let path = ["c_svc(C=0.1)", "c_svc(C=1)", "c_svc(C=10)"].map(|text| formulation(text).unwrap());
@@ -257,11 +257,11 @@ fn a_guard_ends_early_where_its_curve_leads_nowhere_and_goes_on_where_it_wins() 
 #[test]
 fn the_last_solution_starts_from_the_one_without_held_out_rows() {
     let data = synthetic::banana(4000, 3);
-    let visits = |text: &str| {
+    let updates = |text: &str| {
         let trained = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", text, 1e-3);
-        trained.report.low_rank.unwrap().visits
+        trained.report.low_rank.unwrap().coordinate_updates
     };
-    let (alone, guarded) = (visits("low_rank(rank=60, guard=off)"), visits("low_rank(rank=60)"));
+    let (alone, guarded) = (updates("low_rank(rank=60, guard=off)"), updates("low_rank(rank=60)"));
     assert!(guarded <= alone, "{guarded} after {alone}");
 }
 
@@ -326,13 +326,13 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     assert!(refused("linear", "c_svc", &one).contains("two classes"));
 }
 
-/// Targets of 0 and 1 would make a programme that nothing moves, and call it optimal.
+/// Targets of 0 and 1 would make a quadratic program that nothing moves, and call it optimal.
 #[test]
 fn targets_that_are_no_sides_are_rejected_at_the_door() {
     for text in ["c_svc(C=1)", "nu_svc(nu=0.1)"] {
         let formulation = formulation(text).unwrap();
         for targets in [[0.0, 1.0, 1.0], [1.0, -1.0, 2.0], [1.0, -1.0, f64::NAN]] {
-            let part = Part { name: "a against b", targets: &targets, weights: &[1.0; 3] };
+            let part = Subproblem { name: "a against b", targets: &targets, weights: &[1.0; 3] };
             let error = formulation.quadratic_program(&part).unwrap_err().to_string();
             assert!(error.contains("the sides of a question are 1 and -1"), "{text}: {error}");
         }

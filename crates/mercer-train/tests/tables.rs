@@ -71,24 +71,24 @@ fn score(machine: &Machine, number: usize, row: Row<'_>) -> f64 {
 }
 
 /// The dual objective of the hinge loss with a constant column, by thousands of passes over kernel values.
-fn exact_objective(data: &Dataset, kernel: &KernelRef, price: f64, bias: f64) -> f64 {
+fn exact_objective(data: &Dataset, kernel: &KernelRef, c: f64, bias: f64) -> f64 {
     let Targets::Numbers(y) = &data.targets else { panic!("numbers") };
     let rows = data.examples.rows();
     let value =
         |a: usize, b: usize| kernel.value(data.examples.row(a), data.examples.row(b)) + bias * bias;
     let gram: Vec<f64> = (0..rows * rows).map(|at| value(at / rows, at % rows)).collect();
     let mut beta = vec![0.0; rows];
-    let mut field = vec![0.0; rows];
+    let mut k_beta = vec![0.0; rows];
     for _ in 0..3000 {
         let mut moved = 0.0f64;
         for i in 0..rows {
             let alpha = y[i] * beta[i];
-            let slope = y[i] * field[i] - 1.0;
-            let new = (alpha - slope / gram[i * rows + i]).clamp(0.0, price);
+            let slope = y[i] * k_beta[i] - 1.0;
+            let new = (alpha - slope / gram[i * rows + i]).clamp(0.0, c);
             let change = y[i] * (new - alpha);
             if change != 0.0 {
                 beta[i] += change;
-                (0..rows).for_each(|k| field[k] += change * gram[k * rows + i]);
+                (0..rows).for_each(|k| k_beta[k] += change * gram[k * rows + i]);
                 moved = moved.max(change.abs());
             }
         }
@@ -96,7 +96,7 @@ fn exact_objective(data: &Dataset, kernel: &KernelRef, price: f64, bias: f64) ->
             break;
         }
     }
-    (0..rows).map(|i| 0.5 * beta[i] * field[i] - y[i] * beta[i]).sum()
+    (0..rows).map(|i| 0.5 * beta[i] * k_beta[i] - y[i] * beta[i]).sum()
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn linear_machines_close_their_gap_for_every_loss_and_scale() {
     for scale in [1e-6, 1.0, 1e6] {
         let values = dense.iter().map(|x| x * scale).collect();
         let examples = Matrix::dense(6, values).unwrap();
-        let price = 0.5 / (scale * scale);
+        let c = 0.5 / (scale * scale);
         for text in ["c_svc", "squared_hinge", "logistic", "epsilon_svr"] {
             let mut data = Dataset { examples: examples.clone(), ..data.clone() };
             if text == "epsilon_svr" {
@@ -221,7 +221,7 @@ fn linear_machines_close_their_gap_for_every_loss_and_scale() {
                 data.targets = Targets::Numbers(sums.collect());
             }
             let training = by(&format!("linear(bias={scale})")).tolerance(1e-4);
-            let trained = learn(&data, "linear", &format!("{text}(C={price:e})"), &training);
+            let trained = learn(&data, "linear", &format!("{text}(C={c:e})"), &training);
             let report = &trained.report;
             assert!(report.converged, "{text} {scale} {report:?}");
             let size = report.objective.abs();
@@ -295,7 +295,7 @@ fn paper_solvers_are_the_printed_algorithms() {
             let problem = pmsvm::Problem {
                 rows: &data.examples,
                 signs: &signs,
-                price: 1.0,
+                c: 1.0,
                 tolerance: 1e-3,
                 nodes,
                 bins,
@@ -361,7 +361,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn coefficients_carry_over_to_another_price() {
+fn coefficients_carry_over_to_another_c() {
     let data = histograms(400, 10, 2);
     for (before, after) in [("c_svc(C=1)", "c_svc(C=1.3)"), ("logistic(C=1)", "logistic(C=1.3)")] {
         let training = by("additive(rank=8)").tolerance(1e-2);
@@ -383,12 +383,12 @@ fn folds_share_the_packed_rows() {
     let data = four_kinds(200);
     let folds = Folds::new(&data, true, 4, 1).unwrap();
     let kernel = mercer_kernel::parse("chi2").unwrap();
-    let prices =
+    let penalties =
         ["c_svc(C=0.1)", "c_svc(C=1)", "logistic(C=1)"].map(|text| formulation(text).unwrap());
     // With a gap of G, scores are within sqrt(2 G k(x, x)) of the best; the gap is at most 150 C tolerance.
     let training = by("additive(rank=8, levels=uniform)").tolerance(1e-4);
-    let found = cross_validate(&data, &kernel, &prices, &folds, &training, &mut |_| {}).unwrap();
-    for (number, (validation, text)) in found.iter().zip(&prices).enumerate() {
+    let found = cross_validate(&data, &kernel, &penalties, &folds, &training, &mut |_| {}).unwrap();
+    for (number, (validation, text)) in found.iter().zip(&penalties).enumerate() {
         let validation = validation.as_ref().unwrap();
         assert!(validation.converged && validation.quality > 0.25, "{}", validation.quality);
         for fold in 0..4 {
@@ -408,10 +408,10 @@ fn folds_share_the_packed_rows() {
             }
         }
     }
-    // Near the last price little is left to do.
+    // Near the last C little is left to do.
     let near = ["c_svc(C=1)", "c_svc(C=1.001)"].map(|text| formulation(text).unwrap());
-    let run = |prices: &[_]| {
-        cross_validate(&data, &kernel, prices, &folds, &training, &mut |_| {}).unwrap()
+    let run = |penalties: &[_]| {
+        cross_validate(&data, &kernel, penalties, &folds, &training, &mut |_| {}).unwrap()
     };
     let iterations = |found: &Result<Validation, TrainError>| found.as_ref().unwrap().iterations;
     assert!(iterations(&run(&near)[1]) < iterations(&run(&near[1..])[0]));

@@ -8,7 +8,7 @@ use mercer_data::{Dataset, Targets};
 use mercer_machine::{Answer, Scheme};
 use mercer_train::{
     Calibrator, Cancel, Folds, FormulationRef, Measure, Search, TrainError, Training, Validation,
-    by_class, calibrate, cross_validate, formulation, search, train,
+    by_class, calibrate_probabilities, cross_validate, formulation, search, train,
 };
 
 fn paths(texts: &[&str]) -> Vec<FormulationRef> {
@@ -219,7 +219,8 @@ fn the_same_seed_gives_the_same_search_and_probabilities_for_any_number_of_threa
                     &mut |_| {},
                 );
                 let judged = judged.unwrap().remove(0).unwrap();
-                let fitted = calibrate(&data, &judged, None, Calibrator::Isotonic).unwrap();
+                let fitted =
+                    calibrate_probabilities(&data, &judged, None, Calibrator::Isotonic).unwrap();
                 let told: Vec<_> = found.candidates.into_iter().map(|one| one.folds).collect();
                 (told, found.best, fitted)
             })

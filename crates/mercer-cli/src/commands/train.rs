@@ -5,8 +5,8 @@ use mercer::kernel::KernelRef;
 use mercer::machine::Model;
 use mercer::train::{
     Calibrator, Checkpoint, Folds, FormulationRef, LinearReport, LowRankReport, Progress, Report,
-    Rows, Stop, Training, Validation, by_class, calibrate, cross_validate, formulation, is_system,
-    train, train_rows,
+    Rows, Stop, Training, Validation, by_class, calibrate_probabilities, cross_validate,
+    formulation, is_system, train, train_rows,
 };
 use serde_json::json;
 
@@ -47,7 +47,8 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
         let judged = validation.as_ref().or(trained.left_out.as_ref());
         let judged = judged.context("probabilities need cross-validation or leave-one-out")?;
         let weights = training.example_weights();
-        model.probabilities = Some(calibrate(&lesson.data, judged, weights, calibrator(name))?);
+        model.probabilities =
+            Some(calibrate_probabilities(&lesson.data, judged, weights, calibrator(name))?);
     }
     lesson::save(&model, &arguments.output)?;
     let judged = Judged { folds: validation.as_ref(), left_out: trained.left_out.as_ref() };
@@ -162,7 +163,7 @@ pub(super) fn low_rank_object(report: &LowRankReport) -> serde_json::Value {
     json!({
         "rank": report.rank, "trace": report.trace, "trace_share": report.trace_share,
         "pivots": report.pivots, "precision": report.precision, "method": report.method,
-        "systems": report.systems, "iterations": report.iterations, "visits": report.visits,
+        "systems": report.systems, "iterations": report.iterations, "coordinate_updates": report.coordinate_updates,
         "switched": report.switched, "fallbacks": report.fallbacks, "believed_gap": report.believed,
         "factor_bytes": report.factor_bytes, "on_disk": report.on_disk,
         "factor_seconds": report.factor_seconds, "solve_seconds": report.solve_seconds,

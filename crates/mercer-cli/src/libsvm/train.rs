@@ -10,7 +10,7 @@ use mercer::machine::{ClassName, Model, Probabilities, Provenance, file};
 use mercer::query::Plan;
 use mercer::train::{
     Calibrator, Cancel, Expansion, Folds, FormulationRef, Measure, Stop, TrainError, Trained,
-    Training, Validation, calibrate, cross_validate, formulation, train,
+    Training, Validation, calibrate_probabilities, cross_validate, formulation, train,
 };
 
 use super::Words;
@@ -344,7 +344,7 @@ impl Job<'_> {
             0 | 1 => {
                 let folds = FOLDS.min(self.data.examples.rows());
                 let found = self.validated(folds)?;
-                Ok(Some(calibrate(self.data, &found, None, Calibrator::Platt)?))
+                Ok(Some(calibrate_probabilities(self.data, &found, None, Calibrator::Platt)?))
             }
             2 => Ok(marks(Plan::exact(&model.machine).scores(&self.data.examples)?)),
             _ => {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Part};
+use super::{Formulation, FormulationEntry, Goal, Subproblem};
 use crate::{Loss, Qp, TrainError};
 
 /// `min ½|w|² + C Σ w_i ξ_i`, `y_i f(x_i) >= 1 - ξ_i` (\[CV95\], \[CL11\] eq. 1).
@@ -15,20 +15,20 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
         name: "C",
         kind: Kind::POSITIVE,
         default: Some("1"),
-        help: "price of an error",
+        help: "penalty of an error",
     }],
     variadic: false,
-    build: |checked| Ok(Arc::new(CSvc { price: checked.number("C") })),
+    build: |checked| Ok(Arc::new(CSvc { c: checked.number("C") })),
 };
 
 #[derive(Debug)]
 struct CSvc {
-    price: f64,
+    c: f64,
 }
 
 impl Formulation for CSvc {
     fn spec(&self) -> Spec {
-        Spec::new("c_svc").set("C", self.price)
+        Spec::new("c_svc").set("C", self.c)
     }
 
     fn goal(&self) -> Goal {
@@ -36,18 +36,18 @@ impl Formulation for CSvc {
     }
 
     fn loss(&self) -> Option<Loss> {
-        Some(Loss::Hinge { price: self.price })
+        Some(Loss::Hinge { c: self.c })
     }
 
-    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
-        part.check_sides()?;
-        let rows = part.targets.len();
-        let sides = part.targets.iter().zip(part.weights);
+    fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
+        subproblem.check_sides()?;
+        let rows = subproblem.targets.len();
+        let sides = subproblem.targets.iter().zip(subproblem.weights);
         Ok(Qp {
             rows,
-            lower: sides.clone().map(|(y, w)| (y * self.price * w).min(0.0)).collect(),
-            upper: sides.map(|(y, w)| (y * self.price * w).max(0.0)).collect(),
-            linear: part.targets.iter().map(|y| -y).collect(),
+            lower: sides.clone().map(|(y, w)| (y * self.c * w).min(0.0)).collect(),
+            upper: sides.map(|(y, w)| (y * self.c * w).max(0.0)).collect(),
+            linear: subproblem.targets.iter().map(|y| -y).collect(),
             start: vec![0.0; rows],
             groups: vec![0; rows],
         })

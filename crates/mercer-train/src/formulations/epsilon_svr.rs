@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Part};
+use super::{Formulation, FormulationEntry, Goal, Subproblem};
 use crate::{Loss, Qp, TrainError};
 
 /// ε-SVR (\[Vap98\], \[CL11\] eq. 10): errors up to ε are free, the rest costs C each.
@@ -17,7 +17,7 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
             name: "C",
             kind: Kind::POSITIVE,
             default: Some("1"),
-            help: "price of an error",
+            help: "penalty of an error",
         },
         Parameter {
             name: "epsilon",
@@ -28,23 +28,23 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     ],
     variadic: false,
     build: |checked| {
-        let (price, epsilon) = (checked.number("C"), checked.number("epsilon"));
+        let (c, epsilon) = (checked.number("C"), checked.number("epsilon"));
         if !epsilon.is_finite() {
             return Err(checked.refuse("epsilon must be finite"));
         }
-        Ok(Arc::new(EpsilonSvr { price, epsilon }))
+        Ok(Arc::new(EpsilonSvr { c, epsilon }))
     },
 };
 
 #[derive(Debug)]
 struct EpsilonSvr {
-    price: f64,
+    c: f64,
     epsilon: f64,
 }
 
 impl Formulation for EpsilonSvr {
     fn spec(&self) -> Spec {
-        Spec::new("epsilon_svr").set("C", self.price).set("epsilon", self.epsilon)
+        Spec::new("epsilon_svr").set("C", self.c).set("epsilon", self.epsilon)
     }
 
     fn goal(&self) -> Goal {
@@ -52,15 +52,15 @@ impl Formulation for EpsilonSvr {
     }
 
     fn loss(&self) -> Option<Loss> {
-        Some(Loss::Tube { price: self.price, width: self.epsilon })
+        Some(Loss::Tube { c: self.c, width: self.epsilon })
     }
 
-    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
-        let rows = part.targets.len();
+    fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
+        let rows = subproblem.targets.len();
         let zeros = vec![0.0; rows];
-        let limits: Vec<f64> = part.weights.iter().map(|w| self.price * w).collect();
-        let below = part.targets.iter().map(|y| self.epsilon - y);
-        let above = part.targets.iter().map(|y| -(self.epsilon + y));
+        let limits: Vec<f64> = subproblem.weights.iter().map(|w| self.c * w).collect();
+        let below = subproblem.targets.iter().map(|y| self.epsilon - y);
+        let above = subproblem.targets.iter().map(|y| -(self.epsilon + y));
         Ok(Qp {
             rows,
             lower: zeros.iter().copied().chain(limits.iter().map(|limit| -limit)).collect(),

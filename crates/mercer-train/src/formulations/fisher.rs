@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Part, systems_only};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, systems_only};
 use crate::systems::System;
 use crate::{Qp, TrainError};
 
@@ -18,15 +18,15 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
         name: "C",
         kind: Kind::POSITIVE,
         default: Some("1"),
-        help: "price of spread within the classes",
+        help: "penalty of the variance within the classes",
     }],
     variadic: false,
-    build: |checked| Ok(Arc::new(Fisher { price: checked.number("C") })),
+    build: |checked| Ok(Arc::new(Fisher { c: checked.number("C") })),
 };
 
 #[derive(Debug)]
 struct Fisher {
-    price: f64,
+    c: f64,
 }
 
 /// Targets of the two classes, from their weights.
@@ -36,9 +36,9 @@ fn targets(plus: f64, minus: f64) -> (f64, f64) {
 }
 
 /// Weights of the two classes.
-fn sums(part: &Part<'_>) -> (f64, f64) {
+fn sums(subproblem: &Subproblem<'_>) -> (f64, f64) {
     let sum = |sign: f64| {
-        let side = part.targets.iter().zip(part.weights).filter(|(y, _)| **y == sign);
+        let side = subproblem.targets.iter().zip(subproblem.weights).filter(|(y, _)| **y == sign);
         side.map(|(_, weight)| weight).sum::<f64>()
     };
     (sum(1.0), sum(-1.0))
@@ -46,33 +46,35 @@ fn sums(part: &Part<'_>) -> (f64, f64) {
 
 impl Formulation for Fisher {
     fn spec(&self) -> Spec {
-        Spec::new("fisher").set("C", self.price)
+        Spec::new("fisher").set("C", self.c)
     }
 
     fn goal(&self) -> Goal {
         Goal::Classes
     }
 
-    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
         Err(systems_only("fisher"))
     }
 
-    fn system(&self, part: &Part<'_>) -> Option<System> {
-        let (plus, minus) = sums(part);
+    fn system(&self, subproblem: &Subproblem<'_>) -> Option<System> {
+        let (plus, minus) = sums(subproblem);
         let (high, low) = targets(plus, minus);
         Some(System {
-            targets: part.targets.iter().map(|y| if *y > 0.0 { high } else { low }).collect(),
-            ridge: part.weights.iter().map(|weight| 1.0 / (self.price * weight)).collect(),
+            targets: subproblem.targets.iter().map(|y| if *y > 0.0 { high } else { low }).collect(),
+            ridge: subproblem.weights.iter().map(|weight| 1.0 / (self.c * weight)).collect(),
             has_bias: true,
         })
     }
 
     /// The targets of the others change when one example goes; with a bias, new targets `a t + d` give the
     /// score `a f + d`.
-    fn left_out(&self, part: &Part<'_>, scores: &mut [f64]) {
-        let (plus, minus) = sums(part);
+    fn left_out(&self, subproblem: &Subproblem<'_>, scores: &mut [f64]) {
+        let (plus, minus) = sums(subproblem);
         let (high, low) = targets(plus, minus);
-        for ((score, y), weight) in scores.iter_mut().zip(part.targets).zip(part.weights) {
+        for ((score, y), weight) in
+            scores.iter_mut().zip(subproblem.targets).zip(subproblem.weights)
+        {
             let (plus, minus) =
                 if *y > 0.0 { (plus - weight, minus) } else { (plus, minus - weight) };
             // Without the last of a class there is no other discriminant.

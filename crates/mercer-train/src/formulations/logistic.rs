@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Part, tables_only};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, tables_only};
 use crate::{Loss, Qp, TrainError};
 
 /// `min ½|w|² + C Σ w_i ln(1 + exp(-y_i f(x_i)))` (\[YHL11\]); solved by `additive` and its kin.
@@ -13,20 +13,20 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
         name: "C",
         kind: Kind::POSITIVE,
         default: Some("1"),
-        help: "price of an error",
+        help: "penalty of an error",
     }],
     variadic: false,
-    build: |checked| Ok(Arc::new(Logistic { price: checked.number("C") })),
+    build: |checked| Ok(Arc::new(Logistic { c: checked.number("C") })),
 };
 
 #[derive(Debug)]
 struct Logistic {
-    price: f64,
+    c: f64,
 }
 
 impl Formulation for Logistic {
     fn spec(&self) -> Spec {
-        Spec::new("logistic").set("C", self.price)
+        Spec::new("logistic").set("C", self.c)
     }
 
     fn goal(&self) -> Goal {
@@ -34,10 +34,10 @@ impl Formulation for Logistic {
     }
 
     fn loss(&self) -> Option<Loss> {
-        Some(Loss::Logistic { price: self.price })
+        Some(Loss::Logistic { c: self.c })
     }
 
-    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
         Err(tables_only("logistic"))
     }
 }

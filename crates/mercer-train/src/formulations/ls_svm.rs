@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Part, systems_only};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, systems_only};
 use crate::systems::System;
 use crate::{Qp, TrainError};
 
@@ -15,34 +15,34 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
         name: "C",
         kind: Kind::POSITIVE,
         default: Some("1"),
-        help: "price of a squared error",
+        help: "penalty of a squared error",
     }],
     variadic: false,
-    build: |checked| Ok(Arc::new(LsSvm { price: checked.number("C") })),
+    build: |checked| Ok(Arc::new(LsSvm { c: checked.number("C") })),
 };
 
 #[derive(Debug)]
 struct LsSvm {
-    price: f64,
+    c: f64,
 }
 
 impl Formulation for LsSvm {
     fn spec(&self) -> Spec {
-        Spec::new("ls_svm").set("C", self.price)
+        Spec::new("ls_svm").set("C", self.c)
     }
 
     fn goal(&self) -> Goal {
         Goal::Classes
     }
 
-    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
         Err(systems_only("ls_svm"))
     }
 
-    fn system(&self, part: &Part<'_>) -> Option<System> {
+    fn system(&self, subproblem: &Subproblem<'_>) -> Option<System> {
         Some(System {
-            targets: part.targets.to_vec(),
-            ridge: part.weights.iter().map(|weight| 1.0 / (self.price * weight)).collect(),
+            targets: subproblem.targets.to_vec(),
+            ridge: subproblem.weights.iter().map(|weight| 1.0 / (self.c * weight)).collect(),
             has_bias: true,
         })
     }

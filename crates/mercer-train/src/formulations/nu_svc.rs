@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Conclusion, Formulation, FormulationEntry, Goal, Part, fill};
+use super::{Conclusion, Formulation, FormulationEntry, Goal, Subproblem, fill};
 use crate::{Qp, TrainError};
 
 /// ν-SVC (\[SSWB00\], \[CL11\] eq. 3): ν bounds the share of errors from above, of supports from below.
@@ -45,31 +45,31 @@ impl Formulation for NuSvc {
         Goal::Classes
     }
 
-    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
-        part.check_sides()?;
-        let sides = || part.targets.iter().zip(part.weights);
-        let all: f64 = part.weights.iter().sum();
+    fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
+        subproblem.check_sides()?;
+        let sides = || subproblem.targets.iter().zip(subproblem.weights);
+        let all: f64 = subproblem.weights.iter().sum();
         let half = self.nu * all / 2.0;
         let weight = |sign: f64| sides().filter(|(y, _)| **y == sign).map(|(_, w)| w).sum::<f64>();
         let smaller = weight(1.0).min(weight(-1.0));
         // The last bits of the sums decide nothing.
         if half > smaller * (1.0 + 1e-12) {
             return Err(TrainError::InfeasibleNu {
-                part: part.name.to_owned(),
+                part: subproblem.name.to_owned(),
                 nu: self.nu,
                 limit: 2.0 * smaller / all,
             });
         }
         let limit = |sign: f64| sides().map(move |(y, w)| if *y == sign { *w } else { 0.0 });
         let (plus, minus) = (fill(half, limit(1.0)), fill(half, limit(-1.0)));
-        let rows = part.targets.len();
+        let rows = subproblem.targets.len();
         Ok(Qp {
             rows,
             lower: sides().map(|(y, w)| (y * w).min(0.0)).collect(),
             upper: sides().map(|(y, w)| (y * w).max(0.0)).collect(),
             linear: vec![0.0; rows],
             start: plus.iter().zip(&minus).map(|(plus, minus)| plus - minus).collect(),
-            groups: part.targets.iter().map(|y| u8::from(*y < 0.0)).collect(),
+            groups: subproblem.targets.iter().map(|y| u8::from(*y < 0.0)).collect(),
         })
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Conclusion, Formulation, FormulationEntry, Goal, Part, fill};
+use super::{Conclusion, Formulation, FormulationEntry, Goal, Subproblem, fill};
 use crate::{Qp, TrainError};
 
 /// ν-SVR (\[SSWB00\], \[CL11\] eq. 12): the width of the tube is found; ν bounds the share outside it.
@@ -23,41 +23,41 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
             name: "C",
             kind: Kind::POSITIVE,
             default: Some("1"),
-            help: "price of an error",
+            help: "penalty of an error",
         },
     ],
     variadic: false,
     build: |checked| {
-        let (nu, price) = (checked.number("nu"), checked.number("C"));
+        let (nu, c) = (checked.number("nu"), checked.number("C"));
         if nu <= 0.0 {
             return Err(checked.refuse("nu must be above 0"));
         }
-        Ok(Arc::new(NuSvr { nu, price }))
+        Ok(Arc::new(NuSvr { nu, c }))
     },
 };
 
 #[derive(Debug)]
 struct NuSvr {
     nu: f64,
-    price: f64,
+    c: f64,
 }
 
 impl Formulation for NuSvr {
     fn spec(&self) -> Spec {
-        Spec::new("nu_svr").set("nu", self.nu).set("C", self.price)
+        Spec::new("nu_svr").set("nu", self.nu).set("C", self.c)
     }
 
     fn goal(&self) -> Goal {
         Goal::Value
     }
 
-    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
-        let rows = part.targets.len();
-        let limits: Vec<f64> = part.weights.iter().map(|w| self.price * w).collect();
+    fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
+        let rows = subproblem.targets.len();
+        let limits: Vec<f64> = subproblem.weights.iter().map(|w| self.c * w).collect();
         let half = self.nu * limits.iter().sum::<f64>() / 2.0;
         let start = fill(half, limits.iter().copied());
         let zeros = vec![0.0; rows];
-        let linear = part.targets.iter().map(|y| -y);
+        let linear = subproblem.targets.iter().map(|y| -y);
         Ok(Qp {
             rows,
             lower: zeros.iter().copied().chain(limits.iter().map(|limit| -limit)).collect(),

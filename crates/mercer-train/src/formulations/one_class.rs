@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Part, fill};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, fill};
 use crate::{Qp, TrainError};
 
 /// One-class SVM (\[SPSSW01\], \[CL11\] eq. 7): a share ν of the examples may lie outside.
@@ -41,15 +41,15 @@ impl Formulation for OneClass {
         Goal::Novelty
     }
 
-    fn quadratic_program(&self, part: &Part<'_>) -> Result<Qp, TrainError> {
-        let rows = part.weights.len();
-        let total = self.nu * part.weights.iter().sum::<f64>();
+    fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
+        let rows = subproblem.weights.len();
+        let total = self.nu * subproblem.weights.iter().sum::<f64>();
         Ok(Qp {
             rows,
             lower: vec![0.0; rows],
-            upper: part.weights.to_vec(),
+            upper: subproblem.weights.to_vec(),
             linear: vec![0.0; rows],
-            start: fill(total, part.weights.iter().copied()),
+            start: fill(total, subproblem.weights.iter().copied()),
             groups: vec![0; rows],
         })
     }

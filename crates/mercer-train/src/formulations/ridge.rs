@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Part, systems_only};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, systems_only};
 use crate::systems::System;
 use crate::{Qp, TrainError};
 
@@ -17,7 +17,7 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
             name: "lambda",
             kind: Kind::POSITIVE,
             default: Some("1"),
-            help: "price of the length of w",
+            help: "penalty of |w|², the regularisation strength",
         },
         Parameter {
             name: "bias",
@@ -49,14 +49,14 @@ impl Formulation for Ridge {
         Goal::Value
     }
 
-    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
         Err(systems_only("ridge"))
     }
 
-    fn system(&self, part: &Part<'_>) -> Option<System> {
+    fn system(&self, subproblem: &Subproblem<'_>) -> Option<System> {
         Some(System {
-            targets: part.targets.to_vec(),
-            ridge: part.weights.iter().map(|weight| self.lambda / weight).collect(),
+            targets: subproblem.targets.to_vec(),
+            ridge: subproblem.weights.iter().map(|weight| self.lambda / weight).collect(),
             has_bias: self.has_bias,
         })
     }

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Part, tables_only};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, tables_only};
 use crate::{Loss, Qp, TrainError};
 
 /// `min ½|w|² + C Σ w_i max(0, 1 - y_i f(x_i))²` (\[HCLKS08\]); solved by `additive` and its kin.
@@ -13,20 +13,20 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
         name: "C",
         kind: Kind::POSITIVE,
         default: Some("1"),
-        help: "price of an error",
+        help: "penalty of an error",
     }],
     variadic: false,
-    build: |checked| Ok(Arc::new(SquaredHinge { price: checked.number("C") })),
+    build: |checked| Ok(Arc::new(SquaredHinge { c: checked.number("C") })),
 };
 
 #[derive(Debug)]
 struct SquaredHinge {
-    price: f64,
+    c: f64,
 }
 
 impl Formulation for SquaredHinge {
     fn spec(&self) -> Spec {
-        Spec::new("squared_hinge").set("C", self.price)
+        Spec::new("squared_hinge").set("C", self.c)
     }
 
     fn goal(&self) -> Goal {
@@ -34,10 +34,10 @@ impl Formulation for SquaredHinge {
     }
 
     fn loss(&self) -> Option<Loss> {
-        Some(Loss::SquaredHinge { price: self.price })
+        Some(Loss::SquaredHinge { c: self.c })
     }
 
-    fn quadratic_program(&self, _: &Part<'_>) -> Result<Qp, TrainError> {
+    fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
         Err(tables_only("squared_hinge"))
     }
 }

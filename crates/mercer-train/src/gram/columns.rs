@@ -6,28 +6,28 @@ use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
 use rayon::prelude::*;
 
 use super::cache::Segments;
-use super::source::{Singles, Source};
-use super::value::Value;
+use super::source::{F32Rows, Source};
+use super::value::GramValue;
 
 /// Panels of singles per piece of work: 384 rows, whose products with a batch stay in the second cache.
 const PIECE_PANELS: usize = 4;
-const SINGLE_PIECE: usize = PIECE_PANELS * Panels32::WIDTH;
+const F32_CHUNK: usize = PIECE_PANELS * Panels32::WIDTH;
 /// Examples multiplied at once with a piece.
 const BATCH: usize = 128;
 /// Rows of doubles per piece of work.
-const DOUBLE_PIECE: usize = 1024;
+const F64_CHUNK: usize = 1024;
 
 /// Examples that are columns of the Gram matrix, packed for products.
 #[derive(Debug)]
-pub(crate) struct Columns {
+pub(crate) struct GramColumns {
     pub(super) rows: Vec<u32>,
     pack: Pack,
 }
 
 #[derive(Debug)]
 enum Pack {
-    Singles(Vec<Piece>),
-    Doubles(Vec<Packed>),
+    F32(Vec<Piece>),
+    F64(Vec<Packed>),
 }
 
 /// Columns multiplied by one thread at a time.
@@ -49,17 +49,15 @@ enum Queries {
     Sparse(SparseQueries32),
 }
 
-impl Columns {
+impl GramColumns {
     /// Packs rows in singles if the source has them and `exact` is not asked for.
     pub(crate) fn new(source: &Source<'_>, rows: Vec<u32>, exact: bool) -> Self {
-        let pack = match &source.singles {
-            Some(singles) if !exact => Pack::Singles(
-                rows.par_chunks(SINGLE_PIECE)
-                    .map(|rows| Piece::new(source, singles, rows))
-                    .collect(),
+        let pack = match &source.f32_rows {
+            Some(f32_rows) if !exact => Pack::F32(
+                rows.par_chunks(F32_CHUNK).map(|rows| Piece::new(source, f32_rows, rows)).collect(),
             ),
-            _ => Pack::Doubles(
-                rows.par_chunks(DOUBLE_PIECE)
+            _ => Pack::F64(
+                rows.par_chunks(F64_CHUNK)
                     .map(|piece| {
                         let piece = source.examples.select(piece.iter().map(|row| *row as usize));
                         Packed::new(source.kernel.clone(), &piece, source.centre.as_deref())
@@ -76,8 +74,8 @@ impl Columns {
 
     pub(super) fn bytes(&self) -> usize {
         match &self.pack {
-            Pack::Singles(pieces) => pieces.iter().map(|piece| piece.panels.bytes()).sum(),
-            Pack::Doubles(pieces) => pieces.iter().map(Packed::bytes).sum(),
+            Pack::F32(pieces) => pieces.iter().map(|piece| piece.panels.bytes()).sum(),
+            Pack::F64(pieces) => pieces.iter().map(Packed::bytes).sum(),
         }
     }
 
@@ -85,7 +83,7 @@ impl Columns {
     /// segments that pieces of work divide evenly if there are several.
     ///
     /// Every value has the same bits whatever else is computed beside it and on how many threads.
-    pub(super) fn compute<T: Value>(
+    pub(super) fn compute<T: GramValue>(
         &self,
         source: &Source<'_>,
         wanted: &[u32],
@@ -95,28 +93,28 @@ impl Columns {
             return;
         }
         match &self.pack {
-            Pack::Singles(packs) => {
-                let singles = source.singles.as_ref().expect("singles were packed from it");
+            Pack::F32(packs) => {
+                let f32_rows = source.f32_rows.as_ref().expect("singles were packed from it");
                 let form = source.kernel.form();
                 let finish = form.finish().expect("kernels in singles have a form");
                 let batches: Vec<Batch> = wanted
                     .par_chunks(BATCH)
-                    .map(|batch| Batch::new(source, singles, batch))
+                    .map(|batch| Batch::new(source, f32_rows, batch))
                     .collect();
-                pieces(out, self.len(), SINGLE_PIECE).into_par_iter().zip(packs).for_each_init(
+                pieces(out, self.len(), F32_CHUNK).into_par_iter().zip(packs).for_each_init(
                     Scratch::default,
                     |scratch, (mut rows, piece)| {
                         for (batch, rows) in batches.iter().zip(rows.chunks_mut(BATCH)) {
-                            piece.fill(singles.profile, finish, batch, rows, scratch);
+                            piece.fill(f32_rows.profile, finish, batch, rows, scratch);
                         }
                     },
                 );
             }
-            Pack::Doubles(packs) => {
-                pieces(out, self.len(), DOUBLE_PIECE).into_par_iter().zip(packs).for_each(
+            Pack::F64(packs) => {
+                pieces(out, self.len(), F64_CHUNK).into_par_iter().zip(packs).for_each(
                     |(mut rows, packed)| {
                         for (batch, rows) in wanted.chunks(BLOCK).zip(rows.chunks_mut(BLOCK)) {
-                            fill_doubles(source, packed, batch, rows);
+                            fill_f64(source, packed, batch, rows);
                         }
                     },
                 );
@@ -125,29 +123,29 @@ impl Columns {
     }
 }
 
-impl Columns {
+impl GramColumns {
     /// Kernel values of the wanted examples against all columns, row after row, by one thread.
-    pub(crate) fn fill<T: Value>(&self, source: &Source<'_>, wanted: &[u32], out: &mut [T]) {
+    pub(crate) fn fill<T: GramValue>(&self, source: &Source<'_>, wanted: &[u32], out: &mut [T]) {
         let width = self.rows.len();
         match &self.pack {
-            Pack::Singles(packs) => {
-                let singles = source.singles.as_ref().expect("singles were packed from it");
+            Pack::F32(packs) => {
+                let f32_rows = source.f32_rows.as_ref().expect("singles were packed from it");
                 let form = source.kernel.form();
                 let finish = form.finish().expect("kernels in singles have a form");
                 let mut scratch = Scratch::default();
                 for (batch, out) in wanted.chunks(BATCH).zip(out.chunks_mut(BATCH * width)) {
-                    let batch = Batch::new(source, singles, batch);
+                    let batch = Batch::new(source, f32_rows, batch);
                     for (number, piece) in packs.iter().enumerate() {
-                        let mut rows = cut(out, width, number * SINGLE_PIECE, SINGLE_PIECE);
-                        piece.fill(singles.profile, finish, &batch, &mut rows, &mut scratch);
+                        let mut rows = cut(out, width, number * F32_CHUNK, F32_CHUNK);
+                        piece.fill(f32_rows.profile, finish, &batch, &mut rows, &mut scratch);
                     }
                 }
             }
-            Pack::Doubles(packs) => {
+            Pack::F64(packs) => {
                 for (batch, out) in wanted.chunks(BLOCK).zip(out.chunks_mut(BLOCK * width)) {
                     for (number, packed) in packs.iter().enumerate() {
-                        let mut rows = cut(out, width, number * DOUBLE_PIECE, DOUBLE_PIECE);
-                        fill_doubles(source, packed, batch, &mut rows);
+                        let mut rows = cut(out, width, number * F64_CHUNK, F64_CHUNK);
+                        fill_f64(source, packed, batch, &mut rows);
                     }
                 }
             }
@@ -178,21 +176,21 @@ fn pieces<T>(rows: &mut [Segments<T>], width: usize, length: usize) -> Vec<Vec<&
 }
 
 impl Batch {
-    fn new(source: &Source<'_>, singles: &Singles, rows: &[u32]) -> Self {
+    fn new(source: &Source<'_>, f32_rows: &F32Rows, rows: &[u32]) -> Self {
         let mut norms = Vec::with_capacity(rows.len());
-        if singles.is_sparse {
-            let mut queries = SparseQueries32::new(singles.columns());
+        if f32_rows.is_sparse {
+            let mut queries = SparseQueries32::new(f32_rows.columns());
             let (mut slots, mut values) = (Vec::new(), Vec::new());
             for row in rows {
-                norms.push(singles.list(source.row(*row), &mut slots, &mut values));
+                norms.push(f32_rows.list(source.row(*row), &mut slots, &mut values));
                 queries.push(&slots, &values);
             }
             return Self { queries: Queries::Sparse(queries), norms };
         }
-        let mut queries = DenseQueries32::new(singles.columns());
-        let mut buffer = vec![0.0; singles.columns()];
+        let mut queries = DenseQueries32::new(f32_rows.columns());
+        let mut buffer = vec![0.0; f32_rows.columns()];
         for row in rows {
-            norms.push(singles.write(source.row(*row), &mut buffer));
+            norms.push(f32_rows.write(source.row(*row), &mut buffer));
             queries.push(&buffer);
         }
         Self { queries: Queries::Dense(queries), norms }
@@ -206,16 +204,16 @@ struct Scratch {
 }
 
 impl Piece {
-    fn new(source: &Source<'_>, singles: &Singles, rows: &[u32]) -> Self {
-        let mut norms = Vec::with_capacity(SINGLE_PIECE);
-        let panels = Panels32::pack(rows.len(), singles.columns(), |row, out| {
-            norms.push(singles.write(source.row(rows[row]), out));
+    fn new(source: &Source<'_>, f32_rows: &F32Rows, rows: &[u32]) -> Self {
+        let mut norms = Vec::with_capacity(F32_CHUNK);
+        let panels = Panels32::pack(rows.len(), f32_rows.columns(), |row, out| {
+            norms.push(f32_rows.write(source.row(rows[row]), out));
         });
         norms.resize(rows.len().next_multiple_of(mercer_simd::LANES32), 0.0);
         Self { panels, norms }
     }
 
-    fn fill<T: Value>(
+    fn fill<T: GramValue>(
         &self,
         profile: Profile,
         finish: &dyn Finish,
@@ -255,13 +253,13 @@ impl Piece {
                 }
             }
             for (place, value) in row.iter_mut().zip(products.iter()) {
-                *place = T::of_single(*value);
+                *place = T::from_f32(*value);
             }
         }
     }
 }
 
-fn fill_doubles<T: Value>(
+fn fill_f64<T: GramValue>(
     source: &Source<'_>,
     packed: &Packed,
     wanted: &[u32],
@@ -275,7 +273,7 @@ fn fill_doubles<T: Value>(
         for query in tile.queries.clone() {
             let places = &mut rows[query][tile.rows.clone()];
             for (place, value) in places.iter_mut().zip(tile.of(query)) {
-                *place = T::of_double(*value);
+                *place = T::from_f64(*value);
             }
         }
     });

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 /// (`cargo run --release -p mercer-simd --example speed`).
 const SPARSE_COST: f64 = 2.0;
 /// Kernel values beyond this are not trusted to singles.
-const SINGLE_LIMIT: f64 = 1e30;
+const F32_LIMIT: f64 = 1e30;
 
 /// What blocks of kernel values are computed from.
 #[derive(Debug)]
@@ -20,15 +20,15 @@ pub(crate) struct Source<'a> {
     /// `K(x, x)` of every example.
     pub(crate) diagonal: Vec<f64>,
     /// Whether singles can hold the kernel values.
-    pub(crate) fits_singles: bool,
+    pub(crate) fits_f32: bool,
     /// How rows look in singles; `None` for kernels that need doubles.
-    pub(crate) singles: Option<Singles>,
+    pub(crate) f32_rows: Option<F32Rows>,
 }
 
 /// Rows in singles: live columns only. Where the kernel depends on differences only, dense rows are less
 /// the mean; sparse ones only in columns that lie far from zero in every row, so that zeros stay zeros.
 #[derive(Debug)]
-pub(crate) struct Singles {
+pub(crate) struct F32Rows {
     /// Whether rows are multiplied as lists of non-zeros.
     pub(super) is_sparse: bool,
     slots: Vec<u32>,
@@ -51,9 +51,9 @@ impl<'a> Source<'a> {
             .par_iter()
             .map(|row| kernel.value(examples.row(*row), examples.row(*row)))
             .collect();
-        let singles = Singles::new(kernel, examples, &columns, centre.as_deref());
-        let fits_singles = diagonal.iter().all(|value| value.abs() < SINGLE_LIMIT);
-        Self { kernel, examples, centre, diagonal, fits_singles, singles }
+        let f32_rows = F32Rows::new(kernel, examples, &columns, centre.as_deref());
+        let fits_f32 = diagonal.iter().all(|value| value.abs() < F32_LIMIT);
+        Self { kernel, examples, centre, diagonal, fits_f32, f32_rows }
     }
 
     pub(super) fn row(&self, row: u32) -> Row<'a> {
@@ -61,7 +61,7 @@ impl<'a> Source<'a> {
     }
 }
 
-impl Singles {
+impl F32Rows {
     fn new(
         kernel: &KernelRef,
         examples: &Matrix,

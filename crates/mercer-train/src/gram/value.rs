@@ -1,18 +1,18 @@
 /// A stored kernel value: single or double.
-pub(crate) trait Value: Copy + Default + Send + Sync + 'static {
-    fn of_single(value: f32) -> Self;
-    fn of_double(value: f64) -> Self;
+pub(crate) trait GramValue: Copy + Default + Send + Sync + 'static {
+    fn from_f32(value: f32) -> Self;
+    fn from_f64(value: f64) -> Self;
     fn to_f64(self) -> f64;
 }
 
-impl Value for f32 {
+impl GramValue for f32 {
     #[inline(always)]
-    fn of_single(value: f32) -> Self {
+    fn from_f32(value: f32) -> Self {
         value
     }
 
     #[inline(always)]
-    fn of_double(value: f64) -> Self {
+    fn from_f64(value: f64) -> Self {
         value as f32
     }
 
@@ -22,14 +22,14 @@ impl Value for f32 {
     }
 }
 
-impl Value for f64 {
+impl GramValue for f64 {
     #[inline(always)]
-    fn of_single(value: f32) -> Self {
+    fn from_f32(value: f32) -> Self {
         f64::from(value)
     }
 
     #[inline(always)]
-    fn of_double(value: f64) -> Self {
+    fn from_f64(value: f64) -> Self {
         value
     }
 

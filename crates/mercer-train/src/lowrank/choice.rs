@@ -47,8 +47,8 @@ pub(crate) fn choose(
         return smo("kernel values overflow".to_owned());
     }
     let all: Vec<u32> = (0..SAMPLE as u32).collect();
-    let is_double = !source.fits_singles || source.singles.is_none();
-    let measured = Rows::new(&source, &all, is_double);
+    let is_f64 = !source.fits_f32 || source.f32_rows.is_none();
+    let measured = Rows::new(&source, &all, is_f64);
     let mut factor = Blocked::<f64>::new(&source.diagonal, RANK, 1e-8, 1, None);
     let cancel = &training.cancel;
     factor.grow(&measured, Draw::Random, (RANK, 1e-6), &mut |_| !cancel.is_cancelled());

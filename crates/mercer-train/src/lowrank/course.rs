@@ -12,7 +12,7 @@ use super::question::{Ask, Asked};
 use super::rows::Rows;
 use super::{LowRank, descent, guard, polish, stages};
 use crate::control::Control;
-use crate::gram::{Source, Value};
+use crate::gram::{GramValue, Source};
 use crate::reduce::Reduction;
 use crate::training::prepare::{self, Inputs};
 use crate::validate::Course;
@@ -28,7 +28,7 @@ pub(crate) fn suits(kernel: &KernelRef, formulation: &FormulationRef) -> Result<
     }
     if tables::needs_tables(formulation) || crate::is_system(formulation) {
         let name = formulation.spec().name().to_owned();
-        return Err(format!("{name} is no quadratic programme over the Gram matrix"));
+        return Err(format!("{name} is no quadratic program over the Gram matrix"));
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ pub(crate) fn train(
     };
     let asks = asked.asks()?;
     control.parts = asks.len();
-    if asked.needs_doubles(&asks) {
+    if asked.needs_f64(&asks) {
         run::<f64>(&asked, asks, control)
     } else {
         run::<f32>(&asked, asks, control)
@@ -113,16 +113,15 @@ pub(crate) fn cross_validate(
             examples: &examples,
         })
         .collect();
-    let needs_doubles =
-        asked.iter().any(|asked| asked.asks().is_ok_and(|asks| asked.needs_doubles(&asks)));
-    if needs_doubles {
+    let needs_f64 = asked.iter().any(|asked| asked.asks().is_ok_and(|asks| asked.needs_f64(&asks)));
+    if needs_f64 {
         super::folds::run::<f64>(&asked, folds, courses, control)
     } else {
         super::folds::run::<f32>(&asked, folds, courses, control)
     }
 }
 
-fn run<T: Real + Value>(
+fn run<T: Real + GramValue>(
     asked: &Asked<'_>,
     asks: Vec<Ask>,
     control: &mut Control<'_>,
@@ -150,7 +149,7 @@ fn run<T: Real + Value>(
     if let Some(held) = &held {
         let outcome = held.judge(asked, &factor, &solved, control)?;
         if outcome.machine.is_none() {
-            // Walls of held-out rows differ between the two programmes: coefficients are handed on, not distances.
+            // Walls of held-out rows differ between the two quadratic programs: coefficients are handed on, not distances.
             let found = solved.iter().zip(&held.asks);
             let starts: Vec<Vec<f64>> =
                 found.map(|(one, ask)| one.found.point.beta(&ask.qp)).collect();

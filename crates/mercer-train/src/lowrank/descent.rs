@@ -3,7 +3,7 @@
 use mercer_kernel::factor::Store;
 use mercer_simd::{Isa, Real, add_row, row_dot};
 
-use super::interior::{Found, evaluate};
+use super::interior::{FactorSolution, evaluate};
 use super::judge::Inside;
 use crate::{Qp, Stop};
 
@@ -22,17 +22,17 @@ const SPRING: f64 = 0.1;
 const TIGHTER: f64 = 0.3;
 
 /// Steering of a descent.
-pub(crate) struct Course<'s> {
+pub(crate) struct DescentOptions<'s> {
     /// The relative gap at which it ends.
     pub(crate) tolerance: f64,
     pub(crate) seed: u64,
     /// Whether it may give up for the interior point method when the gap falls too slowly.
     pub(crate) may_give_up: bool,
     /// Told visits and the relative gap; says whether to stop.
-    pub(crate) look: &'s mut dyn FnMut(u64, f64) -> Option<Stop>,
+    pub(crate) monitor: &'s mut dyn FnMut(u64, f64) -> Option<Stop>,
 }
 
-/// Whether a programme can be descended: one sum, which is zero.
+/// Whether a quadratic program can be descended: one sum, which is zero.
 pub(crate) fn fits(qp: &Qp) -> bool {
     qp.group_count() == 1 && qp.start.iter().all(|value| *value == 0.0)
 }
@@ -50,33 +50,33 @@ pub(crate) fn solve<T: Real>(
     qp: &Qp,
     store: &Store<T>,
     start: Option<&[f64]>,
-    course: &mut Course<'_>,
-) -> (Found, bool) {
-    let mut run = Run::new(qp, store, start, course.seed);
+    options: &mut DescentOptions<'_>,
+) -> (FactorSolution, bool) {
+    let mut run = Run::new(qp, store, start, options.seed);
     let mut inner = 0.1;
     let rank = store.rank() as f64;
     let interior = ITERATIONS * qp.len() as f64 * rank * (0.5 * rank + 10.0);
     let budget = |passes: u64| passes * qp.len() as u64;
     let mut history = Vec::new();
     loop {
-        let stop = run.passes(inner, &mut |visits| (course.look)(visits, f64::NAN));
-        let (point, w, judged) = evaluate(qp, store, Inside::of(qp, &run.beta), None);
-        let relative = judged.relative();
-        let stop = stop.or_else(|| (course.look)(run.visits, relative));
-        let is_done = relative <= course.tolerance;
-        history.push((run.visits, relative));
-        let is_slow = run.visits > budget(PATIENCE)
-            && visits_left(&history, course.tolerance) * (VISIT.0 + VISIT.1 * rank) > interior;
-        let gave_up = !is_done && stop.is_none() && is_slow && course.may_give_up;
-        let is_over = run.visits > budget(MOST);
+        let stop = run.passes(inner, &mut |updates| (options.monitor)(updates, f64::NAN));
+        let (point, w, evaluation) = evaluate(qp, store, Inside::of(qp, &run.beta), None);
+        let relative = evaluation.relative();
+        let stop = stop.or_else(|| (options.monitor)(run.updates, relative));
+        let is_done = relative <= options.tolerance;
+        history.push((run.updates, relative));
+        let is_slow = run.updates > budget(PATIENCE)
+            && updates_left(&history, options.tolerance) * (VISIT.0 + VISIT.1 * rank) > interior;
+        let gave_up = !is_done && stop.is_none() && is_slow && options.may_give_up;
+        let is_over = run.updates > budget(MOST);
         if is_done || stop.is_some() || gave_up || is_over {
             let stop = stop.or((is_over && !is_done).then_some(Stop::Stalled));
-            let found = Found {
+            let found = FactorSolution {
                 point,
                 w,
-                judged,
+                evaluation,
                 iterations: 0,
-                visits: run.visits,
+                updates: run.updates,
                 believed: relative,
                 fallbacks: 0,
                 stop,
@@ -92,13 +92,13 @@ pub(crate) fn solve<T: Real>(
 
 /// Visits that are left to a gap, if it goes on falling as it did since half as many; infinite if it did not
 /// fall.
-fn visits_left(history: &[(u64, f64)], tolerance: f64) -> f64 {
-    let Some((visits, gap)) = history.last() else { return f64::INFINITY };
-    let half = history.iter().rev().find(|(then, _)| 2 * then <= *visits);
+fn updates_left(history: &[(u64, f64)], tolerance: f64) -> f64 {
+    let Some((updates, gap)) = history.last() else { return f64::INFINITY };
+    let half = history.iter().rev().find(|(then, _)| 2 * then <= *updates);
     // The gap of no coefficients at all is the whole objective.
     let (then, before) = half.copied().unwrap_or((0, 1.0));
     let fall = (before / gap).ln();
-    if fall > 0.0 { (gap / tolerance).ln() * (visits - then) as f64 / fall } else { f64::INFINITY }
+    if fall > 0.0 { (gap / tolerance).ln() * (updates - then) as f64 / fall } else { f64::INFINITY }
 }
 
 struct Run<'r, T> {
@@ -121,7 +121,7 @@ struct Run<'r, T> {
     /// Variables not left out, tile by tile.
     active: Vec<Vec<u32>>,
     random: u64,
-    visits: u64,
+    updates: u64,
 }
 
 impl<'r, T: Real> Run<'r, T> {
@@ -151,12 +151,12 @@ impl<'r, T: Real> Run<'r, T> {
             squares,
             active: Vec::new(),
             random: seed,
-            visits: 0,
+            updates: 0,
         };
         if start.is_some() {
-            let (point, _, judged) = evaluate(qp, store, Inside::of(qp, &run.beta), None);
+            let (point, _, evaluation) = evaluate(qp, store, Inside::of(qp, &run.beta), None);
             run.beta = point.beta(qp);
-            run.multiplier = judged.multipliers[0];
+            run.multiplier = evaluation.multipliers[0];
         }
         run.refresh();
         if start.is_some() {
@@ -185,7 +185,7 @@ impl<'r, T: Real> Run<'r, T> {
         // A pass over what is left is cheap; looks at all rows are not.
         for _ in 0..10 {
             let (high, low) = self.pass(limits);
-            if let Some(stop) = stop(self.visits) {
+            if let Some(stop) = stop(self.updates) {
                 return Some(stop);
             }
             if high - low <= inner * scale || self.active.iter().all(Vec::is_empty) {
@@ -222,7 +222,7 @@ impl<'r, T: Real> Run<'r, T> {
                     let slope = row_dot(isa, g, &self.w) - self.mean_along + qp.linear[v]
                         - self.multiplier
                         + shared * self.sum;
-                    self.visits += 1;
+                    self.updates += 1;
                     let projected = if self.beta[v] <= qp.lower[v] {
                         if slope > above {
                             return false;

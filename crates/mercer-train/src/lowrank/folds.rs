@@ -11,7 +11,7 @@ use super::guard::without;
 use super::question::{Ask, Asked, Solved};
 use super::rows::Rows;
 use crate::control::Control;
-use crate::gram::Value;
+use crate::gram::GramValue;
 use crate::training::{conclusion_of, majority};
 use crate::validate::Course;
 use crate::{Folds, Goal, Stop, TrainError};
@@ -20,7 +20,7 @@ use crate::{Folds, Goal, Stop, TrainError};
 const RANK: usize = 512;
 
 /// Trains every formulation on all folds but one, and scores the rows of that one.
-pub(super) fn run<T: Real + Value>(
+pub(super) fn run<T: Real + GramValue>(
     asked: &[Asked<'_>],
     folds: &Folds,
     courses: &mut [Course<'_>],
@@ -108,7 +108,7 @@ impl<T: Real> Round<'_, T> {
                     if let Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) = one.found.stop {
                         return Err(TrainError::Stopped(stop));
                     }
-                    course.converged &= one.found.judged.relative() <= tolerance;
+                    course.converged &= one.found.evaluation.relative() <= tolerance;
                     let scores = self.scores(asked, &asks[0], &one, course);
                     *last = Some(one);
                     scores
@@ -135,7 +135,8 @@ impl<T: Real> Round<'_, T> {
         course: &mut Course<'_>,
     ) -> Vec<f64> {
         let is_over = one.found.stop.is_some();
-        let end = match conclusion_of(asked.formulation, &one.found.judged.multipliers, is_over) {
+        let end = match conclusion_of(asked.formulation, &one.found.evaluation.multipliers, is_over)
+        {
             Ok(end) => end,
             Err(failure) => {
                 course.failure = Some(failure);
@@ -151,7 +152,7 @@ impl<T: Real> Round<'_, T> {
     }
 }
 
-/// The solution of a smaller price, fitted into the new limits.
+/// The solution of a smaller C, fitted into the new limits.
 fn fitted(one: &Solved, ask: &Ask) -> Vec<f64> {
     let qp = &ask.qp;
     let width = |at: usize| qp.upper[at] - qp.lower[at];

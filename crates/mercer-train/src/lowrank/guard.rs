@@ -7,10 +7,10 @@ use mercer_simd::Real;
 
 use super::question::{Ask, Asked, Solved};
 use crate::control::Control;
-use crate::gram::fields;
+use crate::gram::kernel_sums;
 use crate::training::{conclusion_of, majority, on_gram};
 use crate::validate::dealt;
-use crate::{FormulationRef, Goal, Measure, Part, Qp, TrainError, Trained, solver};
+use crate::{FormulationRef, Goal, Measure, Qp, Subproblem, TrainError, Trained, solver};
 
 /// Below so many rows nothing is held out.
 const LEAST: usize = 1000;
@@ -170,10 +170,10 @@ impl Held {
     fn equal_cost(&self, asked: &Asked<'_>, rank: usize, solved: &[Solved]) -> usize {
         let (rows, k, width) = (asked.examples.len() as f64, rank as f64, asked.width() as f64);
         // The last solution, of all examples, costs about as much again.
-        let visits = 2 * solved.iter().map(|one| one.found.visits).sum::<u64>();
+        let updates = 2 * solved.iter().map(|one| one.found.updates).sum::<u64>();
         let iterations: usize = solved.iter().map(|one| one.found.iterations).sum();
         let cost = rows * k * (width + 0.5 * k)
-            + 2.0 * visits as f64 * k
+            + 2.0 * updates as f64 * k
             + iterations as f64 * rows * k * (0.5 * k + 10.0);
         let questions = solved.len().max(1) as f64;
         let each = 0.5 * (width + PAIR) * questions.sqrt();
@@ -198,7 +198,7 @@ impl Held {
         let values = factor.store().gather(&self.rows);
         let isa = mercer_simd::Isa::current();
         for (ask, one) in self.asks.iter().zip(solved) {
-            let end = conclusion_of(asked.formulation, &one.found.judged.multipliers, true)?;
+            let end = conclusion_of(asked.formulation, &one.found.evaluation.multipliers, true)?;
             let nothing = one.found.w.iter().all(|w| *w == 0.0);
             let offset = if nothing { majority(&ask.targets, end.offset) } else { end.offset };
             for (row, scores) in values.chunks_exact(factor.rank().max(1)).zip(&mut scores) {
@@ -215,7 +215,7 @@ impl Held {
         for part in &trained.expansions {
             let supports: Vec<u32> =
                 part.examples.iter().map(|row| named[*row as usize] as u32).collect();
-            let sums = fields(asked.source, &held, &supports, &part.coefficients);
+            let sums = kernel_sums(asked.source, &held, &supports, &part.coefficients);
             scores.iter_mut().zip(sums).for_each(|(all, sum)| all.push(sum - part.offset));
         }
         scores
@@ -258,7 +258,7 @@ pub(super) fn without(
     let kept: Vec<usize> = (0..ask.qp.rows).filter(|at| !is_held[row_of(*at)]).collect();
     let pick = |values: &[f64]| -> Vec<f64> { kept.iter().map(|at| values[*at]).collect() };
     let (targets, weights) = (pick(&ask.targets), pick(&ask.weights));
-    let part = Part { name: &ask.name, targets: &targets, weights: &weights };
+    let part = Subproblem { name: &ask.name, targets: &targets, weights: &weights };
     let qp = formulation.quadratic_program(&part)?;
     Ok(Ask {
         name: ask.name.clone(),
@@ -270,7 +270,7 @@ pub(super) fn without(
     })
 }
 
-/// A programme over more rows: the others stay at zero.
+/// A quadratic program over more rows: the others stay at zero.
 fn widened(qp: &Qp, kept: &[usize], rows: usize) -> Qp {
     let sides = qp.len() / qp.rows.max(1);
     let spread = |values: &[f64]| {

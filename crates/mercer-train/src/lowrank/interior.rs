@@ -8,7 +8,7 @@ use mercer_kernel::factor::Store;
 use mercer_simd::Real;
 
 use self::state::Run;
-use super::judge::{Inside, Judged, gap_beside, judge, restore_sums};
+use super::judge::{GapEvaluation, Inside, evaluate_gap, gap_beside, restore_sums};
 use super::systems::{Factored, Systems, squares};
 use crate::{Qp, Stop};
 
@@ -28,25 +28,25 @@ const LEAST: f64 = 1e-10;
 const ZERO: f64 = 1e-8;
 
 /// How an interior point method is steered.
-pub(crate) struct Steer<'s> {
+pub(crate) struct InteriorOptions<'s> {
     pub(crate) systems: Systems,
     /// The relative gap at which it ends.
     pub(crate) tolerance: f64,
     /// Told the iteration and the relative gap; says whether to stop.
-    pub(crate) look: &'s mut dyn FnMut(usize, f64) -> Option<Stop>,
+    pub(crate) monitor: &'s mut dyn FnMut(usize, f64) -> Option<Stop>,
 }
 
 /// What was found.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct FactorSolution {
     pub(crate) point: Inside,
     /// `G'β` but for rounding: the primal side, whose scores are the machine's.
     pub(crate) w: Vec<f64>,
-    pub(crate) judged: Judged,
+    pub(crate) evaluation: GapEvaluation,
     /// Iterations of the interior point method.
     pub(crate) iterations: usize,
     /// Visits of rows by coordinate descent.
-    pub(crate) visits: u64,
+    pub(crate) updates: u64,
     /// The relative gap that the method believed.
     pub(crate) believed: f64,
     /// How often a system broke down and QR took over.
@@ -54,7 +54,7 @@ pub(crate) struct Found {
     pub(crate) stop: Option<Stop>,
 }
 
-/// Minimises `½ β'GG'β + q'β` over the box and the sums of a programme.
+/// Minimises `½ β'GG'β + q'β` over the box and the sums of a quadratic program.
 ///
 /// State: `x = β - lower`, `t = upper - β`, the multipliers `y` of the sums, `s` and `ξ` of the walls, all of
 /// x, t, s, ξ above zero, and `w`, which is `G'β` in the end. `r_w = G'β - w`, `r_c = G w + q - A'y - s + ξ`,
@@ -63,12 +63,16 @@ pub(crate) struct Found {
 /// `g = r_s/x - r_ξ/t - r_c`, `D dx + G dw = g + A'dy`, `G'dx - dw = -r_w`, `A dx = r_b`,
 /// `ds = (r_s - s dx)/x`, `dξ = (r_ξ + ξ dx)/t`.
 ///
-/// Differs from \[FS01\]: t is a variable of its own, not `c - x`; so is w, not `G'x`, because where prices are
-/// high or features huge (`C |g|²` of 1e10 and more) the rounding of that sum alone is larger than all margins:
+/// Differs from \[FS01\]: t is a variable of its own, not `c - x`; so is w, not `G'x`, because where C is
+/// large or features huge (`C |g|²` of 1e10 and more) the rounding of that sum alone is larger than all margins:
 /// its other side, `dw`, comes out of the small system without such a sum; the predictor's complementarity is
 /// that of its step, in the same measure as μ; one step length for all, because Q couples them; the gap is
 /// computed anew before it ends, with w as the primal side.
-pub(crate) fn solve<T: Real>(qp: &Qp, store: &Store<T>, steer: &mut Steer<'_>) -> Found {
+pub(crate) fn solve<T: Real>(
+    qp: &Qp,
+    store: &Store<T>,
+    options: &mut InteriorOptions<'_>,
+) -> FactorSolution {
     let mut run = Run::new(qp, store);
     let (mut best, mut idle, mut fallbacks) = (f64::INFINITY, 0, 0);
     let mut first = None;
@@ -77,10 +81,10 @@ pub(crate) fn solve<T: Real>(qp: &Qp, store: &Store<T>, steer: &mut Steer<'_>) -
     loop {
         run.residuals();
         let believed = run.relative();
-        stop = stop.or_else(|| (steer.look)(iterations, believed));
+        stop = stop.or_else(|| (options.monitor)(iterations, believed));
         if stop.is_some()
-            || ((believed <= NEAR * steer.tolerance || run.is_nothing())
-                && run.truly() <= steer.tolerance)
+            || ((believed <= NEAR * options.tolerance || run.is_nothing())
+                && run.truly() <= options.tolerance)
             || run.mu() <= NOTHING * *first.get_or_insert(run.mu())
         {
             break;
@@ -92,11 +96,11 @@ pub(crate) fn solve<T: Real>(qp: &Qp, store: &Store<T>, steer: &mut Steer<'_>) -
             idle += 1;
         }
         let is_over = idle >= STALL || iterations >= MOST || !gap.is_finite();
-        let factored = if is_over || believed <= VAIN * steer.tolerance {
+        let factored = if is_over || believed <= VAIN * options.tolerance {
             None
         } else {
             let d = run.diagonal();
-            Factored::new(steer.systems, store, &d).or_else(|| {
+            Factored::new(options.systems, store, &d).or_else(|| {
                 fallbacks += 1;
                 Factored::new(Systems::Qr, store, &d)
             })
@@ -108,11 +112,11 @@ pub(crate) fn solve<T: Real>(qp: &Qp, store: &Store<T>, steer: &mut Steer<'_>) -
         iterations += 1;
     }
     let believed = run.relative();
-    let mut found = run.finish(steer.tolerance);
+    let mut found = run.finish(options.tolerance);
     found.iterations = iterations;
     found.believed = believed;
     found.fallbacks = fallbacks;
-    let is_good = found.judged.relative() <= steer.tolerance;
+    let is_good = found.evaluation.relative() <= options.tolerance;
     found.stop = stop.filter(|stop| !is_good || *stop != Stop::Stalled);
     found
 }
@@ -127,27 +131,27 @@ pub(crate) fn evaluate<T: Real>(
     store: &Store<T>,
     mut point: Inside,
     other: Option<&[f64]>,
-) -> (Inside, Vec<f64>, Judged) {
+) -> (Inside, Vec<f64>, GapEvaluation) {
     restore_sums(qp, &mut point);
     let beta = point.beta(qp);
     let mut w = store.transposed_times(&qp.fold(&beta));
-    let mut judged = judge(qp, &point, &store.times(&w));
+    let mut evaluation = evaluate_gap(qp, &point, &store.times(&w));
     if let Some(other) = other {
         let half = 0.5 * w.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
         let (gap, multipliers) = gap_beside(qp, &point, &store.times(other), half);
-        if gap < judged.gap {
-            (judged.gap, judged.multipliers) = (gap, multipliers);
+        if gap < evaluation.gap {
+            (evaluation.gap, evaluation.multipliers) = (gap, multipliers);
             w = other.to_vec();
         }
     }
     let least = least_objective(qp, store, &beta);
-    judged.size = judged.size.max(least);
-    if least > 0.0 && 0.5 * judged.square <= ZERO * least {
+    evaluation.size = evaluation.size.max(least);
+    if least > 0.0 && 0.5 * evaluation.square <= ZERO * least {
         w.fill(0.0);
-        judged.multipliers.fill(0.0);
-        judged.gap = 0.5 * judged.square;
+        evaluation.multipliers.fill(0.0);
+        evaluation.gap = 0.5 * evaluation.square;
     }
-    (point, w, judged)
+    (point, w, evaluation)
 }
 
 /// The least objective that a gap may be a share of.

@@ -1,4 +1,4 @@
-//! What a point of a programme over a factor is worth.
+//! What a point of a quadratic program over a factor is worth.
 
 use crate::Qp;
 
@@ -34,7 +34,7 @@ impl Inside {
 
 /// Objective, duality gap and the multiplier of each group.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Judged {
+pub(crate) struct GapEvaluation {
     pub(crate) objective: f64,
     /// `β'GG'β`.
     pub(crate) square: f64,
@@ -44,7 +44,7 @@ pub(crate) struct Judged {
     pub(crate) multipliers: Vec<f64>,
 }
 
-impl Judged {
+impl GapEvaluation {
     pub(crate) fn relative(&self) -> f64 {
         if self.gap == 0.0 { 0.0 } else { self.gap / self.size }
     }
@@ -58,25 +58,25 @@ pub(crate) fn wanted(qp: &Qp) -> Vec<f64> {
 }
 
 /// The multiplier that makes the gap smallest: `Σ_{F < b} upper + Σ_{F > b} lower` meets the sum that the
-/// group must have, so b is a quantile of the forces, weighted by the widths.
-pub(crate) fn multipliers(qp: &Qp, forces: &[f64]) -> Vec<f64> {
+/// group must have, so b is a quantile of the gradient, weighted by the widths.
+pub(crate) fn multipliers(qp: &Qp, gradient: &[f64]) -> Vec<f64> {
     let sums = wanted(qp);
     let one = |group: usize| {
         let mut members: Vec<usize> = (0..qp.len())
             .filter(|v| usize::from(qp.groups[*v]) == group && qp.upper[*v] > qp.lower[*v])
             .collect();
-        members.sort_unstable_by(|a, b| forces[*a].total_cmp(&forces[*b]));
+        members.sort_unstable_by(|a, b| gradient[*a].total_cmp(&gradient[*b]));
         let fixed = (0..qp.len()).filter(|v| usize::from(qp.groups[*v]) == group);
         let mut sum: f64 = fixed.map(|v| qp.lower[v]).sum();
         let slack = 1e-12 * members.iter().map(|v| qp.upper[*v] - qp.lower[*v]).sum::<f64>();
-        let mut chosen = members.first().map_or(0.0, |v| forces[*v]);
+        let mut chosen = members.first().map_or(0.0, |v| gradient[*v]);
         for (at, v) in members.iter().enumerate() {
-            chosen = forces[*v];
+            chosen = gradient[*v];
             sum += qp.upper[*v] - qp.lower[*v];
             if sum >= sums[group] - slack {
-                // Exactly met: every b up to the next force is as good; the middle is fairest.
+                // Exactly met: every b up to the next grad is as good; the middle is fairest.
                 if let (true, Some(next)) = (sum <= sums[group] + slack, members.get(at + 1)) {
-                    chosen = f64::midpoint(chosen, forces[*next]);
+                    chosen = f64::midpoint(chosen, gradient[*next]);
                 }
                 break;
             }
@@ -86,39 +86,39 @@ pub(crate) fn multipliers(qp: &Qp, forces: &[f64]) -> Vec<f64> {
     (0..sums.len()).map(one).collect()
 }
 
-/// Judges a point given `field = G G'β` of each row: everything is computed anew, with the best multipliers.
+/// Judges a point given `k_beta = G G'β` of each row: everything is computed anew, with the best multipliers.
 ///
 /// The gap is `Σ_v max_x (F_v - b)(β_v - x)`, plus what a sum that is off by rounding may hide.
-pub(crate) fn judge(qp: &Qp, point: &Inside, field: &[f64]) -> Judged {
+pub(crate) fn evaluate_gap(qp: &Qp, point: &Inside, k_beta: &[f64]) -> GapEvaluation {
     let beta = point.beta(qp);
     let (mut objective, mut square) = (0.0, 0.0);
     for (v, beta) in beta.iter().enumerate() {
-        let own = field[v % qp.rows];
+        let own = k_beta[v % qp.rows];
         objective += beta * (0.5 * own + qp.linear[v]);
         square += beta * own;
     }
-    let (gap, multipliers) = gap_of(qp, point, &beta, field);
-    Judged { objective, square, gap, size: objective.abs(), multipliers }
+    let (gap, multipliers) = gap_of(qp, point, &beta, k_beta);
+    GapEvaluation { objective, square, gap, size: objective.abs(), multipliers }
 }
 
 /// The gap between a point and the primal side of another w than `G'β`, given `G w` of each row, and the best
 /// multipliers: `½ |w - G'β|²`, which is `half` here, plus `Σ_v max_x ((G w)_v + q_v - b)(β_v - x)`, as rigorous.
 ///
-/// Where prices are high, β is so large that the rounding of `G'β` alone would fill the other gap.
-pub(crate) fn gap_beside(qp: &Qp, point: &Inside, field: &[f64], half: f64) -> (f64, Vec<f64>) {
-    let (gap, multipliers) = gap_of(qp, point, &point.beta(qp), field);
+/// Where C is large, β is so large that the rounding of `G'β` alone would fill the other gap.
+pub(crate) fn gap_beside(qp: &Qp, point: &Inside, g_w: &[f64], half: f64) -> (f64, Vec<f64>) {
+    let (gap, multipliers) = gap_of(qp, point, &point.beta(qp), g_w);
     (gap + half, multipliers)
 }
 
-fn gap_of(qp: &Qp, point: &Inside, beta: &[f64], field: &[f64]) -> (f64, Vec<f64>) {
-    let forces: Vec<f64> =
-        qp.linear.iter().enumerate().map(|(v, q)| field[v % qp.rows] + q).collect();
-    let multipliers = multipliers(qp, &forces);
+fn gap_of(qp: &Qp, point: &Inside, beta: &[f64], products: &[f64]) -> (f64, Vec<f64>) {
+    let gradient: Vec<f64> =
+        qp.linear.iter().enumerate().map(|(v, q)| products[v % qp.rows] + q).collect();
+    let multipliers = multipliers(qp, &gradient);
     let mut gap = 0.0;
     let mut missing = wanted(qp);
-    for (v, force) in forces.iter().enumerate() {
+    for (v, grad) in gradient.iter().enumerate() {
         let group = usize::from(qp.groups[v]);
-        let slope = force - multipliers[group];
+        let slope = grad - multipliers[group];
         gap += if slope > 0.0 { slope * point.below[v] } else { -slope * point.above[v] };
         missing[group] -= beta[v];
     }

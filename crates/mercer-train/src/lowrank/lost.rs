@@ -3,16 +3,16 @@
 use mercer_kernel::factor::Blocked;
 use mercer_simd::Real;
 
-use super::judge::{judge, wanted};
+use super::judge::{evaluate_gap, wanted};
 use super::question::{Ask, Asked, Solved};
-use crate::gram::fields;
+use crate::gram::kernel_sums;
 
 /// Rows looked at where all would cost more than the training.
 const SAMPLE: usize = 512;
 /// Up to so many pairs of rows and supports everything is computed.
 const PAIRS: usize = 1 << 24;
 
-/// What one question lost. With `f*` the best objective of the original programme and `f` the one found,
+/// What one question lost. With `f*` the best objective of the original quadratic program and `f` the one found,
 /// `0 <= f* - f <= quadratic <= bound` (objectives as LIBSVM prints them).
 #[derive(Debug, Clone, PartialEq)]
 pub struct LostReport {
@@ -55,14 +55,16 @@ pub(super) fn measure<T: Real>(
         return sampled(asked, factor, ask, solved, asked.recipe.seed);
     }
     let examples = asked.examples_of(ask);
-    let field = fields(asked.source, &examples, &supports.0, &supports.1);
+    let k_beta = kernel_sums(asked.source, &examples, &supports.0, &supports.1);
     let beta = ask.qp.fold(&solved.found.point.beta(&ask.qp));
-    let square: f64 = beta.iter().zip(&field).map(|(b, f)| b * f).sum();
-    let judged = &solved.found.judged;
+    let square: f64 = beta.iter().zip(&k_beta).map(|(b, f)| b * f).sum();
+    let judged = &solved.found.evaluation;
     let quadratic = 0.5 * (square - judged.square).max(0.0);
     LostReport {
         quadratic,
-        original_gap: judge(&ask.qp, &solved.found.point, &field).gap.min(judged.gap + quadratic),
+        original_gap: evaluate_gap(&ask.qp, &solved.found.point, &k_beta)
+            .gap
+            .min(judged.gap + quadratic),
         is_exact: true,
         error: 0.0,
         ..known(factor, ask, solved)
@@ -82,9 +84,9 @@ fn known<T: Real>(factor: &Blocked<T>, ask: &Ask, solved: &Solved) -> LostReport
     };
     LostReport {
         name: ask.name.clone(),
-        objective: solved.found.judged.objective,
-        square: solved.found.judged.square,
-        gap: solved.found.judged.gap,
+        objective: solved.found.evaluation.objective,
+        square: solved.found.evaluation.square,
+        gap: solved.found.evaluation.gap,
         bound: 0.5 * trace * squares,
         quadratic: 0.0,
         original_gap: 0.0,
@@ -110,11 +112,11 @@ pub(super) fn sampled<T: Real>(
     let rows: Vec<usize> = chosen.iter().map(|at| used[*at]).collect();
     let others: Vec<usize> = spread(qp.rows, seed.wrapping_add(1));
     let asked_rows: Vec<u32> = rows.iter().chain(&others).map(|row| examples[*row]).collect();
-    let field = fields(asked.source, &asked_rows, &supports, &weights);
+    let k_beta = kernel_sums(asked.source, &asked_rows, &supports, &weights);
     let own = own_field(factor, ask, solved, rows.iter().chain(&others));
     let terms: Vec<f64> = rows
         .iter()
-        .zip(field.iter().zip(&own))
+        .zip(k_beta.iter().zip(&own))
         .map(|(row, (exact, low))| 0.5 * beta[*row] * (exact - low))
         .collect();
     let share = used.len() as f64 / terms.len().max(1) as f64;
@@ -123,9 +125,9 @@ pub(super) fn sampled<T: Real>(
         terms.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (terms.len().max(2) - 1) as f64;
     let left = 1.0 - (terms.len() as f64 / used.len().max(1) as f64);
     let error = used.len() as f64 * (variance * left / terms.len().max(1) as f64).sqrt();
-    let multipliers = &solved.found.judged.multipliers;
+    let multipliers = &solved.found.evaluation.multipliers;
     let mut gap = 0.0;
-    for (row, exact) in others.iter().zip(&field[rows.len()..]) {
+    for (row, exact) in others.iter().zip(&k_beta[rows.len()..]) {
         for v in (*row..qp.len()).step_by(qp.rows) {
             let slope = exact + qp.linear[v] - multipliers[usize::from(qp.groups[v])];
             let point = &solved.found.point;
@@ -137,7 +139,7 @@ pub(super) fn sampled<T: Real>(
     let original_gap = gap * qp.rows as f64 / others.len().max(1) as f64;
     LostReport {
         quadratic,
-        original_gap: original_gap.min(solved.found.judged.gap + quadratic),
+        original_gap: original_gap.min(solved.found.evaluation.gap + quadratic),
         is_exact: false,
         error,
         ..known(factor, ask, solved)

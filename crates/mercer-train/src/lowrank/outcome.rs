@@ -29,7 +29,7 @@ pub(super) fn described<T: Real>(
         method: method(solved),
         systems: recipe.systems.name(),
         iterations: solved.iter().map(|one| one.found.iterations).sum(),
-        visits: solved.iter().map(|one| one.found.visits).sum(),
+        coordinate_updates: solved.iter().map(|one| one.found.updates).sum(),
         switched: solved.iter().any(|one| one.switched),
         fallbacks: solved.iter().map(|one| one.found.fallbacks).sum(),
         believed: solved.iter().map(|one| one.found.believed).fold(0.0, f64::max),
@@ -83,7 +83,7 @@ pub(super) fn assemble<T: Real>(
     for (ask, one) in asks.iter().zip(solved) {
         let found = &one.found;
         let is_over = found.stop.is_some();
-        let end = conclusion_of(asked.formulation, &found.judged.multipliers, is_over)?;
+        let end = conclusion_of(asked.formulation, &found.evaluation.multipliers, is_over)?;
         let nothing = found.w.iter().all(|w| *w == 0.0);
         let offset = if nothing { majority(&ask.targets, end.offset) } else { end.offset };
         let beta = factor.coefficients(&found.w);
@@ -109,11 +109,11 @@ fn part_report(asked: &Asked<'_>, ask: &Ask, one: &Solved, scale: f64) -> Subpro
         |v: &usize| beta[*v] != 0.0 && (beta[*v] <= qp.lower[*v] || beta[*v] >= qp.upper[*v]);
     SubproblemReport {
         name: ask.name.clone(),
-        converged: found.judged.relative() <= asked.training.tolerance_used(),
-        iterations: found.visits + found.iterations as u64,
-        objective: scale * scale * found.judged.objective,
-        gap: scale * scale * found.judged.gap,
-        violation: found.judged.relative(),
+        converged: found.evaluation.relative() <= asked.training.tolerance_used(),
+        iterations: found.updates + found.iterations as u64,
+        objective: scale * scale * found.evaluation.objective,
+        gap: scale * scale * found.evaluation.gap,
+        violation: found.evaluation.relative(),
         supports: qp.fold(&beta).iter().filter(|value| **value != 0.0).count(),
         bounded: (0..beta.len()).filter(at_limit).count(),
     }

@@ -3,7 +3,7 @@
 use super::question::{Ask, Asked, Solved};
 use crate::control::Control;
 use crate::gram::{Gram, Source, View};
-use crate::solvers::{From, Judged, Method, Question, Steering};
+use crate::solvers::{GramProblem, Method, StartPoint, Steering, StoppingTest};
 use crate::training::on_gram;
 use crate::{Qp, TrainError, Trained, solver};
 
@@ -71,7 +71,7 @@ fn placed(ask: &Ask, beta: &[f64]) -> Vec<f64> {
     out
 }
 
-/// Solves the programme over the examples that have a coefficient; the others stay at zero.
+/// Solves the quadratic program over the examples that have a coefficient; the others stay at zero.
 fn on_active(
     asked: &Asked<'_>,
     ask: &Ask,
@@ -107,10 +107,11 @@ fn on_active(
         return Ok((beta, 0));
     };
     let view = View::new(&[0]);
-    let from = From::Point(start);
-    let (gram, judged) = (&mut gram, Judged::Doubles);
-    let mut question = Question { gram, view, qp: &part, from, shared: false, judged, memory };
-    let solution = smo.solve(&mut question, &mut Steering(control))?;
+    let from = StartPoint::Point(start);
+    let (gram, stopping_test) = (&mut gram, StoppingTest::Recomputed);
+    let mut problem =
+        GramProblem { gram, view, qp: &part, from, shared: false, stopping_test, memory };
+    let solution = smo.solve(&mut problem, &mut Steering(control))?;
     for (v, value) in variables.iter().zip(&solution.beta) {
         beta[*v] = *value;
     }

@@ -1,14 +1,14 @@
-//! What is asked of a factor: programmes over its rows.
+//! What is asked of a factor: quadratic programs over its rows.
 
 use mercer_data::Dataset;
 use mercer_kernel::KernelRef;
 
-use super::interior::Found;
+use super::interior::FactorSolution;
 use super::{LowRank, Precision};
 use crate::gram::Source;
 use crate::reduce::Reduction;
 use crate::training::prepare::Inputs;
-use crate::{FormulationRef, Part, Qp, TrainError, Training};
+use crate::{FormulationRef, Qp, Subproblem, TrainError, Training};
 
 /// Beyond this `C |g|²` singles are too coarse for the factor.
 const COARSE: f64 = 1e6;
@@ -29,7 +29,7 @@ pub(super) struct Asked<'a> {
     pub(super) examples: &'a [u32],
 }
 
-/// One programme over rows of the factor.
+/// One quadratic program over rows of the factor.
 pub(super) struct Ask {
     pub(super) name: String,
     /// The rows, increasing, unless all.
@@ -43,7 +43,7 @@ pub(super) struct Ask {
 
 /// Its solution.
 pub(super) struct Solved {
-    pub(super) found: Found,
+    pub(super) found: FactorSolution,
     pub(super) switched: bool,
 }
 
@@ -64,7 +64,7 @@ impl Asked<'_> {
                     places.iter().map(|place| values[*place as usize]).collect()
                 };
                 let (targets, weights) = (pick(&binary.targets), pick(&binary.weights));
-                let part = Part { name: &binary.name, targets: &targets, weights: &weights };
+                let part = Subproblem { name: &binary.name, targets: &targets, weights: &weights };
                 let qp = self.formulation.quadratic_program(&part)?;
                 let rows = (rows.len() < self.examples.len()).then_some(rows);
                 Ok(Ask { name: binary.name, rows, places, targets, weights, qp })
@@ -72,16 +72,16 @@ impl Asked<'_> {
             .collect()
     }
 
-    pub(super) fn needs_doubles(&self, asks: &[Ask]) -> bool {
+    pub(super) fn needs_f64(&self, asks: &[Ask]) -> bool {
         let largest = self.source.diagonal.iter().fold(0.0, |most: f64, k| most.max(*k));
         let limit = asks.iter().flat_map(|ask| ask.qp.upper.iter().chain(&ask.qp.lower));
         let limit = limit.fold(0.0, |most: f64, c| most.max(c.abs()));
         match self.recipe.precision {
             Precision::Double => true,
-            Precision::Single => !self.source.fits_singles,
+            Precision::Single => !self.source.fits_f32,
             Precision::Auto => {
-                !self.source.fits_singles
-                    || self.source.singles.is_none()
+                !self.source.fits_f32
+                    || self.source.f32_rows.is_none()
                     || self.training.tolerance_used() <= FINE
                     || largest * limit > COARSE
             }

@@ -2,7 +2,7 @@
 
 use mercer_kernel::factor::Tiles;
 
-use crate::gram::{Columns, Source, Value};
+use crate::gram::{GramColumns, GramValue, Source};
 
 /// Examples whose Gram matrix is factored.
 pub(super) struct Rows<'a> {
@@ -25,18 +25,18 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl<T: Value> Tiles<T> for Rows<'_> {
-    type Ready = Columns;
+impl<T: GramValue> Tiles<T> for Rows<'_> {
+    type Ready = GramColumns;
 
     fn diagonal(&self) -> &[f64] {
         &self.diagonal
     }
 
-    fn ready(&self, pivots: &[u32]) -> Columns {
-        Columns::new(self.source, self.named(pivots), self.exact)
+    fn ready(&self, pivots: &[u32]) -> GramColumns {
+        GramColumns::new(self.source, self.named(pivots), self.exact)
     }
 
-    fn values(&self, ready: &Columns, rows: &[u32], out: &mut [T]) {
+    fn values(&self, ready: &GramColumns, rows: &[u32], out: &mut [T]) {
         ready.fill(self.source, &self.named(rows), out);
     }
 }

@@ -4,7 +4,7 @@ use mercer_kernel::factor::{Blocked, Store};
 use mercer_simd::Real;
 use rayon::prelude::*;
 
-use super::interior::{self, Steer};
+use super::interior::{self, InteriorOptions};
 use super::question::{Ask, Asked, FINE, Solved};
 use super::{How, descent};
 use crate::control::{Control, Standing};
@@ -14,7 +14,7 @@ use crate::{Qp, Stop, TrainError};
 const STEEP: f64 = 100.0;
 
 impl Asked<'_> {
-    /// Solves all questions over a factor, from other solutions of the same programmes.
+    /// Solves all questions over a factor, from other solutions of the same quadratic programs.
     pub(super) fn solve<T: Real>(
         &self,
         factor: &Blocked<T>,
@@ -44,7 +44,7 @@ impl Asked<'_> {
             control.start_part(first * threads);
             let begin = |at: usize| starts.get(first * threads + at).cloned();
             if let [ask] = some {
-                let mut look = |made: u64, gap: f64| {
+                let mut monitor = |made: u64, gap: f64| {
                     if !gap.is_nan() {
                         let standing = Standing { violation: gap, gap: f64::NAN, supports: 0 };
                         control.tell(standing);
@@ -54,8 +54,8 @@ impl Asked<'_> {
                         .is_some_and(|limit| control.iterations + made >= limit);
                     control.stop().or(over.then_some(Stop::IterationLimit))
                 };
-                let one = self.solve_one(factor.store(), ask, begin(0), tolerance, &mut look);
-                control.iterations += one.found.visits + one.found.iterations as u64;
+                let one = self.solve_one(factor.store(), ask, begin(0), tolerance, &mut monitor);
+                control.iterations += one.found.updates + one.found.iterations as u64;
                 solved.push(one);
             } else {
                 let brake = control.brake(some.len());
@@ -63,15 +63,17 @@ impl Asked<'_> {
                     .par_iter()
                     .enumerate()
                     .map(|(at, ask)| {
-                        let mut look = |made: u64, _: f64| brake(made).then_some(Stop::TimeLimit);
-                        self.solve_one(factor.store(), ask, begin(at), tolerance, &mut look)
+                        let mut monitor =
+                            |made: u64, _: f64| brake(made).then_some(Stop::TimeLimit);
+                        self.solve_one(factor.store(), ask, begin(at), tolerance, &mut monitor)
                     })
                     .collect();
                 control.iterations += found
                     .iter()
-                    .map(|one| one.found.visits + one.found.iterations as u64)
+                    .map(|one| one.found.updates + one.found.iterations as u64)
                     .sum::<u64>();
-                let worst = found.iter().map(|one| one.found.judged.relative()).fold(0.0, f64::max);
+                let worst =
+                    found.iter().map(|one| one.found.evaluation.relative()).fold(0.0, f64::max);
                 control.tell(Standing { violation: worst, gap: f64::NAN, supports: 0 });
                 let stop = control.stop();
                 solved.extend(found.into_iter().map(|mut one| {
@@ -92,7 +94,7 @@ impl Asked<'_> {
         ask: &Ask,
         start: Option<Vec<f64>>,
         tolerance: f64,
-        look: &mut dyn FnMut(u64, f64) -> Option<Stop>,
+        monitor: &mut dyn FnMut(u64, f64) -> Option<Stop>,
     ) -> Solved {
         let chosen = ask.rows.as_ref().map(|rows| {
             let file = if store.is_on_disk() { tempfile::tempfile().ok() } else { None };
@@ -100,23 +102,24 @@ impl Asked<'_> {
         });
         let store = chosen.as_ref().unwrap_or(store);
         let seed = self.recipe.seed;
-        let mut visits = 0;
+        let mut updates = 0;
         let mut switched = false;
         if self.descends(store, &ask.qp, tolerance) {
             let may_give_up = self.recipe.how == How::Auto;
-            let mut course = descent::Course { tolerance, seed, may_give_up, look: &mut *look };
-            let (found, gave_up) = descent::solve(&ask.qp, store, start.as_deref(), &mut course);
+            let mut options =
+                descent::DescentOptions { tolerance, seed, may_give_up, monitor: &mut *monitor };
+            let (found, gave_up) = descent::solve(&ask.qp, store, start.as_deref(), &mut options);
             if !gave_up {
                 return Solved { found, switched };
             }
-            visits = found.visits;
+            updates = found.updates;
             switched = true;
         }
         let systems = self.recipe.systems;
-        let mut look = |made: usize, gap: f64| look(visits + made as u64, gap);
-        let mut steer = Steer { systems, tolerance, look: &mut look };
-        let mut found = interior::solve(&ask.qp, store, &mut steer);
-        found.visits = visits;
+        let mut monitor = |made: usize, gap: f64| monitor(updates + made as u64, gap);
+        let mut options = InteriorOptions { systems, tolerance, monitor: &mut monitor };
+        let mut found = interior::solve(&ask.qp, store, &mut options);
+        found.updates = updates;
         Solved { found, switched }
     }
 

@@ -9,7 +9,7 @@ use super::rows::Rows;
 use super::{LowRank, Rule};
 use crate::TrainError;
 use crate::control::Control;
-use crate::gram::Value;
+use crate::gram::GramValue;
 
 /// Rank of the first solution.
 const FIRST: usize = 256;
@@ -25,7 +25,7 @@ const LEAST: f64 = 1e-4;
 const PAYS: f64 = 0.9;
 
 /// Grows the factor to what was asked for; returns the last solutions, to start from.
-pub(super) fn grow<T: Real + Value>(
+pub(super) fn grow<T: Real + GramValue>(
     factor: &mut Blocked<T>,
     rows: &Rows<'_>,
     asked: &Asked<'_>,
@@ -59,7 +59,7 @@ pub(super) fn grow<T: Real + Value>(
                 .zip(&found)
                 .map(|(ask, one)| lost::sampled(asked, factor, ask, one, recipe.seed).quadratic)
                 .sum();
-            let size: f64 = found.iter().map(|one| one.found.judged.objective.abs()).sum();
+            let size: f64 = found.iter().map(|one| one.found.evaluation.objective.abs()).sum();
             if lost <= recipe.tolerance * size || lost > PAYS * before {
                 return Ok(Some(found));
             }
@@ -73,7 +73,7 @@ pub(super) fn grow<T: Real + Value>(
 }
 
 /// One stretch of growth; `false` if it was stopped.
-fn step<T: Real + Value>(
+fn step<T: Real + GramValue>(
     factor: &mut Blocked<T>,
     rows: &Rows<'_>,
     recipe: &LowRank,

@@ -33,7 +33,7 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             name: "method",
             kind: Kind::Word(How::WORDS),
             default: Some("auto"),
-            help: "how the programme over the factor is solved",
+            help: "how the quadratic program over the factor is solved",
         },
         Parameter {
             name: "systems",

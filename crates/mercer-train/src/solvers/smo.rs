@@ -13,15 +13,17 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 pub(crate) use state::State;
 
-use super::{From, Judged, Method, OnGram, Question, Solution, Solver, SolverRef, Steering};
+use super::{
+    GramProblem, Method, OnGram, Solution, Solver, SolverRef, StartPoint, Steering, StoppingTest,
+};
 use crate::TrainError;
 use crate::control::{Control, Standing, Stop};
-use crate::gram::fields;
+use crate::gram::kernel_sums;
 use crate::optimality::Optimality;
 use inner::Inner;
 
 /// SMO with blocks (\[Wen18\], oneDAL): each round takes a working set of the worst violators and
-/// part of the previous set, computes their kernel rows as one block, solves the small programme by pair
+/// part of the previous set, computes their kernel rows as one block, solves the small quadratic program by pair
 /// steps of second order (\[FCL05\]) and adds the result to the gradient.
 ///
 /// Kernel rows are singles, the gradient is doubles. Before the end the gradient is recomputed from kernel
@@ -100,18 +102,18 @@ impl Solver for Smo {
 impl OnGram for Smo {
     fn solve(
         &self,
-        question: &mut Question<'_, '_>,
+        problem: &mut GramProblem<'_, '_>,
         control: &mut Steering<'_, '_>,
     ) -> Result<Solution, TrainError> {
-        Run::new(self, question).finish(control.0)
+        Run::new(self, problem).finish(control.0)
     }
 }
 
 /// One question being solved.
 struct Run<'r, 'q, 'a> {
     settings: &'r Smo,
-    question: &'r mut Question<'q, 'a>,
-    /// Global example of each row of the programme.
+    problem: &'r mut GramProblem<'q, 'a>,
+    /// Global example of each row of the quadratic program.
     examples: Vec<u32>,
     state: State,
     /// Position of each row among the active ones.
@@ -134,27 +136,27 @@ enum Drift {
 }
 
 impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
-    fn new(settings: &'r Smo, question: &'r mut Question<'q, 'a>) -> Self {
-        let examples = question.gram.examples(&question.view);
+    fn new(settings: &'r Smo, problem: &'r mut GramProblem<'q, 'a>) -> Self {
+        let examples = problem.gram.examples(&problem.view);
         let rows = examples.len();
-        let begin = std::mem::replace(&mut question.from, From::Point(Vec::new()));
+        let begin = std::mem::replace(&mut problem.from, StartPoint::Point(Vec::new()));
         match begin {
-            From::Point(beta) => {
-                let state = State::new(vec![0.0; rows], beta, question.gram.is_double());
+            StartPoint::Point(beta) => {
+                let state = State::new(vec![0.0; rows], beta, problem.gram.is_f64());
                 let slots = (0..rows as u32).collect();
-                let mut run = Self { settings, question, examples, state, slots };
+                let mut run = Self { settings, problem, examples, state, slots };
                 if run.state.beta.iter().any(|value| *value != 0.0) {
-                    run.state.field = run.honest_field();
+                    run.state.k_beta = run.honest_field();
                 }
                 run
             }
-            From::Known { beta, field } => {
-                let state = State::new(field, beta, question.gram.is_double());
-                Self { settings, question, examples, state, slots: (0..rows as u32).collect() }
+            StartPoint::Known { beta, k_beta } => {
+                let state = State::new(k_beta, beta, problem.gram.is_f64());
+                Self { settings, problem, examples, state, slots: (0..rows as u32).collect() }
             }
-            From::State(state) => {
+            StartPoint::State(state) => {
                 let mut run =
-                    Self { settings, question, examples, state: *state, slots: Vec::new() };
+                    Self { settings, problem, examples, state: *state, slots: Vec::new() };
                 run.resume();
                 run
             }
@@ -164,11 +166,11 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
     /// Brings rows and columns into the form they had when the state was saved.
     fn resume(&mut self) {
         if self.state.double {
-            self.question.gram.become_double(self.question.memory);
+            self.problem.gram.switch_to_f64(self.problem.memory);
         }
-        self.question.gram.restore(&self.question.view);
+        self.problem.gram.restore(&self.problem.view);
         if self.state.active.len() < self.examples.len() {
-            self.question.gram.shrink(&self.question.view, &self.state.active);
+            self.problem.gram.shrink(&self.problem.view, &self.state.active);
         }
         self.index_slots();
     }
@@ -182,22 +184,22 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
 
     fn finish(mut self, control: &mut Control<'_>) -> Result<Solution, TrainError> {
         loop {
-            let scan = select::scan(self.question.qp, &self.state);
-            let (violation, gap) = (scan.violation(), scan.gap(self.question.qp, &self.state));
+            let scan = select::scan(self.problem.qp, &self.state);
+            let (violation, gap) = (scan.violation(), scan.gap(self.problem.qp, &self.state));
             control.tell(Standing { violation, gap, supports: scan.supports });
             control.save(&self.state)?;
             if let Some(stop) = control.stop() {
                 control.save_before_end(&self.state)?;
                 return Ok(self.best_so_far(Some(stop)));
             }
-            if self.state.steps >= self.settings.patience.steps(self.question.qp.len()) {
+            if self.state.steps >= self.settings.patience.steps(self.problem.qp.len()) {
                 return Ok(self.best_so_far(Some(Stop::GivenUp)));
             }
             let share = if self.state.double { 1.0 } else { SINGLE_SHARE };
             if violation <= share * control.tolerance {
                 match self.look(control.tolerance) {
-                    Verdict::Done(field, optimality) => {
-                        return Ok(self.solution(field, optimality, None));
+                    Verdict::Done(k_beta, optimality) => {
+                        return Ok(self.solution(k_beta, optimality, None));
                     }
                     Verdict::GoOn => continue,
                 }
@@ -206,7 +208,7 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
                 self.sample_drift(control.tolerance);
                 continue;
             }
-            if self.settings.shrinking && !self.question.shared {
+            if self.settings.shrinking && !self.problem.shared {
                 self.shrink(&scan);
             }
             let gain = self.round(&scan, control);
@@ -224,8 +226,8 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
 
     /// One working set: kernel rows, pair steps, gradient. Returns by how much the objective fell.
     fn round(&mut self, scan: &select::Scan, control: &mut Control<'_>) -> f64 {
-        let qp = self.question.qp;
-        let capacity = self.question.gram.capacity(&self.question.view);
+        let qp = self.problem.qp;
+        let capacity = self.problem.gram.capacity(&self.problem.view);
         let size = self.settings.working_set.min(capacity / 2).max(2);
         let set = select::working_set(qp, &self.state, scan, size);
         let row_of = |v: &u32| *v % qp.rows as u32;
@@ -236,15 +238,16 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
             distinct.sort_unstable();
             distinct.dedup();
         }
-        self.question.gram.fetch(&self.question.view, &distinct);
-        let table = self.question.gram.table(&self.question.view, &chosen, &columns);
-        let diagonal = &self.question.gram.source.diagonal;
-        let forces = set.iter().zip(&columns);
-        let forces = forces.map(|(v, at)| self.state.field[*at as usize] + qp.linear[*v as usize]);
+        self.problem.gram.fetch(&self.problem.view, &distinct);
+        let table = self.problem.gram.table(&self.problem.view, &chosen, &columns);
+        let diagonal = &self.problem.gram.source.diagonal;
+        let gradient = set.iter().zip(&columns);
+        let gradient =
+            gradient.map(|(v, at)| self.state.k_beta[*at as usize] + qp.linear[*v as usize]);
         let mut inner = Inner {
             table: &table,
             diagonal: chosen.iter().map(|row| diagonal[*row as usize]).collect(),
-            forces: forces.collect(),
+            gradient: gradient.collect(),
             beta: set.iter().map(|v| self.state.beta[*v as usize]).collect(),
             lower: set.iter().map(|v| qp.lower[*v as usize]).collect(),
             upper: set.iter().map(|v| qp.upper[*v as usize]).collect(),
@@ -272,8 +275,8 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
                 deltas.push(delta);
             }
         }
-        let view = &self.question.view;
-        self.question.gram.add(view, &changed, &deltas, &mut self.state.field);
+        let view = &self.problem.view;
+        self.problem.gram.add(view, &changed, &deltas, &mut self.state.k_beta);
     }
 
     /// `Kβ` of all rows from kernel values in doubles.
@@ -282,11 +285,11 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
     }
 
     fn honest_sums(&self, examples: &[u32]) -> Vec<f64> {
-        let folded = self.question.qp.fold(&self.state.beta);
+        let folded = self.problem.qp.fold(&self.state.beta);
         let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
         let supports: Vec<u32> = used.iter().map(|row| self.examples[*row]).collect();
         let weights: Vec<f64> = used.iter().map(|row| folded[*row]).collect();
-        fields(&self.question.gram.source, examples, &supports, &weights)
+        kernel_sums(&self.problem.gram.source, examples, &supports, &weights)
     }
 
     /// Compares the gradient of some rows with doubles; goes on in doubles if singles are too coarse.
@@ -296,7 +299,7 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         let places: Vec<usize> = (0..self.state.active.len()).step_by(step).collect();
         let rows = places.iter().map(|at| self.examples[self.state.active[*at] as usize]);
         let honest = self.honest_sums(&rows.collect::<Vec<u32>>());
-        let running = places.iter().map(|at| self.state.field[*at]);
+        let running = places.iter().map(|at| self.state.k_beta[*at]);
         let drift = running.zip(&honest).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         if drift > DRIFT_SHARE * tolerance {
             self.use_doubles();
@@ -308,22 +311,22 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
     /// Takes all rows back with a gradient in doubles, unless a sample of it is enough, and judges the point.
     fn look(&mut self, tolerance: f64) -> Verdict {
         let is_whole = self.state.active.len() == self.examples.len();
-        if self.question.judged == Judged::Sample && is_whole && !self.state.double {
+        if self.problem.stopping_test == StoppingTest::Sampled && is_whole && !self.state.double {
             if self.sample_drift(tolerance) == Drift::Mended {
                 return Verdict::GoOn;
             }
-            let field = self.state.field.clone();
-            let optimality = Optimality::of(self.question.qp, &self.state.beta, &field);
-            return Verdict::Done(field, optimality);
+            let k_beta = self.state.k_beta.clone();
+            let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
+            return Verdict::Done(k_beta, optimality);
         }
-        let field = self.honest_field();
-        let optimality = Optimality::of(self.question.qp, &self.state.beta, &field);
+        let k_beta = self.honest_field();
+        let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
         if optimality.violation <= tolerance {
-            return Verdict::Done(field, optimality);
+            return Verdict::Done(k_beta, optimality);
         }
-        let active = self.state.active.iter().map(|row| field[*row as usize]);
-        let drift = active.zip(&self.state.field).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        self.take_back(field);
+        let active = self.state.active.iter().map(|row| k_beta[*row as usize]);
+        let drift = active.zip(&self.state.k_beta).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        self.take_back(k_beta);
         if drift > DRIFT_SHARE * tolerance {
             self.use_doubles();
         }
@@ -331,9 +334,9 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
     }
 
     /// All rows are active again, with this gradient.
-    fn take_back(&mut self, field: Vec<f64>) {
-        self.question.gram.restore(&self.question.view);
-        self.state.field = field;
+    fn take_back(&mut self, k_beta: Vec<f64>) {
+        self.problem.gram.restore(&self.problem.view);
+        self.state.k_beta = k_beta;
         self.state.active = (0..self.examples.len() as u32).collect();
         self.slots.clone_from(&self.state.active);
         self.state.idle = 0;
@@ -341,22 +344,22 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
 
     /// Goes on with kernel rows in doubles and a gradient to match.
     fn use_doubles(&mut self) {
-        self.question.gram.become_double(self.question.memory);
+        self.problem.gram.switch_to_f64(self.problem.memory);
         self.state.double = true;
-        let field = self.honest_field();
-        self.take_back(field);
+        let k_beta = self.honest_field();
+        self.take_back(k_beta);
     }
 
     fn best_so_far(self, stop: Option<Stop>) -> Solution {
-        let field = self.honest_field();
-        let optimality = Optimality::of(self.question.qp, &self.state.beta, &field);
-        self.solution(field, optimality, stop)
+        let k_beta = self.honest_field();
+        let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
+        self.solution(k_beta, optimality, stop)
     }
 
-    fn solution(self, field: Vec<f64>, optimality: Optimality, stop: Option<Stop>) -> Solution {
-        if !self.question.shared {
-            self.question.gram.restore(&self.question.view);
+    fn solution(self, k_beta: Vec<f64>, optimality: Optimality, stop: Option<Stop>) -> Solution {
+        if !self.problem.shared {
+            self.problem.gram.restore(&self.problem.view);
         }
-        Solution { beta: self.state.beta, optimality, field, stop }
+        Solution { beta: self.state.beta, optimality, k_beta, stop }
     }
 }

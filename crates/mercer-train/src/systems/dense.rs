@@ -102,7 +102,7 @@ struct Point {
     beta: Vec<f64>,
     bias: f64,
     /// `Kβ`.
-    field: Vec<f64>,
+    k_beta: Vec<f64>,
     /// `t - Kβ - c - rβ`.
     errors: Vec<f64>,
     worst: f64,
@@ -137,11 +137,12 @@ impl Gram<'_> {
     }
 
     fn judge(&self, system: &System, beta: Vec<f64>, bias: f64) -> Point {
-        let field = self.multiply(&beta);
-        let error = |at: usize| system.targets[at] - field[at] - bias - system.ridge[at] * beta[at];
+        let k_beta = self.multiply(&beta);
+        let error =
+            |at: usize| system.targets[at] - k_beta[at] - bias - system.ridge[at] * beta[at];
         let errors: Vec<f64> = (0..beta.len()).map(error).collect();
         let worst = errors.iter().fold(0.0, |worst: f64, error| worst.max(error.abs()));
-        Point { beta, bias, field, errors, worst }
+        Point { beta, bias, k_beta, errors, worst }
     }
 
     /// `Kx`, from the values above the diagonal.
@@ -160,12 +161,12 @@ impl Gram<'_> {
 
 /// The gap is `½ Σ (t - f - rβ)² / r`: what the cost of `f` exceeds the dual of β by.
 fn answer(group: &Group<'_>, system: &System, point: Point, left_out: Option<Vec<f64>>) -> Answer {
-    let Point { beta, bias, field, errors, worst } = point;
+    let Point { beta, bias, k_beta, errors, worst } = point;
     let gap =
         errors.iter().zip(&system.ridge).map(|(error, r)| error * error / r).sum::<f64>() / 2.0;
     let each = |at: usize| {
         let (beta, ridge) = (beta[at], system.ridge[at]);
-        beta * (0.5 * (field[at] + ridge * beta) - system.targets[at])
+        beta * (0.5 * (k_beta[at] + ridge * beta) - system.targets[at])
     };
     let objective = (0..beta.len()).map(each).sum();
     let kept: Vec<usize> = (0..beta.len()).filter(|at| beta[*at] != 0.0).collect();

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::{Answer, Group, Solved, System, SystemReport, go_on, scale_of};
 use crate::control::Control;
-use crate::gram::{Source, fields};
+use crate::gram::{Source, kernel_sums};
 use crate::{Expansion, TrainError};
 
 /// Rows whose residual is below this share of their own square are no pivots.
@@ -127,7 +127,7 @@ fn answer(
     let coefficients = back(factor, weights);
     let row = |at: &mercer_kernel::factor::Pivot| at.row.map(|row| group.examples[row]);
     let examples: Vec<u32> = factor.pivots().iter().filter_map(row).collect();
-    let sums = fields(source, group.examples, &examples, &coefficients);
+    let sums = kernel_sums(source, group.examples, &examples, &coefficients);
     let (scale, mut worst, mut spread, mut cost) = (scale_of(&system.targets), 0.0f64, 0.0, 0.0);
     let mut left_out = Vec::with_capacity(sums.len());
     for (at, sum) in sums.iter().enumerate() {

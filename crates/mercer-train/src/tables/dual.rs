@@ -11,7 +11,7 @@ pub(super) struct Dual<'a, T> {
     /// The class that is +1; unused for values.
     pub(super) plus: u32,
     /// C of +1 and of -1.
-    pub(super) price: T,
+    pub(super) c: T,
     /// Weight of each row, where they differ.
     pub(super) weights: Option<&'a [T]>,
     /// Target of each row, for values.
@@ -63,20 +63,20 @@ impl<T: Scalar> Slopes<T> {
 impl<T: Scalar> Step<T> for Dual<'_, T> {
     #[inline(always)]
     fn step(&mut self, row: Entry, value: T, coefficient: &mut T) -> Change<T> {
-        let price = match self.weights {
-            Some(weights) => self.price * weights[row.row as usize],
-            None => self.price,
+        let c = match self.weights {
+            Some(weights) => self.c * weights[row.row as usize],
+            None => self.c,
         };
         let curve = T::of(f64::from(row.own)) + self.constant;
         let change = match self.loss {
-            Loss::Hinge { .. } => self.hinge(row, value, coefficient, (curve, T::default(), price)),
+            Loss::Hinge { .. } => self.hinge(row, value, coefficient, (curve, T::default(), c)),
             Loss::SquaredHinge { .. } => {
-                let ridge = T::of(0.5) / price;
+                let ridge = T::of(0.5) / c;
                 self.hinge(row, value, coefficient, (curve, ridge, T::INFINITY))
             }
-            Loss::Logistic { .. } => self.logistic(row, value, coefficient, (curve, price)),
+            Loss::Logistic { .. } => self.logistic(row, value, coefficient, (curve, c)),
             Loss::Tube { width, .. } => {
-                let limits = (curve, T::of(width), price);
+                let limits = (curve, T::of(width), c);
                 self.tube(self.targets[row.row as usize], value, coefficient, limits)
             }
         };
@@ -126,7 +126,7 @@ impl<T: Scalar> Dual<'_, T> {
         Change::By((*alpha - old) * y)
     }
 
-    /// β in `[-limit, limit]` with the price `width |β|` (\[HL12\] section 3).
+    /// β in `[-limit, limit]` with the cost `width |β|` (\[HL12\] section 3).
     #[inline(always)]
     fn tube(
         &mut self,
@@ -182,15 +182,9 @@ impl<T: Scalar> Dual<'_, T> {
     /// One row of \[YHL11\] algorithm 5: Newton on the half of `[0, C]` that holds the solution. Stored is
     /// α, or `α - C` (negative) beyond the middle; zero means that the row was never visited.
     #[inline(never)]
-    fn logistic(
-        &mut self,
-        row: Entry,
-        value: T,
-        stored: &mut T,
-        (curve, price): (T, T),
-    ) -> Change<T> {
+    fn logistic(&mut self, row: Entry, value: T, stored: &mut T, (curve, c): (T, T)) -> Change<T> {
         let y = self.side(row).to_f64();
-        let (c, curve) = (price.to_f64(), curve.to_f64().max(1e-12));
+        let (c, curve) = (c.to_f64(), curve.to_f64().max(1e-12));
         let first = *stored == T::default();
         let small = stored.size().to_f64();
         let (alpha, rest) = match () {

@@ -109,7 +109,7 @@ fn end_number(end: Option<End>) -> u64 {
         Some(End::Stopped(Stop::IterationLimit)) => 4,
         Some(End::Stopped(Stop::Stalled)) => 5,
         Some(End::Stopped(Stop::GivenUp)) => 6,
-        Some(End::Stopped(Stop::Singles)) => 7,
+        Some(End::Stopped(Stop::F32Stalled)) => 7,
     }
 }
 
@@ -123,7 +123,7 @@ fn end_of(number: u64) -> Result<Option<End>, ()> {
         4 => Some(End::Stopped(Stop::IterationLimit)),
         5 => Some(End::Stopped(Stop::Stalled)),
         6 => Some(End::Stopped(Stop::GivenUp)),
-        7 => Some(End::Stopped(Stop::Singles)),
+        7 => Some(End::Stopped(Stop::F32Stalled)),
         _ => return Err(()),
     })
 }

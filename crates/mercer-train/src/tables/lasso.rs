@@ -23,15 +23,15 @@ pub(super) struct Lasso {
     room: Room,
 }
 
-/// What does not change: target and price of every row, 0 for those not asked about, and how balanced they are.
+/// What does not change: target and C of every row, 0 for those not asked about, and how balanced they are.
 #[derive(Debug)]
 struct Sides {
     targets: Vec<f64>,
-    prices: Vec<f64>,
+    penalties: Vec<f64>,
     balance: f64,
 }
 
-/// What every row costs at its score, and the size of the slope at price 1.
+/// What every row costs at its score, and the size of the slope at C = 1.
 #[derive(Debug, Default)]
 struct Costs {
     costs: Vec<f64>,
@@ -68,18 +68,18 @@ impl Lasso {
         scores: Vec<f64>,
         first: f64,
     ) -> Self {
-        let (mut targets, mut prices) = (vec![1.0; scores.len()], vec![0.0; scores.len()]);
+        let (mut targets, mut penalties) = (vec![1.0; scores.len()], vec![0.0; scores.len()]);
         let (mut plus, mut all) = (0.0, 0.0);
         shared.store.heads(|row| {
             if part.ask.takes(&shared.folds, row) {
-                let (y, c) = (part.target(shared, row), Part::price(shared, row));
-                (targets[row.row as usize], prices[row.row as usize]) = (y, c);
+                let (y, c) = (part.target(shared, row), Part::row_c(shared, row));
+                (targets[row.row as usize], penalties[row.row as usize]) = (y, c);
                 plus += if y > 0.0 { c } else { 0.0 };
                 all += c;
             }
         });
         let balance = balance(plus, all, scores.len());
-        let (sides, mut room) = (Sides { targets, prices, balance }, Room::default());
+        let (sides, mut room) = (Sides { targets, penalties, balance }, Room::default());
         let mut at = Costs::default();
         at.find(shared.isa, shared.loss, &sides, (&scores, &mut room.margins));
         Self { scores, at, first, sides, room }
@@ -87,7 +87,7 @@ impl Lasso {
 
     /// First and second derivative of every row's cost in its score.
     fn terms(&self, loss: Loss) -> impl ExactSizeIterator<Item = [f64; 2]> + '_ {
-        let sides = self.sides.targets.iter().zip(&self.sides.prices);
+        let sides = self.sides.targets.iter().zip(&self.sides.penalties);
         sides
             .zip(&self.at.slopes)
             .map(move |((y, c), slope)| [-y * (c * slope), c * loss.curve(*slope)])
@@ -107,7 +107,7 @@ impl Costs {
         self.costs.resize(scores.len(), 0.0);
         self.slopes.resize(scores.len(), 0.0);
         loss.at(isa, margins, &mut self.costs, &mut self.slopes);
-        self.costs.iter_mut().zip(&sides.prices).for_each(|(cost, c)| *cost *= c);
+        self.costs.iter_mut().zip(&sides.penalties).for_each(|(cost, c)| *cost *= c);
     }
 }
 
@@ -131,7 +131,7 @@ impl<T: Scalar> Part<T> {
         let (mut terms, moves) = (take(&mut lasso.room.terms), take(&mut lasso.room.moves));
         let mut active = take(&mut lasso.room.active);
         terms.renew(lasso.terms(shared.loss));
-        let (from, least) = (self.all_weights(), LEAST_CURVE * shared.loss.price());
+        let (from, least) = (self.all_weights(), LEAST_CURVE * shared.loss.c());
         let rest = self.before.high.to_f64() / shared.store.rows() as f64;
         let met = terms.look(columns, &from, (least, rest), &mut active);
         if self.passes == 0 {
@@ -203,7 +203,7 @@ impl<T: Scalar> Part<T> {
     ) -> f64 {
         let Some(lasso) = &self.lasso else { return 1.0 };
         let mut betas = vec![0.0; lasso.scores.len()];
-        let sides = lasso.sides.targets.iter().zip(&lasso.sides.prices);
+        let sides = lasso.sides.targets.iter().zip(&lasso.sides.penalties);
         for (row, ((y, c), score)) in sides.zip(&lasso.scores).enumerate() {
             if *c > 0.0 {
                 let stored = T::of(shared.loss.stored(*y, *c, *score));

@@ -1,44 +1,44 @@
 use mercer_simd::Isa;
 
-/// What an error costs; `price` is C.
+/// What an error costs; `c` is C.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Loss {
     /// `C max(0, 1 - y f)`
     Hinge {
         /// C.
-        price: f64,
+        c: f64,
     },
     /// `C max(0, 1 - y f)²`
     SquaredHinge {
         /// C.
-        price: f64,
+        c: f64,
     },
     /// `C ln(1 + e^(-y f))`
     Logistic {
         /// C.
-        price: f64,
+        c: f64,
     },
     /// `C max(0, |f - y| - width)`
     Tube {
         /// C.
-        price: f64,
+        c: f64,
         /// ε.
         width: f64,
     },
 }
 
 impl Loss {
-    pub(crate) fn price(self) -> f64 {
+    pub(crate) fn c(self) -> f64 {
         match self {
-            Self::Hinge { price }
-            | Self::SquaredHinge { price }
-            | Self::Logistic { price }
-            | Self::Tube { price, .. } => price,
+            Self::Hinge { c }
+            | Self::SquaredHinge { c }
+            | Self::Logistic { c }
+            | Self::Tube { c, .. } => c,
         }
     }
 
-    /// What an example of target `y` (±1 for classes) and price `c` costs at the value `f`.
+    /// What an example of target `y` (±1 for classes) and penalty `c` costs at the value `f`.
     pub(crate) fn cost(self, y: f64, c: f64, f: f64) -> f64 {
         match self {
             Self::Hinge { .. } => c * (1.0 - y * f).max(0.0),
@@ -116,7 +116,7 @@ impl Loss {
         }
     }
 
-    /// Cost and slope, without its sign, of every margin `y f` at price 1, for smooth losses.
+    /// Cost and slope, without its sign, of every margin `y f` at C = 1, for smooth losses.
     pub(crate) fn at(self, isa: Isa, margins: &[f64], costs: &mut [f64], slopes: &mut [f64]) {
         if let Self::Logistic { .. } = self {
             return mercer_simd::logistic(isa, margins, costs, slopes);
@@ -127,7 +127,7 @@ impl Loss {
         }
     }
 
-    /// The second derivative at price 1 where the slope has this size, for smooth losses.
+    /// The second derivative at C = 1 where the slope has this size, for smooth losses.
     #[inline]
     pub(crate) fn curve(self, slope: f64) -> f64 {
         match self {

@@ -81,7 +81,7 @@ impl<T: Scalar> Part<T> {
         let (mut plus, mut all) = (0.0, 0.0);
         shared.store.heads(|row| {
             if self.ask.takes(&shared.folds, row) {
-                let (y, c) = (self.target(shared, row), Self::price(shared, row));
+                let (y, c) = (self.target(shared, row), Self::row_c(shared, row));
                 let at = row.row as usize;
                 terms[at] = shared.loss.derivatives(y, c, scores[at]);
                 // Weights count as copies.
@@ -215,7 +215,7 @@ impl<T: Scalar> Part<T> {
             shared.store.heads(|row| {
                 let place = row.row as usize;
                 if along[place] != 0.0 && self.ask.takes(&shared.folds, row) {
-                    let (y, c) = (self.target(shared, row), Self::price(shared, row));
+                    let (y, c) = (self.target(shared, row), Self::row_c(shared, row));
                     let score = step.mul_add(along[place], scores[place]);
                     let (slope, curve) = shared.loss.derivatives(y, c, score);
                     first += slope * along[place];
@@ -256,7 +256,7 @@ impl<T: Scalar> Part<T> {
         let mut coefficients = std::mem::take(&mut self.coefficients);
         shared.store.heads(|row| {
             if self.ask.takes(&shared.folds, row) {
-                let (y, c) = (self.target(shared, row), Self::price(shared, row));
+                let (y, c) = (self.target(shared, row), Self::row_c(shared, row));
                 let at = row.row as usize;
                 coefficients[at] = T::of(shared.loss.stored(y, c, scores[at]));
             }

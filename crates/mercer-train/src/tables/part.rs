@@ -286,7 +286,7 @@ impl<T: Scalar> Part<T> {
         let mut dual = Dual {
             loss: shared.loss,
             plus: self.ask.plus,
-            price: T::of(shared.loss.price()),
+            c: T::of(shared.loss.c()),
             weights: shared.weights.as_deref(),
             targets: &shared.targets,
             constant: shared.bias * shared.bias,
@@ -350,17 +350,17 @@ impl<T: Scalar> Part<T> {
         if next > most || (!shared.is_symmetric && self.passes >= shared.passes) {
             Some(Stop::GivenUp)
         } else if self.passes - self.least.1 >= patience {
-            Some(if is_single { Stop::Singles } else { Stop::Stalled })
+            Some(if is_single { Stop::F32Stalled } else { Stop::Stalled })
         } else {
             None
         }
     }
 
-    pub(super) fn price<M: Meaning<Real = T>>(shared: &Shared<M>, row: Entry) -> f64 {
-        let price = T::of(shared.loss.price());
+    pub(super) fn row_c<M: Meaning<Real = T>>(shared: &Shared<M>, row: Entry) -> f64 {
+        let c = T::of(shared.loss.c());
         match &shared.weights {
-            Some(weights) => (price * weights[row.row as usize]).to_f64(),
-            None => price.to_f64(),
+            Some(weights) => (c * weights[row.row as usize]).to_f64(),
+            None => c.to_f64(),
         }
     }
 
@@ -382,7 +382,7 @@ impl<T: Scalar> Part<T> {
             if stored == 0.0 {
                 return 0.0;
             }
-            let (y, c) = (self.target(shared, row), Self::price(shared, row));
+            let (y, c) = (self.target(shared, row), Self::row_c(shared, row));
             shared.loss.beta(y, c, stored)
         };
         let total = std::cell::Cell::new(0.0);
@@ -451,7 +451,7 @@ impl<T: Scalar> Part<T> {
                 return;
             }
             let stored = part.coefficients[row.row as usize].to_f64();
-            let (y, c) = (part.target(shared, row), Self::price(shared, row));
+            let (y, c) = (part.target(shared, row), Self::row_c(shared, row));
             cost += shared.loss.cost(y, c, value.to_f64());
             gain += shared.loss.gain(y, c, shared.loss.shrunk(y, c, stored, share));
             supports += usize::from(stored != 0.0);

@@ -7,7 +7,7 @@ use super::part::{Learned, Shared};
 use super::{Duals, Loss};
 use crate::{TrainError, Training};
 
-/// Coefficients of an earlier training, fitted to the new price; none where there is no such training.
+/// Coefficients of an earlier training, fitted to the new C; none where there is no such training.
 pub(super) fn warm_start<M: Meaning>(
     training: &Training,
     shared: &Shared<M>,
@@ -30,14 +30,14 @@ pub(super) fn warm_start<M: Meaning>(
     Ok(fitted(duals, shared))
 }
 
-/// Coefficients of another price.
+/// Coefficients of another C.
 pub(super) fn fitted<M: Meaning>(duals: &Duals, shared: &Shared<M>) -> Vec<Vec<M::Real>> {
-    let factor = shared.loss.price() / duals.price;
+    let factor = shared.loss.c() / duals.c;
     let fit = |(row, stored): (usize, &f64)| {
         let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row].to_f64());
         let limit = match shared.loss {
             Loss::SquaredHinge { .. } => f64::INFINITY,
-            _ => M::Real::of(shared.loss.price() * weight).to_f64(),
+            _ => M::Real::of(shared.loss.c() * weight).to_f64(),
         };
         let value = stored * factor;
         // What was at the old limit is at the new one, to the bit.
@@ -58,6 +58,6 @@ impl Duals {
             }
             None => vec![0.0; rows],
         };
-        Self { price: shared.loss.price(), parts: learned.iter_mut().map(take).collect() }
+        Self { c: shared.loss.c(), parts: learned.iter_mut().map(take).collect() }
     }
 }

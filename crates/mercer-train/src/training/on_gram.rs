@@ -11,11 +11,11 @@ use crate::control::Control;
 use crate::gram::{Gram, Source, View};
 use crate::reduce::{Binary, Reduction};
 use crate::report::{Report, SubproblemReport, Trained};
-use crate::solvers::{From, Judged, Method, Question, Solution, State, Steering};
+use crate::solvers::{GramProblem, Method, Solution, StartPoint, State, Steering, StoppingTest};
 use crate::systems;
 use crate::tables;
 use crate::warm::Warm;
-use crate::{Conclusion, Expansion, FormulationRef, Optimality, Part, Qp, Stop, TrainError};
+use crate::{Conclusion, Expansion, FormulationRef, Optimality, Qp, Stop, Subproblem, TrainError};
 
 /// Training by a solver that works on kernel values of pairs.
 pub(crate) fn on_gram(
@@ -29,10 +29,10 @@ pub(crate) fn on_gram(
     let reduction = inputs.reduction(training.scheme_used());
     let source = Source::new(kernel, &data.examples);
     prepare::check_diagonal(&source)?;
-    let programmes = Programmes { reduction: reduction.as_ref(), formulation };
+    let programs = QuadraticPrograms { reduction: reduction.as_ref(), formulation };
     let needs_other = tables::needs_tables(formulation) || systems::is_system(formulation);
     if formulation.spec().name().starts_with("nu_") || needs_other {
-        (0..reduction.questions()).try_for_each(|number| programmes.get(number).map(drop))?;
+        (0..reduction.questions()).try_for_each(|number| programs.get(number).map(drop))?;
     }
     if let Some(checkpoint) = &training.checkpoint {
         let asked = format!("{} {}", kernel.spec(), formulation.spec());
@@ -46,7 +46,7 @@ pub(crate) fn on_gram(
     control.parts = reduction.questions();
     let memory = training.memory_beside(&data.examples);
     let gram = Gram::new(source, reduction.blocks(), memory);
-    let mut course = Course { training, programmes, gram, memory, warm, parts: Vec::new() };
+    let mut course = Course { training, programs, gram, memory, warm, parts: Vec::new() };
     let learned = course.run(control)?;
     let (blocks, output) = (reduction.blocks(), inputs.output.clone());
     let machine = assemble::machine(kernel, &data.examples, &blocks, &learned, output)?;
@@ -54,16 +54,17 @@ pub(crate) fn on_gram(
     Ok(Trained { machine, report, expansions: learned, duals: None, left_out: None })
 }
 
-/// The programme of each question.
-struct Programmes<'r> {
+/// The quadratic program of each question.
+struct QuadraticPrograms<'r> {
     reduction: &'r dyn Reduction,
     formulation: &'r FormulationRef,
 }
 
-impl Programmes<'_> {
+impl QuadraticPrograms<'_> {
     fn get(&self, number: usize) -> Result<(Binary, Qp), TrainError> {
         let binary = self.reduction.question(number);
-        let part = Part { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
+        let part =
+            Subproblem { name: &binary.name, targets: &binary.targets, weights: &binary.weights };
         let qp = self.formulation.quadratic_program(&part)?;
         Ok((binary, qp))
     }
@@ -72,7 +73,7 @@ impl Programmes<'_> {
 /// A training under way.
 struct Course<'c, 'a> {
     training: &'c Training,
-    programmes: Programmes<'c>,
+    programs: QuadraticPrograms<'c>,
     gram: Gram<'a>,
     memory: usize,
     warm: Option<Warm<'c>>,
@@ -95,7 +96,7 @@ impl Course<'_, '_> {
         let mut finished = finished.into_iter();
         let mut learned = Vec::with_capacity(control.parts);
         for number in 0..control.parts {
-            let (binary, qp) = self.programmes.get(number)?;
+            let (binary, qp) = self.programs.get(number)?;
             let known = finished.next();
             let steps_before = control.iterations;
             let solution = match known {
@@ -128,25 +129,25 @@ impl Course<'_, '_> {
         let view = View::new(&binary.blocks);
         let examples = self.gram.examples(&view);
         let from = match (state, &self.warm) {
-            (Some(state), _) if state.fits(qp) => From::State(Box::new(state)),
+            (Some(state), _) if state.fits(qp) => StartPoint::State(Box::new(state)),
             (Some(_), _) => return Err(prepare::foreign_checkpoint(self.training)),
             (None, Some(warm)) => {
-                From::Point(qp.repaired(&qp.unfold(&warm.coefficients(number, &examples))))
+                StartPoint::Point(qp.repaired(&qp.unfold(&warm.coefficients(number, &examples))))
             }
             (None, None) => match &self.training.starts {
-                Some(starts) => From::Point(qp.repaired(&starts[number])),
-                None => From::Point(qp.start.clone()),
+                Some(starts) => StartPoint::Point(qp.repaired(&starts[number])),
+                None => StartPoint::Point(qp.start.clone()),
             },
         };
         control.start_part(number);
-        let shared = self.programmes.reduction.shares_blocks();
+        let shared = self.programs.reduction.shares_blocks();
         let memory = self.memory;
-        let (gram, judged) = (&mut self.gram, Judged::Doubles);
-        let mut question = Question { gram, view, qp, from, shared, judged, memory };
+        let (gram, stopping_test) = (&mut self.gram, StoppingTest::Recomputed);
+        let mut problem = GramProblem { gram, view, qp, from, shared, stopping_test, memory };
         let Method::Gram(solver) = self.training.solver.method() else {
             unreachable!("other solvers have a course of their own")
         };
-        let solution = solver.solve(&mut question, &mut Steering(control))?;
+        let solution = solver.solve(&mut problem, &mut Steering(control))?;
         if matches!(solution.stop, None | Some(Stop::Stalled | Stop::GivenUp)) {
             control.keeper.iter_mut().for_each(|keeper| keeper.finish_part(&solution));
         }
@@ -159,7 +160,7 @@ impl Course<'_, '_> {
         qp: &Qp,
         solution: Solution,
     ) -> Result<Expansion, TrainError> {
-        let conclusion = conclusion(self.programmes.formulation, &solution)?;
+        let conclusion = conclusion(self.programs.formulation, &solution)?;
         let Solution { beta, optimality, stop, .. } = solution;
         let view = View::new(&binary.blocks);
         let all = self.gram.examples(&view);

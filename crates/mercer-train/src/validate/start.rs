@@ -7,23 +7,23 @@ use crate::Qp;
 /// (`docs/benchmarks/2026-11-16-search.md`).
 const LEAST_BOUNDED: f64 = 0.25;
 
-/// A solution as the next programme over the same rows sees it.
+/// A solution as the next quadratic program over the same rows sees it.
 #[derive(Debug)]
 pub(super) struct Last {
     /// Coefficients of the rows.
     pub(super) coefficients: Vec<f64>,
     /// `K` times them.
-    pub(super) field: Vec<f64>,
+    pub(super) k_beta: Vec<f64>,
     /// The share of supports whose coefficient is at a limit.
     bounded: f64,
 }
 
 impl Last {
-    pub(super) fn new(qp: &Qp, beta: &[f64], field: Vec<f64>) -> Self {
+    pub(super) fn new(qp: &Qp, beta: &[f64], k_beta: Vec<f64>) -> Self {
         let used = || (0..beta.len()).filter(|v| beta[*v] != 0.0);
         let at_limit = |v: &usize| beta[*v] <= qp.lower[*v] || beta[*v] >= qp.upper[*v];
         let bounded = used().filter(at_limit).count() as f64 / used().count().max(1) as f64;
-        Self { coefficients: qp.fold(beta), field, bounded }
+        Self { coefficients: qp.fold(beta), k_beta, bounded }
     }
 
     /// By what to multiply the coefficients (\[DW00\]).
@@ -62,13 +62,13 @@ mod tests {
 
     #[test]
     fn bounded_solutions_grow_with_the_limit_and_free_ones_stay() {
-        let field = vec![0.0; 4];
-        let bounded = Last::new(&quadratic_program(1.0), &[1.0, 0.5, -1.0, -0.5], field.clone());
+        let k_beta = vec![0.0; 4];
+        let bounded = Last::new(&quadratic_program(1.0), &[1.0, 0.5, -1.0, -0.5], k_beta.clone());
         assert_eq!(bounded.scale(&quadratic_program(3.0)), 3.0);
-        let free = Last::new(&quadratic_program(1.0), &[0.75, 0.5, -0.75, -0.5], field.clone());
+        let free = Last::new(&quadratic_program(1.0), &[0.75, 0.5, -0.75, -0.5], k_beta.clone());
         assert_eq!(free.scale(&quadratic_program(3.0)), 1.0);
         assert_eq!(free.scale(&quadratic_program(0.375)), 0.5, "it must fit smaller limits");
-        let nothing = Last::new(&quadratic_program(1.0), &[0.0; 4], field);
+        let nothing = Last::new(&quadratic_program(1.0), &[0.0; 4], k_beta);
         assert_eq!(nothing.scale(&quadratic_program(3.0)), 1.0);
     }
 }

@@ -10,7 +10,7 @@ use clarabel::solver::{
 use mercer_data::{Dataset, Matrix, Row, Targets, read};
 use mercer_kernel::KernelRef;
 use mercer_machine::{Answer, Machine, Score};
-use mercer_train::{FormulationRef, Part, Qp};
+use mercer_train::{FormulationRef, Qp, Subproblem};
 
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -141,7 +141,7 @@ pub fn quadratic(machine: &Machine, number: usize) -> f64 {
     sum
 }
 
-/// The programme of all rows, and its best objective. Weights are 1 unless given.
+/// The quadratic program of all rows, and its best objective. Weights are 1 unless given.
 pub fn best(
     formulation: &FormulationRef,
     kernel: &KernelRef,
@@ -158,14 +158,14 @@ pub fn best(
     let pick = |values: &[f64]| -> Vec<f64> { order.iter().map(|row| values[*row]).collect() };
     let (targets, weights) = (pick(targets), pick(&weights));
     let qp = formulation
-        .quadratic_program(&Part { name: "all", targets: &targets, weights: &weights })
+        .quadratic_program(&Subproblem { name: "all", targets: &targets, weights: &weights })
         .unwrap();
     let row = |at: usize| data.examples.row(order[at]);
     let best = reference(&qp, |i, j| kernel.value(row(i), row(j)));
     (qp, best)
 }
 
-/// The best objective of a programme.
+/// The best objective of a quadratic program.
 #[allow(non_snake_case, reason = "matrices of the solver")]
 pub fn reference(qp: &Qp, K: impl Fn(usize, usize) -> f64) -> f64 {
     let n = qp.len();

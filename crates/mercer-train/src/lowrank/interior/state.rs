@@ -4,7 +4,7 @@ use mercer_kernel::factor::Store;
 use mercer_simd::Real;
 
 use super::start::start;
-use super::{Found, evaluate, least_objective};
+use super::{FactorSolution, evaluate, least_objective};
 use crate::Qp;
 use crate::lowrank::judge::{Inside, multipliers, wanted};
 
@@ -36,7 +36,7 @@ impl<'r, T: Real> Run<'r, T> {
         let (beta, fixed) = start(qp);
         let inside = Inside::of(qp, &beta);
         let wanted = wanted(qp);
-        // With w = 0 the slopes have the size of q, whatever prices and features; without q they have no size
+        // With w = 0 the slopes have the size of q, whatever C and the features are; without q they have no size
         // but that of G'β.
         let w = if qp.linear.iter().any(|q| *q != 0.0) {
             vec![0.0; store.rank()]
@@ -44,11 +44,11 @@ impl<'r, T: Real> Run<'r, T> {
             store.transposed_times(&qp.fold(&beta))
         };
         let own = store.times(&w);
-        let forces: Vec<f64> =
+        let gradient: Vec<f64> =
             qp.linear.iter().enumerate().map(|(v, q)| own[v % qp.rows] + q).collect();
-        let y = multipliers(qp, &forces);
+        let y = multipliers(qp, &gradient);
         let slopes: Vec<f64> =
-            forces.iter().zip(&qp.groups).map(|(f, g)| f - y[usize::from(*g)]).collect();
+            gradient.iter().zip(&qp.groups).map(|(f, g)| f - y[usize::from(*g)]).collect();
         let mean = slopes.iter().map(|h| h.abs()).sum::<f64>() / slopes.len().max(1) as f64;
         let largest = qp.linear.iter().fold(0.0, |most: f64, q| most.max(q.abs()));
         let least = mean.max(0.01 * largest).max(f64::MIN_POSITIVE.sqrt());
@@ -85,7 +85,7 @@ impl<'r, T: Real> Run<'r, T> {
     pub(super) fn residuals(&mut self) {
         let beta = self.beta();
         let sum = self.store.transposed_times(&self.qp.fold(&beta));
-        let field = self.store.times(&self.w);
+        let g_w = self.store.times(&self.w);
         self.apart = sum.iter().zip(&self.w).map(|(sum, w)| sum - w).collect();
         self.objective = 0.5 * sum.iter().map(|sum| sum * sum).sum::<f64>();
         self.primal.clone_from(&self.wanted);
@@ -94,7 +94,7 @@ impl<'r, T: Real> Run<'r, T> {
             let group = usize::from(self.qp.groups[v]);
             self.objective += beta[v] * self.qp.linear[v];
             self.primal[group] -= beta[v];
-            let slope = field[v % self.qp.rows] + self.qp.linear[v] - self.y[group];
+            let slope = g_w[v % self.qp.rows] + self.qp.linear[v] - self.y[group];
             dual.push(if self.fixed[v] { 0.0 } else { slope - self.s[v] + self.xi[v] });
         }
         self.dual = dual;
@@ -145,11 +145,11 @@ impl<'r, T: Real> Run<'r, T> {
             .collect()
     }
 
-    /// The point with its sums restored, judged anew; variables that the multipliers hold at a wall are put
+    /// The point with its sums restored, evaluation anew; variables that the multipliers hold at a wall are put
     /// there if that costs nothing.
-    pub(super) fn finish(self, tolerance: f64) -> Found {
+    pub(super) fn finish(self, tolerance: f64) -> FactorSolution {
         let own = Inside { below: self.x.clone(), above: self.t.clone() };
-        let (plain, w, judged) = evaluate(self.qp, self.store, own, Some(&self.w));
+        let (plain, w, evaluation) = evaluate(self.qp, self.store, own, Some(&self.w));
         let slope = {
             let all = self.s.iter().chain(&self.xi);
             all.fold(0.0, |most: f64, s| most.max(*s))
@@ -163,20 +163,20 @@ impl<'r, T: Real> Run<'r, T> {
                 (snapped.below[v], snapped.above[v]) = (width, 0.0);
             }
         }
-        let (snapped, snapped_w, snapped_judged) =
+        let (snapped, snapped_w, snapped_evaluation) =
             evaluate(self.qp, self.store, snapped, Some(&self.w));
-        let limit = judged.gap.max(tolerance * judged.size);
-        let (point, w, judged) = if snapped_judged.gap <= limit {
-            (snapped, snapped_w, snapped_judged)
+        let limit = evaluation.gap.max(tolerance * evaluation.size);
+        let (point, w, evaluation) = if snapped_evaluation.gap <= limit {
+            (snapped, snapped_w, snapped_evaluation)
         } else {
-            (plain, w, judged)
+            (plain, w, evaluation)
         };
-        Found {
+        FactorSolution {
             point,
             w,
-            judged,
+            evaluation,
             iterations: 0,
-            visits: 0,
+            updates: 0,
             believed: 0.0,
             fallbacks: 0,
             stop: None,

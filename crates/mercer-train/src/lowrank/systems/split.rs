@@ -89,9 +89,9 @@ impl Split {
             add_row(isa, *value, row, &mut h);
         }
         self.solve_square(&mut h);
-        let field = store.times(&h);
+        let product = store.times(&h);
         for (v, (u, inverse)) in u.iter_mut().zip(&self.inverse).enumerate() {
-            *u -= inverse * field[v % field.len()];
+            *u -= inverse * product[v % product.len()];
         }
         self.apart.iter().zip(&first).for_each(|(v, value)| u[*v as usize] = *value);
         (u, h)

@@ -45,8 +45,8 @@ fn drawn(count: usize, seed: u64) -> Vec<f64> {
 }
 
 fn residual(rows: &Store<f64>, d: &[f64], w: &[f64], u: &[f64]) -> f64 {
-    let field = rows.times(&rows.transposed_times(&folded(u, rows.rows())));
-    let back: Vec<f64> = (0..d.len()).map(|v| d[v] * u[v] + field[v % rows.rows()]).collect();
+    let product = rows.times(&rows.transposed_times(&folded(u, rows.rows())));
+    let back: Vec<f64> = (0..d.len()).map(|v| d[v] * u[v] + product[v % rows.rows()]).collect();
     error(&back, w)
 }
 

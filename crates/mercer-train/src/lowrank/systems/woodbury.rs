@@ -38,9 +38,9 @@ impl Woodbury {
         h.iter_mut().zip(r).for_each(|(h, r)| *h -= r);
         triangle::solve_lower(self.lower.values(), self.rank, &mut h);
         triangle::solve_transposed(self.lower.values(), self.rank, &mut h);
-        let field = store.times(&h);
+        let product = store.times(&h);
         for (v, (u, inverse)) in u.iter_mut().zip(&self.inverse).enumerate() {
-            *u -= inverse * field[v % field.len()];
+            *u -= inverse * product[v % product.len()];
         }
         (u, h)
     }

@@ -1,4 +1,4 @@
-//! The small programme of a working set, solved by pair steps of second order.
+//! The small quadratic program of a working set, solved by pair steps of second order.
 
 /// Curvature below this is taken as this (\[CL11\] section 4.1.2, LIBSVM's TAU).
 const LEAST_CURVATURE: f64 = 1e-12;
@@ -14,7 +14,7 @@ pub(super) struct Inner<'a> {
     pub(super) table: &'a [f64],
     pub(super) diagonal: Vec<f64>,
     /// F.
-    pub(super) forces: Vec<f64>,
+    pub(super) gradient: Vec<f64>,
     pub(super) beta: Vec<f64>,
     pub(super) lower: Vec<f64>,
     pub(super) upper: Vec<f64>,
@@ -69,12 +69,12 @@ impl Inner<'_> {
     fn worst(&self, group: usize) -> Worst {
         let (mut up, mut least, mut most) = (usize::MAX, f64::INFINITY, f64::NEG_INFINITY);
         for v in self.range(group) {
-            let force = self.forces[v];
-            if self.beta[v] < self.upper[v] && force < least {
-                (up, least) = (v, force);
+            let grad = self.gradient[v];
+            if self.beta[v] < self.upper[v] && grad < least {
+                (up, least) = (v, grad);
             }
-            if self.beta[v] > self.lower[v] && force > most {
-                most = force;
+            if self.beta[v] > self.lower[v] && grad > most {
+                most = grad;
             }
         }
         Worst { up, violation: if up == usize::MAX { 0.0 } else { most - least } }
@@ -91,9 +91,9 @@ impl Inner<'_> {
                 continue;
             }
             let row = &self.table[up * size..(up + 1) * size];
-            let (own, force) = (self.diagonal[up], self.forces[up]);
+            let (own, grad) = (self.diagonal[up], self.gradient[up]);
             for v in self.range(group) {
-                let difference = self.forces[v] - force;
+                let difference = self.gradient[v] - grad;
                 if self.beta[v] > self.lower[v] && difference > 0.0 {
                     let curvature = (own + self.diagonal[v] - 2.0 * row[v]).max(LEAST_CURVATURE);
                     let gain = difference * difference / curvature;
@@ -111,7 +111,7 @@ impl Inner<'_> {
         let size = self.beta.len();
         let (up_row, low_row) =
             (&self.table[up * size..][..size], &self.table[low * size..][..size]);
-        let difference = self.forces[low] - self.forces[up];
+        let difference = self.gradient[low] - self.gradient[up];
         let curvature =
             (self.diagonal[up] + self.diagonal[low] - 2.0 * up_row[low]).max(LEAST_CURVATURE);
         let (room_up, room_low) =
@@ -120,8 +120,8 @@ impl Inner<'_> {
         self.beta[up] = if move_by == room_up { self.upper[up] } else { self.beta[up] + move_by };
         self.beta[low] =
             if move_by == room_low { self.lower[low] } else { self.beta[low] - move_by };
-        for ((force, a), b) in self.forces.iter_mut().zip(up_row).zip(low_row) {
-            *force += move_by * (a - b);
+        for ((grad, a), b) in self.gradient.iter_mut().zip(up_row).zip(low_row) {
+            *grad += move_by * (a - b);
         }
         move_by * (difference - 0.5 * curvature * move_by)
     }

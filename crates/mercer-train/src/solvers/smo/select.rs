@@ -21,14 +21,14 @@ pub(super) fn scan(qp: &Qp, state: &State) -> Scan {
         Scan { up: [f64::INFINITY; 2], low: [f64::NEG_INFINITY; 2], supports: 0, objective: 0.0 };
     for (v, at) in state.variables(qp.rows) {
         let (beta, group) = (state.beta[v], usize::from(qp.groups[v]));
-        let force = state.field[at] + qp.linear[v];
+        let grad = state.k_beta[at] + qp.linear[v];
         if beta < qp.upper[v] {
-            scan.up[group] = scan.up[group].min(force);
+            scan.up[group] = scan.up[group].min(grad);
         }
         if beta > qp.lower[v] {
-            scan.low[group] = scan.low[group].max(force);
+            scan.low[group] = scan.low[group].max(grad);
         }
-        scan.objective += 0.5 * beta * (force + qp.linear[v]);
+        scan.objective += 0.5 * beta * (grad + qp.linear[v]);
     }
     scan.supports = state.beta.iter().filter(|beta| **beta != 0.0).count();
     scan
@@ -54,7 +54,7 @@ impl Scan {
         let multipliers = [middle(0), middle(1)];
         let variables = state.variables(qp.rows);
         variables.fold(0.0, |gap, (v, at)| {
-            let slope = state.field[at] + qp.linear[v] - multipliers[usize::from(qp.groups[v])];
+            let slope = state.k_beta[at] + qp.linear[v] - multipliers[usize::from(qp.groups[v])];
             let best = if slope > 0.0 { qp.lower[v] } else { qp.upper[v] };
             gap + slope * (state.beta[v] - best)
         })
@@ -85,12 +85,12 @@ pub(super) fn working_set(qp: &Qp, state: &State, scan: &Scan, size: usize) -> V
             if usize::from(qp.groups[v]) != group {
                 continue;
             }
-            let force = state.field[at] + qp.linear[v];
-            if state.beta[v] < qp.upper[v] && force < scan.low[group] {
-                grow.push((force, v as u32));
+            let grad = state.k_beta[at] + qp.linear[v];
+            if state.beta[v] < qp.upper[v] && grad < scan.low[group] {
+                grow.push((grad, v as u32));
             }
-            if state.beta[v] > qp.lower[v] && force > scan.up[group] {
-                fall.push((-force, v as u32));
+            if state.beta[v] > qp.lower[v] && grad > scan.up[group] {
+                fall.push((-grad, v as u32));
             }
         }
         for candidates in [&mut grow, &mut fall] {

@@ -22,28 +22,28 @@ impl Run<'_, '_, '_> {
             return;
         }
         state.next_shrink = state.rounds + PERIOD;
-        let qp = self.question.qp;
-        let is_settled = |v: usize, field: f64| {
-            let (group, force) = (usize::from(qp.groups[v]), field + qp.linear[v]);
+        let qp = self.problem.qp;
+        let is_settled = |v: usize, k_beta: f64| {
+            let (group, grad) = (usize::from(qp.groups[v]), k_beta + qp.linear[v]);
             let at_lower = state.beta[v] <= qp.lower[v];
             let at_upper = state.beta[v] >= qp.upper[v];
-            (at_lower && (at_upper || force > scan.low[group]))
-                || (at_upper && force < scan.up[group])
+            (at_lower && (at_upper || grad > scan.low[group]))
+                || (at_upper && grad < scan.up[group])
         };
         let kept: Vec<u32> = (0u32..)
             .zip(&state.active)
             .filter(|(at, row)| {
-                let field = state.field[*at as usize];
-                !(**row as usize..qp.len()).step_by(qp.rows).all(|v| is_settled(v, field))
+                let k_beta = state.k_beta[*at as usize];
+                !(**row as usize..qp.len()).step_by(qp.rows).all(|v| is_settled(v, k_beta))
             })
             .map(|(at, _)| at)
             .collect();
         if kept.len() as f64 > (1.0 - WORTH) * state.active.len() as f64 || kept.len() < 2 {
             return;
         }
-        self.question.gram.shrink(&self.question.view, &kept);
+        self.problem.gram.shrink(&self.problem.view, &kept);
         let state = &mut self.state;
-        state.field = kept.iter().map(|at| state.field[*at as usize]).collect();
+        state.k_beta = kept.iter().map(|at| state.k_beta[*at as usize]).collect();
         state.active = kept.iter().map(|at| state.active[*at as usize]).collect();
         self.index_slots();
     }

@@ -4,7 +4,7 @@ pub(crate) struct State {
     /// β of all variables.
     pub(crate) beta: Vec<f64>,
     /// `Kβ` of the active rows.
-    pub(crate) field: Vec<f64>,
+    pub(crate) k_beta: Vec<f64>,
     /// Rows not left out, increasing.
     pub(crate) active: Vec<u32>,
     /// Variables of the last working set, the newest first.
@@ -23,11 +23,11 @@ pub(crate) struct State {
 
 impl State {
     /// The start at `beta`, given `Kβ` of all rows.
-    pub(super) fn new(field: Vec<f64>, beta: Vec<f64>, double: bool) -> Self {
+    pub(super) fn new(k_beta: Vec<f64>, beta: Vec<f64>, double: bool) -> Self {
         Self {
             beta,
-            active: (0..field.len() as u32).collect(),
-            field,
+            active: (0..k_beta.len() as u32).collect(),
+            k_beta,
             previous: Vec::new(),
             rounds: 0,
             steps: 0,
@@ -38,11 +38,11 @@ impl State {
         }
     }
 
-    /// Whether a state that was read belongs to this programme.
+    /// Whether a state that was read belongs to this quadratic program.
     pub(crate) fn fits(&self, qp: &crate::Qp) -> bool {
         let rows = qp.rows as u32;
         self.beta.len() == qp.len()
-            && self.field.len() == self.active.len()
+            && self.k_beta.len() == self.active.len()
             && self.active.last().is_none_or(|last| *last < rows)
             && self.active.is_sorted_by(|a, b| a < b)
             && self.previous.iter().all(|v| (*v as usize) < qp.len())

@@ -3,7 +3,7 @@ use mercer_data::{Dataset, Matrix, Targets};
 
 use super::*;
 use crate::gram::{Gram, Source, View};
-use crate::{Cancel, Part, Qp};
+use crate::{Cancel, Qp, Subproblem};
 
 /// Values near 100 under a polynomial of degree 3: kernel values up to 1e13, all but parallel.
 fn unscaled() -> Dataset {
@@ -14,25 +14,31 @@ fn unscaled() -> Dataset {
     data
 }
 
-fn quadratic_program(data: &Dataset, price: f64) -> Qp {
+fn quadratic_program(data: &Dataset, c: f64) -> Qp {
     let Targets::Numbers(targets) = &data.targets else { panic!("ripley has numbers") };
-    let part = Part { name: "one", targets, weights: &vec![1.0; targets.len()] };
-    crate::formulation(&format!("c_svc(C={price})")).unwrap().quadratic_program(&part).unwrap()
+    let part = Subproblem { name: "one", targets, weights: &vec![1.0; targets.len()] };
+    crate::formulation(&format!("c_svc(C={c})")).unwrap().quadratic_program(&part).unwrap()
 }
 
-fn solve(data: &Dataset, qp: &Qp, patience: Patience, judged: Judged) -> (Solution, u64) {
+fn solve(
+    data: &Dataset,
+    qp: &Qp,
+    patience: Patience,
+    stopping_test: StoppingTest,
+) -> (Solution, u64) {
     let kernel = mercer_kernel::parse("polynomial(degree=3, gamma=1, coef0=1)").unwrap();
     let rows = data.examples.rows() as u32;
     let source = Source::new(&kernel, &data.examples);
     let mut gram = Gram::new(source, vec![(0..rows).collect()], 1 << 22);
-    let from = From::Point(qp.start.clone());
+    let from = StartPoint::Point(qp.start.clone());
     let (view, memory) = (View::new(&[0]), 1 << 22);
-    let mut question = Question { gram: &mut gram, view, qp, from, shared: true, judged, memory };
+    let mut problem =
+        GramProblem { gram: &mut gram, view, qp, from, shared: true, stopping_test, memory };
     let mut observer = |_: &crate::Progress| {};
     let mut control = Control::new(&mut observer, Cancel::new());
     control.tolerance = 1e-3;
     let smo = Smo { working_set: 16, shrinking: false, patience };
-    let solution = smo.solve(&mut question, &mut Steering(&mut control)).unwrap();
+    let solution = smo.solve(&mut problem, &mut Steering(&mut control)).unwrap();
     (solution, control.iterations)
 }
 
@@ -40,9 +46,9 @@ fn solve(data: &Dataset, qp: &Qp, patience: Patience, judged: Judged) -> (Soluti
 fn a_question_that_is_given_up_says_so_and_leaves_its_best_point() {
     let data = unscaled();
     let qp = quadratic_program(&data, 10.0);
-    for judged in [Judged::Doubles, Judged::Sample] {
+    for stopping_test in [StoppingTest::Recomputed, StoppingTest::Sampled] {
         let patience = Patience { steps: 300, per_variable: 2 };
-        let (solution, steps) = solve(&data, &qp, patience, judged);
+        let (solution, steps) = solve(&data, &qp, patience, stopping_test);
         assert_eq!(solution.stop, Some(Stop::GivenUp));
         // The round that crosses the limit is finished.
         assert!((300..300 + 16 * 100).contains(&steps), "{steps}");
@@ -52,7 +58,8 @@ fn a_question_that_is_given_up_says_so_and_leaves_its_best_point() {
         let inside = |v: usize| (qp.lower[v]..=qp.upper[v]).contains(&solution.beta[v]);
         assert!((0..qp.len()).all(inside));
         // However unequal the kernel values, the gap bounds what more patience can gain.
-        let (later, _) = solve(&data, &qp, Patience { steps: 3000, per_variable: 2 }, judged);
+        let (later, _) =
+            solve(&data, &qp, Patience { steps: 3000, per_variable: 2 }, stopping_test);
         let gain = solution.optimality.objective - later.optimality.objective;
         let gap = solution.optimality.gap;
         assert!(gap.is_finite() && gain <= gap * (1.0 + 1e-9), "{gain} {gap}");

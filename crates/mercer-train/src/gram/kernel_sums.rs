@@ -12,7 +12,7 @@ const PACK: usize = 1024;
 const HELD: usize = 4 * PACK;
 
 /// `Σ_j weights[j] K(examples[i], supports[j])` for every `i`, from kernel values in doubles.
-pub(crate) fn fields(
+pub(crate) fn kernel_sums(
     source: &Source<'_>,
     examples: &[u32],
     supports: &[u32],

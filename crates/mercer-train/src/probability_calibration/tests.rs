@@ -54,7 +54,7 @@ fn scores_that_mislead_or_say_nothing_are_not_turned_round() {
         };
         for calibrator in [Calibrator::Sigmoid, Calibrator::Isotonic] {
             let Probabilities::Curves(curves) =
-                calibrate(&data, &validation, None, calibrator).unwrap()
+                calibrate_probabilities(&data, &validation, None, calibrator).unwrap()
             else {
                 panic!("curves")
             };
@@ -80,7 +80,7 @@ fn reliability_on_held_out_queries_is_within_sampling_error() {
     let exact = scores(&machine, &fresh.examples);
     let labels = Labels::new(&fresh.targets).unwrap();
     for calibrator in [Calibrator::Sigmoid, Calibrator::Isotonic] {
-        let probabilities = calibrate(&data, validation, None, calibrator).unwrap();
+        let probabilities = calibrate_probabilities(&data, validation, None, calibrator).unwrap();
         let of = |score: f64| probabilities.of_classes(&machine, &[score]).unwrap()[0];
         let (mut bins, mut seen) = (vec![(0.0, 0.0, 0.0); 8], vec![0.0f64; 8]);
         for scores in &validation.scores {

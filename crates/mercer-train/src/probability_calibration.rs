@@ -30,7 +30,7 @@ pub enum Calibrator {
 ///
 /// # Errors
 /// If the validation is not one of classes, or weights and examples differ in number.
-pub fn calibrate(
+pub fn calibrate_probabilities(
     data: &Dataset,
     validation: &Validation,
     weights: Option<&[f64]>,
