@@ -135,7 +135,7 @@ fn corner(top: &mut [f64], size: usize, start: usize, width: usize) -> Result<()
         let own = &mut own[..width];
         factors.clear();
         factors.extend(before.chunks_exact(width).map(|column| column[at]));
-        subtract_rows(isa, &factors, (before, width), own);
+        subtract_rows(isa, &factors, before, width, own);
         let pivot = own[at];
         if pivot.is_nan() || pivot <= 0.0 {
             return Err(start + at);
@@ -172,7 +172,7 @@ fn panel(
         let factor = &factor[start..=start + column];
         let (before, own) = turned.split_at_mut(column * count);
         let own = &mut own[..count];
-        subtract_rows(isa, &factor[..column], (before, count), own);
+        subtract_rows(isa, &factor[..column], before, count, own);
         own.iter_mut().for_each(|value| *value /= factor[column]);
     }
     for (at, row) in rows.chunks_exact_mut(size).enumerate() {

@@ -33,7 +33,7 @@ pub use compensated::Compensated;
 pub use rules::{Gain, Given, Greedy, Pivots};
 pub use store::{Store, TILE};
 
-use mercer_simd::{Carried, Isa, subtract_rows};
+use mercer_simd::{CompensatedSums, Isa, subtract_rows};
 use rayon::prelude::*;
 
 use ahead::Ahead;
@@ -47,7 +47,7 @@ const WORTH_SHARING: usize = 1 << 16;
 #[derive(Debug)]
 pub struct Target {
     /// `<Φ_i, W_res>` of each row.
-    residual: Carried,
+    residual: CompensatedSums,
     /// Coordinates of the point.
     coordinates: Vec<f64>,
     /// `|W_res|²`.
@@ -100,7 +100,7 @@ pub struct Factor<C> {
     columns: C,
     /// Coordinate after coordinate, one value per row.
     coordinates: Vec<f64>,
-    residual: Carried,
+    residual: CompensatedSums,
     targets: Vec<Target>,
     pivots: Vec<Pivot>,
     is_used: Vec<bool>,
@@ -114,7 +114,7 @@ impl<C: Columns> Factor<C> {
     /// Nothing chosen yet. `floor` is the relative pivot test: rows whose residual is not above that
     /// share of their own square are not chosen.
     pub fn new(columns: C, floor: f64) -> Self {
-        let residual = Carried::new(columns.diagonal().to_vec());
+        let residual = CompensatedSums::new(columns.diagonal().to_vec());
         let rows = residual.values().len();
         Self {
             columns,
@@ -144,7 +144,7 @@ impl<C: Columns> Factor<C> {
         assert!(self.pivots.is_empty(), "targets come before pivots");
         assert_eq!(products.len(), self.rows(), "one product per row");
         self.targets.push(Target {
-            residual: Carried::new(products.to_vec()),
+            residual: CompensatedSums::new(products.to_vec()),
             coordinates: Vec::new(),
             square: Compensated::from(square),
         });
@@ -221,11 +221,11 @@ impl<C: Columns> Factor<C> {
         let (isa, stride) = (Isa::current(), self.rows());
         let values = &self.coordinates[first * stride..];
         if coordinates.len() * stride < WORTH_SHARING {
-            subtract_rows(isa, coordinates, (values, stride), out);
+            subtract_rows(isa, coordinates, values, stride, out);
             return;
         }
         out.par_chunks_mut(SHARE).enumerate().for_each(|(part, out)| {
-            subtract_rows(isa, coordinates, (&values[part * SHARE..], stride), out);
+            subtract_rows(isa, coordinates, &values[part * SHARE..], stride, out);
         });
     }
 

@@ -1,4 +1,4 @@
-use mercer_simd::Ruler;
+use mercer_simd::BinMapper;
 
 use crate::MachineError;
 
@@ -64,15 +64,15 @@ impl Spacing {
     }
 
     /// What finds the levels of many values at once: those of [`Spacing::level`].
-    pub fn ruler(&self, levels: usize) -> Ruler {
+    pub fn bin_mapper(&self, levels: usize) -> BinMapper {
         match self {
-            Self::Power { top, exponent } => Ruler::even(*top, *exponent == 2, levels),
+            Self::Power { top, exponent } => BinMapper::uniform(*top, *exponent == 2, levels),
             Self::Quantile { starts, cuts } => {
                 let inner = |column: usize| {
                     let own = &cuts[starts[column]..starts[column + 1]];
                     own.get(1..own.len().max(2) - 1).unwrap_or(&[])
                 };
-                Ruler::cuts(starts.len().saturating_sub(1), levels, inner)
+                BinMapper::from_cuts(starts.len().saturating_sub(1), levels, inner)
             }
         }
     }
@@ -275,7 +275,7 @@ mod tests {
         for (scale, isa) in scales.iter().flat_map(|s| Isa::available().iter().map(move |i| (s, i)))
         {
             let mut levels = vec![0; values.len()];
-            scale.ruler(256).levels(*isa, &columns, &values, &mut levels);
+            scale.bin_mapper(256).bins(*isa, &columns, &values, &mut levels);
             for ((column, value), level) in columns.iter().zip(&values).zip(levels) {
                 let wanted = scale.level(256, *column as usize, *value);
                 assert_eq!(wanted, usize::from(level), "{value}");

@@ -2,7 +2,7 @@
 
 use mercer_data::Row;
 use mercer_machine::{Grid, Machine, Score};
-use mercer_simd::{Entries, Isa, Ruler, Sheet, sum_entries};
+use mercer_simd::{BinMapper, BinnedRows, Isa, ScoreTable, TableShape, sum_entries};
 
 /// Tables larger than this are not made: what fits no cache is computed sooner than it is read.
 const MOST_BYTES: usize = 64 << 20;
@@ -16,10 +16,10 @@ const AT_ONCE: usize = 4096;
 /// `(0 + 1) + (2 + 3)`, less b. An entry is a chain over the rank, stored or computed: the same bits.
 #[derive(Debug)]
 pub struct Tables {
-    ruler: Ruler,
+    mapper: BinMapper,
     columns: usize,
     offsets: Vec<f64>,
-    sheets: Vec<Sheet>,
+    sheets: Vec<ScoreTable>,
     isa: Isa,
 }
 
@@ -104,10 +104,10 @@ impl Tables {
         // Where a level has one number of its own, the table is no larger than the weights.
         let as_table = grid.is_direct() || numbers <= MOST_BYTES / 8;
         let sheet = |some: &[&[f32]]| sheet(grid, columns, some, as_table);
-        let sheets = weights.chunks(Sheet::WIDEST).map(sheet).collect();
+        let sheets = weights.chunks(ScoreTable::MAX_SCORES).map(sheet).collect();
         let offsets = machine.scores().iter().map(Score::offset).collect();
-        let ruler = grid.scale().ruler(grid.levels());
-        Some(Self { ruler, columns, offsets, sheets, isa })
+        let mapper = grid.scale().bin_mapper(grid.levels());
+        Some(Self { mapper, columns, offsets, sheets, isa })
     }
 
     /// Finds the levels of some rows, in place of what `binned` held.
@@ -119,7 +119,7 @@ impl Tables {
 
     fn find(&self, binned: &mut Binned) {
         binned.levels.resize(binned.values.len(), 0);
-        self.ruler.levels(self.isa, &binned.columns, &binned.values, &mut binned.levels);
+        self.mapper.bins(self.isa, &binned.columns, &binned.values, &mut binned.levels);
     }
 
     /// All scores of rows that are binned, row after row.
@@ -130,13 +130,13 @@ impl Tables {
         let (rows, scores) = (binned.rows(), self.offsets.len());
         assert_eq!(out.len(), rows * scores, "one place per row and score");
         let Binned { starts, columns, levels, sums, .. } = binned;
-        let entries = Entries { starts, columns, levels };
+        let entries = BinnedRows { starts, columns, bins: levels };
         if let ([sheet], [offset]) = (self.sheets.as_slice(), self.offsets.as_slice()) {
             sum_entries(self.isa, sheet, entries, out);
             return out.iter_mut().for_each(|place| *place -= offset);
         }
         for (number, sheet) in self.sheets.iter().enumerate() {
-            let (first, width) = (number * Sheet::WIDEST, sheet.width());
+            let (first, width) = (number * ScoreTable::MAX_SCORES, sheet.width());
             let offsets = &self.offsets[first..scores.min(first + width)];
             sums.resize(rows * width, 0.0);
             sum_entries(self.isa, sheet, entries, &mut sums[..rows * width]);
@@ -171,12 +171,13 @@ impl Tables {
 }
 
 /// Entries of some scores.
-fn sheet(grid: &Grid, columns: usize, weights: &[&[f32]], as_table: bool) -> Sheet {
+fn sheet(grid: &Grid, columns: usize, weights: &[&[f32]], as_table: bool) -> ScoreTable {
     let (levels, rank) = (grid.levels(), grid.rank());
     if !as_table {
-        return Sheet::products(weights, grid.factors(), rank);
+        return ScoreTable::products(weights, grid.factors(), rank);
     }
-    Sheet::table((weights.len(), columns, levels), |score, column, level| {
+    let shape = TableShape { scores: weights.len(), columns, bins: levels };
+    ScoreTable::table(shape, |score, column, level| {
         grid.read(&weights[score][column * rank..][..rank], level)
     })
 }

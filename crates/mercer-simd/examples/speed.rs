@@ -1,6 +1,6 @@
 //! Speed of the kernels on one thread, best of several runs.
 //!
-//! `cargo run --release -p mercer-simd --example speed [dense|few|sparse|single|bytes|maths]…`
+//! `cargo run --release -p mercer-simd --example speed [dense|few|sparse|f32|bytes|maths]…`
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use mercer_simd::{
 };
 
 const BLOCK: usize = 256;
-/// Panels handed over at once: 192 rows of doubles, whose block of products stays in the cache.
+/// Panels per call: 192 f64 rows, whose block of products stays in the cache.
 const TILE: usize = 4;
 
 fn best(runs: usize, mut work: impl FnMut()) -> f64 {
@@ -35,21 +35,21 @@ fn noise(count: usize, seed: u64) -> Vec<f64> {
 }
 
 /// A name on the command line and what it measures.
-type Part = (&'static str, fn(&Problem));
+type Measurement = (&'static str, fn(&Problem));
 
 struct Problem {
     rows: usize,
     columns: usize,
     runs: usize,
     supports: Vec<f64>,
-    asked: Vec<f64>,
+    queried: Vec<f64>,
 }
 
 impl Problem {
     fn new(rows: usize, columns: usize, runs: usize) -> Self {
         println!("{rows} x {columns}, {BLOCK} queries, {}", Isa::current());
-        let (supports, asked) = (noise(rows * columns, 7), noise(BLOCK * columns, 8));
-        Problem { rows, columns, runs, supports, asked }
+        let (supports, queried) = (noise(rows * columns, 7), noise(BLOCK * columns, 8));
+        Problem { rows, columns, runs, supports, queried }
     }
 
     fn flops(&self, queries: usize) -> f64 {
@@ -66,10 +66,10 @@ impl Problem {
         let mut table = vec![0.0; self.rows * BLOCK];
         let (rows, columns) = (self.rows, self.columns);
         let gemm = best(self.runs, || {
-            gemm_nt(BLOCK, rows, columns, &self.asked, &self.supports, &mut table);
+            gemm_nt(BLOCK, rows, columns, &self.queried, &self.supports, &mut table);
         });
         let transposed = best(self.runs, || {
-            gemm_nt(rows, BLOCK, columns, &self.supports, &self.asked, &mut table);
+            gemm_nt(rows, BLOCK, columns, &self.supports, &self.queried, &mut table);
         });
         let ours = self.time_dense();
         let rate = |seconds: f64| self.flops(BLOCK) / seconds / 1e9;
@@ -89,7 +89,7 @@ impl Problem {
         let mut queries = DenseQueries64::new(self.columns);
         best(self.runs, || {
             queries.clear();
-            queries.push_rows(&self.asked, BLOCK, self.columns);
+            queries.push_rows(&self.queried, BLOCK, self.columns);
             for first in (0..panels.panels()).step_by(TILE) {
                 let range = first..panels.panels().min(first + TILE);
                 panels.dots_dense(Isa::current(), &queries, range, &mut out, stride);
@@ -102,12 +102,12 @@ impl Problem {
         let stride = TILE * Panels64::WIDTH;
         let mut out = vec![0.0; stride * BLOCK];
         let mut queries = SparseQueries64::new(self.columns);
-        for row in self.asked.chunks(self.columns) {
+        for row in self.queried.chunks(self.columns) {
             let kept = (0..self.columns).filter(|&c| row[c] < -0.31);
             let (columns, values): (Vec<u32>, Vec<f64>) = kept.map(|c| (c as u32, row[c])).unzip();
             queries.push(&columns, &values);
         }
-        let share = queries.stored() as f64 / self.asked.len() as f64;
+        let share = queries.stored() as f64 / self.queried.len() as f64;
         let seconds = best(self.runs, || {
             for first in (0..panels.panels()).step_by(TILE) {
                 let range = first..panels.panels().min(first + TILE);
@@ -124,7 +124,7 @@ impl Problem {
         let stride = panels.lanes(0..panels.panels()).len();
         for few in [1, 2, 3, 4, 8, 16] {
             let mut queries = DenseQueries64::new(self.columns);
-            queries.push_rows(&self.asked, few, self.columns);
+            queries.push_rows(&self.queried, few, self.columns);
             let mut out = vec![0.0; stride * few];
             let seconds = best(4 * self.runs, || {
                 panels.dots_dense(Isa::current(), &queries, 0..panels.panels(), &mut out, stride);
@@ -148,16 +148,16 @@ impl Problem {
         );
     }
 
-    fn single(&self) {
-        let narrow = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<_>>();
-        let (supports, asked) = (narrow(&self.supports), narrow(&self.asked));
+    fn f32(&self) {
+        let to_f32 = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<_>>();
+        let (supports, queried) = (to_f32(&self.supports), to_f32(&self.queried));
         let (rows, columns) = (self.rows, self.columns);
         let panels = Panels32::pack(rows, columns, |row, buffer| {
             buffer.copy_from_slice(&supports[row * columns..][..columns]);
         });
         let mut table = vec![0.0; rows * BLOCK];
         let gemm = best(self.runs, || {
-            gemm_nt32(BLOCK, rows, columns, &asked, &supports, &mut table);
+            gemm_nt32(BLOCK, rows, columns, &queried, &supports, &mut table);
         });
         let stride = TILE * Panels32::WIDTH;
         let mut out = vec![0.0; stride * BLOCK];
@@ -165,7 +165,7 @@ impl Problem {
         for count in [1, 8, BLOCK] {
             let seconds = best(self.runs, || {
                 queries.clear();
-                queries.push_rows(&asked, count, columns);
+                queries.push_rows(&queried, count, columns);
                 for first in (0..panels.panels()).step_by(TILE) {
                     let range = first..panels.panels().min(first + TILE);
                     panels.dots_dense(Isa::current(), &queries, range, &mut out, stride);
@@ -183,15 +183,15 @@ impl Problem {
                 *byte = (x * 255.0 + 127.5) as u8;
             }
         });
-        let asked: Vec<u8> = self.asked.iter().map(|x| (x * 255.0 + 127.5) as u8).collect();
+        let queried: Vec<u8> = self.queried.iter().map(|x| (x * 255.0 + 127.5) as u8).collect();
         let stride = panels.lanes(0..panels.panels()).len();
         for count in [1, 8, BLOCK] {
             let mut out = vec![0; stride * count];
             let mut queries = panels.queries();
             let seconds = best(self.runs, || {
                 queries.clear();
-                asked.chunks(columns).take(count).for_each(|row| queries.push(row));
-                panels.dots((&queries, 0..count), 0..panels.panels(), &mut out, stride);
+                queried.chunks(columns).take(count).for_each(|row| queries.push(row));
+                panels.dots(&queries, 0..count, 0..panels.panels(), &mut out, stride);
             });
             println!("  u8  {count:3} queries {:6.1} GOP/s", self.flops(count) / seconds / 1e9);
         }
@@ -242,29 +242,29 @@ fn maths() {
             weighted_sums(isa, x, 0, &coefficients, &mut partials);
         });
     }
-    let mut singles: Vec<f32> = arguments.iter().map(|&x| x as f32).collect();
-    report("exp32, twice on itself", &arguments, &mut |_| exp32(isa, &mut singles));
+    let mut values: Vec<f32> = arguments.iter().map(|&x| x as f32).collect();
+    report("exp32, twice on itself", &arguments, &mut |_| exp32(isa, &mut values));
 }
 
 fn main() {
-    let asked: Vec<String> = std::env::args().skip(1).collect();
-    let wants = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let is_selected = |name: &str| names.is_empty() || names.iter().any(|word| word == name);
     for (rows, columns, runs) in [(1595, 584, 20), (13376, 717, 5)] {
         let problem = Problem::new(rows, columns, runs);
-        let parts: [Part; 5] = [
+        let parts: [Measurement; 5] = [
             ("dense", Problem::dense),
             ("sparse", Problem::sparse),
             ("few", Problem::few),
-            ("single", Problem::single),
+            ("f32", Problem::f32),
             ("bytes", Problem::bytes),
         ];
         for (name, part) in parts {
-            if wants(name) {
+            if is_selected(name) {
                 part(&problem);
             }
         }
     }
-    if wants("maths") {
+    if is_selected("maths") {
         maths();
     }
 }

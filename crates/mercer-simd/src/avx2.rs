@@ -1,4 +1,4 @@
-//! AVX2 with FMA: four doubles, eight singles, sixteen byte rows.
+//! The AVX2 + FMA backend: vectors of four f64, eight f32, sixteen byte rows.
 
 #![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
@@ -13,13 +13,13 @@ use std::arch::x86_64::{
     _mm256_unpacklo_ps,
 };
 
-use crate::blend::Weight;
-use crate::vector::{ByteVector, Compactor, Machine, Task, Vector};
+use crate::projection::Weight;
+use crate::vector::{ByteVector, Compactor, SimdBackend, Task, Vector};
 
-/// The machine with AVX2 and FMA.
-pub struct Avx2;
+/// The backend for AVX2 and FMA.
+pub struct Avx2Backend;
 
-impl Machine for Avx2 {
+impl SimdBackend for Avx2Backend {
     type V64 = F64x4;
     type V32 = F32x8;
     type Bytes = Words16;
@@ -29,7 +29,7 @@ impl Machine for Avx2 {
 /// Compiles a task for AVX2 and FMA.
 #[target_feature(enable = "avx2,fma")]
 pub fn run<T: Task>(task: T) -> T::Output {
-    task.run::<Avx2>()
+    task.run::<Avx2Backend>()
 }
 
 macro_rules! vector {
@@ -78,22 +78,22 @@ macro_rules! vector {
 pub(crate) use vector;
 
 vector! {
-    /// Four doubles.
+    /// Four f64.
     F64x4: [f64; 4] in __m256d,
     _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_fmadd_pd, _mm256_add_pd
 }
 
 vector! {
-    /// Eight singles.
+    /// Eight f32.
     F32x8: [f32; 8] in __m256,
     _mm256_set1_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_fmadd_ps, _mm256_add_ps
 }
 
-/// Eight entries at a time: those that stay are brought to the front by a permutation from a table.
+/// Eight entries at a time: those that are kept move to the front by a permutation from a table.
 pub struct Permuted;
 
-/// For each set of eight places, those that belong to it, in order, and then anything.
-static PLACES: [[u32; 8]; 256] = {
+/// For each 8-bit mask, the indices of its set bits in order (the rest is arbitrary).
+static PERMUTATIONS: [[u32; 8]; 256] = {
     let mut all = [[0; 8]; 256];
     let mut set = 0;
     while set < 256 {
@@ -124,13 +124,12 @@ impl Compactor for Permuted {
             let none = _mm256_cmpeq_epi32(rows, _mm256_set1_epi32(-1));
             let left_out = _mm256_movemask_ps(_mm256_castsi256_ps(none));
             let set = (low_set | high_set << 4) & !left_out;
-            let places = PLACES[(set & 0xff).unsigned_abs() as usize];
-            let places = _mm256_loadu_si256(places.as_ptr().cast());
-            let singles = _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
-            let singles = _mm256_permutevar8x32_ps(singles, places);
-            let rows = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(rows, places));
-            let (even, odd) =
-                (_mm256_unpacklo_ps(rows, singles), _mm256_unpackhi_ps(rows, singles));
+            let indices = PERMUTATIONS[(set & 0xff).unsigned_abs() as usize];
+            let indices = _mm256_loadu_si256(indices.as_ptr().cast());
+            let floats = _mm256_set_m128(_mm256_cvtpd_ps(high), _mm256_cvtpd_ps(low));
+            let floats = _mm256_permutevar8x32_ps(floats, indices);
+            let rows = _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(rows, indices));
+            let (even, odd) = (_mm256_unpacklo_ps(rows, floats), _mm256_unpackhi_ps(rows, floats));
             let to = to.cast::<f32>();
             _mm256_storeu_ps(to, _mm256_permute2f128_ps::<0x20>(even, odd));
             _mm256_storeu_ps(to.add(8), _mm256_permute2f128_ps::<0x31>(even, odd));
@@ -141,7 +140,7 @@ impl Compactor for Permuted {
 
 /// Sixteen rows, two columns at a time, a 16-bit word holding a byte of row `r` and one of row `r + 8`.
 ///
-/// The word is `w = low + 256 high`, with `high` signed (stored less 128). So `low·x` needs no unpacking:
+/// The word is `w = low + 256 high`, with `high` signed (stored minus 128). So `low·x` needs no unpacking:
 /// it is `w·x - 256 high·x`, and one shift per 32 bytes serves two multiplications.
 #[derive(Copy, Clone)]
 pub struct Words16 {
@@ -183,11 +182,11 @@ impl ByteVector for Words16 {
     }
 
     #[inline(always)]
-    unsafe fn store(self, missing: i32, to: *mut i32) {
+    unsafe fn store(self, correction: i32, to: *mut i32) {
         // SAFETY: a value proves the instruction set; the caller gives sixteen writable elements.
         unsafe {
             let lows = _mm256_sub_epi32(self.words, _mm256_slli_epi32::<8>(self.highs));
-            let highs = _mm256_add_epi32(self.highs, _mm256_set1_epi32(missing));
+            let highs = _mm256_add_epi32(self.highs, _mm256_set1_epi32(correction));
             _mm256_storeu_si256(to.cast(), lows);
             _mm256_storeu_si256(to.add(8).cast(), highs);
         }
@@ -195,7 +194,7 @@ impl ByteVector for Words16 {
 }
 
 /// Where a byte lies when word `2 r + c` holds column `c` of row `r` below that of row `r + half`, the
-/// latter less 128.
+/// latter minus 128.
 pub(crate) fn word_place(half: usize, row: usize, column: usize, byte: u8) -> (usize, u8) {
     let word = 2 * (row % half) + column;
     if row < half { (2 * word, byte) } else { (2 * word + 1, byte ^ 0x80) }

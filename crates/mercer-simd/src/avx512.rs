@@ -1,4 +1,4 @@
-//! AVX-512 (F, BW, DQ, VL), with and without VNNI: eight doubles, sixteen singles, byte rows.
+//! The AVX-512 backends (F, BW, DQ, VL), with and without VNNI: eight f64, sixteen f32, byte rows.
 
 #![expect(unsafe_code, reason = "intrinsics, each behind the proof that its vector type carries")]
 
@@ -11,22 +11,22 @@ use std::arch::x86_64::{
 };
 
 use crate::avx2::{Permuted, vector, word_place};
-use crate::vector::{ByteVector, Machine, Task, Vector};
+use crate::vector::{ByteVector, SimdBackend, Task, Vector};
 
-/// The machine with AVX-512 F, BW, DQ and VL.
-pub struct Avx512;
+/// The backend for AVX-512 F, BW, DQ and VL.
+pub struct Avx512Backend;
 
-impl Machine for Avx512 {
+impl SimdBackend for Avx512Backend {
     type V64 = F64x8;
     type V32 = F32x16;
     type Bytes = Words32;
     type Compactor = Permuted;
 }
 
-/// The machine that also has the byte dot product of VNNI.
-pub struct Avx512Vnni;
+/// The backend that also uses the byte dot product of VNNI.
+pub struct Avx512VnniBackend;
 
-impl Machine for Avx512Vnni {
+impl SimdBackend for Avx512VnniBackend {
     type V64 = F64x8;
     type V32 = F32x16;
     type Bytes = Quads16;
@@ -36,23 +36,23 @@ impl Machine for Avx512Vnni {
 /// Compiles a task for AVX-512.
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl")]
 pub fn run<T: Task>(task: T) -> T::Output {
-    task.run::<Avx512>()
+    task.run::<Avx512Backend>()
 }
 
 /// Compiles a task for AVX-512 with VNNI.
 #[target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")]
 pub fn run_vnni<T: Task>(task: T) -> T::Output {
-    task.run::<Avx512Vnni>()
+    task.run::<Avx512VnniBackend>()
 }
 
 vector! {
-    /// Eight doubles.
+    /// Eight f64.
     F64x8: [f64; 8] in __m512d,
     _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_fmadd_pd, _mm512_add_pd
 }
 
 vector! {
-    /// Sixteen singles.
+    /// Sixteen f32.
     F32x16: [f32; 16] in __m512,
     _mm512_set1_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_fmadd_ps, _mm512_add_ps
 }
@@ -98,18 +98,18 @@ impl ByteVector for Words32 {
     }
 
     #[inline(always)]
-    unsafe fn store(self, missing: i32, to: *mut i32) {
+    unsafe fn store(self, correction: i32, to: *mut i32) {
         // SAFETY: a value proves the instruction set; the caller gives 32 writable elements.
         unsafe {
             let lows = _mm512_sub_epi32(self.words, _mm512_slli_epi32::<8>(self.highs));
-            let highs = _mm512_add_epi32(self.highs, _mm512_set1_epi32(missing));
+            let highs = _mm512_add_epi32(self.highs, _mm512_set1_epi32(correction));
             _mm512_storeu_si512(to.cast(), lows);
             _mm512_storeu_si512(to.add(16).cast(), highs);
         }
     }
 }
 
-/// Sixteen rows, four columns at a time; rows are stored less 128, as VNNI wants one signed factor.
+/// Sixteen rows, four columns at a time; rows are stored minus 128, as VNNI needs one signed factor.
 #[derive(Copy, Clone)]
 pub struct Quads16(__m512i);
 
@@ -146,10 +146,10 @@ impl ByteVector for Quads16 {
     }
 
     #[inline(always)]
-    unsafe fn store(self, missing: i32, to: *mut i32) {
+    unsafe fn store(self, correction: i32, to: *mut i32) {
         // SAFETY: a value proves the instruction set; the caller gives sixteen writable elements.
         unsafe {
-            let sums = _mm512_add_epi32(self.0, _mm512_set1_epi32(missing));
+            let sums = _mm512_add_epi32(self.0, _mm512_set1_epi32(correction));
             _mm512_storeu_si512(to.cast(), sums);
         }
     }

@@ -1,30 +1,30 @@
-//! Rows of bytes against queries of bytes, zeros of the queries skipped: exact integer products.
+//! Exact dot products of byte rows and byte queries; zero groups of the queries are skipped.
 
 #![expect(unsafe_code, reason = "pointer arithmetic inside panels, bounded by the safe driver")]
 #![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
 
 use std::ops::Range;
 
+use crate::aligned::AlignedBuffer;
 use crate::isa::Isa;
-use crate::lines::Lines;
-use crate::vector::{ByteVector, Machine, Task};
+use crate::vector::{ByteVector, SimdBackend, Task};
 
 /// Rows of unsigned bytes packed once for one instruction set, laid out as
 /// `[panel][group of columns][register of rows][byte]`.
 ///
-/// The order of the bytes in a register is what its multiplier wants; the products are the same.
+/// The byte order within a register depends on the instruction set; the products do not.
 #[derive(Clone, Debug)]
 pub struct BytePanels {
     isa: Isa,
-    shape: Shape,
-    values: Lines<u8>,
+    shape: PanelShape,
+    values: AlignedBuffer<u8>,
     rows: usize,
     columns: usize,
 }
 
-/// How an instruction set wants bytes to lie.
+/// The layout of bytes for an instruction set.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Shape {
+struct PanelShape {
     /// Columns that are multiplied together.
     group: usize,
     /// Rows of one register.
@@ -33,7 +33,7 @@ struct Shape {
     registers: usize,
 }
 
-impl Shape {
+impl PanelShape {
     fn panel_rows(self) -> usize {
         self.rows * self.registers
     }
@@ -49,7 +49,7 @@ impl BytePanels {
     /// If there are more than [`BytePanels::MOST_COLUMNS`] columns or they do not fit in memory.
     pub fn pack(isa: Isa, rows: usize, columns: usize, fill: impl FnMut(usize, &mut [u8])) -> Self {
         assert!(columns <= Self::MOST_COLUMNS, "too many columns for 32-bit sums");
-        let (shape, values) = isa.run(Pack { rows, columns, fill });
+        let (shape, values) = isa.run(PackBytes { rows, columns, fill });
         BytePanels { isa, shape, values, rows, columns }
     }
 
@@ -109,18 +109,29 @@ impl BytePanels {
     /// than the panels or `out` too short.
     pub fn dots(
         &self,
-        (queries, asked): (&ByteQueries, Range<usize>),
+        queries: &ByteQueries,
+        query_range: Range<usize>,
         panels: Range<usize>,
         out: &mut [i32],
         stride: usize,
     ) {
         let fits = queries.columns == self.columns && queries.group == self.shape.group;
         assert!(fits, "the queries were not made for these rows");
-        assert!(asked.start <= asked.end && asked.end <= queries.len(), "no such queries");
+        assert!(
+            query_range.start <= query_range.end && query_range.end <= queries.len(),
+            "no such queries"
+        );
         let lanes = self.lanes(panels.clone()).len();
-        crate::panels::check_room(asked.len(), lanes, out.len(), stride);
-        if lanes > 0 && !asked.is_empty() {
-            self.isa.run(ByteDots { panels: self, queries, asked, range: panels, out, stride });
+        crate::panels::check_output_size(query_range.len(), lanes, out.len(), stride);
+        if lanes > 0 && !query_range.is_empty() {
+            self.isa.run(ByteDots {
+                panels: self,
+                queries,
+                query_range,
+                range: panels,
+                out,
+                stride,
+            });
         }
     }
 }
@@ -131,7 +142,7 @@ pub struct ByteQueries {
     isa: Isa,
     group: usize,
     columns: usize,
-    entries: Vec<Entry>,
+    entries: Vec<ByteGroup>,
     /// End of each query in `entries`.
     ends: Vec<usize>,
     /// Sum of the bytes of each query.
@@ -141,9 +152,9 @@ pub struct ByteQueries {
 
 /// One group of columns of a query.
 #[derive(Copy, Clone, Debug, Default)]
-struct Entry {
+struct ByteGroup {
     group: u32,
-    /// Two words or four bytes, as the multiplier wants them.
+    /// Two words or four bytes, as the instruction needs them.
     word: u32,
 }
 
@@ -163,20 +174,20 @@ impl ByteQueries {
         assert_eq!(row.len(), self.columns, "one value per column");
         self.row[..row.len()].copy_from_slice(row);
         let start = self.entries.len();
-        self.entries.resize(start + self.columns.div_ceil(self.group), Entry::default());
+        self.entries.resize(start + self.columns.div_ceil(self.group), ByteGroup::default());
         let entries = &mut self.entries[start..];
         let mut kept = 0;
         // Written first and counted if not zero: no branch to mispredict.
         if self.group == 2 {
             for (group, bytes) in (0u32..).zip(self.row.as_chunks::<2>().0).take(entries.len()) {
                 let word = u32::from(bytes[0]) | u32::from(bytes[1]) << 16;
-                entries[kept] = Entry { group, word };
+                entries[kept] = ByteGroup { group, word };
                 kept += usize::from(word != 0);
             }
         } else {
             for (group, bytes) in (0u32..).zip(self.row.as_chunks::<4>().0) {
                 let word = u32::from_le_bytes(*bytes);
-                entries[kept] = Entry { group, word };
+                entries[kept] = ByteGroup { group, word };
                 kept += usize::from(word != 0);
             }
         }
@@ -186,7 +197,10 @@ impl ByteQueries {
     }
 
     /// Number of queries.
-    #[expect(clippy::len_without_is_empty, reason = "a block is asked for its size, not its state")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "callers need the number of queries, not whether it is zero"
+    )]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -197,7 +211,7 @@ impl ByteQueries {
     }
 }
 
-/// Bytes of a panel that stay in the first cache while queries pass over it.
+/// Bytes of a panel that stay in the L1 cache while queries are multiplied with it.
 const FIRST_CACHE: usize = 46 << 10;
 
 /// How many registers of `bytes` each make a panel: one less than `most` where that makes it stay in the first cache.
@@ -213,7 +227,7 @@ impl Task for ByteSums<'_> {
     type Output = (i32, i32);
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> (i32, i32) {
+    fn run<B: SimdBackend>(self) -> (i32, i32) {
         let (mut sum, mut squares) = (0i32, 0i32);
         for byte in self.0 {
             let byte = i32::from(*byte);
@@ -233,24 +247,24 @@ pub fn byte_sums(isa: Isa, bytes: &[u8]) -> (i32, i32) {
     isa.run(ByteSums(bytes))
 }
 
-struct Pack<F> {
+struct PackBytes<F> {
     rows: usize,
     columns: usize,
     fill: F,
 }
 
-impl<F: FnMut(usize, &mut [u8])> Task for Pack<F> {
-    type Output = (Shape, Lines<u8>);
+impl<F: FnMut(usize, &mut [u8])> Task for PackBytes<F> {
+    type Output = (PanelShape, AlignedBuffer<u8>);
 
     #[inline(always)]
-    fn run<M: Machine>(mut self) -> (Shape, Lines<u8>) {
-        let group = M::Bytes::GROUP;
+    fn run<B: SimdBackend>(mut self) -> (PanelShape, AlignedBuffer<u8>) {
+        let group = B::Bytes::GROUP;
         let groups = self.columns.div_ceil(group);
-        let register = M::Bytes::ROWS * group;
-        let registers = registers(M::Bytes::REGISTERS, groups * register);
-        let shape = Shape { group, rows: M::Bytes::ROWS, registers };
+        let register = B::Bytes::ROWS * group;
+        let registers = registers(B::Bytes::REGISTERS, groups * register);
+        let shape = PanelShape { group, rows: B::Bytes::ROWS, registers };
         let size = self.rows.next_multiple_of(shape.rows).checked_mul(groups * group);
-        let mut values = Lines::zeroed(size.expect("panels larger than memory"));
+        let mut values = AlignedBuffer::zeroed(size.expect("panels larger than memory"));
         let mut buffer = vec![0; self.columns];
         for row in 0..self.rows {
             buffer.fill(0);
@@ -264,7 +278,7 @@ impl<F: FnMut(usize, &mut [u8])> Task for Pack<F> {
             for column in 0..groups * group {
                 let at = start + column / group * registers * register;
                 let byte = buffer.get(column).copied().unwrap_or(0);
-                let (place, stored) = M::Bytes::place(inside % shape.rows, column % group, byte);
+                let (place, stored) = B::Bytes::place(inside % shape.rows, column % group, byte);
                 values[at + place] = stored;
             }
         }
@@ -275,7 +289,7 @@ impl<F: FnMut(usize, &mut [u8])> Task for Pack<F> {
 struct ByteDots<'a> {
     panels: &'a BytePanels,
     queries: &'a ByteQueries,
-    asked: Range<usize>,
+    query_range: Range<usize>,
     range: Range<usize>,
     out: &'a mut [i32],
     stride: usize,
@@ -285,30 +299,31 @@ impl Task for ByteDots<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let (panels, queries) = (self.panels, self.queries);
         let groups = panels.columns.div_ceil(panels.shape.group);
         let first = panels.lanes(self.range.clone()).start;
         for panel in self.range {
             let lanes = panels.lanes(panel..panel + 1);
             let bytes = groups * panels.shape.group;
-            let sweep = Sweep {
+            let sweep = BytePanelSweep {
                 rows: &panels.values[lanes.start * bytes..lanes.end * bytes],
                 entries: &queries.entries,
                 groups,
             };
-            let mut start = self.asked.start.checked_sub(1).map_or(0, |last| queries.ends[last]);
-            for (place, query) in self.asked.clone().enumerate() {
+            let mut start =
+                self.query_range.start.checked_sub(1).map_or(0, |last| queries.ends[last]);
+            for (place, query) in self.query_range.clone().enumerate() {
                 let out = &mut self.out[place * self.stride + lanes.start - first..][..lanes.len()];
                 let range = start..queries.ends[query];
                 let sum = queries.sums[query];
                 match lanes.len() / panels.shape.rows {
-                    1 => sweep.query::<M::Bytes, 1>(range, sum, out),
-                    2 => sweep.query::<M::Bytes, 2>(range, sum, out),
-                    3 => sweep.query::<M::Bytes, 3>(range, sum, out),
-                    4 => sweep.query::<M::Bytes, 4>(range, sum, out),
-                    5 => sweep.query::<M::Bytes, 5>(range, sum, out),
-                    _ => sweep.query::<M::Bytes, 6>(range, sum, out),
+                    1 => sweep.query::<B::Bytes, 1>(range, sum, out),
+                    2 => sweep.query::<B::Bytes, 2>(range, sum, out),
+                    3 => sweep.query::<B::Bytes, 3>(range, sum, out),
+                    4 => sweep.query::<B::Bytes, 4>(range, sum, out),
+                    5 => sweep.query::<B::Bytes, 5>(range, sum, out),
+                    _ => sweep.query::<B::Bytes, 6>(range, sum, out),
                 }
                 start = queries.ends[query];
             }
@@ -317,13 +332,13 @@ impl Task for ByteDots<'_> {
 }
 
 /// All rows of one panel.
-struct Sweep<'a> {
+struct BytePanelSweep<'a> {
     rows: &'a [u8],
-    entries: &'a [Entry],
+    entries: &'a [ByteGroup],
     groups: usize,
 }
 
-impl Sweep<'_> {
+impl BytePanelSweep<'_> {
     /// One query against `N` registers of rows.
     #[inline(always)]
     fn query<B: ByteVector, const N: usize>(
@@ -337,7 +352,7 @@ impl Sweep<'_> {
         );
         // SAFETY: entries name groups below `groups`, since `push` counted them off a row of as many
         // columns as the panel has; each group has `N` registers in the panel, and `out` a place for
-        // each of their rows. `B` belongs to the machine this body was inlined into.
+        // each of their rows. `B` belongs to the backend this body was inlined into.
         unsafe {
             let mut sums = [B::zero(); N];
             for entry in &self.entries[entries] {

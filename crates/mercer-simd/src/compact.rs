@@ -1,12 +1,12 @@
-//! The entries of a dense row that are not zero, as weights, without a branch for each.
+//! The non-zero entries of a dense row, as weights, without a branch per entry.
 
 #![expect(unsafe_code, reason = "stores of whole registers into memory that was reserved for them")]
 
-use crate::blend::Weight;
 use crate::isa::Isa;
-use crate::vector::{Compactor, Machine, Task};
+use crate::projection::Weight;
+use crate::vector::{Compactor, SimdBackend, Task};
 
-/// A column that is left out.
+/// The row of a column to skip.
 pub const NO_ROW: u32 = u32::MAX;
 
 /// Values taken at a time.
@@ -22,7 +22,7 @@ impl Task for Compact<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let Self { values, rows, out } = self;
         let count = values.len().min(rows.len());
         let (values, rows) = (&values[..count], &rows[..count]);
@@ -35,7 +35,7 @@ impl Task for Compact<'_> {
             let mut end = out.as_mut_ptr().add(start);
             for at in (0..whole).step_by(STEP) {
                 let found =
-                    M::Compactor::compact(values.as_ptr().add(at), rows.as_ptr().add(at), end);
+                    B::Compactor::compact(values.as_ptr().add(at), rows.as_ptr().add(at), end);
                 end = end.add(found);
             }
             let found = end.offset_from(out.as_ptr());
@@ -47,8 +47,8 @@ impl Task for Compact<'_> {
     }
 }
 
-/// Appends a weight for each value that is not zero, rounded to a single, in order; those whose row is
-/// [`NO_ROW`] are left out. As many values are looked at as there are rows.
+/// Appends a weight for each value that is not zero, rounded to f32, in order; those whose row is
+/// [`NO_ROW`] are left out. Values beyond the last row are ignored.
 pub fn compact(isa: Isa, values: &[f64], rows: &[u32], out: &mut Vec<Weight>) {
     isa.run(Compact { values, rows, out });
 }
@@ -70,16 +70,16 @@ mod tests {
                 let values: Vec<f64> = (0..count).map(value).collect();
                 let row = |n: usize| if (n + pattern) % 7 == 2 { NO_ROW } else { n as u32 };
                 let rows: Vec<u32> = (0..count).map(row).collect();
-                let mut wanted = vec![Weight { row: 9, value: 2.0 }];
+                let mut expected = vec![Weight { row: 9, value: 2.0 }];
                 for (row, value) in rows.iter().zip(&values) {
                     if *value != 0.0 && *row != NO_ROW {
-                        wanted.push(Weight { row: *row, value: *value as f32 });
+                        expected.push(Weight { row: *row, value: *value as f32 });
                     }
                 }
                 for isa in Isa::available() {
                     let mut found = vec![Weight { row: 9, value: 2.0 }];
                     compact(*isa, &values, &rows, &mut found);
-                    assert_eq!(found, wanted, "{} {count} {pattern}", isa.name());
+                    assert_eq!(found, expected, "{} {count} {pattern}", isa.name());
                 }
             }
         }

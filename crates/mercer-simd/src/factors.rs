@@ -1,69 +1,72 @@
-//! Additive machines as look-up factors: `f(x) = Σ_j W_j · Φ(level of x_j) + constant`; and linear ones,
-//! `f(x) = Σ_j w_j x_j + constant`.
+//! Training rows of linear and additive machines: `f(x) = Σ_j w_j x_j + bias`, or with look-up tables
+//! `f(x) = Σ_j W_j · Φ(bin of x_j) + bias`.
 //!
-//! A row is a packed record of columns and cells: levels, or values as they are. A pass of dual coordinate
-//! descent reads a row's value, asks the caller for the change of its coefficient, and adds
-//! `change · Ψ(level)`, or `change · x_j`, to the weights of its columns. Φ and Ψ are the same table for
-//! symmetric factors. Weights and tables are singles; weights of values as they are ([`Plain`]) are doubles.
+//! A row is a packed record of columns and cells: bins, or unencoded values. A pass of dual coordinate
+//! descent computes a row's value, asks the caller for the change of its coefficient, and adds
+//! `change · Ψ(bin)`, or `change · x_j`, to the weights of its columns. Φ and Ψ are the same table for
+//! symmetric factors. Weights and tables are f32; weights of unencoded values ([`RawValues`]) are f64.
 //!
 //! The value is four chains of fused multiply-adds over entries `i mod 4`, lane by lane, joined as
 //! `(0 + 1) + (2 + 3)`, then lanes by halves: the same bits on every instruction set.
 
 #![expect(unsafe_code, reason = "indices were checked when the record was packed; prefetches")]
 
-mod meaning;
+mod encoding;
 mod order;
 mod records;
-mod stairs;
+mod step_encoding;
 mod sweep;
 
-pub use meaning::{Meaning, Plain, Scalar};
+pub use encoding::{Encoding, Float, RawValues};
 pub use order::Order;
-pub use records::{Entry, Records, Seal};
-pub use stairs::Stairs;
-pub use sweep::{Change, Constant, Step, accumulate, curvature, squares, sweep, values};
+pub use records::{Records, RecordsMeta, RowHead, RowKey};
+pub use step_encoding::StepEncoding;
+pub use sweep::{
+    BiasColumn, Change, DualCoefficients, EncodedRows, LinearFunction, LinearFunctionMut, Step,
+    accumulate, curvature, squares, sweep, values,
+};
 
-use crate::lines::{self, Lines};
+use crate::aligned::{self, AlignedBuffer};
 
-/// Φ and Ψ: `rank` numbers for each level, of which there are at most 65,536.
+/// Φ and Ψ: `rank` numbers for each bin, of which there are at most 65,536.
 #[derive(Debug, Clone)]
 pub struct Factors {
     rank: usize,
-    levels: usize,
-    read: Lines<f32>,
+    bins: usize,
+    read: AlignedBuffer<f32>,
     /// Only where it differs from `read`.
-    write: Option<Lines<f32>>,
+    write: Option<AlignedBuffer<f32>>,
 }
 
-/// Ranks with a loop of their own; others are padded with zeros.
+/// Ranks with a specialised loop; others are padded with zeros.
 pub const RANKS: [usize; 4] = [1, 4, 8, 16];
 
 impl Factors {
-    /// Tables of `levels` rows of `rank` numbers; `write` is Ψ where it is not Φ.
+    /// Tables of `bins` rows of `rank` numbers; `write` is Ψ where it is not Φ.
     ///
     /// # Panics
-    /// If the rank is none of [`RANKS`], the tables differ in size, or there are no or too many levels.
+    /// If the rank is none of [`RANKS`], the tables differ in size, or there are no or too many bins.
     pub fn new(rank: usize, read: &[f32], write: Option<&[f32]>) -> Self {
         assert!(RANKS.contains(&rank), "no loop for rank {rank}");
-        let levels = read.len() / rank;
-        assert!(levels * rank == read.len() && (1..=1 << 16).contains(&levels), "whole levels");
+        let bins = read.len() / rank;
+        assert!(bins * rank == read.len() && (1..=1 << 16).contains(&bins), "whole bins");
         assert!(write.is_none_or(|write| write.len() == read.len()), "tables of one size");
         let copy = |values: &[f32]| {
-            let mut lines = Lines::zeroed(values.len());
+            let mut lines = AlignedBuffer::zeroed(values.len());
             lines.copy_from_slice(values);
             lines
         };
-        Self { rank, levels, read: copy(read), write: write.map(copy) }
+        Self { rank, bins, read: copy(read), write: write.map(copy) }
     }
 
-    /// Numbers for each level.
+    /// Numbers for each bin.
     pub fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many levels there are.
-    pub fn levels(&self) -> usize {
-        self.levels
+    /// Number of bins.
+    pub fn bins(&self) -> usize {
+        self.bins
     }
 
     /// Φ.
@@ -76,22 +79,22 @@ impl Factors {
         self.write.as_ref().unwrap_or(&self.read)
     }
 
-    /// `Φ(level) · Ψ(level)` in doubles.
-    pub fn own(&self, level: usize) -> f64 {
-        let at = level * self.rank..(level + 1) * self.rank;
+    /// `Φ(bin) · Ψ(bin)`, the kernel of a bin with itself, in f64.
+    pub fn squared_norm(&self, bin: usize) -> f64 {
+        let at = bin * self.rank..(bin + 1) * self.rank;
         let pairs = self.read[at.clone()].iter().zip(&self.write()[at]);
         pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     }
 }
 
-/// Weights of all columns, so many numbers each, on cache lines.
+/// Weights of all columns, `rank` numbers each, aligned to cache lines.
 #[derive(Debug, Clone)]
-pub struct Weights<T>(Lines<T>);
+pub struct Weights<T>(AlignedBuffer<T>);
 
-impl<T: lines::Plain> Weights<T> {
+impl<T: aligned::PlainNumber> Weights<T> {
     /// Zeros.
     pub fn zeroed(columns: usize, rank: usize) -> Self {
-        Self(Lines::zeroed(columns * rank))
+        Self(AlignedBuffer::zeroed(columns * rank))
     }
 
     /// All numbers, column after column.

@@ -1,4 +1,4 @@
-//! Which instruction set runs: detection, names, and the one place that enters vector code.
+//! Which instruction set runs: detection, names, and the only calls into vector code.
 
 #![cfg_attr(
     target_arch = "x86_64",
@@ -13,7 +13,7 @@ use crate::vector::Task;
 #[cfg(target_arch = "x86_64")]
 use crate::{avx2, avx512};
 
-/// An instruction set that this machine supports.
+/// An instruction set that this processor supports.
 ///
 /// A value exists only after detection, so holding one is the proof every vector call needs. The
 /// choice changes speed, never a bit of a result.
@@ -35,18 +35,18 @@ impl Isa {
     /// Plain Rust without target features: the specification of all the others.
     pub const SCALAR: Isa = Isa(Level::Scalar);
 
-    /// The fastest instruction set of this machine.
+    /// The fastest instruction set of this processor.
     pub fn best() -> Isa {
         Isa::available().last().copied().unwrap_or(Isa::SCALAR)
     }
 
-    /// All instruction sets of this machine, from scalar to the best.
+    /// All instruction sets of this processor, from scalar to the best.
     pub fn available() -> &'static [Isa] {
         static AVAILABLE: OnceLock<Vec<Isa>> = OnceLock::new();
         AVAILABLE.get_or_init(detect)
     }
 
-    /// The instruction set of this name, if this machine has it.
+    /// The instruction set of this name, if this processor has it.
     pub fn named(name: &str) -> Option<Isa> {
         Isa::available().iter().copied().find(|isa| isa.name() == name)
     }

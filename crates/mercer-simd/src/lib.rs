@@ -1,6 +1,6 @@
-//! How the metal does it: packed panels, dot products, exp and log over slices.
+//! Vectorised inner loops: packed panels, dot products, exp and log over slices.
 //!
-//! # The law
+//! # Same bits everywhere
 //!
 //! Every function here gives the same bits on every instruction set, for every batch size, and for
 //! sparse and dense rows. A dot product is one chain of fused multiply-adds in column order; vectors
@@ -9,23 +9,22 @@
 //!
 //! # How to read
 //!
-//! [`Isa`] names the instruction set and is the proof that the machine has it. Each algorithm is
+//! [`Isa`] names the instruction set and is the proof that the processor has it. Each algorithm is
 //! written once as a task over the vector traits of `vector.rs` and compiled for each set by a
 //! wrapper in `scalar.rs` (the specification), `avx2.rs` and `avx512.rs`.
 
+mod aligned;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-mod blend;
+mod bin_mapper;
 mod bytes;
 mod compact;
+mod compensated;
 pub mod factors;
 mod isa;
-mod levels;
-mod lines;
 mod logistic;
-mod losses;
 mod maths;
 mod maths32;
 mod moments;
@@ -33,24 +32,24 @@ mod monomials;
 mod pages;
 mod panels;
 mod product;
+mod projection;
 mod queries;
 mod real;
 mod scalar;
+mod score_table;
 mod slices;
 mod sums;
 mod sums32;
-mod tables;
 mod terms;
 mod tile;
 mod vector;
 
-pub use blend::{Places, Strip, Weight, quadratic32};
+pub use bin_mapper::BinMapper;
 pub use bytes::{BytePanels, ByteQueries, byte_sums};
 pub use compact::{NO_ROW, compact};
+pub use compensated::{CompensatedSums, subtract_rows};
 pub use isa::Isa;
-pub use levels::Ruler;
 pub use logistic::logistic;
-pub use losses::{Carried, subtract_rows};
 pub use maths::{
     EXP_RELATIVE_ERROR, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, distance1, exp1, gaussian1, ln1,
     polynomial1, powi1, tanh1,
@@ -64,12 +63,13 @@ pub use monomials::{Factor, monomials};
 pub use pages::large_pages;
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
 pub use product::{Strided, StridedMut, gemm_nt, gemm_nt32};
+pub use projection::{ColumnIndex, Strip, Weight, quadratic32};
 pub use queries::{
     DenseQueries, DenseQueries32, DenseQueries64, SparseQueries, SparseQueries32, SparseQueries64,
 };
 pub use real::{Real, add_row, chain, row_dot, scale_row};
+pub use score_table::{BinnedRows, ScoreTable, TableShape, sum_entries};
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
 pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};
 pub use sums32::weighted_sums32;
-pub use tables::{Entries, Sheet, sum_entries};
 pub use terms::Term;

@@ -1,8 +1,8 @@
-//! The logistic loss over slices.
+//! The logistic loss and its derivative over slices.
 
 use crate::isa::Isa;
 use crate::maths::{exp1, ln_1p};
-use crate::vector::{Machine, Task};
+use crate::vector::{SimdBackend, Task};
 
 struct Logistic<'a>(&'a [f64], &'a mut [f64], &'a mut [f64]);
 
@@ -10,7 +10,7 @@ impl Task for Logistic<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for ((margin, cost), wrong) in self.0.iter().zip(self.1).zip(self.2) {
             let small = exp1(-margin.abs());
             let below = if *margin < 0.0 { -margin } else { 0.0 };

@@ -1,4 +1,4 @@
-//! Elementary functions with a fixed order of operations: the same bits on every machine.
+//! Elementary functions with a fixed order of operations: the same bits on every processor.
 //!
 //! Each body has no branch that a compiler could not turn into a selection, so that a loop over a
 //! slice becomes vector code, and fuses exactly where it says `mul_add`.

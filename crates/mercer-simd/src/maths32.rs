@@ -1,12 +1,12 @@
-//! The functions that certifying stages need in single precision.
+//! Elementary functions in f32, for the stages that compute in low precision; `maths.rs` has the f64 ones.
 
 use crate::isa::Isa;
-use crate::vector::{Machine, Task};
+use crate::vector::{SimdBackend, Task};
 
 /// Largest relative error of [`exp1_32`], for arguments from −87 up to where the result overflows.
 ///
-/// The same steps as in double precision and hence the same bound, two units of `2^-24`; the fitted
-/// polynomial, its coefficients rounded to singles, adds a fiftieth of a unit.
+/// The same steps as in f64 and hence the same bound, two units of `2^-24`; the fitted
+/// polynomial, its coefficients rounded to f32, adds a fiftieth of a unit.
 pub const EXP32_RELATIVE_ERROR: f32 = f32::EPSILON;
 
 const EXP_LEAST: f32 = -87.0;
@@ -22,7 +22,7 @@ const LN2_LOW: f32 = 1.428_606_8e-6;
 const EXP_TAIL: [f32; 6] =
     [0.5, 0.166_666_66, 0.041_666_295, 0.008_333_497, 0.001_394_465_9, 0.000_197_903_41];
 
-/// `e^x` in single precision; 0 below −87, +∞ where the result overflows.
+/// `e^x` in f32; 0 below −87, +∞ where the result overflows.
 #[inline(always)]
 pub fn exp1_32(x: f32) -> f32 {
     let shifted = x.mul_add(std::f32::consts::LOG2_E, ROUNDER);
@@ -42,8 +42,8 @@ pub fn exp1_32(x: f32) -> f32 {
 
 /// Largest relative error of [`exp2_1_32`] for arguments from −126 to 0.
 ///
-/// The polynomial is off by 1e-7 and its evaluation by less than two units of `2^-24`; a test visits
-/// every argument that gives another remainder.
+/// The polynomial is off by 1e-7 and its evaluation by less than two units of `2^-24`; a test checks
+/// every argument with a different remainder.
 pub const EXP2_32_RELATIVE_ERROR: f32 = 3e-7;
 
 /// `(2^f − 1) / f` on `|f| <= 1/2`: minimax relative to `2^f`, rounded.
@@ -78,13 +78,13 @@ pub fn gaussian1_32(dot: f32, query_norm: f32, norm: f32, gamma: f32) -> f32 {
     exp1_32(-gamma * distance1_32(dot, query_norm, norm))
 }
 
-struct Exp<'a>(&'a mut [f32]);
+struct Exp32<'a>(&'a mut [f32]);
 
-impl Task for Exp<'_> {
+impl Task for Exp32<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for x in self.0 {
             *x = exp1_32(*x);
         }
@@ -93,16 +93,16 @@ impl Task for Exp<'_> {
 
 /// `e^x` of each element, as [`exp1_32`].
 pub fn exp32(isa: Isa, x: &mut [f32]) {
-    isa.run(Exp(x));
+    isa.run(Exp32(x));
 }
 
-struct Distances<'a>(&'a mut [f32], f32, &'a [f32]);
+struct Distances32<'a>(&'a mut [f32], f32, &'a [f32]);
 
-impl Task for Distances<'_> {
+impl Task for Distances32<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for (dot, &norm) in self.0.iter_mut().zip(self.2) {
             *dot = distance1_32(*dot, self.1, norm);
         }
@@ -115,16 +115,16 @@ impl Task for Distances<'_> {
 /// If the lengths differ.
 pub fn distances32(isa: Isa, dots: &mut [f32], query_norm: f32, norms: &[f32]) {
     assert_eq!(dots.len(), norms.len(), "one norm per dot product");
-    isa.run(Distances(dots, query_norm, norms));
+    isa.run(Distances32(dots, query_norm, norms));
 }
 
-struct Gaussian<'a>(&'a mut [f32], f32, &'a [f32], f32);
+struct Gaussian32<'a>(&'a mut [f32], f32, &'a [f32], f32);
 
-impl Task for Gaussian<'_> {
+impl Task for Gaussian32<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for (dot, &norm) in self.0.iter_mut().zip(self.2) {
             *dot = gaussian1_32(*dot, self.1, norm, self.3);
         }
@@ -137,46 +137,49 @@ impl Task for Gaussian<'_> {
 /// If the lengths differ.
 pub fn gaussian32(isa: Isa, dots: &mut [f32], query_norm: f32, norms: &[f32], gamma: f32) {
     assert_eq!(dots.len(), norms.len(), "one norm per dot product");
-    isa.run(Gaussian(dots, query_norm, norms, gamma));
+    isa.run(Gaussian32(dots, query_norm, norms, gamma));
 }
 
-struct Steps<'a> {
+struct GaussianSteps32<'a> {
     dots: &'a [i32],
-    own: i32,
+    query_norm: i32,
     norms: &'a [i32],
     factors: [f32; 2],
     out: &'a mut [f32],
 }
 
-impl Task for Steps<'_> {
+impl Task for GaussianSteps32<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let [scale, shift] = self.factors;
         for ((value, &dot), &norm) in self.out.iter_mut().zip(self.dots).zip(self.norms) {
-            let steps = self.own.wrapping_add(norm).wrapping_sub(dot.wrapping_mul(2));
+            let steps = self.query_norm.wrapping_add(norm).wrapping_sub(dot.wrapping_mul(2));
             *value = exp2_1_32((steps as f32).mul_add(-scale, -shift));
         }
     }
 }
 
-/// `2^{−(scale d + shift)}`, as [`exp2_1_32`], of the squared distances `d = own + norm − 2 dot` of integer rows.
+/// `2^{−(scale d + shift)}`, as [`exp2_1_32`], of the squared distances `d = query_norm + norm − 2 dot` of integer rows.
 ///
-/// `d` is exact where it fits 31 bits; it is rounded once to a single, and so is the exponent.
+/// `d` is exact where it fits 31 bits; it is rounded once to f32, and so is the exponent.
 ///
 /// # Panics
 /// If the lengths differ.
 pub fn gaussian_steps32(
     isa: Isa,
     dots: &[i32],
-    own: i32,
+    query_norm: i32,
     norms: &[i32],
     [scale, shift]: [f32; 2],
     out: &mut [f32],
 ) {
-    assert!(dots.len() == norms.len() && dots.len() == out.len(), "one norm and place per product");
-    isa.run(Steps { dots, own, norms, factors: [scale, shift], out });
+    assert!(
+        dots.len() == norms.len() && dots.len() == out.len(),
+        "one norm and element per product"
+    );
+    isa.run(GaussianSteps32 { dots, query_norm, norms, factors: [scale, shift], out });
 }
 
 struct Widen<'a>(&'a [f32], &'a mut [f64]);
@@ -185,20 +188,20 @@ impl Task for Widen<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
-        for (wide, single) in self.1.iter_mut().zip(self.0) {
-            *wide = f64::from(*single);
+    fn run<B: SimdBackend>(self) {
+        for (out, value) in self.1.iter_mut().zip(self.0) {
+            *out = f64::from(*value);
         }
     }
 }
 
-/// Singles as doubles; nothing is rounded.
+/// Converts f32 to f64, exactly.
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn widen(isa: Isa, singles: &[f32], out: &mut [f64]) {
-    assert_eq!(singles.len(), out.len(), "one place per value");
-    isa.run(Widen(singles, out));
+pub fn widen(isa: Isa, values: &[f32], out: &mut [f64]) {
+    assert_eq!(values.len(), out.len(), "one element per value");
+    isa.run(Widen(values, out));
 }
 
 struct Codes<'a> {
@@ -209,22 +212,22 @@ struct Codes<'a> {
 }
 
 /// `1.5 * 2^52`: adding it rounds to an integer, left in the low bits.
-const WIDE_ROUNDER: f64 = 6_755_399_441_055_744.0;
+const ROUNDER_F64: f64 = 6_755_399_441_055_744.0;
 
 impl Task for Codes<'_> {
     type Output = f64;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> f64 {
+    fn run<B: SimdBackend>(self) -> f64 {
         let inverse = 1.0 / self.step;
         let mut worst = [0.0f64; 8];
         for (places, values) in self.out.chunks_mut(8).zip(self.values.chunks(8)) {
             for (worst, (place, &x)) in worst.iter_mut().zip(places.iter_mut().zip(values)) {
-                let shifted = (x - self.base) * inverse + WIDE_ROUNDER;
-                let code = (shifted - WIDE_ROUNDER).clamp(0.0, 255.0);
+                let shifted = (x - self.base) * inverse + ROUNDER_F64;
+                let code = (shifted - ROUNDER_F64).clamp(0.0, 255.0);
                 let residual = (x - (self.base + self.step * code)).abs();
                 *worst = if residual > *worst { residual } else { *worst };
-                *place = (code + WIDE_ROUNDER).to_bits() as u8;
+                *place = (code + ROUNDER_F64).to_bits() as u8;
             }
         }
         worst.into_iter().fold(0.0, f64::max)
@@ -237,6 +240,6 @@ impl Task for Codes<'_> {
 /// # Panics
 /// If the lengths differ.
 pub fn codes(isa: Isa, values: &[f64], step: f64, base: f64, out: &mut [u8]) -> f64 {
-    assert_eq!(values.len(), out.len(), "one place per value");
+    assert_eq!(values.len(), out.len(), "one element per value");
     isa.run(Codes { values, step, base, out })
 }

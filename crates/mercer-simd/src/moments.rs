@@ -1,10 +1,10 @@
-//! What a first- and second-order bound needs of one stretch of kernel values, in one pass.
+//! Sums and extremes of kernel values that first- and second-order bounds need, in one pass.
 
 use crate::isa::Isa;
 use crate::sums::fold8;
-use crate::vector::{Machine, Task};
+use crate::vector::{SimdBackend, Task};
 
-/// Sums and extremes of one stretch; see [`moments`].
+/// Sums and extremes of one chunk; see [`moments`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
     /// `Σ a_i v_i²`.
@@ -15,18 +15,18 @@ pub struct Moments {
     pub least: f64,
 }
 
-struct All<'a> {
+struct MomentsTask<'a> {
     slopes: &'a [f64],
     squares: &'a [f64],
     curves: &'a [f64],
     peaks: &'a [f64],
 }
 
-impl Task for All<'_> {
+impl Task for MomentsTask<'_> {
     type Output = Moments;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> Moments {
+    fn run<B: SimdBackend>(self) -> Moments {
         let (mut sums, mut most, mut least) = ([0.0f64; 8], [0.0f64; 8], [0.0f64; 8]);
         let mut step = |slopes: &[f64], squares: &[f64], curves: &[f64], peaks: &[f64]| {
             for lane in 0..slopes.len().min(8) {
@@ -67,5 +67,5 @@ pub fn moments(
         squares.len() == length && curves.len() == length && peaks.len() == length,
         "four slices of one length"
     );
-    isa.run(All { slopes, squares, curves, peaks })
+    isa.run(MomentsTask { slopes, squares, curves, peaks })
 }

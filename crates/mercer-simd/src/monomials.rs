@@ -1,7 +1,7 @@
-//! Products of columns, each one column more than an earlier one, and their weighted sums.
+//! Monomials of columns, each an earlier one times a column, and their weighted sums.
 
 use crate::isa::Isa;
-use crate::vector::{Machine, Task};
+use crate::vector::{SimdBackend, Task};
 
 /// How one product comes from an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Factor {
     pub column: u32,
 }
 
-struct All<'a> {
+struct MonomialsTask<'a> {
     columns: &'a [[f64; 8]],
     factors: &'a [Factor],
     weights: &'a [f64],
@@ -20,11 +20,11 @@ struct All<'a> {
     sums: &'a mut [[f64; 8]],
 }
 
-impl Task for All<'_> {
+impl Task for MonomialsTask<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let Self { columns, factors, weights, terms, sums } = self;
         let scores = sums.len();
         terms[0] = [1.0; 8];
@@ -62,9 +62,9 @@ pub fn monomials(
     terms: &mut [[f64; 8]],
     sums: &mut [[f64; 8]],
 ) {
-    assert_eq!(terms.len(), factors.len() + 1, "a place for each product");
+    assert_eq!(terms.len(), factors.len() + 1, "one element per product");
     assert_eq!(weights.len(), terms.len() * sums.len(), "a weight for each product and sum");
-    isa.run(All { columns, factors, weights, terms, sums });
+    isa.run(MonomialsTask { columns, factors, weights, terms, sums });
 }
 
 #[cfg(test)]

@@ -1,15 +1,15 @@
-//! Memory in large pages.
+//! Huge pages for large buffers (a hint to the operating system).
 
 #![cfg_attr(
     target_os = "linux",
     expect(unsafe_code, reason = "a hint to the kernel about a range of ours")
 )]
 
-/// Less memory than this stays in small pages.
+/// Smaller buffers stay in small pages.
 #[cfg(target_os = "linux")]
 const WORTH_IT: usize = 1 << 20;
 
-/// Asks for large pages where rows are visited in an order of chance: far fewer addresses are translated. A hint;
+/// Asks for huge pages, which save address translations (TLB misses) when rows are read in random order. A hint;
 /// call it before the memory is written for the first time.
 pub fn large_pages<T>(memory: *const T, length: usize) {
     #[cfg(target_os = "linux")]

@@ -1,17 +1,17 @@
-//! Rows packed once for many products.
+//! Rows packed once for many dot products; the queries are in `queries.rs`, the loops in `tile.rs`.
 
 use std::ops::Range;
 
+use crate::aligned::{AlignedBuffer, PlainNumber};
 use crate::isa::Isa;
-use crate::lines::{Lines, Plain};
 use crate::queries::{DenseQueries, SparseQueries};
 use crate::tile::{DenseDots, SparseDots};
-use crate::vector::{Element, Join, Machine, Task};
+use crate::vector::{Element, Join, SimdBackend, Task};
 
-/// Lanes to which the width of a panel of doubles is padded.
+/// Lanes to which the width of a panel of f64 is padded.
 pub const LANES64: usize = f64::PAD;
 
-/// Lanes to which the width of a panel of singles is padded.
+/// Lanes to which the width of a panel of f32 is padded.
 pub const LANES32: usize = f32::PAD;
 
 /// Cache lines side by side in a full panel: 12 AVX2 or 6 AVX-512 registers.
@@ -19,22 +19,22 @@ pub(crate) const LINES_PER_PANEL: usize = 6;
 
 /// Rows packed once for many products, laid out as `[panel][column][lane]`.
 ///
-/// A panel holds 48 rows of doubles or 96 of singles side by side, one per lane; the last panel is
+/// A panel holds 48 f64 rows or 96 of f32 side by side, one per lane; the last panel is
 /// only as wide as needed, padded with zero rows to a multiple of 64 bytes.
 #[derive(Clone, Debug)]
 pub struct Panels<T> {
-    values: Lines<T>,
+    values: AlignedBuffer<T>,
     rows: usize,
     columns: usize,
 }
 
-/// Rows of doubles: products are one chain of fused multiply-adds in column order.
+/// Rows of f64: products are one chain of fused multiply-adds in column order.
 pub type Panels64 = Panels<f64>;
 
-/// Rows of singles: products are sums of short chains, see [`Panels::dot_error_terms`].
+/// Rows of f32: products are sums of short chains, see [`Panels::dot_error_terms`].
 pub type Panels32 = Panels<f32>;
 
-impl<T: Element + Plain> Panels<T> {
+impl<T: Element + PlainNumber> Panels<T> {
     /// Rows in a full panel: 48 or 96.
     pub const WIDTH: usize = LINES_PER_PANEL * T::PAD;
 
@@ -45,7 +45,7 @@ impl<T: Element + Plain> Panels<T> {
     pub fn pack(rows: usize, columns: usize, mut fill: impl FnMut(usize, &mut [T])) -> Self {
         let lanes = rows.next_multiple_of(T::PAD);
         let size = lanes.checked_mul(columns).expect("panels larger than memory");
-        let mut panels = Panels { values: Lines::zeroed(size), rows, columns };
+        let mut panels = Panels { values: AlignedBuffer::zeroed(size), rows, columns };
         let mut buffer = vec![T::default(); columns];
         for row in 0..rows {
             buffer.fill(T::default());
@@ -93,10 +93,10 @@ impl<T: Element + Plain> Panels<T> {
     /// Copies one row out of the packed form.
     ///
     /// # Panics
-    /// If there is no such row or `out` has not one place per column.
+    /// If there is no such row or `out` does not have one element per column.
     pub fn copy_row(&self, row: usize, out: &mut [T]) {
         assert!(row < self.rows, "no such row");
-        assert_eq!(out.len(), self.columns, "one place per column");
+        assert_eq!(out.len(), self.columns, "one element per column");
         let panel = row / Self::WIDTH;
         let lane = row % Self::WIDTH;
         for (place, lanes) in out.iter_mut().zip(self.panel(panel).chunks(self.width(panel))) {
@@ -107,22 +107,22 @@ impl<T: Element + Plain> Panels<T> {
     /// `n` such that a computed dot product is within `γ_n Σ|x||z|` of the exact one.
     ///
     /// With `γ_n = n u / (1 − n u)` and `u` half an ulp of one: each product passes through at most
-    /// `n` roundings. Doubles run one chain, so `n` is the number of columns; singles run chains of
+    /// `n` roundings. f64 runs one chain, so `n` is the number of columns; f32 runs chains of
     /// `L = columns / 16` (within 32 and 128) and add their sums, so `n = L + columns / L − 1`. If
     /// products underflow, each column adds at most the smallest positive number to the error.
     pub fn dot_error_terms(columns: usize) -> usize {
         match T::JOIN {
             Join::Continue => columns,
             Join::Add => {
-                let stretch = T::stretch(columns, 1);
-                stretch.min(columns) + columns.div_ceil(stretch).max(1) - 1
+                let chunk = T::chunk(columns, 1);
+                chunk.min(columns) + columns.div_ceil(chunk).max(1) - 1
             }
         }
     }
 
     /// `out[q * stride + (lane − first lane)]` = dot product of query `q` and row `lane`.
     ///
-    /// For doubles: `s ← fma(x_c, z_c, s)` over the columns in order, from +0, and finally `s + 0`,
+    /// For f64: `s ← fma(x_c, z_c, s)` over the columns in order, from +0, and finally `s + 0`,
     /// which turns a −0 left by underflow into +0. The padding lanes of the last panel get 0.
     ///
     /// # Panics
@@ -138,7 +138,7 @@ impl<T: Element + Plain> Panels<T> {
     ) {
         assert_eq!(queries.columns(), self.columns, "queries and rows differ in columns");
         let lanes = self.lanes(panels.clone()).len();
-        check_room(queries.len(), lanes, out.len(), stride);
+        check_output_size(queries.len(), lanes, out.len(), stride);
         if lanes > 0 && queries.len() > 0 {
             isa.run(DenseDots { panels: self, queries, range: panels, out, stride });
         }
@@ -158,7 +158,7 @@ impl<T: Element + Plain> Panels<T> {
     ) {
         assert_eq!(queries.columns(), self.columns, "queries and rows differ in columns");
         let lanes = self.lanes(panels.clone()).len();
-        check_room(queries.len(), lanes, out.len(), stride);
+        check_output_size(queries.len(), lanes, out.len(), stride);
         if lanes > 0 && queries.len() > 0 {
             isa.run(SparseDots { panels: self, queries, range: panels, out, stride });
         }
@@ -166,12 +166,12 @@ impl<T: Element + Plain> Panels<T> {
 
     /// Squared norms of all rows: the chain of [`Panels::dots_dense`] of each row with itself.
     ///
-    /// For singles it is one chain, not a sum of short ones.
+    /// For f32 it is one chain, not a sum of short ones.
     ///
     /// # Panics
-    /// If `out` has not one place per row.
+    /// If `out` does not have one element per row.
     pub fn squared_norms(&self, isa: Isa, out: &mut [T]) {
-        assert_eq!(out.len(), self.rows, "one place per row");
+        assert_eq!(out.len(), self.rows, "one element per row");
         isa.run(RowNorms { panels: self, out });
     }
 
@@ -194,7 +194,7 @@ impl<T: Element + Plain> Panels<T> {
     }
 }
 
-pub(crate) fn check_room(queries: usize, lanes: usize, out: usize, stride: usize) {
+pub(crate) fn check_output_size(queries: usize, lanes: usize, out: usize, stride: usize) {
     assert!(stride >= lanes, "the stride is narrower than the panels");
     let needed = queries.saturating_sub(1).saturating_mul(stride).saturating_add(lanes);
     assert!(queries == 0 || out >= needed, "the output is too short");
@@ -205,11 +205,11 @@ struct RowNorms<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Element + Plain> Task for RowNorms<'_, T> {
+impl<T: Element + PlainNumber> Task for RowNorms<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for (panel, out) in self.out.chunks_mut(Panels::<T>::WIDTH).enumerate() {
             out.fill(T::default());
             for lanes in self.panels.panel(panel).chunks_exact(self.panels.width(panel)) {
@@ -218,7 +218,7 @@ impl<T: Element + Plain> Task for RowNorms<'_, T> {
                 }
             }
             for norm in out {
-                *norm = norm.settle();
+                *norm = norm.positive_zero();
             }
         }
     }

@@ -98,7 +98,7 @@ fn rows_by_rows<T: Copy + 'static>(
 
 /// `out = A Bᵀ`, all row-major: `out[i * rows_b + j] = Σ_k a[i * inner + k] b[j * inner + k]`.
 ///
-/// One thread; bits may change with the shape and the machine.
+/// One thread; bits may change with the shape and the processor.
 ///
 /// # Panics
 /// If a length does not fit its shape.
@@ -106,7 +106,7 @@ pub fn gemm_nt(rows_a: usize, rows_b: usize, inner: usize, a: &[f64], b: &[f64],
     rows_by_rows([rows_a, rows_b, inner], a, b, out, 0.0, 1.0);
 }
 
-/// [`gemm_nt`] in single precision.
+/// [`gemm_nt`] in f32.
 ///
 /// # Panics
 /// If a length does not fit its shape.
@@ -126,15 +126,15 @@ mod tests {
     use super::{gemm_nt, gemm_nt32};
 
     #[test]
-    fn rows_times_rows_is_the_table_of_dot_products() {
+    fn rows_times_rows_is_the_matrix_of_dot_products() {
         let a = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         let b = [1.0, 0.0, 1.0, 2.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0];
         let mut out = [7.0; 8];
         gemm_nt(2, 4, 3, &a, &b, &mut out);
         assert_eq!(out.map(|x| x as i32), [4, 4, 3, 6, 10, 13, 6, 15]);
-        let mut single = [7.0; 8];
-        gemm_nt32(2, 4, 3, &a.map(|x| x as f32), &b.map(|x| x as f32), &mut single);
-        assert_eq!(single.map(|x| x as i32), [4, 4, 3, 6, 10, 13, 6, 15]);
+        let mut short = [7.0; 8];
+        gemm_nt32(2, 4, 3, &a.map(|x| x as f32), &b.map(|x| x as f32), &mut short);
+        assert_eq!(short.map(|x| x as i32), [4, 4, 3, 6, 10, 13, 6, 15]);
     }
 
     #[test]

@@ -1,35 +1,35 @@
-//! Blocks of queries in the layouts that the products read; scratch to be filled again and again.
+//! Blocks of queries in the memory layouts of the products; buffers that are refilled for each block.
 
+use crate::aligned::{AlignedBuffer, PlainNumber};
 use crate::isa::Isa;
-use crate::lines::{Lines, Plain};
-use crate::vector::{Element, Join, Machine, Task};
+use crate::vector::{Element, Join, SimdBackend, Task};
 
 /// Queries interleaved in one group of dense queries.
 pub(crate) const GROUP: usize = 4;
 
-/// Columns in one stretch of sparse queries: 64 columns of a full panel are 24 KiB, which stay in
+/// Columns in one chunk of sparse queries: 64 columns of a full panel are 24 KiB, which stay in
 /// the first cache while all queries of the block walk over them.
-pub(crate) const SPARSE_STRETCH: usize = 64;
+pub(crate) const SPARSE_CHUNK: usize = 64;
 
 /// Dense queries, interleaved by four: `[group][column][query of the group]`. Where the last group is not full,
-/// what is left of earlier queries stands in its place, and nobody reads it.
+/// it holds values of earlier queries, which nothing reads.
 #[derive(Clone, Debug)]
 pub struct DenseQueries<T> {
-    values: Lines<T>,
+    values: AlignedBuffer<T>,
     columns: usize,
     length: usize,
 }
 
-/// Dense queries of doubles.
+/// Dense queries of f64.
 pub type DenseQueries64 = DenseQueries<f64>;
 
-/// Dense queries of singles.
+/// Dense queries of f32.
 pub type DenseQueries32 = DenseQueries<f32>;
 
-impl<T: Element + Plain> DenseQueries<T> {
+impl<T: Element + PlainNumber> DenseQueries<T> {
     /// An empty block.
     pub fn new(columns: usize) -> Self {
-        DenseQueries { values: Lines::zeroed(0), columns, length: 0 }
+        DenseQueries { values: AlignedBuffer::zeroed(0), columns, length: 0 }
     }
 
     /// Removes all queries and keeps the memory.
@@ -83,7 +83,10 @@ impl<T: Element + Plain> DenseQueries<T> {
     }
 
     /// Number of queries.
-    #[expect(clippy::len_without_is_empty, reason = "a block is asked for its size, not its state")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "callers need the number of queries, not whether it is zero"
+    )]
     pub fn len(&self) -> usize {
         self.length
     }
@@ -96,9 +99,9 @@ impl<T: Element + Plain> DenseQueries<T> {
     /// Squared norms: the chain of fused multiply-adds of each query with itself.
     ///
     /// # Panics
-    /// If `out` has not one place per query.
+    /// If `out` does not have one element per query.
     pub fn squared_norms(&self, isa: Isa, out: &mut [T]) {
-        assert_eq!(out.len(), self.length, "one place per query");
+        assert_eq!(out.len(), self.length, "one element per query");
         isa.run(DenseNorms { queries: self, out });
     }
 
@@ -113,11 +116,11 @@ struct DenseNorms<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Element + Plain> Task for DenseNorms<'_, T> {
+impl<T: Element + PlainNumber> Task for DenseNorms<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let size = GROUP * self.queries.columns;
         for (group, out) in self.out.chunks_mut(GROUP).enumerate() {
             let mut norms = [T::default(); GROUP];
@@ -128,66 +131,66 @@ impl<T: Element + Plain> Task for DenseNorms<'_, T> {
                 }
             }
             for (place, norm) in out.iter_mut().zip(norms) {
-                *place = norm.settle();
+                *place = norm.positive_zero();
             }
         }
     }
 }
 
-/// Sparse queries: the values that are not zero, cut into stretches of columns.
+/// Sparse queries: the values that are not zero, cut into chunks of columns.
 ///
-/// Stretch by stretch, the entries of all queries lie one after the other, in the order in which
+/// ColumnChunk by chunk, the entries of all queries lie one after the other, in the order in which
 /// the products read them.
 #[derive(Clone, Debug)]
 pub struct SparseQueries<T> {
     columns: usize,
     /// At least one, so that a query without columns still writes its zeros.
-    stretches: Vec<Stretch<T>>,
+    chunks: Vec<ColumnChunk<T>>,
     length: usize,
 }
 
-/// Sparse queries of doubles.
+/// Sparse queries of f64.
 pub type SparseQueries64 = SparseQueries<f64>;
 
-/// Sparse queries of singles.
+/// Sparse queries of f32.
 pub type SparseQueries32 = SparseQueries<f32>;
 
-/// What all queries hold within one stretch of columns.
+/// What all queries hold within one chunk of columns.
 #[derive(Clone, Debug)]
-pub(crate) struct Stretch<T> {
-    pub entries: Vec<Entry<T>>,
+pub(crate) struct ColumnChunk<T> {
+    pub entries: Vec<SparseEntry<T>>,
     /// For each query, where its entries end.
     pub ends: Vec<usize>,
 }
 
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Entry<T> {
+pub(crate) struct SparseEntry<T> {
     pub value: T,
     pub column: u32,
 }
 
-impl<T: Element + Plain> SparseQueries<T> {
+impl<T: Element + PlainNumber> SparseQueries<T> {
     /// An empty block.
     pub fn new(columns: usize) -> Self {
-        let empty = Stretch { entries: Vec::new(), ends: Vec::new() };
-        let stretches = vec![empty; columns.div_ceil(Self::stretch(columns)).max(1)];
-        SparseQueries { columns, stretches, length: 0 }
+        let empty = ColumnChunk { entries: Vec::new(), ends: Vec::new() };
+        let chunks = vec![empty; columns.div_ceil(Self::chunk(columns)).max(1)];
+        SparseQueries { columns, chunks, length: 0 }
     }
 
-    /// Columns in one stretch. Where stretches join by adding they shape the rounding, so they are
-    /// those of the dense product; where a chain continues they may be as the cache likes them.
-    fn stretch(columns: usize) -> usize {
+    /// Columns in one chunk. Where chunks are added, they determine the rounding, so they are
+    /// those of the dense product; where a chain continues, the cache decides.
+    fn chunk(columns: usize) -> usize {
         match T::JOIN {
-            Join::Continue => SPARSE_STRETCH,
-            Join::Add => T::stretch(columns, 1),
+            Join::Continue => SPARSE_CHUNK,
+            Join::Add => T::chunk(columns, 1),
         }
     }
 
     /// Removes all queries and keeps the memory.
     pub fn clear(&mut self) {
-        for stretch in &mut self.stretches {
-            stretch.entries.clear();
-            stretch.ends.clear();
+        for chunk in &mut self.chunks {
+            chunk.entries.clear();
+            chunk.ends.clear();
         }
         self.length = 0;
     }
@@ -203,24 +206,27 @@ impl<T: Element + Plain> SparseQueries<T> {
             columns.last().is_none_or(|&last| (last as usize) < self.columns),
             "no such column"
         );
-        let width = Self::stretch(self.columns);
+        let width = Self::chunk(self.columns);
         let mut begin = 0;
-        for (at, stretch) in self.stretches.iter_mut().enumerate() {
+        for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let limit = (at + 1) * width;
             let mut end = begin;
             while end < columns.len() && (columns[end] as usize) < limit {
                 end += 1;
             }
             let pairs = columns[begin..end].iter().zip(&values[begin..end]);
-            stretch.entries.extend(pairs.map(|(&column, &value)| Entry { value, column }));
-            stretch.ends.push(stretch.entries.len());
+            chunk.entries.extend(pairs.map(|(&column, &value)| SparseEntry { value, column }));
+            chunk.ends.push(chunk.entries.len());
             begin = end;
         }
         self.length += 1;
     }
 
     /// Number of queries.
-    #[expect(clippy::len_without_is_empty, reason = "a block is asked for its size, not its state")]
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "callers need the number of queries, not whether it is zero"
+    )]
     pub fn len(&self) -> usize {
         self.length
     }
@@ -232,21 +238,21 @@ impl<T: Element + Plain> SparseQueries<T> {
 
     /// Number of stored values in all queries.
     pub fn stored(&self) -> usize {
-        self.stretches.iter().map(|stretch| stretch.entries.len()).sum()
+        self.chunks.iter().map(|chunk| chunk.entries.len()).sum()
     }
 
     /// Squared norms: the chain of fused multiply-adds of each query with itself.
     ///
     /// # Panics
-    /// If `out` has not one place per query.
+    /// If `out` does not have one element per query.
     pub fn squared_norms(&self, isa: Isa, out: &mut [T]) {
-        assert_eq!(out.len(), self.length, "one place per query");
+        assert_eq!(out.len(), self.length, "one element per query");
         isa.run(SparseNorms { queries: self, out });
     }
 
     #[inline(always)]
-    pub(crate) fn stretches(&self) -> &[Stretch<T>] {
-        &self.stretches
+    pub(crate) fn chunks(&self) -> &[ColumnChunk<T>] {
+        &self.chunks
     }
 }
 
@@ -255,23 +261,23 @@ struct SparseNorms<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Element + Plain> Task for SparseNorms<'_, T> {
+impl<T: Element + PlainNumber> Task for SparseNorms<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         self.out.fill(T::default());
-        for stretch in &self.queries.stretches {
+        for chunk in &self.queries.chunks {
             let mut start = 0;
-            for (norm, &end) in self.out.iter_mut().zip(&stretch.ends) {
-                for entry in &stretch.entries[start..end] {
+            for (norm, &end) in self.out.iter_mut().zip(&chunk.ends) {
+                for entry in &chunk.entries[start..end] {
                     *norm = entry.value.square_add(*norm);
                 }
                 start = end;
             }
         }
         for norm in self.out {
-            *norm = norm.settle();
+            *norm = norm.positive_zero();
         }
     }
 }

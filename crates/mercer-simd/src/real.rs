@@ -1,24 +1,24 @@
-//! Rows of singles or doubles against vectors of doubles, for training.
+//! Rows of f32 or f64 times f64 vectors, for training.
 
 use std::ops::MulAssign;
 
 use crate::isa::Isa;
 use crate::product::{Strided, StridedMut, product};
-use crate::vector::{Machine, Task};
+use crate::vector::{SimdBackend, Task};
 
-/// A stored number, single or double; everything that is summed is summed in doubles.
+/// A stored number, f32 or f64; sums are always in f64.
 pub trait Real:
     Copy + Default + PartialEq + MulAssign + Send + Sync + std::fmt::Debug + 'static
 {
-    /// Bytes of one.
+    /// Size in bytes.
     const BYTES: usize;
-    /// Half the distance from 1 to the next number.
+    /// Unit roundoff: half the distance from 1 to the next number.
     const UNIT: f64;
 
-    /// Rounded from a double.
-    fn of(value: f64) -> Self;
+    /// Rounds an f64.
+    fn from_f64(value: f64) -> Self;
 
-    /// As a double.
+    /// Converts to f64, exactly.
     fn to_f64(self) -> f64;
 
     /// `self factor + term`, rounded once.
@@ -27,7 +27,7 @@ pub trait Real:
 
     /// `out = keep out + add A B` for matrices of `[rows, columns, inner]`, in the precision of the type.
     ///
-    /// One thread; bits may change with the shape and the machine.
+    /// One thread; bits may change with the shape and the processor.
     ///
     /// # Panics
     /// If a matrix reaches beyond its slice.
@@ -40,10 +40,10 @@ pub trait Real:
         add: f64,
     );
 
-    /// Reads one from its bytes in the order of the machine.
+    /// Reads a number from its bytes in native byte order.
     fn from_bytes(bytes: &[u8]) -> Self;
 
-    /// Appends its bytes in the order of the machine.
+    /// Appends its bytes in native byte order.
     fn push_bytes(self, out: &mut Vec<u8>);
 }
 
@@ -54,13 +54,13 @@ macro_rules! real {
             const UNIT: f64 = $unit;
 
             #[inline(always)]
-            #[allow(clippy::cast_lossless, reason = "one text for singles and doubles")]
-            fn of(value: f64) -> Self {
+            #[allow(clippy::cast_lossless, reason = "one body for f32 and f64")]
+            fn from_f64(value: f64) -> Self {
                 value as Self
             }
 
             #[inline(always)]
-            #[allow(clippy::cast_lossless, reason = "one text for singles and doubles")]
+            #[allow(clippy::cast_lossless, reason = "one body for f32 and f64")]
             fn to_f64(self) -> f64 {
                 self as f64
             }
@@ -78,13 +78,21 @@ macro_rules! real {
                 keep: f64,
                 add: f64,
             ) {
-                product(shape, a, b, &mut out, Self::of(keep), Self::of(add), keep != 0.0);
+                product(
+                    shape,
+                    a,
+                    b,
+                    &mut out,
+                    Self::from_f64(keep),
+                    Self::from_f64(add),
+                    keep != 0.0,
+                );
             }
 
             fn from_bytes(bytes: &[u8]) -> Self {
-                let mut own = [0; size_of::<$type>()];
-                own.copy_from_slice(bytes);
-                Self::from_ne_bytes(own)
+                let mut array = [0; size_of::<$type>()];
+                array.copy_from_slice(bytes);
+                Self::from_ne_bytes(array)
             }
 
             fn push_bytes(self, out: &mut Vec<u8>) {
@@ -106,7 +114,7 @@ impl<T: Real> Task for RowDot<'_, T> {
     type Output = f64;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> f64 {
+    fn run<B: SimdBackend>(self) -> f64 {
         let (rows, row_rest) = self.0.as_chunks::<PARTS>();
         let (vectors, rest) = self.1.as_chunks::<PARTS>();
         let mut parts = [0.0f64; PARTS];
@@ -129,7 +137,7 @@ impl<T: Real> Task for RowDot<'_, T> {
     }
 }
 
-/// `Σ row_i vector_i`: 32 partial sums by index and a fixed tree, so that bits are those of any machine.
+/// `Σ row_i vector_i`: 32 partial sums by index and a fixed tree, so that bits are those of any processor.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -144,7 +152,7 @@ impl<'a, I: Iterator<Item = (&'a f64, &'a f64)>> Task for Chain<I> {
     type Output = f64;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> f64 {
+    fn run<B: SimdBackend>(self) -> f64 {
         self.0.fold(0.0, |sum, (weight, value)| weight.mul_add(*value, sum))
     }
 }
@@ -160,7 +168,7 @@ impl<T: Real> Task for AddRow<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let factor = self.0;
         for (sum, value) in self.2.iter_mut().zip(self.1) {
             *sum = value.to_f64().mul_add(factor, *sum);
@@ -183,7 +191,7 @@ impl<T: Real> Task for Scaled<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let factor = self.1;
         for (place, value) in self.2.iter_mut().zip(self.0) {
             *place = value.to_f64() * factor;
@@ -205,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_against_vectors_are_the_same_bits_on_every_machine() {
+    fn rows_against_vectors_are_the_same_bits_on_every_processor() {
         let row: Vec<f32> = (0..77).map(|i| (f64::from(i) * 0.37).sin() as f32).collect();
         let vector: Vec<f64> = (0..77).map(|i| (f64::from(i) * 0.11).cos()).collect();
         let plain: f64 = row.iter().zip(&vector).map(|(a, b)| f64::from(*a) * b).sum();
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_is_fused_and_in_order_on_every_machine() {
+    fn a_chain_is_fused_and_in_order_on_every_processor() {
         // (1 + h)² - 1 = 2h + h², and h² is lost if the square is rounded first.
         let h = 2.0f64.powi(-30);
         let (weights, values) = ([1.0, 1.0 + h], [-1.0, 1.0 + h]);

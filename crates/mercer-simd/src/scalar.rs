@@ -1,25 +1,25 @@
-//! The twin without target features: arrays as vectors, `mul_add` as fused multiply-add.
+//! The backend without target features, the specification of the others: arrays as vectors, `mul_add`.
 //!
-//! Its shapes are those of AVX-512 (eight doubles, sixteen singles, sixteen byte rows), so
+//! Its shapes are those of AVX-512 (eight f64, sixteen f32, sixteen byte rows), so
 //! testing it tests the geometry that AVX-512 takes.
 
 #![expect(unsafe_code, reason = "implements the unsafe constructors of the vector traits")]
 
-use crate::blend::Weight;
 use crate::compact::NO_ROW;
-use crate::vector::{ByteVector, Compactor, Machine, Task, Vector};
+use crate::projection::Weight;
+use crate::vector::{ByteVector, Compactor, SimdBackend, Task, Vector};
 
-/// The plain machine.
-pub struct Scalar;
+/// The backend in plain Rust.
+pub struct ScalarBackend;
 
-impl Machine for Scalar {
+impl SimdBackend for ScalarBackend {
     type V64 = Lanes<f64, 8>;
     type V32 = Lanes<f32, 16>;
     type Bytes = Sums;
     type Compactor = OneByOne;
 }
 
-/// Takes one entry after the other.
+/// One entry at a time.
 pub struct OneByOne;
 
 impl Compactor for OneByOne {
@@ -40,10 +40,10 @@ impl Compactor for OneByOne {
 
 /// Compiles a task for no instruction set in particular.
 pub fn run<T: Task>(task: T) -> T::Output {
-    task.run::<Scalar>()
+    task.run::<ScalarBackend>()
 }
 
-/// An array that plays the part of a register.
+/// An array in the role of a register.
 #[derive(Copy, Clone)]
 pub struct Lanes<T, const N: usize>([T; N]);
 
@@ -126,7 +126,7 @@ impl ByteVector for Sums {
     }
 
     #[inline(always)]
-    unsafe fn store(self, _missing: i32, to: *mut i32) {
+    unsafe fn store(self, _correction: i32, to: *mut i32) {
         // SAFETY: the caller gives that many writable elements.
         unsafe { to.cast::<[i32; 16]>().write_unaligned(self.0) }
     }

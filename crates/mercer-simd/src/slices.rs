@@ -1,9 +1,9 @@
-//! Element-wise functions over slices, in place.
+//! Element-wise functions over slices, in place; the scalar functions are in `maths.rs`.
 
 use crate::Real;
 use crate::isa::Isa;
 use crate::maths::{distance1, exp1, gaussian1, ln1, tanh1};
-use crate::vector::{Machine, Task};
+use crate::vector::{SimdBackend, Task};
 
 /// A function of one number.
 trait Map {
@@ -16,7 +16,7 @@ impl<F: Map> Task for MapAll<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for x in self.0 {
             *x = self.1.at(*x);
         }
@@ -69,7 +69,7 @@ impl<F: Epilogue> Task for Finish<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for (dot, &norm) in self.0.iter_mut().zip(self.1) {
             *dot = self.2.at(*dot, norm);
         }
@@ -126,7 +126,7 @@ impl<T: Real> Polynomial<'_, T> {
         let mut factors = [T::default(); N];
         for (factor, dot) in factors.iter_mut().zip(dots.iter_mut()) {
             *factor = dot.fused(self.scale, self.shift);
-            *dot = T::of(1.0);
+            *dot = T::from_f64(1.0);
         }
         let mut left = self.degree;
         while left > 0 {
@@ -145,7 +145,7 @@ impl<T: Real> Task for Polynomial<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(mut self) {
+    fn run<B: SimdBackend>(mut self) {
         let dots = std::mem::take(&mut self.dots);
         let (blocks, rest) = dots.as_chunks_mut::<16>();
         for block in blocks {

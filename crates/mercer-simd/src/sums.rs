@@ -4,7 +4,7 @@
 #![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
 
 use crate::isa::Isa;
-use crate::vector::{Machine, Task, Vector};
+use crate::vector::{SimdBackend, Task, Vector};
 
 struct Dot<'a>(&'a [f64], &'a [f64]);
 
@@ -12,7 +12,7 @@ impl Task for Dot<'_> {
     type Output = f64;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> f64 {
+    fn run<B: SimdBackend>(self) -> f64 {
         let mut sum = 0.0;
         for (a, b) in self.0.iter().zip(self.1) {
             sum = a.mul_add(*b, sum);
@@ -39,7 +39,7 @@ impl Task for DotSparse<'_> {
     type Output = f64;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> f64 {
+    fn run<B: SimdBackend>(self) -> f64 {
         let (mut i, mut j, mut sum) = (0, 0, 0.0_f64);
         while i < self.a.0.len() && j < self.b.0.len() {
             let (left, right) = (self.a.0[i], self.b.0[j]);
@@ -74,7 +74,7 @@ impl Task for Scatter<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for (&row, value) in self.rows.iter().zip(self.values) {
             let sum = &mut self.acc[row as usize];
             // Adding 0 at each step instead of at the end changes no later step.
@@ -105,19 +105,19 @@ struct WeightedSums<'a> {
 impl WeightedSums<'_> {
     /// `S` scores from `first` on share the loads of the values.
     #[inline(always)]
-    fn scores<M: Machine, const S: usize>(&mut self, first: usize) {
+    fn scores<B: SimdBackend, const S: usize>(&mut self, first: usize) {
         let mut rows = [self.values; S];
         for s in 0..S {
             rows[s] = &self.coefficients[first + s][self.first_index..][..self.values.len()];
         }
         let partials = &mut self.partials[first..][..S];
-        // SAFETY: each row is as long as the values, there are `S` partial sums, and `M` is the
-        // machine of the target features this body was inlined into.
+        // SAFETY: each row is as long as the values, there are `S` partial sums, and `B` is the
+        // backend of the target features this body was inlined into.
         unsafe {
-            if M::V64::LANES == 8 {
-                add_blocks::<M::V64, 1, S>(self.values, rows, partials);
+            if B::V64::LANES == 8 {
+                add_blocks::<B::V64, 1, S>(self.values, rows, partials);
             } else {
-                add_blocks::<M::V64, 2, S>(self.values, rows, partials);
+                add_blocks::<B::V64, 2, S>(self.values, rows, partials);
             }
         }
         let done = self.values.len() / 8 * 8;
@@ -138,7 +138,7 @@ unsafe fn add_blocks<V: Vector<Element = f64>, const N: usize, const S: usize>(
     partials: &mut [[f64; 8]],
 ) {
     // SAFETY: the caller gives rows as long as the values, `S` partial sums, `N * LANES = 8` and
-    // the machine of `V`.
+    // the backend of `V`.
     unsafe {
         let mut sums = [[V::splat(0.0); N]; S];
         for s in 0..S {
@@ -168,14 +168,14 @@ impl Task for WeightedSums<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(mut self) {
+    fn run<B: SimdBackend>(mut self) {
         let scores = self.coefficients.len();
         for first in (0..scores).step_by(4) {
             match scores - first {
-                1 => self.scores::<M, 1>(first),
-                2 => self.scores::<M, 2>(first),
-                3 => self.scores::<M, 3>(first),
-                _ => self.scores::<M, 4>(first),
+                1 => self.scores::<B, 1>(first),
+                2 => self.scores::<B, 2>(first),
+                3 => self.scores::<B, 3>(first),
+                _ => self.scores::<B, 4>(first),
             }
         }
     }

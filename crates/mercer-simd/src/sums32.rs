@@ -1,37 +1,37 @@
-//! Weighted sums in single precision, short enough to keep their rounding small.
+//! Weighted sums in f32, in short chains that keep the rounding error small; `sums.rs` has the f64 ones.
 
 #![expect(unsafe_code, reason = "vector loads inside slices of checked lengths")]
 #![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
 
 use crate::isa::Isa;
-use crate::vector::{Machine, Task, Vector};
+use crate::vector::{SimdBackend, Task, Vector};
 
 /// Partial sums, by index: two AVX2 registers or one of AVX-512.
 const LANES: usize = 16;
 
-struct ShortSums<'a> {
+struct WeightedSums32<'a> {
     values: &'a [f32],
     rows: &'a [f32],
     stride: usize,
     sums: &'a mut [f64],
 }
 
-impl ShortSums<'_> {
+impl WeightedSums32<'_> {
     /// `S` rows from `first` on share the loads of the values.
     #[inline(always)]
-    fn rows<M: Machine, const S: usize>(&mut self, first: usize) {
+    fn rows<B: SimdBackend, const S: usize>(&mut self, first: usize) {
         let mut rows = [self.values; S];
         for s in 0..S {
             rows[s] = &self.rows[(first + s) * self.stride..][..self.values.len()];
         }
         let mut partials = [[0.0f32; LANES]; S];
-        // SAFETY: each row is as long as the values, and `M` is the machine of the target features
+        // SAFETY: each row is as long as the values, and `B` is the backend of the target features
         // this body was inlined into.
         unsafe {
-            if M::V32::LANES == LANES {
-                add_blocks::<M::V32, 1, S>(self.values, rows, &mut partials);
+            if B::V32::LANES == LANES {
+                add_blocks::<B::V32, 1, S>(self.values, rows, &mut partials);
             } else {
-                add_blocks::<M::V32, 2, S>(self.values, rows, &mut partials);
+                add_blocks::<B::V32, 2, S>(self.values, rows, &mut partials);
             }
         }
         let done = self.values.len() / LANES * LANES;
@@ -56,7 +56,7 @@ unsafe fn add_blocks<V: Vector<Element = f32>, const N: usize, const S: usize>(
     rows: [&[f32]; S],
     partials: &mut [[f32; LANES]; S],
 ) {
-    // SAFETY: the caller gives rows as long as the values, `N * LANES = 16` and the machine of `V`.
+    // SAFETY: the caller gives rows as long as the values, `N * LANES = 16` and the backend of `V`.
     unsafe {
         let mut sums = [[V::splat(0.0); N]; S];
         for block in 0..values.len() / LANES {
@@ -77,28 +77,28 @@ unsafe fn add_blocks<V: Vector<Element = f32>, const N: usize, const S: usize>(
     }
 }
 
-impl Task for ShortSums<'_> {
+impl Task for WeightedSums32<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(mut self) {
+    fn run<B: SimdBackend>(mut self) {
         let count = self.sums.len();
         for first in (0..count).step_by(4) {
             match count - first {
-                1 => self.rows::<M, 1>(first),
-                2 => self.rows::<M, 2>(first),
-                3 => self.rows::<M, 3>(first),
-                _ => self.rows::<M, 4>(first),
+                1 => self.rows::<B, 1>(first),
+                2 => self.rows::<B, 2>(first),
+                3 => self.rows::<B, 3>(first),
+                _ => self.rows::<B, 4>(first),
             }
         }
     }
 }
 
 /// Adds `Σ_i values[i] * rows[s * stride + i]` to `sums[s]`: sixteen partial sums by index, each a chain of
-/// fused multiply-adds in singles, folded by a fixed tree in doubles.
+/// fused multiply-adds in f32, folded by a fixed tree in f64.
 ///
-/// With `n = ceil(values / 16)` a product passes `n` roundings of singles and 4 of doubles, and the
-/// total one more of doubles.
+/// With `n = ceil(values / 16)` a product passes `n` roundings of f32 and 4 of f64, and the
+/// total one more of f64.
 ///
 /// # Panics
 /// If there is not one row for each sum, the last one as long as the values.
@@ -106,5 +106,5 @@ pub fn weighted_sums32(isa: Isa, values: &[f32], rows: &[f32], stride: usize, su
     let last = sums.len().saturating_sub(1).saturating_mul(stride);
     let fits = stride >= values.len() && rows.len() >= last.saturating_add(values.len());
     assert!(sums.is_empty() || fits, "one row for each sum");
-    isa.run(ShortSums { values, rows, stride, sums });
+    isa.run(WeightedSums32 { values, rows, stride, sums });
 }

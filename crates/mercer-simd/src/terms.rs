@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::isa::Isa;
 use crate::maths::{exp1, expm1_negative, ln_1p, ln1};
 use crate::panels::Panels64;
-use crate::vector::{Machine, Task};
+use crate::vector::{SimdBackend, Task};
 
 /// What one column adds to an additive kernel; arguments are finite and not negative.
 ///
@@ -35,8 +35,8 @@ impl Term {
         impl Visit for At {
             type Output = f64;
             #[inline(always)]
-            fn visit<P: Pairing>(self, pairing: P) -> f64 {
-                pairing.at(self.0, self.1)
+            fn visit<P: TermFunction>(self, function: P) -> f64 {
+                function.at(self.0, self.1)
             }
         }
         self.choose(At(x, y))
@@ -77,11 +77,11 @@ impl Term {
 /// Something to do with the function of a term.
 trait Visit {
     type Output;
-    fn visit<P: Pairing>(self, pairing: P) -> Self::Output;
+    fn visit<P: TermFunction>(self, function: P) -> Self::Output;
 }
 
 /// The function of a term.
-trait Pairing: Copy {
+trait TermFunction: Copy {
     fn at(self, x: f64, y: f64) -> f64;
 }
 
@@ -90,12 +90,12 @@ fn order(x: f64, y: f64) -> (f64, f64) {
     if x < y { (x, y) } else { (y, x) }
 }
 
-macro_rules! pairing {
+macro_rules! function {
     ($name:ident, |$x:ident, $y:ident| $body:expr) => {
         #[derive(Copy, Clone)]
         struct $name;
 
-        impl Pairing for $name {
+        impl TermFunction for $name {
             #[inline(always)]
             fn at(self, $x: f64, $y: f64) -> f64 {
                 $body
@@ -104,19 +104,19 @@ macro_rules! pairing {
     };
 }
 
-pairing!(Min, |x, y| order(x, y).0);
-pairing!(Max, |x, y| order(x, y).1);
+function!(Min, |x, y| order(x, y).0);
+function!(Max, |x, y| order(x, y).1);
 // Two roots: the product of two tiny numbers would vanish.
-pairing!(Hellinger, |x, y| x.sqrt() * y.sqrt());
-pairing!(AbsDifference, |x, y| (x - y).abs());
+function!(Hellinger, |x, y| x.sqrt() * y.sqrt());
+function!(AbsDifference, |x, y| (x - y).abs());
 // The quotient lies between 1/2 and 1, so nothing vanishes that should not.
-pairing!(Chi2, |x, y| {
+function!(Chi2, |x, y| {
     let (low, high) = order(x, y);
     let mean = (2.0 * low) * (high / (low + high));
     if low > 0.0 { mean } else { 0.0 }
 });
 // With t = low / high: ((low + high) ln(1 + t) − low ln t) / (2 ln 2), where nothing cancels.
-pairing!(JensenShannon, |x, y| {
+function!(JensenShannon, |x, y| {
     let (low, high) = order(x, y);
     let ratio = low / high;
     let nats = (low + high).mul_add(ln_1p(ratio), -low * ln1(ratio));
@@ -132,7 +132,7 @@ const TWO_TO_512: f64 = f64::from_bits((1023 + 512) << 52);
 /// `ln(2^1024)`.
 const LN_TWO_TO_1024: f64 = 1024.0 * std::f64::consts::LN_2;
 
-impl Pairing for PowerMean {
+impl TermFunction for PowerMean {
     /// With the dominant number `d` (the lesser one if `p < 0`) and `t = low / high`:
     /// `d exp(ln(1 + (t^|p| − 1)/2) / p)`, where nothing cancels.
     #[inline(always)]
@@ -159,32 +159,32 @@ struct AddColumn<'a> {
 impl Visit for AddColumn<'_> {
     type Output = ();
 
-    fn visit<P: Pairing>(self, pairing: P) {
-        self.isa.run(AddColumnOf { pairing, x: self.x, column: self.column, acc: self.acc });
+    fn visit<P: TermFunction>(self, function: P) {
+        self.isa.run(AddColumnWith { function, x: self.x, column: self.column, acc: self.acc });
     }
 }
 
-struct AddColumnOf<'a, P> {
-    pairing: P,
+struct AddColumnWith<'a, P> {
+    function: P,
     x: f64,
     column: &'a [f64],
     acc: &'a mut [f64],
 }
 
-impl<P: Pairing> Task for AddColumnOf<'_, P> {
+impl<P: TermFunction> Task for AddColumnWith<'_, P> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         for (sum, &y) in self.acc.iter_mut().zip(self.column) {
-            *sum += self.pairing.at(self.x, y);
+            *sum += self.function.at(self.x, y);
         }
     }
 }
 
 /// Where the values of one query come from.
 #[derive(Copy, Clone)]
-enum Row<'a> {
+enum QueryRow<'a> {
     Dense(&'a [f64], Zeros),
     Sparse(&'a [u32], &'a [f64]),
 }
@@ -195,42 +195,42 @@ enum Zeros {
     Keep,
 }
 
-struct Accumulate<'a> {
+struct AccumulateTerms<'a> {
     isa: Isa,
     panels: &'a Panels64,
-    row: Row<'a>,
+    row: QueryRow<'a>,
     range: Range<usize>,
     out: &'a mut [f64],
 }
 
-impl Visit for Accumulate<'_> {
+impl Visit for AccumulateTerms<'_> {
     type Output = ();
 
-    fn visit<P: Pairing>(self, pairing: P) {
-        self.isa.run(AccumulateOf { pairing, what: self });
+    fn visit<P: TermFunction>(self, function: P) {
+        self.isa.run(AccumulateWith { function, what: self });
     }
 }
 
-struct AccumulateOf<'a, P> {
-    pairing: P,
-    what: Accumulate<'a>,
+struct AccumulateWith<'a, P> {
+    function: P,
+    what: AccumulateTerms<'a>,
 }
 
-impl<P: Pairing> AccumulateOf<'_, P> {
+impl<P: TermFunction> AccumulateWith<'_, P> {
     /// Walks the columns of `W` lanes of a panel, sums held in an array.
     #[inline(always)]
     fn strip<const W: usize>(&self, panel: &[f64], width: usize, lane: usize, out: &mut [f64]) {
         let out: &mut [f64; W] = out.try_into().expect("a strip has W lanes");
         let mut sums = *out;
         match self.what.row {
-            Row::Dense(values, zeros) => {
+            QueryRow::Dense(values, zeros) => {
                 for (lanes, &x) in panel.chunks_exact(width).zip(values) {
                     if zeros == Zeros::Keep || x != 0.0 {
                         self.column(x, &lanes[lane..][..W], &mut sums);
                     }
                 }
             }
-            Row::Sparse(columns, values) => {
+            QueryRow::Sparse(columns, values) => {
                 for (&column, &x) in columns.iter().zip(values) {
                     let lanes = &panel[column as usize * width + lane..][..W];
                     self.column(x, lanes, &mut sums);
@@ -243,16 +243,16 @@ impl<P: Pairing> AccumulateOf<'_, P> {
     #[inline(always)]
     fn column<const W: usize>(&self, x: f64, lanes: &[f64], sums: &mut [f64; W]) {
         for (sum, &y) in sums.iter_mut().zip(lanes) {
-            *sum += self.pairing.at(x, y);
+            *sum += self.function.at(x, y);
         }
     }
 }
 
-impl<P: Pairing> Task for AccumulateOf<'_, P> {
+impl<P: TermFunction> Task for AccumulateWith<'_, P> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(mut self) {
+    fn run<B: SimdBackend>(mut self) {
         let out = std::mem::take(&mut self.what.out);
         for (panel, out) in self.what.range.clone().zip(out.chunks_mut(Panels64::WIDTH)) {
             let values = self.what.panels.panel(panel);
@@ -285,10 +285,10 @@ impl Panels64 {
         out: &mut [f64],
     ) {
         assert_eq!(x.len(), self.columns(), "one value per column");
-        assert_eq!(out.len(), self.lanes(panels.clone()).len(), "one place per lane");
+        assert_eq!(out.len(), self.lanes(panels.clone()).len(), "one element per lane");
         let zeros = if term.vanishes_at_zero() { Zeros::Skip } else { Zeros::Keep };
-        let row = Row::Dense(x, zeros);
-        term.choose(Accumulate { isa, panels: self, row, range: panels, out });
+        let row = QueryRow::Dense(x, zeros);
+        term.choose(AccumulateTerms { isa, panels: self, row, range: panels, out });
     }
 
     /// [`Panels64::accumulate`] for a sparse query, with the same bits.
@@ -307,8 +307,8 @@ impl Panels64 {
         assert!(term.vanishes_at_zero(), "{term:?} needs the zero columns too");
         assert_eq!(columns.len(), values.len(), "one value per column");
         assert!(columns.iter().all(|&c| (c as usize) < self.columns()), "no such column");
-        assert_eq!(out.len(), self.lanes(panels.clone()).len(), "one place per lane");
-        let row = Row::Sparse(columns, values);
-        term.choose(Accumulate { isa, panels: self, row, range: panels, out });
+        assert_eq!(out.len(), self.lanes(panels.clone()).len(), "one element per lane");
+        let row = QueryRow::Sparse(columns, values);
+        term.choose(AccumulateTerms { isa, panels: self, row, range: panels, out });
     }
 }

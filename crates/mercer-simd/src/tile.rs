@@ -8,10 +8,10 @@
 
 use std::ops::Range;
 
-use crate::lines::Plain;
+use crate::aligned::PlainNumber;
 use crate::panels::Panels;
-use crate::queries::{DenseQueries, Entry, GROUP, SparseQueries};
-use crate::vector::{Element, Join, Machine, Task, Vector};
+use crate::queries::{DenseQueries, GROUP, SparseEntry, SparseQueries};
+use crate::vector::{Element, Join, SimdBackend, Task, Vector};
 
 /// Bytes of queries that stay in the second cache beside a panel and its products.
 const RESIDENT: usize = 512 * 1024;
@@ -25,16 +25,16 @@ pub(crate) struct DenseDots<'a, T> {
     pub stride: usize,
 }
 
-/// A stretch of columns of one panel against all queries.
+/// A chunk of columns of one panel against all queries.
 #[derive(Copy, Clone)]
-struct Sweep<T> {
-    /// First column of the stretch, first lane of the panel.
+struct TileSweep<T> {
+    /// First column of the chunk, first lane of the panel.
     panel: *const T,
     /// Lanes of the panel.
     width: usize,
-    /// Columns of the stretch.
+    /// Columns of the chunk.
     steps: usize,
-    /// First column of the stretch, first query of the first group.
+    /// First column of the chunk, first query of the first group.
     queries: *const T,
     /// From one group of queries to the next.
     group: usize,
@@ -46,29 +46,29 @@ struct Sweep<T> {
     last: bool,
 }
 
-impl<T: Element + Plain> Task for DenseDots<'_, T> {
+impl<T: Element + PlainNumber> Task for DenseDots<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let columns = self.panels.columns();
         let queries = self.queries.values();
-        let stretch = T::stretch(columns, self.queries.len());
-        let stretches = columns.div_ceil(stretch).max(1);
+        let chunk = T::chunk(columns, self.queries.len());
+        let chunks = columns.div_ceil(chunk).max(1);
         let panels = self.range.len();
         // A small block of queries stays in the cache: then read the panels straight through. Of a
-        // large one only a stretch stays: then take all panels before the next stretch.
+        // large one only a chunk stays: then take all panels before the next chunk.
         let by_panel = size_of_val(queries) <= RESIDENT;
-        for step in 0..panels * stretches {
+        for step in 0..panels * chunks {
             let (panel, at) = if by_panel {
-                (step / stretches, step % stretches)
+                (step / chunks, step % chunks)
             } else {
                 (step % panels, step / panels)
             };
-            let begin = at * stretch;
-            let steps = stretch.min(columns - begin);
+            let begin = at * chunk;
+            let steps = chunk.min(columns - begin);
             let width = self.panels.width(self.range.start + panel);
-            let sweep = Sweep {
+            let sweep = TileSweep {
                 panel: self.panels.panel(self.range.start + panel)[begin * width..].as_ptr(),
                 width,
                 steps,
@@ -77,17 +77,17 @@ impl<T: Element + Plain> Task for DenseDots<'_, T> {
                 out: self.out[panel * Panels::<T>::WIDTH..].as_mut_ptr(),
                 stride: self.stride,
                 first: at == 0,
-                last: at + 1 == stretches,
+                last: at + 1 == chunks,
             };
             // SAFETY: `dots_dense` checked that `out` holds all queries times all lanes of the
-            // range, and the pointers above start inside their slices; `M` is the machine of the
+            // range, and the pointers above start inside their slices; `B` is the backend of the
             // target features this body was inlined into.
-            unsafe { sweep.all_queries::<T::On<M>>(self.queries.len()) };
+            unsafe { sweep.all_queries::<T::On<B>>(self.queries.len()) };
         }
     }
 }
 
-impl<T: Element> Sweep<T> {
+impl<T: Element> TileSweep<T> {
     /// Runs over blocks of queries as large as the registers allow.
     #[inline(always)]
     unsafe fn all_queries<V: Vector<Element = T>>(self, queries: usize) {
@@ -159,7 +159,7 @@ impl<T: Element> Sweep<T> {
         let tiles = queries.len() / Q;
         for tile in 0..tiles {
             let query = queries.start + tile * Q;
-            let tile = Sweep {
+            let tile = TileSweep {
                 panel,
                 queries: self.queries.wrapping_add(query / GROUP * self.group + query % GROUP),
                 out: self.out.wrapping_add(query * self.stride + lane),
@@ -170,11 +170,11 @@ impl<T: Element> Sweep<T> {
         }
     }
 
-    /// `N` registers of rows times `Q` queries over the columns of the stretch.
+    /// `N` registers of rows times `Q` queries over the columns of the chunk.
     #[inline(always)]
     unsafe fn tile<V: Vector<Element = T>, const N: usize, const Q: usize>(self) {
         // SAFETY: the callers keep `N * LANES` lanes of each column, `Q` queries and their places
-        // in `out` inside the slices; `V` belongs to the machine this body is compiled for.
+        // in `out` inside the slices; `V` belongs to the backend this body is compiled for.
         unsafe {
             let zero = V::splat(T::default());
             let mut sums = [[zero; N]; Q];
@@ -200,7 +200,7 @@ impl<T: Element> Sweep<T> {
         }
     }
 
-    /// Joins the sums to those of earlier stretches and writes them.
+    /// Joins the sums to those of earlier chunks and writes them.
     #[inline(always)]
     unsafe fn finish<V: Vector<Element = T>, const N: usize, const Q: usize>(
         self,
@@ -281,25 +281,27 @@ pub(crate) struct SparseDots<'a, T> {
     pub stride: usize,
 }
 
-impl<T: Element + Plain> Task for SparseDots<'_, T> {
+impl<T: Element + PlainNumber> Task for SparseDots<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
-        let stretches = self.queries.stretches();
+    fn run<B: SimdBackend>(self) {
+        let chunks = self.queries.chunks();
         for (at, panel) in self.range.enumerate() {
             let width = self.panels.width(panel);
             let values = self.panels.panel(panel);
             let out = &mut self.out[at * Panels::<T>::WIDTH..];
-            for (step, stretch) in stretches.iter().enumerate() {
-                let (first, last) = (step == 0, step + 1 == stretches.len());
+            for (step, chunk) in chunks.iter().enumerate() {
+                let (first, last) = (step == 0, step + 1 == chunks.len());
                 let mut start = 0;
-                for (query, &end) in stretch.ends.iter().enumerate() {
-                    let entries = &stretch.entries[start..end];
+                for (query, &end) in chunk.ends.iter().enumerate() {
+                    let entries = &chunk.entries[start..end];
                     let out = &mut out[query * self.stride..][..width];
                     // SAFETY: `push` checked that the columns exist, `values` is a whole panel, and
-                    // `out` covers its lanes; `M` is the machine this body is compiled for.
-                    unsafe { Walk { values, width, entries, first, last }.panel::<T::On<M>>(out) };
+                    // `out` covers its lanes; `B` is the backend this body is compiled for.
+                    unsafe {
+                        SparseSweep { values, width, entries, first, last }.panel::<T::On<B>>(out)
+                    };
                     start = end;
                 }
             }
@@ -307,17 +309,17 @@ impl<T: Element + Plain> Task for SparseDots<'_, T> {
     }
 }
 
-/// The entries of one query within a stretch, against one panel.
+/// The entries of one query within a chunk, against one panel.
 #[derive(Copy, Clone)]
-struct Walk<'a, T> {
+struct SparseSweep<'a, T> {
     values: &'a [T],
     width: usize,
-    entries: &'a [Entry<T>],
+    entries: &'a [SparseEntry<T>],
     first: bool,
     last: bool,
 }
 
-impl<T: Element> Walk<'_, T> {
+impl<T: Element> SparseSweep<'_, T> {
     /// Whole panel, then half panels, then single cache lines.
     #[inline(always)]
     unsafe fn panel<V: Vector<Element = T>>(self, out: &mut [T]) {
@@ -365,7 +367,7 @@ impl<T: Element> Walk<'_, T> {
     #[inline(always)]
     unsafe fn strip<V: Vector<Element = T>, const N: usize>(self, lane: usize, out: &mut [T]) {
         // SAFETY: the caller keeps `lane + N * LANES` within the width and the columns within the
-        // panel; `V` belongs to the machine this body is compiled for.
+        // panel; `V` belongs to the backend this body is compiled for.
         unsafe {
             let zero = V::splat(T::default());
             let out = out.as_mut_ptr().add(lane);

@@ -1,10 +1,10 @@
-//! What an algorithm may ask of a vector: the traits every body is written against, once.
+//! The vector traits: each algorithm is written once against them and compiled for every backend.
 
 #![expect(unsafe_code, reason = "loads, stores and constructors that need a proven feature")]
 
 /// A few numbers side by side in one register.
 ///
-/// A value can only be made by the unsafe constructors, whose callers have proved that the machine
+/// A value can only be made by the unsafe constructors, whose callers have proved that the processor
 /// supports the type; the other methods rely on that proof and are safe.
 pub trait Vector: Copy {
     /// What each lane holds.
@@ -15,7 +15,7 @@ pub trait Vector: Copy {
     /// The same number in all lanes.
     ///
     /// # Safety
-    /// The machine must support this type's instruction set.
+    /// The processor must support this type's instruction set.
     unsafe fn splat(x: Self::Element) -> Self;
 
     /// Reads `LANES` numbers.
@@ -39,8 +39,8 @@ pub trait Vector: Copy {
 
 /// Products of unsigned bytes of several rows with those of a query, summed modulo 2^32.
 ///
-/// Some multipliers want a signed factor, so half or all of the rows may be stored less 128; `store`
-/// adds what is missing.
+/// Some instructions need one signed factor, so half or all of the rows may be stored minus 128; `store`
+/// adds the correction.
 pub trait ByteVector: Copy {
     /// Rows covered by one register of bytes.
     const ROWS: usize;
@@ -51,13 +51,13 @@ pub trait ByteVector: Copy {
     /// A group of query bytes, the same for all rows.
     type Query: Copy;
 
-    /// Where the byte of a row and a column of the group lies within a register, and how.
+    /// The position within a register of the byte of a row and a column of the group, and the byte to store.
     fn place(row: usize, column: usize, byte: u8) -> (usize, u8);
 
-    /// Nothing summed yet.
+    /// Zero sums.
     ///
     /// # Safety
-    /// The machine must support this type's instruction set.
+    /// The processor must support this type's instruction set.
     unsafe fn zero() -> Self;
 
     /// A group of query bytes: two 16-bit words or four bytes.
@@ -72,33 +72,33 @@ pub trait ByteVector: Copy {
     /// As for `zero`; `rows` must be readable for `ROWS * GROUP` bytes.
     unsafe fn multiply_add(&mut self, query: Self::Query, rows: *const u8);
 
-    /// Writes one sum per row; `missing` is 128 times the sum of all query bytes.
+    /// Writes one sum per row; `correction` is 128 times the sum of all query bytes.
     ///
     /// # Safety
     /// As for `zero`; `to` must be writable for `ROWS` elements.
-    unsafe fn store(self, missing: i32, to: *mut i32);
+    unsafe fn store(self, correction: i32, to: *mut i32);
 }
 
-/// Keeps some of eight entries.
+/// Selects non-zero values, eight at a time.
 pub trait Compactor {
     /// Writes a weight for each of eight values that is not zero and whose row is not [`crate::NO_ROW`], in
     /// order; returns how many there were.
     ///
     /// # Safety
-    /// The machine must support this type's instruction set; `values` and `rows` must be readable for eight
+    /// The processor must support this type's instruction set; `values` and `rows` must be readable for eight
     /// elements, and `to` writable for eight, of which those not counted may hold anything afterwards.
     unsafe fn compact(values: *const f64, rows: *const u32, to: *mut crate::Weight) -> usize;
 }
 
-/// One instruction set: its vector types.
-pub trait Machine {
-    /// Vector of doubles.
+/// The vector types of one instruction set.
+pub trait SimdBackend {
+    /// A vector of f64.
     type V64: Vector<Element = f64>;
-    /// Vector of singles.
+    /// Vector of f32.
     type V32: Vector<Element = f32>;
     /// Byte multiplier.
     type Bytes: ByteVector;
-    /// Keeper of entries.
+    /// Selection of non-zero values.
     type Compactor: Compactor;
 }
 
@@ -107,15 +107,15 @@ pub trait Task {
     /// What it returns.
     type Output;
     /// The body; implementations are `#[inline(always)]` so that they take the caller's features.
-    fn run<M: Machine>(self) -> Self::Output;
+    fn run<B: SimdBackend>(self) -> Self::Output;
 }
 
-/// How consecutive stretches of columns join into one dot product.
+/// How consecutive chunks of columns are combined into one dot product.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub enum Join {
     /// The chain goes on in the same accumulator: one rounding per column, in column order.
     Continue,
-    /// Each stretch starts from zero and its sum is added: fewer consecutive roundings.
+    /// Each chunk starts from zero and its sum is added: fewer consecutive roundings.
     Add,
 }
 
@@ -126,31 +126,31 @@ pub enum Join {
 pub unsafe trait Element: Copy + Default + Send + Sync + 'static {
     /// Lanes in 64 bytes; widths are multiples of it.
     const PAD: usize;
-    /// How stretches join.
+    /// How chunks are combined.
     const JOIN: Join;
-    /// The vector of this type on a machine.
-    type On<M: Machine>: Vector<Element = Self>;
+    /// The vector of this type on a backend.
+    type On<B: SimdBackend>: Vector<Element = Self>;
 
-    /// Columns per stretch, for a product of `columns` columns with `queries` queries.
-    fn stretch(columns: usize, queries: usize) -> usize;
+    /// Columns per chunk, for a product of `columns` columns with `queries` queries.
+    fn chunk(columns: usize, queries: usize) -> usize;
 
     /// `self * self + term`, rounded once.
     fn square_add(self, term: Self) -> Self;
 
     /// `self + 0`, which turns −0 into +0.
-    fn settle(self) -> Self;
+    fn positive_zero(self) -> Self;
 }
 
 // SAFETY: a plain number.
 unsafe impl Element for f64 {
     const PAD: usize = 8;
     const JOIN: Join = Join::Continue;
-    type On<M: Machine> = M::V64;
+    type On<B: SimdBackend> = B::V64;
 
-    fn stretch(columns: usize, queries: usize) -> usize {
-        // One query reads the panel once, straight through. More queries read each strip of a
-        // stretch again: 64 columns of 24 lanes are 12 KiB and stay in the first cache with the
-        // queries. Equal stretches, so that none is short.
+    fn chunk(columns: usize, queries: usize) -> usize {
+        // One query reads the panel once, sequentially. More queries read each strip of a chunk
+        // again: 64 columns of 24 lanes are 12 KiB and stay in the first cache with the
+        // queries. Chunks of equal size, so that none is short.
         if queries == 1 {
             columns.max(1)
         } else {
@@ -164,7 +164,7 @@ unsafe impl Element for f64 {
     }
 
     #[inline(always)]
-    fn settle(self) -> Self {
+    fn positive_zero(self) -> Self {
         self + 0.0
     }
 }
@@ -173,11 +173,11 @@ unsafe impl Element for f64 {
 unsafe impl Element for f32 {
     const PAD: usize = 16;
     const JOIN: Join = Join::Add;
-    type On<M: Machine> = M::V32;
+    type On<B: SimdBackend> = B::V32;
 
-    fn stretch(columns: usize, _queries: usize) -> usize {
-        // Sixteen stretches, within what pays (32) and what the first cache holds (128). It must
-        // not depend on the number of queries: the stretch shapes the rounding.
+    fn chunk(columns: usize, _queries: usize) -> usize {
+        // Sixteen chunks of at least 32 columns (less does not pay) and at most 128 (the L1 cache).
+        // Independent of the number of queries: chunks determine the rounding.
         columns.div_ceil(16).clamp(32, 128)
     }
 
@@ -187,7 +187,7 @@ unsafe impl Element for f32 {
     }
 
     #[inline(always)]
-    fn settle(self) -> Self {
+    fn positive_zero(self) -> Self {
         self + 0.0
     }
 }

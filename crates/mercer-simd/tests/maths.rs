@@ -9,47 +9,47 @@ use mercer_simd::{
     tanh, tanh1, weighted_sums,
 };
 
-/// An unevaluated sum of two doubles, good to about `2^-100`.
+/// An unevaluated sum of two f64, good to about `2^-100`.
 #[derive(Copy, Clone)]
-struct Double(f64, f64);
+struct DoubleDouble(f64, f64);
 
-impl Double {
+impl DoubleDouble {
     fn sum(a: f64, b: f64) -> Self {
         let s = a + b;
         let t = s - a;
-        Double(s, (a - (s - t)) + (b - t))
+        DoubleDouble(s, (a - (s - t)) + (b - t))
     }
 
     fn add(self, other: Self) -> Self {
-        let s = Double::sum(self.0, other.0);
-        Double::sum(s.0, s.1 + self.1 + other.1)
+        let s = DoubleDouble::sum(self.0, other.0);
+        DoubleDouble::sum(s.0, s.1 + self.1 + other.1)
     }
 
     fn mul(self, other: Self) -> Self {
         let p = self.0 * other.0;
         let e = self.0.mul_add(other.0, -p);
-        Double::sum(p, e + self.0 * other.1 + self.1 * other.0)
+        DoubleDouble::sum(p, e + self.0 * other.1 + self.1 * other.0)
     }
 
     fn recip_of(n: f64) -> Self {
         let q = 1.0 / n;
-        Double::sum(q, q.mul_add(-n, 1.0) / n)
+        DoubleDouble::sum(q, q.mul_add(-n, 1.0) / n)
     }
 
     fn scaled(self, factor: f64) -> Self {
-        Double(self.0 * factor, self.1 * factor)
+        DoubleDouble(self.0 * factor, self.1 * factor)
     }
 }
 
-const LN2: Double = Double(std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
+const LN2: DoubleDouble = DoubleDouble(std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
 
 /// `e^x` scaled by `2^-k`, and `k`: Taylor series of `x/256` reduced, squared eight times.
-fn exp_double(x: Double) -> (Double, i32) {
+fn exp_double_double(x: DoubleDouble) -> (DoubleDouble, i32) {
     let k = (x.0 / LN2.0).round();
-    let r = x.add(LN2.mul(Double(-k, 0.0))).scaled(1.0 / 256.0);
-    let mut sum = Double(1.0, 0.0);
+    let r = x.add(LN2.mul(DoubleDouble(-k, 0.0))).scaled(1.0 / 256.0);
+    let mut sum = DoubleDouble(1.0, 0.0);
     for n in (1..=14).rev() {
-        sum = sum.mul(r).mul(Double::recip_of(f64::from(n))).add(Double(1.0, 0.0));
+        sum = sum.mul(r).mul(DoubleDouble::recip_of(f64::from(n))).add(DoubleDouble(1.0, 0.0));
     }
     for _ in 0..8 {
         sum = sum.mul(sum);
@@ -58,7 +58,7 @@ fn exp_double(x: Double) -> (Double, i32) {
 }
 
 /// `|value / exact − 1|` for an exact `reference · 2^k`.
-fn relative_error(value: f64, reference: Double, k: i32) -> f64 {
+fn relative_error(value: f64, reference: DoubleDouble, k: i32) -> f64 {
     let scaled = value * 2.0_f64.powi(-(k / 2)) * 2.0_f64.powi(-(k - k / 2));
     ((scaled - reference.0) - reference.1).abs() / reference.0.abs()
 }
@@ -73,7 +73,7 @@ fn exp_is_within_its_error() {
     let mut worst: f64 = 0.0;
     let near_zero = arguments(-0.4, 0.4);
     for x in arguments(-708.0, 709.78).into_iter().chain(near_zero) {
-        let (reference, k) = exp_double(Double(x, 0.0));
+        let (reference, k) = exp_double_double(DoubleDouble(x, 0.0));
         worst = worst.max(relative_error(exp1(x), reference, k));
     }
     println!("exp: {:.3} units of 2^-53", worst * 2.0_f64.powi(53));
@@ -106,9 +106,9 @@ fn ln_is_within_its_error() {
         for x in [near, far, 1.0 + noise.between(-1e-3, 1e-3)] {
             // One Newton step from the computed value: y + (x e^-y − 1) − (…)²/2 + …
             let y = ln1(x);
-            let (power, k) = exp_double(Double(-y, 0.0));
+            let (power, k) = exp_double_double(DoubleDouble(-y, 0.0));
             let scaled = x * 2.0_f64.powi(k / 2) * 2.0_f64.powi(k - k / 2);
-            let rest = power.mul(Double(scaled, 0.0)).add(Double(-1.0, 0.0));
+            let rest = power.mul(DoubleDouble(scaled, 0.0)).add(DoubleDouble(-1.0, 0.0));
             let error = rest.0 - 0.5 * rest.0 * rest.0;
             if y != 0.0 {
                 worst = worst.max((error / y).abs());
@@ -138,14 +138,14 @@ fn tanh_is_within_its_error() {
     for _ in 0..40_000 {
         let tiny = 2.0_f64.powf(noise.between(-60.0, 0.0));
         for x in [noise.between(-22.0, 22.0), noise.between(-1.0, 1.0), tiny, -tiny] {
-            let a = Double(x.abs(), 0.0);
+            let a = DoubleDouble(x.abs(), 0.0);
             // Below 0.1 by the series x − x³/3 + …, above by (1 − e) / (1 + e), e = e^-2|x|.
             let reference = if x.abs() < 0.1 {
                 tanh_series(a)
             } else {
-                let (e, k) = exp_double(a.scaled(-2.0));
+                let (e, k) = exp_double_double(a.scaled(-2.0));
                 let e = e.scaled(2.0_f64.powi(k));
-                let one = Double(1.0, 0.0);
+                let one = DoubleDouble(1.0, 0.0);
                 divide(one.add(e.scaled(-1.0)), one.add(e))
             };
             let value = tanh1(x);
@@ -160,21 +160,21 @@ fn tanh_is_within_its_error() {
     assert!(tanh1(f64::NAN).is_nan());
 }
 
-fn divide(a: Double, b: Double) -> Double {
+fn divide(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble {
     let q = a.0 / b.0;
-    let rest = a.add(b.mul(Double(-q, 0.0)));
-    Double::sum(q, rest.0 / b.0)
+    let rest = a.add(b.mul(DoubleDouble(-q, 0.0)));
+    DoubleDouble::sum(q, rest.0 / b.0)
 }
 
 /// `tanh x = sinh x / cosh x` by their Taylor series.
-fn tanh_series(x: Double) -> Double {
+fn tanh_series(x: DoubleDouble) -> DoubleDouble {
     let square = x.mul(x);
-    let (mut sinh, mut cosh) = (Double(1.0, 0.0), Double(1.0, 0.0));
+    let (mut sinh, mut cosh) = (DoubleDouble(1.0, 0.0), DoubleDouble(1.0, 0.0));
     for n in (1..=8).rev() {
         let n = f64::from(n);
-        let one = Double(1.0, 0.0);
-        sinh = sinh.mul(square).mul(Double::recip_of(2.0 * n * (2.0 * n + 1.0))).add(one);
-        cosh = cosh.mul(square).mul(Double::recip_of(2.0 * n * (2.0 * n - 1.0))).add(one);
+        let one = DoubleDouble(1.0, 0.0);
+        sinh = sinh.mul(square).mul(DoubleDouble::recip_of(2.0 * n * (2.0 * n + 1.0))).add(one);
+        cosh = cosh.mul(square).mul(DoubleDouble::recip_of(2.0 * n * (2.0 * n - 1.0))).add(one);
     }
     divide(sinh.mul(x), cosh)
 }
@@ -382,8 +382,8 @@ fn the_logistic_loss_is_near_its_definition_and_the_same_everywhere() {
         assert!((wrong - defined).abs() <= 8.0 * f64::EPSILON * defined, "{m}: {wrong} {defined}");
     }
     for isa in Isa::available() {
-        let (mut own, mut other) = (vec![0.0; margins.len()], vec![0.0; margins.len()]);
-        logistic(*isa, &margins, &mut own, &mut other);
-        assert_eq!((bits(&own), bits(&other)), (bits(&costs), bits(&wrongs)), "{isa}");
+        let (mut cost, mut wrong) = (vec![0.0; margins.len()], vec![0.0; margins.len()]);
+        logistic(*isa, &margins, &mut cost, &mut wrong);
+        assert_eq!((bits(&cost), bits(&wrong)), (bits(&costs), bits(&wrongs)), "{isa}");
     }
 }

@@ -1,4 +1,4 @@
-//! Laws of the narrow types: exact bytes, single-precision functions.
+//! Properties of the low-precision types: exact byte products, functions in f32.
 
 mod common;
 
@@ -35,20 +35,20 @@ fn products_of_bytes_are_exact() {
         let mut table = |count: usize| -> Vec<Vec<u8>> {
             (0..count).map(|_| (0..columns).map(|_| byte()).collect()).collect()
         };
-        let (supports, asked) = (table(rows), table(queries));
+        let (supports, queried) = (table(rows), table(queries));
         for &isa in Isa::available() {
             let panels = BytePanels::pack(isa, rows, columns, |row, buffer| {
                 buffer.copy_from_slice(&supports[row]);
             });
             let mut block = panels.queries();
-            for x in &asked {
+            for x in &queried {
                 block.push(x);
             }
             let lanes = panels.lanes(0..panels.panels()).len();
             let stride = lanes + 1;
             let mut out = vec![i32::MIN; stride * queries];
-            panels.dots((&block, 0..block.len()), 0..panels.panels(), &mut out, stride);
-            for (q, x) in asked.iter().enumerate() {
+            panels.dots(&block, 0..block.len(), 0..panels.panels(), &mut out, stride);
+            for (q, x) in queried.iter().enumerate() {
                 for (row, z) in supports.iter().enumerate() {
                     let exact: i32 =
                         x.iter().zip(z).map(|(&x, &z)| i32::from(x) * i32::from(z)).sum();
@@ -59,7 +59,7 @@ fn products_of_bytes_are_exact() {
             let width = panels.panel_rows();
             if panels.panels() > 2 {
                 let mut part = vec![0; width * queries];
-                panels.dots((&block, 0..block.len()), 1..2, &mut part, width);
+                panels.dots(&block, 0..block.len(), 1..2, &mut part, width);
                 for q in 0..queries {
                     assert_eq!(part[q * width..][..width], out[q * stride + width..][..width]);
                 }
@@ -77,7 +77,7 @@ fn the_largest_products_of_bytes_do_not_overflow() {
         block.push(&vec![255; columns]);
         let lanes = panels.lanes(0..panels.panels()).len();
         let mut out = vec![0; lanes];
-        panels.dots((&block, 0..block.len()), 0..panels.panels(), &mut out, lanes);
+        panels.dots(&block, 0..block.len(), 0..panels.panels(), &mut out, lanes);
         assert!(out[..40].iter().all(|sum| *sum == 255 * 255 * 33_000), "{isa}");
     }
 }
@@ -119,12 +119,12 @@ fn gaussians_of_integer_rows_are_those_of_their_distances() {
         let dots: Vec<i32> = (0..length).map(|_| draw(&mut noise)).collect();
         // Sums of norms may pass 2^31; the distances do not.
         let norms: Vec<i32> = dots.iter().map(|dot| dot + draw(&mut noise)).collect();
-        let (own, factors) = (1_000_000, [1e-6, 0.5]);
+        let (query_norm, factors) = (1_000_000, [1e-6, 0.5]);
         for &isa in Isa::available() {
             let mut out = vec![0.0; length];
-            gaussian_steps32(isa, &dots, own, &norms, factors, &mut out);
+            gaussian_steps32(isa, &dots, query_norm, &norms, factors, &mut out);
             for ((value, dot), norm) in out.iter().zip(&dots).zip(&norms) {
-                let distance = (own + norm - 2 * dot) as f32;
+                let distance = (query_norm + norm - 2 * dot) as f32;
                 let expected = exp2_1_32(distance.mul_add(-1e-6, -0.5));
                 assert_eq!(value.to_bits(), expected.to_bits(), "{isa}");
             }

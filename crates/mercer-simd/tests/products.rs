@@ -1,4 +1,4 @@
-//! Laws of the packed products: the same bits whatever the instruction set, batch or storage.
+//! Properties of the packed products: the same bits whatever the instruction set, batch or storage.
 
 mod common;
 
@@ -38,7 +38,7 @@ struct Case {
     rows: usize,
     columns: usize,
     supports: Vec<Vec<f64>>,
-    asked: Vec<Vec<f64>>,
+    queried: Vec<Vec<f64>>,
 }
 
 fn cases() -> impl Iterator<Item = Case> {
@@ -48,7 +48,7 @@ fn cases() -> impl Iterator<Item = Case> {
             rows,
             columns,
             supports: (0..rows).map(|_| noise.wilds(columns)).collect(),
-            asked: (0..queries).map(|_| noise.wilds(columns)).collect(),
+            queried: (0..queries).map(|_| noise.wilds(columns)).collect(),
         }
     })
 }
@@ -60,17 +60,17 @@ impl Case {
         })
     }
 
-    fn dense(&self, asked: &[Vec<f64>]) -> DenseQueries64 {
+    fn dense(&self, queried: &[Vec<f64>]) -> DenseQueries64 {
         let mut queries = DenseQueries64::new(self.columns);
-        for row in asked {
+        for row in queried {
             queries.push(row);
         }
         queries
     }
 
-    fn sparse(&self, asked: &[Vec<f64>]) -> SparseQueries64 {
+    fn sparse(&self, queried: &[Vec<f64>]) -> SparseQueries64 {
         let mut queries = SparseQueries64::new(self.columns);
-        for row in asked {
+        for row in queried {
             let (columns, values) = sparse(row);
             queries.push(&columns, &values);
         }
@@ -89,18 +89,18 @@ fn every_product_is_the_chain_in_column_order() {
         let panels = case.pack();
         let all = 0..panels.panels();
         let lanes = panels.lanes(all.clone()).len();
-        let mut expected = vec![0.0; lanes * case.asked.len()];
-        for (q, x) in case.asked.iter().enumerate() {
+        let mut expected = vec![0.0; lanes * case.queried.len()];
+        for (q, x) in case.queried.iter().enumerate() {
             for (row, z) in case.supports.iter().enumerate() {
                 expected[q * lanes + row] = chain(x, z);
             }
         }
         for &isa in Isa::available() {
             let mut out = vec![f64::NAN; expected.len()];
-            panels.dots_dense(isa, &case.dense(&case.asked), all.clone(), &mut out, lanes);
+            panels.dots_dense(isa, &case.dense(&case.queried), all.clone(), &mut out, lanes);
             assert_eq!(bits(&out), bits(&expected), "dense {isa} {}", case.columns);
             out.fill(f64::NAN);
-            panels.dots_sparse(isa, &case.sparse(&case.asked), all.clone(), &mut out, lanes);
+            panels.dots_sparse(isa, &case.sparse(&case.queried), all.clone(), &mut out, lanes);
             assert_eq!(bits(&out), bits(&expected), "sparse {isa} {}", case.columns);
         }
     }
@@ -112,13 +112,13 @@ fn parts_of_panels_and_of_batches_give_the_same_bits() {
         let panels = case.pack();
         let whole = panels.lanes(0..panels.panels()).len();
         for &isa in Isa::available() {
-            let mut expected = vec![0.0; whole * case.asked.len()];
-            let all = case.dense(&case.asked);
+            let mut expected = vec![0.0; whole * case.queried.len()];
+            let all = case.dense(&case.queried);
             panels.dots_dense(isa, &all, 0..panels.panels(), &mut expected, whole);
             for panel in 0..panels.panels() {
                 let lanes = panels.lanes(panel..panel + 1);
                 let stride = lanes.len() + 3;
-                for (q, x) in case.asked.iter().enumerate() {
+                for (q, x) in case.queried.iter().enumerate() {
                     let one = case.dense(std::slice::from_ref(x));
                     let mut out = vec![0.0; lanes.len()];
                     panels.dots_dense(isa, &one, panel..panel + 1, &mut out, stride);
@@ -133,7 +133,7 @@ fn parts_of_panels_and_of_batches_give_the_same_bits() {
 }
 
 #[test]
-fn nothing_outside_the_asked_places_is_written() {
+fn nothing_outside_the_output_range_is_written() {
     let mut noise = Noise::new(3);
     let panels = Panels64::pack(50, 9, |_, row| row.fill(0.5));
     let mut queries = DenseQueries64::new(9);
@@ -163,7 +163,7 @@ fn nothing_outside_the_asked_places_is_written() {
 #[test]
 fn pairs_of_rows_in_any_storage_agree_with_the_chain() {
     for case in cases() {
-        for x in &case.asked {
+        for x in &case.queried {
             let (xc, xv) = sparse(x);
             for &isa in Isa::available() {
                 let mut scattered = vec![0.0; case.rows];
@@ -189,12 +189,12 @@ fn squared_norms_are_products_with_oneself() {
     for case in cases() {
         let of = |rows: &[Vec<f64>]| rows.iter().map(|x| chain(x, x)).collect::<Vec<_>>();
         for &isa in Isa::available() {
-            let mut norms = vec![f64::NAN; case.asked.len()];
-            case.dense(&case.asked).squared_norms(isa, &mut norms);
-            assert_eq!(bits(&norms), bits(&of(&case.asked)));
+            let mut norms = vec![f64::NAN; case.queried.len()];
+            case.dense(&case.queried).squared_norms(isa, &mut norms);
+            assert_eq!(bits(&norms), bits(&of(&case.queried)));
             norms.fill(f64::NAN);
-            case.sparse(&case.asked).squared_norms(isa, &mut norms);
-            assert_eq!(bits(&norms), bits(&of(&case.asked)));
+            case.sparse(&case.queried).squared_norms(isa, &mut norms);
+            assert_eq!(bits(&norms), bits(&of(&case.queried)));
             let mut norms = vec![f64::NAN; case.rows];
             case.pack().squared_norms(isa, &mut norms);
             assert_eq!(bits(&norms), bits(&of(&case.supports)));
@@ -215,14 +215,14 @@ fn packing_loses_nothing_and_blocks_are_reusable() {
             panels.copy_row(at, &mut row);
             assert_eq!(bits(&row), bits(expected));
         }
-        let flat: Vec<f64> = case.asked.concat();
+        let flat: Vec<f64> = case.queried.concat();
         let mut queries = case.dense(&case.supports);
         queries.clear();
-        queries.push_rows(&flat, case.asked.len(), case.columns);
-        let mut again = vec![0.0; case.asked.len()];
+        queries.push_rows(&flat, case.queried.len(), case.columns);
+        let mut again = vec![0.0; case.queried.len()];
         queries.squared_norms(Isa::best(), &mut again);
-        let mut fresh = vec![0.0; case.asked.len()];
-        case.dense(&case.asked).squared_norms(Isa::best(), &mut fresh);
+        let mut fresh = vec![0.0; case.queried.len()];
+        case.dense(&case.queried).squared_norms(Isa::best(), &mut fresh);
         assert_eq!(bits(&again), bits(&fresh));
     }
 }
@@ -233,13 +233,13 @@ fn single_precision_keeps_its_bits_and_its_error_bound() {
         let mut noise = Noise::new(100 + seed as u64);
         let mut row = || (0..columns).map(|_| noise.between(-1.0, 1.0) as f32).collect::<Vec<_>>();
         let supports: Vec<Vec<f32>> = (0..rows).map(|_| row()).collect();
-        let asked: Vec<Vec<f32>> = (0..queries).map(|_| row()).collect();
+        let queried: Vec<Vec<f32>> = (0..queries).map(|_| row()).collect();
         let panels = Panels32::pack(rows, columns, |at, buffer| {
             buffer.copy_from_slice(&supports[at]);
         });
         let lanes = panels.lanes(0..panels.panels()).len();
         let mut block = DenseQueries32::new(columns);
-        for x in &asked {
+        for x in &queried {
             block.push(x);
         }
         let products = |isa, block: &DenseQueries32| {
@@ -250,7 +250,7 @@ fn single_precision_keeps_its_bits_and_its_error_bound() {
         let expected = products(Isa::SCALAR, &block);
         for &isa in Isa::available() {
             assert_eq!(products(isa, &block), expected, "{isa} {rows} {columns} {queries}");
-            for (q, x) in asked.iter().enumerate() {
+            for (q, x) in queried.iter().enumerate() {
                 let mut one = DenseQueries32::new(columns);
                 one.push(x);
                 assert_eq!(products(isa, &one), expected[q * lanes..][..lanes]);
@@ -258,9 +258,9 @@ fn single_precision_keeps_its_bits_and_its_error_bound() {
         }
         let n = Panels32::dot_error_terms(columns) as f64;
         let gamma = n * 2.0_f64.powi(-24) / (1.0 - n * 2.0_f64.powi(-24));
-        for (q, x) in asked.iter().enumerate() {
+        for (q, x) in queried.iter().enumerate() {
             for (at, z) in supports.iter().enumerate() {
-                // Products of singles are exact in double; the sum of 300 of them nearly so.
+                // Products of f32 are exact in f64; the sum of 300 of them nearly so.
                 let terms = || x.iter().zip(z).map(|(&a, &b)| f64::from(a) * f64::from(b));
                 let computed = f64::from(f32::from_bits(expected[q * lanes + at]));
                 let slack = 1e-13;
@@ -272,7 +272,7 @@ fn single_precision_keeps_its_bits_and_its_error_bound() {
 }
 
 #[test]
-fn sparse_singles_have_the_bits_of_dense_ones() {
+fn sparse_f32_queries_have_the_bits_of_dense_ones() {
     for (seed, [rows, columns, queries]) in SHAPES.into_iter().chain([[100, 785, 9]]).enumerate() {
         let mut noise = Noise::new(seed as u64 + 301);
         let mut row = |density: f64| -> Vec<f32> {
@@ -285,13 +285,13 @@ fn sparse_singles_have_the_bits_of_dense_ones() {
                 .collect()
         };
         let supports: Vec<Vec<f32>> = (0..rows).map(|_| row(0.7)).collect();
-        let asked: Vec<Vec<f32>> = (0..queries).map(|_| row(0.3)).collect();
+        let queried: Vec<Vec<f32>> = (0..queries).map(|_| row(0.3)).collect();
         let panels = Panels32::pack(rows, columns, |at, buffer| {
             buffer.copy_from_slice(&supports[at]);
         });
         let lanes = panels.lanes(0..panels.panels()).len();
         let (mut dense, mut sparse) = (DenseQueries32::new(columns), SparseQueries32::new(columns));
-        for x in &asked {
+        for x in &queried {
             dense.push(x);
             let entries = (0u32..).zip(x).filter(|(_, x)| **x != 0.0);
             let (at, values): (Vec<u32>, Vec<f32>) = entries.map(|(at, x)| (at, *x)).unzip();

@@ -1,24 +1,24 @@
 //! Packed rows that are kept elsewhere and had again.
 
-use mercer_simd::factors::{Records, Seal};
+use mercer_simd::factors::{Records, RecordsMeta, RowKey};
 
 fn some(first: u32) -> Records {
     let mut records = Records::new(5, 256);
     for number in first..first + 4 {
         let columns: Vec<u32> = (0..=number % 3).collect();
-        let levels: Vec<u16> = columns.iter().map(|column| 7 * *column as u16 + 1).collect();
-        assert!(records.push((number, number % 2), &columns, &levels));
+        let bins: Vec<u16> = columns.iter().map(|column| 7 * *column as u16 + 1).collect();
+        assert!(records.push(RowKey { number, tag: number % 2 }, &columns, &bins));
     }
     records
 }
 
-fn kept(records: &mut Records) -> (Vec<u8>, Seal) {
-    let (bytes, seal) = records.seal();
-    (bytes.to_vec(), seal)
+fn kept(records: &mut Records) -> (Vec<u8>, RecordsMeta) {
+    let (bytes, meta) = records.export();
+    (bytes.to_vec(), meta)
 }
 
-fn again(into: &mut Records, (bytes, seal): &(Vec<u8>, Seal)) -> bool {
-    into.unseal(seal, |place| {
+fn again(into: &mut Records, (bytes, meta): &(Vec<u8>, RecordsMeta)) -> bool {
+    into.import(meta, |place| {
         place.copy_from_slice(bytes);
         true
     })
@@ -50,7 +50,7 @@ fn records_that_grow_apart_after_a_seal_share_no_orders() {
     let sealed = kept(&mut records);
     let mut other = Records::new(0, 1);
     assert!(again(&mut other, &sealed));
-    assert!(records.push((9, 0), &[], &[]));
+    assert!(records.push(RowKey { number: 9, tag: 0 }, &[], &[]));
     let grown = records.order(|_| true);
     other.numbers(&grown);
 }
@@ -62,7 +62,7 @@ fn orders_are_made_of_numbers_that_exist_once() {
     assert_eq!((records.rows(), records.limit()), (8, 14));
     let mut order = records.order_of(&[12, 0, 3], 2).unwrap();
     assert_eq!((order.len(), order.all(), records.numbers(&order)), (2, 3, vec![12, 0, 3]));
-    records.order_again(&mut order, |row| [0, 3, 12].contains(&row.row));
+    records.reset_order(&mut order, |row| [0, 3, 12].contains(&row.row));
     assert_eq!((order.len(), order.all(), records.numbers(&order)), (3, 3, vec![0, 3, 12]));
     assert!(records.order_of(&[0, 0], 1).is_none());
     assert!(records.order_of(&[4], 1).is_none());
@@ -74,10 +74,12 @@ fn orders_are_made_of_numbers_that_exist_once() {
 fn rows_with_columns_or_levels_that_do_not_exist_are_not_packed() {
     let wrong: [(&[u32], &[u16]); 4] =
         [(&[5], &[1]), (&[0, 1], &[1, 256]), (&[0, 1], &[1]), (&[0], &[1, 1])];
-    for (columns, levels) in wrong {
+    for (columns, bins) in wrong {
         let mut records = some(0);
-        let pushed = std::panic::AssertUnwindSafe(|| records.push((9, 0), columns, levels));
-        assert!(std::panic::catch_unwind(pushed).is_err(), "{columns:?} {levels:?}");
+        let pushed = std::panic::AssertUnwindSafe(|| {
+            records.push(RowKey { number: 9, tag: 0 }, columns, bins)
+        });
+        assert!(std::panic::catch_unwind(pushed).is_err(), "{columns:?} {bins:?}");
         assert_eq!((records.rows(), records.heads().count()), (4, 4));
     }
 }

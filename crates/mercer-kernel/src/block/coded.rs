@@ -337,7 +337,7 @@ impl Coded {
             scratch.resize(count.min(TILE_QUERIES) * stride, 0);
             for start in (0..count).step_by(TILE_QUERIES) {
                 let asked = start..count.min(start + TILE_QUERIES);
-                panels.dots((&queries.block, asked.clone()), range.clone(), scratch, stride);
+                panels.dots(&queries.block, asked.clone(), range.clone(), scratch, stride);
                 visit(CodedTile { queries: asked, rows: rows.clone(), products: scratch, stride });
             }
         }

@@ -244,7 +244,7 @@ impl<T: Real> Blocked<T> {
     ) {
         let (added, rank) = (pivots.len(), self.rank());
         let inverse = inverse_transposed(lower, added);
-        let inverse: Vec<T> = inverse.iter().map(|value| T::of(*value)).collect();
+        let inverse: Vec<T> = inverse.iter().map(|value| T::from_f64(*value)).collect();
         self.store.reserve(rank + added);
         let (stride, all) = (self.store.stride(), &self.all);
         self.store.extend(added, |tile, numbers| {
@@ -267,7 +267,7 @@ impl<T: Real> Blocked<T> {
                     let start = (*pivot as usize - first) * stride + rank;
                     for (column, place) in numbers[start..start + added].iter_mut().enumerate() {
                         let exact = if column <= at { lower[at * added + column] } else { 0.0 };
-                        *place = T::of(exact);
+                        *place = T::from_f64(exact);
                     }
                 }
             }

@@ -135,7 +135,7 @@ impl<T: mercer_simd::Real> Tiles<T> for Plain {
         for (out, row) in out.chunks_mut(ready.len()).zip(rows) {
             for (place, pivot) in out.iter_mut().zip(ready) {
                 let (a, b) = (self.rows.row(*row as usize), self.rows.row(*pivot as usize));
-                *place = T::of(self.kernel.value(a, b));
+                *place = T::from_f64(self.kernel.value(a, b));
             }
         }
     }

@@ -5,7 +5,9 @@ use std::ops::Range;
 
 use mercer_data::Row;
 use mercer_machine::Section;
-use mercer_simd::{DenseQueries32, Isa, LANES32, NO_ROW, Panels32, Places, Strip, Weight, compact};
+use mercer_simd::{
+    ColumnIndex, DenseQueries32, Isa, LANES32, NO_ROW, Panels32, Strip, Weight, compact,
+};
 
 use crate::stage::Block;
 use crate::tracker::DecisionTracker;
@@ -71,7 +73,7 @@ impl Coordinates {
     ) -> [f32; CHUNK] {
         let mut out = [0.0; CHUNK];
         if let (Row::Sparse { columns, values }, false) = (row, basis.live.is_shifted) {
-            strip.sum_sparse(isa, &basis.places, (columns, values), &mut out);
+            strip.sum_sparse(isa, &basis.places, columns, values, &mut out);
             return out;
         }
         if self.places.len() <= query {
@@ -143,7 +145,7 @@ pub(super) struct Basis {
     chunks: Vec<Chunk>,
     rows: usize,
     live: Live,
-    places: Places,
+    places: ColumnIndex,
     /// What one direction costs.
     columns: u64,
 }
@@ -234,7 +236,7 @@ impl Basis {
     /// Directions in the live columns of the machine, row after row.
     pub(super) fn new(values: &[f32], exact: &Exact) -> Self {
         let live = exact.packed().live_columns();
-        let places = Places::new(exact.machine().columns(), exact.packed().live());
+        let places = ColumnIndex::new(exact.machine().columns(), exact.packed().live());
         let chunks = values.chunks(CHUNK * live).map(|values| {
             let mut hash = DefaultHasher::new();
             values.iter().for_each(|value| value.to_bits().hash(&mut hash));

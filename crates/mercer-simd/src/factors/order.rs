@@ -1,52 +1,55 @@
-use super::sweep::fetch;
+//! The order in which a pass of coordinate descent updates rows: active rows first, shuffled.
 
-/// Rows that are shuffled together.
-const TOGETHER: usize = 32;
+use super::sweep::prefetch;
 
-/// Some rows of one set of records in some order; the first `len` of them are at work.
+/// Rows that are shuffled as one batch.
+const BATCH: usize = 32;
+
+/// Some rows of one set of records in some order; the first `len` of them are active, the others shrunk.
 #[derive(Debug, Clone)]
 pub struct Order {
-    pub(super) places: Vec<u32>,
+    /// Where the records of the rows start, in words.
+    pub(super) offsets: Vec<u32>,
     pub(super) active: usize,
-    pub(super) stamp: u64,
+    pub(super) generation: u64,
 }
 
 impl Order {
-    /// Rows at work.
+    /// Number of active rows.
     pub fn len(&self) -> usize {
         self.active
     }
 
-    /// Whether none is at work.
+    /// Whether no row is active.
     pub fn is_empty(&self) -> bool {
         self.active == 0
     }
 
-    /// All rows, those at rest included.
+    /// Number of all rows, shrunk ones included.
     pub fn all(&self) -> usize {
-        self.places.len()
+        self.offsets.len()
     }
 
-    /// Puts all rows to work again.
+    /// Makes all rows active again.
     pub fn restore(&mut self) {
-        self.active = self.places.len();
+        self.active = self.offsets.len();
     }
 
-    /// Shuffles the rows at work; `below(n)` gives a number below `n`.
+    /// A random permutation of the active rows; `below(n)` gives a number below `n`.
     ///
-    /// All of them: rows shuffled within windows that a cache holds take a third less time each where there are
-    /// millions, but half as many visits more.
+    /// All of them: with permutations inside windows that fit a cache, an update takes a third less time where there
+    /// are millions of rows, but half as many updates more are needed.
     pub fn shuffle(&mut self, mut below: impl FnMut(u32) -> u32) {
-        let rows = &mut self.places[..self.active];
-        let mut others = [0; TOGETHER];
-        for first in (0..rows.len()).step_by(TOGETHER) {
-            let some = first..rows.len().min(first + TOGETHER);
-            // Where rows go is known before they do: those far away are fetched meanwhile.
-            for (at, other) in some.clone().zip(&mut others) {
+        let rows = &mut self.offsets[..self.active];
+        let mut others = [0; BATCH];
+        for first in (0..rows.len()).step_by(BATCH) {
+            let batch = first..rows.len().min(first + BATCH);
+            // The targets of a batch are drawn before its swaps, so that those far away can be prefetched.
+            for (at, other) in batch.clone().zip(&mut others) {
                 *other = (at + below((rows.len() - at) as u32) as usize).min(rows.len() - 1);
-                fetch(&raw const rows[*other]);
+                prefetch(&raw const rows[*other]);
             }
-            some.zip(&others).for_each(|(at, other)| rows.swap(at, *other));
+            batch.zip(&others).for_each(|(at, other)| rows.swap(at, *other));
         }
     }
 }

@@ -1,99 +1,113 @@
+//! Training rows packed for sequential reads: the memory layout of the linear and additive solvers.
+//!
+//! What the cells of a record stand for is told by an encoding (`encoding.rs`), not here.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Order;
 use crate::pages::large_pages;
 
-/// Words before the columns of a record: number, tag, own, length.
+/// Words before the columns of a record: number, tag, squared norm, length.
 pub(super) const HEAD: usize = 4;
 
-/// Rows packed one after the other: 16 bytes, then the columns (two or four bytes each), then the cells
-/// (levels of one or two bytes, values of four or eight), to the next whole word. Columns and levels were
-/// checked when they were packed.
+/// Rows packed one after the other.
+///
+/// A record is a head of 16 bytes, the columns (two or four bytes each), then the cells (bins of one or two bytes,
+/// values of four or eight), padded to a whole word. Columns and bins were checked when they were packed.
 #[derive(Debug)]
 pub struct Records {
     words: Vec<u32>,
     shape: Shape,
-    /// Whether other records may have the same stamp: they must not grow apart under it.
-    is_sealed: bool,
+    /// Whether other records may have the same generation; this one takes a new generation before it grows.
+    is_exported: bool,
 }
 
-/// What records are beside their bytes.
+/// Sizes of records, without their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     rows: usize,
-    /// All numbers of rows are below it.
+    /// One more than the largest row number.
     limit: usize,
     entries: usize,
     columns: usize,
     cells: Cells,
-    stamp: u64,
+    generation: u64,
 }
 
-/// What records were when their bytes were taken: with it, and with the same bytes, they can be had again.
+/// What [`Records::import`] needs beside the bytes of [`Records::export`]: sizes and a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seal {
+pub struct RecordsMeta {
     words: usize,
     shape: Shape,
-    sum: u64,
+    checksum: u64,
 }
 
-impl Seal {
+impl RecordsMeta {
     /// Bytes of the records.
     pub fn bytes(&self) -> usize {
         4 * self.words
     }
 }
 
-/// What stands beside a column.
+/// What a record holds for each column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cells {
-    /// One of so many levels.
-    Levels(usize),
-    /// A value that a single holds.
-    Singles,
+    /// One of so many bins.
+    Bins(usize),
+    /// A value that f32 represents exactly.
+    F32,
     /// A value.
-    Doubles,
+    F64,
 }
 
-/// What a record says of its row.
+/// The head of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Entry {
+pub struct RowHead {
     /// Number of the row.
     pub row: u32,
-    /// What the caller packed with it: a class, or the bits of a target.
+    /// What the caller packed with the row: a class, or the bits of a target.
     pub tag: u32,
-    /// `Σ Φ·Ψ`, or the sum of squares, over its entries.
-    pub own: f32,
+    /// `K(x, x)`: `Σ Φ·Ψ`, or the sum of squares, over its entries.
+    pub squared_norm: f32,
 }
 
-static STAMP: AtomicU64 = AtomicU64::new(1);
+/// The name of a row in records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowKey {
+    /// Number of the row; unique in its records.
+    pub number: u32,
+    /// Anything the caller wants back with the row: a class, or the bits of a target.
+    pub tag: u32,
+}
+
+static NEXT_GENERATION: AtomicU64 = AtomicU64::new(1);
 
 impl Records {
-    /// No rows yet, of so many columns and levels.
+    /// No rows yet, of so many columns and bins.
     ///
     /// # Panics
-    /// If there are more than 65,536 levels or 2^32 columns.
-    pub fn new(columns: usize, levels: usize) -> Self {
-        assert!(levels <= 1 << 16 && columns <= 1 << 32, "too many levels or columns");
-        Self::with(columns, Cells::Levels(levels))
+    /// If there are more than 65,536 bins or 2^32 columns.
+    pub fn new(columns: usize, bins: usize) -> Self {
+        assert!(bins <= 1 << 16 && columns <= 1 << 32, "too many bins or columns");
+        Self::with(columns, Cells::Bins(bins))
     }
 
-    /// No rows yet, of so many columns and of values as they are: as singles if those hold them all.
+    /// No rows yet, of so many columns and of unencoded values, stored as f32 if that is exact for all of them.
     ///
     /// # Panics
     /// If there are more than 2^32 columns.
-    pub fn of_values(columns: usize, are_singles: bool) -> Self {
+    pub fn of_values(columns: usize, are_f32: bool) -> Self {
         assert!(columns <= 1 << 32, "too many columns");
-        Self::with(columns, if are_singles { Cells::Singles } else { Cells::Doubles })
+        Self::with(columns, if are_f32 { Cells::F32 } else { Cells::F64 })
     }
 
     fn with(columns: usize, cells: Cells) -> Self {
-        let stamp = STAMP.fetch_add(1, Ordering::Relaxed);
-        let shape = Shape { rows: 0, limit: 0, entries: 0, columns, cells, stamp };
-        Self { words: Vec::new(), shape, is_sealed: false }
+        let generation = NEXT_GENERATION.fetch_add(1, Ordering::Relaxed);
+        let shape = Shape { rows: 0, limit: 0, entries: 0, columns, cells, generation };
+        Self { words: Vec::new(), shape, is_exported: false }
     }
 
-    /// Makes room for so many rows and entries in all, so that nothing is copied or wasted.
+    /// Reserves memory for so many rows and entries in all.
     pub fn reserve(&mut self, rows: usize, entries: usize) {
         self.words.reserve_exact(rows * HEAD + entries * self.entry_bytes() / 4 + rows);
         large_pages(self.words.as_ptr(), self.words.capacity());
@@ -103,10 +117,10 @@ impl Records {
     pub fn entry_bytes(&self) -> usize {
         self.column_bytes()
             + match self.shape.cells {
-                Cells::Levels(levels) if levels <= 1 << 8 => 1,
-                Cells::Levels(_) => 2,
-                Cells::Singles => 4,
-                Cells::Doubles => 8,
+                Cells::Bins(bins) if bins <= 1 << 8 => 1,
+                Cells::Bins(_) => 2,
+                Cells::F32 => 4,
+                Cells::F64 => 8,
             }
     }
 
@@ -123,7 +137,7 @@ impl Records {
         self.shape.rows
     }
 
-    /// What all numbers of rows are below.
+    /// One more than the largest row number.
     pub fn limit(&self) -> usize {
         self.shape.limit
     }
@@ -138,11 +152,11 @@ impl Records {
         self.shape.columns
     }
 
-    /// Number of levels; none where values are kept as they are.
-    pub fn levels(&self) -> usize {
+    /// Number of bins; 0 for unencoded values.
+    pub fn bins(&self) -> usize {
         match self.shape.cells {
-            Cells::Levels(levels) => levels,
-            Cells::Singles | Cells::Doubles => 0,
+            Cells::Bins(bins) => bins,
+            Cells::F32 | Cells::F64 => 0,
         }
     }
 
@@ -155,41 +169,38 @@ impl Records {
         &self.words
     }
 
-    /// Packs one more row under its number: the column and the level of each entry; returns whether there was room
-    /// for it (16 GiB of records).
+    /// Packs one more row: the column and the bin of each entry. Returns whether it fits (16 GiB of records).
     ///
     /// # Panics
-    /// If a column or level does not exist, or there is not one of each.
-    pub fn push(&mut self, (number, tag): (u32, u32), columns: &[u32], levels: &[u16]) -> bool {
+    /// If a column or bin does not exist, or there is not one of each.
+    pub fn push(&mut self, key: RowKey, columns: &[u32], bins: &[u16]) -> bool {
+        let RowKey { number, tag } = key;
         let (length, start) = (columns.len(), self.words.len());
         let size = self.size(length);
         if start + size > u32::MAX as usize {
             return false;
         }
-        let (column_limit, level_limit) = (self.shape.columns, self.levels());
+        let (column_limit, bin_limit) = (self.shape.columns, self.bins());
         let unknown = |column: &u32| usize::from(*column as usize >= column_limit);
-        let beyond = |level: &u16| usize::from(usize::from(*level) >= level_limit);
+        let beyond = |bin: &u16| usize::from(usize::from(*bin) >= bin_limit);
         let wrong =
-            columns.iter().map(unknown).sum::<usize>() + levels.iter().map(beyond).sum::<usize>();
-        assert!(
-            wrong == 0 && levels.len() == length,
-            "no such column or level, or not one of each"
-        );
-        self.grow();
+            columns.iter().map(unknown).sum::<usize>() + bins.iter().map(beyond).sum::<usize>();
+        assert!(wrong == 0 && bins.len() == length, "no such column or bin, or not one of each");
+        self.start_new_generation_if_exported();
         self.words.extend([number, tag, 0, length as u32]);
         self.words.resize(start + size, 0);
         let (is_narrow, column_bytes) = (self.is_narrow(), self.column_bytes());
         let places = bytes_mut(&mut self.words[start + HEAD..]);
-        let (column_places, level_places) = places.split_at_mut(length * column_bytes);
+        let (column_places, bin_places) = places.split_at_mut(length * column_bytes);
         if is_narrow {
             fill(column_places, columns, |column| (column as u16).to_le_bytes());
         } else {
             fill(column_places, columns, u32::to_le_bytes);
         }
-        if level_limit <= 1 << 8 {
-            fill(level_places, levels, |level| [level as u8]);
+        if bin_limit <= 1 << 8 {
+            fill(bin_places, bins, |bin| [bin as u8]);
         } else {
-            fill(level_places, levels, u16::to_le_bytes);
+            fill(bin_places, bins, u16::to_le_bytes);
         }
         self.shape.limit = self.shape.limit.max(number as usize + 1);
         self.shape.rows += 1;
@@ -197,7 +208,7 @@ impl Records {
         true
     }
 
-    /// Adds the rows of other records of the same columns and cells; returns whether there was room.
+    /// Adds the rows of other records of the same columns and cells; returns whether they fit.
     ///
     /// # Panics
     /// If they have other columns or cells.
@@ -211,7 +222,7 @@ impl Records {
         if start + other.words.len() > u32::MAX as usize {
             return false;
         }
-        self.grow();
+        self.start_new_generation_if_exported();
         self.words.extend_from_slice(&other.words);
         self.shape.limit = self.shape.limit.max(other.shape.limit);
         self.shape.rows += other.shape.rows;
@@ -223,19 +234,18 @@ impl Records {
         if self.is_narrow() { 2 } else { 4 }
     }
 
-    /// Packs one more row of values as they are, with the sum of their squares; returns whether there was
-    /// room for it.
+    /// Packs one more row of unencoded values and their squared norm; returns whether it fits.
     ///
     /// # Panics
-    /// If a column does not exist, or the records are of levels.
-    pub fn push_values(&mut self, named: (u32, u32), entries: &[(u32, f64)]) -> bool {
-        let own = entries.iter().map(|(_, value)| value * value).sum::<f64>() as f32;
+    /// If a column does not exist, or the records are of bins.
+    pub fn push_values(&mut self, key: RowKey, entries: &[(u32, f64)]) -> bool {
+        let squared_norm = entries.iter().map(|(_, value)| value * value).sum::<f64>() as f32;
         match self.shape.cells {
-            Cells::Levels(_) => panic!("records of levels"),
-            Cells::Singles => self.append(named, own, entries, |value, out| {
+            Cells::Bins(_) => panic!("records of bins"),
+            Cells::F32 => self.append(key, squared_norm, entries, |value, out| {
                 out.put((value as f32).to_bits(), 4);
             }),
-            Cells::Doubles => self.append(named, own, entries, |value, out| {
+            Cells::F64 => self.append(key, squared_norm, entries, |value, out| {
                 out.put(value.to_bits() as u32, 4);
                 out.put((value.to_bits() >> 32) as u32, 4);
             }),
@@ -244,11 +254,12 @@ impl Records {
 
     fn append<T: Copy>(
         &mut self,
-        (number, tag): (u32, u32),
-        own: f32,
+        key: RowKey,
+        squared_norm: f32,
         entries: &[(u32, T)],
-        put: impl Fn(T, &mut Bytes<'_>),
+        put: impl Fn(T, &mut WordWriter<'_>),
     ) -> bool {
+        let RowKey { number, tag } = key;
         if self.words.len() + self.size(entries.len()) > u32::MAX as usize {
             return false;
         }
@@ -256,10 +267,10 @@ impl Records {
             entries.iter().all(|(column, _)| (*column as usize) < self.shape.columns),
             "no such column"
         );
-        self.grow();
-        self.words.extend([number, tag, own.to_bits(), entries.len() as u32]);
+        self.start_new_generation_if_exported();
+        self.words.extend([number, tag, squared_norm.to_bits(), entries.len() as u32]);
         let size = if self.is_narrow() { 2 } else { 4 };
-        let mut out = Bytes { words: &mut self.words, word: 0, filled: 0 };
+        let mut out = WordWriter { words: &mut self.words, word: 0, filled: 0 };
         for (column, _) in entries {
             out.put(*column, size);
         }
@@ -273,39 +284,43 @@ impl Records {
         true
     }
 
-    /// Forgets the rows, keeps the memory; orders of the rows it had belong to it no longer.
+    /// Removes the rows and keeps the memory; earlier orders become invalid.
     pub fn clear(&mut self) {
         self.words.clear();
         (self.shape.rows, self.shape.limit, self.shape.entries) = (0, 0, 0);
-        self.is_sealed = true;
-        self.grow();
+        self.is_exported = true;
+        self.start_new_generation_if_exported();
     }
 
-    /// Before rows are added: orders of records that were sealed like these belong to these no longer.
-    fn grow(&mut self) {
-        if std::mem::take(&mut self.is_sealed) {
-            self.shape.stamp = STAMP.fetch_add(1, Ordering::Relaxed);
+    /// Called before rows are added: after an export, orders of the exported rows become invalid here.
+    fn start_new_generation_if_exported(&mut self) {
+        if std::mem::take(&mut self.is_exported) {
+            self.shape.generation = NEXT_GENERATION.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// The bytes of all rows, to be kept elsewhere, and what they were.
-    pub fn seal(&mut self) -> (&[u8], Seal) {
-        self.is_sealed = true;
-        let seal = Seal { words: self.words.len(), shape: self.shape, sum: sum_of(&self.words) };
-        (bytes(&self.words), seal)
+    /// The bytes of all rows, to be stored elsewhere, and what [`Records::import`] needs with them.
+    pub fn export(&mut self) -> (&[u8], RecordsMeta) {
+        self.is_exported = true;
+        let meta = RecordsMeta {
+            words: self.words.len(),
+            shape: self.shape,
+            checksum: checksum(&self.words),
+        };
+        (bytes(&self.words), meta)
     }
 
-    /// Becomes the records whose bytes these are again; `fill` writes them and returns whether it could. Returns
-    /// whether it could and they are the bytes that were sealed; if not, there are no rows.
-    pub fn unseal(&mut self, seal: &Seal, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
+    /// Replaces these records by exported ones; `fill` writes their bytes and returns whether it could. Returns
+    /// whether it could and the checksum agrees; if not, there are no rows.
+    pub fn import(&mut self, meta: &RecordsMeta, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
         let mut words = std::mem::take(&mut self.words);
         self.clear();
-        words.resize(seal.words, 0);
-        if !(fill(bytes_mut(&mut words)) && sum_of(&words) == seal.sum) {
+        words.resize(meta.words, 0);
+        if !(fill(bytes_mut(&mut words)) && checksum(&words) == meta.checksum) {
             return false;
         }
-        (self.words, self.shape) = (words, seal.shape);
-        self.is_sealed = true;
+        (self.words, self.shape) = (words, meta.shape);
+        self.is_exported = true;
         true
     }
 
@@ -314,117 +329,121 @@ impl Records {
         HEAD + (length * self.entry_bytes()).div_ceil(4)
     }
 
-    pub(super) fn entry(&self, place: usize) -> (Entry, usize) {
-        let head = &self.words[place..place + HEAD];
-        let entry = Entry { row: head[0], tag: head[1], own: f32::from_bits(head[2]) };
-        (entry, head[3] as usize)
+    pub(super) fn head(&self, offset: usize) -> (RowHead, usize) {
+        let head = &self.words[offset..offset + HEAD];
+        let row = RowHead { row: head[0], tag: head[1], squared_norm: f32::from_bits(head[2]) };
+        (row, head[3] as usize)
     }
 
-    /// What the records say of their rows, in order.
-    pub fn heads(&self) -> impl Iterator<Item = Entry> + '_ {
-        let mut place = 0;
+    /// The heads of all records, in order.
+    pub fn heads(&self) -> impl Iterator<Item = RowHead> + '_ {
+        let mut offset = 0;
         std::iter::from_fn(move || {
-            let (entry, length) = (place < self.words.len()).then(|| self.entry(place))?;
-            place += self.size(length);
-            Some(entry)
+            let (row, length) = (offset < self.words.len()).then(|| self.head(offset))?;
+            offset += self.size(length);
+            Some(row)
         })
     }
 
-    /// These rows, by their numbers, in this order, the first `active` of them at work; none if one does not
-    /// exist or stands twice.
+    /// These rows, by their numbers, in this order, the first `active` of them active; none if a row does not
+    /// exist or is named twice.
     pub fn order_of(&self, numbers: &[u32], active: usize) -> Option<Order> {
-        let mut place_of = vec![u32::MAX; self.shape.limit];
-        let mut place = 0;
-        while place < self.words.len() {
-            let (entry, length) = self.entry(place);
-            place_of[entry.row as usize] = place as u32;
-            place += self.size(length);
+        let mut offset_of = vec![u32::MAX; self.shape.limit];
+        let mut offset = 0;
+        while offset < self.words.len() {
+            let (row, length) = self.head(offset);
+            offset_of[row.row as usize] = offset as u32;
+            offset += self.size(length);
         }
         let mut take = |number: &u32| {
-            let place = std::mem::replace(place_of.get_mut(*number as usize)?, u32::MAX);
-            (place != u32::MAX).then_some(place)
+            let offset = std::mem::replace(offset_of.get_mut(*number as usize)?, u32::MAX);
+            (offset != u32::MAX).then_some(offset)
         };
-        let places = numbers.iter().map(&mut take).collect::<Option<Vec<u32>>>()?;
-        (active <= places.len()).then_some(Order { places, active, stamp: self.shape.stamp })
+        let offsets = numbers.iter().map(&mut take).collect::<Option<Vec<u32>>>()?;
+        (active <= offsets.len()).then_some(Order {
+            offsets,
+            active,
+            generation: self.shape.generation,
+        })
     }
 
-    /// The numbers of the rows of an order, those at rest last.
+    /// The numbers of the rows of an order, shrunk ones last.
     ///
     /// # Panics
     /// If the order is one of other records.
     pub fn numbers(&self, order: &Order) -> Vec<u32> {
-        assert_eq!(order.stamp, self.shape.stamp, "an order of other records");
-        order.places.iter().map(|place| self.words[*place as usize]).collect()
+        assert_eq!(order.generation, self.shape.generation, "an order of other records");
+        order.offsets.iter().map(|offset| self.words[*offset as usize]).collect()
     }
 
-    /// The rows that `keep` wants, in their own order, all at work.
-    pub fn order(&self, keep: impl FnMut(Entry) -> bool) -> Order {
-        let mut places = Vec::with_capacity(self.shape.rows);
-        large_pages(places.as_ptr(), places.capacity());
-        self.gather(keep, &mut places);
-        places.shrink_to_fit();
-        Order { active: places.len(), places, stamp: self.shape.stamp }
+    /// The rows for which `keep` is true, in the order of the records, all active.
+    pub fn order(&self, keep: impl FnMut(RowHead) -> bool) -> Order {
+        let mut offsets = Vec::with_capacity(self.shape.rows);
+        large_pages(offsets.as_ptr(), offsets.capacity());
+        self.gather(keep, &mut offsets);
+        offsets.shrink_to_fit();
+        Order { active: offsets.len(), offsets, generation: self.shape.generation }
     }
 
-    /// Makes an order what [`Records::order`] would make, in the memory that it has.
+    /// [`Records::order`] in the memory of an earlier order.
     ///
     /// # Panics
     /// If the order is one of other records.
-    pub fn order_again(&self, order: &mut Order, keep: impl FnMut(Entry) -> bool) {
-        assert_eq!(order.stamp, self.shape.stamp, "an order of other records");
-        order.places.clear();
-        self.gather(keep, &mut order.places);
-        order.active = order.places.len();
+    pub fn reset_order(&self, order: &mut Order, keep: impl FnMut(RowHead) -> bool) {
+        assert_eq!(order.generation, self.shape.generation, "an order of other records");
+        order.offsets.clear();
+        self.gather(keep, &mut order.offsets);
+        order.active = order.offsets.len();
     }
 
-    fn gather(&self, mut keep: impl FnMut(Entry) -> bool, places: &mut Vec<u32>) {
-        let mut place = 0;
-        while place < self.words.len() {
-            let (entry, length) = self.entry(place);
-            if keep(entry) {
-                places.push(place as u32);
+    fn gather(&self, mut keep: impl FnMut(RowHead) -> bool, offsets: &mut Vec<u32>) {
+        let mut offset = 0;
+        while offset < self.words.len() {
+            let (row, length) = self.head(offset);
+            if keep(row) {
+                offsets.push(offset as u32);
             }
-            place += self.size(length);
+            offset += self.size(length);
         }
     }
 
-    pub(super) fn stamp(&self) -> u64 {
-        self.shape.stamp
+    pub(super) fn generation(&self) -> u64 {
+        self.shape.generation
     }
 
-    /// Gives every row `Σ own[level]` over its entries.
+    /// Sets the squared norm of every row: `Σ per_bin[bin]` over its entries.
     ///
     /// # Panics
-    /// If there is not one number per level.
-    pub fn set_own(&mut self, own: &[f64]) {
-        assert_eq!(own.len(), self.levels(), "one number per level");
-        let (columns, is_bytes) = (self.column_bytes(), self.levels() <= 1 << 8);
-        let mut place = 0;
-        while place < self.words.len() {
-            let length = self.words[place + 3] as usize;
-            let end = place + self.size(length);
-            let levels = &bytes(&self.words[place + HEAD..end])[length * columns..];
+    /// If there is not one number per bin.
+    pub fn set_squared_norms(&mut self, per_bin: &[f64]) {
+        assert_eq!(per_bin.len(), self.bins(), "one number per bin");
+        let (columns, is_bytes) = (self.column_bytes(), self.bins() <= 1 << 8);
+        let mut offset = 0;
+        while offset < self.words.len() {
+            let length = self.words[offset + 3] as usize;
+            let end = offset + self.size(length);
+            let bins = &bytes(&self.words[offset + HEAD..end])[length * columns..];
             let sum = if is_bytes {
-                sum4(levels[..length].iter().map(|level| own[usize::from(*level)]))
+                sum4(bins[..length].iter().map(|bin| per_bin[usize::from(*bin)]))
             } else {
-                let pairs = levels[..2 * length].chunks_exact(2);
-                sum4(pairs.map(|pair| own[usize::from(u16::from_le_bytes([pair[0], pair[1]]))]))
+                let pairs = bins[..2 * length].chunks_exact(2);
+                sum4(pairs.map(|pair| per_bin[usize::from(u16::from_le_bytes([pair[0], pair[1]]))]))
             };
-            self.words[place + 2] = (sum as f32).to_bits();
-            place = end;
+            self.words[offset + 2] = (sum as f32).to_bits();
+            offset = end;
         }
     }
 }
 
-/// Bytes appended to words, little end first.
-struct Bytes<'a> {
+/// Appends bytes to words, least significant byte first.
+struct WordWriter<'a> {
     words: &'a mut Vec<u32>,
     word: u32,
     filled: usize,
 }
 
-impl Bytes<'_> {
-    /// Appends the lowest `bytes` (at most 4) bytes of a number that has no others.
+impl WordWriter<'_> {
+    /// Appends the lowest `bytes` (at most 4) bytes of a number whose other bytes are zero.
     fn put(&mut self, number: u32, bytes: usize) {
         let both = u64::from(self.word) | (u64::from(number) << (8 * self.filled));
         self.word = both as u32;
@@ -443,13 +462,13 @@ impl Bytes<'_> {
     }
 }
 
-/// Words as the bytes they are.
+/// The bytes of words.
 fn bytes(words: &[u32]) -> &[u8] {
     // SAFETY: any bytes of initialised words are bytes, and bytes need no alignment.
     unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), words.len() * 4) }
 }
 
-/// Words as the bytes they are, to be written.
+/// The bytes of words, to be written.
 fn bytes_mut(words: &mut [u32]) -> &mut [u8] {
     // SAFETY: as above; whatever is written, the words stay words.
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 4) }
@@ -464,8 +483,8 @@ fn fill<const N: usize, T: Copy>(places: &mut [u8], numbers: &[T], bytes: impl F
     }
 }
 
-/// A sum that any changed word changes, eight words side by side.
-fn sum_of(words: &[u32]) -> u64 {
+/// A checksum, eight words side by side.
+fn checksum(words: &[u32]) -> u64 {
     let mut lanes = [0x9e37_79b9u32; 8];
     let (whole, rest) = words.as_chunks::<8>();
     for chunk in whole {
@@ -480,7 +499,7 @@ fn sum_of(words: &[u32]) -> u64 {
     lanes.iter().fold(words.len() as u64, join)
 }
 
-/// Four sums over numbers `i mod 4`, joined: one chain would wait for itself.
+/// Four sums over numbers `i mod 4`, then joined: a single chain would be bound by the latency of additions.
 fn sum4(mut numbers: impl Iterator<Item = f64>) -> f64 {
     let mut sums = [0.0; 4];
     'all: loop {

@@ -1,128 +1,189 @@
-use super::meaning::{Meaning, Reader, Scalar, Stored};
-use super::records::HEAD;
-use super::{Entry, Order, Records, Weights};
-use crate::isa::Isa;
-use crate::vector::{Machine, Task};
+//! Passes over packed rows: coordinate updates, values, and sums of rows.
+//!
+//! The rule of an update is the caller's ([`Step`]); the solvers that use these passes are in `mercer-train`.
 
-/// What happens to a row that was visited.
+use super::encoding::{Encoding, Float, Reader, Stored};
+use super::records::HEAD;
+use super::{Order, Records, RowHead, Weights};
+use crate::isa::Isa;
+use crate::vector::{SimdBackend, Task};
+
+/// What a step does to a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Change<T> {
-    /// It stays; its coefficient changes by this much.
+    /// The row stays active; its coefficient changes by this much.
     By(T),
-    /// It is put to rest, its coefficient as it is.
-    Rest,
+    /// The row is shrunk (leaves the active set); its coefficient stays as it is.
+    Shrink,
 }
 
-/// Who decides what happens to a row.
+/// The rule of a coordinate update.
 pub trait Step<T> {
-    /// Given the value of the row and its coefficient, which it may change.
-    fn step(&mut self, row: Entry, value: T, coefficient: &mut T) -> Change<T>;
+    /// Updates the coefficient of a row, given the row's value.
+    fn step(&mut self, row: RowHead, value: T, coefficient: &mut T) -> Change<T>;
 }
 
-/// A column that has the value `size` in every row.
+/// A column that has the same value in every row (LIBLINEAR's bias feature).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Constant<T> {
-    /// Its value; 0 for none.
-    pub size: T,
+pub struct BiasColumn<T> {
+    /// The value of the column; 0 for no bias.
+    pub value: T,
     /// Its weight.
     pub weight: T,
 }
 
-/// Lines on their way from memory: of so many rows ahead of the one at work that they come to about this.
-const ON_THE_WAY: usize = 64;
-/// Lines fetched of a long row, at most; the hardware finds the rest.
-const LINES: usize = 8;
+/// Packed rows and the encoding of their cells.
+#[derive(Debug)]
+pub struct EncodedRows<'a, E> {
+    /// The rows.
+    pub records: &'a Records,
+    /// How cells become numbers.
+    pub encoding: &'a E,
+}
 
-/// Weights of more bytes are fetched a row ahead: no cache near the processor holds them.
-const WIDE: usize = 1 << 20;
+impl<E> Clone for EncodedRows<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
 
-/// Visits the rows at work in order. Returns how many entries were read.
+impl<E> Copy for EncodedRows<'_, E> {}
+
+impl<E: Encoding> EncodedRows<'_, E> {
+    /// Panics unless the records hold such cells and there are `weights` numbers in all.
+    fn check(&self, weights: usize) {
+        let Self { records, encoding } = self;
+        assert!(encoding.fits(records), "cells of another encoding");
+        assert_eq!(weights, records.columns() * encoding.rank(), "one row of weights per column");
+    }
+}
+
+/// The weights of a linear function of encoded rows, and its bias.
+#[derive(Debug, Clone, Copy)]
+pub struct LinearFunction<'a, T> {
+    /// Weights of all columns.
+    pub weights: &'a Weights<T>,
+    /// The bias column.
+    pub bias: &'a BiasColumn<T>,
+}
+
+/// A [`LinearFunction`] that a sweep updates.
+#[derive(Debug)]
+pub struct LinearFunctionMut<'a, T> {
+    /// Weights of all columns.
+    pub weights: &'a mut Weights<T>,
+    /// The bias column.
+    pub bias: &'a mut BiasColumn<T>,
+}
+
+/// The dual coefficients of rows and the order in which they are updated.
+#[derive(Debug)]
+pub struct DualCoefficients<'a, T> {
+    /// The rows, active ones first.
+    pub order: &'a mut Order,
+    /// One coefficient for each row number.
+    pub values: &'a mut [T],
+}
+
+/// Cache lines that are being prefetched at a time: the distance in rows follows from it.
+const PREFETCHED_LINES: usize = 64;
+/// Cache lines prefetched of a long row, at most; the hardware prefetcher finds the rest.
+const LINES_PER_ROW: usize = 8;
+
+/// Weights of more bytes than this do not fit a near cache: those of the next row are prefetched.
+const LARGE_WEIGHTS: usize = 1 << 20;
+
+/// One pass of coordinate updates over the active rows, in order. Returns how many entries were read.
 ///
 /// # Panics
-/// If the parts do not belong together, or `coefficients` has not one place for each number of a row.
-pub fn sweep<M: Meaning, S: Step<M::Real>>(
+/// If the arguments do not belong together, or a row has no coefficient.
+pub fn sweep<E: Encoding, S: Step<E::Real>>(
     isa: Isa,
-    (records, meaning): (&Records, &M),
-    (weights, constant): (&mut Weights<M::Real>, &mut Constant<M::Real>),
-    (order, coefficients): (&mut Order, &mut [M::Real]),
+    rows: EncodedRows<'_, E>,
+    function: LinearFunctionMut<'_, E::Real>,
+    coefficients: DualCoefficients<'_, E::Real>,
     step: &mut S,
 ) -> u64 {
-    check(records, meaning, weights.values().len());
-    assert_eq!(order.stamp, records.stamp(), "an order of other records");
+    let EncodedRows { records, encoding } = rows;
+    let LinearFunctionMut { weights, bias } = function;
+    let DualCoefficients { order, values: coefficients } = coefficients;
+    rows.check(weights.values().len());
+    assert_eq!(order.generation, records.generation(), "an order of other records");
     assert!(coefficients.len() >= records.limit(), "one coefficient per row");
     let weights = weights.values_mut();
-    meaning.choose(records, Sweep { isa, records, weights, constant, order, coefficients, step })
+    encoding.choose(records, Sweep { isa, records, weights, bias, order, coefficients, step })
 }
 
-/// The value of every row, in the order of the rows.
+/// Calls `visit` with the value of every row, in the order of the rows.
 ///
 /// # Panics
-/// If the parts do not belong together.
-pub fn values<M: Meaning>(
+/// If the arguments do not belong together.
+pub fn values<E: Encoding>(
     isa: Isa,
-    (records, meaning): (&Records, &M),
-    (weights, constant): (&Weights<M::Real>, &Constant<M::Real>),
-    see: &mut dyn FnMut(Entry, M::Real),
+    rows: EncodedRows<'_, E>,
+    function: LinearFunction<'_, E::Real>,
+    visit: &mut dyn FnMut(RowHead, E::Real),
 ) {
-    check(records, meaning, weights.values().len());
+    let EncodedRows { records, encoding } = rows;
+    let LinearFunction { weights, bias } = function;
     let weights = weights.values();
-    meaning.choose(records, Values { isa, records, weights, constant, see });
+    rows.check(weights.len());
+    encoding.choose(records, Values { isa, records, weights, bias, visit });
 }
 
-/// Adds `coefficient` times every row (`Ψ` of its levels) to `sums`, in doubles.
+/// Adds `coefficient` times every row (`Ψ` of its bins) to `sums`, in f64.
 ///
 /// # Panics
-/// If the parts do not belong together.
-pub fn accumulate<M: Meaning>(
+/// If the arguments do not belong together.
+pub fn accumulate<E: Encoding>(
     isa: Isa,
-    (records, meaning): (&Records, &M),
-    coefficient: &dyn Fn(Entry) -> f64,
+    rows: EncodedRows<'_, E>,
+    coefficient: &dyn Fn(RowHead) -> f64,
     sums: &mut [f64],
 ) {
-    check(records, meaning, sums.len());
-    meaning.choose(records, Accumulate { isa, records, coefficient, sums });
+    let EncodedRows { records, encoding } = rows;
+    rows.check(sums.len());
+    encoding.choose(records, Accumulate { isa, records, coefficient, sums });
 }
 
-/// Adds `factor · x_j²` of every row (`Ψ²` of its levels) to `sums`, in doubles.
+/// Adds `factor · x_j²` of every row (`Ψ²` of its bins) to `sums`, in f64.
 ///
 /// # Panics
-/// If the parts do not belong together.
-pub fn squares<M: Meaning>(
+/// If the arguments do not belong together.
+pub fn squares<E: Encoding>(
     isa: Isa,
-    (records, meaning): (&Records, &M),
-    factor: &dyn Fn(Entry) -> f64,
+    rows: EncodedRows<'_, E>,
+    factor: &dyn Fn(RowHead) -> f64,
     sums: &mut [f64],
 ) {
-    check(records, meaning, sums.len());
-    meaning.choose(records, Squares(Accumulate { isa, records, coefficient: factor, sums }));
+    let EncodedRows { records, encoding } = rows;
+    rows.check(sums.len());
+    encoding.choose(records, Squares(Accumulate { isa, records, coefficient: factor, sums }));
 }
 
-/// Adds `factor · value` times every row to `sums`, in doubles, and returns the sum of `factor · value`: with the
-/// factors on a diagonal, the product of `X' D X` with the weights. Rows of factor 0 are not read.
+/// The product of `X' D X` with the weights, where `D` is the diagonal of the factors: adds `factor · value`
+/// times every row to `sums`, in f64, and returns the sum of `factor · value`. Rows of factor 0 are not read.
 ///
 /// # Panics
-/// If the parts do not belong together.
-pub fn curvature<M: Meaning>(
+/// If the arguments do not belong together.
+pub fn curvature<E: Encoding>(
     isa: Isa,
-    (records, meaning): (&Records, &M),
-    (weights, constant): (&Weights<M::Real>, &Constant<M::Real>),
-    factor: &dyn Fn(Entry) -> f64,
+    rows: EncodedRows<'_, E>,
+    function: LinearFunction<'_, E::Real>,
+    factor: &dyn Fn(RowHead) -> f64,
     sums: &mut [f64],
 ) -> f64 {
-    check(records, meaning, sums.len());
-    check(records, meaning, weights.values().len());
+    let EncodedRows { records, encoding } = rows;
+    let LinearFunction { weights, bias } = function;
     let weights = weights.values();
-    meaning.choose(records, Curvature { isa, records, weights, constant, factor, sums })
+    rows.check(sums.len());
+    rows.check(weights.len());
+    encoding.choose(records, Curvature { isa, records, weights, bias, factor, sums })
 }
 
-fn check<M: Meaning>(records: &Records, meaning: &M, weights: usize) {
-    assert!(meaning.fits(records), "cells of another meaning");
-    assert_eq!(weights, records.columns() * meaning.rank(), "one row of weights per column");
-}
-
-/// Work that is compiled for each size of columns and cells and each way to read them.
-pub trait Shaped<T> {
-    /// What comes of it.
+/// A task over records that is compiled for each size of columns and cells and each way to read them.
+pub trait RecordTask<T> {
+    /// What it returns.
     type Output;
 
     /// Runs it.
@@ -133,28 +194,32 @@ pub trait Shaped<T> {
         R: Reader<C, L, Real = T>;
 }
 
-/// One row: where its columns and cells are. Its columns and levels exist, as `Records` checked.
+/// One row: where its columns and cells are. `Records` checked that the columns and bins exist.
 #[derive(Debug, Clone, Copy)]
-pub struct Row<C, L> {
+pub struct PackedRow<C, L> {
     columns: *const C,
     cells: *const L,
     pub(super) length: usize,
 }
 
-impl<C: Stored<Read = usize>, L: Stored> Row<C, L> {
-    /// The record at `place`.
+impl<C: Stored<Read = usize>, L: Stored> PackedRow<C, L> {
+    /// The record at word `offset`.
     ///
     /// # Safety
-    /// A record must start at `place`, of columns `C` and cells `L`.
+    /// A record must start at `offset`, of columns `C` and cells `L`.
     #[inline(always)]
-    unsafe fn at(words: &[u32], place: usize) -> (Entry, Self) {
+    unsafe fn at(words: &[u32], offset: usize) -> (RowHead, Self) {
         // SAFETY: a record starts here, so its head and its entries lie within the words.
         unsafe {
-            let head = words.as_ptr().add(place);
+            let head = words.as_ptr().add(offset);
             let length = *head.add(3) as usize;
             let columns = head.add(HEAD).cast::<C>();
             let cells = columns.add(length).cast::<L>();
-            let entry = Entry { row: *head, tag: *head.add(1), own: f32::from_bits(*head.add(2)) };
+            let entry = RowHead {
+                row: *head,
+                tag: *head.add(1),
+                squared_norm: f32::from_bits(*head.add(2)),
+            };
             (entry, Self { columns, cells, length })
         }
     }
@@ -176,9 +241,9 @@ impl<C: Stored<Read = usize>, L: Stored> Row<C, L> {
     }
 }
 
-/// Asks for a cache line; a hint that no address can make unsound.
+/// Prefetches a cache line: a hint, sound for any address.
 #[inline(always)]
-pub(super) fn fetch<T>(from: *const T) {
+pub(super) fn prefetch<T>(from: *const T) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetching never faults; SSE is part of the architecture.
     unsafe {
@@ -188,14 +253,14 @@ pub(super) fn fetch<T>(from: *const T) {
     let _ = from;
 }
 
-/// Work with its reader, on one instruction set.
-struct On<W, R, C, L> {
+/// A task and the reader of its rows, as one [`Task`] for an instruction set.
+struct BoundTask<W, R, C, L> {
     work: W,
     reader: R,
     stored: std::marker::PhantomData<(C, L)>,
 }
 
-impl<W, R, C, L> On<W, R, C, L> {
+impl<W, R, C, L> BoundTask<W, R, C, L> {
     fn new(work: W, reader: R) -> Self {
         Self { work, reader, stored: std::marker::PhantomData }
     }
@@ -205,23 +270,23 @@ struct Sweep<'a, S, T> {
     isa: Isa,
     records: &'a Records,
     weights: &'a mut [T],
-    constant: &'a mut Constant<T>,
+    bias: &'a mut BiasColumn<T>,
     order: &'a mut Order,
     coefficients: &'a mut [T],
     step: &'a mut S,
 }
 
-impl<T: Scalar, S: Step<T>> Shaped<T> for Sweep<'_, S, T> {
+impl<T: Float, S: Step<T>> RecordTask<T> for Sweep<'_, S, T> {
     type Output = u64;
 
     fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) -> u64 {
-        self.isa.run(On::<_, _, C, L>::new(self, reader))
+        self.isa.run(BoundTask::<_, _, C, L>::new(self, reader))
     }
 }
 
-impl<T, S, R, C, L> Task for On<Sweep<'_, S, T>, R, C, L>
+impl<T, S, R, C, L> Task for BoundTask<Sweep<'_, S, T>, R, C, L>
 where
-    T: Scalar,
+    T: Float,
     S: Step<T>,
     C: Stored<Read = usize>,
     L: Stored,
@@ -230,58 +295,58 @@ where
     type Output = u64;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> u64 {
-        let Sweep { records, weights, constant, order, coefficients, step, .. } = self.work;
+    fn run<B: SimdBackend>(self) -> u64 {
+        let Sweep { records, weights, bias, order, coefficients, step, .. } = self.work;
         let (words, reader) = (records.words(), self.reader);
-        let mut seen = 0;
-        // Rows that stay at work move up to here; those put to rest stand between them and the row at work. A row that
-        // took the place of one at rest from the far end would not have been fetched.
+        let mut entries_read = 0;
+        // Rows that stay active move up to here; shrunk rows lie between them and the current row. Swapping a row in
+        // from the far end instead would take one that was not prefetched.
         let mut kept = 0;
-        // Records start anywhere in a line, so that one more is touched than they would fill.
-        let lines = (words.len() / records.rows().max(1)).div_ceil(16).min(LINES - 1) + 1;
-        let ahead = (ON_THE_WAY / lines).clamp(6, 32);
+        // Records start anywhere in a cache line, so they touch one line more than they would fill.
+        let lines = (words.len() / records.rows().max(1)).div_ceil(16).min(LINES_PER_ROW - 1) + 1;
+        let ahead = (PREFETCHED_LINES / lines).clamp(6, 32);
         let rank = weights.len() / records.columns().max(1);
-        let is_wide = size_of_val(weights) > WIDE;
+        let is_large = size_of_val(weights) > LARGE_WEIGHTS;
         for at in 0..order.active {
-            if let Some(ahead) = order.places[..order.active].get(at + ahead) {
+            if let Some(ahead) = order.offsets[..order.active].get(at + ahead) {
                 let start = words.as_ptr().wrapping_add(*ahead as usize);
                 for line in 0..lines {
-                    fetch(start.wrapping_add(16 * line));
+                    prefetch(start.wrapping_add(16 * line));
                 }
             }
-            if let Some(ahead) = order.places[..order.active].get(at + ahead / 2) {
-                fetch(coefficients.as_ptr().wrapping_add(words[*ahead as usize] as usize));
+            if let Some(ahead) = order.offsets[..order.active].get(at + ahead / 2) {
+                prefetch(coefficients.as_ptr().wrapping_add(words[*ahead as usize] as usize));
             }
-            if is_wide && let Some(next) = order.places[..order.active].get(at + 1) {
+            if is_large && let Some(next) = order.offsets[..order.active].get(at + 1) {
                 // SAFETY: orders hold starts of records, and this one belongs to these.
-                let (_, row) = unsafe { Row::<C, L>::at(words, *next as usize) };
+                let (_, row) = unsafe { PackedRow::<C, L>::at(words, *next as usize) };
                 for entry in 0..row.length {
                     // SAFETY: the entry exists.
                     let column = unsafe { row.column(entry) };
-                    fetch(weights.as_ptr().wrapping_add(column * rank));
+                    prefetch(weights.as_ptr().wrapping_add(column * rank));
                 }
             }
             // SAFETY: orders hold starts of records, and this one belongs to these.
-            let (entry, row) = unsafe { Row::<C, L>::at(words, order.places[at] as usize) };
-            seen += row.length as u64;
-            // SAFETY: `check` compared meaning and size of the weights with the records.
+            let (entry, row) = unsafe { PackedRow::<C, L>::at(words, order.offsets[at] as usize) };
+            entries_read += row.length as u64;
+            // SAFETY: `check` compared the encoding and size of the weights with the records.
             let sum = unsafe { reader.value(&row, weights) };
-            let value = constant.weight.fused(constant.size, sum);
+            let value = bias.weight.fused(bias.value, sum);
             match step.step(entry, value, &mut coefficients[entry.row as usize]) {
                 Change::By(change) => {
                     if change != T::default() {
                         // SAFETY: as above.
                         unsafe { reader.add(&row, change, weights) };
-                        constant.weight = change.fused(constant.size, constant.weight);
+                        bias.weight = change.fused(bias.value, bias.weight);
                     }
-                    order.places.swap(kept, at);
+                    order.offsets.swap(kept, at);
                     kept += 1;
                 }
-                Change::Rest => {}
+                Change::Shrink => {}
             }
         }
         order.active = kept;
-        seen
+        entries_read
     }
 }
 
@@ -289,21 +354,21 @@ struct Values<'a, T> {
     isa: Isa,
     records: &'a Records,
     weights: &'a [T],
-    constant: &'a Constant<T>,
-    see: &'a mut dyn FnMut(Entry, T),
+    bias: &'a BiasColumn<T>,
+    visit: &'a mut dyn FnMut(RowHead, T),
 }
 
-impl<T: Scalar> Shaped<T> for Values<'_, T> {
+impl<T: Float> RecordTask<T> for Values<'_, T> {
     type Output = ();
 
     fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) {
-        self.isa.run(On::<_, _, C, L>::new(self, reader));
+        self.isa.run(BoundTask::<_, _, C, L>::new(self, reader));
     }
 }
 
-impl<T, R, C, L> Task for On<Values<'_, T>, R, C, L>
+impl<T, R, C, L> Task for BoundTask<Values<'_, T>, R, C, L>
 where
-    T: Scalar,
+    T: Float,
     C: Stored<Read = usize>,
     L: Stored,
     R: Reader<C, L, Real = T>,
@@ -311,17 +376,17 @@ where
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
-        let Values { records, weights, constant, see, .. } = self.work;
+    fn run<B: SimdBackend>(self) {
+        let Values { records, weights, bias, visit, .. } = self.work;
         let words = records.words();
-        let mut place = 0;
-        while place < words.len() {
+        let mut offset = 0;
+        while offset < words.len() {
             // SAFETY: records follow one another from the first word on.
-            let (entry, row) = unsafe { Row::<C, L>::at(words, place) };
-            // SAFETY: `check` compared meaning and size of the weights with the records.
+            let (entry, row) = unsafe { PackedRow::<C, L>::at(words, offset) };
+            // SAFETY: `check` compared the encoding and size of the weights with the records.
             let sum = unsafe { self.reader.value(&row, weights) };
-            see(entry, constant.weight.fused(constant.size, sum));
-            place += records.size(row.length);
+            visit(entry, bias.weight.fused(bias.value, sum));
+            offset += records.size(row.length);
         }
     }
 }
@@ -329,19 +394,19 @@ where
 struct Accumulate<'a> {
     isa: Isa,
     records: &'a Records,
-    coefficient: &'a dyn Fn(Entry) -> f64,
+    coefficient: &'a dyn Fn(RowHead) -> f64,
     sums: &'a mut [f64],
 }
 
-impl<T: Scalar> Shaped<T> for Accumulate<'_> {
+impl<T: Float> RecordTask<T> for Accumulate<'_> {
     type Output = ();
 
     fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) {
-        self.isa.run(On::<_, _, C, L>::new(self, reader));
+        self.isa.run(BoundTask::<_, _, C, L>::new(self, reader));
     }
 }
 
-impl<R, C, L> Task for On<Accumulate<'_>, R, C, L>
+impl<R, C, L> Task for BoundTask<Accumulate<'_>, R, C, L>
 where
     C: Stored<Read = usize>,
     L: Stored,
@@ -350,17 +415,17 @@ where
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let Accumulate { records, coefficient, sums, .. } = self.work;
         let words = records.words();
-        let mut place = 0;
-        while place < words.len() {
+        let mut offset = 0;
+        while offset < words.len() {
             // SAFETY: records follow one another from the first word on.
-            let (entry, row) = unsafe { Row::<C, L>::at(words, place) };
-            place += records.size(row.length);
+            let (entry, row) = unsafe { PackedRow::<C, L>::at(words, offset) };
+            offset += records.size(row.length);
             let beta = coefficient(entry);
             if beta != 0.0 {
-                // SAFETY: `check` compared meaning and size of the sums with the records.
+                // SAFETY: `check` compared the encoding and size of the sums with the records.
                 unsafe { self.reader.sum(&row, beta, sums) };
             }
         }
@@ -369,15 +434,15 @@ where
 
 struct Squares<'a>(Accumulate<'a>);
 
-impl<T: Scalar> Shaped<T> for Squares<'_> {
+impl<T: Float> RecordTask<T> for Squares<'_> {
     type Output = ();
 
     fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) {
-        self.0.isa.run(On::<_, _, C, L>::new(self, reader));
+        self.0.isa.run(BoundTask::<_, _, C, L>::new(self, reader));
     }
 }
 
-impl<R, C, L> Task for On<Squares<'_>, R, C, L>
+impl<R, C, L> Task for BoundTask<Squares<'_>, R, C, L>
 where
     C: Stored<Read = usize>,
     L: Stored,
@@ -386,17 +451,17 @@ where
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
+    fn run<B: SimdBackend>(self) {
         let Accumulate { records, coefficient, sums, .. } = self.work.0;
         let words = records.words();
-        let mut place = 0;
-        while place < words.len() {
+        let mut offset = 0;
+        while offset < words.len() {
             // SAFETY: records follow one another from the first word on.
-            let (entry, row) = unsafe { Row::<C, L>::at(words, place) };
-            place += records.size(row.length);
+            let (entry, row) = unsafe { PackedRow::<C, L>::at(words, offset) };
+            offset += records.size(row.length);
             let factor = coefficient(entry);
             if factor != 0.0 {
-                // SAFETY: `check` compared meaning and size of the sums with the records.
+                // SAFETY: `check` compared the encoding and size of the sums with the records.
                 unsafe { self.reader.squares(&row, factor, sums) };
             }
         }
@@ -407,22 +472,22 @@ struct Curvature<'a, T> {
     isa: Isa,
     records: &'a Records,
     weights: &'a [T],
-    constant: &'a Constant<T>,
-    factor: &'a dyn Fn(Entry) -> f64,
+    bias: &'a BiasColumn<T>,
+    factor: &'a dyn Fn(RowHead) -> f64,
     sums: &'a mut [f64],
 }
 
-impl<T: Scalar> Shaped<T> for Curvature<'_, T> {
+impl<T: Float> RecordTask<T> for Curvature<'_, T> {
     type Output = f64;
 
     fn run<C: Stored<Read = usize>, L: Stored, R: Reader<C, L, Real = T>>(self, reader: R) -> f64 {
-        self.isa.run(On::<_, _, C, L>::new(self, reader))
+        self.isa.run(BoundTask::<_, _, C, L>::new(self, reader))
     }
 }
 
-impl<T, R, C, L> Task for On<Curvature<'_, T>, R, C, L>
+impl<T, R, C, L> Task for BoundTask<Curvature<'_, T>, R, C, L>
 where
-    T: Scalar,
+    T: Float,
     C: Stored<Read = usize>,
     L: Stored,
     R: Reader<C, L, Real = T>,
@@ -430,22 +495,22 @@ where
     type Output = f64;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> f64 {
-        let Curvature { records, weights, constant, factor, sums, .. } = self.work;
+    fn run<B: SimdBackend>(self) -> f64 {
+        let Curvature { records, weights, bias, factor, sums, .. } = self.work;
         let words = records.words();
-        let (mut place, mut total) = (0, 0.0);
-        while place < words.len() {
+        let (mut offset, mut total) = (0, 0.0);
+        while offset < words.len() {
             // SAFETY: records follow one another from the first word on.
-            let (entry, row) = unsafe { Row::<C, L>::at(words, place) };
-            place += records.size(row.length);
+            let (entry, row) = unsafe { PackedRow::<C, L>::at(words, offset) };
+            offset += records.size(row.length);
             let factor = factor(entry);
             if factor == 0.0 {
                 continue;
             }
-            // SAFETY: `check` compared meaning and sizes of weights and sums with the records.
+            // SAFETY: `check` compared the encoding and sizes of weights and sums with the records.
             unsafe {
                 let sum = self.reader.value(&row, weights);
-                let share = factor * constant.weight.fused(constant.size, sum).to_f64();
+                let share = factor * bias.weight.fused(bias.value, sum).to_f64();
                 total += share;
                 self.reader.sum(&row, share, sums);
             }

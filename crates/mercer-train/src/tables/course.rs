@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mercer_data::Targets;
 use mercer_kernel::{Form, KernelRef, Profile, Term};
 use mercer_machine::{Machine, Output, Scheme, pairs};
-use mercer_simd::factors::{Factors, Meaning, Plain, Scalar, Stairs};
+use mercer_simd::factors::{Encoding, Factors, Float, RawValues, StepEncoding};
 use mercer_simd::{Isa, Real as _};
 use rayon::prelude::*;
 
@@ -90,11 +90,11 @@ pub(super) fn check_space(recipe: &Recipe, loss: Loss) -> Result<(), TrainError>
 /// Packed examples and what their cells mean.
 pub(super) enum Bench {
     /// Values as they are.
-    Values(Shared<Plain>),
+    Values(Shared<RawValues>),
     /// Levels with factors.
     Levels(Shared<Factors>, Levels),
     /// Levels of which the kernel is the smaller.
-    Stairs(Shared<Stairs>, Levels),
+    Stairs(Shared<StepEncoding>, Levels),
 }
 
 /// Name of the levels, how good the factors are, and seconds of preparation.
@@ -131,7 +131,7 @@ impl Job<'_> {
             } else {
                 quantise::pack_values(examples, self.rows, tags, numbered, room)?
             };
-            let mut shared = self.shared((writer.finish(|_| {})?, columns), Plain, true);
+            let mut shared = self.shared((writer.finish(|_| {})?, columns), RawValues, true);
             shared.transposed = transposed;
             let told = ("off", nothing, started.elapsed().as_secs_f64());
             return Ok((Bench::Values(shared), told));
@@ -144,13 +144,13 @@ impl Job<'_> {
         let (writer, word) = (packed.writer, levels.name());
         let values = levels.values(recipe.levels);
         if let Some(stairs) = recipe.map.stairs(term.as_term(), &values, columns.all()) {
-            let store = writer.finish(|records| records.set_own(&values))?;
+            let store = writer.finish(|records| records.set_squared_norms(&values))?;
             let shared = self.shared((store, columns), stairs, true);
             let told = (word, nothing, started.elapsed().as_secs_f64());
             return Ok((Bench::Stairs(shared, levels), told));
         }
         let made = recipe.map.make(term.as_term(), &values, &packed.counts, columns.kept());
-        let store = writer.finish(|records| records.set_own(&made.own))?;
+        let store = writer.finish(|records| records.set_squared_norms(&made.own))?;
         let Made { factors, is_symmetric, report, .. } = made;
         let shared = self.shared((store, columns), factors, is_symmetric);
         let told = (word, report, started.elapsed().as_secs_f64());
@@ -178,21 +178,21 @@ impl Job<'_> {
         Ok(Some(made))
     }
 
-    fn shared<M: Meaning>(
+    fn shared<M: Encoding>(
         &self,
         (store, columns): (Store, Columns),
-        meaning: M,
+        encoding: M,
         is_symmetric: bool,
     ) -> Shared<M> {
         Shared {
             store,
             columns,
-            meaning,
+            encoding,
             weights: self.inputs.row_weights(self.rows),
             targets: self.inputs.row_targets(self.rows),
             folds: Vec::new(),
             loss: self.loss,
-            bias: M::Real::of(self.recipe.bias),
+            bias: M::Real::from_f64(self.recipe.bias),
             tolerance: self.training.tolerance_used(),
             passes: self.recipe.passes,
             seed: self.recipe.seed,
@@ -203,7 +203,7 @@ impl Job<'_> {
         }
     }
 
-    fn learn<M: Meaning>(
+    fn learn<M: Encoding>(
         &self,
         shared: &Shared<M>,
         (levels, factor, preparation): Told,
@@ -219,7 +219,7 @@ impl Job<'_> {
         let held = shared.store.bytes(1) + columns.map_or(0, Transposed::bytes);
         let table = LinearReport {
             levels,
-            rank: shared.meaning.rank(),
+            rank: shared.encoding.rank(),
             factor,
             nonzeros: columns.map_or(shared.store.entries(), Transposed::entries),
             example_bytes: held + M::Real::BYTES * 2 * rows,
@@ -234,7 +234,7 @@ impl Job<'_> {
 }
 
 /// Weights that are not zero, of all questions.
-fn nonzero_weights<T: Scalar>(learned: &[Option<Learned<T>>]) -> usize {
+fn nonzero_weights<T: Float>(learned: &[Option<Learned<T>>]) -> usize {
     let count = |part: &Learned<T>| part.weights.iter().filter(|w| **w != T::default()).count();
     learned.iter().flatten().map(count).sum()
 }
@@ -321,7 +321,7 @@ pub(super) fn asks(inputs: &Inputs<'_>, scheme: Scheme) -> Vec<Ask> {
 
 /// Works on as many questions at once as there are threads; each of them is solved by one thread, so the
 /// result does not depend on their number. A checkpoint holds all of them after whole passes.
-pub(super) fn run<M: Meaning>(
+pub(super) fn run<M: Encoding>(
     shared: &Shared<M>,
     (asks, warm): (&[Ask], &[Vec<M::Real>]),
     control: &mut Control<'_>,
@@ -372,7 +372,7 @@ pub(super) fn run<M: Meaning>(
     }
 }
 
-fn conclusions<M: Meaning>(
+fn conclusions<M: Encoding>(
     shared: &Shared<M>,
     ended: Vec<Part<M::Real>>,
     stop: Option<Stop>,
@@ -384,7 +384,7 @@ fn conclusions<M: Meaning>(
     ended.into_par_iter().map(conclude).collect()
 }
 
-fn tell<T: Scalar>(at_work: &[Part<T>], next: usize, control: &mut Control<'_>) {
+fn tell<T: Float>(at_work: &[Part<T>], next: usize, control: &mut Control<'_>) {
     let worst = at_work.iter().map(|part| part.violation).fold(0.0, f64::max);
     let supports =
         |part: &Part<T>| part.coefficients.iter().filter(|alpha| **alpha != T::default()).count();
@@ -393,7 +393,7 @@ fn tell<T: Scalar>(at_work: &[Part<T>], next: usize, control: &mut Control<'_>) 
     control.tell(Standing { violation: worst, gap: f64::NAN, supports });
 }
 
-fn full_report<M: Meaning>(
+fn full_report<M: Encoding>(
     asks: &[Ask],
     learned: &[Option<Learned<M::Real>>],
     shared: &Shared<M>,
@@ -428,7 +428,7 @@ fn full_report<M: Meaning>(
         End::Optimal => None,
     });
     let threads = rayon::current_num_threads().min(asks.len());
-    let numbers = shared.store.rows() + shared.store.columns() * shared.meaning.rank();
+    let numbers = shared.store.rows() + shared.store.columns() * shared.encoding.rank();
     let state = 4 * shared.store.rows() + M::Real::BYTES * numbers;
     Report {
         seconds: control.elapsed().as_secs_f64(),

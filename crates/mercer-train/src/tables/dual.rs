@@ -1,4 +1,4 @@
-use mercer_simd::factors::{Change, Entry, Scalar, Step};
+use mercer_simd::factors::{Change, Float, RowHead, Step};
 
 use super::Loss;
 
@@ -31,7 +31,7 @@ pub(super) struct Slopes<T> {
     pub(super) low: T,
 }
 
-impl<T: Scalar> Slopes<T> {
+impl<T: Float> Slopes<T> {
     /// Nothing met yet.
     pub(super) fn none() -> Self {
         Self { high: -T::INFINITY, low: T::INFINITY }
@@ -44,39 +44,39 @@ impl<T: Scalar> Slopes<T> {
 
     /// How far from optimal the pass was.
     pub(super) fn violation(self) -> T {
-        (self.high - self.low).at_least(T::default())
+        (self.high - self.low).max(T::default())
     }
 
     /// Those of both.
     pub(super) fn join(&mut self, other: Self) {
-        self.high = self.high.at_least(other.high);
-        self.low = self.low.at_most(other.low);
+        self.high = self.high.max(other.high);
+        self.low = self.low.min(other.low);
     }
 
     #[inline(always)]
     fn meet(&mut self, slope: T) {
-        self.high = self.high.at_least(slope);
-        self.low = self.low.at_most(slope);
+        self.high = self.high.max(slope);
+        self.low = self.low.min(slope);
     }
 }
 
-impl<T: Scalar> Step<T> for Dual<'_, T> {
+impl<T: Float> Step<T> for Dual<'_, T> {
     #[inline(always)]
-    fn step(&mut self, row: Entry, value: T, coefficient: &mut T) -> Change<T> {
+    fn step(&mut self, row: RowHead, value: T, coefficient: &mut T) -> Change<T> {
         let c = match self.weights {
             Some(weights) => self.c * weights[row.row as usize],
             None => self.c,
         };
-        let curve = T::of(f64::from(row.own)) + self.constant;
+        let curve = T::from_f64(f64::from(row.squared_norm)) + self.constant;
         let change = match self.loss {
             Loss::Hinge { .. } => self.hinge(row, value, coefficient, (curve, T::default(), c)),
             Loss::SquaredHinge { .. } => {
-                let ridge = T::of(0.5) / c;
+                let ridge = T::from_f64(0.5) / c;
                 self.hinge(row, value, coefficient, (curve, ridge, T::INFINITY))
             }
             Loss::Logistic { .. } => self.logistic(row, value, coefficient, (curve, c)),
             Loss::Tube { width, .. } => {
-                let limits = (curve, T::of(width), c);
+                let limits = (curve, T::from_f64(width), c);
                 self.tube(self.targets[row.row as usize], value, coefficient, limits)
             }
         };
@@ -85,44 +85,43 @@ impl<T: Scalar> Step<T> for Dual<'_, T> {
     }
 }
 
-impl<T: Scalar> Dual<'_, T> {
+impl<T: Float> Dual<'_, T> {
     #[inline(always)]
-    fn side(&self, row: Entry) -> T {
-        T::of(if row.tag == self.plus { 1.0 } else { -1.0 })
+    fn side(&self, row: RowHead) -> T {
+        T::from_f64(if row.tag == self.plus { 1.0 } else { -1.0 })
     }
 
     /// `½ Q α² + ...` with a ridge on the diagonal (squared hinge) or none, `0 <= α <= limit`.
     #[inline(always)]
     fn hinge(
         &mut self,
-        row: Entry,
+        row: RowHead,
         value: T,
         alpha: &mut T,
         (curve, ridge, limit): (T, T, T),
     ) -> Change<T> {
         let zero = T::default();
         let y = self.side(row);
-        let slope = y * value - T::of(1.0) + ridge * *alpha;
+        let slope = y * value - T::from_f64(1.0) + ridge * *alpha;
         let projected = if *alpha == zero {
             if slope > self.before.high {
-                return Change::Rest;
+                return Change::Shrink;
             }
-            slope.at_most(zero)
+            slope.min(zero)
         } else if *alpha >= limit {
             if slope < self.before.low {
-                return Change::Rest;
+                return Change::Shrink;
             }
-            slope.at_least(zero)
+            slope.max(zero)
         } else {
             slope
         };
         self.now.meet(projected);
-        if projected.size() <= T::of(1e-12) {
+        if projected.abs() <= T::from_f64(1e-12) {
             return Change::By(zero);
         }
         let old = *alpha;
-        *alpha =
-            (old - slope / (curve + ridge).at_least(T::of(1e-12))).at_least(zero).at_most(limit);
+        *alpha = (old - slope / (curve + ridge).max(T::from_f64(1e-12))).max(zero).min(limit);
         Change::By((*alpha - old) * y)
     }
 
@@ -145,28 +144,28 @@ impl<T: Scalar> Dual<'_, T> {
             } else if down > zero {
                 down
             } else if up > edge && down < -edge {
-                return Change::Rest;
+                return Change::Shrink;
             } else {
                 zero
             }
         } else if *beta >= limit {
             if up < -edge {
-                return Change::Rest;
+                return Change::Shrink;
             }
-            up.at_least(zero)
+            up.max(zero)
         } else if *beta <= -limit {
             if down > edge {
-                return Change::Rest;
+                return Change::Shrink;
             }
-            (-down).at_least(zero)
+            (-down).max(zero)
         } else if *beta > zero {
-            up.size()
+            up.abs()
         } else {
-            down.size()
+            down.abs()
         };
         self.now.meet(violation);
         self.now.low = zero;
-        let curve = curve.at_least(T::of(1e-12));
+        let curve = curve.max(T::from_f64(1e-12));
         let step = if up < curve * *beta {
             -up / curve
         } else if down > curve * *beta {
@@ -175,18 +174,24 @@ impl<T: Scalar> Dual<'_, T> {
             -*beta
         };
         let old = *beta;
-        *beta = (old + step).at_least(-limit).at_most(limit);
+        *beta = (old + step).max(-limit).min(limit);
         Change::By(*beta - old)
     }
 
     /// One row of \[YHL11\] algorithm 5: Newton on the half of `[0, C]` that holds the solution. Stored is
     /// α, or `α - C` (negative) beyond the middle; zero means that the row was never visited.
     #[inline(never)]
-    fn logistic(&mut self, row: Entry, value: T, stored: &mut T, (curve, c): (T, T)) -> Change<T> {
+    fn logistic(
+        &mut self,
+        row: RowHead,
+        value: T,
+        stored: &mut T,
+        (curve, c): (T, T),
+    ) -> Change<T> {
         let y = self.side(row).to_f64();
         let (c, curve) = (c.to_f64(), curve.to_f64().max(1e-12));
         let first = *stored == T::default();
-        let small = stored.size().to_f64();
+        let small = stored.abs().to_f64();
         let (alpha, rest) = match () {
             () if first => (c * 1e-9, c - c * 1e-9),
             () if *stored < T::default() => (c - small, small),
@@ -202,7 +207,7 @@ impl<T: Scalar> Dual<'_, T> {
         }
         let slope = |z: f64| curve * (z - old) + sign * margin + (z / (c - z)).ln();
         let mut now = slope(z);
-        self.now.meet(T::of(now.abs()));
+        self.now.meet(T::from_f64(now.abs()));
         self.now.low = T::default();
         for _ in 0..100 {
             if now.abs() < 1e-7 {
@@ -214,11 +219,11 @@ impl<T: Scalar> Dual<'_, T> {
         }
         let (new_alpha, new_rest) = if on_alpha { (z, c - z) } else { (c - z, z) };
         *stored = if new_alpha <= new_rest {
-            T::of(new_alpha).at_least(T::LEAST)
+            T::from_f64(new_alpha).max(T::MIN_POSITIVE)
         } else {
-            -T::of(new_rest).at_least(T::LEAST)
+            -T::from_f64(new_rest).max(T::MIN_POSITIVE)
         };
         let moved = if first { new_alpha } else { sign * (z - old) };
-        Change::By(T::of(y * moved))
+        Change::By(T::from_f64(y * moved))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use mercer_data::Dataset;
 use mercer_kernel::KernelRef;
-use mercer_simd::factors::Meaning;
+use mercer_simd::factors::Encoding;
 
 use super::course::{Bench, Job, asks, check_space, run};
 use super::part::{Ask, End, Shared};
@@ -62,7 +62,7 @@ struct Rounds<'r> {
 }
 
 impl Rounds<'_> {
-    fn run<M: Meaning>(
+    fn run<M: Encoding>(
         &self,
         mut shared: Shared<M>,
         courses: Vec<(&mut Course<'_>, Loss)>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mercer_simd::Real as _;
-use mercer_simd::factors::{Meaning, Order, Scalar};
+use mercer_simd::factors::{Encoding, Float, Order};
 
 use super::dual::Slopes;
 use super::lasso::Lasso;
@@ -24,9 +24,9 @@ pub(super) struct Standing<T> {
     pub(super) done: u64,
 }
 
-impl<T: Scalar> Standing<T> {
+impl<T: Float> Standing<T> {
     /// What a checkpoint says, or nothing begun.
-    pub(super) fn new<M: Meaning<Real = T>>(
+    pub(super) fn new<M: Encoding<Real = T>>(
         shared: &Shared<M>,
         asks: &[Ask],
         control: &mut Control<'_>,
@@ -42,7 +42,7 @@ impl<T: Scalar> Standing<T> {
     }
 
     /// Writes a checkpoint, unless a pass was broken off.
-    pub(super) fn save<M: Meaning<Real = T>>(
+    pub(super) fn save<M: Encoding<Real = T>>(
         &self,
         shared: &Shared<M>,
         control: &mut Control<'_>,
@@ -70,7 +70,7 @@ impl<T: Scalar> Standing<T> {
         keeper.write(&out)
     }
 
-    fn read<M: Meaning<Real = T>>(
+    fn read<M: Encoding<Real = T>>(
         &mut self,
         from: &mut In<'_>,
         shared: &Shared<M>,
@@ -92,12 +92,12 @@ impl<T: Scalar> Standing<T> {
     }
 }
 
-fn wide<T: Scalar>(values: &[T]) -> Vec<f64> {
+fn wide<T: Float>(values: &[T]) -> Vec<f64> {
     values.iter().map(|value| value.to_f64()).collect()
 }
 
-fn narrow<T: Scalar>(values: &[f64]) -> Vec<T> {
-    values.iter().map(|value| T::of(*value)).collect()
+fn narrow<T: Float>(values: &[f64]) -> Vec<T> {
+    values.iter().map(|value| T::from_f64(*value)).collect()
 }
 
 fn end_number(end: Option<End>) -> u64 {
@@ -128,7 +128,7 @@ fn end_of(number: u64) -> Result<Option<End>, ()> {
     })
 }
 
-fn write_learned<T: Scalar>(out: &mut Out, learned: &Learned<T>) {
+fn write_learned<T: Float>(out: &mut Out, learned: &Learned<T>) {
     out.doubles(&wide(&learned.weights));
     out.doubles(&wide(&learned.coefficients));
     out.doubles(&[learned.offset, learned.objective, learned.gap, learned.violation]);
@@ -138,7 +138,7 @@ fn write_learned<T: Scalar>(out: &mut Out, learned: &Learned<T>) {
     out.number(end_number(Some(learned.end)));
 }
 
-fn read_learned<T: Scalar>(from: &mut In<'_>) -> Option<Learned<T>> {
+fn read_learned<T: Float>(from: &mut In<'_>) -> Option<Learned<T>> {
     let (weights, coefficients) = (narrow(&from.doubles()?), narrow(&from.doubles()?));
     let [offset, objective, gap, violation] = <[f64; 4]>::try_from(from.doubles()?).ok()?;
     let (supports, bounded) = (from.number()?, from.number()?);
@@ -158,7 +158,7 @@ fn read_learned<T: Scalar>(from: &mut In<'_>) -> Option<Learned<T>> {
     })
 }
 
-fn write_part<M: Meaning>(out: &mut Out, shared: &Shared<M>, part: &Part<M::Real>) {
+fn write_part<M: Encoding>(out: &mut Out, shared: &Shared<M>, part: &Part<M::Real>) {
     out.number(part.number as u64);
     out.doubles(&wide(&part.coefficients));
     out.doubles(&wide(part.weights.values()));
@@ -195,7 +195,7 @@ fn write_part<M: Meaning>(out: &mut Out, shared: &Shared<M>, part: &Part<M::Real
 }
 
 /// The state of a question that was just begun becomes that of the checkpoint.
-fn read_part<M: Meaning>(
+fn read_part<M: Encoding>(
     from: &mut In<'_>,
     shared: &Shared<M>,
     mut part: Part<M::Real>,
@@ -210,7 +210,7 @@ fn read_part<M: Meaning>(
     part.coefficients = narrow(&coefficients);
     part.weights.values_mut().copy_from_slice(&narrow(&weights));
     let [constant, high, low, violation, least] = <[f64; 5]>::try_from(from.doubles()?).ok()?;
-    let of = <M::Real as mercer_simd::Real>::of;
+    let of = <M::Real as mercer_simd::Real>::from_f64;
     part.constant.weight = of(constant);
     part.before = Slopes { high: of(high), low: of(low) };
     part.violation = violation;

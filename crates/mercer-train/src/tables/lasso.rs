@@ -3,7 +3,7 @@
 use std::mem::{swap, take};
 
 use mercer_simd::Isa;
-use mercer_simd::factors::{Meaning, Scalar};
+use mercer_simd::factors::{Encoding, Float};
 
 use super::Loss;
 use super::model::{Model, Terms};
@@ -62,7 +62,7 @@ const LEAST_CURVE: f64 = 1e-12;
 
 impl Lasso {
     /// At these scores; a descent that has not begun has no `first`.
-    pub(super) fn new<M: Meaning>(
+    pub(super) fn new<M: Encoding>(
         shared: &Shared<M>,
         part: &Part<M::Real>,
         scores: Vec<f64>,
@@ -111,13 +111,13 @@ impl Costs {
     }
 }
 
-impl<T: Scalar> Part<T> {
+impl<T: Float> Part<T> {
     /// One step of newGLMNET (\[YHL12\]) on `Σ |w| + Σ c ℓ(f, y)`: coordinate descent over the columns of the
     /// second-order model, columns at rest left out, and a search along what it finds.
     ///
     /// Ends at LIBLINEAR's rule: the sum of the violations, relative to the first and to the smaller class, is
     /// within the tolerance.
-    pub(super) fn lasso_step<M: Meaning<Real = T>>(
+    pub(super) fn lasso_step<M: Encoding<Real = T>>(
         &mut self,
         shared: &Shared<M>,
         columns: &Transposed,
@@ -137,7 +137,7 @@ impl<T: Scalar> Part<T> {
         if self.passes == 0 {
             lasso.first = met.sum.max(f64::MIN_POSITIVE);
         }
-        self.before.high = T::of(met.most);
+        self.before.high = T::from_f64(met.most);
         let whole = lasso.first * lasso.sides.balance;
         self.violation = met.sum / lasso.first / lasso.sides.balance;
         if self.violation <= shared.tolerance {
@@ -177,9 +177,9 @@ impl<T: Scalar> Part<T> {
 
     fn take_weights(&mut self, weights: &[f64]) {
         let (constant, rest) = weights.split_last().expect("the constant has a weight");
-        self.constant.weight = T::of(*constant);
+        self.constant.weight = T::from_f64(*constant);
         for (place, weight) in self.weights.values_mut().iter_mut().zip(rest) {
-            *place = T::of(*weight);
+            *place = T::from_f64(*weight);
         }
     }
 
@@ -196,7 +196,7 @@ impl<T: Scalar> Part<T> {
 
     /// Coefficients that belong to the scores, and the share of them that meets all conditions of the dual:
     /// no column's sum is beyond 1.
-    pub(super) fn feasible<M: Meaning<Real = T>>(
+    pub(super) fn feasible<M: Encoding<Real = T>>(
         &mut self,
         shared: &Shared<M>,
         columns: &Transposed,
@@ -206,7 +206,7 @@ impl<T: Scalar> Part<T> {
         let sides = lasso.sides.targets.iter().zip(&lasso.sides.penalties);
         for (row, ((y, c), score)) in sides.zip(&lasso.scores).enumerate() {
             if *c > 0.0 {
-                let stored = T::of(shared.loss.stored(*y, *c, *score));
+                let stored = T::from_f64(shared.loss.stored(*y, *c, *score));
                 self.coefficients[row] = stored;
                 betas[row] = shared.loss.beta(*y, *c, stored.to_f64());
             }
@@ -218,7 +218,7 @@ impl<T: Scalar> Part<T> {
 }
 
 /// Goes to the first of 1, 1/2, 1/4, ... that brings enough and returns it; 0 where none does.
-fn search<M: Meaning>(shared: &Shared<M>, lasso: &mut Lasso, model: &Model<'_>) -> f64 {
+fn search<M: Encoding>(shared: &Shared<M>, lasso: &mut Lasso, model: &Model<'_>) -> f64 {
     let changes = || model.from.iter().zip(&model.to);
     let sizes: f64 = changes().map(|(from, _)| from.abs()).sum();
     let promised = |column: &u32| {

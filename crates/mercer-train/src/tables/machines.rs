@@ -5,14 +5,14 @@ use std::sync::Arc;
 use mercer_kernel::KernelRef;
 use mercer_machine::{Grid, Machine, Output, Score};
 use mercer_simd::Real as _;
-use mercer_simd::factors::{Factors, Meaning, Stairs};
+use mercer_simd::factors::{Encoding, Factors, StepEncoding};
 
 use super::part::{Learned, Shared};
 use super::quantise::Levels;
 use crate::TrainError;
 
 /// A plain linear machine.
-pub(super) fn linear<M: Meaning>(
+pub(super) fn linear<M: Encoding>(
     kernel: &KernelRef,
     shared: &Shared<M>,
     learned: &[Option<Learned<M::Real>>],
@@ -41,8 +41,8 @@ pub(super) fn tabled(
     output: &Output,
 ) -> Result<Machine, TrainError> {
     let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
-    let (columns, rank) = (shared.columns.all(), shared.meaning.rank());
-    let grid = Arc::new(Grid::new(scale.clone(), rank, shared.meaning.read().to_vec())?);
+    let (columns, rank) = (shared.columns.all(), shared.encoding.rank());
+    let grid = Arc::new(Grid::new(scale.clone(), rank, shared.encoding.read().to_vec())?);
     let score = |part: &Option<Learned<f32>>| match part {
         Some(part) => {
             let weights = shared.columns.spread(&part.weights, rank);
@@ -57,18 +57,18 @@ pub(super) fn tabled(
 /// A machine of tables that are the curves themselves.
 pub(super) fn curved(
     kernel: &KernelRef,
-    shared: &Shared<Stairs>,
+    shared: &Shared<StepEncoding>,
     levels: &Levels,
     learned: &[Option<Learned<f32>>],
     output: &Output,
 ) -> Result<Machine, TrainError> {
     let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
-    let grid = Arc::new(Grid::direct(scale.clone(), shared.meaning.values().len())?);
+    let grid = Arc::new(Grid::direct(scale.clone(), shared.encoding.values().len())?);
     let columns = shared.columns.all();
     let score = |part: &Option<Learned<f32>>| match part {
         Some(part) => {
             let wide: Vec<f64> = part.weights.iter().map(|w| f64::from(*w)).collect();
-            let curves = shared.meaning.curves(&wide);
+            let curves = shared.encoding.curves(&wide);
             let weights: Vec<f32> = curves.into_iter().map(|value| value as f32).collect();
             let weights = shared.columns.spread(&weights, grid.rank());
             Score::Table { weights, offset: part.offset }

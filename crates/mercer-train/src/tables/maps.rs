@@ -1,7 +1,7 @@
 //! Ways to turn a scalar kernel on levels into look-up factors.
 
 use mercer_kernel::Term;
-use mercer_simd::factors::{Factors, Stairs};
+use mercer_simd::factors::{Factors, StepEncoding};
 
 use super::factor::{FactorReport, components, judge};
 
@@ -49,10 +49,15 @@ pub(super) struct Made {
 
 impl Map {
     /// The kernel as it is, where it is the smaller of both and no rank is asked for.
-    pub(super) fn stairs(self, term: &dyn Term, values: &[f64], columns: usize) -> Option<Stairs> {
+    pub(super) fn stairs(
+        self,
+        term: &dyn Term,
+        values: &[f64],
+        columns: usize,
+    ) -> Option<StepEncoding> {
         let is_free = matches!(self, Self::Components { rank: None }) && columns <= MOST_STAIRS;
         let singles = || values.iter().map(|value| *value as f32).collect::<Vec<f32>>();
-        (is_free && is_minimum(term, values)).then(|| Stairs::new(&singles()))
+        (is_free && is_minimum(term, values)).then(|| StepEncoding::new(&singles()))
     }
 
     /// Factors of `term` on these level values; `counts` says how often levels occur.
@@ -103,7 +108,7 @@ fn symmetric(
     let read = pad(&factors, rank, stored);
     let report = judge(kernel, counts, (&read, &read), (rank, stored));
     let factors = Factors::new(stored, &read, None);
-    let own = (0..counts.len()).map(|level| factors.own(level)).collect();
+    let own = (0..counts.len()).map(|level| factors.squared_norm(level)).collect();
     Made { factors, own, report, is_symmetric: true }
 }
 

@@ -1,7 +1,8 @@
 //! Newton's method on the primal, for losses with a slope everywhere.
 
 use mercer_simd::factors::{
-    Constant, Entry, Meaning, Scalar, Weights, accumulate, curvature, squares, values,
+    BiasColumn, EncodedRows, Encoding, Float, LinearFunction, RowHead, Weights, accumulate,
+    curvature, squares, values,
 };
 
 use super::part::{End, Part, Shared};
@@ -22,13 +23,13 @@ const MOST_INNER: usize = 200;
 /// Halvings and steps of one line search.
 const MOST_LINE: usize = 40;
 
-impl<T: Scalar> Part<T> {
+impl<T: Float> Part<T> {
     /// One step of Newton's method on `½|w|² + Σ c ℓ(f, y)` (\[KD05\] for the squared hinge; the equations by
     /// conjugate gradients, scaled by the diagonal, as in \[LWK08\]) and an exact search along it.
     ///
     /// Ends at LIBLINEAR's rule: the slope's length, relative to the first and to the smaller class, is
     /// within the tolerance.
-    pub(super) fn newton_step<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>) {
+    pub(super) fn newton_step<M: Encoding<Real = T>>(&mut self, shared: &Shared<M>) {
         let mut newton = match self.newton.take() {
             Some(newton) => newton,
             None => self.newton_start(shared),
@@ -52,9 +53,10 @@ impl<T: Scalar> Part<T> {
         let step = self.search(shared, (&newton.scores, &along), &direction);
         let columns = direction.len() - 1;
         for (weight, by) in self.weights.values_mut().iter_mut().zip(&direction) {
-            *weight = T::of(weight.to_f64() + step * by);
+            *weight = T::from_f64(weight.to_f64() + step * by);
         }
-        self.constant.weight = T::of(self.constant.weight.to_f64() + step * direction[columns]);
+        self.constant.weight =
+            T::from_f64(self.constant.weight.to_f64() + step * direction[columns]);
         newton.scores.iter_mut().zip(&along).for_each(|(score, by)| *score += step * by);
         self.passes += 1;
         self.visits += 1;
@@ -65,14 +67,14 @@ impl<T: Scalar> Part<T> {
         self.newton = Some(newton);
     }
 
-    fn newton_start<M: Meaning<Real = T>>(&self, shared: &Shared<M>) -> Newton {
+    fn newton_start<M: Encoding<Real = T>>(&self, shared: &Shared<M>) -> Newton {
         let scores = vec![0.0; shared.store.rows()];
         let slope = vec![0.0; self.weights.values().len() + 1];
         Newton { scores, first: 1.0, slope }
     }
 
     /// First and second derivative of every row's cost in its score, and how balanced the sides are.
-    fn terms<M: Meaning<Real = T>>(
+    fn terms<M: Encoding<Real = T>>(
         &self,
         shared: &Shared<M>,
         scores: &[f64],
@@ -93,7 +95,7 @@ impl<T: Scalar> Part<T> {
     }
 
     /// `w + Σ ℓ' x`.
-    fn slope<M: Meaning<Real = T>>(
+    fn slope<M: Encoding<Real = T>>(
         &self,
         shared: &Shared<M>,
         terms: &[(f64, f64)],
@@ -104,15 +106,16 @@ impl<T: Scalar> Part<T> {
             *place = weight.to_f64();
         }
         shared.store.each(|_, records| {
-            let first = |row: Entry| terms[row.row as usize].0;
-            accumulate(shared.isa, (records, &shared.meaning), &first, &mut slope[..columns]);
+            let first = |row: RowHead| terms[row.row as usize].0;
+            let rows = EncodedRows { records, encoding: &shared.encoding };
+            accumulate(shared.isa, rows, &first, &mut slope[..columns]);
         });
         let total: f64 = terms.iter().map(|(first, _)| first).sum();
         slope[columns] = self.constant.weight.to_f64() + shared.bias.to_f64() * total;
     }
 
     /// `H d = -slope` until the rest is `wanted`, `H = I + X' diag(ℓ'') X`.
-    fn direction<M: Meaning<Real = T>>(
+    fn direction<M: Encoding<Real = T>>(
         &self,
         shared: &Shared<M>,
         terms: &[(f64, f64)],
@@ -146,7 +149,7 @@ impl<T: Scalar> Part<T> {
     }
 
     /// `H` times a direction.
-    fn hessian<M: Meaning<Real = T>>(
+    fn hessian<M: Encoding<Real = T>>(
         shared: &Shared<M>,
         terms: &[(f64, f64)],
         direction: &[f64],
@@ -154,52 +157,58 @@ impl<T: Scalar> Part<T> {
         let columns = direction.len() - 1;
         let mut image = direction.to_vec();
         let (weights, constant) = Self::as_weights(shared, direction);
-        let factor = |row: Entry| terms[row.row as usize].1;
-        let (read, mut total) = ((&weights, &constant), 0.0);
+        let factor = |row: RowHead| terms[row.row as usize].1;
+        let (function, mut total) = (LinearFunction { weights: &weights, bias: &constant }, 0.0);
         shared.store.each(|_, records| {
-            let rows = (records, &shared.meaning);
-            total += curvature(shared.isa, rows, read, &factor, &mut image[..columns]);
+            let rows = EncodedRows { records, encoding: &shared.encoding };
+            total += curvature(shared.isa, rows, function, &factor, &mut image[..columns]);
         });
         image[columns] += shared.bias.to_f64() * total;
         image
     }
 
     /// The diagonal of H, from the squares of the values.
-    fn diagonal<M: Meaning<Real = T>>(&self, shared: &Shared<M>, terms: &[(f64, f64)]) -> Vec<f64> {
+    fn diagonal<M: Encoding<Real = T>>(
+        &self,
+        shared: &Shared<M>,
+        terms: &[(f64, f64)],
+    ) -> Vec<f64> {
         let columns = self.weights.values().len();
         let mut sums = vec![1.0; columns + 1];
-        let factor = |row: Entry| terms[row.row as usize].1;
+        let factor = |row: RowHead| terms[row.row as usize].1;
         shared.store.each(|_, records| {
-            squares(shared.isa, (records, &shared.meaning), &factor, &mut sums[..columns]);
+            let rows = EncodedRows { records, encoding: &shared.encoding };
+            squares(shared.isa, rows, &factor, &mut sums[..columns]);
         });
         let total: f64 = terms.iter().map(|(_, second)| second).sum();
         sums[columns] += shared.bias.to_f64().powi(2) * total;
         sums
     }
 
-    fn as_weights<M: Meaning<Real = T>>(
+    fn as_weights<M: Encoding<Real = T>>(
         shared: &Shared<M>,
         numbers: &[f64],
-    ) -> (Weights<T>, Constant<T>) {
+    ) -> (Weights<T>, BiasColumn<T>) {
         let columns = numbers.len() - 1;
         let mut weights = Weights::zeroed(columns, 1);
-        weights.values_mut().iter_mut().zip(numbers).for_each(|(w, x)| *w = T::of(*x));
-        (weights, Constant { size: shared.bias, weight: T::of(numbers[columns]) })
+        weights.values_mut().iter_mut().zip(numbers).for_each(|(w, x)| *w = T::from_f64(*x));
+        (weights, BiasColumn { value: shared.bias, weight: T::from_f64(numbers[columns]) })
     }
 
-    fn scores_of<M: Meaning<Real = T>>(shared: &Shared<M>, numbers: &[f64]) -> Vec<f64> {
+    fn scores_of<M: Encoding<Real = T>>(shared: &Shared<M>, numbers: &[f64]) -> Vec<f64> {
         let (weights, constant) = Self::as_weights(shared, numbers);
         let mut scores = vec![0.0; shared.store.rows()];
-        let mut see = |row: Entry, value: T| scores[row.row as usize] = value.to_f64();
+        let mut see = |row: RowHead, value: T| scores[row.row as usize] = value.to_f64();
         shared.store.each(|_, records| {
-            let read = (&weights, &constant);
-            values(shared.isa, (records, &shared.meaning), read, &mut see);
+            let rows = EncodedRows { records, encoding: &shared.encoding };
+            let function = LinearFunction { weights: &weights, bias: &constant };
+            values(shared.isa, rows, function, &mut see);
         });
         scores
     }
 
     /// The best length of a step: the slope of a convex function along a line vanishes there.
-    fn search<M: Meaning<Real = T>>(
+    fn search<M: Encoding<Real = T>>(
         &self,
         shared: &Shared<M>,
         (scores, along): (&[f64], &[f64]),
@@ -252,13 +261,13 @@ impl<T: Scalar> Part<T> {
     }
 
     /// The dual point that belongs to the scores.
-    fn take_coefficients<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, scores: &[f64]) {
+    fn take_coefficients<M: Encoding<Real = T>>(&mut self, shared: &Shared<M>, scores: &[f64]) {
         let mut coefficients = std::mem::take(&mut self.coefficients);
         shared.store.heads(|row| {
             if self.ask.takes(&shared.folds, row) {
                 let (y, c) = (self.target(shared, row), Self::row_c(shared, row));
                 let at = row.row as usize;
-                coefficients[at] = T::of(shared.loss.stored(y, c, scores[at]));
+                coefficients[at] = T::from_f64(shared.loss.stored(y, c, scores[at]));
             }
         });
         self.coefficients = coefficients;

@@ -1,8 +1,8 @@
 //! Rows become packed records of levels.
 
 use mercer_data::Row;
-use mercer_simd::factors::Records;
-use mercer_simd::{Isa, Ruler};
+use mercer_simd::factors::{Records, RowKey};
+use mercer_simd::{BinMapper, Isa};
 use rayon::prelude::*;
 
 use super::columns::{Columns, Places};
@@ -31,7 +31,7 @@ pub(super) fn pack(
     let mut writer = Writer::new(room, (Records::new, shape), sizes)?;
     let mut counts = vec![0; count];
     let threads = rayon::current_num_threads();
-    let binning = Binning { ruler: levels.ruler(count), places, tags: &tags };
+    let binning = Binning { mapper: levels.bin_mapper(count), places, tags: &tags };
     pieces(examples, rows, |piece| {
         let is_small = threads == 1 || piece.rows.len() <= PIECE;
         if is_small || writer.memory().is_none() {
@@ -61,7 +61,7 @@ pub(super) fn pack(
 
 /// How rows become records.
 struct Binning<'b, F> {
-    ruler: Ruler,
+    mapper: BinMapper,
     places: &'b Places,
     tags: &'b F,
 }
@@ -70,7 +70,7 @@ struct Binning<'b, F> {
 #[derive(Default)]
 struct Batch {
     /// Number and tag of each row, and where its entries end.
-    rows: Vec<((u32, u32), usize)>,
+    rows: Vec<(RowKey, usize)>,
     columns: Vec<u32>,
     values: Vec<f64>,
     levels: Vec<u16>,
@@ -80,7 +80,7 @@ struct Batch {
 const AT_ONCE: usize = 4096;
 
 impl Batch {
-    fn push(&mut self, named: (u32, u32), row: Row<'_>) {
+    fn push(&mut self, key: RowKey, row: Row<'_>) {
         match row {
             Row::Sparse { columns, values } if values.iter().all(|value| *value != 0.0) => {
                 self.columns.extend_from_slice(columns);
@@ -91,7 +91,7 @@ impl Batch {
                 self.values.push(value);
             }),
         }
-        self.rows.push((named, self.columns.len()));
+        self.rows.push((key, self.columns.len()));
     }
 
     fn clear(&mut self) {
@@ -113,7 +113,7 @@ impl<F: Fn(u32) -> u32> Binning<'_, F> {
         let mut seen = vec![[0u64; 4]; counts.len()];
         let mut batch = Batch::default();
         for (number, row) in (piece.position as u32..).zip(piece.rows) {
-            batch.push((number, (self.tags)(*row)), piece.row(*row));
+            batch.push(RowKey { number, tag: (self.tags)(*row) }, piece.row(*row));
             if batch.columns.len() >= AT_ONCE {
                 self.flush(&mut batch, &mut seen, sink)?;
             }
@@ -133,15 +133,15 @@ impl<F: Fn(u32) -> u32> Binning<'_, F> {
     ) -> Result<(), TrainError> {
         let Batch { rows, columns, values, levels } = batch;
         levels.resize(values.len(), 0);
-        self.ruler.levels(Isa::current(), columns, values, levels);
+        self.mapper.bins(Isa::current(), columns, values, levels);
         for (at, level) in levels.iter().enumerate() {
             seen[usize::from(*level)][at % 4] += 1;
         }
         self.places.renumber(columns);
         let mut start = 0;
-        for (named, end) in rows {
-            let records = sink.at(named.0)?;
-            if !records.push(*named, &columns[start..*end], &levels[start..*end]) {
+        for (key, end) in rows {
+            let records = sink.at(key.number)?;
+            if !records.push(*key, &columns[start..*end], &levels[start..*end]) {
                 return Err(full());
             }
             start = *end;

@@ -3,7 +3,8 @@ use std::time::{Duration, Instant};
 use super::columns::Columns;
 use super::store::Store;
 use mercer_simd::factors::{
-    Constant, Entry, Meaning, Order, Records, Scalar, Weights, accumulate, sweep, values,
+    BiasColumn, DualCoefficients, EncodedRows, Encoding, Float, LinearFunction, LinearFunctionMut,
+    Order, Records, RowHead, Weights, accumulate, sweep, values,
 };
 use mercer_simd::{Isa, large_pages};
 
@@ -16,10 +17,10 @@ use crate::Stop;
 
 /// What all questions read.
 #[derive(Debug)]
-pub(super) struct Shared<M: Meaning> {
+pub(super) struct Shared<M: Encoding> {
     pub(super) store: Store,
     pub(super) columns: Columns,
-    pub(super) meaning: M,
+    pub(super) encoding: M,
     /// Weight of each packed row, where they differ.
     pub(super) weights: Option<Vec<M::Real>>,
     /// Target of each packed row, for values.
@@ -52,12 +53,12 @@ pub(super) struct Ask {
 }
 
 impl Ask {
-    pub(super) fn takes(&self, folds: &[u32], row: Entry) -> bool {
+    pub(super) fn takes(&self, folds: &[u32], row: RowHead) -> bool {
         let is_named = self.minus.is_none_or(|minus| row.tag == minus || row.tag == self.plus);
         is_named && !self.holds_out(folds, row)
     }
 
-    fn holds_out(&self, folds: &[u32], row: Entry) -> bool {
+    fn holds_out(&self, folds: &[u32], row: RowHead) -> bool {
         self.fold.is_some_and(|fold| folds[row.row as usize] == fold)
     }
 }
@@ -69,7 +70,7 @@ pub(super) struct Part<T> {
     pub(super) ask: Ask,
     pub(super) coefficients: Vec<T>,
     pub(super) weights: Weights<T>,
-    pub(super) constant: Constant<T>,
+    pub(super) constant: BiasColumn<T>,
     /// The rows of each chunk.
     pub(super) orders: Vec<Order>,
     pub(super) random: u64,
@@ -128,7 +129,7 @@ pub(super) fn next_below(state: &mut u64, below: u32) -> u32 {
 }
 
 /// Coefficients of rows that are visited in an order of chance.
-fn zeros<T: Scalar>(count: usize) -> Vec<T> {
+fn zeros<T: Float>(count: usize) -> Vec<T> {
     let mut zeros = Vec::with_capacity(count);
     large_pages(zeros.as_ptr(), count);
     zeros.resize(count, T::default());
@@ -153,8 +154,8 @@ pub(super) struct Learned<T> {
     pub(super) held_out: Vec<(u32, f64)>,
 }
 
-impl<T: Scalar> Part<T> {
-    pub(super) fn new<M: Meaning<Real = T>>(
+impl<T: Float> Part<T> {
+    pub(super) fn new<M: Encoding<Real = T>>(
         shared: &Shared<M>,
         number: usize,
         ask: Ask,
@@ -170,8 +171,8 @@ impl<T: Scalar> Part<T> {
             number,
             ask,
             coefficients: warm.map_or_else(|| zeros(rows), <[T]>::to_vec),
-            weights: Weights::zeroed(columns, shared.meaning.rank()),
-            constant: Constant { size: shared.bias, weight: T::default() },
+            weights: Weights::zeroed(columns, shared.encoding.rank()),
+            constant: BiasColumn { value: shared.bias, weight: T::default() },
             orders,
             random: shared.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             before: Slopes::all(),
@@ -192,7 +193,7 @@ impl<T: Scalar> Part<T> {
     }
 
     /// Works for about this long, in whole passes.
-    pub(super) fn run<M: Meaning<Real = T>>(
+    pub(super) fn run<M: Encoding<Real = T>>(
         &mut self,
         shared: &Shared<M>,
         slice: Duration,
@@ -209,7 +210,7 @@ impl<T: Scalar> Part<T> {
     }
 
     /// All rows at work once; those of a chunk from a file a few times more while they are at hand.
-    fn pass<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, stop: &dyn Fn(u64) -> bool) {
+    fn pass<M: Encoding<Real = T>>(&mut self, shared: &Shared<M>, stop: &dyn Fn(u64) -> bool) {
         if let Some(columns) = &shared.transposed {
             return self.lasso_step(shared, columns, stop);
         }
@@ -267,7 +268,7 @@ impl<T: Scalar> Part<T> {
     }
 
     /// The rows at work of one chunk once.
-    fn sweep<M: Meaning<Real = T>>(
+    fn sweep<M: Encoding<Real = T>>(
         &mut self,
         shared: &Shared<M>,
         chunk: usize,
@@ -278,7 +279,7 @@ impl<T: Scalar> Part<T> {
         let is_look = self.passes > 0 && self.before == Slopes::all() && shared.is_symmetric;
         if is_look {
             let ask = &self.ask;
-            records.order_again(&mut self.orders[chunk], |row| ask.takes(&shared.folds, row));
+            records.reset_order(&mut self.orders[chunk], |row| ask.takes(&shared.folds, row));
         } else {
             let random = &mut self.random;
             self.orders[chunk].shuffle(|below| next_below(random, below));
@@ -286,7 +287,7 @@ impl<T: Scalar> Part<T> {
         let mut dual = Dual {
             loss: shared.loss,
             plus: self.ask.plus,
-            c: T::of(shared.loss.c()),
+            c: T::from_f64(shared.loss.c()),
             weights: shared.weights.as_deref(),
             targets: &shared.targets,
             constant: shared.bias * shared.bias,
@@ -297,16 +298,16 @@ impl<T: Scalar> Part<T> {
         self.visits += self.orders[chunk].len() as u64;
         sweep(
             shared.isa,
-            (records, &shared.meaning),
-            (&mut self.weights, &mut self.constant),
-            (&mut self.orders[chunk], &mut self.coefficients),
+            EncodedRows { records, encoding: &shared.encoding },
+            LinearFunctionMut { weights: &mut self.weights, bias: &mut self.constant },
+            DualCoefficients { order: &mut self.orders[chunk], values: &mut self.coefficients },
             &mut dual,
         );
         dual.now
     }
 
     /// What a pass says: the end, all rows again, or fewer.
-    fn conclude<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>, now: Slopes<T>, whole: bool) {
+    fn conclude<M: Encoding<Real = T>>(&mut self, shared: &Shared<M>, now: Slopes<T>, whole: bool) {
         let violation = now.violation().to_f64();
         if whole {
             self.violation = violation;
@@ -331,7 +332,7 @@ impl<T: Scalar> Part<T> {
             let high = if now.high > zero || is_tube { now.high } else { T::INFINITY };
             let low = if now.low < zero { now.low } else { -T::INFINITY };
             // Without a dual objective nothing but the printed rule is known to end.
-            let share = T::of(if shared.is_symmetric { SHRINK } else { 1.0 });
+            let share = T::from_f64(if shared.is_symmetric { SHRINK } else { 1.0 });
             self.before = Slopes { high: high * share, low: low * share };
         }
         self.end = self.end.or_else(|| self.gives_up(shared).map(End::Stopped));
@@ -342,7 +343,7 @@ impl<T: Scalar> Part<T> {
 
     /// Whether further passes are not worth their while. Most of them visit a few rows only, so visits are what is
     /// limited, unless nothing but the printed rule is known to end.
-    fn gives_up<M: Meaning<Real = T>>(&self, shared: &Shared<M>) -> Option<Stop> {
+    fn gives_up<M: Encoding<Real = T>>(&self, shared: &Shared<M>) -> Option<Stop> {
         let most = shared.passes.saturating_mul(self.all().max(1) as u64);
         let is_single = T::BYTES < size_of::<f64>();
         let patience = if is_single { shared.passes.min(PLATEAU) } else { shared.passes };
@@ -356,15 +357,15 @@ impl<T: Scalar> Part<T> {
         }
     }
 
-    pub(super) fn row_c<M: Meaning<Real = T>>(shared: &Shared<M>, row: Entry) -> f64 {
-        let c = T::of(shared.loss.c());
+    pub(super) fn row_c<M: Encoding<Real = T>>(shared: &Shared<M>, row: RowHead) -> f64 {
+        let c = T::from_f64(shared.loss.c());
         match &shared.weights {
             Some(weights) => (c * weights[row.row as usize]).to_f64(),
             None => c.to_f64(),
         }
     }
 
-    pub(super) fn target<M: Meaning<Real = T>>(&self, shared: &Shared<M>, row: Entry) -> f64 {
+    pub(super) fn target<M: Encoding<Real = T>>(&self, shared: &Shared<M>, row: RowHead) -> f64 {
         match shared.loss {
             Loss::Tube { .. } => shared.targets[row.row as usize].to_f64(),
             _ if row.tag == self.ask.plus => 1.0,
@@ -373,11 +374,11 @@ impl<T: Scalar> Part<T> {
     }
 
     /// Weights from the coefficients, summed in doubles; returns `|w|²`.
-    fn renew<M: Meaning<Real = T>>(&mut self, shared: &Shared<M>) -> f64 {
-        let rank = shared.meaning.rank();
+    fn renew<M: Encoding<Real = T>>(&mut self, shared: &Shared<M>) -> f64 {
+        let rank = shared.encoding.rank();
         let mut sums = Weights::<f64>::zeroed(shared.store.columns(), rank);
         let sums = sums.values_mut();
-        let beta = |row: Entry| {
+        let beta = |row: RowHead| {
             let stored = self.coefficients[row.row as usize].to_f64();
             if stored == 0.0 {
                 return 0.0;
@@ -386,20 +387,21 @@ impl<T: Scalar> Part<T> {
             shared.loss.beta(y, c, stored)
         };
         let total = std::cell::Cell::new(0.0);
-        let counted = |row: Entry| {
+        let counted = |row: RowHead| {
             let beta = beta(row);
             total.set(total.get() + beta);
             beta
         };
         shared.store.each(|_, records| {
-            accumulate(shared.isa, (records, &shared.meaning), &counted, sums);
+            let rows = EncodedRows { records, encoding: &shared.encoding };
+            accumulate(shared.isa, rows, &counted, sums);
         });
         let constant = total.get() * shared.bias.to_f64();
-        self.constant.weight = T::of(constant);
+        self.constant.weight = T::from_f64(constant);
         for (place, sum) in self.weights.values_mut().iter_mut().zip(&*sums) {
-            *place = T::of(*sum);
+            *place = T::from_f64(*sum);
         }
-        shared.meaning.square(sums) + constant * constant
+        shared.encoding.squared_norm(sums) + constant * constant
     }
 
     /// `|w - slope|²`: of the weights that the coefficients make.
@@ -410,7 +412,7 @@ impl<T: Scalar> Part<T> {
     }
 
     /// The penalty of the weights, and what the dual has in its place; `renewed` is `|w|²` of the coefficients.
-    fn penalty<M: Meaning<Real = T>>(
+    fn penalty<M: Encoding<Real = T>>(
         &self,
         shared: &Shared<M>,
         renewed: Option<f64>,
@@ -420,7 +422,7 @@ impl<T: Scalar> Part<T> {
         if shared.transposed.is_some() {
             return (weights.iter().map(|w| w.abs()).sum::<f64>() + constant.abs(), 0.0);
         }
-        let stored = shared.meaning.square(&weights) + constant.powi(2);
+        let stored = shared.encoding.squared_norm(&weights) + constant.powi(2);
         // Newton's slope is what the coefficients lack to the weights.
         let summed = match &self.newton {
             Some(newton) => self.summed(&newton.slope),
@@ -431,7 +433,7 @@ impl<T: Scalar> Part<T> {
 
     /// Makes the weights anew and judges them: the gap is between the cost of the weights as they will be
     /// stored and the dual of the coefficients.
-    pub(super) fn finish<M: Meaning<Real = T>>(
+    pub(super) fn finish<M: Encoding<Real = T>>(
         mut self,
         shared: &Shared<M>,
         stop: Option<Stop>,
@@ -443,7 +445,7 @@ impl<T: Scalar> Part<T> {
         let (mut cost, mut gain, mut supports, mut bounded) = (0.0, 0.0, 0, 0);
         let mut held_out = Vec::new();
         let part = &self;
-        let mut see = |row: Entry, value: T| {
+        let mut see = |row: RowHead, value: T| {
             if part.ask.holds_out(&shared.folds, row) {
                 held_out.push((row.row, value.to_f64()));
             }
@@ -459,11 +461,12 @@ impl<T: Scalar> Part<T> {
         };
         if let Some(columns) = columns {
             let scores = self.scores_by(columns, shared.store.rows());
-            shared.store.heads(|row| see(row, T::of(scores[row.row as usize])));
+            shared.store.heads(|row| see(row, T::from_f64(scores[row.row as usize])));
         } else {
             shared.store.each(|_, records| {
-                let read = (&self.weights, &self.constant);
-                values(shared.isa, (records, &shared.meaning), read, &mut see);
+                let rows = EncodedRows { records, encoding: &shared.encoding };
+                let function = LinearFunction { weights: &self.weights, bias: &self.constant };
+                values(shared.isa, rows, function, &mut see);
             });
         }
         let (penalty, summed) = self.penalty(shared, renewed);

@@ -2,8 +2,8 @@
 
 use mercer_data::Row;
 use mercer_machine::Spacing;
-use mercer_simd::Ruler;
-use mercer_simd::factors::Records;
+use mercer_simd::BinMapper;
+use mercer_simd::factors::{Records, RowKey};
 use rayon::prelude::*;
 
 use super::columns::{Columns, Places};
@@ -72,10 +72,10 @@ impl Levels {
     }
 
     /// What finds the level of a value.
-    pub(super) fn ruler(&self, levels: usize) -> Ruler {
+    pub(super) fn bin_mapper(&self, levels: usize) -> BinMapper {
         match self {
-            Self::Kept(scale) => scale.ruler(levels),
-            Self::Signed { top } => Ruler::signed(*top),
+            Self::Kept(scale) => scale.bin_mapper(levels),
+            Self::Signed { top } => BinMapper::signed(*top),
         }
     }
 
@@ -220,7 +220,10 @@ pub(super) fn pack_values(
             entries.clear();
             let row_of = piece.row(*row).nonzeros();
             entries.extend(row_of.map(|(column, value)| (places.of(column), value)));
-            if !writer.bucket(position)?.push_values((position, tags(*row)), &entries) {
+            if !writer
+                .bucket(position)?
+                .push_values(RowKey { number: position, tag: tags(*row) }, &entries)
+            {
                 return Err(full());
             }
         }
@@ -239,7 +242,8 @@ pub(super) fn pack_heads(
     let like = |columns, _| Records::of_values(columns, true);
     let mut writer = Writer::new(room, (like, (columns, 1)), (rows.len(), 0))?;
     for (position, row) in (0u32..).zip(rows) {
-        if !writer.bucket(position)?.push_values((position, tags(*row)), &[]) {
+        if !writer.bucket(position)?.push_values(RowKey { number: position, tag: tags(*row) }, &[])
+        {
             return Err(full());
         }
     }

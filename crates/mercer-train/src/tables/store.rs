@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::sync::Mutex;
 
-use mercer_simd::factors::{Entry, Records, Seal};
+use mercer_simd::factors::{Records, RecordsMeta, RowHead};
 
 use crate::TrainError;
 
@@ -28,14 +28,14 @@ enum Place {
 struct Disk {
     chunks: Vec<Chunk>,
     /// What the records say of all rows, by their numbers.
-    heads: Vec<Entry>,
+    heads: Vec<RowHead>,
     file: Mutex<File>,
     failure: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
-    seal: Seal,
+    meta: RecordsMeta,
     offset: u64,
 }
 
@@ -83,8 +83,8 @@ impl Store {
         match &self.place {
             Place::Memory(records) => records.bytes(),
             Place::Disk(disk) => {
-                let largest = disk.chunks.iter().map(|chunk| chunk.seal.bytes()).max();
-                at_work.min(HELD) * largest.unwrap_or(0) + disk.heads.len() * size_of::<Entry>()
+                let largest = disk.chunks.iter().map(|chunk| chunk.meta.bytes()).max();
+                at_work.min(HELD) * largest.unwrap_or(0) + disk.heads.len() * size_of::<RowHead>()
             }
         }
     }
@@ -123,8 +123,8 @@ impl Store {
         match &self.place {
             Place::Memory(records) => Some(records),
             Place::Disk(disk) => {
-                let Chunk { seal, offset } = disk.chunks[number];
-                read(&disk.file, &seal, offset, buffer)
+                let Chunk { meta, offset } = disk.chunks[number];
+                read(&disk.file, &meta, offset, buffer)
                     .map_err(|reason| {
                         let failure = disk.failure.lock();
                         let mut failure = failure.expect("no thread fails while it holds the text");
@@ -137,7 +137,7 @@ impl Store {
     }
 
     /// What the records say of every row; nothing is read from a file.
-    pub(super) fn heads(&self, mut see: impl FnMut(Entry)) {
+    pub(super) fn heads(&self, mut see: impl FnMut(RowHead)) {
         match &self.place {
             Place::Memory(records) => records.heads().for_each(see),
             Place::Disk(disk) => disk.heads.iter().for_each(|entry| see(*entry)),
@@ -145,9 +145,14 @@ impl Store {
     }
 }
 
-fn read(file: &Mutex<File>, seal: &Seal, offset: u64, into: &mut Records) -> Result<(), String> {
+fn read(
+    file: &Mutex<File>,
+    meta: &RecordsMeta,
+    offset: u64,
+    into: &mut Records,
+) -> Result<(), String> {
     let mut reason = None;
-    let is_same = into.unseal(seal, |bytes| {
+    let is_same = into.import(meta, |bytes| {
         let mut file = file.lock().expect("no thread fails while it holds the file");
         let found = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(bytes));
         reason = found.err().map(|error| error.to_string());
@@ -248,7 +253,7 @@ impl Writer {
         for bucket in buckets {
             let mut records = like(shape.0, shape.1);
             for piece in &bucket.written {
-                read(&scattered, &piece.seal, piece.offset, &mut buffer)
+                read(&scattered, &piece.meta, piece.offset, &mut buffer)
                     .map_err(|reason| TrainError::ExampleFile { reason })?;
                 if !records.join(&buffer) {
                     return Err(TrainError::TooLarge {
@@ -264,7 +269,7 @@ impl Writer {
                 chunks.push(write(&mut whole, &mut records)?);
             }
         }
-        heads.sort_unstable_by_key(|entry: &Entry| entry.row);
+        heads.sort_unstable_by_key(|entry: &RowHead| entry.row);
         let disk = Disk { chunks, heads, file: Mutex::new(whole), failure: Mutex::new(None) };
         let (rows, columns) = (disk.heads.len(), shape.0);
         Ok(Store { rows, entries, columns, place: Place::Disk(disk) })
@@ -273,9 +278,9 @@ impl Writer {
 
 fn write(file: &mut File, records: &mut Records) -> Result<Chunk, TrainError> {
     let offset = file.seek(SeekFrom::End(0)).map_err(failed)?;
-    let (bytes, seal) = records.seal();
+    let (bytes, meta) = records.export();
     file.write_all(bytes).map_err(failed)?;
-    Ok(Chunk { seal, offset })
+    Ok(Chunk { meta, offset })
 }
 
 fn failed(error: std::io::Error) -> TrainError {

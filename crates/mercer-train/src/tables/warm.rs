@@ -1,14 +1,14 @@
 //! Coefficients that carry over from one training to the next.
 
 use mercer_simd::Real as _;
-use mercer_simd::factors::Meaning;
+use mercer_simd::factors::Encoding;
 
 use super::part::{Learned, Shared};
 use super::{Duals, Loss};
 use crate::{TrainError, Training};
 
 /// Coefficients of an earlier training, fitted to the new C; none where there is no such training.
-pub(super) fn warm_start<M: Meaning>(
+pub(super) fn warm_start<M: Encoding>(
     training: &Training,
     shared: &Shared<M>,
     questions: usize,
@@ -31,23 +31,27 @@ pub(super) fn warm_start<M: Meaning>(
 }
 
 /// Coefficients of another C.
-pub(super) fn fitted<M: Meaning>(duals: &Duals, shared: &Shared<M>) -> Vec<Vec<M::Real>> {
+pub(super) fn fitted<M: Encoding>(duals: &Duals, shared: &Shared<M>) -> Vec<Vec<M::Real>> {
     let factor = shared.loss.c() / duals.c;
     let fit = |(row, stored): (usize, &f64)| {
         let weight = shared.weights.as_ref().map_or(1.0, |weights| weights[row].to_f64());
         let limit = match shared.loss {
             Loss::SquaredHinge { .. } => f64::INFINITY,
-            _ => M::Real::of(shared.loss.c() * weight).to_f64(),
+            _ => M::Real::from_f64(shared.loss.c() * weight).to_f64(),
         };
         let value = stored * factor;
         // What was at the old limit is at the new one, to the bit.
-        M::Real::of(if value.abs() >= limit * (1.0 - 1e-6) { limit.copysign(value) } else { value })
+        M::Real::from_f64(if value.abs() >= limit * (1.0 - 1e-6) {
+            limit.copysign(value)
+        } else {
+            value
+        })
     };
     duals.parts.iter().map(|part| part.iter().enumerate().map(fit).collect()).collect()
 }
 
 impl Duals {
-    pub(super) fn take<M: Meaning>(
+    pub(super) fn take<M: Encoding>(
         shared: &Shared<M>,
         learned: &mut [Option<Learned<M::Real>>],
     ) -> Self {

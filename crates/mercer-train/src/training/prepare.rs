@@ -100,14 +100,15 @@ impl Inputs<'_> {
 
     /// Targets of these examples, where they are values.
     pub(crate) fn row_targets<T: Real>(&self, examples: &[u32]) -> Vec<T> {
-        let target = |example: &u32| self.values.get(*example as usize).map(|value| T::of(*value));
+        let target =
+            |example: &u32| self.values.get(*example as usize).map(|value| T::from_f64(*value));
         examples.iter().filter_map(target).collect()
     }
 
     /// Weights of these examples, unless all are 1.
     pub(crate) fn row_weights<T: Real>(&self, examples: &[u32]) -> Option<Vec<T>> {
         let all_one = examples.iter().all(|example| self.weights[*example as usize] == 1.0);
-        let weight = |example: &u32| T::of(self.weights[*example as usize]);
+        let weight = |example: &u32| T::from_f64(self.weights[*example as usize]);
         (!all_one).then(|| examples.iter().map(weight).collect())
     }
 

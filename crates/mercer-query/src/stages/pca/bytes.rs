@@ -122,7 +122,7 @@ impl ByteSupports {
         let ByteWork { queries, scales, products, .. } = work;
         let lanes = self.panels.lanes(range.clone());
         products.resize(scales.len() * width, 0);
-        self.panels.dots((queries, 0..queries.len()), range, products, width);
+        self.panels.dots(queries, 0..queries.len(), range, products, width);
         let zero = ZERO as i32;
         let both = zero * zero * self.steps.len() as i32;
         let rows = lanes.start..lanes.end.min(self.first.len());

@@ -1,17 +1,19 @@
-//! Sums of a few rows of singles, each with its weight: projections of sparse rows, small quadratic forms.
+//! Weighted sums of a few f32 rows: projections of sparse rows, and small quadratic forms.
+//!
+//! The stage that uses them is `projected` in `mercer-query`.
 
 #![expect(unsafe_code, reason = "vector loads inside slices of checked lengths")]
 #![expect(clippy::needless_range_loop, reason = "plain indices into register arrays unroll fully")]
 
+use crate::aligned::AlignedBuffer;
 use crate::fold8;
 use crate::isa::Isa;
-use crate::lines::Lines;
-use crate::vector::{Machine, Task, Vector};
+use crate::vector::{SimdBackend, Task, Vector};
 
 /// Lanes of a [`Strip`], and what the width of a [`quadratic32`] form is a multiple of: a cache line.
 const LANES: usize = 16;
 
-/// Sums run side by side, so that none waits for itself.
+/// Independent partial sums, to hide the latency of additions.
 const CHAINS: usize = 4;
 
 /// A row and its weight.
@@ -24,23 +26,23 @@ pub struct Weight {
     pub value: f32,
 }
 
-/// Which row of a [`Strip`] belongs to a column; columns without one share a last row of zeros.
+/// Which row of a [`Strip`] belongs to each column; columns without a row share a last row of zeros.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct ColumnIndex {
     /// None exceeds `rows`.
     of_column: Vec<u32>,
     rows: u32,
 }
 
-impl Places {
+impl ColumnIndex {
     /// Rows 0, 1, ... for these columns, of `columns` in all.
     ///
     /// # Panics
     /// If there is no such column.
-    pub fn new(columns: usize, live: &[u32]) -> Self {
-        let rows = u32::try_from(live.len()).expect("columns are counted in 32 bits");
+    pub fn new(columns: usize, used: &[u32]) -> Self {
+        let rows = u32::try_from(used.len()).expect("columns are counted in 32 bits");
         let mut of_column = vec![rows; columns];
-        for (row, column) in (0..rows).zip(live) {
+        for (row, column) in (0..rows).zip(used) {
             of_column[*column as usize] = row;
         }
         Self { of_column, rows }
@@ -52,23 +54,23 @@ impl Places {
     }
 }
 
-/// Sixteen singles for each row, on a cache line of their own.
+/// Sixteen f32 for each row, one cache line per row.
 #[derive(Debug, Clone)]
 pub struct Strip {
     /// The last row is zero.
-    values: Lines<f32>,
+    values: AlignedBuffer<f32>,
     rows: u32,
 }
 
 impl Strip {
-    /// As many rows as `places` knows; `fill(row, lanes)` writes one into zeros.
-    pub fn new(places: &Places, mut fill: impl FnMut(usize, &mut [f32])) -> Self {
-        let count = places.rows as usize;
-        let mut values = Lines::zeroed((count + 1) * LANES);
+    /// One row for each row of `index`; `fill(row, lanes)` writes one into zeros.
+    pub fn new(index: &ColumnIndex, mut fill: impl FnMut(usize, &mut [f32])) -> Self {
+        let count = index.rows as usize;
+        let mut values = AlignedBuffer::zeroed((count + 1) * LANES);
         for (row, lanes) in values.chunks_exact_mut(LANES).take(count).enumerate() {
             fill(row, lanes);
         }
-        Self { values, rows: places.rows }
+        Self { values, rows: index.rows }
     }
 
     /// Memory held.
@@ -76,27 +78,28 @@ impl Strip {
         4 * self.values.len()
     }
 
-    /// `Σ x_c row(c)` over the entries of a sparse row, each rounded to a single: four chains of fused
-    /// multiply-adds, entry `n` in chain `n` modulo 4, then their sum by pairs. Columns without a place add
+    /// `Σ x_c row(c)` over the entries of a sparse row, each rounded to f32: four chains of fused
+    /// multiply-adds, entry `n` in chain `n` modulo 4, then their sum by pairs. Columns without a row add
     /// nothing.
     ///
     /// # Panics
-    /// If the lengths differ or the places are those of another strip.
+    /// If the lengths differ or the index is that of another strip.
     pub fn sum_sparse(
         &self,
         isa: Isa,
-        places: &Places,
-        (columns, values): (&[u32], &[f64]),
+        index: &ColumnIndex,
+        columns: &[u32],
+        values: &[f64],
         out: &mut [f32; LANES],
     ) {
         assert_eq!(columns.len(), values.len(), "one value per column");
-        assert_eq!(places.rows, self.rows, "places of this strip");
-        let (of_column, rows) = (places.of_column.as_slice(), self.rows);
-        isa.run(Sum {
+        assert_eq!(index.rows, self.rows, "the index of this strip");
+        let (of_column, rows) = (index.of_column.as_slice(), self.rows);
+        isa.run(StripSum {
             strip: self,
             count: columns.len(),
             entry: |at: usize| {
-                // SAFETY: `Sum` asks for entries below `count`, which both lists have.
+                // SAFETY: `StripSum` reads entries below `count`, which both lists have.
                 let (column, value) =
                     unsafe { (*columns.get_unchecked(at), *values.get_unchecked(at)) };
                 (of_column.get(column as usize).copied().unwrap_or(rows), value as f32)
@@ -116,38 +119,38 @@ impl Strip {
             assert!(row <= rows, "no such row");
             (row, value)
         };
-        isa.run(Sum { strip: self, count: weights.len(), entry, out });
+        isa.run(StripSum { strip: self, count: weights.len(), entry, out });
     }
 }
 
-/// `entry` is asked for numbers below `count` and never names a row beyond the last one, of zeros.
-struct Sum<'a, F> {
+/// `entry` is called with numbers below `count` and never returns a row beyond the last one, of zeros.
+struct StripSum<'a, F> {
     strip: &'a Strip,
     count: usize,
     entry: F,
     out: &'a mut [f32; LANES],
 }
 
-impl<F: Fn(usize) -> (u32, f32)> Task for Sum<'_, F> {
+impl<F: Fn(usize) -> (u32, f32)> Task for StripSum<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
-        if M::V32::LANES == LANES {
-            self.registers::<M::V32, 1>();
+    fn run<B: SimdBackend>(self) {
+        if B::V32::LANES == LANES {
+            self.registers::<B::V32, 1>();
         } else {
-            self.registers::<M::V32, 2>();
+            self.registers::<B::V32, 2>();
         }
     }
 }
 
-impl<F: Fn(usize) -> (u32, f32)> Sum<'_, F> {
+impl<F: Fn(usize) -> (u32, f32)> StripSum<'_, F> {
     #[inline(always)]
     fn registers<V: Vector<Element = f32>, const N: usize>(self) {
         let Self { strip, count, entry, out } = self;
         let rows = strip.values.as_ptr();
         // SAFETY: `N * LANES` of the register is 16 wherever this is run; every row that `entry` names exists,
-        // and `V` belongs to the machine this body is compiled for.
+        // and `V` belongs to the backend this body is compiled for.
         unsafe {
             let mut sums = [[V::splat(0.0); N]; CHAINS];
             let whole = count - count % CHAINS;
@@ -159,7 +162,7 @@ impl<F: Fn(usize) -> (u32, f32)> Sum<'_, F> {
                 }
                 at += CHAINS;
             }
-            // Not as many rounds as are left: the chains must keep their names to stay in registers.
+            // A constant number of rounds: chains with constant indices stay in registers.
             for chain in 0..CHAINS - 1 {
                 if whole + chain < count {
                     let (row, value) = entry(whole + chain);
@@ -177,7 +180,7 @@ unsafe fn add<V: Vector<Element = f32>, const N: usize>(
     row: *const f32,
     value: f32,
 ) {
-    // SAFETY: the caller has `N` registers of singles at `row`.
+    // SAFETY: the caller has `N` registers of f32 at `row`.
     unsafe {
         let value = V::splat(value);
         for n in 0..N {
@@ -189,7 +192,7 @@ unsafe fn add<V: Vector<Element = f32>, const N: usize>(
 /// Writes the sum of the four chains, by pairs.
 ///
 /// # Safety
-/// `N` registers of `V` hold 16 singles.
+/// `N` registers of `V` hold 16 f32.
 #[inline(always)]
 unsafe fn store<V: Vector<Element = f32>, const N: usize>(
     chains: [[V; N]; CHAINS],
@@ -197,7 +200,7 @@ unsafe fn store<V: Vector<Element = f32>, const N: usize>(
 ) {
     for n in 0..N {
         let sum = chains[0][n].add(chains[1][n]).add(chains[2][n].add(chains[3][n]));
-        // SAFETY: the caller says that `out` has room.
+        // SAFETY: the caller ensures that `out` is long enough.
         unsafe { sum.store(out.as_mut_ptr().add(n * V::LANES)) };
     }
 }
@@ -214,11 +217,11 @@ impl Task for Quadratic<'_> {
     type Output = f64;
 
     #[inline(always)]
-    fn run<M: Machine>(self) -> f64 {
-        if M::V32::LANES == LANES {
-            self.registers::<M::V32, 1>()
+    fn run<B: SimdBackend>(self) -> f64 {
+        if B::V32::LANES == LANES {
+            self.registers::<B::V32, 1>()
         } else {
-            self.registers::<M::V32, 2>()
+            self.registers::<B::V32, 2>()
         }
     }
 }
@@ -232,7 +235,7 @@ impl Quadratic<'_> {
         for lane in (0..width).step_by(LANES) {
             let mut products = [0.0f32; LANES];
             // SAFETY: `size` rows of `width` singles were checked, and `LANES` of each lie within it; `N` times
-            // the lanes of `V` are `LANES` wherever this is run, and `V` belongs to the machine at work.
+            // the lanes of `V` are `LANES` wherever this is run, and `V` belongs to the backend at work.
             unsafe {
                 let mut chains = [[V::splat(0.0); N]; CHAINS];
                 let rows = form.as_ptr().add(lane);
@@ -262,8 +265,8 @@ impl Quadratic<'_> {
 }
 
 /// `y'Ay + b·y` for `size` coordinates: `form` holds the rows of A one after the other, each as wide as `line`
-/// (which is `b`) and `y`, all padded with zeros to a multiple of 16. `Ay` is summed in singles, in four chains,
-/// the rest in doubles.
+/// (which is `b`) and `y`, all padded with zeros to a multiple of 16. `Ay` is summed in f32, in four chains,
+/// the rest in f64.
 ///
 /// # Panics
 /// If lengths do not fit.
@@ -282,7 +285,7 @@ mod tests {
         ((n * 37 % 101) as f32 - 50.0) / 7.0
     }
 
-    /// Sixteen sums, in the order that is promised.
+    /// The specification: sixteen sums, in the documented order.
     fn chains(terms: &[(f32, Vec<f32>)]) -> [u32; LANES] {
         std::array::from_fn(|lane| {
             let mut sums = [0.0f32; CHAINS];
@@ -295,11 +298,11 @@ mod tests {
 
     #[test]
     fn every_instruction_set_gives_the_four_chains_of_sparse_rows_and_of_weights() {
-        // Columns 3 and 7 of 20 have no place, and a row may be longer than that.
-        let live: Vec<u32> = (0..20).filter(|column| ![3, 7].contains(column)).collect();
-        let places = Places::new(20, &live);
+        // Columns 3 and 7 of 20 have no row, and a row may be longer than that.
+        let used: Vec<u32> = (0..20).filter(|column| ![3, 7].contains(column)).collect();
+        let index = ColumnIndex::new(20, &used);
         let lane = |row: usize, lane: usize| number(16 * row + lane);
-        let strip = Strip::new(&places, |row, lanes| {
+        let strip = Strip::new(&index, |row, lanes| {
             lanes.iter_mut().enumerate().for_each(|(at, place)| *place = lane(row, at));
         });
         for count in 0..23usize {
@@ -307,14 +310,14 @@ mod tests {
             let values: Vec<f64> =
                 columns.iter().map(|c| f64::from(number(*c as usize + 5))).collect();
             let row_of =
-                |column: u32| places.of_columns().get(column as usize).copied().unwrap_or(18);
+                |column: u32| index.of_columns().get(column as usize).copied().unwrap_or(18);
             let row = |column: &u32| match row_of(*column) as usize {
                 18 => vec![0.0; LANES],
                 row => (0..LANES).map(|at| lane(row, at)).collect(),
             };
             let terms: Vec<(f32, Vec<f32>)> =
                 values.iter().map(|x| *x as f32).zip(columns.iter().map(row)).collect();
-            let wanted = chains(&terms);
+            let expected = chains(&terms);
             let weights: Vec<Weight> = columns
                 .iter()
                 .zip(&values)
@@ -322,11 +325,11 @@ mod tests {
                 .collect();
             for isa in Isa::available() {
                 let mut out = [9.0; LANES];
-                strip.sum_sparse(*isa, &places, (&columns, &values), &mut out);
-                assert_eq!(out.map(f32::to_bits), wanted, "{isa} {count}");
+                strip.sum_sparse(*isa, &index, &columns, &values, &mut out);
+                assert_eq!(out.map(f32::to_bits), expected, "{isa} {count}");
                 let mut out = [9.0; LANES];
                 strip.sum(*isa, &weights, &mut out);
-                assert_eq!(out.map(f32::to_bits), wanted, "{isa} {count}");
+                assert_eq!(out.map(f32::to_bits), expected, "{isa} {count}");
             }
         }
     }
@@ -334,7 +337,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "no such row")]
     fn rows_that_do_not_exist_are_refused() {
-        let strip = Strip::new(&Places::new(2, &[0, 1]), |_, _| {});
+        let strip = Strip::new(&ColumnIndex::new(2, &[0, 1]), |_, _| {});
         strip.sum(Isa::current(), &[Weight { row: 3, value: 1.0 }], &mut [0.0; LANES]);
     }
 
@@ -349,14 +352,14 @@ mod tests {
             let (y, line) = (padded(3), padded(50));
             let form: Vec<f32> = (0..size).flat_map(|row| padded(70 + 11 * row)).collect();
             // Whole numbers: nothing is rounded, in whatever order.
-            let mut wanted = 0.0f64;
+            let mut expected = 0.0f64;
             for i in 0..size {
                 let product: f32 = (0..size).map(|j| y[j] * form[j * width + i]).sum();
-                wanted += f64::from(y[i]) * f64::from(line[i] + product);
+                expected += f64::from(y[i]) * f64::from(line[i] + product);
             }
             for isa in Isa::available() {
                 let found = quadratic32(*isa, size, &form, &line, &y);
-                assert_eq!(found.to_bits(), wanted.to_bits(), "{isa} {size}");
+                assert_eq!(found.to_bits(), expected.to_bits(), "{isa} {size}");
             }
         }
     }

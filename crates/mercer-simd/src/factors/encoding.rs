@@ -1,15 +1,19 @@
+//! Encodings: how the cells of packed rows are read as numbers and how updates are written to the weights.
+//!
+//! The exact step encoding of the intersection kernel is in `step_encoding.rs`.
+
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use super::records::Cells;
-use super::sweep::{Row, Shaped};
+use super::sweep::{PackedRow, RecordTask};
 use super::{Factors, Records};
-use crate::lines;
+use crate::aligned;
 use crate::real::Real;
 
-/// The numbers that coefficients, values and weights of a sweep are: singles or doubles.
-pub trait Scalar:
+/// The type of coefficients, values and weights of a sweep: f32 or f64.
+pub trait Float:
     Real
-    + lines::Plain
+    + aligned::PlainNumber
     + PartialOrd
     + Neg<Output = Self>
     + Add<Output = Self>
@@ -17,42 +21,42 @@ pub trait Scalar:
     + Mul<Output = Self>
     + Div<Output = Self>
 {
-    /// Larger than all others.
+    /// Positive infinity.
     const INFINITY: Self;
-    /// The smallest above zero.
-    const LEAST: Self;
+    /// The smallest positive normal number.
+    const MIN_POSITIVE: Self;
 
     /// The larger one.
     #[must_use]
-    fn at_least(self, other: Self) -> Self;
+    fn max(self, other: Self) -> Self;
 
     /// The smaller one.
     #[must_use]
-    fn at_most(self, other: Self) -> Self;
+    fn min(self, other: Self) -> Self;
 
-    /// Without its sign.
+    /// The absolute value.
     #[must_use]
-    fn size(self) -> Self;
+    fn abs(self) -> Self;
 }
 
 macro_rules! scalar {
     ($($type:ident),*) => {$(
-        impl Scalar for $type {
+        impl Float for $type {
             const INFINITY: Self = $type::INFINITY;
-            const LEAST: Self = $type::MIN_POSITIVE;
+            const MIN_POSITIVE: Self = $type::MIN_POSITIVE;
 
             #[inline(always)]
-            fn at_least(self, other: Self) -> Self {
+            fn max(self, other: Self) -> Self {
                 self.max(other)
             }
 
             #[inline(always)]
-            fn at_most(self, other: Self) -> Self {
+            fn min(self, other: Self) -> Self {
                 self.min(other)
             }
 
             #[inline(always)]
-            fn size(self) -> Self {
+            fn abs(self) -> Self {
                 self.abs()
             }
         }
@@ -60,32 +64,33 @@ macro_rules! scalar {
 }
 scalar!(f32, f64);
 
-/// What the cells of records mean: levels of [`Factors`] or [`super::Stairs`], or values as they are ([`Plain`]).
-pub trait Meaning: std::fmt::Debug + Sync {
-    /// What is computed with.
-    type Real: Scalar;
+/// How cells of records become numbers: bins through [`Factors`] or [`super::StepEncoding`], or unencoded values
+/// ([`RawValues`]).
+pub trait Encoding: std::fmt::Debug + Sync {
+    /// The type of values and weights.
+    type Real: Float;
 
     /// Weights of one column.
     fn rank(&self) -> usize;
 
-    /// Whether these records hold such cells.
+    /// Whether these records hold cells of this encoding.
     fn fits(&self, records: &Records) -> bool;
 
-    /// The squared norm of the function that these weights, in doubles, are.
-    fn square(&self, weights: &[f64]) -> f64 {
+    /// The squared norm of the function with these weights, in f64.
+    fn squared_norm(&self, weights: &[f64]) -> f64 {
         weights.iter().map(|w| w * w).sum()
     }
 
-    /// Runs work compiled for these records.
+    /// Runs a task compiled for these records.
     #[doc(hidden)]
-    fn choose<W: Shaped<Self::Real>>(&self, records: &Records, work: W) -> W::Output;
+    fn choose<W: RecordTask<Self::Real>>(&self, records: &Records, work: W) -> W::Output;
 }
 
-/// Values as they are, with weights in doubles: a linear machine.
+/// Unencoded values, with weights in f64: a linear machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plain;
+pub struct RawValues;
 
-impl Meaning for Factors {
+impl Encoding for Factors {
     type Real = f32;
 
     fn rank(&self) -> usize {
@@ -93,26 +98,26 @@ impl Meaning for Factors {
     }
 
     fn fits(&self, records: &Records) -> bool {
-        records.cells() == Cells::Levels(self.levels)
+        records.cells() == Cells::Bins(self.bins)
     }
 
-    fn choose<W: Shaped<f32>>(&self, records: &Records, work: W) -> W::Output {
+    fn choose<W: RecordTask<f32>>(&self, records: &Records, work: W) -> W::Output {
         match self.rank {
-            1 => looked::<1, W>(self, records, work),
-            4 => looked::<4, W>(self, records, work),
-            8 => looked::<8, W>(self, records, work),
-            _ => looked::<16, W>(self, records, work),
+            1 => with_table_reader::<1, W>(self, records, work),
+            4 => with_table_reader::<4, W>(self, records, work),
+            8 => with_table_reader::<8, W>(self, records, work),
+            _ => with_table_reader::<16, W>(self, records, work),
         }
     }
 }
 
-fn looked<const R: usize, W: Shaped<f32>>(
+fn with_table_reader<const R: usize, W: RecordTask<f32>>(
     factors: &Factors,
     records: &Records,
     work: W,
 ) -> W::Output {
-    let reader = Looked::<R> { read: factors.read(), write: factors.write() };
-    match (records.is_narrow(), factors.levels <= 1 << 8) {
+    let reader = TableReader::<R> { read: factors.read(), write: factors.write() };
+    match (records.is_narrow(), factors.bins <= 1 << 8) {
         (true, true) => work.run::<u16, u8, _>(reader),
         (false, true) => work.run::<u32, u8, _>(reader),
         (true, false) => work.run::<u16, u16, _>(reader),
@@ -120,7 +125,7 @@ fn looked<const R: usize, W: Shaped<f32>>(
     }
 }
 
-impl Meaning for Plain {
+impl Encoding for RawValues {
     type Real = f64;
 
     fn rank(&self) -> usize {
@@ -128,15 +133,15 @@ impl Meaning for Plain {
     }
 
     fn fits(&self, records: &Records) -> bool {
-        matches!(records.cells(), Cells::Singles | Cells::Doubles)
+        matches!(records.cells(), Cells::F32 | Cells::F64)
     }
 
-    fn choose<W: Shaped<f64>>(&self, records: &Records, work: W) -> W::Output {
-        match (records.is_narrow(), records.cells() == Cells::Singles) {
-            (true, true) => work.run::<u16, f32, _>(Plain),
-            (false, true) => work.run::<u32, f32, _>(Plain),
-            (true, false) => work.run::<u16, f64, _>(Plain),
-            (false, false) => work.run::<u32, f64, _>(Plain),
+    fn choose<W: RecordTask<f64>>(&self, records: &Records, work: W) -> W::Output {
+        match (records.is_narrow(), records.cells() == Cells::F32) {
+            (true, true) => work.run::<u16, f32, _>(RawValues),
+            (false, true) => work.run::<u32, f32, _>(RawValues),
+            (true, false) => work.run::<u16, f64, _>(RawValues),
+            (false, false) => work.run::<u32, f64, _>(RawValues),
         }
     }
 }
@@ -169,56 +174,56 @@ stored!(u8 as usize, u16 as usize, u32 as usize, f32 as f64, f64 as f64);
 /// How rows of columns `C` and cells `L` are read and written.
 ///
 /// # Safety of all its functions
-/// The row must be one of records that the reader's meaning fits, and weights or sums must hold its rank of
-/// numbers for each column.
+/// The row must belong to records of the reader's encoding, and weights or sums must hold `rank` numbers for each
+/// column.
 pub trait Reader<C, L>: Copy {
-    /// What is computed with.
-    type Real: Scalar;
+    /// The type of values and weights.
+    type Real: Float;
 
     /// The value of a row without the constant.
     ///
     /// # Safety
     /// See the trait.
-    unsafe fn value(self, row: &Row<C, L>, weights: &[Self::Real]) -> Self::Real;
+    unsafe fn value(self, row: &PackedRow<C, L>, weights: &[Self::Real]) -> Self::Real;
 
     /// Adds `change` times the row to the weights.
     ///
     /// # Safety
     /// See the trait.
-    unsafe fn add(self, row: &Row<C, L>, change: Self::Real, weights: &mut [Self::Real]);
+    unsafe fn add(self, row: &PackedRow<C, L>, change: Self::Real, weights: &mut [Self::Real]);
 
-    /// Adds `beta` times the row to sums in doubles.
+    /// Adds `beta` times the row to f64 sums.
     ///
     /// # Safety
     /// See the trait.
-    unsafe fn sum(self, row: &Row<C, L>, beta: f64, sums: &mut [f64]);
+    unsafe fn sum(self, row: &PackedRow<C, L>, beta: f64, sums: &mut [f64]);
 
-    /// Adds `factor` times the squares of the row to sums in doubles.
+    /// Adds `factor` times the squares of the row to f64 sums.
     ///
     /// # Safety
     /// See the trait.
-    unsafe fn squares(self, row: &Row<C, L>, factor: f64, sums: &mut [f64]);
+    unsafe fn squares(self, row: &PackedRow<C, L>, factor: f64, sums: &mut [f64]);
 }
 
-/// Levels and their factors.
+/// Reads bins through tables of factors.
 #[derive(Clone, Copy)]
-struct Looked<'a, const R: usize> {
+struct TableReader<'a, const R: usize> {
     read: &'a [f32],
     write: &'a [f32],
 }
 
-impl<const R: usize> Looked<'_, R> {
+impl<const R: usize> TableReader<'_, R> {
     /// # Safety
     /// As the functions of [`Reader`], and the entry must exist.
     #[inline(always)]
     unsafe fn term<C: Stored<Read = usize>, L: Stored<Read = usize>>(
         self,
-        row: &Row<C, L>,
+        row: &PackedRow<C, L>,
         i: usize,
         weights: &[f32],
         sum: &mut [f32; R],
     ) {
-        // SAFETY: column and level exist, so `R` numbers stand at their places.
+        // SAFETY: column and bin exist, so both tables hold `R` numbers there.
         unsafe {
             let weight = &*weights.as_ptr().add(row.column(i) * R).cast::<[f32; R]>();
             let factor = &*self.read.as_ptr().add(row.cell(i) * R).cast::<[f32; R]>();
@@ -229,7 +234,7 @@ impl<const R: usize> Looked<'_, R> {
     }
 }
 
-impl<const R: usize, C, L> Reader<C, L> for Looked<'_, R>
+impl<const R: usize, C, L> Reader<C, L> for TableReader<'_, R>
 where
     C: Stored<Read = usize>,
     L: Stored<Read = usize>,
@@ -237,13 +242,13 @@ where
     type Real = f32;
 
     #[inline(always)]
-    unsafe fn value(self, row: &Row<C, L>, weights: &[f32]) -> f32 {
+    unsafe fn value(self, row: &PackedRow<C, L>, weights: &[f32]) -> f32 {
         let mut sums = [[0.0f32; R]; 4];
         let whole = row.length / 4 * 4;
         let mut first = 0;
         while first < whole {
             for (chain, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the entry exists; its column and level were checked when it was packed.
+                // SAFETY: the entry exists; its column and bin were checked when it was packed.
                 unsafe { self.term(row, first + chain, weights, sum) };
             }
             first += 4;
@@ -267,9 +272,9 @@ where
     }
 
     #[inline(always)]
-    unsafe fn add(self, row: &Row<C, L>, change: f32, weights: &mut [f32]) {
+    unsafe fn add(self, row: &PackedRow<C, L>, change: f32, weights: &mut [f32]) {
         for i in 0..row.length {
-            // SAFETY: column and level exist, so `R` numbers stand at their places.
+            // SAFETY: column and bin exist, so both tables hold `R` numbers there.
             unsafe {
                 let weight = &mut *weights.as_mut_ptr().add(row.column(i) * R).cast::<[f32; R]>();
                 let factor = &*self.write.as_ptr().add(row.cell(i) * R).cast::<[f32; R]>();
@@ -281,9 +286,9 @@ where
     }
 
     #[inline(always)]
-    unsafe fn sum(self, row: &Row<C, L>, beta: f64, sums: &mut [f64]) {
+    unsafe fn sum(self, row: &PackedRow<C, L>, beta: f64, sums: &mut [f64]) {
         for i in 0..row.length {
-            // SAFETY: column and level exist, so `R` numbers stand at their places.
+            // SAFETY: column and bin exist, so both tables hold `R` numbers there.
             unsafe {
                 let sum = &mut *sums.as_mut_ptr().add(row.column(i) * R).cast::<[f64; R]>();
                 let factor = &*self.write.as_ptr().add(row.cell(i) * R).cast::<[f32; R]>();
@@ -295,22 +300,22 @@ where
     }
 
     #[inline(always)]
-    unsafe fn squares(self, row: &Row<C, L>, factor: f64, sums: &mut [f64]) {
+    unsafe fn squares(self, row: &PackedRow<C, L>, factor: f64, sums: &mut [f64]) {
         for i in 0..row.length {
-            // SAFETY: column and level exist, so `R` numbers stand at their places.
+            // SAFETY: column and bin exist, so both tables hold `R` numbers there.
             unsafe {
                 let sum = &mut *sums.as_mut_ptr().add(row.column(i) * R).cast::<[f64; R]>();
-                let own = &*self.write.as_ptr().add(row.cell(i) * R).cast::<[f32; R]>();
+                let psi = &*self.write.as_ptr().add(row.cell(i) * R).cast::<[f32; R]>();
                 for lane in 0..R {
-                    let own = f64::from(own[lane]);
-                    sum[lane] = (factor * own).mul_add(own, sum[lane]);
+                    let psi = f64::from(psi[lane]);
+                    sum[lane] = (factor * psi).mul_add(psi, sum[lane]);
                 }
             }
         }
     }
 }
 
-impl<C, L> Reader<C, L> for Plain
+impl<C, L> Reader<C, L> for RawValues
 where
     C: Stored<Read = usize>,
     L: Stored<Read = f64>,
@@ -318,7 +323,7 @@ where
     type Real = f64;
 
     #[inline(always)]
-    unsafe fn value(self, row: &Row<C, L>, weights: &[f64]) -> f64 {
+    unsafe fn value(self, row: &PackedRow<C, L>, weights: &[f64]) -> f64 {
         // SAFETY: the entry exists, and so does the weight of its column.
         let term = |i: usize, sum: f64| unsafe {
             let weight = *weights.as_ptr().add(row.column(i));
@@ -340,7 +345,7 @@ where
     }
 
     #[inline(always)]
-    unsafe fn add(self, row: &Row<C, L>, change: f64, weights: &mut [f64]) {
+    unsafe fn add(self, row: &PackedRow<C, L>, change: f64, weights: &mut [f64]) {
         for i in 0..row.length {
             // SAFETY: the entry exists, and so does the weight of its column.
             unsafe {
@@ -351,13 +356,13 @@ where
     }
 
     #[inline(always)]
-    unsafe fn sum(self, row: &Row<C, L>, beta: f64, sums: &mut [f64]) {
+    unsafe fn sum(self, row: &PackedRow<C, L>, beta: f64, sums: &mut [f64]) {
         // SAFETY: as the caller says; with one number per column both are the same.
         unsafe { Reader::<C, L>::add(self, row, beta, sums) };
     }
 
     #[inline(always)]
-    unsafe fn squares(self, row: &Row<C, L>, factor: f64, sums: &mut [f64]) {
+    unsafe fn squares(self, row: &PackedRow<C, L>, factor: f64, sums: &mut [f64]) {
         for i in 0..row.length {
             // SAFETY: the entry exists, and so does the sum of its column.
             unsafe {

@@ -1,4 +1,4 @@
-//! A growable buffer of plain numbers that starts on a cache line.
+//! A growable buffer of numbers, aligned to a cache line.
 
 #![expect(unsafe_code, reason = "views whole cache lines as slices of numbers")]
 
@@ -11,35 +11,35 @@ use crate::pages::large_pages;
 ///
 /// # Safety
 /// Implementors have no padding, no invalid bit pattern, and an alignment of at most 64.
-pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+pub unsafe trait PlainNumber: Copy + Send + Sync + 'static {}
 
 // SAFETY: plain numbers.
-unsafe impl Plain for f64 {}
+unsafe impl PlainNumber for f64 {}
 // SAFETY: plain numbers.
-unsafe impl Plain for f32 {}
+unsafe impl PlainNumber for f32 {}
 // SAFETY: plain numbers.
-unsafe impl Plain for i8 {}
+unsafe impl PlainNumber for i8 {}
 // SAFETY: plain numbers.
-unsafe impl Plain for u8 {}
+unsafe impl PlainNumber for u8 {}
 // SAFETY: plain numbers.
-unsafe impl Plain for i16 {}
+unsafe impl PlainNumber for i16 {}
 
 #[derive(Copy, Clone, Debug)]
 #[repr(C, align(64))]
 struct Line([u64; 8]);
 
-/// Zeroed numbers starting on a 64-byte boundary.
+/// A buffer of numbers that starts on a 64-byte boundary.
 #[derive(Clone, Debug)]
-pub struct Lines<T> {
+pub struct AlignedBuffer<T> {
     memory: Vec<Line>,
     length: usize,
     element: PhantomData<T>,
 }
 
-impl<T: Plain> Lines<T> {
+impl<T: PlainNumber> AlignedBuffer<T> {
     /// `length` zeros.
     pub fn zeroed(length: usize) -> Self {
-        let mut lines = Lines { memory: Vec::new(), length: 0, element: PhantomData };
+        let mut lines = AlignedBuffer { memory: Vec::new(), length: 0, element: PhantomData };
         lines
             .memory
             .reserve_exact(length.saturating_mul(size_of::<T>()).div_ceil(size_of::<Line>()));
@@ -48,7 +48,7 @@ impl<T: Plain> Lines<T> {
         lines
     }
 
-    /// Appends elements up to `length`: those that were there before a [`Lines::clear`], then zeros. Allocates
+    /// Appends elements up to `length`: those that were there before a [`AlignedBuffer::clear`], then zeros. Allocates
     /// only beyond the largest length so far.
     pub fn grow(&mut self, length: usize) {
         assert!(length >= self.length, "only clear shortens");
@@ -60,23 +60,23 @@ impl<T: Plain> Lines<T> {
         self.length = length;
     }
 
-    /// Forgets how many elements there are; whoever grows it again writes all that it reads.
+    /// Sets the length to 0 and keeps the contents: after [`AlignedBuffer::grow`], write before reading.
     pub fn clear(&mut self) {
         self.length = 0;
     }
 }
 
-impl<T: Plain> Deref for Lines<T> {
+impl<T: PlainNumber> Deref for AlignedBuffer<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `grow` keeps at least `length` initialised elements in `memory`; `Plain` accepts
+        // SAFETY: `grow` keeps at least `length` initialised elements in `memory`; `PlainNumber` accepts
         // any bits and needs no more alignment than a line has.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast(), self.length) }
     }
 }
 
-impl<T: Plain> DerefMut for Lines<T> {
+impl<T: PlainNumber> DerefMut for AlignedBuffer<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as for `deref`, and `self` is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast(), self.length) }
@@ -85,11 +85,11 @@ impl<T: Plain> DerefMut for Lines<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Lines;
+    use super::AlignedBuffer;
 
     #[test]
     fn grown_elements_are_zero_or_what_they_were_before_a_clear() {
-        let mut numbers = Lines::<f32>::zeroed(3);
+        let mut numbers = AlignedBuffer::<f32>::zeroed(3);
         numbers[2] = 7.0;
         numbers.grow(33);
         assert_eq!(numbers[2].to_bits(), 7.0f32.to_bits());

@@ -1,18 +1,23 @@
-//! What many sums lose when one more direction is taken from them: long rows against a few factors.
+//! Subtraction of rows from many sums, plain and compensated (the updates of a Cholesky factorisation).
 
 use crate::isa::Isa;
-use crate::vector::{Machine, Task};
+use crate::vector::{SimdBackend, Task};
 
-struct SubtractRows<'a>(&'a [f64], (&'a [f64], usize), &'a mut [f64]);
+struct SubtractRows<'a> {
+    factors: &'a [f64],
+    rows: &'a [f64],
+    stride: usize,
+    out: &'a mut [f64],
+}
 
 impl Task for SubtractRows<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
-        let Self(factors, (rows, stride), out) = self;
+    fn run<B: SimdBackend>(self) {
+        let Self { factors, rows, stride, out } = self;
         let (fours, rest) = factors.as_chunks::<4>();
-        // Four at a time: the same differences in the same order, but `out` travels less.
+        // Four at a time: the same differences in the same order, with less memory traffic for `out`.
         for (group, [a, b, c, d]) in fours.iter().enumerate() {
             let [p, q, r, s] = [0, 1, 2, 3].map(|at| &rows[(4 * group + at) * stride..]);
             let length = out.len();
@@ -32,30 +37,30 @@ impl Task for SubtractRows<'_> {
     }
 }
 
-/// `out -= Σ_j factor_j row_j`, term by term in their order; each row begins `stride` after the one before.
+/// `out -= Σ_j factor_j row_j`, term by term in order; each row starts `stride` numbers after the one before.
 ///
 /// # Panics
 /// If a row would reach beyond the end.
-pub fn subtract_rows(isa: Isa, factors: &[f64], (rows, stride): (&[f64], usize), out: &mut [f64]) {
+pub fn subtract_rows(isa: Isa, factors: &[f64], rows: &[f64], stride: usize, out: &mut [f64]) {
     let last = factors.len().saturating_sub(1).checked_mul(stride);
     let end = last.and_then(|last| last.checked_add(out.len()));
     let is_within = end.is_some_and(|end| end <= rows.len());
     assert!(factors.is_empty() || is_within, "one row for each factor");
-    isa.run(SubtractRows(factors, (rows, stride), out));
+    isa.run(SubtractRows { factors, rows, stride, out });
 }
 
-/// Sums that carry their own rounding errors, side by side, and their rounded values.
+/// Many compensated sums: each keeps its rounding errors apart (Ogita, Rump and Oishi: twice the precision).
 #[derive(Debug, Clone)]
-pub struct Carried {
+pub struct CompensatedSums {
     sums: Vec<f64>,
-    missed: Vec<f64>,
+    errors: Vec<f64>,
     values: Vec<f64>,
 }
 
-impl Carried {
+impl CompensatedSums {
     /// Sums of one number each.
     pub fn new(values: Vec<f64>) -> Self {
-        Self { sums: values.clone(), missed: vec![0.0; values.len()], values }
+        Self { sums: values.clone(), errors: vec![0.0; values.len()], values }
     }
 
     /// The sums so far, each rounded once.
@@ -63,47 +68,47 @@ impl Carried {
         &self.values
     }
 
-    /// Takes `factor row_i` from every sum, with all its digits.
+    /// Subtracts `factor row_i` from every sum, as if exactly.
     ///
     /// # Panics
     /// If the lengths differ.
     pub fn subtract(&mut self, isa: Isa, factor: f64, row: &[f64]) {
         assert_eq!(row.len(), self.values.len(), "one number each");
-        isa.run(Lose { sums: self, row, of: |_| factor });
+        isa.run(SubtractCompensated { sums: self, row, of: |_| factor });
     }
 
-    /// Takes `row_i²` from every sum, with all its digits.
+    /// Subtracts `row_i²` from every sum, as if exactly.
     ///
     /// # Panics
     /// If the lengths differ.
     pub fn subtract_squares(&mut self, isa: Isa, row: &[f64]) {
         assert_eq!(row.len(), self.values.len(), "one number each");
-        isa.run(Lose { sums: self, row, of: |x| x });
+        isa.run(SubtractCompensated { sums: self, row, of: |x| x });
     }
 }
 
-struct Lose<'a, F> {
-    sums: &'a mut Carried,
+struct SubtractCompensated<'a, F> {
+    sums: &'a mut CompensatedSums,
     row: &'a [f64],
     of: F,
 }
 
-impl<F: Fn(f64) -> f64> Task for Lose<'_, F> {
+impl<F: Fn(f64) -> f64> Task for SubtractCompensated<'_, F> {
     type Output = ();
 
     #[inline(always)]
-    fn run<M: Machine>(self) {
-        let Carried { sums, missed, values } = self.sums;
-        let places = sums.iter_mut().zip(missed).zip(values);
-        for (((sum, missed), value), x) in places.zip(self.row) {
+    fn run<B: SimdBackend>(self) {
+        let CompensatedSums { sums, errors, values } = self.sums;
+        let places = sums.iter_mut().zip(errors).zip(values);
+        for (((sum, errors), value), x) in places.zip(self.row) {
             let factor = -(self.of)(*x);
             let product = factor * x;
             let new = *sum + product;
             let part = new - *sum;
-            *missed += (*sum - (new - part)) + (product - part);
-            *missed += factor.mul_add(*x, -product);
+            *errors += (*sum - (new - part)) + (product - part);
+            *errors += factor.mul_add(*x, -product);
             *sum = new;
-            *value = *sum + *missed;
+            *value = *sum + *errors;
         }
     }
 }
@@ -117,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_taken_term_by_term_and_give_the_same_bits_on_every_machine() {
+    fn rows_are_subtracted_term_by_term_and_give_the_same_bits_on_every_processor() {
         for (count, length) in [(0, 5), (1, 1), (4, 9), (7, 33), (3, 0)] {
             let (factors, rows) = (numbers(count, 0.7), numbers(count * length, 0.13));
             let mut plain = numbers(length, 0.31);
@@ -129,27 +134,27 @@ mod tests {
             }
             for isa in Isa::available() {
                 let mut out = numbers(length, 0.31);
-                subtract_rows(*isa, &factors, (&rows, length as usize), &mut out);
+                subtract_rows(*isa, &factors, &rows, length as usize, &mut out);
                 assert_eq!(out, plain, "{count} rows of {length}");
                 // In parts, as threads share them.
                 let mut parts = numbers(length, 0.31);
                 let middle = parts.len() / 3;
                 let (left, right) = parts.split_at_mut(middle);
-                subtract_rows(*isa, &factors, (&rows, length as usize), left);
+                subtract_rows(*isa, &factors, &rows, length as usize, left);
                 let after = rows.get(middle..).unwrap_or_default();
-                subtract_rows(*isa, &factors, (after, length as usize), right);
+                subtract_rows(*isa, &factors, after, length as usize, right);
                 assert_eq!(parts, plain);
             }
         }
     }
 
     #[test]
-    fn what_cancels_is_carried_with_all_its_digits() {
+    fn cancelled_digits_are_kept() {
         for isa in Isa::available() {
-            let mut sums = Carried::new(vec![1.0; 19]);
+            let mut sums = CompensatedSums::new(vec![1.0; 19]);
             let row = vec![0.1; 19];
             (0..100).for_each(|_| sums.subtract_squares(*isa, &row));
-            // 1 - 100 (0.1)² where 0.1 is the double next to it.
+            // 1 - 100 (0.1)² where 0.1 is the nearest f64.
             let exact = -2.0 * (0.1f64.mul_add(10.0, -1.0));
             assert!(sums.values().iter().all(|x| (x - exact).abs() < 1e-27), "{sums:?} {exact}");
             sums.subtract(*isa, 2.0, &row);
