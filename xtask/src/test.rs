@@ -167,7 +167,10 @@ fn python(workspace: &Workspace) -> Result<Outcome> {
         .context("cannot make a virtual environment")?;
     let python = home.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-    workspace::run(workspace.command(&python).args(install).arg("./python[test]"))?;
+    let mut pip = workspace.command(&python);
+    // A profile without link-time optimisation, for the tests only.
+    pip.args(install).arg("./python[test]").env("MATURIN_PEP517_ARGS", "--profile wheel-test");
+    workspace::run(&mut pip)?;
     let has_tests = workspace.root.join("python/tests").is_dir();
     let tests = if has_tests { "python/tests" } else { "python" };
     // Some tests run what the command writes elsewhere.

@@ -1,7 +1,7 @@
 //! Rounding bounds of computed kernel values.
 //!
 //! Notation: `u = 2^-53`, `γ_n = n u / (1 - n u)`. A chain of `n` fused multiply-adds has
-//! `|ŝ - s| <= γ_n Σ|u_j v_j| <= γ_n |u||v|`, and self-sums have relative error `γ_n`. Sums below the
+//! `|ŝ - s| <= γ_n Σ|u_j v_j| <= γ_n |u||v|`, and squared norms have relative error `γ_n`. Sums below the
 //! normal range lose at most `n 2^-1074` more, which [`error`] adds.
 
 use crate::{Form, Kernel};
@@ -15,7 +15,7 @@ pub fn gamma(n: f64) -> f64 {
     if nu < 0.5 { nu / (1.0 - nu) * (1.0 + 4.0 * UNIT) } else { f64::INFINITY }
 }
 
-/// Bound on the error of a computed value `K(u, v)` of rows with `columns` columns, given the self-sums
+/// Bound on the error of a computed value `K(u, v)` of rows with `columns` columns, given the squared norms
 /// `b(u, u)` and `b(v, v)` as computed. Between two values of `vv` it is at most the
 /// larger of the bounds there. Infinite if nothing is known.
 ///
@@ -48,7 +48,7 @@ fn base_error(form: &Form<'_>, columns: usize, shifted: bool) -> f64 {
     gamma(columns as f64 + per_term + if shifted { 4.0 } else { 0.0 })
 }
 
-/// Bound on `|K(u, v)|` given the self-sums.
+/// Bound on `|K(u, v)|` given the squared norms.
 pub fn value(kernel: &dyn Kernel, uu: f64, vv: f64) -> f64 {
     let form = kernel.form();
     let Some(finish) = form.finish() else {
@@ -57,7 +57,7 @@ pub fn value(kernel: &dyn Kernel, uu: f64, vv: f64) -> f64 {
     finish.bound(uu, vv, magnitude(&form, uu, vv))
 }
 
-/// Bound on `Σ|κ(u_j, v_j)|`, widened for the rounding of the self-sums.
+/// Bound on `Σ|κ(u_j, v_j)|`, widened for the rounding of the squared norms.
 fn magnitude(form: &Form<'_>, uu: f64, vv: f64) -> f64 {
     let raw = match form {
         Form::Additive(term, _) => term.magnitude(uu, vv),

@@ -6,6 +6,7 @@
 
 use mercer_simd::{Isa, gemm_nt, subtract_rows};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Rows and columns of a tile.
 const TILE: usize = 96;
@@ -19,21 +20,21 @@ pub struct Cholesky {
     values: Vec<f64>,
 }
 
-/// Why there is no factor.
+/// Why a factorisation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// The pivot of this row is not above zero: the matrix is not positive definite in doubles.
-    Pivot(usize),
-    /// The caller ended it.
-    Ended,
+pub enum CholeskyError {
+    /// The pivot of this row is not above zero: the matrix is not positive definite in f64.
+    NotPositiveDefinite(usize),
+    /// The caller cancelled it.
+    Cancelled,
 }
 
 impl Cholesky {
-    /// Factorises a matrix given by its lower triangle. `go_on` is told the rows done, tile after tile, and
-    /// may end the work.
+    /// Factorises a matrix given by its lower triangle. `go_on` is called with the rows done, tile after tile, and
+    /// may cancel.
     ///
     /// # Errors
-    /// If a pivot is not above zero, or `go_on` says no.
+    /// If a pivot is not above zero, or `go_on` returns false.
     ///
     /// # Panics
     /// If there are not `size²` values.
@@ -41,29 +42,31 @@ impl Cholesky {
         mut values: Vec<f64>,
         size: usize,
         go_on: &mut dyn FnMut(usize) -> bool,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, CholeskyError> {
         assert_eq!(values.len(), size * size, "a square");
         for start in (0..size).step_by(TILE) {
             if !go_on(start) {
-                return Err(Refusal::Ended);
+                return Err(CholeskyError::Cancelled);
             }
             let width = TILE.min(size - start);
             let (above, below) = values.split_at_mut((start + width) * size);
             let top = &mut above[start * size..];
-            corner(top, size, start, width).map_err(Refusal::Pivot)?;
+            corner(top, size, start, width).map_err(CholeskyError::NotPositiveDefinite)?;
             let top = &*top;
-            // The panel below the corner, then what it takes from all tiles to its right.
+            // The panel below the corner, then its products are subtracted from all tiles to its right.
             let groups = below.par_chunks_mut(GROUP * size);
-            groups.for_each_init(Vec::new, |turned, rows| {
-                panel((top, size), (start, width), rows, turned);
+            groups.for_each_init(Vec::new, |transposed, rows| {
+                panel(top, size, start..start + width, rows, transposed);
             });
             let panel: Vec<f64> = below
                 .chunks(size)
                 .flat_map(|row| row[start..start + width].iter().copied())
                 .collect();
             let panel = &panel;
-            below.par_chunks_mut(TILE * size).enumerate().for_each_init(Vec::new, |out, work| {
-                subtract_products(work, (size, start + width), width, panel, out);
+            let tiles = below.par_chunks_mut(TILE * size).enumerate();
+            tiles.for_each_init(Vec::new, |out, (tile, work)| {
+                let tile = TileRows { tile, rows: work, size };
+                subtract_products(tile, start + width, width, panel, out);
             });
         }
         Ok(Self { size, values })
@@ -98,7 +101,7 @@ impl Cholesky {
         }
     }
 
-    /// The diagonal of `A⁻¹`: sums of squares of the columns of `L⁻¹`, whose transpose takes the place of
+    /// The diagonal of `A⁻¹`: sums of squares of the columns of `L⁻¹`, whose transpose overwrites
     /// the upper triangle.
     pub fn inverse_diagonal(mut self, go_on: &mut dyn FnMut(usize) -> bool) -> Option<Vec<f64>> {
         let size = self.size;
@@ -111,7 +114,7 @@ impl Cholesky {
             let done = &mut self.values[..(start + width) * size];
             let rows = &rows;
             done.par_chunks_mut(TILE * size).enumerate().for_each(|(tile, work)| {
-                invert_tile(work, (size, tile * TILE), rows, (start, width));
+                invert_tile(TileRows { tile, rows: work, size }, rows, start);
             });
         }
         let sum = |(at, row): (usize, &[f64])| {
@@ -121,32 +124,32 @@ impl Cholesky {
     }
 }
 
-/// The factor of the corner of a panel, column by column; the row whose pivot fails otherwise.
+/// Factorises the corner of a panel, column by column; on failure the row of the pivot.
 fn corner(top: &mut [f64], size: usize, start: usize, width: usize) -> Result<(), usize> {
-    let mut turned = vec![0.0; width * width];
+    let mut transposed = vec![0.0; width * width];
     for (at, row) in top.chunks_exact(size).enumerate() {
         for (column, value) in row[start..=start + at].iter().enumerate() {
-            turned[column * width + at] = *value;
+            transposed[column * width + at] = *value;
         }
     }
     let (isa, mut factors) = (Isa::current(), Vec::with_capacity(width));
     for at in 0..width {
-        let (before, own) = turned.split_at_mut(at * width);
-        let own = &mut own[..width];
+        let (before, current) = transposed.split_at_mut(at * width);
+        let current = &mut current[..width];
         factors.clear();
         factors.extend(before.chunks_exact(width).map(|column| column[at]));
-        subtract_rows(isa, &factors, before, width, own);
-        let pivot = own[at];
+        subtract_rows(isa, &factors, before, width, current);
+        let pivot = current[at];
         if pivot.is_nan() || pivot <= 0.0 {
             return Err(start + at);
         }
         let root = pivot.sqrt();
-        own.iter_mut().for_each(|value| *value /= root);
-        own[at] = root;
+        current.iter_mut().for_each(|value| *value /= root);
+        current[at] = root;
     }
     for (at, row) in top.chunks_exact_mut(size).enumerate() {
         for (column, value) in row[start..=start + at].iter_mut().enumerate() {
-            *value = turned[column * width + at];
+            *value = transposed[column * width + at];
         }
     }
     Ok(())
@@ -154,52 +157,63 @@ fn corner(top: &mut [f64], size: usize, start: usize, width: usize) -> Result<()
 
 /// Some rows of the panel below a corner: solves against the corner's factor, column by column.
 fn panel(
-    (top, size): (&[f64], usize),
-    (start, width): (usize, usize),
+    top: &[f64],
+    size: usize,
+    columns: Range<usize>,
     rows: &mut [f64],
-    turned: &mut Vec<f64>,
+    transposed: &mut Vec<f64>,
 ) {
+    let (start, width) = (columns.start, columns.len());
     let count = rows.len() / size;
-    turned.clear();
-    turned.resize(width * count, 0.0);
+    transposed.clear();
+    transposed.resize(width * count, 0.0);
     for (at, row) in rows.chunks_exact(size).enumerate() {
         for (column, value) in row[start..start + width].iter().enumerate() {
-            turned[column * count + at] = *value;
+            transposed[column * count + at] = *value;
         }
     }
     let isa = Isa::current();
     for (column, factor) in top.chunks_exact(size).enumerate() {
         let factor = &factor[start..=start + column];
-        let (before, own) = turned.split_at_mut(column * count);
-        let own = &mut own[..count];
-        subtract_rows(isa, &factor[..column], before, count, own);
-        own.iter_mut().for_each(|value| *value /= factor[column]);
+        let (before, current) = transposed.split_at_mut(column * count);
+        let current = &mut current[..count];
+        subtract_rows(isa, &factor[..column], before, count, current);
+        current.iter_mut().for_each(|value| *value /= factor[column]);
     }
     for (at, row) in rows.chunks_exact_mut(size).enumerate() {
         for (column, value) in row[start..start + width].iter_mut().enumerate() {
-            *value = turned[column * count + at];
+            *value = transposed[column * count + at];
         }
     }
 }
 
-/// Takes the products of panel rows from the tiles of some rows, up to the diagonal. `first` is the row at
+/// Whole rows of a matrix, one tile of them.
+struct TileRows<'a> {
+    tile: usize,
+    rows: &'a mut [f64],
+    /// Columns of the matrix.
+    size: usize,
+}
+
+/// Subtracts the products of panel rows from the tiles of some rows, up to the diagonal. `first` is the row at
 /// which the panel begins.
 fn subtract_products(
-    (tile, work): (usize, &mut [f64]),
-    (size, first): (usize, usize),
+    tile: TileRows<'_>,
+    first: usize,
     width: usize,
     panel: &[f64],
     out: &mut Vec<f64>,
 ) {
+    let TileRows { tile, rows: work, size } = tile;
     let rows = work.len() / size;
-    let own = &panel[tile * TILE * width..(tile * TILE + rows) * width];
+    let left = &panel[tile * TILE * width..(tile * TILE + rows) * width];
     for other in 0..=tile {
         let begin = other * TILE;
         let columns = TILE.min(panel.len() / width - begin);
         let others = &panel[begin * width..(begin + columns) * width];
         out.clear();
         out.resize(rows * columns, 0.0);
-        gemm_nt(rows, columns, width, own, others, out);
+        gemm_nt(rows, columns, width, left, others, out);
         for (at, (row, products)) in
             work.chunks_mut(size).zip(out.chunks_exact(columns)).enumerate()
         {
@@ -213,12 +227,9 @@ fn subtract_products(
 /// Columns `begin..` of `L⁻¹` in the rows `start..start + width`, written as rows above the diagonal.
 ///
 /// `W_I = L_II⁻¹ (E_I - Σ_(K<I) L_IK W_K)`
-fn invert_tile(
-    work: &mut [f64],
-    (size, begin): (usize, usize),
-    rows: &[f64],
-    (start, width): (usize, usize),
-) {
+fn invert_tile(tile: TileRows<'_>, rows: &[f64], start: usize) {
+    let TileRows { tile, rows: work, size } = tile;
+    let (begin, width) = (tile * TILE, rows.len() / size);
     let columns = work.len() / size;
     let mut sums = vec![0.0; columns * width];
     if start > begin {
@@ -252,7 +263,7 @@ fn invert_tile(
     }
 }
 
-/// Eight partial sums, so that no long chain delays it.
+/// Dot product in eight partial sums, to hide the latency of additions.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (a, b) = (a.chunks_exact(8), b[..a.len()].chunks_exact(8));
@@ -269,7 +280,7 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// `B Bᵀ + I` of numbers that look random.
+    /// `B Bᵀ + I` of pseudo-random numbers.
     fn matrix(size: usize) -> Vec<f64> {
         let mut state = 1u64;
         let mut next = || {
@@ -289,11 +300,11 @@ mod tests {
             let a = matrix(size);
             let factor = Cholesky::new(a.clone(), size, &mut |_| true).unwrap();
             let mut x: Vec<f64> = (0..size).map(|at| at as f64 - 3.0).collect();
-            let wanted = x.clone();
+            let expected = x.clone();
             factor.solve(&mut x);
             for at in 0..size {
                 let found = dot(&a[at * size..(at + 1) * size], &x);
-                assert!((found - wanted[at]).abs() < 1e-9 * size as f64, "{size}: row {at}");
+                assert!((found - expected[at]).abs() < 1e-9 * size as f64, "{size}: row {at}");
                 let upper = at * size + at + 1..(at + 1) * size;
                 assert_eq!(factor.values()[upper.clone()], a[upper]);
             }
@@ -316,12 +327,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_definite_is_refused_and_the_caller_may_end_it() {
+    fn indefinite_matrices_are_an_error_and_the_caller_may_cancel() {
         let mut a = matrix(150);
         a[120 * 150 + 120] = -1.0;
-        assert_eq!(Cholesky::new(a, 150, &mut |_| true).unwrap_err(), Refusal::Pivot(120));
-        let ended = Cholesky::new(matrix(150), 150, &mut |done| done < 96).unwrap_err();
-        assert_eq!(ended, Refusal::Ended);
+        assert_eq!(
+            Cholesky::new(a, 150, &mut |_| true).unwrap_err(),
+            CholeskyError::NotPositiveDefinite(120)
+        );
+        let cancelled = Cholesky::new(matrix(150), 150, &mut |done| done < 96).unwrap_err();
+        assert_eq!(cancelled, CholeskyError::Cancelled);
     }
 
     #[test]

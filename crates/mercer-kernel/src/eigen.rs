@@ -1,6 +1,6 @@
 //! Eigenvectors of a symmetric matrix: Householder's tridiagonal form, then QL with implicit shifts.
 //!
-//! Good to a few units in the last place, but nobody relies on it: whoever uses the result measures it.
+//! Accurate to a few units in the last place; callers that certify something measure the error themselves.
 
 /// A reflection `I - factor v v'`; `v` starts at its column.
 struct Reflection {
@@ -8,10 +8,10 @@ struct Reflection {
     factor: f64,
 }
 
-/// Steps of QL per eigenvalue after which it gives up; three are usual.
+/// QL steps per eigenvalue, at most; three are usual.
 const MOST_STEPS: usize = 80;
 
-/// Eigenvalues and, row by row, eigenvectors of the symmetric `n x n` matrix; `None` if QL does not end.
+/// Eigenvalues and, row by row, eigenvectors of the symmetric `n x n` matrix; `None` if QL does not converge.
 ///
 /// # Panics
 /// If the matrix has not `n * n` entries.
@@ -20,35 +20,35 @@ pub fn symmetric(mut matrix: Vec<f64>, n: usize) -> Option<(Vec<f64>, Vec<f64>)>
     if n == 0 {
         return Some((Vec::new(), Vec::new()));
     }
-    let (mut diagonal, mut beside) = (vec![0.0; n], vec![0.0; n]);
-    let reflections = tridiagonal(&mut matrix, n, &mut diagonal, &mut beside);
+    let (mut diagonal, mut off_diagonal) = (vec![0.0; n], vec![0.0; n]);
+    let reflections = tridiagonal(&mut matrix, n, &mut diagonal, &mut off_diagonal);
     let mut vectors = accumulate(&reflections, n);
-    ql(&mut diagonal, &mut beside, &mut vectors, n)?;
+    ql(&mut diagonal, &mut off_diagonal, &mut vectors, n)?;
     Some((diagonal, vectors))
 }
 
-/// Reduces to tridiagonal form: `diagonal[k]` and, between `k` and `k + 1`, `beside[k]`.
+/// Reduces to tridiagonal form: `diagonal[k]` and, between `k` and `k + 1`, `off_diagonal[k]`.
 fn tridiagonal(
     matrix: &mut [f64],
     n: usize,
     diagonal: &mut [f64],
-    beside: &mut [f64],
+    off_diagonal: &mut [f64],
 ) -> Vec<Reflection> {
     let mut reflections = Vec::new();
     for k in 0..n.saturating_sub(2) {
         let mut v: Vec<f64> = (k + 1..n).map(|row| matrix[row * n + k]).collect();
-        let largest = v.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-        if largest == 0.0 || !largest.is_finite() {
-            beside[k] = 0.0;
+        let scale = v.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        if scale == 0.0 || !scale.is_finite() {
+            off_diagonal[k] = 0.0;
             reflections.push(Reflection { vector: Vec::new(), factor: 0.0 });
             continue;
         }
-        v.iter_mut().for_each(|x| *x /= largest);
+        v.iter_mut().for_each(|x| *x /= scale);
         let length = dot(&v, &v).sqrt();
         let alpha = if v[0] > 0.0 { -length } else { length };
         v[0] -= alpha;
         let factor = 2.0 / dot(&v, &v);
-        beside[k] = alpha * largest;
+        off_diagonal[k] = alpha * scale;
         let mut p: Vec<f64> =
             (k + 1..n).map(|row| factor * dot(&matrix[row * n + k + 1..][..v.len()], &v)).collect();
         let half = 0.5 * factor * dot(&p, &v);
@@ -66,7 +66,7 @@ fn tridiagonal(
         diagonal[k] = matrix[k * n + k];
     }
     if n >= 2 {
-        beside[n - 2] = matrix[(n - 1) * n + n - 2];
+        off_diagonal[n - 2] = matrix[(n - 1) * n + n - 2];
     }
     reflections
 }
@@ -85,17 +85,17 @@ fn accumulate(reflections: &[Reflection], n: usize) -> Vec<f64> {
     vectors
 }
 
-/// Diagonalises a tridiagonal matrix, turning the rows of `vectors` with it.
-fn ql(diagonal: &mut [f64], beside: &mut [f64], vectors: &mut [f64], n: usize) -> Option<()> {
-    // Entries are small or not against what was met so far, as in EISPACK: where a matrix of low rank holds
-    // nothing but rounding they would never be so against each other.
-    let mut met = 0.0;
+/// Diagonalises a tridiagonal matrix, rotating the rows of `vectors` with it.
+fn ql(diagonal: &mut [f64], off_diagonal: &mut [f64], vectors: &mut [f64], n: usize) -> Option<()> {
+    // Off-diagonal entries are compared with the largest entries so far, as in EISPACK: in a matrix of low rank,
+    // neighbouring entries are both rounding errors, and none would count as small against the other.
+    let mut largest = 0.0;
     for low in 0..n {
-        met = f64::max(met, diagonal[low].abs() + beside[low].abs());
+        largest = f64::max(largest, diagonal[low].abs() + off_diagonal[low].abs());
         for step in 0.. {
             let small = |k: &usize| {
                 let size = diagonal[*k].abs() + diagonal[*k + 1].abs();
-                beside[*k].abs() <= f64::EPSILON * size.max(met)
+                off_diagonal[*k].abs() <= f64::EPSILON * size.max(largest)
             };
             let high = (low..n - 1).find(small).unwrap_or(n - 1);
             if high == low {
@@ -104,7 +104,7 @@ fn ql(diagonal: &mut [f64], beside: &mut [f64], vectors: &mut [f64], n: usize) -
             if step == MOST_STEPS {
                 return None;
             }
-            sweep(low, high, diagonal, beside, vectors, n);
+            sweep(low, high, diagonal, off_diagonal, vectors, n);
         }
     }
     Some(())
@@ -115,22 +115,22 @@ fn sweep(
     low: usize,
     high: usize,
     diagonal: &mut [f64],
-    beside: &mut [f64],
+    off_diagonal: &mut [f64],
     vectors: &mut [f64],
     n: usize,
 ) {
-    let shift = (diagonal[low + 1] - diagonal[low]) / (2.0 * beside[low]);
+    let shift = (diagonal[low + 1] - diagonal[low]) / (2.0 * off_diagonal[low]);
     let root = shift.hypot(1.0).copysign(shift);
-    let mut g = diagonal[high] - diagonal[low] + beside[low] / (shift + root);
+    let mut g = diagonal[high] - diagonal[low] + off_diagonal[low] / (shift + root);
     let (mut sine, mut cosine, mut p) = (1.0, 1.0, 0.0);
     for k in (low..high).rev() {
-        let f = sine * beside[k];
-        let b = cosine * beside[k];
+        let f = sine * off_diagonal[k];
+        let b = cosine * off_diagonal[k];
         let r = f.hypot(g);
-        beside[k + 1] = r;
+        off_diagonal[k + 1] = r;
         if r == 0.0 {
             diagonal[k + 1] -= p;
-            beside[high] = 0.0;
+            off_diagonal[high] = 0.0;
             return;
         }
         sine = f / r;
@@ -148,8 +148,8 @@ fn sweep(
         }
     }
     diagonal[low] -= p;
-    beside[low] = g;
-    beside[high] = 0.0;
+    off_diagonal[low] = g;
+    off_diagonal[high] = 0.0;
 }
 
 /// Four partial sums; order does not matter here.
@@ -182,8 +182,8 @@ mod tests {
                     assert!((back - matrix[a * n + b]).abs() < 1e-12 * n as f64, "{n}: {a} {b}");
                     let product: f64 =
                         (0..n).map(|c| vectors[a * n + c] * vectors[b * n + c]).sum();
-                    let wanted = f64::from(u8::from(a == b));
-                    assert!((product - wanted).abs() < 1e-13 * n as f64, "{n}: {a} {b}");
+                    let expected = f64::from(u8::from(a == b));
+                    assert!((product - expected).abs() < 1e-13 * n as f64, "{n}: {a} {b}");
                 }
             }
         }

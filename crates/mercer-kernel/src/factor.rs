@@ -1,4 +1,4 @@
-//! One pivoted Cholesky factorisation for everything that picks a few rows to stand for many.
+//! Pivoted partial Cholesky factorisation: a few rows (pivots) that represent many.
 //!
 //! Rows are points `Φ_i` of feature space, known through their kernel. The factor embeds them in
 //! coordinates: after `k` pivots `Z_1..Z_k` each row has coordinates `g_i` with `g_i·g_j` equal to the
@@ -10,25 +10,24 @@
 //!
 //! `g_i,k = (K(i, p) - g_i·g_p) / √d_p`,  `d_i -= g_i,k²`,  `w_k = c_p / √d_p`,  `c_i -= w_k g_i,k`,
 //!
-//! `c_i = <Φ_i, W_res>` being what of the target a row still meets. What is chosen is the business of a
-//! [`Pivots`] rule; the engine computes columns when they are asked for, keeps residuals in compensated
-//! sums, and refuses pivots whose residual has fallen below a share of their own square, which
-//! duplicates and dependent rows do.
+//! where `c_i = <Φ_i, W_res>` is the inner product of a row with what is left of the target. A [`Pivots`] rule
+//! chooses; the factor computes columns when they are needed, keeps residuals in compensated sums, and rejects
+//! pivots whose residual is below a share of `K(i, i)`: duplicates and dependent rows.
 //!
 //! [`Blocked`] is the same factor for many rows: blocks of pivots drawn at random or by weight, coordinates
-//! row by row in singles or doubles, in memory or in a file.
+//! row by row in f32 or f64, in memory or in a file.
 //!
-//! Nothing that is proved may rest on the accuracy of a factor: whoever certifies measures it.
+//! No proof relies on the accuracy of a factor: callers that certify measure it.
 
-mod ahead;
 mod blocked;
 mod columns;
 mod compensated;
+mod prefetch;
 mod rules;
 mod store;
 
-pub use blocked::{Blocked, CANDIDATES, Draw, Tiles};
-pub use columns::{Columns, KernelColumns};
+pub use blocked::{Blocked, CANDIDATES, Draw, GrowthLimit, Tiles};
+pub use columns::{GramColumns, KernelColumns};
 pub use compensated::Compensated;
 pub use rules::{Gain, Given, Greedy, Pivots};
 pub use store::{Store, TILE};
@@ -36,14 +35,14 @@ pub use store::{Store, TILE};
 use mercer_simd::{CompensatedSums, Isa, subtract_rows};
 use rayon::prelude::*;
 
-use ahead::Ahead;
+use prefetch::PrefetchedColumns;
 
 /// Rows that a thread takes at a time.
 const SHARE: usize = 512;
 /// Fewer coordinates than this are not worth a second thread.
 const WORTH_SHARING: usize = 1 << 16;
 
-/// What rows share with a point, and what they do not.
+/// A further point `W` and its inner products with the rows.
 #[derive(Debug)]
 pub struct Target {
     /// `<Φ_i, W_res>` of each row.
@@ -80,8 +79,8 @@ pub struct Pivot {
     pub coordinates: Vec<f64>,
 }
 
-/// A point from outside: its kernel values with all rows and pivots, its own, and its products with the
-/// targets.
+/// An outside point: its kernel values with all rows, with all pivots and with itself, and its inner products with
+/// the targets.
 #[derive(Debug, Clone, Copy)]
 pub struct Point<'a> {
     /// `K(i, z)` of every row.
@@ -89,7 +88,7 @@ pub struct Point<'a> {
     /// `K(Z_j, z)` of every pivot.
     pub pivots: &'a [f64],
     /// `K(z, z)`.
-    pub own: f64,
+    pub squared_norm: f64,
     /// `<W, z>` of every target.
     pub targets: &'a [f64],
 }
@@ -103,16 +102,16 @@ pub struct Factor<C> {
     residual: CompensatedSums,
     targets: Vec<Target>,
     pivots: Vec<Pivot>,
-    is_used: Vec<bool>,
-    /// Share of its own square that the residual of a pivot must exceed.
+    is_pivot: Vec<bool>,
+    /// Share of `K(i, i)` that the residual of a pivot must exceed.
     floor: f64,
     column: Vec<f64>,
-    ahead: Ahead,
+    prefetched: PrefetchedColumns,
 }
 
-impl<C: Columns> Factor<C> {
+impl<C: GramColumns> Factor<C> {
     /// Nothing chosen yet. `floor` is the relative pivot test: rows whose residual is not above that
-    /// share of their own square are not chosen.
+    /// share of `K(i, i)` are not chosen.
     pub fn new(columns: C, floor: f64) -> Self {
         let residual = CompensatedSums::new(columns.diagonal().to_vec());
         let rows = residual.values().len();
@@ -122,21 +121,21 @@ impl<C: Columns> Factor<C> {
             residual,
             targets: Vec::new(),
             pivots: Vec::new(),
-            is_used: vec![false; rows],
+            is_pivot: vec![false; rows],
             floor,
             column: vec![0.0; rows],
-            ahead: Ahead::default(),
+            prefetched: PrefetchedColumns::default(),
         }
     }
 
-    /// Looks ahead: where its rule knows what it will propose next, residual columns of so many rows are computed
+    /// Prefetches: where the rule knows its next proposals, the residual columns of up to `most` rows are computed
     /// together, in a fraction of the time.
-    pub fn with_ahead(mut self, most: usize) -> Self {
-        self.ahead.most = most;
+    pub fn with_prefetch(mut self, most: usize) -> Self {
+        self.prefetched.most = most;
         self
     }
 
-    /// Follows a point `W` of squared length `square` whose inner products with the rows are `products`.
+    /// Adds a target `W` of squared length `square` whose inner products with the rows are `products`.
     ///
     /// # Panics
     /// If pivots were chosen already, or there is not one product for each row.
@@ -158,7 +157,7 @@ impl<C: Columns> Factor<C> {
 
     /// Number of rows.
     pub fn rows(&self) -> usize {
-        self.is_used.len()
+        self.is_pivot.len()
     }
 
     /// Number of pivots.
@@ -193,9 +192,9 @@ impl<C: Columns> Factor<C> {
 
     /// Whether a row may still be chosen.
     pub fn is_open(&self, row: usize) -> bool {
-        let own = self.columns.diagonal()[row];
+        let squared_norm = self.columns.diagonal()[row];
         let left = self.distances()[row];
-        !self.is_used[row] && left > self.floor * own && left > 0.0
+        !self.is_pivot[row] && left > self.floor * squared_norm && left > 0.0
     }
 
     /// The sum of all squared distances: how much of the rows is not yet represented.
@@ -205,19 +204,19 @@ impl<C: Columns> Factor<C> {
 
     /// Inner products of all rows with what is left of one: `K(i, row) - g_i·g_row`.
     pub fn residual_column(&mut self, row: usize, out: &mut [f64]) {
-        let known = self.ahead.copy(row, out);
+        let known = self.prefetched.copy(row, out);
         if known.is_none() {
             self.columns.column(row, out);
         }
         let from = known.unwrap_or(0);
         let factors: Vec<f64> =
             (from..self.rank()).map(|number| self.coordinate(number)[row]).collect();
-        self.explain(&factors, from, out);
+        self.subtract_explained(&factors, from, out);
     }
 
-    /// Takes from every row its products with a point whose coordinates from `first` on are given. Each row is
-    /// its own sum, so threads share them as they like.
-    fn explain(&self, coordinates: &[f64], first: usize, out: &mut [f64]) {
+    /// Subtracts from every row its product with a point whose coordinates from `first` on are given. Rows are
+    /// independent sums, so the bits do not depend on the threads.
+    fn subtract_explained(&self, coordinates: &[f64], first: usize, out: &mut [f64]) {
         let (isa, stride) = (Isa::current(), self.rows());
         let values = &self.coordinates[first * stride..];
         if coordinates.len() * stride < WORTH_SHARING {
@@ -230,19 +229,19 @@ impl<C: Columns> Factor<C> {
     }
 
     /// Computes the residual columns of rows that will be chosen next.
-    fn look_ahead(&mut self, rule: &dyn Pivots<C>, proposed: &[usize]) {
-        let is_known = |row: &usize| self.ahead.has(*row);
-        if self.ahead.most == 0 || proposed.first().is_none_or(is_known) {
+    fn prefetch(&mut self, rule: &dyn Pivots<C>, proposed: &[usize]) {
+        let is_known = |row: &usize| self.prefetched.has(*row);
+        if self.prefetched.most == 0 || proposed.first().is_none_or(is_known) {
             return;
         }
-        let mut wanted = proposed.to_vec();
-        rule.ahead(self, self.ahead.most, &mut wanted);
-        if wanted.len() > proposed.len() {
-            self.ahead.prepare(wanted, &mut self.columns, &self.coordinates);
+        let mut next = proposed.to_vec();
+        rule.upcoming(self, self.prefetched.most, &mut next);
+        if next.len() > proposed.len() {
+            self.prefetched.prepare(next, &mut self.columns, &self.coordinates);
         }
     }
 
-    /// Chooses a row; `false` if the pivot test refuses it.
+    /// Chooses a row; `false` if the pivot test rejects it.
     ///
     /// # Panics
     /// If there is no such row.
@@ -256,25 +255,25 @@ impl<C: Columns> Factor<C> {
         let (distance, coordinates) = (self.distances()[row], self.row(row));
         self.embed(&column, coordinates, distance, &left, Some(row));
         self.column = column;
-        self.is_used[row] = true;
+        self.is_pivot[row] = true;
         true
     }
 
-    /// Chooses a point from outside; `false` if the pivot test refuses it.
+    /// Chooses an outside point; `false` if the pivot test rejects it.
     ///
     /// # Panics
     /// If the lengths do not fit.
     pub fn push_point(&mut self, point: &Point<'_>) -> bool {
         assert_eq!(point.rows.len(), self.rows(), "one value per row");
         let coordinates = self.coordinates_of(point.pivots);
-        let mut distance = Compensated::from(point.own);
+        let mut distance = Compensated::from(point.squared_norm);
         coordinates.iter().for_each(|y| distance.subtract_product(*y, *y));
         let distance = distance.value();
-        if !(distance > self.floor * point.own && distance > 0.0) {
+        if !(distance > self.floor * point.squared_norm && distance > 0.0) {
             return false;
         }
         let mut column = point.rows.to_vec();
-        self.explain(&coordinates, 0, &mut column);
+        self.subtract_explained(&coordinates, 0, &mut column);
         let left: Vec<f64> = self
             .targets
             .iter()
@@ -296,9 +295,9 @@ impl<C: Columns> Factor<C> {
     pub fn coordinates_of(&self, values: &[f64]) -> Vec<f64> {
         let mut coordinates: Vec<f64> = Vec::with_capacity(self.pivots.len());
         for (pivot, value) in self.pivots.iter().zip(values) {
-            let (own, before) = pivot.coordinates.split_last().expect("a pivot has its own axis");
+            let (last, before) = pivot.coordinates.split_last().expect("a pivot has its own axis");
             let explained: f64 = before.iter().zip(&coordinates).map(|(v, y)| v * y).sum();
-            coordinates.push((value - explained) / own);
+            coordinates.push((value - explained) / last);
         }
         coordinates
     }
@@ -330,7 +329,7 @@ impl<C: Columns> Factor<C> {
     }
 
     /// Lets a rule choose until it has nothing to propose, nothing it proposes is accepted, or `limit`
-    /// pivots are chosen. `go_on` is asked after every pivot. Returns whether it went to its end.
+    /// pivots are chosen. `go_on` is called after every pivot and may stop. Returns whether it was not stopped.
     pub fn grow(
         &mut self,
         rule: &mut dyn Pivots<C>,
@@ -341,7 +340,7 @@ impl<C: Columns> Factor<C> {
         while self.rank() < limit {
             proposed.clear();
             rule.propose(self, &mut proposed);
-            self.look_ahead(rule, &proposed);
+            self.prefetch(rule, &proposed);
             let before = self.rank();
             for row in &proposed {
                 if self.rank() < limit && self.push(*row) {

@@ -1,3 +1,7 @@
+//! How kernels are computed: a sum over columns, then an elementwise function.
+//!
+//! The blocks of many values are in `block.rs`, the kernels themselves in `families/`.
+
 use std::fmt::Debug;
 
 use mercer_data::Row;
@@ -33,7 +37,7 @@ pub trait Term: Debug + Send + Sync {
         true
     }
 
-    /// Bound on `Σ|κ(u_j, v_j)|` from the two self-sums; Cauchy-Schwarz where κ is semidefinite.
+    /// Bound on `Σ|κ(u_j, v_j)|` from the two squared norms; Cauchy-Schwarz where κ is semidefinite.
     fn magnitude(&self, uu: f64, vv: f64) -> f64 {
         uu.sqrt() * vv.sqrt()
     }
@@ -50,9 +54,9 @@ pub trait Term: Debug + Send + Sync {
 /// The shape of a scalar kernel as a function of one value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Curve {
-    /// Zero at zero, concave, never falling, a straight line up to s and constant beyond.
+    /// Zero at zero, concave, non-decreasing, a straight line up to s and constant beyond.
     Kinked,
-    /// Zero at zero, concave, never falling.
+    /// Zero at zero, concave, non-decreasing.
     Concave,
     /// Anything.
     Unknown,
@@ -63,25 +67,25 @@ pub trait Finish: Debug + Send + Sync {
     /// Turns base sums of one query `u` against many `v` into kernel values, in place.
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]);
 
-    /// Turns self-sums `b(v, v)` into self-values `K(v, v)`, in place, with the bits of [`Finish::finish`].
-    fn self_values(&self, isa: Isa, own: &mut [f64]) {
-        for sum in own {
+    /// Turns squared norms `b(v, v)` into self-values `K(v, v)`, in place, with the bits of [`Finish::finish`].
+    fn self_values(&self, isa: Isa, norms: &mut [f64]) {
+        for sum in norms {
             let squared_norm = [*sum];
             self.finish(isa, std::slice::from_mut(sum), squared_norm[0], &squared_norm);
         }
     }
 
-    /// Bound on |K(u, v)| given the self-sums and a bound on |b(u, v)|.
+    /// Bound on |K(u, v)| given the squared norms and a bound on |b(u, v)|.
     fn bound(&self, uu: f64, vv: f64, magnitude: f64) -> f64;
 
     /// Bound on `K(v, v)` given a bound on `b(v, v)`, as tight as can be: what is left of a query after a
     /// projection is a difference from it.
-    fn self_bound(&self, own: f64) -> f64 {
-        self.bound(own, own, own)
+    fn self_bound(&self, vv: f64) -> f64 {
+        self.bound(vv, vv, vv)
     }
 
     /// Bound on the absolute error of a computed value, when `b(u, v)` is wrong by at most
-    /// `relative * magnitude` and the self-sums by the relative error `relative`. Between two values of
+    /// `relative * magnitude` and the squared norms by the relative error `relative`. Between two values of
     /// `vv` it is at most the larger of the errors there.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64;
 

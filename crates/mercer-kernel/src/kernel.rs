@@ -1,3 +1,5 @@
+//! The trait of kernels and their texts; how a kernel is computed is its form (`form.rs`).
+
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use crate::Form;
 /// A kernel shared by machines, solvers and stages.
 pub type KernelRef = Arc<dyn Kernel>;
 
-/// A measure of likeness between two rows.
+/// A kernel function of two rows.
 pub trait Kernel: Debug + Send + Sync {
     /// How it is computed from sums over columns.
     fn form(&self) -> Form<'_>;
@@ -25,7 +27,7 @@ pub trait Kernel: Debug + Send + Sync {
         Domain::Real
     }
 
-    /// The reference value: a function of the two rows alone, the same bits on every machine and for
+    /// The reference value: a function of the two rows alone, the same bits on every processor and for
     /// sparse and dense rows.
     fn value(&self, u: Row<'_>, v: Row<'_>) -> f64 {
         self.form().value(u, v)

@@ -1,7 +1,7 @@
-//! How alike two examples are: kernels, their registry and block evaluation.
+//! Kernels, their registry, the evaluation of blocks of kernel values, and pivoted factors of Gram matrices.
 //!
-//! A kernel is one file in `families/` and one line in [`KERNELS`]. Its [`Form`] tells everyone else how
-//! it is computed, so that nobody else knows families: blocks of [`Form::Dot`] and [`Form::Shift`]
+//! A kernel is one file in `families/` and one line in [`KERNELS`]. Its [`Form`] says how
+//! it is computed, so that no other code depends on families: blocks of [`Form::Dot`] and [`Form::Shift`]
 //! kernels are one product on packed panels and one elementwise pass; additive ones walk columns.
 //!
 //! ```

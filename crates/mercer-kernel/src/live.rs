@@ -1,14 +1,16 @@
-//! Which columns matter, and how a row looks in them.
+//! Live columns: the columns in which at least one packed row is non-zero, and rows restricted to them.
+//!
+//! Every kernel value of packed rows is computed in these columns only.
 
 use mercer_data::{Matrix, Row};
 
-/// No slot: the column is zero in every packed row.
+/// The slot of dead columns: those that are zero in every packed row.
 const DEAD: u32 = u32::MAX;
 
 /// The columns in which at least one packed row is non-zero, after centring.
 #[derive(Debug)]
-pub(crate) struct Live {
-    /// Live columns in increasing order.
+pub(crate) struct LiveColumns {
+    /// LiveColumns columns in increasing order.
     columns: Vec<u32>,
     /// Column to position in `columns`, or `DEAD`.
     slots: Vec<u32>,
@@ -16,7 +18,7 @@ pub(crate) struct Live {
     shifts: Vec<(u32, f64)>,
 }
 
-impl Live {
+impl LiveColumns {
     /// All columns of `rows` that are not zero throughout; all columns if `keep_all`.
     pub(crate) fn new(rows: &Matrix, centre: Option<&[f64]>, keep_all: bool) -> Self {
         let centre = centre.unwrap_or(&[]);
@@ -24,9 +26,9 @@ impl Live {
             (0u32..).zip(centre.iter().copied()).filter(|(_, shift)| *shift != 0.0).collect();
         let mut used = vec![keep_all; rows.columns()];
         if !keep_all {
-            let mut shifted = Shifted::default();
+            let mut shifted = CentredRow::default();
             for row in rows.iter() {
-                for column in shifted.apply(row, &shifts).0 {
+                for column in shifted.apply(row, &shifts).columns {
                     used[*column as usize] = true;
                 }
             }
@@ -67,15 +69,16 @@ impl Live {
     /// Writes slots and converted values of the entries in live columns, and drops the others.
     pub(crate) fn keep_live<T: Copy + Default>(
         &self,
-        (columns, values): (&[u32], &[f64]),
+        entries: SparseEntries<'_>,
         convert: impl Fn(f64) -> T,
         slots: &mut Vec<u32>,
         kept_values: &mut Vec<T>,
     ) {
+        let SparseEntries { columns, values } = entries;
         slots.resize(columns.len(), 0);
         kept_values.resize(columns.len(), T::default());
         let mut kept = 0;
-        // Written first and counted if live: no branch to mispredict.
+        // Each entry is written, and kept only if live: no branch to mispredict.
         for (column, value) in columns.iter().zip(values) {
             let slot = self.slots.get(*column as usize).copied().unwrap_or(DEAD);
             slots[kept] = slot;
@@ -86,14 +89,14 @@ impl Live {
         kept_values.truncate(kept);
     }
 
-    /// Whether the live columns of a dense row are the row itself.
-    pub(crate) fn is_whole(&self, row: &[f64]) -> bool {
+    /// Whether all columns of a dense row are live and unshifted.
+    pub(crate) fn covers(&self, row: &[f64]) -> bool {
         self.is_unshifted() && self.columns.len() == row.len() && self.slots.len() == row.len()
     }
 
     /// Writes the live columns of a dense unshifted row; returns whether all other columns are zero.
     pub(crate) fn gather(&self, row: &[f64], out: &mut [f64]) -> bool {
-        if self.is_whole(row) {
+        if self.covers(row) {
             out.copy_from_slice(row);
             return true;
         }
@@ -105,7 +108,7 @@ impl Live {
     }
 }
 
-impl Live {
+impl LiveColumns {
     /// See [`crate::block::Packed::loose_squared_norm`].
     pub(crate) fn loose_norm(&self, row: Row<'_>) -> f64 {
         let mut sums = [0.0; 8];
@@ -129,8 +132,8 @@ impl Live {
                 }
             }
         } else {
-            let mut scratch = Shifted::default();
-            let (columns, values) = scratch.apply(row, &self.shifts);
+            let mut scratch = CentredRow::default();
+            let SparseEntries { columns, values } = scratch.apply(row, &self.shifts);
             for (column, x) in columns.iter().zip(values) {
                 sums[*column as usize % 8] += x * x;
             }
@@ -139,22 +142,29 @@ impl Live {
     }
 }
 
-/// Scratch for the non-zero entries of a row after centring.
+/// Columns and values of the non-zero entries of a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SparseEntries<'a> {
+    pub(crate) columns: &'a [u32],
+    pub(crate) values: &'a [f64],
+}
+
+/// A buffer for the non-zero entries of a row after centring.
 #[derive(Debug, Default)]
-pub(crate) struct Shifted {
+pub(crate) struct CentredRow {
     columns: Vec<u32>,
     values: Vec<f64>,
 }
 
-impl Shifted {
+impl CentredRow {
     /// Columns and values of the non-zero entries of `row - centre`, in column order.
     pub(crate) fn apply<'a>(
         &'a mut self,
         row: Row<'a>,
         shifts: &[(u32, f64)],
-    ) -> (&'a [u32], &'a [f64]) {
+    ) -> SparseEntries<'a> {
         match (row, shifts.is_empty()) {
-            (Row::Sparse { columns, values }, true) => return (columns, values),
+            (Row::Sparse { columns, values }, true) => return SparseEntries { columns, values },
             (Row::Dense(row), true) => return self.nonzeros(row),
             _ => {}
         }
@@ -173,12 +183,12 @@ impl Shifted {
         for (column, shift) in shifts {
             self.push(column, -shift);
         }
-        (&self.columns, &self.values)
+        SparseEntries { columns: &self.columns, values: &self.values }
     }
 
-    /// The same of a dense row that is not shifted: written first and counted if not zero, so that no branch
+    /// The same of a dense row that is not shifted: each entry is written, and kept only if not zero, so that no branch
     /// is mispredicted.
-    fn nonzeros(&mut self, row: &[f64]) -> (&[u32], &[f64]) {
+    fn nonzeros(&mut self, row: &[f64]) -> SparseEntries<'_> {
         if self.columns.len() < row.len() {
             self.columns.resize(row.len(), 0);
         }
@@ -190,7 +200,7 @@ impl Shifted {
             values[kept] = *value;
             kept += usize::from(*value != 0.0);
         }
-        (&self.columns[..kept], &self.values[..kept])
+        SparseEntries { columns: &self.columns[..kept], values: &self.values[..kept] }
     }
 
     fn push(&mut self, column: u32, value: f64) {
@@ -205,21 +215,22 @@ mod tests {
 
     #[test]
     fn shifted_rows_keep_column_order_and_drop_zeros() {
-        let mut scratch = Shifted::default();
+        let mut scratch = CentredRow::default();
         let row = Row::Dense(&[0.0, 5.0, 2.0, 0.0]);
         let entries = scratch.apply(row, &[(0, 1.0), (1, 5.0), (3, -4.0)]);
-        assert_eq!(entries, (&[0, 2, 3][..], &[-1.0, 2.0, 4.0][..]));
+        assert_eq!((entries.columns, entries.values), (&[0, 2, 3][..], &[-1.0, 2.0, 4.0][..]));
         // Whatever the scratch was used for before.
         for row in [&[3.0, 0.0, -0.0, 4.0, 5.0][..], &[0.0, 7.0], &[]] {
-            let wanted: (Vec<u32>, Vec<f64>) = Row::Dense(row).nonzeros().unzip();
-            assert_eq!(scratch.apply(Row::Dense(row), &[]), (&wanted.0[..], &wanted.1[..]));
+            let expected: (Vec<u32>, Vec<f64>) = Row::Dense(row).nonzeros().unzip();
+            let found = scratch.apply(Row::Dense(row), &[]);
+            assert_eq!((found.columns, found.values), (&expected.0[..], &expected.1[..]));
         }
     }
 
     #[test]
     fn columns_that_are_zero_throughout_are_dead() {
         let rows = Matrix::dense(3, vec![1.0, 0.0, 7.0, 2.0, 0.0, 7.0]).unwrap();
-        let live = Live::new(&rows, Some(&[0.0, 0.0, 7.0]), false);
+        let live = LiveColumns::new(&rows, Some(&[0.0, 0.0, 7.0]), false);
         assert_eq!(
             (live.len(), live.slot(0), live.slot(1), live.slot(2)),
             (1, Some(0), None, None)

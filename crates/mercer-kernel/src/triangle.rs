@@ -1,4 +1,4 @@
-//! Triangular systems, row-major and in doubles: blocks are one product each.
+//! Triangular systems, row-major, in f64; blocks of columns are one matrix product each.
 
 use mercer_simd::{Isa, Real, Strided, StridedMut, add_row, row_dot};
 
@@ -17,9 +17,9 @@ pub fn solve_lower(lower: &[f64], size: usize, b: &mut [f64]) {
     );
     let isa = Isa::current();
     for row in 0..size {
-        let own = &lower[row * size..];
-        let explained = row_dot(isa, &own[..row], &b[..row]);
-        b[row] = (b[row] - explained) / own[row];
+        let factor = &lower[row * size..];
+        let explained = row_dot(isa, &factor[..row], &b[..row]);
+        b[row] = (b[row] - explained) / factor[row];
     }
 }
 
@@ -35,10 +35,10 @@ pub fn solve_transposed(lower: &[f64], size: usize, b: &mut [f64]) {
     );
     let isa = Isa::current();
     for row in (0..size).rev() {
-        let own = &lower[row * size..];
-        b[row] /= own[row];
+        let factor = &lower[row * size..];
+        b[row] /= factor[row];
         let value = b[row];
-        add_row(isa, -value, &own[..row], &mut b[..row]);
+        add_row(isa, -value, &factor[..row], &mut b[..row]);
     }
 }
 
@@ -63,12 +63,12 @@ pub fn solve_rows(lower: &[f64], size: usize, rows: &mut [f64]) {
         let out = StridedMut { values: &mut update, row: width, column: 1 };
         f64::product([count, width, first], left, right, out, 0.0, 1.0);
         for (row, update) in rows.chunks_exact_mut(size).zip(update.chunks_exact(width)) {
-            let own = &mut row[first..first + width];
-            own.iter_mut().zip(update).for_each(|(value, explained)| *value -= explained);
+            let block = &mut row[first..first + width];
+            block.iter_mut().zip(update).for_each(|(value, explained)| *value -= explained);
             for at in 0..width {
                 let other = &lower[(first + at) * size + first..][..=at];
-                let explained: f64 = own[..at].iter().zip(other).map(|(a, b)| a * b).sum();
-                own[at] = (own[at] - explained) / other[at];
+                let explained: f64 = block[..at].iter().zip(other).map(|(a, b)| a * b).sum();
+                block[at] = (block[at] - explained) / other[at];
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The laws of kernels, over every registry entry.
+//! Properties of every registered kernel; the properties themselves are in `mercer-testkit`.
 
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, Form, KernelRef, parse};
@@ -13,7 +13,7 @@ fn registered() -> impl Iterator<Item = KernelRef> {
 
 fn cases(domain: Domain) -> Vec<Case> {
     let mut cases = generate::sane(domain, 11);
-    cases.extend(generate::hostile(domain, 12));
+    cases.extend(generate::adversarial(domain, 12));
     cases
 }
 
@@ -33,11 +33,11 @@ impl Failures {
     }
 }
 
-fn everywhere(law: impl Fn(&KernelRef, &Matrix) -> Verdict) {
+fn everywhere(property: impl Fn(&KernelRef, &Matrix) -> Verdict) {
     let mut failures = Failures::default();
     for kernel in registered() {
         for case in cases(kernel.domain()) {
-            failures.note(case.name, law(&kernel, &case.rows));
+            failures.note(case.name, property(&kernel, &case.rows));
         }
     }
     failures.report();
@@ -121,7 +121,7 @@ fn bounds_are_finite_on_sane_rows() {
     for kernel in registered() {
         let mut summary = Accuracy::default();
         for case in generate::sane(kernel.domain(), 31) {
-            let seen = kernels::accuracy(&kernel, &case.rows, None).expect("the law above");
+            let seen = kernels::accuracy(&kernel, &case.rows, None).expect("the property above");
             summary = summary.join(seen);
         }
         // No relative error is known of kernels that decay, so there is none of their quotients.
@@ -180,8 +180,8 @@ fn blocks_have_the_bits_of_single_values() {
             let (small, large) = SIZES.split_at(3);
             for (count, sizes) in [(130, small), (20, large)] {
                 let supports = supports(domain, count, columns, density);
-                let law = BlockProperty::new(kernel.clone(), &supports, &queries, None);
-                failures.note(name, law.check(sizes, Isa::available()));
+                let property = BlockProperty::new(kernel.clone(), &supports, &queries, None);
+                failures.note(name, property.check(sizes, Isa::available()));
             }
         }
     }
@@ -198,9 +198,9 @@ fn blocks_against_any_number_of_supports_have_the_bits_of_single_values() {
             // 12 columns: as many as are live, and fewer than the supports have.
             for columns in [0, 5, 12, 15, 20] {
                 let queries = queries(domain, 9, columns, 0.6);
-                let law = BlockProperty::new(kernel.clone(), &supports, &queries, None);
+                let property = BlockProperty::new(kernel.clone(), &supports, &queries, None);
                 let name = format!("{count} supports, {columns} columns");
-                failures.note(&name, law.check(&[1, 7], Isa::available()));
+                failures.note(&name, property.check(&[1, 7], Isa::available()));
             }
         }
     }
@@ -214,8 +214,8 @@ fn blocks_of_hostile_rows_have_the_bits_of_single_values() {
         for case in cases(kernel.domain()) {
             let centre = kernels::mean(&case.rows);
             for centre in [None, Some(&centre[..])] {
-                let law = BlockProperty::new(kernel.clone(), &case.rows, &case.rows, centre);
-                failures.note(case.name, law.check(&[1, 7], Isa::available()));
+                let property = BlockProperty::new(kernel.clone(), &case.rows, &case.rows, centre);
+                failures.note(case.name, property.check(&[1, 7], Isa::available()));
             }
         }
     }
@@ -234,8 +234,9 @@ fn centred_blocks_have_the_bits_of_centred_values() {
             let mut odd = generate::row(&supports, 3);
             odd[7] = -1.5;
             for centre in [&mean, &odd] {
-                let law = BlockProperty::new(kernel.clone(), &supports, &queries, Some(centre));
-                failures.note(name, law.check(&[1, 7, 64], Isa::available()));
+                let property =
+                    BlockProperty::new(kernel.clone(), &supports, &queries, Some(centre));
+                failures.note(name, property.check(&[1, 7, 64], Isa::available()));
             }
         }
     }

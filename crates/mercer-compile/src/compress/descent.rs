@@ -3,7 +3,7 @@
 //! With several scores `g_i` is a list, one number for each, and `|g_i|` its length, so that a support is
 //! left out of all scores or of none.
 
-use mercer_kernel::factor::{Columns, KernelColumns};
+use mercer_kernel::factor::{GramColumns, KernelColumns};
 
 use super::Teacher;
 use crate::CompileError;

@@ -2,7 +2,7 @@
 
 use mercer_data::Matrix;
 use mercer_kernel::bound::{self, gamma};
-use mercer_kernel::factor::{Columns, Compensated};
+use mercer_kernel::factor::{Compensated, GramColumns};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Answer, Machine, Output};
 use mercer_query::{Certainty, Plan, QueryOptions};

@@ -1,5 +1,5 @@
 use mercer_data::Matrix;
-use mercer_kernel::factor::{Columns, Compensated, Factor, Given};
+use mercer_kernel::factor::{Compensated, Factor, Given, GramColumns};
 use mercer_machine::{Machine, Score};
 
 use super::{Teacher, unfit};
@@ -44,7 +44,7 @@ const AHEAD: usize = 32;
 pub(crate) fn fitted(teacher: &Teacher<'_>, rows: &Matrix) -> Result<Points, CompileError> {
     let products = teacher.products_with(rows)?;
     let columns = teacher.columns(rows.clone());
-    let mut factor = Factor::new(columns, DEPENDENT).with_ahead(AHEAD);
+    let mut factor = Factor::new(columns, DEPENDENT).with_prefetch(AHEAD);
     let mut ended = None;
     factor.grow(&mut Given::new(0..rows.rows()), rows.rows(), &mut |factor| {
         let at = factor.rank();

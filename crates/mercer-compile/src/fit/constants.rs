@@ -19,7 +19,7 @@
 
 use mercer_data::Matrix;
 use mercer_kernel::bound::{self, UNIT, gamma};
-use mercer_kernel::factor::{Columns, Compensated, KernelColumns};
+use mercer_kernel::factor::{Compensated, GramColumns, KernelColumns};
 use mercer_machine::{Machine, Score};
 
 use crate::shape::inverted;

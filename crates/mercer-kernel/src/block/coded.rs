@@ -1,3 +1,7 @@
+//! Rows on an evenly spaced grid, packed as bytes: products of codes are exact integers.
+//!
+//! Pixels, counts and ratings are such rows; other rows may be rounded to the grid.
+
 use std::ops::Range;
 
 use mercer_data::{Matrix, Row};
@@ -8,7 +12,7 @@ use mercer_simd::{BytePanels, ByteQueries, Isa};
 const TILE_ROWS: usize = 960;
 /// Queries whose products with a tile are held at once: a quarter of a megabyte.
 const TILE_QUERIES: usize = 64;
-/// Unit roundoff of doubles.
+/// Unit roundoff of f64.
 const UNIT: f64 = f64::EPSILON / 2.0;
 /// Residuals above this share of a step mean that a value is off the grid.
 const OFF_GRID: f64 = 1e-3;
@@ -22,7 +26,7 @@ pub struct Grid {
     base: f64,
 }
 
-/// Rows on a grid, as bytes: products of codes are exact, and what the codes leave over is known.
+/// Rows on a grid, as bytes: products of codes are exact, and the residuals are bounded.
 ///
 /// A row is `z = base + step b + ρ` with codes `b`; columns where all rows have code 0 are dead.
 #[derive(Debug)]
@@ -35,17 +39,17 @@ pub struct Coded {
     live: usize,
     squares: Vec<i32>,
     sums: Vec<f64>,
-    leftover: f64,
+    residual: f64,
     is_rounded: bool,
 }
 
-/// A block of queries on the grid; kept and refilled, it allocates nothing.
+/// A block of queries on the grid; reuse it to avoid allocations.
 #[derive(Debug)]
 pub struct CodedQueries {
     block: ByteQueries,
     /// Codes of the live columns, and a place for those of the dead ones.
     row: Vec<u8>,
-    wide: Vec<f64>,
+    dense: Vec<f64>,
     entries: Vec<u8>,
 }
 
@@ -57,7 +61,7 @@ pub struct CodedQuery {
     /// `Σ a` over the live columns, exact.
     pub sum: i32,
     /// At least `|r|` over the live columns.
-    pub leftover: f64,
+    pub residual: f64,
     /// `Σ (x - z')²` over all other columns, where `z'` is the base, or 0 beyond the rows' width.
     pub beyond: f64,
     /// `Σ x` over the dead columns within the rows' width.
@@ -111,8 +115,8 @@ impl Grid {
 
     /// The same from all of them, which is less where they differ.
     fn norm_of(&self, pairs: impl Iterator<Item = (f64, u8)>, count: usize) -> f64 {
-        let residual = |(x, code): (f64, u8)| x - (self.base + self.step * f64::from(code));
-        let sum: f64 = pairs.map(residual).map(|r| r * r).sum();
+        let error = |(x, code): (f64, u8)| x - (self.base + self.step * f64::from(code));
+        let sum: f64 = pairs.map(error).map(|r| r * r).sum();
         sum.sqrt() * (1.0 + 1e-9) + self.norm(0.0, count)
     }
 }
@@ -129,15 +133,15 @@ impl Coded {
         let width = rows.columns();
         let mut used = vec![false; width];
         let (mut squares, mut sums) = (Vec::new(), Vec::new());
-        let mut leftover = 0.0f64;
-        let (mut wide, mut codes) = (vec![0.0; width], vec![0u8; width]);
+        let mut residual = 0.0f64;
+        let (mut dense, mut codes) = (vec![0.0; width], vec![0u8; width]);
         let mut fill = |row: usize, codes: &mut [u8]| {
-            wide.fill(0.0);
-            rows.row(row).nonzeros().for_each(|(column, x)| wide[column as usize] = x);
-            let worst = mercer_simd::codes(isa, &wide, grid.step, grid.base, codes);
-            let pairs = || wide.iter().copied().zip(codes.iter().copied());
-            let own = grid.norm(worst, width);
-            leftover = leftover.max(if is_rounded { grid.norm_of(pairs(), width) } else { own });
+            dense.fill(0.0);
+            rows.row(row).nonzeros().for_each(|(column, x)| dense[column as usize] = x);
+            let worst = mercer_simd::codes(isa, &dense, grid.step, grid.base, codes);
+            let pairs = || dense.iter().copied().zip(codes.iter().copied());
+            let bound = grid.norm(worst, width);
+            residual = residual.max(if is_rounded { grid.norm_of(pairs(), width) } else { bound });
             worst <= off_grid(is_rounded) * grid.step
         };
         for row in 0..rows.rows() {
@@ -152,13 +156,13 @@ impl Coded {
         if live > BytePanels::MOST_COLUMNS {
             return None;
         }
-        if live <= MOST_GATHERED {
+        if live <= MOST_GROUPED {
             let mut patterns = Patterns::new(live);
-            for row in (0..rows.rows()).step_by(rows.rows().div_ceil(SEEN).max(1)) {
+            for row in (0..rows.rows()).step_by(rows.rows().div_ceil(SAMPLED_ROWS).max(1)) {
                 fill(row, &mut codes);
-                patterns.see(columns.iter().map(|column| codes[*column as usize] != 0));
+                patterns.add_row(columns.iter().map(|column| codes[*column as usize] != 0));
             }
-            columns = patterns.gathered().into_iter().map(|at| columns[at]).collect();
+            columns = patterns.grouped().into_iter().map(|at| columns[at]).collect();
         }
         let mut slots = vec![live as u32; width];
         (0..).zip(&columns).for_each(|(slot, column)| slots[*column as usize] = slot);
@@ -171,7 +175,7 @@ impl Coded {
             squares.push(square);
             sums.push(f64::from(sum));
         });
-        Some(Self { grid, panels, slots, dead, live, squares, sums, leftover, is_rounded })
+        Some(Self { grid, panels, slots, dead, live, squares, sums, residual, is_rounded })
     }
 
     /// The grid.
@@ -195,23 +199,23 @@ impl Coded {
     }
 
     /// At least `|ρ|` of every row, dead columns included.
-    pub fn leftover(&self) -> f64 {
-        self.leftover
+    pub fn residual(&self) -> f64 {
+        self.residual
     }
 
     /// An empty block for these rows.
     pub fn queries(&self) -> CodedQueries {
-        let (wide, entries) = (Vec::new(), Vec::new());
-        CodedQueries { block: self.panels.queries(), row: vec![0; self.live + 1], wide, entries }
+        let (dense, entries) = (Vec::new(), Vec::new());
+        CodedQueries { block: self.panels.queries(), row: vec![0; self.live + 1], dense, entries }
     }
 
     /// Codes a query; `None` if it is off the grid. It joins the block by [`CodedQueries::keep`].
     pub fn code(&self, isa: Isa, row: Row<'_>, queries: &mut CodedQueries) -> Option<CodedQuery> {
-        let CodedQueries { row: codes, wide, entries, .. } = queries;
+        let CodedQueries { row: codes, dense, entries, .. } = queries;
         codes.fill(0);
         let width = self.slots.len();
         let mut has_dead = true;
-        let leftover = match row {
+        let residual = match row {
             Row::Sparse { columns, values } if self.grid.base == 0.0 => {
                 let last = columns.last().map_or(0, |last| *last as usize);
                 let inside = if last < width {
@@ -219,7 +223,7 @@ impl Coded {
                 } else {
                     columns.partition_point(|column| (*column as usize) < width)
                 };
-                let leftover = self.code_values(isa, &values[..inside], entries)?;
+                let residual = self.code_values(isa, &values[..inside], entries)?;
                 let mut farthest = 0;
                 for (column, code) in columns.iter().zip(entries.iter()) {
                     let slot = self.slots[*column as usize];
@@ -227,23 +231,23 @@ impl Coded {
                     codes[slot as usize] = *code;
                 }
                 has_dead = farthest as usize == self.live || last >= width;
-                leftover
+                residual
             }
             Row::Dense(values) if values.len() >= width => {
                 self.code_dense(isa, &values[..width], entries, codes)?
             }
             _ => {
                 // A zero is a value like any other here.
-                wide.clear();
-                wide.resize(width, 0.0);
+                dense.clear();
+                dense.resize(width, 0.0);
                 let inside = row.nonzeros().take_while(|(column, _)| (*column as usize) < width);
-                inside.for_each(|(column, x)| wide[column as usize] = x);
-                self.code_dense(isa, wide, entries, codes)?
+                inside.for_each(|(column, x)| dense[column as usize] = x);
+                self.code_dense(isa, dense, entries, codes)?
             }
         };
         let (sum, squares) = mercer_simd::byte_sums(isa, &codes[..self.live]);
         let mut query =
-            CodedQuery { squares, sum, leftover, beyond: 0.0, dead_sum: 0.0, dead_size: 0.0 };
+            CodedQuery { squares, sum, residual, beyond: 0.0, dead_sum: 0.0, dead_size: 0.0 };
         if has_dead {
             self.add_dead(row, &mut query);
         }
@@ -257,11 +261,11 @@ impl Coded {
         entries: &mut Vec<u8>,
         codes: &mut [u8],
     ) -> Option<f64> {
-        let leftover = self.code_values(isa, values, entries)?;
+        let residual = self.code_values(isa, values, entries)?;
         for (slot, code) in self.slots.iter().zip(entries.iter()) {
             codes[*slot as usize] = *code;
         }
-        Some(leftover)
+        Some(residual)
     }
 
     /// Codes of values and at least the norm of their residuals.
@@ -269,12 +273,12 @@ impl Coded {
         codes.resize(values.len(), 0);
         let Grid { step, base } = self.grid;
         let worst = mercer_simd::codes(isa, values, step, base, codes);
-        let leftover = if self.is_rounded {
+        let residual = if self.is_rounded {
             self.grid.norm_of(values.iter().copied().zip(codes.iter().copied()), self.slots.len())
         } else {
             self.grid.norm(worst, self.live)
         };
-        (worst <= off_grid(self.is_rounded) * step).then_some(leftover)
+        (worst <= off_grid(self.is_rounded) * step).then_some(residual)
     }
 
     /// Columns without codes. Within the rows' width their values lie on the grid as well, or the query
@@ -336,9 +340,14 @@ impl Coded {
             let (stride, rows) = (lanes.len(), lanes.start..lanes.end.min(panels.rows()));
             scratch.resize(count.min(TILE_QUERIES) * stride, 0);
             for start in (0..count).step_by(TILE_QUERIES) {
-                let asked = start..count.min(start + TILE_QUERIES);
-                panels.dots(&queries.block, asked.clone(), range.clone(), scratch, stride);
-                visit(CodedTile { queries: asked, rows: rows.clone(), products: scratch, stride });
+                let query_range = start..count.min(start + TILE_QUERIES);
+                panels.dots(&queries.block, query_range.clone(), range.clone(), scratch, stride);
+                visit(CodedTile {
+                    queries: query_range,
+                    rows: rows.clone(),
+                    products: scratch,
+                    stride,
+                });
             }
         }
     }
@@ -357,10 +366,10 @@ impl CodedQueries {
     }
 }
 
-/// Up to so many columns are gathered.
-const MOST_GATHERED: usize = 2048;
-/// Rows that say which columns go together.
-const SEEN: usize = 1024;
+/// Up to so many columns are grouped.
+const MOST_GROUPED: usize = 2048;
+/// Rows that are sampled to find which columns are non-zero together.
+const SAMPLED_ROWS: usize = 1024;
 /// Columns that are multiplied together, at most.
 const GROUP: usize = 4;
 
@@ -375,7 +384,7 @@ impl Patterns {
         Self { bits: vec![Vec::new(); columns], rows: 0 }
     }
 
-    fn see(&mut self, row: impl Iterator<Item = bool>) {
+    fn add_row(&mut self, row: impl Iterator<Item = bool>) {
         for (bits, is_set) in self.bits.iter_mut().zip(row) {
             if self.rows.is_multiple_of(64) {
                 bits.push(0);
@@ -388,12 +397,12 @@ impl Patterns {
     /// The columns, those that are set together side by side: groups that are zero throughout are skipped, and so
     /// there are more of them. A group starts with the column that is set most often and takes those that add least
     /// to the rows it is set in, beside what they would add elsewhere.
-    fn gathered(&self) -> Vec<usize> {
+    fn grouped(&self) -> Vec<usize> {
         let ones = |bits: &[u64]| bits.iter().map(|word| word.count_ones()).sum::<u32>();
-        let own: Vec<u32> = self.bits.iter().map(|bits| ones(bits)).collect();
-        let mut left: Vec<usize> = (0..own.len()).collect();
+        let counts: Vec<u32> = self.bits.iter().map(|bits| ones(bits)).collect();
+        let mut left: Vec<usize> = (0..counts.len()).collect();
         // The last of equals, so that ties are settled.
-        left.sort_by_key(|column| (own[*column], usize::MAX - column));
+        left.sort_by_key(|column| (counts[*column], usize::MAX - column));
         let mut order = Vec::with_capacity(left.len());
         let mut union: Vec<u64> = Vec::new();
         while let Some(first) = left.pop() {
@@ -403,7 +412,7 @@ impl Patterns {
                 let loss = |column: &usize| {
                     let added = self.bits[*column].iter().zip(&union).map(|(own, all)| own & !all);
                     let added: u32 = added.map(u64::count_ones).sum();
-                    2 * i64::from(added) - i64::from(own[*column])
+                    2 * i64::from(added) - i64::from(counts[*column])
                 };
                 let best = (0..left.len()).min_by_key(|at| (loss(&left[*at]), left[*at]));
                 let Some(best) = best else { break };
@@ -425,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_and_what_they_leave_over_give_back_the_rows() {
+    fn codes_and_residuals_bound_the_rows() {
         let values = vec![0.0, 0.5, 127.5, 0.0, 1.0, 0.0, 3.0, 0.0];
         let isa = Isa::current();
         let rows = Matrix::dense(4, values).unwrap();
@@ -435,7 +444,7 @@ mod tests {
         let query = coded.code(isa, Row::Dense(&[2.5, 0.5, 1.0 + 1e-7, 7.5, 2.0]), &mut queries);
         let query = query.unwrap();
         assert_eq!((query.squares, query.sum), (25 + 1 + 4, 8));
-        assert!(query.leftover >= 1e-7 && query.leftover < 2e-7);
+        assert!(query.residual >= 1e-7 && query.residual < 2e-7);
         assert!((query.beyond - (7.5 * 7.5 + 4.0)).abs() < 1e-12);
         queries.keep();
         let mut seen = Vec::new();
@@ -444,13 +453,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_that_are_set_together_stand_together() {
+    fn columns_that_are_set_together_are_grouped() {
         let mut patterns = Patterns::new(8);
         for row in 0..130 {
             // Even columns in even rows, odd ones in odd rows.
-            patterns.see((0..8).map(|column| column % 2 == row % 2));
+            patterns.add_row((0..8).map(|column| column % 2 == row % 2));
         }
-        let order = patterns.gathered();
+        let order = patterns.grouped();
         let mut sorted = order.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..8).collect::<Vec<_>>());

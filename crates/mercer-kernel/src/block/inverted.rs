@@ -1,8 +1,10 @@
+//! Sparse rows stored by column (an inverted index), for sums over the columns of a sparse query.
+
 use mercer_data::Matrix;
 use mercer_simd::Isa;
 
 use crate::Term;
-use crate::live::{Live, Shifted};
+use crate::live::{CentredRow, LiveColumns, SparseEntries};
 
 /// Rows per tile: the sums of a tile stay in the nearest cache.
 const TILE_ROWS: usize = 1920;
@@ -10,27 +12,28 @@ const TILE_ROWS: usize = 1920;
 /// Sparse rows by column: for each live column the rows that are non-zero there.
 #[derive(Debug)]
 pub(super) struct Inverted {
-    tiles: Vec<Columns>,
+    tiles: Vec<TileColumns>,
     rows: usize,
 }
 
 #[derive(Debug)]
-struct Columns {
+struct TileColumns {
     starts: Vec<usize>,
     rows: Vec<u32>,
     values: Vec<f64>,
 }
 
 impl Inverted {
-    pub(super) fn new(rows: &Matrix, live: &Live) -> Self {
+    pub(super) fn new(rows: &Matrix, live: &LiveColumns) -> Self {
         let mut tiles = Vec::new();
-        let mut scratch = Shifted::default();
+        let mut scratch = CentredRow::default();
         for first in (0..rows.rows()).step_by(TILE_ROWS) {
             let count = TILE_ROWS.min(rows.rows() - first);
             let mut starts = vec![0usize; live.len() + 1];
             let mut entries: Vec<(u32, u32, f64)> = Vec::new();
             for row in 0..count {
-                let (columns, values) = scratch.apply(rows.row(first + row), live.shifts());
+                let SparseEntries { columns, values } =
+                    scratch.apply(rows.row(first + row), live.shifts());
                 for (column, value) in columns.iter().zip(values) {
                     let slot = live.slot(*column).expect("columns of packed rows are live");
                     starts[slot as usize + 1] += 1;
@@ -43,7 +46,7 @@ impl Inverted {
             entries.sort_by_key(|(slot, row, _)| (*slot, *row));
             let values = entries.iter().map(|(_, _, value)| *value).collect();
             let rows = entries.into_iter().map(|(_, row, _)| row).collect();
-            tiles.push(Columns { starts, rows, values });
+            tiles.push(TileColumns { starts, rows, values });
         }
         Self { tiles, rows: rows.rows() }
     }
@@ -58,7 +61,7 @@ impl Inverted {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let per_tile = |tile: &Columns| 8 * tile.starts.len() + 12 * tile.rows.len();
+        let per_tile = |tile: &TileColumns| 8 * tile.starts.len() + 12 * tile.rows.len();
         self.tiles.iter().map(per_tile).sum()
     }
 
@@ -68,12 +71,12 @@ impl Inverted {
         isa: Isa,
         tile: usize,
         term: Option<&dyn Term>,
-        query: (&[u32], &[f64]),
+        query: SparseEntries<'_>,
         out: &mut [f64],
     ) {
         out.fill(0.0);
         let columns = &self.tiles[tile];
-        for (slot, x) in query.0.iter().zip(query.1) {
+        for (slot, x) in query.columns.iter().zip(query.values) {
             let entries = columns.starts[*slot as usize]..columns.starts[*slot as usize + 1];
             let (rows, values) = (&columns.rows[entries.clone()], &columns.values[entries]);
             match term {

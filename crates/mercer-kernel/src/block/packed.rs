@@ -1,3 +1,7 @@
+//! Rows packed once for many kernel values in f64, and the loop over their tiles.
+//!
+//! `packed_f32.rs` has products in f32, `coded.rs` products of bytes.
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -6,12 +10,12 @@ use mercer_simd::{Isa, Panels64};
 
 use super::inverted::Inverted;
 use super::queries::{Layout, Norms, Queries};
-use crate::live::{Live, Shifted};
+use crate::live::{CentredRow, LiveColumns, SparseEntries};
 use crate::{Form, KernelRef};
 
 /// Panels per tile: 4 x 48 rows of values for 256 queries stay in the second cache.
 const TILE_PANELS: usize = 4;
-/// Panels larger than this are not made; the inverted form is used instead.
+/// Rows whose panels would be larger are stored by column (inverted) instead.
 pub(super) const MAX_PANEL_BYTES: usize = 4 << 30;
 
 /// Rows packed once for many kernel values: live columns only, centred where the kernel allows it.
@@ -19,14 +23,14 @@ pub(super) const MAX_PANEL_BYTES: usize = 4 << 30;
 pub struct Packed {
     kernel: KernelRef,
     rows: usize,
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveColumns>,
     /// `b(z, z)` of the packed rows, zero-padded to whole lanes.
     squared_norms: Vec<f64>,
-    store: Store,
+    store: Storage,
 }
 
 #[derive(Debug)]
-enum Store {
+enum Storage {
     Panels(Panels64),
     Inverted(Inverted),
     Rows(Matrix),
@@ -64,9 +68,9 @@ impl Packed {
             Form::Dot(_) | Form::Shift(_) => false,
             Form::Opaque => true,
         };
-        let live = Arc::new(Live::new(rows, centre, keep_all));
+        let live = Arc::new(LiveColumns::new(rows, centre, keep_all));
         let is_inverted = inverts(&form) && prefers_inverted(rows, &live);
-        Self::within(kernel.clone(), rows, live, is_inverted)
+        Self::in_columns(kernel.clone(), rows, live, is_inverted)
     }
 
     /// Packs rows in consecutive pieces of these sizes. All pieces take the same [`Queries`], loaded by
@@ -82,32 +86,42 @@ impl Packed {
     ) -> Vec<Self> {
         assert_eq!(sizes.iter().sum::<usize>(), rows.rows(), "pieces of all rows");
         let whole = Self::new(kernel.clone(), rows, centre);
-        let is_inverted = matches!(whole.store, Store::Inverted(_));
+        let is_inverted = matches!(whole.store, Storage::Inverted(_));
         let mut first = 0;
         let piece = |size: &usize| {
             let range = first..first + size;
             first = range.end;
-            Self::within(kernel.clone(), &rows.select(range), Arc::clone(&whole.live), is_inverted)
+            Self::in_columns(
+                kernel.clone(),
+                &rows.select(range),
+                Arc::clone(&whole.live),
+                is_inverted,
+            )
         };
         sizes.iter().map(piece).collect()
     }
 
     /// Packs rows in live columns that were found before.
-    fn within(kernel: KernelRef, rows: &Matrix, live: Arc<Live>, is_inverted: bool) -> Self {
+    fn in_columns(
+        kernel: KernelRef,
+        rows: &Matrix,
+        live: Arc<LiveColumns>,
+        is_inverted: bool,
+    ) -> Self {
         let form = kernel.form();
         let mut squared_norms: Vec<f64> =
-            rows.iter().map(|row| centred_self(&form, row, &live)).collect();
+            rows.iter().map(|row| centred_squared_norm(&form, row, &live)).collect();
         let vectorised = match form {
             Form::Additive(term, _) => term.simd_twin().is_some(),
             Form::Opaque => false,
             Form::Dot(_) | Form::Shift(_) => true,
         };
         let store = if !vectorised {
-            Store::Rows(rows.clone())
+            Storage::Rows(rows.clone())
         } else if is_inverted {
-            Store::Inverted(Inverted::new(rows, &live))
+            Storage::Inverted(Inverted::new(rows, &live))
         } else {
-            Store::Panels(pack(rows, &live))
+            Storage::Panels(pack(rows, &live))
         };
         squared_norms.resize(squared_norms.len().next_multiple_of(mercer_simd::LANES64), 0.0);
         Self { kernel, rows: rows.rows(), live, squared_norms, store }
@@ -125,7 +139,7 @@ impl Packed {
             rows,
             live: Arc::clone(&like.live),
             squared_norms,
-            store: Store::Panels(panels),
+            store: Storage::Panels(panels),
         }
     }
 
@@ -163,9 +177,9 @@ impl Packed {
     pub fn bytes(&self) -> usize {
         8 * self.squared_norms.len()
             + match &self.store {
-                Store::Panels(panels) => panels.bytes(),
-                Store::Inverted(inverted) => inverted.bytes(),
-                Store::Rows(rows) => 12 * rows.nonzeros(),
+                Storage::Panels(panels) => panels.bytes(),
+                Storage::Inverted(inverted) => inverted.bytes(),
+                Storage::Rows(rows) => 12 * rows.nonzeros(),
             }
     }
 
@@ -184,8 +198,8 @@ impl Packed {
         queries.fill(self, isa, rows, Norms::Chain);
     }
 
-    /// As [`Packed::load`], but the self-sums stay zero: for kernels that do not read them.
-    pub fn load_bare<'a>(
+    /// As [`Packed::load`], without squared norms: for kernels that do not need them.
+    pub fn load_without_norms<'a>(
         &self,
         isa: Isa,
         rows: impl Iterator<Item = Row<'a>> + Clone,
@@ -194,7 +208,7 @@ impl Packed {
         queries.fill(self, isa, rows, Norms::None);
     }
 
-    /// The self-sum `b(x, x)` of a row, all its columns included, in an order that no long chain delays:
+    /// The squared norm `b(x, x)` of a row, over all its columns, in an order without long chains:
     /// eight partial sums of squares by column modulo eight and a fixed tree for products of centred
     /// rows, plain columns for additive kernels. Its bits depend on the row alone. Its relative error is
     /// at most `γ_n`, `n` being the columns plus 6 and the roundings of one term.
@@ -207,7 +221,8 @@ impl Packed {
 
     /// Whether queries are kept as lists of non-zero entries.
     pub(super) fn needs_entries(&self) -> bool {
-        !matches!(self.store, Store::Panels(_)) || matches!(self.kernel.form(), Form::Additive(..))
+        !matches!(self.store, Storage::Panels(_))
+            || matches!(self.kernel.form(), Form::Additive(..))
     }
 
     /// Computes all kernel values of the block, tile after tile in row order for each query.
@@ -222,11 +237,11 @@ impl Packed {
         mut visit: impl FnMut(Tile<'_>),
     ) {
         match &self.store {
-            Store::Panels(panels) => self.visit_panels(isa, panels, queries, scratch, &mut visit),
-            Store::Inverted(inverted) => {
+            Storage::Panels(panels) => self.visit_panels(isa, panels, queries, scratch, &mut visit),
+            Storage::Inverted(inverted) => {
                 self.visit_inverted(isa, inverted, queries, scratch, &mut visit);
             }
-            Store::Rows(packed) => {
+            Storage::Rows(packed) => {
                 for (query, row) in rows.enumerate() {
                     scratch.clear();
                     scratch.extend(packed.iter().map(|other| self.kernel.value(row, other)));
@@ -266,8 +281,8 @@ impl Packed {
                 (Layout::Entries, _) => self.additive(isa, panels, queries, range, scratch),
             }
             let norms = &self.squared_norms[lanes.clone()];
-            for (values, own) in scratch.chunks_exact_mut(stride).zip(&queries.squared_norms) {
-                finish.finish(isa, values, *own, norms);
+            for (values, norm) in scratch.chunks_exact_mut(stride).zip(&queries.squared_norms) {
+                finish.finish(isa, values, *norm, norms);
             }
             let rows = lanes.start..lanes.end.min(self.rows);
             visit(Tile { queries: 0..queries.len(), rows, values: scratch, stride });
@@ -289,7 +304,7 @@ impl Packed {
         let twin = term.simd_twin().expect("panels are packed for vectorised terms");
         let stride = panels.lanes(range.clone()).len();
         for (query, sums) in out.chunks_exact_mut(stride).enumerate() {
-            let (slots, values) = queries.entries(query);
+            let SparseEntries { columns: slots, values } = queries.entries(query);
             if twin.vanishes_at_zero() {
                 panels.accumulate_sparse(isa, twin, slots, values, range.clone(), sums);
                 continue;
@@ -323,8 +338,8 @@ impl Packed {
                 scratch.clear();
                 scratch.resize(rows.len(), 0.0);
                 inverted.sums(isa, tile, term, queries.entries(query), scratch);
-                let own = queries.squared_norms[query];
-                finish.finish(isa, scratch, own, &self.squared_norms[rows.clone()]);
+                let norm = queries.squared_norms[query];
+                finish.finish(isa, scratch, norm, &self.squared_norms[rows.clone()]);
                 let stride = rows.len();
                 visit(Tile { queries: query..query + 1, rows, values: scratch, stride });
             }
@@ -340,10 +355,10 @@ fn inverts(form: &Form<'_>) -> bool {
     }
 }
 
-fn pack(rows: &Matrix, live: &Live) -> Panels64 {
-    let mut scratch = Shifted::default();
+fn pack(rows: &Matrix, live: &LiveColumns) -> Panels64 {
+    let mut scratch = CentredRow::default();
     Panels64::pack(rows.rows(), live.len(), |row, out| {
-        let (columns, values) = scratch.apply(rows.row(row), live.shifts());
+        let SparseEntries { columns, values } = scratch.apply(rows.row(row), live.shifts());
         for (column, value) in columns.iter().zip(values) {
             if let Some(slot) = live.slot(*column) {
                 out[slot as usize] = *value;
@@ -352,18 +367,18 @@ fn pack(rows: &Matrix, live: &Live) -> Panels64 {
     })
 }
 
-fn centred_self(form: &Form<'_>, row: Row<'_>, live: &Live) -> f64 {
+fn centred_squared_norm(form: &Form<'_>, row: Row<'_>, live: &LiveColumns) -> f64 {
     if live.is_unshifted() {
         return form.base(row, row);
     }
-    let mut scratch = Shifted::default();
-    let (_, values) = scratch.apply(row, live.shifts());
+    let mut scratch = CentredRow::default();
+    let values = scratch.apply(row, live.shifts()).values;
     mercer_simd::dot(Isa::current(), values, values)
 }
 
-/// Compares the expected work for queries that look like the packed rows: the inverted form touches the
+/// Compares the expected work for queries with the density of the packed rows: the inverted form touches the
 /// rows that share a column, the panels touch all rows for each non-zero of the query, in vectors.
-fn prefers_inverted(rows: &Matrix, live: &Live) -> bool {
+fn prefers_inverted(rows: &Matrix, live: &LiveColumns) -> bool {
     if !live.is_unshifted() {
         return false;
     }

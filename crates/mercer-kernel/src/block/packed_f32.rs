@@ -1,3 +1,5 @@
+//! Rows packed once for many dot products in f32; the error bounds are left to the caller.
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -6,29 +8,29 @@ use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
 
 use super::packed::{MAX_PANEL_BYTES, Packed};
 use super::queries::{Layout, choose};
-use crate::live::{Live, Shifted};
+use crate::live::{CentredRow, LiveColumns, SparseEntries};
 
 /// Panels per tile: 2 x 96 rows of products for 256 queries stay in the second cache.
 const TILE_PANELS: usize = 2;
 
-/// Rows rounded to single precision, in the live columns of a [`Packed`] and centred as there.
+/// Rows rounded to f32, in the live columns of a [`Packed`] and centred as there.
 #[derive(Debug)]
 pub struct PackedF32 {
     panels: Panels32,
-    live: Arc<Live>,
+    live: Arc<LiveColumns>,
 }
 
-/// A block of queries in single precision; kept and refilled, it allocates nothing.
+/// A block of queries in f32; reuse it to avoid allocations.
 #[derive(Debug)]
 pub struct QueriesF32 {
     layout: Layout,
     dense: DenseQueries32,
     sparse: SparseQueries32,
     row: Vec<f32>,
-    wide: Vec<f64>,
+    gathered: Vec<f64>,
     columns: Vec<u32>,
     values: Vec<f32>,
-    shifted: Shifted,
+    shifted: CentredRow,
 }
 
 /// Products of some queries with some rows.
@@ -43,7 +45,7 @@ pub struct TileF32<'a> {
 }
 
 impl TileF32<'_> {
-    /// Products of one query of the block with the tile's rows, to be worked on in place.
+    /// Products of one query of the block with the tile's rows, to be changed in place.
     pub fn of(&mut self, query: usize) -> &mut [f32] {
         let start = (query - self.queries.start) * self.stride;
         &mut self.products[start..start + self.rows.len()]
@@ -63,9 +65,9 @@ impl PackedF32 {
         if bytes > MAX_PANEL_BYTES {
             return None;
         }
-        let mut scratch = Shifted::default();
+        let mut scratch = CentredRow::default();
         let panels = Panels32::pack(rows.rows(), live.len(), |row, out| {
-            let (columns, values) = scratch.apply(rows.row(row), live.shifts());
+            let SparseEntries { columns, values } = scratch.apply(rows.row(row), live.shifts());
             for (column, value) in columns.iter().zip(values) {
                 if let Some(slot) = live.slot(*column) {
                     out[slot as usize] = *value as f32;
@@ -75,7 +77,7 @@ impl PackedF32 {
         Some(Self { panels, live })
     }
 
-    /// Packs rows that are given in the live columns of `like`, already as singles; `fill(row, buffer)`
+    /// Packs rows that are given in the live columns of `like`, already in f32; `fill(row, buffer)`
     /// writes a row into a zeroed buffer. Queries are centred as for `like`, the rows are not; `None` if
     /// they need too much memory.
     pub fn of_rows(
@@ -90,7 +92,7 @@ impl PackedF32 {
         Some(Self { panels: Panels32::pack(rows, live.len(), fill), live })
     }
 
-    /// `n` such that a product of rounded rows is within `γ_n Σ|x||z|` in the unit of singles.
+    /// `n` such that a product of rounded rows is within `γ_n Σ|x||z|` in the unit roundoff of f32.
     pub fn error_terms(&self) -> usize {
         Panels32::dot_error_terms(self.live.len())
     }
@@ -103,14 +105,14 @@ impl PackedF32 {
             dense: DenseQueries32::new(columns),
             sparse: SparseQueries32::new(columns),
             row: vec![0.0; columns],
-            wide: vec![0.0; columns],
+            gathered: vec![0.0; columns],
             columns: Vec::new(),
             values: Vec::new(),
-            shifted: Shifted::default(),
+            shifted: CentredRow::default(),
         }
     }
 
-    /// Fills a block with queries, centred and then rounded. They must stay finite in single precision:
+    /// Fills a block with queries, centred and then rounded. They must stay finite in f32:
     /// the sparse product would hide an infinite value that the dense one shows.
     pub fn load<'a>(&self, rows: impl Iterator<Item = Row<'a>> + Clone, queries: &mut QueriesF32) {
         queries.layout = choose(&self.live, &rows);
@@ -153,17 +155,17 @@ impl PackedF32 {
 }
 
 impl QueriesF32 {
-    fn push_dense(&mut self, live: &Live, row: Row<'_>) {
+    fn push_dense(&mut self, live: &LiveColumns, row: Row<'_>) {
         match row {
             Row::Dense(values) if live.is_unshifted() => {
-                live.gather(values, &mut self.wide);
-                for (single, wide) in self.row.iter_mut().zip(&self.wide) {
-                    *single = *wide as f32;
+                live.gather(values, &mut self.gathered);
+                for (rounded, value) in self.row.iter_mut().zip(&self.gathered) {
+                    *rounded = *value as f32;
                 }
             }
             _ => {
                 self.row.fill(0.0);
-                let (columns, values) = self.shifted.apply(row, live.shifts());
+                let SparseEntries { columns, values } = self.shifted.apply(row, live.shifts());
                 for (column, value) in columns.iter().zip(values) {
                     if let Some(slot) = live.slot(*column) {
                         self.row[slot as usize] = *value as f32;
@@ -174,7 +176,7 @@ impl QueriesF32 {
         self.dense.push(&self.row);
     }
 
-    fn push_sparse(&mut self, live: &Live, row: Row<'_>) {
+    fn push_sparse(&mut self, live: &LiveColumns, row: Row<'_>) {
         let entries = self.shifted.apply(row, live.shifts());
         live.keep_live(entries, |value| value as f32, &mut self.columns, &mut self.values);
         self.sparse.push(&self.columns, &self.values);

@@ -1,11 +1,13 @@
+//! A block of queries in the layout that suits it: dense, sparse, or lists of entries.
+
 use mercer_data::Row;
 use mercer_simd::{DenseQueries64, Isa, SparseQueries64};
 
 use super::packed::Packed;
 use crate::Form;
-use crate::live::{Live, Shifted};
+use crate::live::{CentredRow, LiveColumns, SparseEntries};
 
-/// A block of queries made ready for one [`Packed`]; kept and refilled, it allocates nothing.
+/// A block of queries prepared for one [`Packed`]; reuse it to avoid allocations.
 #[derive(Debug)]
 pub struct Queries {
     pub(super) layout: Layout,
@@ -21,7 +23,7 @@ pub struct Queries {
     columns: Vec<u32>,
     column_values: Vec<f64>,
     row: Vec<f64>,
-    shifted: Shifted,
+    shifted: CentredRow,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub(super) enum Layout {
     Entries,
 }
 
-/// Whether self-sums are wanted.
+/// Whether squared norms are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Norms {
     Chain,
@@ -42,7 +44,7 @@ pub(super) enum Norms {
 /// (`cargo run --release -p mercer-simd --example speed`).
 const SPARSE_COST: f64 = 2.2;
 
-/// So few columns are multiplied sooner than their non-zeros are counted.
+/// With so few columns the dense product is faster than counting non-zeros.
 const FEW_COLUMNS: usize = 16;
 
 impl Queries {
@@ -59,7 +61,7 @@ impl Queries {
             columns: Vec::new(),
             column_values: Vec::new(),
             row: vec![0.0; live],
-            shifted: Shifted::default(),
+            shifted: CentredRow::default(),
         }
     }
 
@@ -78,7 +80,7 @@ impl Queries {
         &self.squared_norms
     }
 
-    /// Holds these rows from now on.
+    /// Replaces the queries by these rows.
     pub(super) fn fill<'a>(
         &mut self,
         packed: &Packed,
@@ -105,18 +107,18 @@ impl Queries {
     ) {
         let live = &packed.live;
         self.dense.clear();
-        // Self-sums run over all columns; those of queries with dead non-zeros are replaced below.
+        // Squared norms run over all columns; those of queries with dead non-zeros are replaced below.
         let mut incomplete: Vec<(usize, f64)> = Vec::new();
         for (query, row) in rows.enumerate() {
             let complete = match row {
-                Row::Dense(values) if live.is_whole(values) => {
+                Row::Dense(values) if live.covers(values) => {
                     self.dense.push(values);
                     continue;
                 }
                 Row::Dense(values) if live.is_unshifted() => live.gather(values, &mut self.row),
                 _ => {
                     self.row.fill(0.0);
-                    let (columns, values) = self.shifted.apply(row, live.shifts());
+                    let SparseEntries { columns, values } = self.shifted.apply(row, live.shifts());
                     let mut complete = true;
                     for (column, value) in columns.iter().zip(values) {
                         match live.slot(*column) {
@@ -129,7 +131,7 @@ impl Queries {
             };
             self.dense.push(&self.row);
             if !complete && norms == Norms::Chain {
-                let (_, values) = self.shifted.apply(row, live.shifts());
+                let values = self.shifted.apply(row, live.shifts()).values;
                 incomplete.push((query, mercer_simd::dot(isa, values, values)));
             }
         }
@@ -151,13 +153,14 @@ impl Queries {
     ) {
         self.sparse.clear();
         for row in rows {
-            let (columns, values) = self.shifted.apply(row, packed.live.shifts());
+            let entries = self.shifted.apply(row, packed.live.shifts());
+            let values = entries.values;
             self.squared_norms.push(match norms {
                 Norms::Chain => mercer_simd::dot(isa, values, values),
                 Norms::None => 0.0,
             });
             let (slots, kept) = (&mut self.columns, &mut self.column_values);
-            packed.live.keep_live((columns, values), |value| value, slots, kept);
+            packed.live.keep_live(entries, |value| value, slots, kept);
             self.sparse.push(&self.columns, &self.column_values);
         }
     }
@@ -170,7 +173,7 @@ impl Queries {
         self.outside.clear();
         let form = packed.kernel().form();
         for row in rows {
-            let (columns, values) = self.shifted.apply(row, packed.live.shifts());
+            let SparseEntries { columns, values } = self.shifted.apply(row, packed.live.shifts());
             self.squared_norms.push(match form {
                 Form::Additive(..) => form.base(row, row),
                 _ => mercer_simd::dot(isa, values, values),
@@ -190,14 +193,17 @@ impl Queries {
         }
     }
 
-    /// Live columns and values of the non-zero entries of one query.
-    pub(super) fn entries(&self, query: usize) -> (&[u32], &[f64]) {
+    /// LiveColumns columns and values of the non-zero entries of one query.
+    pub(super) fn entries(&self, query: usize) -> SparseEntries<'_> {
         let range = self.starts[query]..self.starts[query + 1];
-        (&self.slots[range.clone()], &self.values[range])
+        SparseEntries { columns: &self.slots[range.clone()], values: &self.values[range] }
     }
 }
 
-pub(super) fn choose<'a>(live: &Live, rows: &(impl Iterator<Item = Row<'a>> + Clone)) -> Layout {
+pub(super) fn choose<'a>(
+    live: &LiveColumns,
+    rows: &(impl Iterator<Item = Row<'a>> + Clone),
+) -> Layout {
     if live.len() <= FEW_COLUMNS {
         return Layout::Dense;
     }

@@ -1,3 +1,7 @@
+//! The partial Cholesky factor of many rows, built by blocks of pivots.
+//!
+//! `factor.rs` has the factor that adds one pivot at a time, with targets and outside points.
+
 use std::fs::File;
 
 use mercer_simd::{Real, Strided, StridedMut};
@@ -5,7 +9,7 @@ use mercer_simd::{Real, Strided, StridedMut};
 use super::store::{Store, TILE};
 use crate::triangle;
 
-/// Kernel values of chosen rows with any rows, computed when they are asked for.
+/// Kernel values of chosen rows with any rows, computed when they are needed.
 pub trait Tiles<T>: Sync {
     /// Chosen rows, made ready for products.
     type Ready: Sync;
@@ -31,19 +35,34 @@ pub enum Draw<'a> {
     Weighted(&'a [f64]),
 }
 
+/// When a factor stops growing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GrowthLimit {
+    /// At so many pivots.
+    pub rank: usize,
+    /// Where the trace that is left is at most this share of the trace of the Gram matrix.
+    pub trace_share: f64,
+}
+
+/// Pivots of one block, prepared for products.
+struct PivotBlock<'a, R> {
+    ready: &'a R,
+    pivots: &'a [u32],
+}
+
 /// Candidates drawn at once.
 pub const CANDIDATES: usize = 64;
 /// A candidate is taken while its residual is above this share of the mean of its block.
 const KEPT_SHARE: f64 = 0.05;
 
 /// A partial factor of the Gram matrix of many rows that grows by blocks of pivots: kernel values, products
-/// and one triangular solve for each block. The same factor as [`super::Factor`], row-major, in singles or
-/// doubles, in memory or in a file; targets and points from outside it has not.
+/// and one triangular solve for each block. The same factor as [`super::Factor`], row-major, in f32 or
+/// f64, in memory or in a file; without targets and outside points.
 #[derive(Debug)]
 pub struct Blocked<T> {
     store: Store<T>,
     pivots: Vec<u32>,
-    /// Coordinates of the pivots, in doubles; row `j` has `j + 1`.
+    /// Coordinates of the pivots, in f64; row `j` has `j + 1`.
     lower: Vec<Vec<f64>>,
     distances: Vec<f64>,
     whole: f64,
@@ -53,13 +72,19 @@ pub struct Blocked<T> {
 }
 
 impl<T: Real> Blocked<T> {
-    /// Nothing chosen yet. `file` holds the coordinates where one is given; `room` is how many of each row
-    /// will be wanted. Rows whose residual is below `floor` times the mean of the diagonal are not chosen.
-    pub fn new(diagonal: &[f64], room: usize, floor: f64, seed: u64, file: Option<File>) -> Self {
+    /// Nothing chosen yet. `file` holds the coordinates where one is given; memory is reserved for `capacity` of
+    /// each row. Rows whose residual is below `floor` times the mean of the diagonal are not chosen.
+    pub fn new(
+        diagonal: &[f64],
+        capacity: usize,
+        floor: f64,
+        seed: u64,
+        file: Option<File>,
+    ) -> Self {
         let rows = diagonal.len();
         let whole: f64 = diagonal.iter().sum();
         Self {
-            store: Store::new(rows, room, file),
+            store: Store::new(rows, capacity, file),
             pivots: Vec::new(),
             lower: Vec::new(),
             distances: diagonal.to_vec(),
@@ -108,24 +133,25 @@ impl<T: Real> Blocked<T> {
         assert_eq!(w.len(), self.rank(), "one number per pivot");
         let mut beta = w.to_vec();
         for at in (0..beta.len()).rev() {
-            let (own, before) = self.lower[at].split_last().expect("a pivot has its own axis");
-            beta[at] /= own;
+            let (coordinates, before) =
+                self.lower[at].split_last().expect("a pivot has its coordinates axis");
+            beta[at] /= coordinates;
             let value = beta[at];
             beta[..at].iter_mut().zip(before).for_each(|(x, l)| *x -= value * l);
         }
         beta
     }
 
-    /// Draws and takes blocks of pivots until there are `limit` of them, the trace that is left is at most
-    /// `trace_share` of the whole one, or nothing more can be taken. `go_on` is asked after every block.
-    /// Returns whether it went to its end.
+    /// Draws and takes blocks of pivots until a limit is reached or no row can be taken. `go_on` is called after
+    /// every block and may stop. Returns whether it was not stopped.
     pub fn grow<S: Tiles<T>>(
         &mut self,
         source: &S,
         draw: Draw<'_>,
-        (limit, trace_share): (usize, f64),
+        until: GrowthLimit,
         go_on: &mut dyn FnMut(&Self) -> bool,
     ) -> bool {
+        let GrowthLimit { rank: limit, trace_share } = until;
         self.store.reserve(limit.min(self.distances.len()));
         let mut refused = 0;
         while self.rank() < limit && self.trace() > trace_share * self.whole {
@@ -197,14 +223,14 @@ impl<T: Real> Blocked<T> {
         let count = candidates.len();
         let rank = self.rank();
         let ready = source.ready(candidates);
-        let own = self.store.gather(candidates);
+        let coordinates = self.store.gather(candidates);
         let mut values = vec![T::default(); count * count];
         source.values(&ready, candidates, &mut values);
-        let wide = |values: &[T]| values.iter().map(|value| value.to_f64()).collect::<Vec<f64>>();
-        let (mut table, own_wide) = (wide(&values), wide(&own));
+        let to_f64 = |values: &[T]| values.iter().map(|value| value.to_f64()).collect::<Vec<f64>>();
+        let (mut table, coordinates_f64) = (to_f64(&values), to_f64(&coordinates));
         if rank > 0 {
-            let left = Strided { values: &own_wide, row: rank, column: 1 };
-            let right = Strided { values: &own_wide, row: 1, column: rank };
+            let left = Strided { values: &coordinates_f64, row: rank, column: 1 };
+            let right = Strided { values: &coordinates_f64, row: 1, column: rank };
             let out = StridedMut { values: &mut table, row: count, column: 1 };
             f64::product([count, count, rank], left, right, out, 1.0, -1.0);
         }
@@ -223,12 +249,12 @@ impl<T: Real> Blocked<T> {
             source.ready(&pivots)
         };
         let gathered: Vec<T> =
-            kept.iter().flat_map(|at| own[at * rank..(at + 1) * rank].to_vec()).collect();
-        self.append(source, (&ready, &pivots), &gathered, &lower);
+            kept.iter().flat_map(|at| coordinates[at * rank..(at + 1) * rank].to_vec()).collect();
+        self.append(source, PivotBlock { ready: &ready, pivots: &pivots }, &gathered, &lower);
         for (at, pivot) in pivots.iter().enumerate() {
-            let before = own_wide[kept[at] * rank..(kept[at] + 1) * rank].to_vec();
-            let own = &lower[at * kept.len()..][..=at];
-            self.lower.push([&before, own].concat());
+            let before = coordinates_f64[kept[at] * rank..(kept[at] + 1) * rank].to_vec();
+            let coordinates = &lower[at * kept.len()..][..=at];
+            self.lower.push([&before, coordinates].concat());
             self.distances[*pivot as usize] = 0.0;
         }
         self.pivots.extend(&pivots);
@@ -238,10 +264,11 @@ impl<T: Real> Blocked<T> {
     fn append<S: Tiles<T>>(
         &mut self,
         source: &S,
-        (ready, pivots): (&S::Ready, &[u32]),
-        own: &[T],
+        block: PivotBlock<'_, S::Ready>,
+        coordinates: &[T],
         lower: &[f64],
     ) {
+        let PivotBlock { ready, pivots } = block;
         let (added, rank) = (pivots.len(), self.rank());
         let inverse = inverse_transposed(lower, added);
         let inverse: Vec<T> = inverse.iter().map(|value| T::from_f64(*value)).collect();
@@ -254,7 +281,7 @@ impl<T: Real> Blocked<T> {
             source.values(ready, rows, &mut values);
             if rank > 0 {
                 let left = Strided { values: &*numbers, row: stride, column: 1 };
-                let right = Strided { values: own, row: 1, column: rank };
+                let right = Strided { values: coordinates, row: 1, column: rank };
                 let out = StridedMut { values: &mut values, row: added, column: 1 };
                 T::product([rows.len(), added, rank], left, right, out, 1.0, -1.0);
             }

@@ -1,3 +1,5 @@
+//! Columns of a Gram matrix: the source of kernel values of a factor, with a cache.
+
 use std::collections::HashMap;
 
 use mercer_data::{Matrix, Row};
@@ -7,8 +9,8 @@ use rayon::prelude::*;
 use crate::KernelRef;
 use crate::block::{Packed, Queries};
 
-/// Columns of a Gram matrix, computed when they are asked for.
-pub trait Columns {
+/// Columns of a Gram matrix, computed when they are needed.
+pub trait GramColumns {
     /// `K(i, i)` of every row.
     fn diagonal(&self) -> &[f64];
 
@@ -25,9 +27,9 @@ pub trait Columns {
 }
 
 /// Columns computed by one thread at once.
-const TOGETHER: usize = 16;
+const BATCH: usize = 16;
 
-/// Columns of the Gram matrix of some rows; those computed are kept as long as they fit a limit.
+/// Columns of the Gram matrix of some rows; those computed are cache as long as they fit a limit.
 #[derive(Debug)]
 pub struct KernelColumns {
     packed: Packed,
@@ -35,14 +37,14 @@ pub struct KernelColumns {
     diagonal: Vec<f64>,
     queries: Queries,
     scratch: Vec<f64>,
-    kept: HashMap<usize, Box<[f64]>>,
-    /// Columns that may be kept.
+    cache: HashMap<usize, Box<[f64]>>,
+    /// Columns that may be cache.
     limit: usize,
 }
 
 impl KernelColumns {
     /// Rows under a kernel, less `centre` where the kernel depends on differences only; at most `memory`
-    /// bytes of columns are kept.
+    /// bytes of columns are cache.
     pub fn new(kernel: KernelRef, rows: Matrix, centre: Option<&[f64]>, memory: usize) -> Self {
         let packed = Packed::new(kernel, &rows, centre);
         let mut diagonal = packed.squared_norms().to_vec();
@@ -55,8 +57,8 @@ impl KernelColumns {
             }
         }
         let limit = memory / (8 * rows.rows().max(1));
-        let (queries, scratch, kept) = (packed.queries(), Vec::new(), HashMap::new());
-        Self { packed, rows, diagonal, queries, scratch, kept, limit }
+        let (queries, scratch, cache) = (packed.queries(), Vec::new(), HashMap::new());
+        Self { packed, rows, diagonal, queries, scratch, cache, limit }
     }
 
     /// The rows.
@@ -96,9 +98,9 @@ fn fill(
 }
 
 /// Columns of several rows, by all threads.
-fn together(packed: &Packed, matrix: &Matrix, rows: &[usize], out: &mut [f64]) {
+fn compute_columns(packed: &Packed, matrix: &Matrix, rows: &[usize], out: &mut [f64]) {
     let (isa, length) = (Isa::current(), (out.len() / rows.len().max(1)).max(1));
-    let parts = out.par_chunks_mut(TOGETHER * length).zip(rows.par_chunks(TOGETHER));
+    let parts = out.par_chunks_mut(BATCH * length).zip(rows.par_chunks(BATCH));
     parts.for_each_init(
         || (packed.queries(), Vec::new()),
         |(queries, scratch), (out, rows)| {
@@ -113,37 +115,37 @@ fn together(packed: &Packed, matrix: &Matrix, rows: &[usize], out: &mut [f64]) {
     );
 }
 
-impl Columns for KernelColumns {
+impl GramColumns for KernelColumns {
     fn diagonal(&self) -> &[f64] {
         &self.diagonal
     }
 
     fn column(&mut self, row: usize, out: &mut [f64]) {
-        if let Some(kept) = self.kept.get(&row) {
-            out.copy_from_slice(kept);
+        if let Some(cache) = self.cache.get(&row) {
+            out.copy_from_slice(cache);
             return;
         }
         let Self { packed, queries, scratch, rows, .. } = self;
         fill(packed, queries, scratch, rows.row(row), out);
-        if self.kept.len() < self.limit {
-            self.kept.insert(row, out.into());
+        if self.cache.len() < self.limit {
+            self.cache.insert(row, out.into());
         }
     }
 
     fn columns(&mut self, rows: &[usize], out: &mut [f64]) {
         let length = self.diagonal.len().max(1);
         let unknown: Vec<usize> =
-            rows.iter().copied().filter(|row| !self.kept.contains_key(row)).collect();
+            rows.iter().copied().filter(|row| !self.cache.contains_key(row)).collect();
         let mut fresh = vec![0.0; unknown.len() * length];
-        together(&self.packed, &self.rows, &unknown, &mut fresh);
+        compute_columns(&self.packed, &self.rows, &unknown, &mut fresh);
         let mut fresh = fresh.chunks_exact(length);
         for (row, out) in rows.iter().zip(out.chunks_exact_mut(length)) {
-            if let Some(kept) = self.kept.get(row) {
-                out.copy_from_slice(kept);
+            if let Some(cache) = self.cache.get(row) {
+                out.copy_from_slice(cache);
             } else if let Some(values) = fresh.next() {
                 out.copy_from_slice(values);
-                if self.kept.len() < self.limit {
-                    self.kept.insert(*row, values.into());
+                if self.cache.len() < self.limit {
+                    self.cache.insert(*row, values.into());
                 }
             }
         }

@@ -1,4 +1,6 @@
-use super::{Columns, Factor};
+//! Rules that choose the pivots of a factor.
+
+use super::{Factor, GramColumns};
 
 /// How pivots are chosen.
 pub trait Pivots<C> {
@@ -7,9 +9,9 @@ pub trait Pivots<C> {
     fn propose(&mut self, factor: &mut Factor<C>, out: &mut Vec<usize>);
 
     /// Names up to `most` rows that will be proposed after those just proposed, for rules that know.
-    fn ahead(&self, _factor: &Factor<C>, _most: usize, _out: &mut Vec<usize>) {}
+    fn upcoming(&self, _factor: &Factor<C>, _most: usize, _out: &mut Vec<usize>) {}
 
-    /// Told after every pivot taken.
+    /// Called after every accepted pivot.
     fn chosen(&mut self, _factor: &Factor<C>) {}
 }
 
@@ -29,7 +31,7 @@ impl Given {
     }
 }
 
-impl<C: Columns> Pivots<C> for Given {
+impl<C: GramColumns> Pivots<C> for Given {
     fn propose(&mut self, factor: &mut Factor<C>, out: &mut Vec<usize>) {
         while let Some(row) = self.left.pop() {
             if factor.is_open(row) {
@@ -39,7 +41,7 @@ impl<C: Columns> Pivots<C> for Given {
         }
     }
 
-    fn ahead(&self, factor: &Factor<C>, most: usize, out: &mut Vec<usize>) {
+    fn upcoming(&self, factor: &Factor<C>, most: usize, out: &mut Vec<usize>) {
         let open = self.left.iter().rev().copied().filter(|row| factor.is_open(*row));
         out.extend(open.take(most));
     }
@@ -49,7 +51,7 @@ impl<C: Columns> Pivots<C> for Given {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Greedy;
 
-impl<C: Columns> Pivots<C> for Greedy {
+impl<C: GramColumns> Pivots<C> for Greedy {
     fn propose(&mut self, factor: &mut Factor<C>, out: &mut Vec<usize>) {
         let open = (0..factor.rows()).filter(|row| factor.is_open(*row));
         out.extend(best(open, |row| factor.distances()[row]));
@@ -70,13 +72,13 @@ impl Gain {
     }
 
     /// What the targets lose, all together, if a row is chosen.
-    pub fn of<C: Columns>(factor: &Factor<C>, row: usize) -> f64 {
+    pub fn of<C: GramColumns>(factor: &Factor<C>, row: usize) -> f64 {
         let squares = factor.targets().iter().map(|target| target.values()[row].powi(2));
         squares.sum::<f64>() / factor.distances()[row]
     }
 }
 
-impl<C: Columns> Pivots<C> for Gain {
+impl<C: GramColumns> Pivots<C> for Gain {
     fn propose(&mut self, factor: &mut Factor<C>, out: &mut Vec<usize>) {
         let open = self.candidates.iter().copied().filter(|row| factor.is_open(*row));
         out.extend(best(open, |row| Self::of(factor, row)));

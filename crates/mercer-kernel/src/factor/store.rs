@@ -1,3 +1,5 @@
+//! Coordinates of many rows, in memory or in a file, and products with them.
+
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::sync::Mutex;
@@ -12,18 +14,18 @@ const GROUPS: usize = 16;
 
 /// Coordinates of many rows, in tiles of whole rows, in memory or in a file.
 ///
-/// A file that fails is remembered: reading gives zeros, and [`Store::failure`] tells.
+/// An I/O error is kept in [`Store::failure`]; reads then give zeros.
 #[derive(Debug)]
 pub struct Store<T> {
     rows: usize,
     rank: usize,
     /// Numbers kept free for each row.
     stride: usize,
-    place: Place<T>,
+    location: Location<T>,
 }
 
 #[derive(Debug)]
-enum Place<T> {
+enum Location<T> {
     Memory(Vec<Vec<T>>),
     Disk(Mutex<Disk>),
 }
@@ -35,16 +37,16 @@ struct Disk {
 }
 
 impl<T: Real> Store<T> {
-    /// No coordinates yet, room for `stride` of them; in `file` where one is given.
+    /// No coordinates yet, memory for `stride` of them; in `file` where one is given.
     pub fn new(rows: usize, stride: usize, file: Option<File>) -> Self {
-        let place = match file {
-            Some(file) => Place::Disk(Mutex::new(Disk { file, failure: None })),
+        let location = match file {
+            Some(file) => Location::Disk(Mutex::new(Disk { file, failure: None })),
             None => {
                 let tile = |first| vec![T::default(); TILE.min(rows - first) * stride];
-                Place::Memory((0..rows).step_by(TILE).map(tile).collect())
+                Location::Memory((0..rows).step_by(TILE).map(tile).collect())
             }
         };
-        Self { rows, rank: 0, stride, place }
+        Self { rows, rank: 0, stride, location }
     }
 
     /// Rows given by their coordinates.
@@ -55,7 +57,7 @@ impl<T: Real> Store<T> {
         let rows = coordinates.len().checked_div(rank).unwrap_or(0);
         assert_eq!(coordinates.len(), rows * rank, "whole rows");
         let tiles = coordinates.chunks((TILE * rank).max(1)).map(<[T]>::to_vec).collect();
-        Self { rows, rank, stride: rank, place: Place::Memory(tiles) }
+        Self { rows, rank, stride: rank, location: Location::Memory(tiles) }
     }
 
     /// Number of rows.
@@ -70,23 +72,23 @@ impl<T: Real> Store<T> {
 
     /// Whether the coordinates are in a file.
     pub fn is_on_disk(&self) -> bool {
-        matches!(self.place, Place::Disk(_))
+        matches!(self.location, Location::Disk(_))
     }
 
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
-        match &self.place {
-            Place::Memory(tiles) => tiles.iter().map(|tile| tile.len() * T::BYTES).sum(),
-            Place::Disk(_) => 0,
+        match &self.location {
+            Location::Memory(tiles) => tiles.iter().map(|tile| tile.len() * T::BYTES).sum(),
+            Location::Disk(_) => 0,
         }
     }
 
     /// What went wrong with the file, if anything did.
     pub fn failure(&self) -> Option<String> {
-        match &self.place {
-            Place::Memory(_) => None,
-            Place::Disk(disk) => {
-                let disk = disk.lock().expect("no thread fails while it holds the file");
+        match &self.location {
+            Location::Memory(_) => None,
+            Location::Disk(disk) => {
+                let disk = disk.lock().expect("no thread panics while it holds the lock");
                 disk.failure.as_ref().map(ToString::to_string)
             }
         }
@@ -102,11 +104,11 @@ impl<T: Real> Store<T> {
         tile * TILE..((tile + 1) * TILE).min(self.rows)
     }
 
-    /// Shows a tile: rows, [`Store::stride`] numbers apart.
-    pub fn with<R>(&self, tile: usize, look: impl FnOnce(&[T]) -> R) -> R {
-        match &self.place {
-            Place::Memory(tiles) => look(&tiles[tile]),
-            Place::Disk(disk) => look(&self.read(disk, tile)),
+    /// Calls `read` with a tile: rows, [`Store::stride`] numbers apart.
+    pub fn with<R>(&self, tile: usize, read: impl FnOnce(&[T]) -> R) -> R {
+        match &self.location {
+            Location::Memory(tiles) => read(&tiles[tile]),
+            Location::Disk(disk) => read(&self.read(disk, tile)),
         }
     }
 
@@ -118,7 +120,7 @@ impl<T: Real> Store<T> {
     fn read(&self, disk: &Mutex<Disk>, tile: usize) -> Vec<T> {
         let count = self.rows_of(tile).len() * self.stride;
         let mut bytes = vec![0u8; count * T::BYTES];
-        let mut disk = disk.lock().expect("no thread fails while it holds the file");
+        let mut disk = disk.lock().expect("no thread panics while it holds the lock");
         let start = (tile * TILE * self.stride * T::BYTES) as u64;
         let Disk { file, failure } = &mut *disk;
         // A tile never written is zeros.
@@ -137,7 +139,7 @@ impl<T: Real> Store<T> {
         let mut bytes = Vec::with_capacity(values.len() * T::BYTES);
         values.iter().for_each(|value| value.push_bytes(&mut bytes));
         let start = (tile * TILE * self.stride * T::BYTES) as u64;
-        let mut disk = disk.lock().expect("no thread fails while it holds the file");
+        let mut disk = disk.lock().expect("no thread panics while it holds the lock");
         let Disk { file, failure } = &mut *disk;
         let done = file.seek(SeekFrom::Start(start)).and_then(|_| file.write_all(&bytes));
         if let Err(error) = done {
@@ -145,7 +147,7 @@ impl<T: Real> Store<T> {
         }
     }
 
-    /// Makes room for `stride` coordinates of each row.
+    /// Reserves memory for `stride` coordinates of each row.
     pub(super) fn reserve(&mut self, stride: usize) {
         if stride <= self.stride {
             return;
@@ -159,19 +161,19 @@ impl<T: Real> Store<T> {
             }
             wide
         };
-        match &mut self.place {
-            Place::Memory(tiles) if old == 0 => {
+        match &mut self.location {
+            Location::Memory(tiles) if old == 0 => {
                 let rows = self.rows;
                 let tile = |first| vec![T::default(); TILE.min(rows - first) * stride];
                 *tiles = (0..rows).step_by(TILE).map(tile).collect();
             }
-            Place::Memory(tiles) => tiles.par_iter_mut().for_each(|tile| *tile = widen(tile)),
-            Place::Disk(_) => {
+            Location::Memory(tiles) => tiles.par_iter_mut().for_each(|tile| *tile = widen(tile)),
+            Location::Disk(_) => {
                 // The last tile first: nothing is overwritten before it was read.
                 for tile in (0..self.tiles()).rev() {
                     let wide = self.with(tile, widen);
                     let old = std::mem::replace(&mut self.stride, stride);
-                    if let Place::Disk(disk) = &self.place {
+                    if let Location::Disk(disk) = &self.location {
                         self.write(disk, tile, &wide);
                     }
                     self.stride = old;
@@ -183,10 +185,10 @@ impl<T: Real> Store<T> {
 
     /// Lets `change(tile, numbers)` work on every tile and then counts `added` coordinates more.
     pub(super) fn extend(&mut self, added: usize, change: impl Fn(usize, &mut [T]) + Sync) {
-        if let Place::Memory(tiles) = &mut self.place {
+        if let Location::Memory(tiles) = &mut self.location {
             tiles.par_iter_mut().enumerate().for_each(|(tile, values)| change(tile, values));
         }
-        if let Place::Disk(disk) = &self.place {
+        if let Location::Disk(disk) = &self.location {
             let tiles: Vec<usize> = (0..self.tiles()).collect();
             tiles.par_iter().for_each(|tile| {
                 let mut values = self.read(disk, *tile);
@@ -223,8 +225,8 @@ impl<T: Real> Store<T> {
         let mut selected = Self::new(rows.len(), self.rank, file);
         let rank = self.rank;
         selected.extend(rank, |tile, values| {
-            let wanted = &rows[tile * TILE..((tile + 1) * TILE).min(rows.len())];
-            values.copy_from_slice(&self.gather(wanted));
+            let expected = &rows[tile * TILE..((tile + 1) * TILE).min(rows.len())];
+            values.copy_from_slice(&self.gather(expected));
         });
         selected
     }
@@ -235,8 +237,8 @@ impl<T: Real> Store<T> {
         let mut out = vec![0.0; self.rows];
         out.par_chunks_mut(TILE).enumerate().for_each(|(tile, out)| {
             self.with(tile, |values| {
-                for (place, row) in out.iter_mut().zip(values.chunks_exact(self.stride.max(1))) {
-                    *place = row_dot(isa, &row[..self.rank], z);
+                for (out, row) in out.iter_mut().zip(values.chunks_exact(self.stride.max(1))) {
+                    *out = row_dot(isa, &row[..self.rank], z);
                 }
             });
         });

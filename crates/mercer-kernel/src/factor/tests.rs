@@ -1,3 +1,5 @@
+//! Tests of both factors against Gram matrices computed from the definition.
+
 use mercer_data::Matrix;
 use mercer_testkit::generate;
 
@@ -79,7 +81,7 @@ fn a_row_given_from_outside_is_the_row() {
         let chosen: Vec<f64> =
             inside.pivots().iter().map(|pivot| all[pivot.row.unwrap()]).collect();
         let targets = [f64::from(row as u32).sin()];
-        let point = Point { rows: &all, pivots: &chosen, own: 1.0, targets: &targets };
+        let point = Point { rows: &all, pivots: &chosen, squared_norm: 1.0, targets: &targets };
         assert!(inside.push(row) && outside.push_point(&point));
     }
     for row in 0..12 {
@@ -165,13 +167,23 @@ fn blocks_of_pivots_explain_the_columns_they_stand_for() {
     let source = Plain::new("rbf(gamma=0.1)", &rows);
     let gram = gram("rbf(gamma=0.1)", &rows);
     for draw in [Draw::Greedy, Draw::Random, Draw::Weighted(&vec![0.5; 300])] {
-        let mut double = Blocked::<f64>::new(&source.diagonal, 10, 1e-12, 1, None);
-        assert!(double.grow(&source, draw, (100, 0.0), &mut |_| true));
-        assert_eq!(double.rank(), 100);
-        assert!(worst(&double, &gram) < 1e-11, "{draw:?} {}", worst(&double, &gram));
-        let mut single = Blocked::<f32>::new(&source.diagonal, 100, 1e-5, 1, None);
-        assert!(single.grow(&source, draw, (60, 0.0), &mut |_| true));
-        assert!(worst(&single, &gram) < 1e-4, "{draw:?} {}", worst(&single, &gram));
+        let mut in_f64 = Blocked::<f64>::new(&source.diagonal, 10, 1e-12, 1, None);
+        assert!(in_f64.grow(
+            &source,
+            draw,
+            GrowthLimit { rank: 100, trace_share: 0.0 },
+            &mut |_| true
+        ));
+        assert_eq!(in_f64.rank(), 100);
+        assert!(worst(&in_f64, &gram) < 1e-11, "{draw:?} {}", worst(&in_f64, &gram));
+        let mut in_f32 = Blocked::<f32>::new(&source.diagonal, 100, 1e-5, 1, None);
+        assert!(in_f32.grow(
+            &source,
+            draw,
+            GrowthLimit { rank: 60, trace_share: 0.0 },
+            &mut |_| true
+        ));
+        assert!(worst(&in_f32, &gram) < 1e-4, "{draw:?} {}", worst(&in_f32, &gram));
     }
 }
 
@@ -180,7 +192,7 @@ fn greedy_blocks_choose_what_the_greedy_rule_chooses() {
     let rows = generate::dense(80, 4, 9);
     let source = Plain::new("rbf(gamma=0.5)", &rows);
     let mut blocked = Blocked::<f64>::new(&source.diagonal, 20, 1e-12, 1, None);
-    blocked.grow(&source, Draw::Greedy, (20, 0.0), &mut |_| true);
+    blocked.grow(&source, Draw::Greedy, GrowthLimit { rank: 20, trace_share: 0.0 }, &mut |_| true);
     let mut factor = Factor::new(columns("rbf(gamma=0.5)", &rows), 1e-12);
     factor.grow(&mut Greedy, 20, &mut |_| true);
     let chosen: Vec<u32> = factor.pivots().iter().map(|pivot| pivot.row.unwrap() as u32).collect();
@@ -194,10 +206,20 @@ fn a_trace_that_is_small_enough_ends_it_and_duplicates_are_chosen_once() {
     let rows = base.select((0..300).map(|row| row % 30));
     let source = Plain::new("rbf(gamma=0.5)", &rows);
     let mut factor = Blocked::<f64>::new(&source.diagonal, 0, 1e-10, 3, None);
-    assert!(factor.grow(&source, Draw::Random, (300, 0.0), &mut |_| true));
+    assert!(factor.grow(
+        &source,
+        Draw::Random,
+        GrowthLimit { rank: 300, trace_share: 0.0 },
+        &mut |_| true
+    ));
     assert!(factor.rank() <= 30 && factor.trace_share() < 1e-9, "{}", factor.rank());
     let mut short = Blocked::<f64>::new(&source.diagonal, 0, 1e-10, 3, None);
-    assert!(short.grow(&source, Draw::Greedy, (300, 0.2), &mut |_| true));
+    assert!(short.grow(
+        &source,
+        Draw::Greedy,
+        GrowthLimit { rank: 300, trace_share: 0.2 },
+        &mut |_| true
+    ));
     assert!(short.rank() < 30 && short.trace_share() <= 0.2);
 }
 
@@ -211,7 +233,8 @@ fn a_factor_in_a_file_is_the_factor_in_memory() {
     let mut there = Blocked::<f32>::new(&source.diagonal, 10, 1e-5, 1, Some(file));
     let mut here = Blocked::<f32>::new(&source.diagonal, 70, 1e-5, 1, None);
     for factor in [&mut there, &mut here] {
-        factor.grow(&source, Draw::Random, (70, 0.0), &mut |_| true);
+        factor
+            .grow(&source, Draw::Random, GrowthLimit { rank: 70, trace_share: 0.0 }, &mut |_| true);
     }
     std::fs::remove_file(&path).unwrap();
     assert!(there.store().failure().is_none() && there.store().is_on_disk());
@@ -230,7 +253,7 @@ fn coefficients_of_pivots_give_the_scores_of_all_rows() {
     let source = Plain::new("rbf(gamma=0.3)", &rows);
     let gram = gram("rbf(gamma=0.3)", &rows);
     let mut factor = Blocked::<f64>::new(&source.diagonal, 40, 1e-10, 2, None);
-    factor.grow(&source, Draw::Random, (40, 0.0), &mut |_| true);
+    factor.grow(&source, Draw::Random, GrowthLimit { rank: 40, trace_share: 0.0 }, &mut |_| true);
     let w: Vec<f64> = (0..factor.rank()).map(|at| (at as f64 * 0.7).cos()).collect();
     let beta = factor.coefficients(&w);
     let scores = factor.store().times(&w);
@@ -261,7 +284,7 @@ fn looking_ahead_changes_no_choice() {
         gram.iter().map(|row| row.iter().enumerate().map(|(i, k)| k * beta(i)).sum()).collect()
     };
     let grown = |most: usize, is_given: bool| {
-        let factor = Factor::new(columns("rbf(gamma=0.5)", &rows), 1e-12).with_ahead(most);
+        let factor = Factor::new(columns("rbf(gamma=0.5)", &rows), 1e-12).with_prefetch(most);
         let factor = factor.with_target(&products(0), 100.0).with_target(&products(1), 100.0);
         let mut factor = factor;
         if is_given {

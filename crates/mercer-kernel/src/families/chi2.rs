@@ -1,3 +1,5 @@
+//! The additive chi-squared kernel. One entry of the registry in `families.rs`.
+
 use std::sync::Arc;
 
 use mercer_spec::Entry;

@@ -1,3 +1,5 @@
+//! The exponential kernel: a Gaussian of the distance of an inner kernel. One entry of the registry in `families.rs`.
+
 use std::sync::Arc;
 
 use mercer_simd::Isa;

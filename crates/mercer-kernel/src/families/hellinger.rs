@@ -1,3 +1,5 @@
+//! Hellinger's kernel. One entry of the registry in `families.rs`.
+
 use std::sync::Arc;
 
 use mercer_spec::Entry;

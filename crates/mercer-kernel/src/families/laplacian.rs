@@ -1,3 +1,5 @@
+//! The Laplacian kernel. One entry of the registry in `families.rs`.
+
 use std::sync::Arc;
 
 use mercer_simd::Isa;
@@ -52,7 +54,7 @@ impl Term for Laplacian {
         false
     }
 
-    /// The self-sums are zero and say nothing; [`Finish::error`] below does without.
+    /// The squared norms are zero and say nothing; [`Finish::error`] below does without.
     fn magnitude(&self, _: f64, _: f64) -> f64 {
         f64::INFINITY
     }

@@ -1,3 +1,5 @@
+//! The linear kernel. One entry of the registry in `families.rs`.
+
 use std::sync::Arc;
 
 use mercer_simd::Isa;

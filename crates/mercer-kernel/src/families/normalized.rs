@@ -1,3 +1,5 @@
+//! The normalized kernel: an inner kernel scaled to `K(x, x) = 1`. One entry of the registry in `families.rs`.
+
 use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 use std::sync::Arc;

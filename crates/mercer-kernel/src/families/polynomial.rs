@@ -1,3 +1,5 @@
+//! The polynomial kernel. One entry of the registry in `families.rs`.
+
 use std::sync::Arc;
 
 use mercer_simd::Isa;
@@ -76,17 +78,17 @@ impl Finish for Polynomial {
         mercer_simd::polynomial(isa, sums, self.gamma, self.coef0, self.degree);
     }
 
-    fn self_values(&self, isa: Isa, own: &mut [f64]) {
-        self.finish(isa, own, 0.0, &[]);
+    fn self_values(&self, isa: Isa, vv: &mut [f64]) {
+        self.finish(isa, vv, 0.0, &[]);
     }
 
     fn bound(&self, _: f64, _: f64, magnitude: f64) -> f64 {
         self.inside(magnitude).powi(self.degree as i32) * (1.0 + 1e-10)
     }
 
-    fn self_bound(&self, own: f64) -> f64 {
+    fn self_bound(&self, vv: f64) -> f64 {
         let p = f64::from(self.degree);
-        self.inside(own).powi(self.degree as i32) * (1.0 + (4.0 * p + 8.0) * UNIT)
+        self.inside(vv).powi(self.degree as i32) * (1.0 + (4.0 * p + 8.0) * UNIT)
     }
 
     /// The inside is wrong by `gamma e + u A`, the power multiplies that by `p A^(p-1)` and adds at most

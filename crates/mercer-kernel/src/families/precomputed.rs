@@ -1,3 +1,5 @@
+//! The kernel of precomputed values. One entry of the registry in `families.rs`.
+
 use std::sync::Arc;
 
 use mercer_spec::{Entry, Spec};

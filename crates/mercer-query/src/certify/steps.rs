@@ -50,7 +50,7 @@ impl Steps {
             step: coded.grid().step(),
             base: coded.grid().base(),
             live: coded.live_columns() as f64,
-            leftover: coded.leftover(),
+            leftover: coded.residual(),
             longest_code: f64::from(most).sqrt() * (1.0 + 1e-15),
         }
     }
@@ -74,7 +74,7 @@ impl Steps {
             if !(1e-30..=1e30).contains(&width) || !(1e-30..=1e30).contains(&factor) {
                 return None;
             }
-            let apart = query.leftover + self.leftover + HIDDEN;
+            let apart = query.residual + self.leftover + HIDDEN;
             let distance = self.step * (codes + self.longest_code);
             let most = (width * 1.01 * (distance * distance + query.beyond)).min(88.0);
             let furthest = (most / width).sqrt() * 1.001;
@@ -83,7 +83,7 @@ impl Steps {
             return Known::gaussian(delta, mercer_simd::EXP2_32_RELATIVE_ERROR);
         }
         let (length, longest) = (own.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
-        let left = query.leftover * longest + (length + query.leftover) * self.leftover;
+        let left = query.residual * longest + (length + query.residual) * self.leftover;
         let base = self.base.abs() * self.live.sqrt();
         let sizes = (self.step * codes + base) * (longest + self.leftover + 2.0 * base)
             + self.base.abs() * query.dead_size;

@@ -207,7 +207,7 @@ impl Anytime {
         scratch.routes.resize(block.len(), 0);
         let (Some(router), Some(queries)) = (&self.router, &mut scratch.router) else { return };
         let rows = block.open().iter().map(|query| block.row(*query));
-        router.centres.load_bare(self.isa, rows.clone(), queries);
+        router.centres.load_without_norms(self.isa, rows.clone(), queries);
         let mut best = vec![f64::NEG_INFINITY; block.open().len()];
         router.centres.visit(self.isa, queries, rows, &mut scratch.tile, |tile| {
             for position in tile.queries.clone() {

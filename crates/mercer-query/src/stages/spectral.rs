@@ -352,7 +352,7 @@ impl Stage for Spectral {
                 scratch.loaded.clear();
                 scratch.loaded.extend_from_slice(block.open());
                 let rows = scratch.loaded.iter().map(|query| block.row(*query));
-                any.vectors.load_bare(self.isa, rows, &mut scratch.queries);
+                any.vectors.load_without_norms(self.isa, rows, &mut scratch.queries);
             }
             if !self.plan_round(round, tracker, scratch) {
                 break;

@@ -2,7 +2,7 @@
 
 use mercer_data::Dataset;
 use mercer_kernel::KernelRef;
-use mercer_kernel::factor::{Blocked, Draw};
+use mercer_kernel::factor::{Blocked, Draw, GrowthLimit};
 
 use super::course::suits;
 use super::rows::Rows;
@@ -51,7 +51,12 @@ pub(crate) fn choose(
     let measured = Rows::new(&source, &all, is_f64);
     let mut factor = Blocked::<f64>::new(&source.diagonal, RANK, 1e-8, 1, None);
     let cancel = &training.cancel;
-    factor.grow(&measured, Draw::Random, (RANK, 1e-6), &mut |_| !cancel.is_cancelled());
+    factor.grow(
+        &measured,
+        Draw::Random,
+        GrowthLimit { rank: RANK, trace_share: 1e-6 },
+        &mut |_| !cancel.is_cancelled(),
+    );
     let (share, rank) = (factor.trace_share(), factor.rank());
     let left = format!(
         "a factor of rank {rank} leaves {:.1} % of the trace of {SAMPLE} examples",

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use mercer_kernel::factor::{Blocked, Draw};
+use mercer_kernel::factor::{Blocked, Draw, GrowthLimit};
 use mercer_simd::Real;
 
 use super::guard::without;
@@ -35,7 +35,9 @@ pub(super) fn run<T: Real + GramValue>(
     let floor = if T::BYTES == 4 { 1e-5 } else { 1e-10 };
     let file = first.file(count * rank * T::BYTES)?;
     let mut factor = Blocked::<T>::new(&diagonal, rank, floor, first.recipe.seed, file);
-    factor.grow(&rows, Draw::Random, (rank, 1e-6), &mut |_| control.stop().is_none());
+    factor.grow(&rows, Draw::Random, GrowthLimit { rank, trace_share: 1e-6 }, &mut |_| {
+        control.stop().is_none()
+    });
     if let Some(reason) = factor.store().failure() {
         return Err(TrainError::FactorFile { reason });
     }

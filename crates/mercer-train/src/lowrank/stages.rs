@@ -1,6 +1,6 @@
 //! Growing the factor, with solutions in between that say where it matters.
 
-use mercer_kernel::factor::{Blocked, Draw};
+use mercer_kernel::factor::{Blocked, Draw, GrowthLimit};
 use mercer_simd::Real;
 
 use super::lost;
@@ -93,12 +93,23 @@ fn step<T: Real + GramValue>(
     // The trace may fall to nothing: singles see no less than their rounding.
     let floor = if T::BYTES == 4 { 1e-6 } else { 1e-14 };
     if recipe.pivots == Rule::Greedy {
-        return factor.grow(rows, Draw::Greedy, (target, floor), &mut go_on);
+        return factor.grow(
+            rows,
+            Draw::Greedy,
+            GrowthLimit { rank: target, trace_share: floor },
+            &mut go_on,
+        );
     }
     let draw = weights.map_or(Draw::Random, Draw::Weighted);
     let share = if recipe.pivots == Rule::Random { floor } else { DECAYED };
-    factor.grow(rows, draw, (target, share), &mut go_on)
-        && (share == floor || factor.grow(rows, Draw::Greedy, (target, floor), &mut go_on))
+    factor.grow(rows, draw, GrowthLimit { rank: target, trace_share: share }, &mut go_on)
+        && (share == floor
+            || factor.grow(
+                rows,
+                Draw::Greedy,
+                GrowthLimit { rank: target, trace_share: floor },
+                &mut go_on,
+            ))
 }
 
 /// What the rows weigh in the solutions: the largest `(β / limit)²` of the questions.

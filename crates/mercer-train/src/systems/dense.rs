@@ -1,7 +1,7 @@
 //! All kernel values at once.
 
 use mercer_kernel::block::{BLOCK, Packed};
-use mercer_kernel::cholesky::{Cholesky, Refusal, dot};
+use mercer_kernel::cholesky::{Cholesky, CholeskyError, dot};
 use mercer_simd::Isa;
 use rayon::prelude::*;
 
@@ -25,8 +25,8 @@ pub(super) fn solve(
     let mut values = square(source, group.examples);
     let own: Vec<f64> = (0..size).map(|at| values[at * size + at]).collect();
     ridge.iter().enumerate().for_each(|(at, ridge)| values[at * size + at] += ridge);
-    let refused = |refusal: Refusal, control: &Control<'_>| match (refusal, control.stop()) {
-        (Refusal::Ended, Some(stop)) => TrainError::Stopped(stop),
+    let refused = |refusal: CholeskyError, control: &Control<'_>| match (refusal, control.stop()) {
+        (CholeskyError::Cancelled, Some(stop)) => TrainError::Stopped(stop),
         _ => TrainError::NotDefinite { part: group.name.to_owned() },
     };
     let factor = Cholesky::new(values, size, &mut |done| go_on(control, done))
@@ -37,7 +37,7 @@ pub(super) fn solve(
     let points: Vec<Point> = group.systems.iter().map(|system| gram.point(system)).collect();
     let inverse = if group.wants_left_out {
         let inverse = factor.inverse_diagonal(&mut |done| go_on(control, done));
-        Some(inverse.ok_or_else(|| refused(Refusal::Ended, control))?)
+        Some(inverse.ok_or_else(|| refused(CholeskyError::Cancelled, control))?)
     } else {
         None
     };

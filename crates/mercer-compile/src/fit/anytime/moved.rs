@@ -56,7 +56,8 @@ pub(super) fn points(
             .map(|other| machine.kernel().value(Row::Dense(other), row))
             .collect();
         let targets = hill.products(&rows[pool.supports.clone()]);
-        let point_values = Point { rows: &rows, pivots: &chosen, own, targets: &targets };
+        let point_values =
+            Point { rows: &rows, pivots: &chosen, squared_norm: own, targets: &targets };
         if !factor.push_point(&point_values) {
             break;
         }

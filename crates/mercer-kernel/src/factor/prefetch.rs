@@ -1,15 +1,17 @@
+//! Residual columns of the next pivots, computed together before they are needed.
+
 use mercer_simd::{Real, Strided, StridedMut};
 use rayon::prelude::*;
 
-use super::Columns;
+use super::GramColumns;
 
 /// Columns of one matrix product: always the same, so that bits do not depend on threads.
-const TOGETHER: usize = 16;
+const BATCH: usize = 16;
 
-/// Residual columns computed before they are asked for.
+/// Residual columns computed before they are needed.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
-    /// Columns kept; none where nobody looks ahead.
+pub(super) struct PrefetchedColumns {
+    /// Columns computed at once; 0 turns prefetching off.
     pub(super) most: usize,
     rows: Vec<usize>,
     /// `K(i, row) - g_i·g_row` over the first `rank` coordinates, one column after the other.
@@ -17,23 +19,23 @@ pub(super) struct Ahead {
     rank: usize,
 }
 
-impl Ahead {
+impl PrefetchedColumns {
     pub(super) fn has(&self, row: usize) -> bool {
         self.rows.contains(&row)
     }
 
-    /// Copies a column that is known; returns the coordinates that were taken from it.
+    /// Copies a known column; returns the number of coordinates already subtracted from it.
     pub(super) fn copy(&self, row: usize, out: &mut [f64]) -> Option<usize> {
-        let at = self.rows.iter().position(|own| *own == row)?;
+        let at = self.rows.iter().position(|known| *known == row)?;
         out.copy_from_slice(&self.columns[at * out.len()..][..out.len()]);
         Some(self.rank)
     }
 
-    /// Keeps these columns and no other, with all coordinates taken from them.
+    /// Replaces the columns by these, with all coordinates subtracted.
     pub(super) fn prepare(
         &mut self,
         rows: Vec<usize>,
-        columns: &mut impl Columns,
+        columns: &mut impl GramColumns,
         coordinates: &[f64],
     ) {
         let length = columns.diagonal().len().max(1);
@@ -45,18 +47,18 @@ impl Ahead {
     }
 }
 
-/// Takes `g_i·g_row` over some coordinates from columns.
+/// Subtracts `g_i·g_row` over some coordinates from columns.
 fn explain(rows: &[usize], coordinates: &[f64], length: usize, columns: &mut [f64]) {
     let inner = coordinates.len() / length;
-    let parts = columns.par_chunks_mut(TOGETHER * length).zip(rows.par_chunks(TOGETHER));
+    let parts = columns.par_chunks_mut(BATCH * length).zip(rows.par_chunks(BATCH));
     parts.for_each(|(columns, rows)| {
-        let own: Vec<f64> = rows
+        let pivots: Vec<f64> = rows
             .iter()
             .flat_map(|row| coordinates.chunks_exact(length).map(|values| values[*row]))
             .collect();
-        let own = Strided { values: &own[..], row: inner, column: 1 };
+        let pivots = Strided { values: &pivots[..], row: inner, column: 1 };
         let all = Strided { values: coordinates, row: length, column: 1 };
         let out = StridedMut { values: columns, row: length, column: 1 };
-        f64::product([rows.len(), length, inner], own, all, out, 1.0, -1.0);
+        f64::product([rows.len(), length, inner], pivots, all, out, 1.0, -1.0);
     });
 }
