@@ -3,6 +3,7 @@
 
 mod args;
 mod bench;
+mod bits;
 mod edges;
 mod fixtures;
 mod help;
@@ -29,8 +30,16 @@ struct Verb {
 }
 
 /// Every verb, in the order in which `help` shows them.
-const VERBS: &[Verb] =
-    &[test::VERB, edges::VERB, words::VERB, shape::VERB, bench::VERB, fixtures::VERB, help::VERB];
+const VERBS: &[Verb] = &[
+    test::VERB,
+    edges::VERB,
+    words::VERB,
+    shape::VERB,
+    bits::VERB,
+    bench::VERB,
+    fixtures::VERB,
+    help::VERB,
+];
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
