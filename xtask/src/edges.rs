@@ -35,7 +35,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mercer-train", UP_TO_MACHINE),
     ("mercer-compile", UP_TO_TRAIN),
     ("mercer", UP_TO_COMPILE),
-    ("mercer-cli", &["mercer"]),
+    ("mercer-report", &["mercer"]),
+    ("mercer-papers", &["mercer", "mercer-report"]),
+    ("mercer-cli", &["mercer", "mercer-report", "mercer-papers"]),
     ("mercer-python", &["mercer"]),
     ("mercer-server", &["mercer"]),
     (TESTKIT, UP_TO_FACADE),
@@ -187,7 +189,8 @@ mod tests {
         assert_eq!(may_use("mercer-train").last(), Some(&"mercer-machine"));
         assert_eq!(may_use("mercer-compile").last(), Some(&"mercer-train"));
         assert_eq!(may_use("mercer").last(), Some(&"mercer-compile"));
-        assert_eq!(may_use("mercer-cli"), ["mercer"]);
+        assert_eq!(may_use("mercer-papers"), ["mercer", "mercer-report"]);
+        assert_eq!(may_use("mercer-cli"), ["mercer", "mercer-report", "mercer-papers"]);
     }
 
     #[test]

@@ -1,4 +1,8 @@
-mod learning;
+//! The command line: one struct per verb, with the help texts.
+//!
+//! What a verb does is in `commands/`.
+
+mod training;
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -7,8 +11,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mercer::compile::tune::Contract;
 
-pub(crate) use learning::{CalibratorName, Learning, SchemeName, Search, Train};
-use learning::{duration, size};
+pub(crate) use training::{CalibratorName, SchemeName, Search, Train, TrainingFlags};
+use training::{duration, size};
 
 /// Kernel machines that answer fast, with the same decisions.
 #[derive(Debug, Parser)]
@@ -20,13 +24,13 @@ pub(crate) struct Arguments {
     pub(crate) verb: Verb,
 }
 
-/// What every verb takes.
+/// Options of every verb.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Threads to use; all cores if not given
     #[arg(long, global = true, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
-    /// Seed of everything random; the same seed gives the same result
+    /// Seed of all random choices; the same seed gives the same result
     #[arg(long, global = true, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Print nothing but results and errors
@@ -35,7 +39,7 @@ pub(crate) struct Common {
     /// Print one JSON object instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// How much to tell on standard error
+    /// Which messages go to standard error
     #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
     pub(crate) log_level: LogLevel,
 }
@@ -50,59 +54,59 @@ pub(crate) enum LogLevel {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Turn a model file of another program into a mercer model
+    /// Convert a model file of another program to a mercer model
     Import(Import),
-    /// Turn a model into a file of another program
+    /// Convert a model to the file format of another program
     Export(Export),
-    /// Tell what a model file holds
+    /// Show what a model file contains
     Inspect(Inspect),
-    /// Learn a machine from examples
+    /// Train a machine on examples
     Train(Train),
-    /// Find the kernel and the formulation that answer best, by cross-validation
+    /// Find the best kernel and formulation by cross-validation
     Search(Search),
-    /// Answer queries
+    /// Predict the labels or values of queries
     Predict(Predict),
-    /// Look at data before training, or at a model before it is shipped
+    /// Check data before training, or a model before it is deployed
     Check(Check),
-    /// Turn a data file into another format, or take some of its rows
+    /// Convert a data file to another format, or select some of its rows
     Convert(Convert),
-    /// Find the fastest plan that honours a contract, and see why
+    /// Find the fastest plan that satisfies a contract
     Tune(Tune),
-    /// Fit a plan of stages to a model, so that easy queries cost little
+    /// Fit a plan to a model: a cascade of stages that answers easy queries at low cost
     Compile(Compile),
-    /// Turn a machine into one of fewer vectors, and tell how far it is from the first
+    /// Replace a machine by one with fewer vectors, and report the error
     Compress(Compress),
-    /// Show how one query is answered, step by step
+    /// Show step by step how one query is answered
     Explain(Explain),
-    /// Measure how fast a model answers on this machine
+    /// Measure how fast a model answers on this computer
     Bench(Bench),
-    /// Make the tables of a paper anew, beside what it prints
+    /// Compute the tables of a paper again, beside the printed numbers
     Reproduce(Reproduce),
-    /// Print what a shell needs to complete commands and options
+    /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page, or write one for each verb into a folder
     Man(Man),
-    /// LIBSVM's svm-train with its flags and its lines; a link to mercer of that name does the same
+    /// LIBSVM's svm-train, with its flags and its output; a link named svm-train to mercer does the same
     #[command(name = "svm-train", disable_help_flag = true)]
-    SvmTrain(LibsvmWords),
+    SvmTrain(LibsvmArguments),
     /// LIBSVM's svm-predict
     #[command(name = "svm-predict", disable_help_flag = true)]
-    SvmPredict(LibsvmWords),
+    SvmPredict(LibsvmArguments),
     /// LIBSVM's svm-scale
     #[command(name = "svm-scale", disable_help_flag = true)]
-    SvmScale(LibsvmWords),
-    /// List kernels, file formats and instruction sets
+    SvmScale(LibsvmArguments),
+    /// List kernels, solvers, stages, file formats, papers and instruction sets
     List,
-    /// Show the main job end to end on data that come with the program
+    /// Import, train and tune on data that are part of the program
     Demo(Demo),
 }
 
-/// Words as LIBSVM's commands take them.
+/// The arguments of LIBSVM's commands.
 #[derive(Debug, Args)]
-pub(crate) struct LibsvmWords {
+pub(crate) struct LibsvmArguments {
     /// Flags and files; without any, the usage is printed
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
-    pub(crate) words: Vec<String>,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(crate) arguments: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -124,14 +128,14 @@ pub(crate) struct Export {
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Queries on which the labels of the written file are compared
+    /// Queries on which the labels before and after writing are compared
     #[arg(long, value_name = "FILE")]
     pub(crate) sample: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// The shell; its start-up file reads what is printed: `source <(mercer completions bash)`
+    /// The shell; its start-up file can say `source <(mercer completions bash)`
     pub(crate) shell: clap_complete::Shell,
 }
 
@@ -151,43 +155,43 @@ pub(crate) struct Inspect {
 /// How a data file is read.
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// The data file; `-` reads standard input; .gz, .bz2, .xz and .zst are unpacked
+    /// The data file; `-` is standard input; .gz, .bz2, .xz and .zst files are decompressed
     pub(crate) data: PathBuf,
-    /// Reader to use; by the file's name if not given (see `mercer list`)
+    /// Format of the data file (see `mercer list`); chosen by the file's name if not given
     #[arg(long, value_name = "FORMAT")]
     pub(crate) input_format: Option<String>,
-    /// Target column of a table: a name, a number from 1, `last`, `none` or `guess`
+    /// Target column of a table: a name, a number starting at 1, `last`, `none` or `guess`
     #[arg(long, default_value = "guess", value_name = "COLUMN")]
     pub(crate) label: String,
-    /// Indices of LIBSVM text count from 0
+    /// Indices of LIBSVM text start at 0
     #[arg(long)]
     pub(crate) zero_based: bool,
-    /// A file with one target per row, for formats that hold none
+    /// A file with one target per row, for formats without targets
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
-    /// Column of a table that only names rows: a name or a number from 1
+    /// Column of a table that holds ids of the rows: a name or a number starting at 1
     #[arg(long, value_name = "COLUMN")]
     pub(crate) id: Option<String>,
-    /// What an empty field of a table stands for; refused if not given, unless a model carries means
+    /// How missing values of a table are treated; an error if not given, unless the model contains means
     #[arg(long, value_name = "POLICY")]
     pub(crate) missing: Option<MissingPolicy>,
     /// Columns of a table that hold categories: each category becomes a column of zeros and ones
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     pub(crate) one_hot: Vec<String>,
-    /// How much a packed file may unpack to
+    /// Largest size of a compressed file after decompression
     #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = size)]
     pub(crate) max_unpacked: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum MissingPolicy {
-    /// It is refused
+    /// They are an error
     Error,
-    /// Zero
+    /// They become zero
     Zero,
-    /// The mean of its column among the examples; it travels with the model
+    /// They become the mean of their column in the training data; the means are stored in the model
     Mean,
-    /// The row is left out
+    /// Their rows are left out
     Drop,
 }
 
@@ -195,7 +199,7 @@ pub(crate) enum MissingPolicy {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// For a model: queries on which exports are compared; its supports if not given
+    /// For a model: queries on which exported models are compared; its supports if not given
     #[arg(long, value_name = "FILE")]
     pub(crate) sample: Option<PathBuf>,
 }
@@ -206,10 +210,10 @@ pub(crate) struct Convert {
     pub(crate) input: Input,
     /// The file to write
     pub(crate) output: PathBuf,
-    /// Format to write; by the output's name if not given
+    /// Format to write; chosen by the output's name if not given
     #[arg(long)]
     pub(crate) format: Option<String>,
-    /// Where labels go if the format holds none
+    /// File for the labels, if the format cannot hold them
     #[arg(long, value_name = "FILE")]
     pub(crate) labels_output: Option<PathBuf>,
     /// Scale the rows as this model scales its queries
@@ -218,20 +222,20 @@ pub(crate) struct Convert {
     /// Sort the columns of each row of LIBSVM text
     #[arg(long)]
     pub(crate) sort: bool,
-    /// Keep this share of the rows, drawn at random; --rest takes the others
+    /// Keep this fraction of the rows, drawn at random; --rest gets the others
     #[arg(long, value_name = "FRACTION", value_parser = fraction, conflicts_with = "sample")]
     pub(crate) split: Option<f64>,
-    /// Keep this many rows, drawn at random; --rest takes the others
+    /// Keep this many rows, drawn at random; --rest gets the others
     #[arg(long, value_name = "N")]
     pub(crate) sample: Option<NonZero<usize>>,
-    /// Where the rows go that --split or --sample leave out
+    /// File for the rows that --split or --sample leave out
     #[arg(long, value_name = "FILE")]
     pub(crate) rest: Option<PathBuf>,
 }
 
 fn fraction(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|value| *value > 0.0 && *value < 1.0);
-    value.ok_or_else(|| "write a share between 0 and 1, as 0.8".to_owned())
+    value.ok_or_else(|| "write a fraction between 0 and 1, such as 0.8".to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -240,44 +244,44 @@ pub(crate) struct Predict {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Where answers go; standard output if not given, nowhere with --json
+    /// File for the answers; standard output if not given, none with --json
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// How answers are written; by the output's name if not given
+    /// Format of the answers; chosen by the output's name if not given
     #[arg(long)]
     pub(crate) format: Option<OutputFormat>,
-    /// Write the probability of each class too, as the model's training fitted it
+    /// Also write the probability of each class, if the model was trained with --probabilities
     #[arg(long)]
     pub(crate) probabilities: bool,
     #[command(flatten)]
-    pub(crate) demands: Demands,
-    /// Ask this share of the queries again exactly, drawn by --seed, and warn if calibrated answers are wrong
-    /// more often than promised
-    #[arg(long, value_name = "SHARE")]
+    pub(crate) query: QueryFlags,
+    /// Evaluate this fraction of the queries exactly as well (drawn by --seed), and warn if calibrated answers
+    /// disagree more often than the contract allows
+    #[arg(long, value_name = "FRACTION")]
     pub(crate) audit: Option<f64>,
-    /// Audit queries far from these rows up to eight times as often
+    /// Audit queries that are far from these rows up to eight times as often
     #[arg(long, value_name = "DATA", requires = "audit")]
     pub(crate) audit_sample: Option<PathBuf>,
 }
 
-/// What answers may cost and must be.
+/// Query options: budget, tolerance and required certainty.
 #[derive(Debug, Args)]
-pub(crate) struct Demands {
-    /// Most kernel values that one query may cost; queries that need more are marked unsettled
+pub(crate) struct QueryFlags {
+    /// Most kernel values per query; queries that need more are marked unsettled
     #[arg(long, value_name = "K")]
     pub(crate) budget_kernels: Option<u64>,
-    /// Most microseconds that one query may cost: they become multiply-adds at the rate of this machine,
-    /// which is measured and printed
+    /// Most microseconds per query; converted to multiply-adds at the rate of this computer, which is measured
+    /// and printed
     #[arg(long, value_name = "N", conflicts_with = "budget_kernels")]
     pub(crate) budget_us: Option<f64>,
-    /// Multiply-adds in a microsecond, instead of measuring them: gives the same answers anywhere
+    /// Multiply-adds per microsecond, instead of measuring: gives the same answers on every computer
     #[arg(long, value_name = "R", requires = "budget_us")]
     pub(crate) rate: Option<f64>,
     /// Half-width at which the value of a regression is settled
     #[arg(long, value_name = "T")]
     pub(crate) value_tolerance: Option<f64>,
-    /// `certified`: queries whose budget does not suffice are answered exactly all the same
-    #[arg(long, value_name = "WORD")]
+    /// `certified`: a query whose budget is too small is answered exactly anyway
+    #[arg(long, value_name = "CERTAINTY")]
     pub(crate) require: Option<RequireName>,
 }
 
@@ -291,31 +295,31 @@ pub(crate) enum RequireName {
 pub(crate) struct Tune {
     /// The model file to read
     pub(crate) model: PathBuf,
-    /// Queries such as will be asked, none a training row
+    /// Queries like those of later use, none of them a training row
     #[arg(long, value_name = "DATA")]
     pub(crate) sample: PathBuf,
-    /// What answers must be: exact, certified, or 'calibrated(eps=1e-3, delta=0.05)'
+    /// The guarantee for answers: exact, certified, or 'calibrated(eps=1e-3, delta=0.05)'
     #[arg(long, default_value = "certified", value_name = "CONTRACT", value_parser = contract)]
     pub(crate) contract: Contract,
-    /// What is to be fast
+    /// What to optimise
     #[arg(long = "for", default_value = "throughput", value_name = "AIM")]
     pub(crate) aim: AimName,
-    /// Most microseconds that one query may take; what needs longer is marked unsettled
+    /// Most microseconds per query; queries that need more are marked unsettled
     #[arg(long, value_name = "N")]
     pub(crate) budget_us: Option<f64>,
     /// Half-width at which the value of a regression is settled
     #[arg(long, value_name = "T")]
     pub(crate) tolerance: Option<f64>,
-    /// Rows the machine was trained on: some stages learn from them; nothing is tested on them
+    /// Training rows of the machine: some stages are fitted to them; nothing is tested on them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,
-    /// Take the sample even if many of its rows equal supports of the machine
+    /// Accept the sample even if many of its rows equal supports of the machine
     #[arg(long)]
     pub(crate) trust_sample: bool,
-    /// End the search after this time with the best so far
+    /// Stop the search after this time and keep the best plan so far
     #[arg(long, default_value = "120s", value_name = "TIME", value_parser = duration)]
     pub(crate) time_limit: Duration,
-    /// Write a report for people: one HTML page, no network needed
+    /// Write a report as one HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// The model file to write
@@ -342,26 +346,27 @@ pub(crate) struct Compile {
     /// The plan: `exact`, `cascade(stage, ..., exact)` with stages of `mercer list`, or one stage
     #[arg(long, value_name = "PLAN")]
     pub(crate) plan: String,
-    /// Queries such as will be asked, none a training row; plans that estimate are calibrated on them
+    /// Queries like those of later use, none of them a training row; plans with estimates are calibrated on them
     #[arg(long, value_name = "DATA")]
     pub(crate) sample: Option<PathBuf>,
-    /// Rows the machine was trained on: some stages choose among them or learn from them; nothing is
-    /// calibrated on them
+    /// Training rows of the machine: some stages select from them or are fitted to them; nothing is calibrated
+    /// on them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,
-    /// Share of queries that may get another label than the exact one, or be wrong in excess of it
+    /// Largest fraction of disagreements with exact labels, or of excess errors
     #[arg(long, default_value_t = 1e-3, value_name = "X")]
     pub(crate) eps: f64,
-    /// How probably the sample may mislead
+    /// Probability that the guarantee fails because the sample was not representative
     #[arg(long, default_value_t = 0.05, value_name = "X")]
     pub(crate) delta: f64,
-    /// What the promise counts
-    #[arg(long, default_value = "other-labels", value_name = "RISK")]
+    /// What --eps limits
+    #[arg(long, default_value = "disagreements", value_name = "RISK")]
     pub(crate) risk: RiskName,
-    /// Make up this many rows near the boundary for the scales of estimates; nothing is tested on them
+    /// Generate this many rows near the decision boundary for the residual scales of estimates; nothing is tested on
+    /// them
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) boundary: usize,
-    /// Take the sample even if many of its rows equal supports of the machine
+    /// Accept the sample even if many of its rows equal supports of the machine
     #[arg(long)]
     pub(crate) trust_sample: bool,
     /// The model file to write
@@ -371,9 +376,9 @@ pub(crate) struct Compile {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RiskName {
-    /// Labels other than the exact one; the sample needs no labels
+    /// Disagreements with the exact labels; the sample needs no labels
     Disagreements,
-    /// Errors beyond those of exact answers; the sample must be labelled
+    /// Errors in addition to those of exact labels; the sample must have labels
     ExcessError,
 }
 
@@ -381,37 +386,37 @@ pub(crate) enum RiskName {
 pub(crate) struct Compress {
     /// The model file to read
     pub(crate) model: PathBuf,
-    /// How vectors are found (see `mercer list`)
+    /// Compression method (see `mercer list`)
     #[arg(long, default_value = "greedy", value_name = "METHOD")]
     pub(crate) method: String,
     /// Keep this many vectors
     #[arg(long, value_name = "K", group = "goal")]
     pub(crate) size: Option<NonZero<usize>>,
-    /// The fewest vectors with |W - W~| at most this share of |W|
+    /// Use the fewest vectors with |W - W~| at most this fraction of |W|
     #[arg(long, value_name = "E", group = "goal", value_parser = share)]
     pub(crate) error: Option<f64>,
-    /// The fewest vectors that give at most this share of --sample another label
+    /// Use the fewest vectors with at most this fraction of disagreements on --sample
     #[arg(long, value_name = "P", group = "goal", requires = "sample", value_parser = share)]
     pub(crate) disagreement: Option<f64>,
-    /// The fewest vectors that prove the label of at least this share of --sample
+    /// Use the fewest vectors that certify at least this fraction of the labels of --sample
     #[arg(long, value_name = "Q", group = "goal", requires = "sample", value_parser = share)]
     pub(crate) certified: Option<f64>,
-    /// Queries such as will be asked: other labels and certified ones are counted on them
+    /// Queries like those of later use: disagreements and certified labels are counted on them
     #[arg(long, value_name = "DATA")]
     pub(crate) sample: Option<PathBuf>,
-    /// Rows the machine was trained on, for methods that use them
+    /// Training rows of the machine, for methods that use them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,
-    /// How far a value of a regression may be off and still count as the same answer
+    /// Largest difference between two regression values that count as the same answer
     #[arg(long, value_name = "T")]
     pub(crate) value_tolerance: Option<f64>,
-    /// Linear machines keep vectors instead of becoming their weights
+    /// Keep vectors for linear machines, instead of one weight vector
     #[arg(long)]
     pub(crate) keep_vectors: bool,
-    /// Write a page with the curve of sizes and errors
+    /// Write an HTML page with sizes and errors
     #[arg(long, value_name = "HTML")]
     pub(crate) report: Option<PathBuf>,
-    /// Draw the curve of sizes and errors
+    /// Draw sizes and errors into this SVG file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// The model file to write
@@ -421,52 +426,52 @@ pub(crate) struct Compress {
 
 fn share(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|value| (0.0..=1.0).contains(value));
-    value.ok_or_else(|| "write a share from 0 to 1, as 0.01".to_owned())
+    value.ok_or_else(|| "write a fraction from 0 to 1, such as 0.01".to_owned())
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Reproduce {
-    /// The paper (see `mercer list`), or `all` for every one on one page
+    /// The paper (see `mercer list`), or `all` for one page with all papers
     pub(crate) paper: String,
-    /// Folder with the data that do not come with the program (`mnist/t10k-images-idx3-ubyte.gz`);
+    /// Folder with data that are not part of the program (`mnist/t10k-images-idx3-ubyte.gz`);
     /// $MERCER_DATA if not given
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
-    /// Only these machines: for decoste03 Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'; for dm03
+    /// Only these machines or parts: for decoste03 Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'; for dm03
     /// 0v1 to 8v9, 'ten classes', 'even odd'; for og98 'Ripley linear', 'Ripley RBF', banana, Abalone,
     /// Adult, 'MNIST 3v8'; for fs01 'example 1', toy, factorisation, pivots, Abalone, problems, rank; for yw12
     /// MNIST, gradients, covtype, Adult, '20 Newsgroups', sector, 'visual words', interpolation, sweeps, growth
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// For dm03: only this method, paper, 'paper, no filter', 'paper, cross-validated', held-out, 'held-out, no
-    /// filter', default, or tuned (what `mercer tune` finds on 3v8, 'ten classes', 'even odd'); for yw12 'ours,
+    /// filter', default, or tuned (the plan of `mercer tune` on 3v8, 'ten classes', 'even odd'); for yw12 'ours,
     /// chi2', 'ours, intersection', 'PmSVM-LUT, chi2', ... or linear; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) method: Vec<String>,
-    /// Timings of which the best counts
+    /// Timings of each measurement; the best counts
     #[arg(long, default_value = "5", value_name = "N")]
     pub(crate) repeats: u32,
-    /// For fs01 and yw12: at most so many rows to learn from in every set; yw12's growth goes up to it
+    /// For fs01 and yw12: largest number of training rows in every set, and the end of yw12's growth
     #[arg(long, default_value = "10000000", value_name = "N")]
     pub(crate) rows: usize,
     /// For yw12: instead of measuring, write the rows of the sets into this folder as LIBSVM text
     #[arg(long, value_name = "DIR")]
     pub(crate) write_rows: Option<PathBuf>,
-    /// A picture: bounds against steps for a few queries of the first machine, its steps against scores,
-    /// sizes and errors, or ranks and errors
+    /// A figure: bounds against steps for a few queries (decoste03), steps against scores (dm03), errors against
+    /// sizes (og98) or ranks (fs01)
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     /// For `all`: only the smaller machines of each paper, from at most 5,000 rows, each timed once
     #[arg(long, conflicts_with = "only")]
     pub(crate) quick: bool,
-    /// For `all`: the folder in which the page and the tables go
+    /// For `all`: the folder for the page and the tables
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// Where the report goes: one HTML page
+    /// File for the report, one HTML page
     #[arg(long, default_value = "mercer-demo.html", value_name = "FILE")]
     pub(crate) report: PathBuf,
 }
@@ -477,14 +482,14 @@ pub(crate) struct Explain {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Which row of the data, from 1
+    /// Number of the row in the data, starting at 1
     #[arg(long, default_value = "1", value_name = "N")]
     pub(crate) row: NonZero<usize>,
-    /// Draw the ranges against the cost into this SVG file
+    /// Draw score ranges against cost into this SVG file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) demands: Demands,
+    pub(crate) query: QueryFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -503,10 +508,10 @@ pub(crate) struct Bench {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Repeats of each measurement; the best counts
+    /// Timings of each measurement; the best counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeats: u32,
-    /// Queries asked one at a time; fewer if the data hold fewer
+    /// Number of queries to time one at a time; all if the data have fewer
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub(crate) single_queries: usize,
 }

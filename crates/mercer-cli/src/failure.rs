@@ -32,18 +32,6 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// The work was stopped by a signal when some of it was done; says what is kept.
-#[derive(Debug)]
-pub(crate) struct InterruptedAfter(pub(crate) String);
-
-impl std::fmt::Display for InterruptedAfter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "interrupted; {}", self.0)
-    }
-}
-
-impl std::error::Error for InterruptedAfter {}
-
 /// Prints the error and, where there is one, what to do about it.
 pub(crate) fn report(error: &anyhow::Error, console: &Console) -> ExitCode {
     if error.chain().any(is_closed_pipe) {
@@ -60,7 +48,7 @@ fn code(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     match cause.downcast_ref::<TrainError>() {
         Some(TrainError::Stopped(Stop::Cancelled)) => Some(INTERRUPTED),
         Some(TrainError::Stopped(_)) => Some(STOPPED),
-        _ if cause.is::<Interrupted>() || cause.is::<InterruptedAfter>() => Some(INTERRUPTED),
+        _ if cause.is::<Interrupted>() || cause.is::<mercer_papers::Interrupted>() => Some(INTERRUPTED),
         _ => None,
     }
 }

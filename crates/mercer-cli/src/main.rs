@@ -7,7 +7,6 @@ macro_rules! println {
 }
 
 mod args;
-mod charts;
 mod commands;
 mod console;
 mod failure;
@@ -15,10 +14,7 @@ mod labels;
 mod lesson;
 mod libsvm;
 mod output;
-mod picture;
 mod queries;
-mod report;
-mod timing;
 
 use std::process::ExitCode;
 

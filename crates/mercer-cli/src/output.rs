@@ -3,7 +3,6 @@
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
 
-use anyhow::Context;
 use mercer::data::write::AtomicFile;
 use mercer::machine::Machine;
 use mercer::query::{Certainty, Decision};
@@ -21,14 +20,6 @@ pub(crate) fn line(text: std::fmt::Arguments<'_>) {
         }
         _ => {}
     }
-}
-
-/// Writes a text file that appears whole.
-pub(crate) fn whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let place = || path.display().to_string();
-    let mut file = AtomicFile::create(path).with_context(place)?;
-    file.write_all(text.as_bytes()).with_context(place)?;
-    file.commit().with_context(place)
 }
 
 /// What each row carries beside its decision.

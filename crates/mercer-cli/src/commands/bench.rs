@@ -1,3 +1,5 @@
+//! `mercer bench`: times a model's plan and its exact machine on a file of queries.
+
 use anyhow::Context;
 use mercer::data::Matrix;
 use mercer::query::{Plan, QueryOptions};
@@ -8,15 +10,7 @@ use crate::args::Bench;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::queries::Queries;
-use crate::timing::best_us;
-
-/// What was measured, in microseconds per query.
-#[derive(Debug)]
-pub(super) struct Times {
-    pub(super) batch: f64,
-    pub(super) single: f64,
-    pub(super) batch_all_threads: f64,
-}
+use mercer_report::timing::PlanTimes;
 
 pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
@@ -90,7 +84,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-fn print(name: &str, times: &Times, threads: usize, baseline: Option<&Times>) {
+fn print(name: &str, times: &PlanTimes, threads: usize, baseline: Option<&PlanTimes>) {
     let line = |what: &str, own: f64, exact: Option<f64>| {
         let gain = exact.map_or(String::new(), |exact| format!("   {:.2}x", exact / own));
         println!("  {:30}{own:10.2}{gain}", format!("{name}, {what}"));
@@ -102,32 +96,6 @@ fn print(name: &str, times: &Times, threads: usize, baseline: Option<&Times>) {
 }
 
 /// Times a plan on these rows: whole batch on one thread, one at a time, whole batch on all threads.
-fn measure(plan: &Plan, rows: &Matrix, bench: &Bench) -> anyhow::Result<Times> {
-    times(plan, rows, bench.repeats, bench.single_queries)
-}
-
-/// As [`measure`], with the number of repeats and of single queries.
-pub(super) fn times(
-    plan: &Plan,
-    rows: &Matrix,
-    repeats: u32,
-    single_queries: usize,
-) -> anyhow::Result<Times> {
-    let batch = || {
-        let _ = std::hint::black_box(plan.decide(rows));
-    };
-    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-    let one_thread = alone.install(|| best_us(repeats, rows.rows(), batch));
-    let singles = rows.rows().min(single_queries);
-    let mut worker = plan.worker();
-    let query_options = QueryOptions::default();
-    let single = best_us(repeats, singles, || {
-        for row in 0..singles {
-            let _ = std::hint::black_box(
-                worker.decide(rows, row..row + 1, &query_options).map(<[_]>::len),
-            );
-        }
-    });
-    let batch_all_threads = best_us(repeats, rows.rows(), batch);
-    Ok(Times { batch: one_thread, single, batch_all_threads })
+fn measure(plan: &Plan, rows: &Matrix, bench: &Bench) -> anyhow::Result<PlanTimes> {
+    PlanTimes::measure(plan, rows, bench.repeats, bench.single_queries)
 }

@@ -1,21 +1,20 @@
+//! `mercer compress`: replaces a machine by one with fewer vectors.
+
 use std::path::PathBuf;
 
 use anyhow::Context;
-use mercer::compile::compress::{CurvePoint, Judged};
 use mercer::compile::{
     CompileError, Compression, CompressionReport, FittingData, Goal, Progress, Watch, compressor,
 };
 use mercer::data::Dataset;
 use mercer::data::read::Options;
 use mercer::machine::{Model, Parent, Provenance, file};
-use serde_json::{Value, json};
+use mercer_report::{compression, save_text};
 
 use super::{StopSignal, load};
 use crate::args::Compress;
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
-use crate::output::whole;
-use crate::picture::{self, Line};
 use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8> {
@@ -65,16 +64,16 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
     };
     let small = Model { machine: made.machine, plan: None, provenance, ..model };
     if let Some(path) = &arguments.svg {
-        whole(path, &drawing(report))?;
+        save_text(path, &compression::figure(report))?;
     }
     if let Some(path) = &arguments.report {
-        whole(path, &page(report, seconds))?;
+        save_text(path, &compression::page(report, seconds))?;
     }
     let own = file::format("mercer").context("the mercer format is always registered")?;
     file::save(&small, own, &arguments.output)
         .with_context(|| arguments.output.display().to_string())?;
     if console.json {
-        println!("{}", object(report, seconds));
+        println!("{}", compression::object(report, seconds));
     } else {
         print(report, seconds, &arguments.output.display().to_string(), console);
     }
@@ -92,19 +91,6 @@ fn goal(arguments: &Compress) -> Goal {
     }
 }
 
-/// Sizes worth a line: those that a sample was asked about, and about twelve others.
-fn shown(curve: &[CurvePoint]) -> Vec<CurvePoint> {
-    let mut next = 1.0;
-    let mut keep = |(at, point): &(usize, &CurvePoint)| {
-        let is_due = point.size as f64 >= next || at + 1 == curve.len();
-        if is_due {
-            next = (point.size as f64 * 1.6).max(next);
-        }
-        is_due || point.judged.is_some()
-    };
-    curve.iter().enumerate().filter(|pair| keep(pair)).map(|(_, point)| *point).collect()
-}
-
 fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Console) {
     let CompressionReport { method, before, after, error, judged, .. } = report;
     let what = if *after == 0 { "its weights".to_owned() } else { format!("{after} vectors") };
@@ -114,14 +100,14 @@ fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Consol
         println!("  |b - b~|       {:.4e}", error.offset);
     }
     if let Some(judged) = judged {
-        println!("  sample         {}", sentence(judged));
+        println!("  sample         {}", compression::sentence(judged));
     }
     if report.curve.len() > 1 {
         println!(
             "\n  {:>8}  {:>12}  {:>12}  {:>10}",
             "vectors", "error", "other labels", "certified"
         );
-        for point in shown(&report.curve) {
+        for point in compression::shown(&report.curve) {
             let percent = |share: Option<f64>| {
                 share.map_or(String::new(), |share| format!("{:.3} %", 100.0 * share))
             };
@@ -133,91 +119,4 @@ fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Consol
     if judged.is_none() {
         console.info("with --sample FILE the report counts other labels and certified ones");
     }
-}
-
-fn sentence(judged: &Judged) -> String {
-    let Judged { queries, others, most, .. } = judged;
-    let proved = judged.certified_share().map_or(String::new(), |share| {
-        format!("; the vectors prove the label of {:.2} %", 100.0 * share)
-    });
-    format!(
-        "{others} of {queries} queries get another label, scores differ by at most {most:.3e}{proved}"
-    )
-}
-
-fn judged_object(judged: &Judged) -> Value {
-    json!({
-        "queries": judged.queries, "others": judged.others,
-        "disagreement": judged.disagreement(), "largest_difference": judged.most,
-        "certified": judged.certified_share(),
-    })
-}
-
-pub(super) fn object(report: &CompressionReport, seconds: f64) -> Value {
-    let CompressionReport { method, before, after, error, judged, curve } = report;
-    let point = |point: &CurvePoint| {
-        json!({
-            "size": point.size, "error": point.error,
-            "judged": point.judged.as_ref().map(judged_object),
-        })
-    };
-    let curve: Vec<Value> = curve.iter().map(point).collect();
-    json!({
-        "method": method, "before": before, "after": after, "seconds": seconds,
-        "error": {
-            "absolute": error.absolute, "relative": error.relative,
-            "rounding_of_square": error.rounding, "offset": error.offset,
-        },
-        "judged": judged.as_ref().map(judged_object), "curve": curve,
-    })
-}
-
-/// Sizes against errors and shares, on logarithmic axes.
-pub(super) fn drawing(report: &CompressionReport) -> String {
-    let curve = &report.curve;
-    let line = |name: &str, of: &dyn Fn(&CurvePoint) -> Option<f64>| Line {
-        name: name.to_owned(),
-        points: curve.iter().filter_map(|p| Some((p.size as f64, of(p)?))).collect(),
-    };
-    let lines = [
-        line("|W - W~| / |W|", &|p| Some(p.error)),
-        line("other labels", &|p| p.judged.map(|judged| judged.disagreement())),
-        line("not certified", &|p| {
-            p.judged.and_then(|judged| judged.certified_share()).map(|share| 1.0 - share)
-        }),
-    ];
-    picture::lines(&format!("{}: size and error", report.method), "vectors", &lines)
-}
-
-fn page(report: &CompressionReport, seconds: f64) -> String {
-    let CompressionReport { method, before, after, error, judged, curve } = report;
-    let share = |share: Option<f64>| share.map_or(String::new(), |x| format!("{:.3} %", 100.0 * x));
-    let row = |point: &CurvePoint| {
-        format!(
-            "<tr><td>{}</td><td>{:.4e}</td><td>{}</td><td>{}</td></tr>",
-            point.size,
-            point.error,
-            share(point.judged.map(|judged| judged.disagreement())),
-            share(point.judged.and_then(|judged| judged.certified_share())),
-        )
-    };
-    let rows: String = shown(curve).iter().map(row).collect();
-    let sample =
-        judged.as_ref().map_or(String::new(), |judged| format!("<p>{}</p>", sentence(judged)));
-    format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Compression</title>\
-         <style>body{{font:15px sans-serif;max-width:44em;margin:2em auto;padding:0 1em}}\
-         table{{border-collapse:collapse}}td,th{{padding:.2em 1em;text-align:right}}\
-         tr:nth-child(even){{background:#8882}}:root{{color-scheme:light dark}}</style>\
-         <h1>{before} supports became {after} vectors</h1>\
-         <p>Method <code>{method}</code>, {seconds:.2} s. |W - W~| = {absolute:.4e}, relative \
-         {relative:.4e}; |b - b~| = {offset:.2e}.</p>{sample}{picture}\
-         <table><tr><th>vectors</th><th>|W - W~| / |W|</th><th>other labels</th>\
-         <th>certified</th></tr>{rows}</table></html>\n",
-        method = picture::escape(method),
-        absolute = error.absolute,
-        relative = error.relative,
-        offset = error.offset,
-        picture = drawing(report),
-    )
 }

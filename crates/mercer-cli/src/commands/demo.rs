@@ -1,3 +1,5 @@
+//! `mercer demo`: imports, trains and tunes on data that are part of the program.
+
 use std::io::Cursor;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,31 +12,31 @@ use mercer::machine::{Answer, Machine, Model, file};
 use mercer::query::{Certainty, Plan};
 use mercer::train::{Training, formulation, train};
 use mercer::tune::{Contract, Tuner};
+use mercer_report::save_text;
+use mercer_report::timing::PlanTimes;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::{Value, json};
 
-use super::bench::{Times, times};
 use super::{StopSignal, tune};
 use crate::args::Demo;
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
 use crate::labels::Fit;
-use crate::output::whole;
 
 /// A machine trained by LIBSVM on the first 1,200 of 1,797 handwritten digits.
 static LIBSVM_MODEL: &[u8] = include_bytes!("../../../../datasets/digits/digits.model");
 static DIGITS: &[u8] = include_bytes!("../../../../datasets/digits/digits.csv.gz");
 const TRAINING_ROWS: usize = 1200;
-/// Queries to tune on: enough to promise 1 in 1,000.
+/// Queries to tune on: enough for a risk of 1 in 1,000.
 const SAMPLE: usize = 6000;
-/// Queries that tune never sees.
+/// Test queries, not used for tuning.
 const UNSEEN: usize = 2000;
-/// For each of the six tunings.
+/// Time limit of each of the six tunings.
 const TIME_LIMIT: Duration = Duration::from_secs(8);
 
 /// One line of the table.
-struct Row {
+struct DemoRow {
     machine: &'static str,
     contract: Contract,
     plan: String,
@@ -42,11 +44,11 @@ struct Row {
     disagreements: usize,
     /// Exact, certified, calibrated.
     shares: [f64; 3],
-    times: Times,
+    times: PlanTimes,
 }
 
-/// A machine with queries to tune on, and others.
-struct Task {
+/// A machine with queries to tune on and queries to test on.
+struct DemoTask {
     name: &'static str,
     machine: Machine,
     sample: Matrix,
@@ -57,21 +59,21 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
     let stop = StopSignal::install()?;
     let (training, held_out) = digits()?;
     let imported = file::from_bytes(LIBSVM_MODEL)?;
-    let own = changed(&imported, "mercer", &held_out)?;
-    let text = changed(&imported, "libsvm", &held_out)?;
+    let by_mercer = changed(&imported, "mercer", &held_out)?;
+    let by_libsvm = changed(&imported, "libsvm", &held_out)?;
     let start = Instant::now();
-    let rbf = learn(&training, "rbf(gamma=0.001)", "c_svc(C=10)")?;
+    let rbf = train_on(&training, "rbf(gamma=0.001)", "c_svc(C=10)")?;
     let seconds = start.elapsed().as_secs_f64();
-    let unlike = differing(&imported.machine, &rbf, &held_out.examples)?;
-    let crescents = learn(&synthetic::ripley(2000, seed), "rbf(gamma=1)", "c_svc(C=1)")?;
+    let disagreements = differing(&imported.machine, &rbf, &held_out.examples)?;
+    let crescents = train_on(&synthetic::ripley(2000, seed), "rbf(gamma=1)", "c_svc(C=1)")?;
     let tasks = [
-        Task {
+        DemoTask {
             name: "digits, 10 classes",
             machine: rbf,
             sample: noisy(&held_out, SAMPLE, seed + 1)?.examples,
             unseen: noisy(&held_out, UNSEEN, seed + 2)?,
         },
-        Task {
+        DemoTask {
             name: "two columns, noisy",
             machine: crescents,
             sample: synthetic::ripley(SAMPLE, seed + 1).examples,
@@ -80,22 +82,30 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
     ];
     if !console.json {
         let supports = imported.machine.supports().rows();
+        let digits = held_out.examples.rows();
         println!(
-            "A LIBSVM model of handwritten digits: {supports} supports, 10 classes, 45 duels."
+            "A LIBSVM model of handwritten digits: {supports} support vectors, 10 classes, 45 one-vs-one \
+             classifiers."
         );
-        println!("  labels changed by writing it as a mercer file: {own}; as LIBSVM text: {text}");
-        println!("Trained here on the same {TRAINING_ROWS} digits in {seconds:.2} s:");
-        println!("  labels unlike LIBSVM's on {} new digits: {unlike}", held_out.examples.rows());
         println!(
-            "Tuned on {SAMPLE} queries, then asked {UNSEEN} others (digits: held-out ones with noise; \
+            "  labels that change when it is written as a mercer file: {by_mercer}; as LIBSVM text: {by_libsvm}"
+        );
+        println!("Trained here on the same {TRAINING_ROWS} digits in {seconds:.2} s:");
+        if disagreements == 0 {
+            println!("  {digits} new digits: identical labels to LIBSVM");
+        } else {
+            println!("  {digits} new digits: {disagreements} labels differ from LIBSVM's");
+        }
+        println!(
+            "Tuned on {SAMPLE} queries, tested on {UNSEEN} others (digits: held-out digits with noise; times in \
              microseconds per query, best of 5):\n"
         );
-        head();
+        header();
     }
     let mut rows = Vec::new();
     for task in &tasks {
         for contract in contracts() {
-            let row = tuned(task, contract, seed, &stop, console, demo)?;
+            let row = tune_row(task, contract, seed, &stop, console, demo)?;
             if !console.json {
                 print(&row);
             }
@@ -105,15 +115,15 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
     let report = demo.report.display();
     if console.json {
         let object = json!({
-            "queries": held_out.examples.rows(), "changed_by_own_format": own,
-            "changed_by_libsvm_format": text, "training_seconds": seconds,
-            "labels_unlike_libsvm": unlike, "sample": SAMPLE, "unseen": UNSEEN,
+            "queries": held_out.examples.rows(), "changed_by_mercer_format": by_mercer,
+            "changed_by_libsvm_format": by_libsvm, "training_seconds": seconds,
+            "disagreements_with_libsvm": disagreements, "sample": SAMPLE, "unseen": UNSEEN,
             "rows": rows.iter().map(object).collect::<Vec<Value>>(), "report": report.to_string(),
         });
         println!("{object}");
         return Ok(DONE);
     }
-    println!("\nWhy these plans, and what is promised: {report} (open it in a browser)");
+    println!("\nWhy these plans were chosen, and what they guarantee: {report} (open it in a browser)");
     println!("Try it on your own model: mercer import your.model -o your.mercer");
     println!(
         "                          mercer tune your.mercer --sample queries.svm -o fast.mercer"
@@ -125,14 +135,14 @@ fn contracts() -> [Contract; 3] {
     [Contract::Exact, Contract::Certified, Contract::Calibrated(Target::default())]
 }
 
-fn head() {
+fn header() {
     println!(
         "{:19} {:33} {:>7} {:>7} {:>8} {:>6} {:>6} {:>6}  plan",
-        "machine", "contract", "single", "batch", "accuracy", "differ", "cert.", "calib."
+        "machine", "contract", "single", "batch", "accuracy", "disagr", "cert.", "calib."
     );
 }
 
-fn print(row: &Row) {
+fn print(row: &DemoRow) {
     println!(
         "{:19} {:33} {:>7.2} {:>7.2} {:>7.2}% {:>6} {:>5.1}% {:>5.1}%  {}",
         row.machine,
@@ -147,7 +157,7 @@ fn print(row: &Row) {
     );
 }
 
-fn object(row: &Row) -> Value {
+fn object(row: &DemoRow) -> Value {
     json!({
         "machine": row.machine, "contract": row.contract.to_string(), "plan": row.plan,
         "accuracy": row.accuracy, "disagreements": row.disagreements,
@@ -157,16 +167,16 @@ fn object(row: &Row) -> Value {
     })
 }
 
-/// Tunes a machine under a contract and asks it queries that the tuning never saw.
-fn tuned(
-    task: &Task,
+/// Tunes a machine under a contract and tests it on queries that were not used for tuning.
+fn tune_row(
+    task: &DemoTask,
     contract: Contract,
     seed: u64,
     stop: &StopSignal,
     console: &Console,
     demo: &Demo,
-) -> anyhow::Result<Row> {
-    let Task { name, machine, sample, unseen } = task;
+) -> anyhow::Result<DemoRow> {
+    let DemoTask { name, machine, sample, unseen } = task;
     let status = console.status();
     let watch = |progress: Progress| {
         status.set_message(format!("{name}, {contract}: {}", progress.what));
@@ -194,32 +204,32 @@ fn tuned(
         count as f64 / decisions.len() as f64
     };
     if matches!(contract, Contract::Calibrated(_)) {
-        // The last one written stays: the machine on which tuning shows most.
+        // Each page replaces the one before; the last machine gains most from tuning.
         let model = Model { plan: Some(found.sections.clone()), ..Model::from(machine.clone()) };
         page(&demo.report, name, &model, &found)?;
     }
-    Ok(Row {
+    Ok(DemoRow {
         machine: name,
         contract,
         plan: found.sections.spec.clone(),
         accuracy: fit.accuracy(),
         disagreements: truth.iter().zip(&decisions).filter(|(a, b)| a.answer != b.answer).count(),
         shares: [Certainty::Exact, Certainty::Certified, Certainty::Calibrated].map(share),
-        times: times(&plan, &unseen.examples, 5, 1000)?,
+        times: PlanTimes::measure(&plan, &unseen.examples, 5, 1000)?,
     })
 }
 
 fn page(path: &Path, name: &str, model: &Model, found: &mercer::tune::Tuned) -> anyhow::Result<()> {
-    whole(path, &tune::page(name, model, found.tuning(), &found.points))
+    save_text(path, &tune::page(name, model, found.tuning(), &found.points))
 }
 
-/// The bundled digits: rows to learn from, rows to ask about.
+/// The embedded digits: training rows and held-out rows.
 fn digits() -> anyhow::Result<(Dataset, Dataset)> {
     let options = read::Options::default();
     let mut chunks = read::from_packed(Cursor::new(DIGITS), "digits.csv.gz", &options)?;
     let all = read::whole(&mut *chunks)?;
     let Targets::Numbers(targets) = &all.targets else {
-        anyhow::bail!("the bundled digits have lost their labels")
+        anyhow::bail!("the embedded digits have no labels")
     };
     let part = |rows: std::ops::Range<usize>| Dataset {
         examples: all.examples.select(rows.clone()),
@@ -232,7 +242,7 @@ fn digits() -> anyhow::Result<(Dataset, Dataset)> {
 /// Digits drawn with noise, as many as are needed: a fifth of the pixels one shade darker or lighter.
 fn noisy(digits: &Dataset, rows: usize, seed: u64) -> anyhow::Result<Dataset> {
     let Targets::Numbers(targets) = &digits.targets else {
-        anyhow::bail!("the bundled digits have lost their labels")
+        anyhow::bail!("the embedded digits have no labels")
     };
     let (columns, count) = (digits.examples.columns(), digits.examples.rows());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -256,12 +266,12 @@ fn noisy(digits: &Dataset, rows: usize, seed: u64) -> anyhow::Result<Dataset> {
     Ok(Dataset { examples, targets: Targets::Numbers(labels), names: None })
 }
 
-fn learn(data: &Dataset, kernel: &str, what: &str) -> anyhow::Result<Machine> {
+fn train_on(data: &Dataset, kernel: &str, what: &str) -> anyhow::Result<Machine> {
     let kernel = mercer::kernel::parse(kernel)?;
     Ok(train(data, &kernel, &formulation(what)?, &Training::default(), &mut |_| {})?.machine)
 }
 
-/// How many labels two machines do not share; both name the digits 0 to 9, maybe in another order.
+/// On how many rows the labels of two machines differ; both have the classes 0 to 9, maybe in another order.
 fn differing(a: &Machine, b: &Machine, rows: &Matrix) -> anyhow::Result<usize> {
     let names = |machine: &Machine| -> anyhow::Result<Vec<String>> {
         let decisions = Plan::exact(machine).decide(rows)?;

@@ -12,8 +12,9 @@ use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels;
-use crate::output::{certainty, whole};
-use crate::picture::{Band, bands};
+use mercer_report::save_text;
+use crate::output::certainty;
+use mercer_report::svg::{Band, bands};
 use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> {
@@ -143,5 +144,5 @@ fn draw(path: &Explanation, label: &str, file: &Path) -> anyhow::Result<()> {
         high: decision.score.high,
     });
     let title = format!("label {label}, {}", certainty(decision.certainty));
-    whole(file, &bands(&title, "multiply-adds", "range of the score", &[points]))
+    save_text(file, &bands(&title, "multiply-adds", "range of the score", &[points]))
 }

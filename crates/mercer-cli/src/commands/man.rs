@@ -27,7 +27,7 @@ pub(super) fn run(man: &Man, console: &Console) -> anyhow::Result<u8> {
     let named = verbs.map(|verb| (format!("mercer-{}", verb.get_name()), verb));
     for (name, command) in [("mercer".to_owned(), &command)].into_iter().chain(named) {
         let file = format!("{name}.1");
-        output::whole(&folder.join(&file), &page(command, &name)?)?;
+        mercer_report::save_text(&folder.join(&file), &page(command, &name)?)?;
         files.push(file);
     }
     if console.json {

@@ -1,32 +1,19 @@
-//! Papers, done again: one file each, one line in `PAPERS`.
+//! `mercer reproduce`: runs a paper of `mercer-papers`, or all of them, and prints what they report.
 
-mod all;
-mod decoste03;
-mod dm03;
-mod fs01;
-mod og98;
-mod tasks;
-mod yw12;
+use std::cell::RefCell;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
+use indicatif::ProgressBar;
+use mercer_papers::{Observer, Options, PAPERS, Paper, Session, overview};
+use serde_json::json;
 
 use super::StopSignal;
 use crate::args::Reproduce;
 use crate::console::Console;
 use crate::failure::DONE;
-
-/// A paper whose tables this program makes anew.
-struct Paper {
-    /// Its key in `docs/papers.md`, in small letters.
-    key: &'static str,
-    title: &'static str,
-    /// Its smaller machines, for `all --quick`.
-    quick: &'static [&'static str],
-    run: fn(&Reproduce, &Console, &StopSignal) -> anyhow::Result<()>,
-}
-
-static PAPERS: &[&Paper] =
-    &[&decoste03::PAPER, &dm03::PAPER, &fs01::PAPER, &og98::PAPER, &yw12::PAPER];
 
 /// Keys and titles, for `mercer list`.
 pub(super) fn papers() -> Vec<(String, &'static str)> {
@@ -35,16 +22,120 @@ pub(super) fn papers() -> Vec<(String, &'static str)> {
 
 pub(super) fn run(arguments: &Reproduce, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
+    let printer = Printer { console, status: RefCell::new(None) };
+    let session = Session::new(options(arguments, console), &printer, stop.flag());
     if arguments.paper == "all" {
-        all::run(arguments, console, &stop)?;
+        run_all(arguments, &session, &stop, console)?;
         return Ok(DONE);
     }
-    let paper = PAPERS.iter().find(|paper| paper.key == arguments.paper).with_context(|| {
-        let known: Vec<String> =
-            PAPERS.iter().map(|paper| format!("{} ({})", paper.key, paper.title)).collect();
-        format!("there is no paper '{}'; known are {}", arguments.paper, known.join(", "))
-    })?;
+    let paper = Paper::find(&arguments.paper)?;
     console.info(paper.title);
-    (paper.run)(arguments, console, &stop)?;
+    paper.run(&session)?;
     Ok(DONE)
+}
+
+fn options(arguments: &Reproduce, console: &Console) -> Options {
+    Options {
+        data: arguments.data.clone(),
+        only: arguments.only.clone(),
+        method: arguments.method.clone(),
+        repeats: arguments.repeats,
+        rows: arguments.rows,
+        write_rows: arguments.write_rows.clone(),
+        svg: arguments.svg.clone(),
+        json: console.json,
+    }
+}
+
+/// Results on standard output, warnings and progress on standard error.
+struct Printer<'c> {
+    console: &'c Console,
+    status: RefCell<Option<ProgressBar>>,
+}
+
+impl Observer for Printer<'_> {
+    fn line(&self, text: &str) {
+        println!("{text}");
+    }
+
+    fn warn(&self, text: &str) {
+        self.console.warn(text);
+    }
+
+    fn status(&self, text: Option<&str>) {
+        let mut status = self.status.borrow_mut();
+        match text {
+            Some(text) => {
+                status.get_or_insert_with(|| self.console.status()).set_message(text.to_owned());
+            }
+            None => {
+                if let Some(bar) = status.take() {
+                    bar.finish_and_clear();
+                }
+            }
+        }
+    }
+}
+
+/// Every paper, each in a process of its own, and one page with all of them.
+fn run_all(
+    arguments: &Reproduce,
+    session: &Session<'_>,
+    stop: &StopSignal,
+    console: &Console,
+) -> anyhow::Result<()> {
+    let folder = arguments.report.as_deref().context("give --report DIR, where the page goes")?;
+    let mut in_child = |paper: &Paper, options: &Options| run_in_child(paper, options, stop);
+    let done = overview(session, folder, arguments.quick, &mut in_child)?;
+    let index = done.index.display().to_string();
+    if console.json {
+        let keys: Vec<&str> = PAPERS.iter().map(|paper| paper.key).collect();
+        println!("{}", json!({ "papers": keys, "failed": done.failed, "report": index }));
+    }
+    let count = PAPERS.len() - done.failed.len();
+    console.summary(&format!("{index}: {count} of {} papers", PAPERS.len()));
+    Ok(())
+}
+
+/// How often the stop signal is checked while a child process runs.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What `mercer reproduce KEY` prints in a child process, which an interrupt ends at once.
+fn run_in_child(paper: &Paper, options: &Options, stop: &StopSignal) -> anyhow::Result<String> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["reproduce", paper.key, "--quiet"]);
+    command.arg("--repeats").arg(options.repeats.to_string());
+    command.arg("--rows").arg(options.rows.to_string());
+    command.arg("--threads").arg(rayon::current_num_threads().to_string());
+    if let Some(svg) = &options.svg {
+        command.arg("--svg").arg(svg);
+    }
+    if let Some(data) = &options.data {
+        command.arg("--data").arg(data);
+    }
+    if !options.only.is_empty() {
+        command.arg("--only").arg(options.only.join(","));
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (out, err) = std::thread::scope(|scope| {
+        let (out, err) = (scope.spawn(|| text(out)), scope.spawn(|| text(err)));
+        while child.try_wait()?.is_none() {
+            if stop.check().is_err() {
+                child.kill()?;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok::<_, anyhow::Error>((out.join().unwrap_or_default(), err.join().unwrap_or_default()))
+    })?;
+    anyhow::ensure!(child.wait()?.success(), "{}", err.trim());
+    Ok(out)
+}
+
+/// All that comes out of a pipe.
+fn text(pipe: Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    // What came before an error is still worth showing.
+    let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -14,8 +14,8 @@ use crate::args::Search;
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
 use crate::lesson::{self, Lesson, kernel};
-use crate::output::whole;
-use crate::picture;
+use mercer_report::save_text;
+use mercer_report::svg::HeatMap;
 
 /// Lines of the table on the screen; all candidates are in `--table` and `--json`.
 const SHOWN: usize = 10;
@@ -49,10 +49,10 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         .with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
     if let Some(path) = &arguments.table {
-        whole(path, &table(&found))?;
+        save_text(path, &table(&found))?;
     }
     if let Some(path) = &arguments.svg {
-        whole(path, &heat(&found))?;
+        save_text(path, &heat(&found))?;
     }
     let seconds = started.elapsed().as_secs_f64();
     tell(&found, seconds, console);
@@ -184,6 +184,12 @@ fn heat(found: &Found) -> String {
         .iter()
         .map(|kernel| formulations.iter().map(|one| cell(kernel, one)).collect())
         .collect();
-    let more_is_better = found.measure.prefers(1.0, 0.0);
-    picture::heat_map(found.measure.name(), &kernels, &formulations, &cells, more_is_better)
+    HeatMap {
+        title: found.measure.name(),
+        rows: &kernels,
+        columns: &formulations,
+        cells: &cells,
+        more_is_better: found.measure.prefers(1.0, 0.0),
+    }
+    .draw()
 }

@@ -13,7 +13,7 @@ use super::{StopSignal, compile, load};
 use crate::args::{AimName, Tune};
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
-use crate::output::whole;
+use mercer_report::save_text;
 use crate::queries::Queries;
 
 pub(super) use page::page;
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     let tuning = tuning.context("a tuned plan has a record")?;
     if let Some(path) = &arguments.report {
         let name = arguments.model.file_stem().unwrap_or_default().to_string_lossy();
-        whole(path, &page(&name, &tuned, tuning, &points))?;
+        save_text(path, &page(&name, &tuned, tuning, &points))?;
     }
     if tuning.sample.repeated > 0 {
         console.warn(&format!(

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use super::Words;
 use super::printf::g;
-use crate::output::whole;
+use mercer_report::save_text;
 
 const USAGE: &str = "Usage: svm-scale [options] data_filename
 options:
@@ -90,7 +90,7 @@ pub(super) fn run(words: &[String]) -> anyhow::Result<()> {
         None => Scaling::of(&rows, onto, target),
     };
     if let Some(file) = save {
-        whole(Path::new(file), &scaling.saved())?;
+        save_text(Path::new(file), &scaling.saved())?;
     }
     let out = BufWriter::new(io::stdout().lock());
     let (before, after) = scaling.write(&rows, out)?;

@@ -5,9 +5,9 @@ use mercer::query::Certainty;
 use mercer::tune::Point;
 
 use super::{guarantee, meaning};
-use crate::charts::{Bar, Series, bars, scatter};
+use mercer_report::svg::{Bar, Series, bars, scatter};
 use crate::commands::describe;
-use crate::report::Page;
+use mercer_report::Page;
 
 /// More points than this are drawn as every so-manieth.
 const MOST_POINTS: usize = 1500;
@@ -131,15 +131,14 @@ fn difficulty(tuning: &Tuning, points: &[Point]) -> String {
         let points: Vec<(f64, f64)> =
             own.map(|point| (point.margin, point.cost.max(1) as f64)).collect();
         if !points.is_empty() {
-            let name = format!("settled by {}", stage.stage);
-            series.push(Series { name, points, is_line: false });
+            series.push(Series::dots(&format!("settled by {}", stage.stage), points));
         }
     }
     let open = shown.iter().filter(|point| point.certainty == Certainty::Unsettled);
     let open: Vec<(f64, f64)> =
         open.map(|point| (point.margin, point.cost.max(1) as f64)).collect();
     if !open.is_empty() {
-        series.push(Series { name: "unsettled".to_owned(), points: open, is_line: false });
+        series.push(Series::dots("unsettled", open));
     }
     scatter("Steps against difficulty", "|f|, distance from a change", "multiply-adds", &series)
 }
@@ -161,18 +160,13 @@ fn front(tuning: &Tuning, spec: &str) -> String {
     }
     let kept = tuning.tried.iter().filter(|trial| trial.plan == spec);
     let kept: Vec<(f64, f64)> = kept.map(|trial| (trial.us, trial.mean_cost.max(1.0))).collect();
-    let one = |name: &str, points: Vec<(f64, f64)>, is_line| Series {
-        name: name.to_owned(),
-        points,
-        is_line,
-    };
     let mut series = vec![
-        one("plans tried", all, false),
-        one("the front", front, true),
-        one("exact", vec![exact], false),
+        Series::dots("plans tried", all),
+        Series::line("Pareto front", front),
+        Series::dots("exact", vec![exact]),
     ];
     if !kept.is_empty() {
-        series.push(one("kept", kept, false));
+        series.push(Series::dots("chosen", kept));
     }
     scatter("Plans tried", "us a query", "multiply-adds", &series)
 }

@@ -1,0 +1,194 @@
+//! The command line of `train` and `search`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::Input;
+
+/// Options of training that `train` and `search` share.
+#[derive(Debug, Args)]
+pub(crate) struct TrainingFlags {
+    /// Scaling (see `mercer list`): fitted to the examples, stored in the model, applied to queries
+    #[arg(long, value_name = "SCALING")]
+    pub(crate) scale: Option<String>,
+    /// Solver (see `mercer list`); if not given, `direct` for linear systems and `smo` for all others
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) solver: Option<String>,
+    /// How several classes are reduced to binary subproblems
+    ///
+    /// The default is one-vs-one for smo, and one-vs-rest for direct and for linear and additive solvers.
+    #[arg(long)]
+    pub(crate) scheme: Option<SchemeName>,
+    /// Largest violation of the optimality conditions that is accepted
+    ///
+    /// The default is 1e-3 for smo, 0.1 for linear and additive solvers, 1e-6 for direct. For low_rank it is the
+    /// duality gap relative to the objective (1e-3).
+    #[arg(long, value_name = "X")]
+    pub(crate) tolerance: Option<f64>,
+    /// Memory for training, including the data: 512MiB, 2GiB, ...
+    ///
+    /// Linear and additive solvers keep packed rows that do not fit in an unnamed temporary file. A data file larger
+    /// than half of this memory is read in chunks and never loaded completely.
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]
+    pub(crate) memory: usize,
+    /// Stop after this time with the best machine so far (exit code 3): 90s, 10m, 2h, ...
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(crate) time_limit: Option<Duration>,
+    /// Stop after this many iterations with the best machine so far (exit code 3)
+    #[arg(long, value_name = "N")]
+    pub(crate) max_iterations: Option<u64>,
+    /// Multiply C of a class by this weight, as -wi of svm-train; may be given several times
+    #[arg(long, value_name = "LABEL=WEIGHT", value_parser = class_weight)]
+    pub(crate) class_weight: Vec<(String, f64)>,
+    /// A file with one weight per line for each example
+    #[arg(long, value_name = "FILE")]
+    pub(crate) weights: Option<PathBuf>,
+    /// Cross-validate with these folds: a file with the fold of each example, starting at 0, one per line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) folds: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Train {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// The model file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Kernel (see `mercer list`); gamma may be `scale` or `auto`, as in scikit-learn
+    #[arg(long, default_value = "rbf(gamma=scale)", value_name = "KERNEL")]
+    pub(crate) kernel: String,
+    /// Formulation, with its C, nu, epsilon or lambda (see `mercer list`)
+    #[arg(long, default_value = "c_svc(C=1)", value_name = "TEXT")]
+    pub(crate) formulation: String,
+    #[command(flatten)]
+    pub(crate) training: TrainingFlags,
+    /// First cross-validate with this many folds
+    #[arg(long, value_name = "N")]
+    pub(crate) cv: Option<usize>,
+    /// Fit class probabilities to the scores of a cross-validation (five folds unless --cv is given)
+    #[arg(long, value_name = "KIND")]
+    pub(crate) probabilities: Option<CalibratorName>,
+    /// Save checkpoints of the training to this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Time between checkpoints
+    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    pub(crate) checkpoint_every: Duration,
+    /// Continue from the checkpoint file if it exists
+    #[arg(long, requires = "checkpoint")]
+    pub(crate) resume: bool,
+    /// Continue from a low-rank solution to the exact machine
+    #[arg(long)]
+    pub(crate) polish: bool,
+    /// Start from the coefficients of this model
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) warm_start: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Search {
+    #[command(flatten)]
+    pub(crate) input: Input,
+    /// Kernels, with values in braces: {0.1, 1, 10}, or {2^-15..2^3; 7} for 7 values with equal ratios
+    #[arg(long, default_value = "rbf(gamma={2^-15..2^3; 7})", value_name = "GRID")]
+    pub(crate) kernel: String,
+    /// Formulations, with values in braces
+    #[arg(long, default_value = "c_svc(C={2^-5..2^15; 6})", value_name = "GRID")]
+    pub(crate) formulation: String,
+    #[command(flatten)]
+    pub(crate) training: TrainingFlags,
+    /// Number of folds
+    #[arg(long, default_value_t = 5, value_name = "N", conflicts_with = "folds")]
+    pub(crate) cv: usize,
+    /// Successive halving: start with few examples; in each round the best of N candidates stay, with N times as many
+    /// examples
+    #[arg(long, value_name = "N")]
+    pub(crate) halving: Option<usize>,
+    /// Save the results to this file, and continue from it if it exists
+    #[arg(long, value_name = "FILE")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Train the best candidate on all examples and write the model
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write all candidates as a CSV table
+    #[arg(long, value_name = "FILE")]
+    pub(crate) table: Option<PathBuf>,
+    /// Draw a heat map of kernels and formulations into this SVG file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CalibratorName {
+    /// A sigmoid per score; the label always has the largest probability; for few examples
+    Sigmoid,
+    /// Isotonic regression; the label always has the largest probability; for thousands of examples
+    Isotonic,
+    /// LIBSVM's sigmoid; the label may not have the largest probability
+    Platt,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SchemeName {
+    /// One classifier for each pair of classes, then a vote
+    OneVsOne,
+    /// One classifier for each class; the largest score wins
+    OneVsRest,
+}
+
+/// `90`, `90s`, `1.5m`, `2h`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let units = [("h", 3600.0), ("m", 60.0), ("s", 1.0), ("", 1.0)];
+    let (number, unit) = units
+        .iter()
+        .find_map(|(ending, unit)| text.strip_suffix(ending).map(|number| (number, unit)))
+        .unwrap_or((text, &1.0));
+    let seconds = number.trim().parse::<f64>().ok().map(|number| number * unit);
+    let valid = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    valid.ok_or_else(|| "write a time such as 90s, 10m or 2h".to_owned())
+}
+
+/// `1000000`, `512MiB`, `2GiB`.
+pub(super) fn size(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)];
+    let (number, unit) = units
+        .iter()
+        .find_map(|(ending, unit)| text.strip_suffix(ending).map(|number| (number, *unit)))
+        .unwrap_or((text, 1));
+    let bytes = number.trim().parse::<f64>().ok().map(|number| number * unit as f64);
+    match bytes {
+        // Probably meant as megabytes.
+        Some(bytes) if unit == 1 && bytes < f64::from(1 << 20) => {
+            Err(format!("{text} without a unit is bytes; write a size such as 100MiB or 2GiB"))
+        }
+        Some(bytes) if (1.0..1e18).contains(&bytes) => Ok(bytes as usize),
+        _ => Err("write a size such as 512MiB or 2GiB".to_owned()),
+    }
+}
+
+fn class_weight(text: &str) -> Result<(String, f64), String> {
+    let parsed = text.rsplit_once('=').and_then(|(label, weight)| {
+        let weight = weight.parse::<f64>().ok().filter(|w| w.is_finite() && *w >= 0.0)?;
+        Some((label.to_owned(), weight))
+    });
+    parsed.ok_or_else(|| "write a class weight as LABEL=WEIGHT, at least 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_a_unit_or_are_large() {
+        assert_eq!(size("40KiB"), Ok(40 << 10));
+        assert_eq!(size("1.5 GiB"), Ok(3 << 29));
+        assert_eq!(size("1048576"), Ok(1 << 20));
+        for small in ["100", "0", "1048575", "-5"] {
+            assert!(size(small).unwrap_err().contains("100MiB"), "{small}");
+        }
+        assert!(size("0MiB").is_err() && size("many").is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! All papers on one page: `DIR/index.html`, `DIR/KEY.txt` and `DIR/KEY.svg`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use mercer_report::{Page, save_text};
+
+use crate::{Interrupted, Options, PAPERS, Paper, Session};
+
+/// Training rows at most in a quick run.
+const QUICK_ROWS: usize = 5000;
+
+/// What was written, and for which papers it failed.
+#[derive(Debug)]
+pub struct Overview {
+    /// The page.
+    pub index: PathBuf,
+    /// Keys of the papers that failed.
+    pub failed: Vec<&'static str>,
+}
+
+/// Runs every paper with `run_paper`, which returns the text of its tables, and writes one page into `folder`.
+///
+/// `is_quick` restricts each paper to its smaller machines. The caller decides how a paper is run: the command
+/// starts a process for each, so that an interrupt ends it at once.
+pub fn overview(
+    session: &Session<'_>,
+    folder: &Path,
+    is_quick: bool,
+    run_paper: &mut dyn FnMut(&Paper, &Options) -> anyhow::Result<String>,
+) -> anyhow::Result<Overview> {
+    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    let mut page = Page::new("Papers, computed again");
+    page.text(
+        "Each table is what `mercer reproduce KEY` printed on this computer: the paper's numbers beside \
+         ours, where the paper gives some.",
+    );
+    let index = folder.join("index.html");
+    let mut failed = Vec::new();
+    for (number, paper) in PAPERS.iter().enumerate() {
+        let status = session.status();
+        status.show(&format!("{} ({} of {})", paper.key, number + 1, PAPERS.len()));
+        let printed = run_paper(paper, &options_for(paper, session, folder, is_quick));
+        drop(status);
+        // After an interrupt, an error of the paper means nothing.
+        if session.is_stopped() && number > 0 {
+            page.text(&format!(
+                "Interrupted during {}; the papers after it were not started.",
+                paper.key
+            ));
+            save_text(&index, &page.finish())?;
+            let done = number - failed.len();
+            let kept = format!("{} holds {done} of {} papers", index.display(), PAPERS.len());
+            return Err(Interrupted { kept: Some(kept) }.into());
+        }
+        session.check()?;
+        page.heading(&format!("{} ({})", paper.title, paper.key));
+        match printed {
+            Ok(text) => section(&mut page, paper, &text, folder)?,
+            Err(error) => {
+                session.warn(&format!("{}: {error:#}", paper.key));
+                page.text(&format!("Failed: {error:#}"));
+                failed.push(paper.key);
+            }
+        }
+    }
+    save_text(&index, &page.finish())?;
+    Ok(Overview { index, failed })
+}
+
+/// The options for one paper, with its figure in the folder.
+fn options_for(paper: &Paper, session: &Session<'_>, folder: &Path, is_quick: bool) -> Options {
+    let mut options = session.options.clone();
+    options.svg = Some(folder.join(format!("{}.svg", paper.key)));
+    if is_quick {
+        options.repeats = 1;
+        options.rows = options.rows.min(QUICK_ROWS);
+        options.only = paper.quick.iter().map(|name| (*name).to_owned()).collect();
+    }
+    options
+}
+
+/// The table and the figure of one paper.
+fn section(page: &mut Page, paper: &Paper, text: &str, folder: &Path) -> anyhow::Result<()> {
+    if text.trim().is_empty() {
+        page.text("Nothing was computed: none of its machines was selected, or their data are missing.");
+        return Ok(());
+    }
+    page.terminal(text);
+    if let Ok(svg) = std::fs::read_to_string(folder.join(format!("{}.svg", paper.key))) {
+        page.add(&format!("<figure style=\"margin:0\">{svg}</figure>"));
+    }
+    save_text(&folder.join(format!("{}.txt", paper.key)), text)
+}

@@ -1,0 +1,106 @@
+//! The report of a compression: JSON, a figure and a page.
+//!
+//! How a machine is compressed is in `mercer::compile::compress`.
+
+use mercer::compile::CompressionReport;
+use mercer::compile::compress::{CurvePoint, Judged};
+use serde_json::{Value, json};
+
+use crate::Page;
+use crate::svg::{self, Series};
+
+/// The report as a JSON object.
+pub fn object(report: &CompressionReport, seconds: f64) -> Value {
+    let CompressionReport { method, before, after, error, judged, curve } = report;
+    let point = |point: &CurvePoint| {
+        json!({
+            "size": point.size, "error": point.error,
+            "sample": point.judged.as_ref().map(sample_object),
+        })
+    };
+    let curve: Vec<Value> = curve.iter().map(point).collect();
+    json!({
+        "method": method, "before": before, "after": after, "seconds": seconds,
+        "error": {
+            "absolute": error.absolute, "relative": error.relative,
+            "rounding_of_square": error.rounding, "offset": error.offset,
+        },
+        "sample": judged.as_ref().map(sample_object), "curve": curve,
+    })
+}
+
+fn sample_object(judged: &Judged) -> Value {
+    json!({
+        "queries": judged.queries, "disagreements": judged.others,
+        "disagreement_rate": judged.disagreement(), "largest_difference": judged.most,
+        "certified": judged.certified_share(),
+    })
+}
+
+/// Labels and scores of the two machines on a sample, in one sentence.
+pub fn sentence(judged: &Judged) -> String {
+    let Judged { queries, others, most, .. } = judged;
+    let proved = judged.certified_share().map_or(String::new(), |share| {
+        format!("; the compressed machine certifies {:.2} % of the labels", 100.0 * share)
+    });
+    format!(
+        "{others} of {queries} labels disagree with exact; scores differ by at most {most:.3e}{proved}"
+    )
+}
+
+/// Sizes to show: those that were compared on a sample, and about twelve others.
+pub fn shown(curve: &[CurvePoint]) -> Vec<CurvePoint> {
+    let mut next = 1.0;
+    let mut keep = |(at, point): &(usize, &CurvePoint)| {
+        let is_due = point.size as f64 >= next || at + 1 == curve.len();
+        if is_due {
+            next = (point.size as f64 * 1.6).max(next);
+        }
+        is_due || point.judged.is_some()
+    };
+    curve.iter().enumerate().filter(|pair| keep(pair)).map(|(_, point)| *point).collect()
+}
+
+/// Sizes against errors and shares, on logarithmic axes.
+pub fn figure(report: &CompressionReport) -> String {
+    let curve = &report.curve;
+    let line = |name: &str, of: &dyn Fn(&CurvePoint) -> Option<f64>| {
+        let points = curve.iter().filter_map(|p| Some((p.size as f64, of(p)?)));
+        Series::line(name, points.collect())
+    };
+    let lines = [
+        line("|W - W~| / |W|", &|p| Some(p.error)),
+        line("disagreements", &|p| p.judged.map(|judged| judged.disagreement())),
+        line("not certified", &|p| {
+            p.judged.and_then(|judged| judged.certified_share()).map(|share| 1.0 - share)
+        }),
+    ];
+    svg::lines(&format!("{}: size and error", report.method), "vectors", &lines)
+}
+
+/// The report as an HTML page.
+pub fn page(report: &CompressionReport, seconds: f64) -> String {
+    let CompressionReport { method, before, after, error, judged, curve } = report;
+    let mut page = Page::new(&format!("{before} support vectors compressed to {after}"));
+    page.text(&format!(
+        "Method {method}, {seconds:.2} s. |W - W~| = {:.4e}, relative {:.4e}; |b - b~| = {:.2e}.",
+        error.absolute, error.relative, error.offset
+    ));
+    if let Some(judged) = judged {
+        page.text(&format!("{}.", sentence(judged)));
+    }
+    page.add(&format!("<figure style=\"margin:0\">{}</figure>", figure(report)));
+    let percent =
+        |share: Option<f64>| share.map_or(String::new(), |x| format!("{:.3} %", 100.0 * x));
+    let row = |point: &CurvePoint| {
+        vec![
+            point.size.to_string(),
+            format!("{:.4e}", point.error),
+            percent(point.judged.map(|judged| judged.disagreement())),
+            percent(point.judged.and_then(|judged| judged.certified_share())),
+        ]
+    };
+    let heads = ["vectors#", "|W - W~| / |W|#", "disagreements#", "certified#"];
+    page.table(&heads, &shown(curve).iter().map(row).collect::<Vec<_>>());
+    page.finish()
+}

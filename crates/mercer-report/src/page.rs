@@ -1,0 +1,96 @@
+//! One HTML page in one file: no network, light and dark, readable on a phone.
+//!
+//! Charts come from [`svg`](crate::svg).
+
+use std::fmt::Write as _;
+
+use crate::svg::escape;
+
+/// A page that grows section by section.
+#[derive(Debug)]
+pub struct Page {
+    title: String,
+    body: String,
+}
+
+const STYLE: &str = ":root{--paper:#fff;--ink:#1d1f22;--soft:#5c636b;--line:#d5dae0;--a:#2a78d6;\
+--b:#c2571a;--c:#3b8a3e;--d:#8a4fb0;--e:#a8871b;--f:#4d7f8c}\
+@media(prefers-color-scheme:dark){:root{--paper:#16181b;--ink:#e4e6e9;--soft:#9aa2ab;--line:#363b41;\
+--a:#6aa9f0;--b:#ee8a4f;--c:#6dbb70;--d:#be8ce0;--e:#d8b94e;--f:#85b6c3}}\
+*{box-sizing:border-box}body{margin:0 auto;padding:16px;max-width:860px;background:var(--paper);\
+color:var(--ink);font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}\
+h1{font-size:1.5em;line-height:1.2;margin:.3em 0}h2{font-size:1.15em;margin:1.6em 0 .4em;\
+border-bottom:1px solid var(--line)}p{margin:.5em 0}.soft{color:var(--soft);font-size:.9em}\
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px}\
+.card{border:1px solid var(--line);border-radius:8px;padding:10px}.card b{display:block;font-size:1.5em}\
+.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:16px}\
+svg{width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:var(--ink)}\
+svg .soft{fill:var(--soft)}svg .axis{stroke:var(--line)}\
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.88em;width:100%}\
+td,th{border-bottom:1px solid var(--line);padding:4px 8px 4px 0;text-align:left;vertical-align:top}\
+td.number,th.number{text-align:right;white-space:nowrap}code,pre{font-size:.92em}\
+@media(max-width:600px){.figures tr{display:flex;flex-wrap:wrap;border-bottom:1px solid var(--line)}\
+.figures td,.figures th{border:0}.figures td:first-child,.figures th:first-child{flex:0 0 100%}\
+.figures td:not(:first-child),.figures th:not(:first-child){flex:1 1 0;text-align:left;white-space:normal}}\
+pre{overflow-x:auto;padding:8px;border:1px solid var(--line);border-radius:8px}";
+
+impl Page {
+    /// An empty page with this title.
+    pub fn new(title: &str) -> Self {
+        Self { title: escape(title), body: String::new() }
+    }
+
+    /// Adds markup.
+    pub fn add(&mut self, markup: &str) {
+        self.body.push_str(markup);
+        self.body.push('\n');
+    }
+
+    /// Adds a heading.
+    pub fn heading(&mut self, text: &str) {
+        self.add(&format!("<h2>{}</h2>", escape(text)));
+    }
+
+    /// Adds a paragraph of plain text.
+    pub fn text(&mut self, text: &str) {
+        self.add(&format!("<p>{}</p>", escape(text)));
+    }
+
+    /// Adds text as a terminal shows it.
+    pub fn terminal(&mut self, text: &str) {
+        self.add(&format!("<pre>{}</pre>", escape(text)));
+    }
+
+    /// Adds a table; columns whose head ends in `#` hold numbers. On a phone those
+    /// columns are below the first one.
+    pub fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
+        let class = |head: &str| if head.ends_with('#') { " class=\"number\"" } else { "" };
+        let kind = if heads.iter().any(|head| head.ends_with('#')) { "figures" } else { "words" };
+        let mut out = format!("<div class=\"wide\"><table class=\"{kind}\"><tr>");
+        for head in heads {
+            let name = escape(head.trim_end_matches('#'));
+            let _ = write!(out, "<th{}>{name}</th>", class(head));
+        }
+        out.push_str("</tr>");
+        for row in rows {
+            out.push_str("<tr>");
+            for (head, cell) in heads.iter().zip(row) {
+                let _ = write!(out, "<td{}>{}</td>", class(head), escape(cell));
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("</table></div>");
+        self.add(&out);
+    }
+
+    /// The page as HTML.
+    pub fn finish(self) -> String {
+        let Self { title, body } = self;
+        format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+             <title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{body}\
+             </body></html>\n"
+        )
+    }
+}
