@@ -121,7 +121,7 @@ def measured_wide(options, spread, price):
         turns.add("LIBLINEAR", seconds_of(lambda: train(plain, words)))
         found = own(options, path, "chi2", price)
         turns.add("mercer chi2", found["seconds"])
-        turns.add("mercer chi2, without preparation", found["seconds"] - found["table"]["preparation_seconds"])
+        turns.add("mercer chi2, without preparation", found["seconds"] - found["linear"]["preparation_seconds"])
         turns.add("mercer linear", own(options, path, "linear", price, "linear")["seconds"])
     times = turns.all
     base = times["LIBLINEAR"]
@@ -131,7 +131,7 @@ def measured_wide(options, spread, price):
         | {"ns_per_nonzero": 1e9 * statistics.median(all) / rows.nnz}
         for name, all in times.items()
     }
-    table, count = found["table"], len(labels)
+    table, count = found["linear"], len(labels)
     per = (table["example_bytes"] - 24 * count) / max(table["nonzeros"], 1)
     return {"rows": count, "nonzeros": table["nonzeros"], "times": lines, "bytes_per_nonzero_beside_24_per_row": per}
 
@@ -152,7 +152,7 @@ def measured(options, name, path, price):
                 (options.rows / "own.mercer").replace(kept)
             add(f"mercer {kernel}", found[kernel]["seconds"])
             add(f"mercer {kernel}, without preparation",
-                found[kernel]["seconds"] - found[kernel]["table"]["preparation_seconds"])
+                found[kernel]["seconds"] - found[kernel]["linear"]["preparation_seconds"])
         add("mercer linear", own(options, path, "linear", price, "linear")["seconds"])
         add("PmSVM-LUT as printed", program([options.pmsvm, path, str(price)])["seconds"])
     base = {name: times[name] for name in ("LIBLINEAR", "PmSVM-LUT as printed", "LIBLINEAR on mapped rows")}
@@ -162,7 +162,7 @@ def measured(options, name, path, price):
         | {f"/ {to}": ratio(name, to) for to in base}
         for name, all in times.items()
     }
-    table, count = found["chi2"]["table"], len(labels)
+    table, count = found["chi2"]["linear"], len(labels)
     per = (table["example_bytes"] - 24 * count) / max(table["nonzeros"], 1)
     asked = answering(options, kept, options.rows / f"{name}.test.svm")
     return {"rows": count, "nonzeros": table["nonzeros"], "times": lines, "answering": asked,

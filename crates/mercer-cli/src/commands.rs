@@ -1,4 +1,4 @@
-//! One file per verb.
+//! One file per verb, and what several verbs share.
 
 mod bench;
 mod check;
@@ -6,7 +6,6 @@ mod compile;
 mod completions;
 mod compress;
 mod convert;
-mod demands;
 mod demo;
 mod explain;
 mod export;
@@ -15,6 +14,7 @@ mod inspect;
 mod list;
 mod man;
 mod predict;
+mod query_options;
 mod reproduce;
 mod search;
 mod train;
@@ -51,7 +51,9 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Completions(completions) => completions::run(&completions),
         Verb::Man(man) => man::run(&man, console),
         Verb::SvmTrain(_) | Verb::SvmPredict(_) | Verb::SvmScale(_) => {
-            anyhow::bail!("LIBSVM's commands take no flags before their name: mercer svm-train ...")
+            anyhow::bail!(
+                "flags must come after the name of a LIBSVM command: mercer svm-train ..."
+            )
         }
         Verb::List => list::run(console),
         Verb::Demo(demo) => demo::run(&demo, arguments.common.seed, console),
@@ -70,14 +72,14 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
         .all(|score| matches!(score, Score::Expansion { supports, .. } if supports.is_empty()))
     {
         console.warn(&format!(
-            "{}: the machine has no supports; all answers are alike",
+            "{}: the machine has no supports; all answers are equal",
             path.display()
         ));
     }
     Ok(model)
 }
 
-/// How the data file is to be read, as far as the command line says.
+/// The options of the reader, from the command line.
 pub(crate) fn input_options(input: &Input) -> Options {
     let label = input.label.parse().unwrap_or_else(|never| match never {});
     Options {
@@ -99,7 +101,7 @@ pub(crate) fn input_options(input: &Input) -> Options {
     }
 }
 
-/// What a machine is, in a few words.
+/// The task of a machine in a few words.
 fn describe(machine: &Machine) -> String {
     use mercer::machine::{Output, Scheme};
     match machine.output() {

@@ -1,4 +1,4 @@
-//! All that is told to people: on standard error, so that results stay alone on standard output.
+//! Messages, warnings and progress on standard error. Results go to standard output (`output.rs`).
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::args::{Common, LogLevel};
 
-/// Where messages go, and how many of them.
+/// Which messages are printed, and how.
 #[derive(Debug)]
 pub(crate) struct Console {
     pub(crate) json: bool,
@@ -38,7 +38,7 @@ impl Console {
 
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut chain: Vec<String> = error.chain().map(ToString::to_string).collect();
-        // An error that wraps another may say the same words.
+        // An error that wraps another may repeat its text.
         chain.dedup();
         self.line("error", AnsiColor::Red, &chain.join(": "));
     }
@@ -59,14 +59,14 @@ impl Console {
         }
     }
 
-    /// A closing line for people; nothing with --quiet or --json.
+    /// A line of the summary; nothing with --quiet or --json.
     pub(crate) fn summary(&self, text: &str) {
         if !self.quiet && !self.json {
             let _ = writeln!(io::stderr(), "{text}");
         }
     }
 
-    /// A counter of rows on a terminal, nothing elsewhere.
+    /// A counter of rows; nothing if standard error is not a terminal.
     pub(crate) fn rows(&self, what: &'static str) -> ProgressBar {
         if self.quiet || !self.terminal {
             return ProgressBar::hidden();
@@ -78,7 +78,7 @@ impl Console {
         bar
     }
 
-    /// A line that is written anew as work goes on; nothing off a terminal.
+    /// A status line that is updated in place; nothing if standard error is not a terminal.
     pub(crate) fn status(&self) -> ProgressBar {
         if self.quiet || !self.terminal {
             return ProgressBar::hidden();

@@ -1,4 +1,4 @@
-//! Exit codes, and errors as a person reads them.
+//! Exit codes, error messages and hints.
 
 use std::io;
 use std::process::ExitCode;
@@ -9,18 +9,18 @@ use mercer::train::{Stop, TrainError};
 
 use crate::console::Console;
 
-/// All went well.
+/// Success.
 pub(crate) const DONE: u8 = 0;
 /// Something is wrong with the input or the machine.
 pub(crate) const ERROR: u8 = 1;
 /// The command line is wrong.
 pub(crate) const USAGE: u8 = 2;
-/// A limit ended the work before it converged.
+/// A limit stopped the training before it converged.
 pub(crate) const STOPPED: u8 = 3;
 /// Ctrl-C or SIGTERM.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The work was stopped by a signal.
+/// A signal stopped the command.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 
@@ -32,7 +32,7 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Prints the error and, where there is one, what to do about it.
+/// Prints the error and a hint, if there is one.
 pub(crate) fn report(error: &anyhow::Error, console: &Console) -> ExitCode {
     if error.chain().any(is_closed_pipe) {
         return ExitCode::from(DONE);
@@ -48,7 +48,9 @@ fn code(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
     match cause.downcast_ref::<TrainError>() {
         Some(TrainError::Stopped(Stop::Cancelled)) => Some(INTERRUPTED),
         Some(TrainError::Stopped(_)) => Some(STOPPED),
-        _ if cause.is::<Interrupted>() || cause.is::<mercer_papers::Interrupted>() => Some(INTERRUPTED),
+        _ if cause.is::<Interrupted>() || cause.is::<mercer_papers::Interrupted>() => {
+            Some(INTERRUPTED)
+        }
         _ => None,
     }
 }
@@ -62,7 +64,7 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<DataError>() {
         return match error {
             DataError::BadIndex { low: 1, token, .. } if token == "0" => {
-                Some("`--zero-based` reads files whose indices count from 0")
+                Some("`--zero-based` reads files whose indices start at 0")
             }
             DataError::NotAPair { .. } | DataError::NotANumber { .. } => {
                 Some("`--input-format csv` reads tables; `--label` names their target column")
@@ -71,10 +73,10 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
                 Some("`mercer convert --sort` rewrites the file")
             }
             DataError::Missing { .. } | DataError::MissingAt { .. } => {
-                Some("`--missing zero`, `mean` or `drop` say what empty fields stand for")
+                Some("`--missing zero`, `mean` or `drop` tells how to treat missing values")
             }
             DataError::NoSuchColumn { .. } => {
-                Some("`--label` takes a name, a number from 1, `last` or `none`")
+                Some("`--label` takes a name, a number starting at 1, `last` or `none`")
             }
             _ => None,
         };
@@ -89,7 +91,7 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
             Some("the model comes first: mercer predict MODEL DATA")
         }
         MachineError::Inexpressible { .. } => {
-            Some("the mercer format (`mercer import`) holds every machine")
+            Some("the mercer format (`mercer import`) can store every machine")
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! Answers as text, and how right they are.
+//! Answers as text, and their accuracy.
 
 use mercer::data::Targets;
 use mercer::machine::{Answer, ClassName, Machine, Output};
@@ -12,7 +12,7 @@ pub(crate) fn text(machine: &Machine, answer: Answer) -> String {
     }
 }
 
-/// Targets as answers of a machine, as far as it can give them; none if there are no targets.
+/// Targets as answers of a machine; none for a class that it does not know, and none at all without targets.
 pub(crate) fn answers(machine: &Machine, targets: &Targets) -> Option<Vec<Option<Answer>>> {
     let of = |number: Option<f64>, name: Option<&str>| match machine.output() {
         Output::Value => number.map(Answer::Value),
@@ -28,11 +28,11 @@ pub(crate) fn answers(machine: &Machine, targets: &Targets) -> Option<Vec<Option
     }
 }
 
-/// How well answers fit targets, gathered chunk by chunk.
+/// Accuracy or squared error of answers, summed chunk by chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Fit {
     counted: usize,
-    right: usize,
+    correct: usize,
     squared: f64,
 }
 
@@ -57,11 +57,11 @@ impl Fit {
                     self.squared += (value - target.unwrap_or(f64::NAN)).powi(2);
                 }
                 Answer::Class(class) => {
-                    self.right += usize::from(is_named(&machine.classes()[*class], number, name));
+                    self.correct += usize::from(is_named(&machine.classes()[*class], number, name));
                 }
                 Answer::Inlier(inlier) => {
                     let expected = number.map(|number| number > 0.0);
-                    self.right += usize::from(expected == Some(*inlier));
+                    self.correct += usize::from(expected == Some(*inlier));
                 }
             }
         }
@@ -71,12 +71,12 @@ impl Fit {
         self.counted
     }
 
-    pub(crate) fn right(&self) -> usize {
-        self.right
+    pub(crate) fn correct(&self) -> usize {
+        self.correct
     }
 
     pub(crate) fn accuracy(&self) -> f64 {
-        self.right as f64 / self.counted as f64
+        self.correct as f64 / self.counted as f64
     }
 
     pub(crate) fn mean_squared_error(&self) -> f64 {

@@ -1,5 +1,5 @@
-//! LIBSVM's own commands: `svm-train`, `svm-predict` and `svm-scale` with its flags and its lines, so that
-//! scripts, grid.py and easy.py keep working. A program of one of these names (a link to `mercer`) is one.
+//! LIBSVM-compatible commands: `svm-train`, `svm-predict` and `svm-scale` with LIBSVM's flags and output, so that
+//! scripts, grid.py and easy.py keep working. A link to `mercer` with one of these names runs that command.
 
 mod predict;
 mod printf;
@@ -14,38 +14,43 @@ use std::process::ExitCode;
 use crate::console::Console;
 use crate::failure;
 
-/// One of the three commands.
+/// A LIBSVM-compatible command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Habit {
+pub(crate) enum LibsvmCommand {
     Train,
     Predict,
     Scale,
 }
 
-const NAMES: [(&str, Habit); 3] =
-    [("svm-train", Habit::Train), ("svm-predict", Habit::Predict), ("svm-scale", Habit::Scale)];
+const NAMES: [(&str, LibsvmCommand); 3] = [
+    ("svm-train", LibsvmCommand::Train),
+    ("svm-predict", LibsvmCommand::Predict),
+    ("svm-scale", LibsvmCommand::Scale),
+];
 
-impl Habit {
-    /// The command that is meant, with its words: by the name of the program, or by its first word.
-    pub(crate) fn of(mut words: impl Iterator<Item = OsString>) -> Option<(Self, Vec<String>)> {
-        let program = words.next()?;
+impl LibsvmCommand {
+    /// The command and its arguments: by the name of the program, or by its first argument.
+    pub(crate) fn from_arguments(
+        mut arguments: impl Iterator<Item = OsString>,
+    ) -> Option<(Self, Vec<String>)> {
+        let program = arguments.next()?;
         let stem = Path::new(&program).file_stem()?.to_str()?.to_owned();
         let named = |name: &str| NAMES.iter().find(|(known, _)| *known == name).map(|pair| pair.1);
-        let text = |word: OsString| word.to_string_lossy().into_owned();
-        let mut words = words.map(text);
-        let habit = match named(&stem) {
-            Some(habit) => habit,
-            None => named(&words.next()?)?,
+        let text = |argument: OsString| argument.to_string_lossy().into_owned();
+        let mut arguments = arguments.map(text);
+        let command = match named(&stem) {
+            Some(command) => command,
+            None => named(&arguments.next()?)?,
         };
-        Some((habit, words.collect()))
+        Some((command, arguments.collect()))
     }
 
-    /// Runs it; LIBSVM's exit code is 1 for everything that goes wrong.
-    pub(crate) fn run(self, words: &[String], console: &Console) -> ExitCode {
+    /// Runs it; like LIBSVM, the exit code is 1 for every error.
+    pub(crate) fn run(self, arguments: &[String], console: &Console) -> ExitCode {
         let done = match self {
-            Self::Train => train::run(words),
-            Self::Predict => predict::run(words, console),
-            Self::Scale => scale::run(words),
+            Self::Train => train::run(arguments),
+            Self::Predict => predict::run(arguments, console),
+            Self::Scale => scale::run(arguments),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
@@ -61,7 +66,7 @@ impl Habit {
     }
 }
 
-/// A command line that LIBSVM answers with its usage.
+/// A wrong command line; LIBSVM prints its usage.
 #[derive(Debug)]
 struct Usage {
     problem: Option<String>,
@@ -76,15 +81,15 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The words of a command line: flags with their values, then files.
-struct Words<'w> {
-    left: &'w [String],
+/// A command line that is parsed from left to right: flags with their values, then files.
+struct CommandLine<'a> {
+    left: &'a [String],
     usage: &'static str,
 }
 
-impl<'w> Words<'w> {
-    fn new(words: &'w [String], usage: &'static str) -> Self {
-        Self { left: words, usage }
+impl<'a> CommandLine<'a> {
+    fn new(arguments: &'a [String], usage: &'static str) -> Self {
+        Self { left: arguments, usage }
     }
 
     fn refuse(&self, problem: Option<String>) -> anyhow::Error {
@@ -92,14 +97,14 @@ impl<'w> Words<'w> {
     }
 
     /// The next flag without its dash, unless files come next.
-    fn flag(&mut self) -> Option<&'w str> {
+    fn flag(&mut self) -> Option<&'a str> {
         let (first, rest) = self.left.split_first()?;
         let flag = first.strip_prefix('-').filter(|flag| !flag.is_empty())?;
         self.left = rest;
         Some(flag)
     }
 
-    fn value(&mut self) -> anyhow::Result<&'w str> {
+    fn value(&mut self) -> anyhow::Result<&'a str> {
         let Some((first, rest)) = self.left.split_first() else {
             return Err(self.refuse(None));
         };
@@ -123,12 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_of_the_program_or_the_first_word_tells() {
-        let of = |words: &[&str]| Habit::of(words.iter().map(OsString::from));
+    fn the_name_of_the_program_or_the_first_argument_selects_the_command() {
+        let of = |words: &[&str]| LibsvmCommand::from_arguments(words.iter().map(OsString::from));
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let found = of(&["/usr/bin/svm-train", "-q", "a"]);
-        assert_eq!(found, Some((Habit::Train, words(&["-q", "a"]))));
-        assert_eq!(of(&["mercer", "svm-scale", "b"]), Some((Habit::Scale, words(&["b"]))));
+        assert_eq!(found, Some((LibsvmCommand::Train, words(&["-q", "a"]))));
+        assert_eq!(of(&["mercer", "svm-scale", "b"]), Some((LibsvmCommand::Scale, words(&["b"]))));
         assert_eq!(of(&["mercer", "train", "svm-scale"]), None);
         assert_eq!(of(&["mercer"]), None);
     }

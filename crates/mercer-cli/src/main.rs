@@ -1,6 +1,6 @@
 //! The command `mercer`: arguments become settings, and one command of `commands/` runs.
 
-/// As the one of the standard library, but whoever reads may stop: that is no failure.
+/// Like the one of the standard library, but a closed pipe is not an error.
 macro_rules! println {
     () => { $crate::output::line(format_args!("")) };
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
@@ -11,18 +11,18 @@ mod commands;
 mod console;
 mod failure;
 mod labels;
-mod lesson;
 mod libsvm;
 mod output;
 mod queries;
+mod training_input;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
-    if let Some((habit, words)) = libsvm::Habit::of(std::env::args_os()) {
-        return habit.run(&words, &console::Console::plain());
+    if let Some((command, arguments)) = libsvm::LibsvmCommand::from_arguments(std::env::args_os()) {
+        return command.run(&arguments, &console::Console::plain());
     }
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,

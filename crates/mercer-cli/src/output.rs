@@ -1,4 +1,4 @@
-//! Where answers go: a file that appears whole, or standard output.
+//! Writes predictions: to standard output or, atomically, to a file.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::args::OutputFormat;
 use crate::{failure, labels};
 
-/// A line on standard output. Nobody may be left to read it: the work goes on, for it may end in a file.
+/// A line on standard output. A closed pipe is not an error: the command may still have a file to write.
 pub(crate) fn line(text: std::fmt::Arguments<'_>) {
     match writeln!(io::stdout().lock(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -22,38 +22,38 @@ pub(crate) fn line(text: std::fmt::Arguments<'_>) {
     }
 }
 
-/// What each row carries beside its decision.
+/// What is written for each row beside its decision.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Beside<'b> {
-    /// Ids of the rows, where the data have ids.
+pub(crate) struct RowDetails<'b> {
+    /// Ids of the rows, if the data have ids.
     pub(crate) ids: Option<&'b [String]>,
-    /// Names of the classes that probabilities are given of.
+    /// Names of the classes that have probabilities.
     pub(crate) classes: &'b [String],
     /// Their probabilities, row after row.
     pub(crate) probabilities: &'b [f64],
 }
 
-impl<'b> Beside<'b> {
+impl<'b> RowDetails<'b> {
     fn of(&self, row: usize) -> &'b [f64] {
         let count = self.classes.len();
         &self.probabilities[row * count..(row + 1) * count]
     }
 }
 
-/// An open destination.
-pub(crate) struct Answers {
+/// A file or standard output that predictions are written to.
+pub(crate) struct PredictionWriter {
     sink: Sink,
     format: OutputFormat,
     row: usize,
 }
 
 enum Sink {
-    Nowhere,
-    Screen(BufWriter<StdoutLock<'static>>),
+    Discard,
+    Stdout(BufWriter<StdoutLock<'static>>),
     File(Box<AtomicFile>),
 }
 
-impl Answers {
+impl PredictionWriter {
     pub(crate) fn open(
         path: Option<&Path>,
         format: Option<OutputFormat>,
@@ -71,37 +71,37 @@ impl Answers {
             Some(path) if path.as_os_str() != "-" => {
                 Sink::File(Box::new(AtomicFile::create(path)?))
             }
-            None if json => Sink::Nowhere,
-            _ => Sink::Screen(BufWriter::new(io::stdout().lock())),
+            None if json => Sink::Discard,
+            _ => Sink::Stdout(BufWriter::new(io::stdout().lock())),
         };
-        let mut answers = Self { sink, format: format.unwrap_or(by_name), row: 0 };
-        if answers.format == OutputFormat::Csv {
+        let mut writer = Self { sink, format: format.unwrap_or(by_name), row: 0 };
+        if writer.format == OutputFormat::Csv {
             let id = if has_ids { "id," } else { "" };
-            let shares: String = classes
+            let probabilities: String = classes
                 .iter()
                 .map(|class| ",".to_owned() + &quoted(&format!("p({class})")))
                 .collect();
-            answers.line(&format!("row,{id}label,low,high,certainty,cost{shares}"))?;
+            writer.line(&format!("row,{id}label,low,high,certainty,cost{probabilities}"))?;
         }
-        if answers.format == OutputFormat::Libsvm && !classes.is_empty() {
-            answers.line(&format!("labels {}", classes.join(" ")))?;
+        if writer.format == OutputFormat::Libsvm && !classes.is_empty() {
+            writer.line(&format!("labels {}", classes.join(" ")))?;
         }
-        Ok(answers)
+        Ok(writer)
     }
 
-    /// Writes decisions with what stands beside them.
+    /// Writes decisions and the details of their rows.
     pub(crate) fn write(
         &mut self,
         machine: &Machine,
         decisions: &[Decision],
-        beside: &Beside<'_>,
+        details: &RowDetails<'_>,
     ) -> io::Result<()> {
-        if matches!(self.sink, Sink::Nowhere) {
+        if matches!(self.sink, Sink::Discard) {
             return Ok(());
         }
         for (at, decision) in decisions.iter().enumerate() {
-            let id = beside.ids.map(|ids| ids[at].as_str());
-            let shares = beside.of(at);
+            let id = details.ids.map(|ids| ids[at].as_str());
+            let probabilities = details.of(at);
             self.row += 1;
             let label = labels::text(machine, decision.answer);
             let (low, high) = (decision.score.low, decision.score.high);
@@ -109,13 +109,21 @@ impl Answers {
             let cost = decision.cost.multiply_adds;
             let line = match self.format {
                 OutputFormat::Libsvm => {
-                    label + &shares.iter().map(|share| format!(" {share}")).collect::<String>()
+                    label
+                        + &probabilities
+                            .iter()
+                            .map(|probability| format!(" {probability}"))
+                            .collect::<String>()
                 }
                 OutputFormat::Csv => {
                     let id = id.map_or(String::new(), |id| quoted(id) + ",");
                     let label = quoted(&label);
-                    let shares: String = shares.iter().map(|share| format!(",{share}")).collect();
-                    format!("{},{id}{label},{low},{high},{certainty},{cost}{shares}", self.row)
+                    let probabilities: String =
+                        probabilities.iter().map(|probability| format!(",{probability}")).collect();
+                    format!(
+                        "{},{id}{label},{low},{high},{certainty},{cost}{probabilities}",
+                        self.row
+                    )
                 }
                 OutputFormat::Jsonl => {
                     let mut object = json!({
@@ -125,10 +133,11 @@ impl Answers {
                     if let Some(id) = id {
                         object["id"] = id.into();
                     }
-                    if !shares.is_empty() {
-                        let pairs = beside.classes.iter().cloned().zip(shares.iter().copied());
+                    if !probabilities.is_empty() {
+                        let pairs =
+                            details.classes.iter().cloned().zip(probabilities.iter().copied());
                         object["probabilities"] = serde_json::Value::Object(
-                            pairs.map(|(class, share)| (class, json!(share))).collect(),
+                            pairs.map(|(class, probability)| (class, json!(probability))).collect(),
                         );
                     }
                     object.to_string()
@@ -141,22 +150,22 @@ impl Answers {
 
     fn line(&mut self, text: &str) -> io::Result<()> {
         match &mut self.sink {
-            Sink::Nowhere => Ok(()),
-            Sink::Screen(screen) => writeln!(screen, "{text}"),
+            Sink::Discard => Ok(()),
+            Sink::Stdout(screen) => writeln!(screen, "{text}"),
             Sink::File(file) => writeln!(file, "{text}"),
         }
     }
 
     pub(crate) fn finish(self) -> io::Result<()> {
         match self.sink {
-            Sink::Nowhere => Ok(()),
-            Sink::Screen(mut screen) => screen.flush(),
+            Sink::Discard => Ok(()),
+            Sink::Stdout(mut screen) => screen.flush(),
             Sink::File(file) => file.commit(),
         }
     }
 }
 
-/// The four words of the promise, as files and JSON write them.
+/// The name of a certainty, as files and JSON have it.
 pub(crate) fn certainty(certainty: Certainty) -> &'static str {
     match certainty {
         Certainty::Unsettled => "unsettled",

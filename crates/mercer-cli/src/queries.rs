@@ -1,4 +1,4 @@
-//! Rows read for a model: columns matched by name, widths checked, scaled as the examples were.
+//! Query rows read for a model: columns matched by name, number of columns checked, scaled as the training rows.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(crate) struct Queries<'a> {
 }
 
 impl<'a> Queries<'a> {
-    /// Opens a file; columns that the model does not know are told to people once.
+    /// Opens a file; warns about columns that the model does not know.
     pub(crate) fn open(
         path: &Path,
         options: Options,
@@ -30,7 +30,7 @@ impl<'a> Queries<'a> {
         let named = || path.display().to_string();
         anyhow::ensure!(
             options.missing != Missing::Mean || means.is_some(),
-            "{}: the model carries no means: it was not trained with --missing mean",
+            "{}: the model contains no means: it was not trained with --missing mean",
             named()
         );
         let options = Options { precomputed, features, names, means, ..options };
@@ -38,7 +38,7 @@ impl<'a> Queries<'a> {
         if !chunks.ignored().is_empty() {
             let columns = chunks.ignored().join(", ");
             console.warn(&format!(
-                "{}: left out, since the machine does not know them: {columns}",
+                "{}: ignored columns, which the model does not know: {columns}",
                 named()
             ));
         }
@@ -46,7 +46,7 @@ impl<'a> Queries<'a> {
     }
 
     /// Reads all rows.
-    pub(crate) fn whole(
+    pub(crate) fn read_all(
         path: &Path,
         options: Options,
         model: &'a Model,

@@ -11,7 +11,7 @@ use anyhow::bail;
 use mercer::data::{Dataset, Matrix, Targets, synthetic};
 use mercer::kernel::{KernelRef, parse};
 use mercer::machine::{ClassName, Machine, Output, Scheme, Score};
-use mercer::train::{Cancel, Report, Training, formulation, train};
+use mercer::train::{Report, Training, formulation, train};
 use serde_json::{Value, json};
 
 use crate::tasks::{self, Task};
@@ -120,8 +120,7 @@ fn printed_supports(name: &str) -> Option<[usize; 4]> {
 /// Trains the machine of a task.
 fn train_task(task: &Task, rows: Dataset, session: &Session<'_>) -> anyhow::Result<TrainedTask> {
     let (kernel, c_svc) = (parse(&task.kernel)?, formulation(&format!("c_svc(C={})", task.c))?);
-    let training =
-        Training::default().tolerance(task.tolerance).cancel(session.cancel());
+    let training = Training::default().tolerance(task.tolerance).cancel(session.cancel());
     let trained = train(&rows, &kernel, &c_svc, &training, &mut |_| {})?;
     session.check()?;
     let (machine, report) = (trained.machine, trained.report);
@@ -142,7 +141,6 @@ fn orders(
     task: &Task,
     trained: &TrainedTask,
     session: &Session<'_>,
-
 ) -> anyhow::Result<Vec<StepsRow>> {
     let (machine, rows) = (&trained.machine, &trained.rows.examples);
     let subject = Subject { name: "SVM", machine, rows, repeats: session.options.repeats };
@@ -170,7 +168,6 @@ fn least_squares_machines(
     task: &Task,
     trained: &TrainedTask,
     session: &Session<'_>,
-
 ) -> anyhow::Result<Vec<StepsRow>> {
     let Targets::Numbers(signs) = &trained.rows.targets else { bail!("targets are numbers") };
     let kernel = parse(&task.kernel)?;
@@ -221,7 +218,6 @@ fn all_coefficients(
     machine: &Machine,
     rows: &Matrix,
     session: &Session<'_>,
-
 ) -> anyhow::Result<Vec<StepsRow>> {
     let subject = Subject { name, machine, rows, repeats: session.options.repeats };
     let mut measured =
@@ -244,7 +240,12 @@ fn low_rank(session: &Session<'_>) -> anyhow::Result<Vec<StepsRow>> {
     session.line(&format!("\nLow rank: Ripley's two dimensions, {}, C = 1", kernel.spec()));
     session.line(&table::header());
     let queries = synthetic::ripley(4000, 2).examples;
-    let subject = Subject { name: "SVM", machine: &machine, rows: &queries, repeats: session.options.repeats };
+    let subject = Subject {
+        name: "SVM",
+        machine: &machine,
+        rows: &queries,
+        repeats: session.options.repeats,
+    };
     let mut rows = Vec::new();
     for order in ["min_wz", "log_gap", "moved"] {
         let text = format!("anytime(order={order}, steps=60");
@@ -260,7 +261,12 @@ fn low_rank(session: &Session<'_>) -> anyhow::Result<Vec<StepsRow>> {
     };
     let few = data.examples.select(0..2000);
     let machine = least_squares("fisher(C=1)", &kernel, &few, &signs[..2000], session)?;
-    let subject = Subject { name: "KFD", machine: &machine, rows: &queries, repeats: session.options.repeats };
+    let subject = Subject {
+        name: "KFD",
+        machine: &machine,
+        rows: &queries,
+        repeats: session.options.repeats,
+    };
     let row = subject.anytime("log_gap", "anytime(order=log_gap, steps=60", session)?;
     session.line(&table::row(&row));
     rows.push(row);

@@ -17,10 +17,10 @@ use mercer::tune::{Aim, Tuner};
 use serde_json::json;
 
 use crate::{Paper, Session};
-use mercer_report::save_text;
-use mercer_report::svg::points;
 use digits::{Digits, DigitsTask};
 use measure::{MethodRow, RowName, TestQueries};
+use mercer_report::save_text;
+use mercer_report::svg::points;
 
 pub(crate) static PAPER: Paper = Paper {
     key: "dm03",
@@ -307,7 +307,7 @@ impl Experiments<'_> {
         let watch = |progress: Progress| {
             let Progress { what, done, most } = progress;
             status.show(&format!("{what}: {done} of at most {most}"));
-            self.!session.is_stopped()
+            !self.session.is_stopped()
         };
         let found = work(Watch::new(&watch));
         drop(status);

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use mercer::data::Dataset;
 use mercer::kernel::parse;
-use mercer::train::{Cancel, Report, Systems, Trained, Training, formulation, solver, train};
+use mercer::train::{Report, Systems, Trained, Training, formulation, solver, train};
 use serde_json::{Value, json};
 
 use crate::{Paper, Session};
@@ -123,7 +123,8 @@ fn example_1(run: &Run<'_>) -> anyhow::Result<Value> {
         };
         let errors = Systems::ALL.map(error);
         let [split, product, woodbury, qr] = errors.map(|error| format!("{error:.1e}"));
-        run.session.line(&format!("  1e-{exponent:<3} {split:>13} {product:>13} {woodbury:>13} {qr:>13}"));
+        run.session
+            .line(&format!("  1e-{exponent:<3} {split:>13} {product:>13} {woodbury:>13} {qr:>13}"));
         let named: serde_json::Map<String, Value> = Systems::ALL
             .iter()
             .zip(errors)

@@ -19,9 +19,9 @@ use mercer_report::timing::best_us;
 use mercer_report::{compression, save_text};
 use serde_json::{Value, json};
 
+use crate::Interrupted;
 use crate::tasks::{self, Task};
 use crate::{Paper, Session};
-use crate::Interrupted;
 
 pub(crate) static PAPER: Paper = Paper {
     key: "og98",
@@ -90,7 +90,8 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
         }));
         if let (Some(path), false) = (&session.options.svg, drawn) {
             let size = trained.machine.supports().rows() / 3;
-            if let Ok((report, _)) = compress("greedy", &trained, Goal::Size(size.max(1)), session)? {
+            if let Ok((report, _)) = compress("greedy", &trained, Goal::Size(size.max(1)), session)?
+            {
                 save_text(path, &compression::figure(&report))?;
                 drawn = true;
             }
@@ -148,7 +149,8 @@ fn pace(
     for _ in 0..session.options.repeats.max(1) {
         training = training.min(train_task(task, &trained.data, session)?.1.seconds);
         for (best, method) in best.iter_mut().zip(PACED) {
-            if let Ok((small, seconds)) = timed(method, trained, Goal::Size(size.max(1)), session)? {
+            if let Ok((small, seconds)) = timed(method, trained, Goal::Size(size.max(1)), session)?
+            {
                 *best = (best.0.min(seconds), small.report.error.relative);
             }
         }
@@ -187,7 +189,12 @@ fn title(task: &Task, trained: &CompressionTask, pace: &[Pace]) -> String {
 type Timed = Result<(Compressed, f64), String>;
 
 /// Compresses a machine by one method, without a sample.
-fn timed(method: &str, trained: &CompressionTask, goal: Goal, session: &Session<'_>) -> anyhow::Result<Timed> {
+fn timed(
+    method: &str,
+    trained: &CompressionTask,
+    goal: Goal,
+    session: &Session<'_>,
+) -> anyhow::Result<Timed> {
     let watch = |_: Progress| !session.is_stopped();
     let start = Instant::now();
     let made = Compression::new(&trained.machine, compressor(method)?)
@@ -226,7 +233,8 @@ fn compress(
 /// Every method at one size.
 fn methods(
     trained: &CompressionTask,
-    size: usize, session: &Session<'_>
+    size: usize,
+    session: &Session<'_>,
 ) -> anyhow::Result<Vec<Value>> {
     let mut rows = Vec::new();
     for method in METHODS {
@@ -267,7 +275,7 @@ fn line(method: &str, size: usize, report: &CompressionReport, seconds: f64) -> 
 fn cascades(
     task: &Task,
     trained: &CompressionTask,
-    session: &Session<'_>
+    session: &Session<'_>,
 ) -> anyhow::Result<Vec<Value>> {
     let (machine, queries) = (&trained.machine, &trained.queries);
     let exact = Plan::exact(machine);

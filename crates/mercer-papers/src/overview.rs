@@ -83,7 +83,9 @@ fn options_for(paper: &Paper, session: &Session<'_>, folder: &Path, is_quick: bo
 /// The table and the figure of one paper.
 fn section(page: &mut Page, paper: &Paper, text: &str, folder: &Path) -> anyhow::Result<()> {
     if text.trim().is_empty() {
-        page.text("Nothing was computed: none of its machines was selected, or their data are missing.");
+        page.text(
+            "Nothing was computed: none of its machines was selected, or their data are missing.",
+        );
         return Ok(());
     }
     page.terminal(text);

@@ -14,10 +14,7 @@ pub(crate) static TASKS: &str = include_str!("../../../benches/tasks.toml");
 /// Data files that are part of the program.
 static EMBEDDED: &[(&str, &[u8])] = &[
     ("datasets/sonar/sonar.csv", include_bytes!("../../../datasets/sonar/sonar.csv")),
-    (
-        "datasets/haberman/haberman.csv",
-        include_bytes!("../../../datasets/haberman/haberman.csv"),
-    ),
+    ("datasets/haberman/haberman.csv", include_bytes!("../../../datasets/haberman/haberman.csv")),
     ("datasets/abalone/abalone.csv", include_bytes!("../../../datasets/abalone/abalone.csv")),
 ];
 
@@ -107,7 +104,8 @@ impl Task {
         let Targets::Numbers(signs) = &all.targets else { bail!("targets are numbers") };
         let targets = Targets::Numbers(used.iter().map(|row| signs[*row]).collect());
         let unscaled = all.examples.select(used);
-        let (examples, queries) = (self.scaled(&unscaled, &unscaled)?, self.scaled(&unscaled, &queries)?);
+        let (examples, queries) =
+            (self.scaled(&unscaled, &unscaled)?, self.scaled(&unscaled, &queries)?);
         Ok(Ok((Dataset { examples, targets, names: None }, queries)))
     }
 

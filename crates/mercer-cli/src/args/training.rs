@@ -123,11 +123,11 @@ pub(crate) struct Search {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CalibratorName {
-    /// A sigmoid per score; the label always has the largest probability; for few examples
+    /// A sigmoid per score, for hundreds of examples; of two classes, the label has the larger probability
     Sigmoid,
-    /// Isotonic regression; the label always has the largest probability; for thousands of examples
+    /// Isotonic regression, for thousands of examples; of two classes, the label has the larger probability
     Isotonic,
-    /// LIBSVM's sigmoid; the label may not have the largest probability
+    /// LIBSVM's sigmoid; the label may have the smaller probability
     Platt,
 }
 

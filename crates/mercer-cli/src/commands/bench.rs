@@ -3,6 +3,7 @@
 use anyhow::Context;
 use mercer::data::Matrix;
 use mercer::query::{Plan, QueryOptions};
+use mercer_report::timing::PlanTimes;
 use serde_json::json;
 
 use super::{StopSignal, compile, input_options, load};
@@ -10,14 +11,13 @@ use crate::args::Bench;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::queries::Queries;
-use mercer_report::timing::PlanTimes;
 
 pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&bench.model, console)?;
     let source = || bench.input.data.display().to_string();
     let options = input_options(&bench.input);
-    let data = Queries::whole(&bench.input.data, options, &model, console)?;
+    let data = Queries::read_all(&bench.input.data, options, &model, console)?;
     let rows = &data.examples;
     let exact = Plan::exact(&model.machine);
     let truth = exact.decide(rows).with_context(source)?;
@@ -36,7 +36,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     });
     if !console.json {
         let count = rows.rows();
-        println!("{count} queries, {supports} supports, {features} columns ({live} live), {isa}");
+        println!("{count} queries, {supports} supports, {features} columns ({live} used), {isa}");
         println!("microseconds per query, best of {}:", bench.repeats);
         print("exact", &times, threads, None);
     }
@@ -85,9 +85,9 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
 }
 
 fn print(name: &str, times: &PlanTimes, threads: usize, baseline: Option<&PlanTimes>) {
-    let line = |what: &str, own: f64, exact: Option<f64>| {
-        let gain = exact.map_or(String::new(), |exact| format!("   {:.2}x", exact / own));
-        println!("  {:30}{own:10.2}{gain}", format!("{name}, {what}"));
+    let line = |what: &str, time: f64, exact: Option<f64>| {
+        let gain = exact.map_or(String::new(), |exact| format!("   {:.2}x", exact / time));
+        println!("  {:30}{time:10.2}{gain}", format!("{name}, {what}"));
     };
     line("batch, one thread", times.batch, baseline.map(|b| b.batch));
     let all = format!("batch, {threads} threads");
@@ -95,7 +95,7 @@ fn print(name: &str, times: &PlanTimes, threads: usize, baseline: Option<&PlanTi
     line("one query at a time", times.single, baseline.map(|b| b.single));
 }
 
-/// Times a plan on these rows: whole batch on one thread, one at a time, whole batch on all threads.
+/// Times a plan on these rows with the options of the command line.
 fn measure(plan: &Plan, rows: &Matrix, bench: &Bench) -> anyhow::Result<PlanTimes> {
     PlanTimes::measure(plan, rows, bench.repeats, bench.single_queries)
 }

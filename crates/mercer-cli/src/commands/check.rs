@@ -1,4 +1,4 @@
-//! A doctor: looks at data before hours are lost, and at models before they are shipped.
+//! `mercer check`: problems of data before training, and of models before they are deployed.
 
 mod cost;
 mod data;
@@ -16,16 +16,16 @@ use crate::args::Check;
 use crate::console::Console;
 use crate::failure::DONE;
 
-/// What was found: figures, and remarks worth acting on.
+/// The results: values, and remarks worth acting on.
 #[derive(Debug, Default)]
 struct Findings {
-    figures: Vec<(&'static str, String, Value)>,
+    values: Vec<(&'static str, String, Value)>,
     remarks: Vec<String>,
 }
 
 impl Findings {
-    fn figure(&mut self, key: &'static str, text: impl Into<String>, value: impl Into<Value>) {
-        self.figures.push((key, text.into(), value.into()));
+    fn add(&mut self, key: &'static str, text: impl Into<String>, value: impl Into<Value>) {
+        self.values.push((key, text.into(), value.into()));
     }
 
     fn remark(&mut self, text: impl Into<String>) {
@@ -42,7 +42,7 @@ pub(super) fn run(check: &Check, console: &Console) -> anyhow::Result<u8> {
     };
     if console.json {
         let mut object: Map<String, Value> = Map::new();
-        for (key, _, value) in &findings.figures {
+        for (key, _, value) in &findings.values {
             object.insert(key.replace(' ', "_"), value.clone());
         }
         object.insert("remarks".to_owned(), json!(findings.remarks));
@@ -50,11 +50,11 @@ pub(super) fn run(check: &Check, console: &Console) -> anyhow::Result<u8> {
         return Ok(DONE);
     }
     println!("{}", path.display());
-    for (key, text, _) in &findings.figures {
+    for (key, text, _) in &findings.values {
         println!("  {key:24}  {text}");
     }
     if findings.remarks.is_empty() {
-        println!("  nothing to remark");
+        println!("  no remarks");
     }
     for remark in &findings.remarks {
         println!("  ! {remark}");
@@ -62,7 +62,7 @@ pub(super) fn run(check: &Check, console: &Console) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-/// Whether a file is a model, by its first bytes; what is neither known model is taken for data.
+/// Whether a file is a model, by its first bytes; every other file is data.
 fn is_model(path: &Path) -> std::io::Result<bool> {
     if path.as_os_str() == "-" {
         return Ok(false);
@@ -73,7 +73,7 @@ fn is_model(path: &Path) -> std::io::Result<bool> {
     Ok(is_onnx || file::recognise(&head).is_ok())
 }
 
-/// Bytes in the largest unit that leaves a number above one.
+/// Bytes in the largest unit that gives a number above one.
 fn size(bytes: f64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut value, mut unit) = (bytes, 0);

@@ -1,3 +1,5 @@
+//! `mercer compile`: fits a given plan to a model.
+
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -22,8 +24,8 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
     let model = load(&arguments.model, console)?;
     let stop = StopSignal::install()?;
     let read = |path: &Option<PathBuf>| -> anyhow::Result<Option<Dataset>> {
-        let whole = |path| Queries::whole(path, Options::default(), &model, console);
-        path.as_deref().map(whole).transpose()
+        let read_all = |path| Queries::read_all(path, Options::default(), &model, console);
+        path.as_deref().map(read_all).transpose()
     };
     let (sample, training) = (read(&arguments.sample)?, read(&arguments.training)?);
     let start = std::time::Instant::now();
@@ -63,7 +65,7 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
     let seconds = start.elapsed().as_secs_f64();
     if repeated > 0 {
         console.warn(&format!(
-            "{repeated} rows of the sample equal supports of the machine: is it training data?"
+            "{repeated} rows of the sample equal supports of the machine; is the sample training data?"
         ));
     }
     let compiled = Model { plan: Some(sections), ..model };
@@ -84,47 +86,47 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
     console.summary(&format!("{place}: {plan}, fitted in {seconds:.1} s"));
     if let Some(calibration) = stages.calibration() {
         console.summary(&format!("  {}", sentence(calibration)));
-        let [lesson, scales, _] = parts;
+        let [fitted, scales, _] = parts;
         if calibration.scales.is_empty() {
             console.summary(&format!(
-                "  its rules have no acceptance threshold to choose: it was tested as it stands, and carries the eps \
-                 that the test shows ({:.2e}); its rules come from {lesson} rows",
+                "  its stages have stopping rules of their own, fitted to {fitted} rows, and no acceptance threshold; eps \
+                 ({:.2e}) is what the test shows",
                 calibration.risk,
             ));
         } else {
             console.summary(&format!(
-                "  acceptance threshold {:.2} residual RMS; students learned from {lesson} rows, scales come from {scales}",
+                "  acceptance threshold {:.2} residual RMS; stages fitted to {fitted} rows, residual RMS measured on {scales}",
                 calibration.threshold,
             ));
         }
     } else if stages.stops_untested() {
         console.warn(
-            "its rules were not tested on a --sample: answers they stop are marked unsettled",
+            "no --sample was given to test its stopping rules: answers that they settle are marked unsettled",
         );
     }
     Ok(DONE)
 }
 
-/// What a calibrated plan promises, in one sentence.
+/// The guarantee of a calibrated plan in one sentence.
 pub(super) fn sentence(calibration: &Calibration) -> String {
     let Calibration { risk, delta, queries, disagreements, counts, bound, .. } = calibration;
     let risk = if *risk == *bound { format!("{risk:.2e}") } else { risk.to_string() };
     let confidence = 1.0 - delta;
     match counts {
         Counts::Disagreements => format!(
-            "calibrated: at most {risk} of queries like the sample get another label than exact, with \
-             confidence {confidence}; {disagreements} of {queries} held-out queries did, so at most \
-             {bound:.2e}",
+            "calibrated: labels of at most {risk} of the queries like the sample disagree with exact ones, with \
+             confidence {confidence}; test: {disagreements} disagreements in {queries} held-out queries, upper \
+             bound {bound:.2e}",
         ),
         Counts::ExcessErrors { worse, better } => format!(
-            "calibrated: at most {risk} more errors per query like the sample than exact answers make, \
-             with confidence {confidence}; {disagreements} of {queries} held-out queries got another \
-             label, {worse} worse and {better} better, so at most {bound:.2e}",
+            "calibrated: at most {risk} more errors per query like the sample than exact labels, with confidence \
+             {confidence}; test: {disagreements} disagreements in {queries} held-out queries ({worse} worse, \
+             {better} better), upper bound {bound:.2e}",
         ),
     }
 }
 
-/// The same as JSON.
+/// The calibration as JSON.
 pub(super) fn value(calibration: &Calibration) -> Value {
     let Calibration { threshold, risk, delta, queries, disagreements, counts, bound, .. } =
         calibration;

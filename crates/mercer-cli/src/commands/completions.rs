@@ -1,3 +1,5 @@
+//! `mercer completions`: completion scripts for shells.
+
 use std::io::{self, Write};
 
 use clap::CommandFactory;

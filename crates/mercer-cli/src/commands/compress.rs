@@ -22,8 +22,8 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
     let model = load(&arguments.model, console)?;
     let stop = StopSignal::install()?;
     let read = |path: &Option<PathBuf>| -> anyhow::Result<Option<Dataset>> {
-        let whole = |path| Queries::whole(path, Options::default(), &model, console);
-        path.as_deref().map(whole).transpose()
+        let read_all = |path| Queries::read_all(path, Options::default(), &model, console);
+        path.as_deref().map(read_all).transpose()
     };
     let (sample, training) = (read(&arguments.sample)?, read(&arguments.training)?);
     let start = std::time::Instant::now();
@@ -93,8 +93,8 @@ fn goal(arguments: &Compress) -> Goal {
 
 fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Console) {
     let CompressionReport { method, before, after, error, judged, .. } = report;
-    let what = if *after == 0 { "its weights".to_owned() } else { format!("{after} vectors") };
-    println!("{place}: {before} supports became {what} by {method}, in {seconds:.2} s");
+    let what = if *after == 0 { "a weight vector".to_owned() } else { format!("{after} vectors") };
+    println!("{place}: {before} supports compressed to {what} by {method} in {seconds:.2} s");
     println!("  |W - W~|       {:.4e}, relative {:.4e}", error.absolute, error.relative);
     if error.offset > 0.0 {
         println!("  |b - b~|       {:.4e}", error.offset);
@@ -104,19 +104,22 @@ fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Consol
     }
     if report.curve.len() > 1 {
         println!(
-            "\n  {:>8}  {:>12}  {:>12}  {:>10}",
-            "vectors", "error", "other labels", "certified"
+            "\n  {:>8}  {:>12}  {:>13}  {:>10}",
+            "vectors", "error", "disagreements", "certified"
         );
         for point in compression::shown(&report.curve) {
             let percent = |share: Option<f64>| {
                 share.map_or(String::new(), |share| format!("{:.3} %", 100.0 * share))
             };
-            let others = percent(point.judged.map(|judged| judged.disagreement()));
-            let proved = percent(point.judged.and_then(|judged| judged.certified_share()));
-            println!("  {:>8}  {:>12.4e}  {others:>12}  {proved:>10}", point.size, point.error);
+            let disagreements = percent(point.judged.map(|judged| judged.disagreement()));
+            let certified = percent(point.judged.and_then(|judged| judged.certified_share()));
+            println!(
+                "  {:>8}  {:>12.4e}  {disagreements:>13}  {certified:>10}",
+                point.size, point.error
+            );
         }
     }
     if judged.is_none() {
-        console.info("with --sample FILE the report counts other labels and certified ones");
+        console.info("with --sample FILE the report counts disagreements and certified labels");
     }
 }

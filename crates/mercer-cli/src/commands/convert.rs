@@ -1,3 +1,5 @@
+//! `mercer convert`: data files in other formats, or some of their rows.
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -16,8 +18,8 @@ pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Re
     let stop = StopSignal::install()?;
     let named = || convert.output.display().to_string();
     let format = write::format(convert.format.as_deref(), &convert.output).with_context(named)?;
-    let is_parted = convert.split.is_some() || convert.sample.is_some();
-    anyhow::ensure!(is_parted || convert.rest.is_none(), "--rest needs --split or --sample");
+    let selects_rows = convert.split.is_some() || convert.sample.is_some();
+    anyhow::ensure!(selects_rows || convert.rest.is_none(), "--rest needs --split or --sample");
     let mut options = input_options(&convert.input);
     options.sort = convert.sort;
     let source = || convert.input.data.display().to_string();
@@ -34,8 +36,8 @@ pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Re
         (None, Some(count)) => draw(rows, count.get(), seed),
         (None, None) => (0..rows).collect(),
     };
-    anyhow::ensure!(!kept.is_empty(), "{}: no row is left of {rows}", source());
-    let mut files = Files { format, pending: Vec::new() };
+    anyhow::ensure!(!kept.is_empty(), "{}: none of the {rows} rows is selected", source());
+    let mut files = OutputFiles { format, pending: Vec::new() };
     let labels = convert.labels_output.as_deref();
     if kept.len() == rows {
         files.add(&data, ids.as_deref(), &convert.output, labels)?;
@@ -57,13 +59,13 @@ pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Re
     Ok(DONE)
 }
 
-/// Files written in full before any of them takes its place.
-struct Files {
+/// Output files; none replaces an old file before all are complete.
+struct OutputFiles {
     format: &'static write::Format,
     pending: Vec<(AtomicFile, PathBuf)>,
 }
 
-impl Files {
+impl OutputFiles {
     fn add_some(
         &mut self,
         data: &Dataset,
@@ -89,7 +91,7 @@ impl Files {
             .with_context(|| path.display().to_string())?;
         self.pending.push((file, path.to_owned()));
         if !self.format.labels_apart || data.targets == Targets::Absent {
-            anyhow::ensure!(labels.is_none(), "there are no labels to write apart");
+            anyhow::ensure!(labels.is_none(), "there are no labels to write to a separate file");
             return Ok(());
         }
         let beside = path.with_extension("labels.npy");

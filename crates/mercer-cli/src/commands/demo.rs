@@ -123,7 +123,9 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
         println!("{object}");
         return Ok(DONE);
     }
-    println!("\nWhy these plans were chosen, and what they guarantee: {report} (open it in a browser)");
+    println!(
+        "\nWhy these plans were chosen, and what they guarantee: {report} (open it in a browser)"
+    );
     println!("Try it on your own model: mercer import your.model -o your.mercer");
     println!(
         "                          mercer tune your.mercer --sample queries.svm -o fast.mercer"

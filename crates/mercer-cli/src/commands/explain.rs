@@ -1,20 +1,22 @@
+//! `mercer explain`: the steps by which one query is answered.
+
 use std::path::Path;
 
 use anyhow::Context;
 use mercer::data::read::Chunks;
 use mercer::machine::Tuning;
 use mercer::query::{Certainty, Explanation, Plan};
+use mercer_report::save_text;
+use mercer_report::svg::{Band, bands};
 use serde_json::{Value, json};
 
-use super::demands::wanted;
+use super::query_options::resolve;
 use super::{input_options, load};
 use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels;
-use mercer_report::save_text;
 use crate::output::certainty;
-use mercer_report::svg::{Band, bands};
 use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> {
@@ -32,9 +34,9 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
         before += chunk.examples.rows();
     };
     let plan = Plan::of(&model)?;
-    let demands = wanted(&arguments.demands, &model, &plan, &chunk)?;
+    let resolved = resolve(&arguments.query, &model, &plan, &chunk)?;
     let path =
-        plan.explain(&chunk, row - before - 1, &demands.query_options).with_context(source)?;
+        plan.explain(&chunk, row - before - 1, &resolved.query_options).with_context(source)?;
     let label = labels::text(&model.machine, path.decision.answer);
     if let Some(file) = &arguments.svg {
         draw(&path, &label, file)?;
@@ -45,7 +47,7 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
     } else {
         print(&path, &label, row, exact, model.machine.scores().len());
         if let Some(tuning) = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref()) {
-            println!("{}", among(&path, tuning));
+            println!("{}", compared(&path, tuning));
         }
     }
     Ok(DONE)
@@ -91,7 +93,7 @@ fn print(path: &Explanation, label: &str, row: usize, exact: u64, scores: usize)
         "{:>14} {:>6} {:>8} {:>14} {:>14} {:>12}",
         "stage", "score", "step", "low", "high", "cost"
     );
-    // Many duels would flood the screen: --json has them all.
+    // One-vs-one machines have many scores; --json prints all steps.
     let limit = if scores > 1 { 60 } else { 400 };
     for step in path.steps.iter().take(limit) {
         println!(
@@ -110,8 +112,8 @@ fn print(path: &Explanation, label: &str, row: usize, exact: u64, scores: usize)
     }
 }
 
-/// Where the query stands among those of the test that the tuned plan passed.
-fn among(path: &Explanation, tuning: &Tuning) -> String {
+/// How the query compares with those that the tuned plan was tested on.
+fn compared(path: &Explanation, tuning: &Tuning) -> String {
     let seen = &tuning.verification;
     let cost = path.decision.cost.multiply_adds;
     let below = seen.costs.partition_point(|other| *other < cost);
@@ -119,7 +121,7 @@ fn among(path: &Explanation, tuning: &Tuning) -> String {
     let stage = &path.stages[path.settled_by];
     let settled = seen.stages.get(path.settled_by).map_or(0, |stage| stage.queries);
     format!(
-        "it cost more than about {share} % of the queries of the test; {stage} settled {:.1} % of them \
+        "its cost is higher than that of {share} % of the test queries; {stage} settled {:.1} % of them \
          (contract {}, {})",
         100.0 * settled as f64 / seen.queries.max(1) as f64,
         tuning.contract,
@@ -127,7 +129,7 @@ fn among(path: &Explanation, tuning: &Tuning) -> String {
     )
 }
 
-/// The range of the first score after each step, against what the query had cost by then.
+/// Draws the range of the first score after each step, against the cost so far.
 fn draw(path: &Explanation, label: &str, file: &Path) -> anyhow::Result<()> {
     let first = path.steps.iter().filter(|step| step.score == 0);
     let mut points: Vec<Band> = first

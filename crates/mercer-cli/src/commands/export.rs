@@ -1,3 +1,5 @@
+//! `mercer export`: model files of other programs.
+
 use std::path::Path;
 
 use anyhow::Context;
@@ -19,14 +21,14 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     })?;
     let model = load(&export.model, console)?;
     let changed = match &export.sample {
-        Some(sample) => changed(&model, format, sample, console)?,
+        Some(sample) => changed_labels(&model, format, sample, console)?,
         None => None,
     };
     file::save(&model, format, &export.output)
         .with_context(|| export.output.display().to_string())?;
     if model.input.means.is_some() && format.name != "mercer" {
         console.warn(&format!(
-            "{}: {} files do not hold what missing values become; rows must be complete",
+            "{}: {} files cannot hold the means that replace missing values; rows must be complete",
             export.output.display(),
             format.name
         ));
@@ -42,7 +44,7 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     let lost = match changed {
         Some((changed, queries)) => {
             format!(
-                "; {changed} of {queries} labels of the sample change by what the format rounds"
+                "; {changed} of {queries} labels of the sample change because the format rounds numbers"
             )
         }
         None => String::new(),
@@ -53,7 +55,7 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
 
 /// How many labels of a sample change when the written numbers are read back; `None` where the format
 /// cannot be read. A program that computes in 32-bit floats may change more.
-fn changed(
+fn changed_labels(
     model: &Model,
     format: &file::Format,
     sample: &Path,
@@ -62,7 +64,7 @@ fn changed(
     let Ok(again) = file::from_bytes(&file::to_bytes(model, format)?) else { return Ok(None) };
     let named = || sample.display().to_string();
     let raw = Model { input: Input { scaling: None, ..model.input.clone() }, ..model.clone() };
-    let rows = Queries::whole(sample, Options::default(), &raw, console)?.examples;
+    let rows = Queries::read_all(sample, Options::default(), &raw, console)?.examples;
     let answers = |model: &Model| -> anyhow::Result<Vec<Answer>> {
         let rows = model.input.prepare(&rows).with_context(named)?;
         let decisions = Plan::exact(&model.machine).decide(&rows).with_context(named)?;

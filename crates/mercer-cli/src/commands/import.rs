@@ -1,3 +1,5 @@
+//! `mercer import`: model files of other programs become mercer files.
+
 use anyhow::Context;
 use mercer::machine::file;
 use serde_json::json;
@@ -18,7 +20,7 @@ pub(super) fn run(import: &Import, console: &Console) -> anyhow::Result<u8> {
         println!("{}", json!({ "supports": supports, "features": features }));
     }
     let merged = model.provenance.source_supports.unwrap_or(supports) - supports;
-    let merged = if merged > 0 { format!(" ({merged} equal ones merged)") } else { String::new() };
+    let merged = if merged > 0 { format!(" ({merged} duplicates merged)") } else { String::new() };
     console.summary(&format!(
         "{}: {}, {}, {supports} distinct supports{merged}",
         import.output.display(),

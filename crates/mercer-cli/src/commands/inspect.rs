@@ -1,3 +1,5 @@
+//! `mercer inspect`: what a model file contains.
+
 use mercer::machine::{Output, Parent, Probabilities, Scheme};
 use mercer::query::Plan;
 use serde_json::json;
@@ -19,7 +21,9 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         Probabilities::Sigmoid { .. } => "sigmoid",
         Probabilities::Laplace { .. } => "laplace",
         Probabilities::Marks(_) => "density marks",
-        Probabilities::Curves(_) if kind.sigmoids().is_some() => "held sigmoid",
+        Probabilities::Curves(_) if kind.sigmoids().is_some() => {
+            "sigmoid, kept on the side of the label"
+        }
         Probabilities::Curves(_) => "isotonic",
         _ => "other",
     });
@@ -78,11 +82,14 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     if machine.centre().is_some() {
         println!("  centred        columns far from zero are shifted by the mean support");
     }
-    println!("  cost           {} multiply-adds a query", plan.exact_stage().cost().multiply_adds);
+    println!(
+        "  cost           {} multiply-adds per query",
+        plan.exact_stage().cost().multiply_adds
+    );
     println!("  packed         {:.1} MiB", packed.bytes() as f64 / f64::from(1 << 20));
     match (&model.plan, tuning) {
         (Some(_), Some(tuning)) => {
-            tune::story(&model, tuning).iter().for_each(|line| println!("  {line}"));
+            tune::summary_lines(&model, tuning).iter().for_each(|line| println!("  {line}"));
         }
         (Some(plan), None) => {
             println!("  plan           {}", plan.spec);
@@ -100,11 +107,11 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     if let Some(parent) = &model.provenance.parent {
         let Parent { machine, supports, method, error } = parent;
         println!(
-            "  stands for     a machine of {supports} supports, {}",
+            "  compressed     from a machine with {supports} supports, {}",
             &machine[..machine.len().min(12)]
         );
         println!(
-            "                 {method}, |W - W~| / |W| = {error:.3e}; exact means exact for this one"
+            "                 {method}, |W - W~| / |W| = {error:.3e}; exact answers are those of the compressed machine"
         );
     }
     println!("  note           the supports are rows of the training data");

@@ -1,3 +1,5 @@
+//! `mercer list`: kernels, solvers, stages, formats and papers, from the registries.
+
 use mercer::compile::{COMPRESSORS, FITTERS};
 use mercer::data::read;
 use mercer::data::scale::SCALINGS;

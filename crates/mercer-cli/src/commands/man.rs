@@ -1,15 +1,17 @@
+//! `mercer man`: manual pages.
+
 use std::fs;
 use std::io::{self, Write};
 
 use anyhow::Context;
 use clap::{Command, CommandFactory};
-use clap_mangen::Man as Page;
+use clap_mangen::Man as ManualPage;
+use mercer_report::save_text;
 use serde_json::json;
 
 use crate::args::{Arguments, Man};
 use crate::console::Console;
 use crate::failure::DONE;
-use crate::output;
 
 /// Manual pages come from the same definitions as the parser.
 pub(super) fn run(man: &Man, console: &Console) -> anyhow::Result<u8> {
@@ -27,7 +29,7 @@ pub(super) fn run(man: &Man, console: &Console) -> anyhow::Result<u8> {
     let named = verbs.map(|verb| (format!("mercer-{}", verb.get_name()), verb));
     for (name, command) in [("mercer".to_owned(), &command)].into_iter().chain(named) {
         let file = format!("{name}.1");
-        mercer_report::save_text(&folder.join(&file), &page(command, &name)?)?;
+        save_text(&folder.join(&file), &page(command, &name)?)?;
         files.push(file);
     }
     if console.json {
@@ -37,12 +39,12 @@ pub(super) fn run(man: &Man, console: &Console) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-/// One page in the language of man. It tells no date, so that the same program prints the same page.
+/// One page in roff. It has no date, so that the same program prints the same page.
 fn page(command: &Command, name: &str) -> anyhow::Result<String> {
     let version = format!("mercer {}", env!("CARGO_PKG_VERSION"));
     let title = name.to_uppercase();
     let mut text = Vec::new();
     let command = command.clone().display_name(name.to_owned());
-    Page::new(command).title(title).section("1").source(version).render(&mut text)?;
+    ManualPage::new(command).title(title).section("1").source(version).render(&mut text)?;
     Ok(String::from_utf8(text)?)
 }

@@ -1,3 +1,5 @@
+//! `mercer predict`: answers the rows of a file, chunk by chunk.
+
 use std::time::Instant;
 
 use anyhow::Context;
@@ -7,13 +9,13 @@ use mercer::machine::{Answer, Budget, Model, Output, Probabilities};
 use mercer::query::{Audit, AuditReport, Certainty, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
-use super::demands::{self, wanted};
+use super::query_options::{self, resolve};
 use super::{StopSignal, compile, input_options, load};
 use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels::{self, Fit};
-use crate::output::{Answers, Beside, certainty};
+use crate::output::{PredictionWriter, RowDetails, certainty};
 use crate::queries::Queries;
 
 /// Rows held at a time, fewer where they are wide: at most 64 MiB if they are dense.
@@ -21,34 +23,36 @@ fn chunk_rows(columns: usize) -> usize {
     ((64usize << 20) / (8 * columns.max(1))).clamp(256, 8192)
 }
 
-/// From the least to the most authority.
-const LEVELS: [Certainty; 4] =
+/// From the weakest to the strongest.
+const CERTAINTIES: [Certainty; 4] =
     [Certainty::Unsettled, Certainty::Calibrated, Certainty::Certified, Certainty::Exact];
 
-/// What is gathered over all chunks.
+/// Sums over all chunks.
 #[derive(Debug, Default)]
 struct Tally {
     queries: usize,
     multiply_adds: u64,
     certainties: [usize; 4],
-    /// Values beyond the levels of a machine of tables.
+    /// Values outside the range of the bins of an additive machine.
     clamped: u64,
     seconds: f64,
     fit: Fit,
-    /// `-ln p` of the classes that rows have, and how many rows have one.
-    log_loss: (f64, usize),
+    /// Sum of `-ln p` of the true classes.
+    log_loss: f64,
+    /// Rows in that sum.
+    log_loss_rows: usize,
 }
 
-/// Probabilities, where they were asked for.
-struct Shares<'m> {
+/// Class probabilities, if requested.
+struct ClassProbabilities<'m> {
     model: &'m Model,
     classes: Vec<String>,
 }
 
-impl<'m> Shares<'m> {
-    fn new(are_asked: bool, model: &'m Model) -> anyhow::Result<Self> {
+impl<'m> ClassProbabilities<'m> {
+    fn new(are_requested: bool, model: &'m Model) -> anyhow::Result<Self> {
         let mut classes = Vec::new();
-        if are_asked {
+        if are_requested {
             classes = match (&model.probabilities, model.machine.output()) {
                 (Some(Probabilities::Marks(_)), Output::Novelty) => {
                     vec!["normal".to_owned(), "outlier".to_owned()]
@@ -58,14 +62,14 @@ impl<'m> Shares<'m> {
                     Output::Classes { names, .. },
                 ) => names.iter().map(ToString::to_string).collect(),
                 _ => anyhow::bail!(
-                    "the model knows no probabilities; `mercer train --probabilities sigmoid` fits some"
+                    "the model has no probabilities; `mercer train --probabilities sigmoid` fits them"
                 ),
             };
         }
         Ok(Self { model, classes })
     }
 
-    /// Probabilities of each row's classes: always from exact scores.
+    /// Probabilities of the classes, row after row; always from exact scores.
     fn of(&self, plan: &Plan, rows: &Matrix) -> anyhow::Result<Vec<f64>> {
         if self.classes.is_empty() {
             return Ok(Vec::new());
@@ -80,7 +84,7 @@ impl<'m> Shares<'m> {
             } else if let Some(normal) = known.and_then(|known| known.of_novelty(scores[0])) {
                 shares.extend([normal, 1.0 - normal]);
             } else {
-                anyhow::bail!("its probabilities do not fit its scores");
+                anyhow::bail!("the probabilities of the model do not match its scores");
             }
         }
         Ok(shares)
@@ -88,17 +92,27 @@ impl<'m> Shares<'m> {
 }
 
 impl Tally {
-    fn judge(&mut self, asked: &Shares<'_>, shares: &[f64], targets: &Targets) {
-        let machine = &asked.model.machine;
-        if asked.classes.len() != machine.classes().len() || asked.classes.is_empty() {
+    /// Adds the log loss of these rows, if they have labels that the machine knows.
+    fn add_log_loss(
+        &mut self,
+        source: &ClassProbabilities<'_>,
+        probabilities: &[f64],
+        targets: &Targets,
+    ) {
+        let machine = &source.model.machine;
+        if source.classes.len() != machine.classes().len() || source.classes.is_empty() {
             return;
         }
-        for (row, shares) in shares.chunks_exact(asked.classes.len()).enumerate() {
+        for (row, of_row) in probabilities.chunks_exact(source.classes.len()).enumerate() {
             if let Some(class) = labels::class_of(machine, targets, row) {
-                self.log_loss.0 -= shares[class].max(f64::MIN_POSITIVE).ln();
-                self.log_loss.1 += 1;
+                self.log_loss -= of_row[class].max(f64::MIN_POSITIVE).ln();
+                self.log_loss_rows += 1;
             }
         }
+    }
+
+    fn mean_log_loss(&self) -> Option<f64> {
+        (self.log_loss_rows > 0).then(|| self.log_loss / self.log_loss_rows as f64)
     }
 }
 
@@ -115,14 +129,14 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         None => "standard output".to_owned(),
     };
     let has_ids = predict.input.id.is_some();
-    let asked = Shares::new(predict.probabilities, &model)
+    let class_probabilities = ClassProbabilities::new(predict.probabilities, &model)
         .with_context(|| predict.model.display().to_string())?;
-    let mut answers = Answers::open(
+    let mut answers = PredictionWriter::open(
         predict.output.as_deref(),
         predict.format,
         console.json,
         has_ids,
-        &asked.classes,
+        &class_probabilities.classes,
     )
     .with_context(target)?;
     let progress = console.rows("predicting");
@@ -134,7 +148,7 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         let rows = &chunk.examples;
         let limits = match &known {
             Some(limits) => limits,
-            None => known.insert(wanted(&predict.demands, &model, &plan, rows)?),
+            None => known.insert(resolve(&predict.query, &model, &plan, rows)?),
         };
         let start = Instant::now();
         let mut decisions = plan
@@ -143,21 +157,25 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
             .with_context(source)?
             .decisions;
         if let Some(audit) = &mut audit {
-            let rang = audit.report().alarm.is_some();
+            let had_alarm = audit.report().alarm.is_some();
             audit
                 .look(&plan, rows, &mut decisions)
                 .map_err(|error| shift(error, tally.queries))
                 .with_context(source)?;
-            if let (false, Some(at)) = (rang, audit.report().alarm) {
+            if let (false, Some(at)) = (had_alarm, audit.report().alarm) {
                 console.warn(&alarm(at, &plan));
             }
         }
         tally.seconds += start.elapsed().as_secs_f64();
         tally.clamped += model.machine.clamped(rows);
-        let shares = asked.of(&plan, rows).with_context(source)?;
-        tally.judge(&asked, &shares, &chunk.targets);
-        let beside = Beside { ids: chunks.ids(), classes: &asked.classes, probabilities: &shares };
-        answers.write(&model.machine, &decisions, &beside).with_context(target)?;
+        let probabilities = class_probabilities.of(&plan, rows).with_context(source)?;
+        tally.add_log_loss(&class_probabilities, &probabilities, &chunk.targets);
+        let details = RowDetails {
+            ids: chunks.ids(),
+            classes: &class_probabilities.classes,
+            probabilities: &probabilities,
+        };
+        answers.write(&model.machine, &decisions, &details).with_context(target)?;
         let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
         tally.fit.add(&model.machine, &given, &chunk.targets);
         for decision in &decisions {
@@ -171,12 +189,22 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     answers.finish().with_context(target)?;
     progress.finish_and_clear();
     let budget = known.and_then(|limits| limits.budget);
-    let audited = audit.as_ref().map(Audit::report);
-    report(&tally, &plan, budget.as_ref(), (chunks.ignored(), audited), console);
+    let outcome = Outcome {
+        tally: &tally,
+        plan: &plan,
+        budget: budget.as_ref(),
+        ignored: chunks.ignored(),
+        audit: audit.as_ref().map(Audit::report),
+    };
+    if console.json {
+        println!("{}", outcome.object());
+    } else {
+        outcome.print(console);
+    }
     Ok(DONE)
 }
 
-/// Who watches over calibrated answers, if somebody is to.
+/// The audit of calibrated answers, if one was requested.
 fn audit(
     predict: &Predict,
     seed: u64,
@@ -187,29 +215,21 @@ fn audit(
     let Some(share) = predict.audit else { return Ok(None) };
     let audit = Audit::new(plan, share, seed).context("--audit")?;
     let Some(path) = &predict.audit_sample else { return Ok(Some(audit)) };
-    let rows = Queries::whole(path, Options::default(), model, console)?.examples;
+    let rows = Queries::read_all(path, Options::default(), model, console)?.examples;
     let named = || path.display().to_string();
     Ok(Some(audit.near(&rows).with_context(named)?))
 }
 
-/// What is said when answers are wrong more often than promised.
+/// The warning when calibrated answers disagree more often than the contract allows.
 fn alarm(at: u64, plan: &Plan) -> String {
     let risk = plan.calibration().map_or(0.0, |known| known.risk);
     format!(
-        "by query {at} the audit shows that more than {risk} of the labels differ from exact ones: these \
-         queries are not like the sample; calibrate anew, or use --require certified"
+        "audit, at query {at}: more than {risk} of the labels disagree with exact ones. These queries are not \
+         like the sample; calibrate again on a new sample, or use --require certified"
     )
 }
 
-fn audited(report: &AuditReport) -> Value {
-    let AuditReport { seen, asked, disagreements, low, high, alarm } = report;
-    json!({
-        "queries": seen, "asked_again": asked, "disagreements": disagreements, "low": low,
-        "high": high, "alarm_at_query": alarm,
-    })
-}
-
-/// Rows of a chunk become rows of the file.
+/// The error with the row number of the file instead of the chunk.
 fn shift(error: QueryError, before: usize) -> QueryError {
     match error {
         QueryError::NotFinite { row, value } => QueryError::NotFinite { row: row + before, value },
@@ -220,23 +240,33 @@ fn shift(error: QueryError, before: usize) -> QueryError {
     }
 }
 
-fn report(
-    tally: &Tally,
-    plan: &Plan,
-    budget: Option<&Budget>,
-    (ignored, audit): (&[String], Option<AuditReport>),
-    console: &Console,
-) {
-    let fit = &tally.fit;
-    let is_value = matches!(plan.exact_stage().machine().output(), Output::Value);
-    let mean_cost = tally.multiply_adds as f64 / tally.queries as f64;
-    if console.json {
-        let counts: Map<String, Value> = LEVELS
+/// What is reported after the last row.
+struct Outcome<'o> {
+    tally: &'o Tally,
+    plan: &'o Plan,
+    budget: Option<&'o Budget>,
+    /// Columns that the model does not know.
+    ignored: &'o [String],
+    audit: Option<AuditReport>,
+}
+
+impl Outcome<'_> {
+    fn is_regression(&self) -> bool {
+        matches!(self.plan.exact_stage().machine().output(), Output::Value)
+    }
+
+    fn mean_cost(&self) -> f64 {
+        self.tally.multiply_adds as f64 / self.tally.queries as f64
+    }
+
+    fn object(&self) -> Value {
+        let Self { tally, plan, budget, ignored, audit } = self;
+        let counts: Map<String, Value> = CERTAINTIES
             .iter()
-            .map(|level| (certainty(*level).to_owned(), tally.certainties[*level as usize].into()))
+            .map(|kind| (certainty(*kind).to_owned(), tally.certainties[*kind as usize].into()))
             .collect();
         let mut object = json!({
-            "queries": tally.queries, "seconds": tally.seconds, "mean_cost": mean_cost,
+            "queries": tally.queries, "seconds": tally.seconds, "mean_cost": self.mean_cost(),
             "certainty": counts,
         });
         if let Some(calibration) = plan.calibration() {
@@ -245,69 +275,86 @@ fn report(
         if let Some(budget) = budget {
             object["budget"] = json!(budget);
         }
-        if let Some(report) = &audit {
-            object["audit"] = audited(report);
+        if let Some(report) = audit {
+            object["audit"] = audit_object(report);
         }
         if tally.clamped > 0 {
             object["clamped_values"] = json!(tally.clamped);
         }
-        if tally.log_loss.1 > 0 {
-            object["log_loss"] = json!(tally.log_loss.0 / tally.log_loss.1 as f64);
+        if let Some(loss) = tally.mean_log_loss() {
+            object["log_loss"] = json!(loss);
         }
         if !ignored.is_empty() {
             object["ignored_columns"] = json!(ignored);
         }
-        if fit.counted() > 0 {
-            let (key, value) = if is_value {
-                ("mse", fit.mean_squared_error())
+        if tally.fit.counted() > 0 {
+            let (key, value) = if self.is_regression() {
+                ("mse", tally.fit.mean_squared_error())
             } else {
-                ("accuracy", fit.accuracy())
+                ("accuracy", tally.fit.accuracy())
             };
             object[key] = json!(value);
         }
-        println!("{object}");
-        return;
+        object
     }
-    if tally.clamped > 0 {
-        console.warn(&format!(
-            "{} values lie beyond those of the training and were clamped",
-            tally.clamped
-        ));
-    }
-    let quality = match (fit.counted(), is_value) {
-        (0, _) => String::new(),
-        (_, true) => format!(", mean squared error {:.6}", fit.mean_squared_error()),
-        (counted, false) => {
-            format!(", accuracy {:.4} % ({}/{counted})", 100.0 * fit.accuracy(), fit.right())
+
+    fn print(&self, console: &Console) {
+        let Self { tally, plan, budget, audit, .. } = self;
+        if tally.clamped > 0 {
+            console.warn(&format!(
+                "{} values are outside the range of the training data and were clamped",
+                tally.clamped
+            ));
         }
-    };
-    let each = 1e6 * tally.seconds / tally.queries as f64;
-    let kinds: Vec<String> = LEVELS
-        .iter()
-        .rev()
-        .filter(|level| tally.certainties[**level as usize] > 0)
-        .map(|level| format!("{} {}", tally.certainties[*level as usize], certainty(*level)))
-        .collect();
-    console.summary(&format!(
-        "{} queries{quality}; {}; {mean_cost:.0} multiply-adds and {each:.1} us each",
-        tally.queries,
-        kinds.join(", "),
-    ));
-    if tally.log_loss.1 > 0 {
-        let mean = tally.log_loss.0 / tally.log_loss.1 as f64;
-        console.summary(&format!("mean log loss of the probabilities {mean:.6}"));
-    }
-    if let Some(budget) = budget {
-        console.summary(&demands::sentence(budget));
-    }
-    if let Some(calibration) = plan.calibration() {
-        console.summary(&compile::sentence(calibration));
-    }
-    if let Some(AuditReport { asked, disagreements, low, high, alarm, .. }) = audit {
-        let verdict = if alarm.is_some() { "the promise is broken" } else { "no alarm" };
+        let each = 1e6 * tally.seconds / tally.queries as f64;
+        let kinds: Vec<String> = CERTAINTIES
+            .iter()
+            .rev()
+            .filter(|kind| tally.certainties[**kind as usize] > 0)
+            .map(|kind| format!("{} {}", tally.certainties[*kind as usize], certainty(*kind)))
+            .collect();
         console.summary(&format!(
-            "audit: {asked} queries asked again exactly, {disagreements} other labels; at all times \
-             between {low:.2e} and {high:.2e} of all queries: {verdict}"
+            "{} queries{}; {}; {:.0} multiply-adds and {each:.1} us each",
+            tally.queries,
+            self.quality(),
+            kinds.join(", "),
+            self.mean_cost(),
         ));
+        if let Some(loss) = tally.mean_log_loss() {
+            console.summary(&format!("mean log loss of the probabilities {loss:.6}"));
+        }
+        if let Some(budget) = budget {
+            console.summary(&query_options::sentence(budget));
+        }
+        if let Some(calibration) = plan.calibration() {
+            console.summary(&compile::sentence(calibration));
+        }
+        if let Some(AuditReport { asked, disagreements, low, high, alarm, .. }) = audit {
+            let verdict = if alarm.is_some() { "the contract is violated" } else { "no alarm" };
+            console.summary(&format!(
+                "audit: {asked} queries also evaluated exactly, {disagreements} disagreements; between \
+                 {low:.2e} and {high:.2e} of all queries, valid at any time: {verdict}"
+            ));
+        }
     }
+
+    /// Accuracy or error, if the rows have targets.
+    fn quality(&self) -> String {
+        let fit = &self.tally.fit;
+        match (fit.counted(), self.is_regression()) {
+            (0, _) => String::new(),
+            (_, true) => format!(", mean squared error {:.6}", fit.mean_squared_error()),
+            (counted, false) => {
+                format!(", accuracy {:.4} % ({}/{counted})", 100.0 * fit.accuracy(), fit.correct())
+            }
+        }
+    }
+}
+
+fn audit_object(report: &AuditReport) -> Value {
+    let AuditReport { seen, asked, disagreements, low, high, alarm } = report;
+    json!({
+        "queries": seen, "audited": asked, "disagreements": disagreements, "low": low,
+        "high": high, "alarm_at_query": alarm,
+    })
 }

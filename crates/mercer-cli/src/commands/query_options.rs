@@ -1,50 +1,50 @@
-//! What answers may cost and must be: flags, what the tuned plan says, and the clock's rate.
+//! Query options from the flags and from the tuned plan; a budget in microseconds becomes multiply-adds.
 
 use mercer::data::Matrix;
 use mercer::machine::{Budget, Model, Tuning};
 use mercer::query::{Plan, QueryOptions, Require};
 use mercer::tune::two_digits;
-
-use crate::args::{Demands, RequireName};
 use mercer_report::timing::best_us;
 
-/// Queries whose time gives the rate.
+use crate::args::{QueryFlags, RequireName};
+
+/// Queries that are timed to measure the rate.
 const TIMED: usize = 128;
 
-/// What is asked of every query, and where its budget comes from if that was a time.
-pub(super) struct Wanted {
+/// Query options, and where the budget comes from if it was given as a time.
+pub(super) struct ResolvedOptions {
     pub(super) query_options: QueryOptions,
     pub(super) budget: Option<Budget>,
 }
 
-/// What the flags demand; what they do not say, the tuned plan does. A time becomes multiply-adds at the
-/// rate given, at the tuned plan's, or at the one measured on these rows: counting them keeps answers the
-/// same whatever else the machine is doing.
-pub(super) fn wanted(
-    demands: &Demands,
+/// Takes options from the flags and, where a flag is absent, from the tuned plan. A time becomes multiply-adds
+/// at the rate given, at the tuned plan's rate, or at the rate measured on these rows. Multiply-adds are counted,
+/// not timed, so answers do not depend on other load on the computer.
+pub(super) fn resolve(
+    flags: &QueryFlags,
     model: &Model,
     plan: &Plan,
     rows: &Matrix,
-) -> anyhow::Result<Wanted> {
+) -> anyhow::Result<ResolvedOptions> {
     let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     let columns = model.machine.columns() as u64;
     let mut query_options = QueryOptions {
-        budget: demands.budget_kernels.map(|kernels| kernels.saturating_mul(columns)),
-        tolerance: demands.value_tolerance.or_else(|| tuning?.tolerance),
-        require: match demands.require {
+        budget: flags.budget_kernels.map(|kernels| kernels.saturating_mul(columns)),
+        tolerance: flags.value_tolerance.or_else(|| tuning?.tolerance),
+        require: match flags.require {
             Some(RequireName::Certified) => Require::Certified,
             None => Require::Nothing,
         },
     };
     if query_options.budget.is_some() {
-        return Ok(Wanted { query_options, budget: None });
+        return Ok(ResolvedOptions { query_options, budget: None });
     }
-    let budget = match demands.budget_us {
-        Some(microseconds) => Some(limit(microseconds, demands.rate, tuning, plan, rows)?),
+    let budget = match flags.budget_us {
+        Some(microseconds) => Some(limit(microseconds, flags.rate, tuning, plan, rows)?),
         None => tuning.and_then(|tuning| tuning.budget),
     };
     query_options.budget = budget.map(|budget| budget.multiply_adds);
-    Ok(Wanted { query_options, budget })
+    Ok(ResolvedOptions { query_options, budget })
 }
 
 fn limit(
@@ -68,7 +68,7 @@ fn limit(
     Ok(Budget { microseconds, rate, multiply_adds })
 }
 
-/// Multiply-adds in a microsecond when these rows are asked one by one, rounded down to two digits.
+/// Multiply-adds per microsecond when these rows are decided one by one, rounded down to two digits.
 fn measured(plan: &Plan, rows: &Matrix) -> anyhow::Result<f64> {
     let rows = rows.select(0..rows.rows().min(TIMED));
     let query_options = QueryOptions::default();
@@ -84,11 +84,11 @@ fn measured(plan: &Plan, rows: &Matrix) -> anyhow::Result<f64> {
     Ok(two_digits(cost / us))
 }
 
-/// Where the budget comes from, so that the same answers can be asked for again.
+/// The budget in words, with the options that repeat it.
 pub(super) fn sentence(budget: &Budget) -> String {
     format!(
-        "budget: {} us at {} multiply-adds a microsecond are {} multiply-adds a query (the same answers \
-         anywhere: --budget-us {} --rate {})",
+        "budget: {} us at {} multiply-adds per microsecond = {} multiply-adds per query (for the same answers on \
+         another computer: --budget-us {} --rate {})",
         budget.microseconds, budget.rate, budget.multiply_adds, budget.microseconds, budget.rate,
     )
 }

@@ -1,3 +1,5 @@
+//! `mercer search`: kernels and formulations by cross-validation.
+
 use std::cmp::Ordering;
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -7,17 +9,17 @@ use mercer::train::{
     Candidate, FormulationRef, Found, Progress, SearchProgress, Stop, expand, formulation, search,
     train,
 };
+use mercer_report::save_text;
+use mercer_report::svg::HeatMap;
 use serde_json::json;
 
 use super::StopSignal;
 use crate::args::Search;
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
-use crate::lesson::{self, Lesson, kernel};
-use mercer_report::save_text;
-use mercer_report::svg::HeatMap;
+use crate::training_input::{self, TrainingInput, kernel};
 
-/// Lines of the table on the screen; all candidates are in `--table` and `--json`.
+/// Lines of the printed table; all candidates are in `--table` and `--json`.
 const SHOWN: usize = 10;
 
 pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::Result<u8> {
@@ -27,14 +29,14 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         .map(|text| formulation(text))
         .collect::<Result<_, _>>()?;
     let texts = expand(&arguments.kernel)?;
-    let lesson = Lesson::read(&arguments.input, &texts[0], &arguments.learning, &stop)?;
+    let input = TrainingInput::read(&arguments.input, &texts[0], &arguments.training, &stop)?;
     let kernels =
-        texts.iter().map(|text| kernel(text, &lesson.data)).collect::<anyhow::Result<Vec<_>>>()?;
-    let training = lesson::settings(&arguments.learning, &stop)?;
+        texts.iter().map(|text| kernel(text, &input.data)).collect::<anyhow::Result<Vec<_>>>()?;
+    let training = training_input::settings(&arguments.training, &stop)?;
     let options = mercer::train::Search {
         training: training.clone(),
         folds: arguments.cv,
-        given_folds: Lesson::folds(&arguments.learning)?,
+        given_folds: TrainingInput::folds(&arguments.training)?,
         seed,
         halving: arguments.halving,
         journal: arguments.journal.clone(),
@@ -45,29 +47,29 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         let SearchProgress { done, all, rows, .. } = progress;
         status.set_message(format!("{done} of {all} candidates on {rows} examples{best}"));
     };
-    let found = search(&lesson.data, &kernels, &formulations, &options, &show)
+    let found = search(&input.data, &kernels, &formulations, &options, &show)
         .with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
     if let Some(path) = &arguments.table {
         save_text(path, &table(&found))?;
     }
     if let Some(path) = &arguments.svg {
-        save_text(path, &heat(&found))?;
+        save_text(path, &heat_map(&found))?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    tell(&found, seconds, console);
+    report(&found, seconds, console);
     let Some(best) = found.best.map(|at| &found.candidates[at]) else {
-        anyhow::bail!("{}", nothing(&found));
+        anyhow::bail!("{}", no_candidate(&found));
     };
     if let Some(path) = &arguments.output {
         let formulation = formulation(&best.formulation)?;
         let status = console.status();
-        let mut show = |at: &Progress| status.set_message(format!("{} steps", at.iterations));
-        let asked = kernel(&best.kernel, &lesson.data)?;
-        let trained = train(&lesson.data, &asked, &formulation, &training, &mut show)?;
+        let mut show = |at: &Progress| status.set_message(format!("{} iterations", at.iterations));
+        let best_kernel = kernel(&best.kernel, &input.data)?;
+        let trained = train(&input.data, &best_kernel, &formulation, &training, &mut show)?;
         status.finish_and_clear();
         let supports = trained.machine.supports().rows();
-        lesson::save(&lesson.model(trained.machine, &formulation), path)?;
+        training_input::save(&input.model(trained.machine, &formulation), path)?;
         console.summary(&format!("{}: {supports} supports", path.display()));
     }
     Ok(match found.stop {
@@ -77,17 +79,17 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
     })
 }
 
-/// Why there is no best.
-fn nothing(found: &Found) -> String {
+/// Why there is no best candidate.
+fn no_candidate(found: &Found) -> String {
     let failed = found.candidates.iter().find_map(|one| one.folds.as_ref().err());
     match (found.stop, failed) {
-        (Some(stop), _) => format!("{} before a candidate was judged", stop.reason()),
+        (Some(stop), _) => format!("{} before a candidate was evaluated", stop.reason()),
         (None, Some(reason)) => format!("no candidate could be trained: {reason}"),
         (None, None) => "no candidate could be trained".to_owned(),
     }
 }
 
-fn tell(found: &Found, seconds: f64, console: &Console) {
+fn report(found: &Found, seconds: f64, console: &Console) {
     if console.json {
         let one = |candidate: &Candidate| {
             json!({
@@ -128,14 +130,15 @@ fn tell(found: &Found, seconds: f64, console: &Console) {
         println!("{mean:>12} {deviation:>10} {seconds:>8.2}  {kernel}, {formulation}");
     }
     if ranked.len() > SHOWN {
-        println!("and {} more (--table FILE writes all)", ranked.len() - SHOWN);
+        println!("and {} more (--table FILE writes all of them)", ranked.len() - SHOWN);
     }
-    let open = found.candidates.iter().filter(|one| one.folds.is_ok() && !one.converged).count();
-    if open > 0 {
-        console.warn(&format!("{open} candidates did not converge in every fold"));
+    let unconverged =
+        found.candidates.iter().filter(|one| one.folds.is_ok() && !one.converged).count();
+    if unconverged > 0 {
+        console.warn(&format!("{unconverged} candidates did not converge in every fold"));
     }
     if let Some(stop) = found.stop {
-        console.warn(&format!("{}; the candidates so far are shown", stop.reason()));
+        console.warn(&format!("{}; the results so far are shown", stop.reason()));
     }
     console.summary(&format!("{} candidates in {seconds:.1} s", found.candidates.len()));
 }
@@ -164,9 +167,9 @@ fn table(found: &Found) -> String {
     text
 }
 
-/// Kernels below each other, formulations side by side; where rounds of halving judged a candidate several
-/// times, the last one counts.
-fn heat(found: &Found) -> String {
+/// One row per kernel, one column per formulation. If halving evaluated a candidate several times, the last
+/// result counts.
+fn heat_map(found: &Found) -> String {
     let (mut kernels, mut formulations): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for one in &found.candidates {
         if !kernels.contains(&one.kernel.as_str()) {

@@ -1,3 +1,5 @@
+//! `mercer tune`: finds the fastest plan that satisfies a contract. The HTML report is in `tune/page.rs`.
+
 mod page;
 
 use std::fmt::Write as _;
@@ -7,13 +9,13 @@ use mercer::compile::{CompileError, Progress, Watch};
 use mercer::data::read::Options;
 use mercer::machine::{Model, Tuning, file};
 use mercer::tune::{Aim, Point, Tuned, Tuner};
+use mercer_report::save_text;
 use serde_json::{Value, json};
 
 use super::{StopSignal, compile, load};
 use crate::args::{AimName, Tune};
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
-use mercer_report::save_text;
 use crate::queries::Queries;
 
 pub(super) use page::page;
@@ -21,7 +23,7 @@ pub(super) use page::page;
 pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&arguments.model, console)?;
-    let read = |path| Queries::whole(path, Options::default(), &model, console);
+    let read = |path| Queries::read_all(path, Options::default(), &model, console);
     let sample = read(&arguments.sample)?;
     let training = arguments.training.as_deref().map(read).transpose()?;
     let status = console.status();
@@ -61,7 +63,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     }
     if tuning.sample.repeated > 0 {
         console.warn(&format!(
-            "{} rows of the sample equal supports of the machine: is it training data?",
+            "{} rows of the sample equal supports of the machine; is the sample training data?",
             tuning.sample.repeated
         ));
     }
@@ -70,12 +72,12 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
         object["difficulty"] = difficulty(&points);
         println!("{object}");
     } else {
-        story(&tuned, tuning).iter().for_each(|line| println!("{line}"));
+        summary_lines(&tuned, tuning).iter().for_each(|line| println!("{line}"));
     }
     Ok(DONE)
 }
 
-/// The record as JSON, with the plan and its calibration.
+/// The tuning record as JSON, with the plan and its calibration.
 pub(super) fn value(model: &Model, tuning: &Tuning) -> anyhow::Result<Value> {
     let mut object = serde_json::to_value(tuning)?;
     let plan = model.plan.as_ref();
@@ -86,7 +88,7 @@ pub(super) fn value(model: &Model, tuning: &Tuning) -> anyhow::Result<Value> {
     Ok(object)
 }
 
-/// What the plan promises, in words.
+/// The guarantee of the plan in words.
 pub(super) fn guarantee(model: &Model, tuning: &Tuning) -> String {
     let plan = model.plan.as_ref();
     let calibration = plan.and_then(|plan| plan.calibration.as_ref());
@@ -94,47 +96,51 @@ pub(super) fn guarantee(model: &Model, tuning: &Tuning) -> String {
     let mut text = if let Some(calibration) = calibration {
         compile::sentence(calibration)
     } else if is_exact {
-        "every answer is the specified evaluation in doubles".to_owned()
+        "every answer is the exact evaluation in f64".to_owned()
     } else if let Some(tolerance) = tuning.tolerance {
-        format!("every value lies within {tolerance} of the machine's, proved, rounding included")
+        format!(
+            "every value is certified to be within {tolerance} of the exact one, rounding included"
+        )
     } else {
-        "every label is the exact one: proved, rounding included, or evaluated exactly".to_owned()
+        "every label equals the exact one: it is certified, rounding included, or evaluated exactly"
+            .to_owned()
     };
     if let Some(budget) = &tuning.budget {
         let _ = write!(
             text,
-            "; a query gets {} multiply-adds ({} us at {} a microsecond), and is marked unsettled \
-             if that does not suffice",
+            "; each query has a budget of {} multiply-adds ({} us at {} per microsecond) and is marked unsettled if that \
+             is too little",
             budget.multiply_adds, budget.microseconds, budget.rate,
         );
     }
     text
 }
 
-/// What the promise means, and what it does not.
+/// What the guarantee means, and what it does not.
 pub(super) fn meaning(model: &Model) -> &'static [&'static str] {
     let plan = model.plan.as_ref();
     if plan.is_some_and(|plan| plan.calibration.is_some()) {
         return &[
-            "Calibrated: the promise belongs to the plan, over all its queries. It was tested on queries \
-             like yours; it holds for queries from the same source, prepared the same way. When the source \
-             drifts it is void: tune again on a new sample.",
-            "It says nothing about one query. Ask with --require certified where one answer must be proved.",
+            "Calibrated: the guarantee is about the share of all queries. It was tested on the sample; it holds \
+             for queries from the same distribution, prepared the same way. If the distribution changes, it no \
+             longer holds: tune again on a new sample.",
+            "It says nothing about a single query. Use --require certified where a single answer must be certified.",
         ];
     }
     if plan.is_none_or(|plan| plan.sections.is_empty()) {
         return &[
-            "Exact: same model, same row, same bits, on any machine, batch and thread count.",
+            "Exact: the same model and the same row give the same bits on any computer, in any batch, with any \
+             number of threads.",
         ];
     }
     &[
-        "Certified: a range that provably contains the score, rounding included, lies on one side of \
-         every change of label. No sample is involved in the proof: it holds for every query, whatever its \
-         source. Queries that no stage can settle are evaluated exactly.",
+        "Certified: a range that provably contains the score, rounding included, lies on one side of every \
+         decision boundary. The proof uses no sample: it holds for every query from any source. Queries that \
+         no stage can settle are evaluated exactly.",
     ]
 }
 
-/// Tenths of the test, from the hardest to the easiest queries, with their mean cost.
+/// Mean cost of each tenth of the test queries, from the hardest to the easiest.
 fn difficulty(points: &[Point]) -> Value {
     let mut sorted: Vec<&Point> = points.iter().collect();
     sorted.sort_by(|a, b| a.margin.total_cmp(&b.margin));
@@ -149,15 +155,15 @@ fn difficulty(points: &[Point]) -> Value {
     tenths.collect()
 }
 
-/// What was found, line by line; `inspect` tells the same.
-pub(super) fn story(model: &Model, tuning: &Tuning) -> Vec<String> {
+/// The result, line by line; `inspect` prints the same.
+pub(super) fn summary_lines(model: &Model, tuning: &Tuning) -> Vec<String> {
     let Tuning { exact, plan, verification, sample, .. } = tuning;
     let spec = model.plan.as_ref().map_or("exact", |plan| plan.spec.as_str());
     let mut lines = vec![
         format!("contract       {}, for {}", tuning.contract, tuning.aim),
         format!("plan           {spec}"),
         format!("why            {}", tuning.reason),
-        format!("promise        {}", guarantee(model, tuning)),
+        format!("guarantee      {}", guarantee(model, tuning)),
     ];
     let line = |what: &str, before: f64, after: f64, unit: &str, gain: f64| {
         format!("{what:14} {before:.2} -> {after:.2} {unit}, {gain:.2}x")
@@ -179,15 +185,15 @@ pub(super) fn story(model: &Model, tuning: &Tuning) -> Vec<String> {
     }
     let fewer = verification.exact_cost as f64 / verification.mean_cost.max(1.0);
     lines.push(format!(
-        "cost           {:.0} of {} multiply-adds a query, {fewer:.1}x fewer",
+        "cost           {:.0} of {} multiply-adds per query, {fewer:.1}x fewer",
         verification.mean_cost, verification.exact_cost,
     ));
     lines.push(format!(
-        "tested on      {} queries not looked at before: {} unlike exact",
+        "test           {} queries not used before: {} disagreements with exact",
         verification.queries, verification.differences,
     ));
     lines.push(format!(
-        "sample         {} rows: {} fitted, {} measured, {} tested; seed {}, {} threads, {}",
+        "sample         {} rows: {} to fit, {} to compare plans, {} to test; seed {}, {} threads, {}",
         sample.rows,
         sample.fitted,
         sample.scaled + sample.measured,
@@ -196,10 +202,10 @@ pub(super) fn story(model: &Model, tuning: &Tuning) -> Vec<String> {
         tuning.threads,
         tuning.instruction_set,
     ));
-    let early = if tuning.stopped { "; the time limit ended the search" } else { "" };
+    let early = if tuning.stopped { "; the time limit stopped the search" } else { "" };
     let dropped = tuning.tried.iter().filter(|trial| trial.dropped).count();
     lines.push(format!(
-        "tried          {} plans, {dropped} dropped early; {} stages refused{early}",
+        "tried          {} plans, {dropped} dropped early; {} stages not applicable{early}",
         tuning.tried.len(),
         tuning.refused.len(),
     ));

@@ -1,4 +1,4 @@
-//! `svm-predict`.
+//! `svm-predict` with LIBSVM's flags, output and messages.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use mercer::data::{Dataset, Targets};
 use mercer::machine::{Answer, Model, Output, Probabilities, file};
 use mercer::query::Plan;
 
-use super::Words;
+use super::CommandLine;
 use super::printf::g;
 use crate::commands::StopSignal;
 use crate::console::Console;
@@ -30,7 +30,7 @@ const CHUNK: usize = 4096;
 #[derive(Debug, Default)]
 struct Sums {
     rows: f64,
-    right: usize,
+    correct: usize,
     error: f64,
     v: f64,
     y: f64,
@@ -42,7 +42,7 @@ struct Sums {
 impl Sums {
     fn add(&mut self, v: f64, y: f64) {
         self.rows += 1.0;
-        self.right += usize::from(v == y);
+        self.correct += usize::from(v == y);
         self.error += (v - y) * (v - y);
         self.v += v;
         self.y += y;
@@ -51,32 +51,32 @@ impl Sums {
         self.vy += v * y;
     }
 
-    fn tell(&self, is_value: bool) {
+    fn print(&self, is_value: bool) {
         let n = self.rows;
         if is_value {
             let joint = n * self.vy - self.v * self.y;
-            let spread = (n * self.vv - self.v * self.v) * (n * self.yy - self.y * self.y);
+            let variances = (n * self.vv - self.v * self.v) * (n * self.yy - self.y * self.y);
             println!("Mean squared error = {} (regression)", g(self.error / n, 6));
-            let correlation = g(joint * joint / spread, 6);
+            let correlation = g(joint * joint / variances, 6);
             println!("Squared correlation coefficient = {correlation} (regression)");
         } else {
-            let share = g(self.right as f64 / n * 100.0, 6);
-            println!("Accuracy = {share}% ({}/{n}) (classification)", self.right);
+            let share = g(self.correct as f64 / n * 100.0, 6);
+            println!("Accuracy = {share}% ({}/{n}) (classification)", self.correct);
         }
     }
 }
 
-pub(super) fn run(words: &[String], console: &Console) -> anyhow::Result<()> {
-    let mut words = Words::new(words, USAGE);
+pub(super) fn run(arguments: &[String], console: &Console) -> anyhow::Result<()> {
+    let mut line = CommandLine::new(arguments, USAGE);
     let (mut wants_probabilities, mut is_quiet) = (false, false);
-    while let Some(flag) = words.flag() {
+    while let Some(flag) = line.flag() {
         match flag {
-            "b" => wants_probabilities = words.number::<i32>(flag)? != 0,
+            "b" => wants_probabilities = line.number::<i32>(flag)? != 0,
             "q" => is_quiet = true,
-            _ => return Err(words.unknown(flag)),
+            _ => return Err(line.unknown(flag)),
         }
     }
-    let [test, saved, output] = words.left else { return Err(words.refuse(None)) };
+    let [test, saved, output] = line.left else { return Err(line.refuse(None)) };
     let stop = StopSignal::install()?;
     let model =
         file::load(Path::new(saved)).with_context(|| format!("can't open model file {saved}"))?;
@@ -87,33 +87,34 @@ pub(super) fn run(words: &[String], console: &Console) -> anyhow::Result<()> {
         println!("Model supports probability estimates, but disabled in prediction.");
     }
     let plan = Plan::exact(&model.machine);
-    let asked = Asked { model: &model, plan: &plan, wants_probabilities };
+    let predictor = Predictor { model: &model, plan: &plan, wants_probabilities };
     let options = Options { format: Some("libsvm".to_owned()), ..Options::default() };
     let mut rows = Queries::open(Path::new(test), options, &model, console)
         .with_context(|| format!("can't open input file {test}"))?;
     let place = || format!("can't open output file {output}");
     let mut out = AtomicFile::create(Path::new(output)).with_context(place)?;
-    asked.head(&mut out, is_quiet)?;
+    predictor.write_header(&mut out, is_quiet)?;
     let mut sums = Sums::default();
     while let Some(chunk) = rows.next_chunk(CHUNK).with_context(|| test.clone())? {
         stop.check()?;
-        asked.answer(&chunk, &mut out, &mut sums)?;
+        predictor.predict(&chunk, &mut out, &mut sums)?;
     }
     out.commit().with_context(place)?;
     if !is_quiet && sums.rows > 0.0 {
-        sums.tell(*model.machine.output() == Output::Value);
+        sums.print(*model.machine.output() == Output::Value);
     }
     Ok(())
 }
 
-struct Asked<'a> {
+/// A model and what is predicted with it.
+struct Predictor<'a> {
     model: &'a Model,
     plan: &'a Plan,
     wants_probabilities: bool,
 }
 
-impl Asked<'_> {
-    fn head(&self, out: &mut AtomicFile, is_quiet: bool) -> anyhow::Result<()> {
+impl Predictor<'_> {
+    fn write_header(&self, out: &mut AtomicFile, is_quiet: bool) -> anyhow::Result<()> {
         if !self.wants_probabilities {
             return Ok(());
         }
@@ -137,29 +138,29 @@ impl Asked<'_> {
         Ok(())
     }
 
-    fn answer(&self, rows: &Dataset, out: &mut AtomicFile, sums: &mut Sums) -> anyhow::Result<()> {
+    fn predict(&self, rows: &Dataset, out: &mut AtomicFile, sums: &mut Sums) -> anyhow::Result<()> {
         let machine = &self.model.machine;
         let count = machine.scores().len();
         let scores = self.plan.scores(&rows.examples)?;
         let known = self.model.probabilities.as_ref().filter(|_| self.wants_probabilities);
         for (row, scores) in scores.chunks_exact(count).enumerate() {
             let mut answer = machine.verdict(scores).answer;
-            let mut shares = known.and_then(|known| known.of_classes(machine, scores));
-            if let Some(shares) = &shares {
-                // LIBSVM's label is then that of the largest probability.
+            let mut probabilities = known.and_then(|known| known.of_classes(machine, scores));
+            if let Some(shares) = &probabilities {
+                // With probabilities, LIBSVM's label is the class with the largest one.
                 let best =
                     (1..shares.len()).fold(0, |b, i| if shares[i] > shares[b] { i } else { b });
                 answer = Answer::Class(best);
             }
             let normal = known.and_then(|known| known.of_novelty(scores[0]));
-            shares = shares.or(normal.map(|normal| vec![normal, 1.0 - normal]));
+            probabilities = probabilities.or(normal.map(|normal| vec![normal, 1.0 - normal]));
             let text = match answer {
                 Answer::Value(value) => g(value, 17),
                 other => labels::text(machine, other),
             };
-            let shares: String =
-                shares.iter().flatten().map(|share| format!(" {}", g(*share, 6))).collect();
-            writeln!(out, "{text}{shares}")?;
+            let probabilities: String =
+                probabilities.iter().flatten().map(|p| format!(" {}", g(*p, 6))).collect();
+            writeln!(out, "{text}{probabilities}")?;
             if let Targets::Numbers(targets) = &rows.targets {
                 sums.add(text.parse().unwrap_or(f64::NAN), targets[row]);
             }

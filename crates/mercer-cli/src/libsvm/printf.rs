@@ -1,4 +1,4 @@
-//! Numbers as C prints them.
+//! Numbers as C's printf writes them.
 
 /// `%.<digits>g`.
 pub(super) fn g(value: f64, digits: usize) -> String {

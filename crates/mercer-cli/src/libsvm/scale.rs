@@ -1,4 +1,4 @@
-//! `svm-scale`: every column to one range; columns of one value are left out, zeros are not written.
+//! `svm-scale`: scales every column to one range. Constant columns are left out, zeros are not written.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,10 +6,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
-
-use super::Words;
-use super::printf::g;
 use mercer_report::save_text;
+
+use super::CommandLine;
+use super::printf::g;
 
 const USAGE: &str = "Usage: svm-scale [options] data_filename
 options:
@@ -20,7 +20,7 @@ options:
 -r restore_filename : restore scaling parameters from restore_filename
 ";
 
-/// From what range to what range.
+/// A range of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Range {
     least: f64,
@@ -28,14 +28,14 @@ struct Range {
 }
 
 impl Range {
-    const NOTHING: Self = Self { least: f64::MAX, most: -f64::MAX };
+    const EMPTY: Self = Self { least: f64::MAX, most: -f64::MAX };
 
-    fn meet(&mut self, value: f64) {
+    fn include(&mut self, value: f64) {
         self.least = self.least.min(value);
         self.most = self.most.max(value);
     }
 
-    fn onto(self, target: Self, value: f64) -> f64 {
+    fn map_onto(self, target: Self, value: f64) -> f64 {
         if value == self.least {
             target.least
         } else if value == self.most {
@@ -49,26 +49,26 @@ impl Range {
 
 /// How columns and targets are scaled.
 #[derive(Debug, PartialEq)]
-struct Scaling {
+struct ColumnScaling {
     onto: Range,
-    /// Range of each column, from column 1; nothing where a restored file does not name it.
+    /// Range of each column; empty if a restored file does not name the column.
     columns: Vec<Range>,
-    /// Onto what, and from what.
+    /// For targets: the new range, and the range in the data.
     target: Option<(Range, Range)>,
 }
 
-pub(super) fn run(words: &[String]) -> anyhow::Result<()> {
-    let mut words = Words::new(words, USAGE);
+pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let mut line = CommandLine::new(arguments, USAGE);
     let (mut onto, mut target) = (Range { least: -1.0, most: 1.0 }, None);
     let (mut save, mut restore) = (None, None);
-    while let Some(flag) = words.flag() {
+    while let Some(flag) = line.flag() {
         match flag {
-            "l" => onto.least = words.number(flag)?,
-            "u" => onto.most = words.number(flag)?,
-            "y" => target = Some(Range { least: words.number(flag)?, most: words.number(flag)? }),
-            "s" => save = Some(words.value()?),
-            "r" => restore = Some(words.value()?),
-            _ => return Err(words.unknown(flag)),
+            "l" => onto.least = line.number(flag)?,
+            "u" => onto.most = line.number(flag)?,
+            "y" => target = Some(Range { least: line.number(flag)?, most: line.number(flag)? }),
+            "s" => save = Some(line.value()?),
+            "r" => restore = Some(line.value()?),
+            _ => return Err(line.unknown(flag)),
         }
     }
     let rises = |range: &Range| range.most > range.least;
@@ -78,7 +78,7 @@ pub(super) fn run(words: &[String]) -> anyhow::Result<()> {
     if save.is_some() && restore.is_some() {
         bail!("cannot use -r and -s simultaneously");
     }
-    let [path] = words.left else { return Err(words.refuse(None)) };
+    let [path] = line.left else { return Err(line.refuse(None)) };
     let text = fs::read_to_string(path).with_context(|| format!("can't open file {path}"))?;
     let rows = rows(&text).with_context(|| path.clone())?;
     let scaling = match restore {
@@ -87,7 +87,7 @@ pub(super) fn run(words: &[String]) -> anyhow::Result<()> {
                 fs::read_to_string(file).with_context(|| format!("can't open file {file}"))?;
             restored(&text).with_context(|| file.to_owned())?
         }
-        None => Scaling::of(&rows, onto, target),
+        None => ColumnScaling::of(&rows, onto, target),
     };
     if let Some(file) = save {
         save_text(Path::new(file), &scaling.saved())?;
@@ -130,22 +130,22 @@ fn rows(text: &str) -> anyhow::Result<Vec<Line>> {
     lines.map(row).collect()
 }
 
-impl Scaling {
+impl ColumnScaling {
     fn of(rows: &[Line], onto: Range, target: Option<Range>) -> Self {
-        let width = rows.iter().filter_map(|(_, values)| values.last()).map(|last| last.0).max();
-        let mut columns = vec![Range::NOTHING; width.unwrap_or(0)];
+        let count = rows.iter().filter_map(|(_, values)| values.last()).map(|last| last.0).max();
+        let mut columns = vec![Range::EMPTY; count.unwrap_or(0)];
         let mut counts = vec![0usize; columns.len()];
-        let mut targets = Range::NOTHING;
+        let mut targets = Range::EMPTY;
         for (y, values) in rows {
-            targets.meet(*y);
+            targets.include(*y);
             for (index, value) in values {
-                columns[index - 1].meet(*value);
+                columns[index - 1].include(*value);
                 counts[index - 1] += 1;
             }
         }
         for (column, count) in columns.iter_mut().zip(counts) {
             if count < rows.len() {
-                column.meet(0.0);
+                column.include(0.0);
             }
         }
         Self { onto, columns, target: target.map(|onto| (onto, targets)) }
@@ -167,21 +167,21 @@ impl Scaling {
         text
     }
 
-    /// Writes the scaled rows; how many values were not zero before and after.
+    /// Writes the scaled rows; returns the number of non-zeros before and after.
     fn write(&self, rows: &[Line], mut out: impl Write) -> io::Result<(usize, usize)> {
         let (mut before, mut after) = (0, 0);
         let zeros: Vec<(usize, f64)> = (1..)
             .zip(&self.columns)
             .filter_map(|(index, range)| {
                 let value =
-                    if range.least == range.most { 0.0 } else { range.onto(self.onto, 0.0) };
+                    if range.least == range.most { 0.0 } else { range.map_onto(self.onto, 0.0) };
                 (value != 0.0 && range.most >= range.least).then_some((index, value))
             })
             .collect();
         for (target, values) in rows {
             before += values.len();
             let target = match self.target {
-                Some((onto, from)) => from.onto(onto, *target),
+                Some((onto, from)) => from.map_onto(onto, *target),
                 None => *target,
             };
             write!(out, "{} ", g(target, 17))?;
@@ -196,7 +196,7 @@ impl Scaling {
                 }
                 let _ = zeros.next_if(|(zero, _)| zero == index);
                 let Some(range) = self.columns.get(index - 1) else { continue };
-                let scaled = range.onto(self.onto, *value);
+                let scaled = range.map_onto(self.onto, *value);
                 if range.most > range.least && scaled != 0.0 {
                     put(*index, scaled, &mut out)?;
                 }
@@ -212,7 +212,7 @@ impl Scaling {
 }
 
 /// Reads what `-s` wrote.
-fn restored(text: &str) -> anyhow::Result<Scaling> {
+fn restored(text: &str) -> anyhow::Result<ColumnScaling> {
     let mut lines = text.lines();
     let numbers = |line: Option<&str>| -> anyhow::Result<Vec<f64>> {
         let line = line.context("the file of scaling parameters ends too early")?;
@@ -230,7 +230,7 @@ fn restored(text: &str) -> anyhow::Result<Scaling> {
         kind = lines.next();
     }
     anyhow::ensure!(kind.map(str::trim) == Some("x"), "the line 'x' is missing");
-    let mut scaling = Scaling { onto: pair(lines.next())?, columns: Vec::new(), target };
+    let mut scaling = ColumnScaling { onto: pair(lines.next())?, columns: Vec::new(), target };
     for line in lines.filter(|line| !line.trim().is_empty()) {
         let [index, least, most] = numbers(Some(line))?[..] else {
             bail!("'{line}': an index, the least and the most value are expected")
@@ -253,7 +253,7 @@ mod tests {
     fn what_is_saved_is_restored() {
         let rows = rows("1 1:2 3:4.5\n-1 1:3 2:7\n2.5 1:4 2:7 3:0.1\n").unwrap();
         let onto = Range { least: 0.0, most: 1.0 };
-        let scaling = Scaling::of(&rows, onto, Some(Range { least: -2.0, most: 2.0 }));
+        let scaling = ColumnScaling::of(&rows, onto, Some(Range { least: -2.0, most: 2.0 }));
         let again = restored(&scaling.saved()).unwrap();
         assert_eq!(again, scaling);
         let mut out = Vec::new();
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn columns_of_one_value_and_zeros_are_left_out() {
         let rows = rows("1 1:5 2:1\n0 1:5 2:3\n").unwrap();
-        let scaling = Scaling::of(&rows, Range { least: -1.0, most: 1.0 }, None);
+        let scaling = ColumnScaling::of(&rows, Range { least: -1.0, most: 1.0 }, None);
         let mut out = Vec::new();
         assert_eq!(scaling.write(&rows, &mut out).unwrap(), (4, 2));
         assert_eq!(String::from_utf8(out).unwrap(), "1 2:-1 \n0 2:1 \n");

@@ -1,4 +1,4 @@
-//! `svm-train`.
+//! `svm-train` with LIBSVM's flags, output and messages.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use mercer::train::{
     Training, Validation, calibrate_probabilities, cross_validate, formulation, train,
 };
 
-use super::Words;
+use super::CommandLine;
 use super::printf::g;
 use crate::commands::StopSignal;
 
@@ -46,15 +46,16 @@ options:
 -q : quiet mode (no outputs)
 ";
 
-/// Least memory that training works well with; LIBSVM's cache is only a part of what it takes.
+/// Least memory for training; LIBSVM's cache size is only a part of its memory.
 const LEAST_MEMORY: usize = 64 << 20;
-/// Folds of probabilities.
+/// Folds for probabilities.
 const FOLDS: usize = 5;
-/// Decides folds.
+/// Seed of the folds.
 const SEED: u64 = 1;
 
+/// The command line.
 #[derive(Debug)]
-struct Asked {
+struct SvmTrainOptions {
     kind: u8,
     kernel: u8,
     degree: u32,
@@ -62,7 +63,7 @@ struct Asked {
     coef0: f64,
     cost: f64,
     nu: f64,
-    width: f64,
+    tube: f64,
     megabytes: f64,
     tolerance: f64,
     wants_probabilities: bool,
@@ -73,10 +74,10 @@ struct Asked {
     model: PathBuf,
 }
 
-impl Asked {
-    fn new(words: &[String]) -> anyhow::Result<Self> {
-        let mut words = Words::new(words, USAGE);
-        let mut asked = Self {
+impl SvmTrainOptions {
+    fn parse(arguments: &[String]) -> anyhow::Result<Self> {
+        let mut line = CommandLine::new(arguments, USAGE);
+        let mut options = Self {
             kind: 0,
             kernel: 2,
             degree: 3,
@@ -84,7 +85,7 @@ impl Asked {
             coef0: 0.0,
             cost: 1.0,
             nu: 0.5,
-            width: 0.1,
+            tube: 0.1,
             megabytes: 100.0,
             tolerance: 1e-3,
             wants_probabilities: false,
@@ -94,60 +95,60 @@ impl Asked {
             data: PathBuf::new(),
             model: PathBuf::new(),
         };
-        while let Some(flag) = words.flag() {
-            asked.set(flag, &mut words)?;
+        while let Some(flag) = line.flag() {
+            options.set(flag, &mut line)?;
         }
-        let (data, model) = match words.left {
+        let (data, model) = match line.left {
             [data] => {
                 let name = Path::new(data).file_name().unwrap_or_default().to_string_lossy();
                 (data, format!("{name}.model"))
             }
             [data, model] => (data, model.clone()),
-            _ => return Err(words.refuse(None)),
+            _ => return Err(line.refuse(None)),
         };
-        (asked.data, asked.model) = (data.into(), model.into());
-        Ok(asked)
+        (options.data, options.model) = (data.into(), model.into());
+        Ok(options)
     }
 
-    fn set(&mut self, flag: &str, words: &mut Words<'_>) -> anyhow::Result<()> {
+    fn set(&mut self, flag: &str, line: &mut CommandLine<'_>) -> anyhow::Result<()> {
         match flag {
-            "s" => self.kind = words.number(flag)?,
-            "t" => self.kernel = words.number(flag)?,
-            "d" => self.degree = words.number(flag)?,
-            "g" => self.gamma = Some(words.number(flag)?),
-            "r" => self.coef0 = words.number(flag)?,
-            "n" => self.nu = words.number(flag)?,
-            "m" => self.megabytes = words.number(flag)?,
-            "c" => self.cost = words.number(flag)?,
-            "e" => self.tolerance = words.number(flag)?,
-            "p" => self.width = words.number(flag)?,
-            // All working sets shrink here; the flag changes no result.
-            "h" => drop(words.number::<i32>(flag)?),
-            "b" => self.wants_probabilities = words.number::<i32>(flag)? != 0,
+            "s" => self.kind = line.number(flag)?,
+            "t" => self.kernel = line.number(flag)?,
+            "d" => self.degree = line.number(flag)?,
+            "g" => self.gamma = Some(line.number(flag)?),
+            "r" => self.coef0 = line.number(flag)?,
+            "n" => self.nu = line.number(flag)?,
+            "m" => self.megabytes = line.number(flag)?,
+            "c" => self.cost = line.number(flag)?,
+            "e" => self.tolerance = line.number(flag)?,
+            "p" => self.tube = line.number(flag)?,
+            // The solver always shrinks; the flag changes no result.
+            "h" => drop(line.number::<i32>(flag)?),
+            "b" => self.wants_probabilities = line.number::<i32>(flag)? != 0,
             "q" => self.is_quiet = true,
             "v" => {
-                let folds: usize = words.number(flag)?;
+                let folds: usize = line.number(flag)?;
                 if folds < 2 {
                     let problem = "n-fold cross validation: n must >= 2".to_owned();
-                    return Err(words.refuse(Some(problem)));
+                    return Err(line.refuse(Some(problem)));
                 }
                 self.folds = Some(folds);
             }
             _ => match flag.strip_prefix('w').map(str::parse) {
-                Some(Ok(label)) => self.weights.push((label, words.number(flag)?)),
-                _ => return Err(words.unknown(flag)),
+                Some(Ok(label)) => self.weights.push((label, line.number(flag)?)),
+                _ => return Err(line.unknown(flag)),
             },
         }
         Ok(())
     }
 
     fn formulation(&self) -> anyhow::Result<FormulationRef> {
-        let Self { cost, nu, width, .. } = self;
+        let Self { cost, nu, tube, .. } = self;
         let text = match self.kind {
             0 => format!("c_svc(C={cost})"),
             1 => format!("nu_svc(nu={nu})"),
             2 => format!("one_class(nu={nu})"),
-            3 => format!("epsilon_svr(C={cost}, epsilon={width})"),
+            3 => format!("epsilon_svr(C={cost}, epsilon={tube})"),
             4 => format!("nu_svr(nu={nu}, C={cost})"),
             _ => anyhow::bail!("unknown svm type"),
         };
@@ -168,7 +169,7 @@ impl Asked {
         Ok(mercer::kernel::parse(&text)?)
     }
 
-    /// Weights of classes, for C-SVC only; labels that no row has are told and left out.
+    /// Weights of classes, for C-SVC only; a label that no row has is left out with a warning.
     fn class_weights(&self, targets: &Targets) -> Vec<(ClassName, f64)> {
         let Targets::Numbers(labels) = targets else { return Vec::new() };
         let is_known = |label: f64| {
@@ -186,44 +187,45 @@ impl Asked {
     }
 }
 
-pub(super) fn run(words: &[String]) -> anyhow::Result<()> {
-    let asked = Asked::new(words)?;
+pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let options = SvmTrainOptions::parse(arguments)?;
     let stop = StopSignal::install()?;
-    let source = || asked.data.display().to_string();
-    let formulation = asked.formulation()?;
-    let options = Options {
+    let source = || options.data.display().to_string();
+    let formulation = options.formulation()?;
+    let read_options = Options {
         format: Some("libsvm".to_owned()),
         targets_needed: true,
-        precomputed: asked.kernel == 4,
+        precomputed: options.kernel == 4,
         ..Options::default()
     };
-    let data = read::dataset(&asked.data, &options).with_context(source)?;
-    let kernel = asked.kernel(data.examples.columns())?;
-    let memory = LEAST_MEMORY.max((asked.megabytes * f64::from(1 << 20)) as usize);
+    let data = read::dataset(&options.data, &read_options).with_context(source)?;
+    let kernel = options.kernel(data.examples.columns())?;
+    let memory = LEAST_MEMORY.max((options.megabytes * f64::from(1 << 20)) as usize);
     let training = Training::default()
-        .tolerance(asked.tolerance)
+        .tolerance(options.tolerance)
         .memory(data.examples.bytes() + memory)
-        .class_weights(asked.class_weights(&data.targets))
+        .class_weights(options.class_weights(&data.targets))
         .cancel(Cancel::from_flag(stop.flag()));
-    let job = Job { asked: &asked, data: &data, kernel: &kernel, formulation, training };
-    match asked.folds {
-        Some(folds) => job.cross_validation(folds).with_context(source),
-        None => job.train(&stop).with_context(source),
+    let run =
+        SvmTraining { options: &options, data: &data, kernel: &kernel, formulation, training };
+    match options.folds {
+        Some(folds) => run.cross_validation(folds).with_context(source),
+        None => run.train(&stop).with_context(source),
     }
 }
 
-/// One call of the program.
-struct Job<'j> {
-    asked: &'j Asked,
+/// One run of the command.
+struct SvmTraining<'j> {
+    options: &'j SvmTrainOptions,
     data: &'j Dataset,
     kernel: &'j KernelRef,
     formulation: FormulationRef,
     training: Training,
 }
 
-impl Job<'_> {
+impl SvmTraining<'_> {
     fn validated(&self, folds: usize) -> anyhow::Result<Validation> {
-        let folds = Folds::new(self.data, self.asked.kind < 2, folds, SEED)?;
+        let folds = Folds::new(self.data, self.options.kind < 2, folds, SEED)?;
         let alone = std::slice::from_ref(&self.formulation);
         let found =
             cross_validate(self.data, self.kernel, alone, &folds, &self.training, &mut |_| {})?;
@@ -255,8 +257,8 @@ impl Job<'_> {
         if trained.report.stop == Some(Stop::Cancelled) {
             stop.check()?;
         }
-        if !self.asked.is_quiet {
-            self.tell(&trained)?;
+        if !self.options.is_quiet {
+            self.print(&trained)?;
         }
         let mut model = Model {
             provenance: Provenance {
@@ -268,19 +270,19 @@ impl Job<'_> {
             },
             ..Model::from(trained.machine)
         };
-        if self.asked.wants_probabilities {
+        if self.options.wants_probabilities {
             model.probabilities = self.probabilities(&model)?;
         }
         let libsvm = file::format("libsvm").context("the LIBSVM format is always registered")?;
-        let place = || self.asked.model.display().to_string();
-        file::save(&model, libsvm, &self.asked.model).with_context(place)
+        let place = || self.options.model.display().to_string();
+        file::save(&model, libsvm, &self.options.model).with_context(place)
     }
 
-    /// The lines that LIBSVM prints of each question.
-    fn tell(&self, trained: &Trained) -> anyhow::Result<()> {
+    /// The lines that LIBSVM prints for each binary subproblem.
+    fn print(&self, trained: &Trained) -> anyhow::Result<()> {
         let classes = trained.machine.classes();
         let pairs: Vec<(usize, usize)> = mercer::machine::pairs(classes.len()).collect();
-        for (number, part) in trained.report.parts.iter().enumerate() {
+        for (number, subproblem) in trained.report.parts.iter().enumerate() {
             let learned = &trained.expansions[number];
             let rows = match pairs.get(number) {
                 Some((first, second)) => {
@@ -288,22 +290,22 @@ impl Job<'_> {
                 }
                 None => self.data.examples.rows(),
             };
-            println!("*\noptimization finished, #iter = {}", part.iterations);
+            println!("*\noptimization finished, #iter = {}", subproblem.iterations);
             let sum: f64 = learned.coefficients.iter().map(|beta| beta.abs()).sum();
             let sum_per_row = sum / rows as f64;
-            match self.asked.kind {
-                0 if self.weighs_alike(classes, pairs.get(number)) => {
-                    println!("nu = {:.6}", sum_per_row / self.asked.cost);
+            match self.options.kind {
+                0 if self.has_equal_weights(classes, pairs.get(number)) => {
+                    println!("nu = {:.6}", sum_per_row / self.options.cost);
                 }
-                1 => println!("C = {:.6}", sum_per_row / self.asked.nu),
-                3 => println!("nu = {:.6}", sum_per_row / self.asked.cost),
+                1 => println!("C = {:.6}", sum_per_row / self.options.nu),
+                3 => println!("nu = {:.6}", sum_per_row / self.options.cost),
                 4 => println!("epsilon = {:.6}", self.tube(trained, learned)?),
                 _ => {}
             }
-            println!("obj = {:.6}, rho = {:.6}", part.objective, learned.offset);
-            println!("nSV = {}, nBSV = {}", part.supports, part.bounded);
+            println!("obj = {:.6}, rho = {:.6}", subproblem.objective, learned.offset);
+            println!("nSV = {}, nBSV = {}", subproblem.supports, subproblem.bounded);
         }
-        if self.asked.kind < 2 {
+        if self.options.kind < 2 {
             println!("Total nSV = {}", trained.machine.supports().rows());
         }
         Ok(())
@@ -314,20 +316,20 @@ impl Job<'_> {
         labels.iter().filter(|label| ClassName::Number(**label) == *class).count()
     }
 
-    /// Whether errors of both classes cost the same; nu is told only then.
-    fn weighs_alike(&self, classes: &[ClassName], pair: Option<&(usize, usize)>) -> bool {
+    /// Whether both classes have the same weight; LIBSVM prints nu only then.
+    fn has_equal_weights(&self, classes: &[ClassName], pair: Option<&(usize, usize)>) -> bool {
         let weight = |class: usize| {
-            let named = self.asked.weights.iter().rev();
+            let named = self.options.weights.iter().rev();
             let mut named = named.filter(|(label, _)| classes[class] == ClassName::Number(*label));
             named.next().map_or(1.0, |(_, weight)| *weight)
         };
         pair.is_none_or(|(first, second)| weight(*first) == weight(*second))
     }
 
-    /// Half the width of the tube that nu-SVR found: how far free supports lie from their targets.
+    /// The epsilon that nu-SVR found: the distance of free support vectors from their targets.
     fn tube(&self, trained: &Trained, learned: &Expansion) -> anyhow::Result<f64> {
         let Targets::Numbers(targets) = &self.data.targets else { return Ok(f64::NAN) };
-        let limit = self.asked.cost * (1.0 - 1e-9);
+        let limit = self.options.cost * (1.0 - 1e-9);
         let pairs = learned.examples.iter().zip(&learned.coefficients);
         let free: Vec<usize> = pairs
             .filter(|(_, beta)| beta.abs() < limit)
@@ -340,7 +342,7 @@ impl Job<'_> {
     }
 
     fn probabilities(&self, model: &Model) -> anyhow::Result<Option<Probabilities>> {
-        match self.asked.kind {
+        match self.options.kind {
             0 | 1 => {
                 let folds = FOLDS.min(self.data.examples.rows());
                 let found = self.validated(folds)?;
@@ -353,7 +355,7 @@ impl Job<'_> {
                 let errors: Vec<f64> =
                     found.scores.iter().zip(targets).map(|(s, y)| (y - s[0]).abs()).collect();
                 let sigma = laplace(&errors);
-                if !self.asked.is_quiet {
+                if !self.options.is_quiet {
                     println!(
                         "Prob. model for test data: target value = predicted value + z,\nz: Laplace \
                          distribution e^(-|z|/sigma)/(2sigma),sigma= {}",
@@ -413,21 +415,26 @@ mod tests {
     #[test]
     fn flags_are_libsvms() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let asked = Asked::new(&words("-s 3 -t 1 -d 2 -g 0.5 -r 1 -c 10 -p 0.2 -w-1 2 -q dir/a b"));
-        let asked = asked.unwrap();
-        assert_eq!(asked.weights, [(-1.0, 2.0)]);
+        let options = SvmTrainOptions::parse(&words(
+            "-s 3 -t 1 -d 2 -g 0.5 -r 1 -c 10 -p 0.2 -w-1 2 -q dir/a b",
+        ));
+        let options = options.unwrap();
+        assert_eq!(options.weights, [(-1.0, 2.0)]);
         assert_eq!(
-            asked.kernel(4).unwrap().spec().to_string(),
+            options.kernel(4).unwrap().spec().to_string(),
             "polynomial(degree=2, gamma=0.5, coef0=1)"
         );
         assert_eq!(
-            asked.formulation().unwrap().spec().to_string(),
+            options.formulation().unwrap().spec().to_string(),
             "epsilon_svr(C=10, epsilon=0.2)"
         );
-        assert!(asked.is_quiet && asked.model == Path::new("b"));
-        assert_eq!(Asked::new(&words("dir/a")).unwrap().model, Path::new("a.model"));
+        assert!(options.is_quiet && options.model == Path::new("b"));
+        assert_eq!(SvmTrainOptions::parse(&words("dir/a")).unwrap().model, Path::new("a.model"));
         for wrong in ["-z 1 a", "-v 1 a", "-c", "-c x a", "a b c"] {
-            assert!(Asked::new(&words(wrong)).unwrap_err().is::<super::super::Usage>(), "{wrong}");
+            assert!(
+                SvmTrainOptions::parse(&words(wrong)).unwrap_err().is::<super::super::Usage>(),
+                "{wrong}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Examples that stay in their file.
+//! Examples that stay in their file and are read in chunks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use mercer::train::{Rows, Stop, TrainError};
 use crate::commands::StopSignal;
 
 /// Rows in memory at a time.
-const PIECE: usize = 8192;
+const CHUNK: usize = 8192;
 
-/// Rows of a file, read in pieces each time that they are asked for.
+/// Rows of a file, read in chunks on every pass.
 pub(crate) struct FileRows {
     path: PathBuf,
     options: read::Options,
@@ -24,7 +24,7 @@ pub(crate) struct FileRows {
 }
 
 impl FileRows {
-    /// Reads the file once: its targets, names, means, and how large it is.
+    /// Reads the file once: targets, names, means and size.
     pub(super) fn read(
         path: &Path,
         options: read::Options,
@@ -41,7 +41,7 @@ impl FileRows {
         };
         let mut chunks = read::open(path, &found.options)?;
         let (mut targets, mut names) = (None, None);
-        while let Some(chunk) = chunks.next_chunk(PIECE)? {
+        while let Some(chunk) = chunks.next_chunk(CHUNK)? {
             stop.check()?;
             found.rows += chunk.examples.rows();
             found.columns = found.columns.max(chunk.examples.columns());
@@ -59,7 +59,7 @@ impl FileRows {
         Ok((found, Dataset { examples, targets, names }, means))
     }
 
-    /// Whether every row says all its columns.
+    /// Whether every row states all its columns.
     pub(super) fn is_dense(&self) -> bool {
         self.is_dense
     }
@@ -78,7 +78,7 @@ impl Rows for FileRows {
         self.nonzeros
     }
 
-    /// Targets and the piece at hand are little beside the rows.
+    /// Targets and one chunk are small compared with the rows.
     fn bytes(&self) -> usize {
         0
     }
@@ -92,7 +92,7 @@ impl Rows for FileRows {
             || TrainError::Rows { reason: "the file changed while it was read".to_owned() };
         let mut chunks = read::open(&self.path, &self.options).map_err(failed)?;
         let mut first = 0;
-        while let Some(chunk) = chunks.next_chunk(PIECE).map_err(failed)? {
+        while let Some(chunk) = chunks.next_chunk(CHUNK).map_err(failed)? {
             if self.stop.load(Ordering::SeqCst) {
                 return Err(TrainError::Stopped(Stop::Cancelled));
             }

@@ -35,5 +35,8 @@ pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Res
         .iter()
         .filter_map(|share| paths.get((share * paths.len() as f64) as usize).cloned())
         .collect();
-    save_text(file, &bands("Bounds until the sign is certified", "steps", "range of the score", &shown))
+    save_text(
+        file,
+        &bands("Bounds until the sign is certified", "steps", "range of the score", &shown),
+    )
 }

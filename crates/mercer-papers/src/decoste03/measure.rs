@@ -8,8 +8,8 @@ use mercer::machine::{Machine, PlanSections};
 use mercer::query::{Certainty, Plan, QueryOptions};
 use serde_json::{Value, json};
 
+use crate::{Interrupted, Session};
 use mercer_report::timing::PlanTimes;
-use crate::Interrupted;
 
 /// Queries decided one at a time.
 const SINGLE_QUERIES: usize = 500;
@@ -52,20 +52,31 @@ impl Subject<'_> {
     pub(super) fn anytime(
         &self,
         order: &str,
-        text: &str, session: &Session<'_>
+        text: &str,
+        session: &Session<'_>,
     ) -> anyhow::Result<StepsRow> {
         let all_steps = self.fit(&format!("{text}, stop=never)"), session)?;
-        let (steps, uncertified) = self.steps(&Plan::load(self.machine, &all_steps)?, true, session)?;
+        let (steps, uncertified) =
+            self.steps(&Plan::load(self.machine, &all_steps)?, true, session)?;
         let start = Instant::now();
         let sections = self.fit(&format!("{text})"), session)?;
         let seconds = start.elapsed().as_secs_f64();
-        let basis_points = sections.sections[0].indices("counts").map_or(0, |counts| counts[0] as usize);
+        let basis_points =
+            sections.sections[0].indices("counts").map_or(0, |counts| counts[0] as usize);
         let row = self.measured(order, &sections, seconds)?;
-        Ok(StepsRow { ratio: self.ratio(&steps, true), basis_points, ..row.with_steps(&steps, uncertified) })
+        Ok(StepsRow {
+            ratio: self.ratio(&steps, true),
+            basis_points,
+            ..row.with_steps(&steps, uncertified)
+        })
     }
 
     /// Another certified stage; none if the machine does not fit it.
-    pub(super) fn other(&self, stage: &str, session: &Session<'_>) -> anyhow::Result<Option<StepsRow>> {
+    pub(super) fn other(
+        &self,
+        stage: &str,
+        session: &Session<'_>,
+    ) -> anyhow::Result<Option<StepsRow>> {
         let plan = format!("cascade({stage}, exact)").parse()?;
         let start = Instant::now();
         let sections =
@@ -78,14 +89,15 @@ impl Subject<'_> {
         if stage != "spectral" {
             return Ok(Some(row));
         }
-        let (steps, uncertified) = self.steps(&Plan::load(self.machine, &sections)?, false, session)?;
-        Ok(Some(StepsRow { ratio: self.ratio(&steps, false), ..row.with_steps(&steps, uncertified) }))
+        let (steps, uncertified) =
+            self.steps(&Plan::load(self.machine, &sections)?, false, session)?;
+        Ok(Some(StepsRow {
+            ratio: self.ratio(&steps, false),
+            ..row.with_steps(&steps, uncertified)
+        }))
     }
 
-    fn fit(
-        &self,
-        stage: &str, session: &Session<'_>
-    ) -> anyhow::Result<PlanSections> {
+    fn fit(&self, stage: &str, session: &Session<'_>) -> anyhow::Result<PlanSections> {
         let plan = format!("cascade({stage}, exact)").parse()?;
         let (sample, training) = (Some(self.rows), Some(self.rows));
         let fitting_data = FittingData { sample, training, ..FittingData::default() };
@@ -155,7 +167,8 @@ impl Subject<'_> {
         let certified =
             found.iter().filter(|decision| decision.certainty == Certainty::Certified).count();
         // Exact before and after the plan, so that other load on the computer affects both.
-        let measure = |plan: &Plan| PlanTimes::measure(plan, self.rows, self.repeats, SINGLE_QUERIES);
+        let measure =
+            |plan: &Plan| PlanTimes::measure(plan, self.rows, self.repeats, SINGLE_QUERIES);
         let exact = Plan::exact(self.machine);
         let (first, plan_times, second) = (measure(&exact)?, measure(&plan)?, measure(&exact)?);
         Ok(StepsRow {

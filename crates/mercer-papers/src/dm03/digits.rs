@@ -8,9 +8,10 @@ use mercer::data::read::{self, Options};
 use mercer::data::{Dataset, Matrix, MatrixBuilder, Targets, scale};
 use mercer::kernel::parse;
 use mercer::machine::{Answer, ClassName, Machine, Output, Scheme, Score};
-use mercer::train::{Cancel, Training, formulation, train};
+use mercer::train::{Training, formulation, train};
 use serde::Deserialize;
 
+use crate::Session;
 use crate::tasks::TASKS;
 
 /// `[dm03]` of `benches/tasks.toml`.
@@ -95,7 +96,11 @@ pub(super) struct Vote {
 }
 
 impl Digits {
-    pub(super) fn read(folder: &Path, task: &DigitsTask, session: &Session<'_>) -> anyhow::Result<Self> {
+    pub(super) fn read(
+        folder: &Path,
+        task: &DigitsTask,
+        session: &Session<'_>,
+    ) -> anyhow::Result<Self> {
         let (examples, labels) = images(folder, &task.train, &task.scale, session)?;
         let (queries, query_labels) = images(folder, &task.test, &task.scale, session)?;
         Ok(Self { examples, labels, queries, query_labels })
@@ -125,7 +130,11 @@ impl Digits {
     }
 
     /// Even digits against odd ones, from the first digits.
-    pub(super) fn even_odd(&self, task: &DigitsTask, session: &Session<'_>) -> anyhow::Result<Pair> {
+    pub(super) fn even_odd(
+        &self,
+        task: &DigitsTask,
+        session: &Session<'_>,
+    ) -> anyhow::Result<Pair> {
         let all = (0..self.labels.len()).collect();
         let queries = (0..self.query_labels.len()).collect();
         let training = TrainingPair {

@@ -199,8 +199,7 @@ pub(super) fn calibrated(
     let mut row = MethodRow::new(plan, queries, name);
     let found = plan.decide_with(queries.rows, &QueryOptions::default())?;
     let answers: Vec<Answer> = found.decisions.iter().map(|decision| decision.answer).collect();
-    let is_calibrated =
-        |decision: &&Decision| decision.certainty == Certainty::Calibrated;
+    let is_calibrated = |decision: &&Decision| decision.certainty == Certainty::Calibrated;
     let calibrated = found.decisions.iter().filter(is_calibrated).count();
     row.calibrated = Some(calibrated as f64 / row.count.max(1) as f64);
     row.costs[1] = found.mean_cost();

@@ -46,9 +46,9 @@ pub(super) fn row(row: &MethodRow) -> String {
         number(row.steps.map(|steps| row.supports as f64 / steps[0]), 1),
         number(row.pruned, 2),
         row.ratio(),
-        number(row.times.map(|times| times[0]), 2),
-        number(row.times.map(|times| times[1]), 2),
-        number(row.times.map(|times| times[2]), 2),
+        number(row.time_ratios.map(|times| times[0]), 2),
+        number(row.time_ratios.map(|times| times[1]), 2),
+        number(row.time_ratios.map(|times| times[2]), 2),
         row.disagreements,
         errors,
     );
@@ -102,8 +102,8 @@ fn total(rows: &[&MethodRow]) -> Option<Total> {
     let steps = mean(&|row| row.steps.map(|steps| steps[0]));
     let supports = mean(&|row| Some(row.supports as f64));
     let pruned: Vec<f64> = rows.iter().filter_map(|row| row.pruned).collect();
-    let times = mean(&|row| row.times.map(|times| times[0]))
-        .zip(mean(&|row| row.times.map(|times| times[1])));
+    let times = mean(&|row| row.time_ratios.map(|times| times[0]))
+        .zip(mean(&|row| row.time_ratios.map(|times| times[1])));
     let exact: f64 = rows.iter().map(|row| row.costs[0]).sum();
     let plan: f64 = rows.iter().map(|row| row.costs[1]).sum();
     let errors: Option<Vec<[usize; 2]>> =

@@ -1,9 +1,7 @@
 //! In place of Fig. 3, whose data are not public: dense problems of 204 columns and 6,500 to 7,000 rows.
 
-use std::sync::atomic::Ordering;
-
 use mercer::kernel::parse;
-use mercer::train::{Cancel, Training, formulation, solver, train};
+use mercer::train::{Training, formulation, solver, train};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -50,7 +48,8 @@ fn in_parallel(run: &Run<'_>, problems: &[usize]) -> anyhow::Result<Vec<(usize, 
         }
         let rows = (6500 + 500 * problem / (PROBLEMS - 1)).min(limit);
         let data = problems::dense(rows, 204, *problem as u64)?;
-        let training = Training::default().solver(how.clone()).tolerance(TOLERANCE).cancel(cancel.clone());
+        let training =
+            Training::default().solver(how.clone()).tolerance(TOLERANCE).cancel(cancel.clone());
         let trained = train(&data, &linear, &c_svc, &training, &mut |_| {})?;
         let (steps, _, gap) = progress_of(&trained.report);
         Ok((steps, gap))

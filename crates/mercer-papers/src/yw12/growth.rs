@@ -5,8 +5,8 @@ use mercer::data::{Dataset, synthetic};
 use mercer::train::Report;
 use serde_json::{Value, json};
 
-use crate::Session;
 use super::methods::{Learner, train_on};
+use crate::Session;
 
 const COLUMNS: usize = 1000;
 

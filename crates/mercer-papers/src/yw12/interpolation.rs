@@ -6,8 +6,8 @@ use mercer::machine::Score;
 use mercer::train::{Training, formulation, train};
 use serde_json::{Value, json};
 
-use crate::Session;
 use super::sets::SetRows;
+use crate::Session;
 
 /// The set whose machine has the curves.
 pub(super) const SET: &str = "MNIST";

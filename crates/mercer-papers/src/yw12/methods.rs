@@ -7,8 +7,8 @@ use mercer::query::Plan;
 use mercer::train::{Trained, Training, formulation, solver, train};
 use serde_json::{Value, json};
 
-use crate::Session;
 use super::sets::{Set, SetRows};
+use crate::Session;
 use mercer_report::timing::best_us;
 
 /// A method of the comparison.
@@ -182,14 +182,12 @@ pub(super) fn compare(session: &Session<'_>, set: &Set, rows: &SetRows) -> anyho
         "C",
     ));
     let mut lines = Vec::new();
-    let wanted = |method: &Method| {
-        let names = &session.options.method;
-        names.is_empty() || names.iter().any(|name| name == method.0)
-    };
-    for method in METHODS.into_iter().filter(wanted) {
-        let (name, kernel, text) = method;
-        let best = best_price(run, set, rows, method)?;
-        let equal = measure(session, rows, (kernel, text), set.c)?;
+    for Method { name, learner } in METHODS {
+        if !session.wants_method(name) {
+            continue;
+        }
+        let best = best_c(session, set, rows, learner)?;
+        let equal = measure(session, rows, learner, set.c)?;
         session.line(&format!("{name:20} {:>7} {}", set.c, equal.line()));
         let mut object = json!({
             "method": name, "kernel": learner.kernel, "solver": learner.solver, "C": set.c, "best_C": best,

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::Session;
 use super::methods::{HEAD, Learner, measure};
 use super::sets::{Set, SetRows};
+use crate::Session;
 
 /// The solvers, all with chi2 at the C of the set.
 const TRIED: [(&str, &[&str]); 4] = [

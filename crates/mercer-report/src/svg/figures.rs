@@ -105,7 +105,8 @@ pub fn bands(title: &str, x_name: &str, y_name: &str, lists: &[Vec<Band>]) -> St
         &format!("{x_name}: 0 to {most:.0}"),
         &format!("{y_name}: {low:.4} to {high:.4}"),
     );
-    let style = ".band{fill-opacity:.25}circle{stroke:none}line{stroke:currentColor;stroke-opacity:.6}";
+    let style =
+        ".band{fill-opacity:.25}circle{stroke:none}line{stroke:currentColor;stroke-opacity:.6}";
     Frame::usual(title, style).draw(&marks)
 }
 
@@ -184,8 +185,7 @@ pub fn points(title: &str, x_name: &str, y_name: &str, points: &[(f64, f64)]) ->
         &format!("{x_name}: {low:.3} to {high:.3}"),
         &format!("{y_name}: 0 to {most:.0}"),
     );
-    let style =
-        "circle{fill:#2a78d6;fill-opacity:.5}line{stroke:currentColor;stroke-opacity:.6}";
+    let style = "circle{fill:#2a78d6;fill-opacity:.5}line{stroke:currentColor;stroke-opacity:.6}";
     Frame::usual(title, style).draw(&marks)
 }
 

@@ -1,4 +1,4 @@
-//! What a training will take, measured on a few of the rows.
+//! Estimated time and memory of a training, from trials on a few rows.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +12,18 @@ use serde_json::json;
 
 use super::{Findings, size};
 use crate::commands::StopSignal;
-use crate::lesson::kernel;
+use crate::training_input::kernel;
 
-/// Rows measured to tell how fast kernel values are here.
-const MEASURED: usize = 256;
+/// Rows on which the speed of kernel values is measured.
+const TIMED: usize = 256;
 /// Rows of the larger of two trial trainings; the other has half as many.
-const TRIED: usize = 2000;
-/// Each trial ends after this time.
-const LIMIT: Duration = Duration::from_secs(5);
-/// What `mercer train` takes unless `--memory` says otherwise.
+const TRIAL_ROWS: usize = 2000;
+/// Time limit of each trial.
+const TRIAL_LIMIT: Duration = Duration::from_secs(5);
+/// The default of `mercer train --memory`.
 const MEMORY: f64 = (1u64 << 30) as f64;
 
-/// What is worth trying first.
+/// What to try first.
 struct Advice {
     kernel: &'static str,
     solver: &'static str,
@@ -31,7 +31,7 @@ struct Advice {
     formulation: &'static str,
 }
 
-/// Tells size and speed of the kernel matrix, what to try first, and what that will take.
+/// Adds size and time of the kernel matrix, what to try first, and the time and memory of that training.
 pub(super) fn estimate(
     data: &Dataset,
     columns: &Columns,
@@ -41,21 +41,22 @@ pub(super) fn estimate(
 ) -> anyhow::Result<()> {
     let rows = data.examples.rows() as f64;
     let matrix = 8.0 * rows * rows;
-    findings.figure("kernel matrix", size(matrix), matrix);
+    findings.add("kernel matrix", size(matrix), matrix);
     let pass = pass_seconds(data)?;
-    findings.figure("one pass over it", format!("about {} here", time(pass)), pass);
+    findings.add("kernel matrix time", format!("about {} on this computer", time(pass)), pass);
     if matrix > 16e9 {
         findings.remark(format!(
-            "the kernel matrix ({}) exceeds usual memory: give --memory, expect several passes of {}",
+            "the kernel matrix ({}) is larger than the memory of most computers: give --memory, and expect several passes \
+             of {} each",
             size(matrix),
             time(pass)
         ));
     }
     let advice = advise(data, columns, is_unscaled);
-    findings.figure("suggested kernel", advice.kernel, advice.kernel);
-    findings.figure("suggested solver", advice.solver, advice.solver);
+    findings.add("suggested kernel", advice.kernel, advice.kernel);
+    findings.add("suggested solver", advice.solver, advice.solver);
     if let Some(scaling) = advice.scaling {
-        findings.figure("suggested scaling", scaling, scaling);
+        findings.add("suggested scaling", scaling, scaling);
     }
     training(data, &advice, stop, findings)
 }
@@ -63,7 +64,7 @@ pub(super) fn estimate(
 /// Seconds for all kernel values of all pairs.
 fn pass_seconds(data: &Dataset) -> anyhow::Result<f64> {
     let rows = data.examples.rows();
-    let sample = data.examples.select(draw(rows, MEASURED, 1));
+    let sample = data.examples.select(draw(rows, TIMED, 1));
     let count = sample.rows();
     let kernel = mercer::kernel::parse("rbf(gamma=1e-3)")?;
     let scores = vec![Score::expansion(&vec![1.0; count], 0.0)];
@@ -89,22 +90,22 @@ fn advise(data: &Dataset, columns: &Columns, is_unscaled: bool) -> Advice {
         targets if super::data::is_regression(targets) => "epsilon_svr(C=1)",
         _ => "c_svc(C=1)",
     };
-    // Solvers of tables tell classes apart, and pay off where kernel matrices do not fit.
+    // Linear and additive solvers are for classification; they pay off when the kernel matrix does not fit.
     let is_large = examples.rows() > 20_000 && formulation.starts_with("c_svc");
-    let (kernel, quick) = if is_wide {
+    let (kernel, fast_solver) = if is_wide {
         ("linear", "linear")
     } else if is_histogram {
         ("chi2", "additive")
     } else {
         ("rbf(gamma=scale)", "smo")
     };
-    let solver = if is_large { quick } else { "smo" };
-    // Histograms are on one scale by nature, and must not become negative.
+    let solver = if is_large { fast_solver } else { "smo" };
+    // Histograms have one scale, and must not become negative.
     let scaling = (is_unscaled && !is_histogram).then_some("standard");
     Advice { kernel, solver, scaling, formulation }
 }
 
-/// Trains on some rows, and on half of them: time grows as a power of the rows, and so on to all of them.
+/// Trains on some rows and on half of them, and extrapolates: time grows as a power of the number of rows.
 fn training(
     data: &Dataset,
     advice: &Advice,
@@ -112,30 +113,33 @@ fn training(
     findings: &mut Findings,
 ) -> anyhow::Result<()> {
     let all = data.examples.rows();
-    let most = all.min(TRIED);
+    let most = all.min(TRIAL_ROWS);
     let mut trials = Vec::new();
     for count in [most / 2, most] {
         let some = data.select(&draw(all, count, 1));
-        // A few rows may hold a single class: then there is nothing to tell.
+        // A few rows may have a single class; then there is no estimate.
         let Ok(trial) = trial(some, advice, stop) else { return Ok(()) };
         stop.check()?;
         trials.push(trial);
     }
-    let [(half, _, _), (whole, memory, converged)] = trials[..] else { return Ok(()) };
-    let power = (whole / half.max(1e-6)).log2().clamp(1.0, 3.0);
+    let [(half, _, _), (full, memory, converged)] = trials[..] else { return Ok(()) };
+    let power = (full / half.max(1e-6)).log2().clamp(1.0, 3.0);
     let times = all as f64 / most as f64;
-    let seconds = whole * times.powf(power);
+    let seconds = full * times.powf(power);
     let bytes = memory * if advice.solver == "smo" { times * times } else { times };
     let bytes = if advice.solver == "smo" { bytes.min(MEMORY) } else { bytes };
     let more = if converged { "about" } else { "more than" };
     let text = if most == all {
-        format!("{more} {} here", time(seconds))
+        format!("{more} {} on this computer", time(seconds))
     } else {
-        format!("{more} {} here, as {most} rows and half of them let expect", time(seconds))
+        format!(
+            "{more} {} on this computer, estimated from {most} rows and half of them",
+            time(seconds)
+        )
     };
-    findings.figure("training time", text, seconds);
-    findings.figure("training memory", format!("about {}", size(bytes)), bytes);
-    findings.figure("tried with", advice.formulation, json!(advice.formulation));
+    findings.add("training time", text, seconds);
+    findings.add("training memory", format!("about {}", size(bytes)), bytes);
+    findings.add("trial formulation", advice.formulation, json!(advice.formulation));
     Ok(())
 }
 
@@ -151,7 +155,7 @@ fn trial(
     let kernel = kernel(advice.kernel, &data)?;
     let training = Training::default()
         .solver(solver(advice.solver)?)
-        .time_limit(Some(LIMIT))
+        .time_limit(Some(TRIAL_LIMIT))
         .cancel(Cancel::from_flag(stop.flag()));
     let what = formulation(advice.formulation)?;
     let trained =

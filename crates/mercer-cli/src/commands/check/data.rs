@@ -1,3 +1,5 @@
+//! Checks a data file: shape, scales, duplicates and labels.
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Context;
@@ -31,7 +33,7 @@ pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
     Ok(findings)
 }
 
-/// All rows. Where they cannot be read for missing values alone, those are counted and filled in.
+/// All rows. If missing values are the only problem, they are counted and replaced by means.
 fn rows(check: &Check, options: &Options, findings: &mut Findings) -> anyhow::Result<Dataset> {
     let path = &check.input.data;
     let error = match read::dataset(path, options) {
@@ -46,11 +48,11 @@ fn rows(check: &Check, options: &Options, findings: &mut Findings) -> anyhow::Re
         return Err(error.into());
     };
     let (rows, holes) = (all.examples.rows(), all.examples.rows() - full.examples.rows());
-    findings.figure("rows with missing values", holes.to_string(), holes);
+    findings.add("rows with missing values", holes.to_string(), holes);
     findings.remark(format!(
-        "{holes} of {rows} rows hold missing values or NaN ({error}): `--missing mean`, `zero` or `drop`"
+        "{holes} of {rows} rows have missing values or NaN ({error}): use `--missing mean`, `zero` or `drop`"
     ));
-    // What follows is told of the rows with their means filled in.
+    // All other checks use the rows with missing values replaced by means.
     Ok(with(Missing::Mean).unwrap_or(all))
 }
 
@@ -58,9 +60,9 @@ fn shape(data: &Dataset, findings: &mut Findings) {
     let examples = &data.examples;
     let (rows, columns, nonzeros) = (examples.rows(), examples.columns(), examples.nonzeros());
     let density = nonzeros as f64 / (rows as f64 * columns.max(1) as f64);
-    findings.figure("rows", rows.to_string(), rows);
-    findings.figure("columns", columns.to_string(), columns);
-    findings.figure("density", format!("{:.2} % non-zero", 100.0 * density), density);
+    findings.add("rows", rows.to_string(), rows);
+    findings.add("columns", columns.to_string(), columns);
+    findings.add("density", format!("{:.2} % non-zero", 100.0 * density), density);
 }
 
 fn named(data: &Dataset, columns: &[usize]) -> String {
@@ -73,38 +75,44 @@ fn named(data: &Dataset, columns: &[usize]) -> String {
     shown.join(", ") + more
 }
 
-/// Whether the columns want scaling.
+/// Whether the columns need scaling.
 fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) -> bool {
     let constants = columns.constants();
-    findings.figure("constant columns", constants.len().to_string(), constants.len());
+    findings.add("constant columns", constants.len().to_string(), constants.len());
     if !constants.is_empty() {
         let names = named(data, &constants);
-        findings
-            .remark(format!("{} columns are constant and teach nothing: {names}", constants.len()));
+        findings.remark(format!(
+            "{} columns are constant and carry no information: {names}",
+            constants.len()
+        ));
     }
-    let mut by_spread: Vec<usize> = (0..columns.spread.len()).collect();
-    by_spread.retain(|column| columns.spread[*column] > 0.0);
-    by_spread.sort_by(|a, b| columns.spread[*a].total_cmp(&columns.spread[*b]));
-    let (Some(least), Some(most)) = (by_spread.first(), by_spread.last()) else { return false };
+    let mut by_deviation: Vec<usize> = (0..columns.spread.len()).collect();
+    by_deviation.retain(|column| columns.spread[*column] > 0.0);
+    by_deviation.sort_by(|a, b| columns.spread[*a].total_cmp(&columns.spread[*b]));
+    let (Some(least), Some(most)) = (by_deviation.first(), by_deviation.last()) else {
+        return false;
+    };
     let ratio = columns.spread[*most] / columns.spread[*least];
-    findings.figure("spread ratio", format!("{ratio:.1}"), ratio);
-    let median = columns.spread[by_spread[(by_spread.len() - 1) / 2]];
+    findings.add("scale ratio", format!("{ratio:.1}"), ratio);
+    let median = columns.spread[by_deviation[(by_deviation.len() - 1) / 2]];
     let wide: Vec<usize> =
-        by_spread.iter().rev().copied().filter(|c| columns.spread[*c] > 10.0 * median).collect();
+        by_deviation.iter().rev().copied().filter(|c| columns.spread[*c] > 10.0 * median).collect();
     let is_unscaled = !wide.is_empty() && !data.examples.is_sparse();
     if is_unscaled {
         findings.remark(format!(
-            "columns are not on one scale: {} spread more than ten times the median and will decide \
-             alone under rbf: `mercer train --scale standard`",
+            "columns are not on one scale: the standard deviation of {} is more than ten times the median, and these \
+             columns will dominate an rbf kernel: use `mercer train --scale standard`",
             named(data, &wide)
         ));
     }
     let far =
         |c: &usize| columns.low[*c].abs().max(columns.high[*c].abs()) > 1e6 * columns.spread[*c];
-    let far: Vec<usize> = by_spread.iter().copied().filter(far).collect();
+    let far: Vec<usize> = by_deviation.iter().copied().filter(far).collect();
     if !far.is_empty() {
         let names = named(data, &far);
-        findings.remark(format!("columns lie far from zero compared with their spread: {names}"));
+        findings.remark(format!(
+            "columns are far from zero compared with their standard deviation: {names}"
+        ));
     }
     is_unscaled
 }
@@ -125,21 +133,21 @@ fn repeats(data: &Dataset, findings: &mut Findings) {
             conflicting += usize::from(label(first) != label(at));
         }
     }
-    findings.figure("repeated rows", repeated.to_string(), repeated);
-    findings.figure("conflicting rows", conflicting.to_string(), conflicting);
+    findings.add("repeated rows", repeated.to_string(), repeated);
+    findings.add("conflicting rows", conflicting.to_string(), conflicting);
     if repeated * 100 > data.examples.rows() {
         findings.remark(format!(
-            "{repeated} rows repeat earlier ones: splits drawn at random will see them on both sides"
+            "{repeated} rows are duplicates of earlier rows: a random split puts copies into both parts"
         ));
     }
     if conflicting > 0 {
         findings.remark(format!(
-            "{conflicting} rows equal an earlier row but carry another label: no machine can learn both"
+            "{conflicting} rows equal an earlier row but have another label: no machine can fit both"
         ));
     }
 }
 
-/// Whether targets look like values rather than classes: numbers, most of them distinct.
+/// Whether targets look like values and not like classes: numbers, most of them distinct.
 pub(super) fn is_regression(targets: &Targets) -> bool {
     let Targets::Numbers(numbers) = targets else { return false };
     let distinct: HashSet<u64> = numbers.iter().map(|number| number.to_bits()).collect();
@@ -150,7 +158,7 @@ fn targets(targets: &Targets, findings: &mut Findings) {
     let is_regression = is_regression(targets);
     let texts: Vec<String> = match targets {
         Targets::Absent => {
-            findings.remark("there are no labels: only novelty can be learned");
+            findings.remark("there are no labels: only novelty detection (one_class) is possible");
             return;
         }
         Targets::Numbers(numbers) => numbers.iter().map(ToString::to_string).collect(),
@@ -158,7 +166,7 @@ fn targets(targets: &Targets, findings: &mut Findings) {
     };
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     texts.iter().for_each(|text| *counts.entry(text).or_default() += 1);
-    findings.figure("distinct labels", counts.len().to_string(), counts.len());
+    findings.add("distinct labels", counts.len().to_string(), counts.len());
     if is_regression {
         findings.remark("labels are mostly distinct: this looks like regression");
         return;
@@ -169,15 +177,15 @@ fn targets(targets: &Targets, findings: &mut Findings) {
     let largest = counts.values().max().copied().unwrap_or(0);
     if counts.len() <= 20 {
         let list: Vec<String> = counts.iter().map(|(name, n)| format!("{name}: {n}")).collect();
-        findings.figure("labels", list.join(", "), json!(counts));
+        findings.add("labels", list.join(", "), json!(counts));
     }
     match rarest {
         Some((name, _)) if counts.len() == 1 => {
             findings
-                .remark(format!("all rows carry the label {name}: there is nothing to tell apart"));
+                .remark(format!("all rows have the label {name}: there is only one class"));
         }
         Some((name, count)) if count * 10 < largest => findings.remark(format!(
-            "label {name} has {count} rows, the most common one {largest}: consider --class-weight"
+            "label {name} has {count} rows, the most frequent label {largest}: consider --class-weight"
         )),
         _ => {}
     }

@@ -1,3 +1,5 @@
+//! Checks a model: conditioning, precision of 32-bit floats, and what exports change.
+
 use std::borrow::Cow;
 
 use mercer::data::{Matrix, draw};
@@ -12,7 +14,7 @@ use crate::args::Check;
 use crate::console::Console;
 use crate::queries::Queries;
 
-/// Supports compared pair by pair, and whose kernel matrix is looked at.
+/// Supports that are compared pair by pair and whose kernel matrix is examined.
 const COMPARED: usize = 200;
 
 pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findings> {
@@ -21,25 +23,25 @@ pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findin
     let mut findings = Findings::default();
     let plan = Plan::exact(machine);
     let supports = machine.supports().rows();
-    findings.figure(
+    findings.add(
         "kernel",
         machine.kernel().spec().to_string(),
         machine.kernel().spec().to_string(),
     );
-    findings.figure("answers", describe(machine), describe(machine));
-    findings.figure("supports", supports.to_string(), supports);
+    findings.add("task", describe(machine), describe(machine));
+    findings.add("supports", supports.to_string(), supports);
     if let Some(scaling) = &model.input.scaling {
-        findings.figure("scaling", scaling.spec().to_string(), scaling.spec().to_string());
+        findings.add("scaling", scaling.spec().to_string(), scaling.spec().to_string());
     }
     let packed = plan.exact_stage().packed().bytes();
-    findings.figure("packed", size(packed as f64), packed);
+    findings.add("packed", size(packed as f64), packed);
     bounded(machine, &mut findings);
     conditioning(machine, &mut findings);
     let sample = match &check.sample {
         Some(path) => {
             let raw =
                 Model { input: Input { scaling: None, ..model.input.clone() }, ..model.clone() };
-            Some(Queries::whole(path, input_options(&check.input), &raw, console)?.examples)
+            Some(Queries::read_all(path, input_options(&check.input), &raw, console)?.examples)
         }
         None => None,
     };
@@ -48,7 +50,7 @@ pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findin
     Ok(findings)
 }
 
-/// Coefficients as large as the largest of their score: vectors at the bound C.
+/// Coefficients that equal the largest of their score: bounded support vectors.
 fn bounded(machine: &Machine, findings: &mut Findings) {
     let (mut at_bound, mut all) = (0usize, 0usize);
     for score in machine.scores() {
@@ -61,10 +63,10 @@ fn bounded(machine: &Machine, findings: &mut Findings) {
         return;
     }
     let share = at_bound as f64 / all as f64;
-    let text = format!("{:.1} % of the coefficients are as large as the largest", 100.0 * share);
-    findings.figure("bounded", text, share);
+    let text = format!("{:.1} % of the coefficients equal the largest one", 100.0 * share);
+    findings.add("bounded", text, share);
     if share > 0.9 {
-        findings.remark("almost all vectors are at the bound: C is small, or the classes overlap");
+        findings.remark("almost all support vectors are bounded (alpha = C): C is small, or the classes overlap");
     }
 }
 
@@ -84,38 +86,38 @@ fn conditioning(machine: &Machine, findings: &mut Findings) {
     let mut alike = 0.0f64;
     for first in 0..count {
         for second in 0..first {
-            let own = matrix[first * (count + 1)] * matrix[second * (count + 1)];
-            alike = alike.max(matrix[first * count + second] / own.sqrt());
+            let norms = matrix[first * (count + 1)] * matrix[second * (count + 1)];
+            alike = alike.max(matrix[first * count + second] / norms.sqrt());
         }
     }
     if count < 2 || !alike.is_finite() {
         return;
     }
-    findings.figure("closest pair", format!("cosine {alike:.9} among {count} supports"), alike);
+    findings.add("closest pair", format!("cosine {alike:.9} among {count} supports"), alike);
     if alike > 1.0 - 1e-9 {
-        findings.remark("two supports are all but equal: their coefficients are poorly determined");
+        findings.remark("two supports are nearly equal: their coefficients are poorly determined");
     }
     let Some((values, _)) = eigen::symmetric(matrix, count) else { return };
     let (least, most) = values.iter().fold((f64::INFINITY, 0.0f64), |(least, most), value| {
         (least.min(value.abs()), most.max(value.abs()))
     });
-    // Beyond 2^53 the least eigenvalue is rounding alone.
+    // Beyond 2^53 the smallest eigenvalue is rounding error.
     let (limit, ratio) = (2f64.powi(53), most / least);
     let (text, value) = if ratio < limit {
         (format!("{ratio:.1e} of the kernel matrix of {count} supports"), json!(ratio))
     } else {
         (format!("the kernel matrix of {count} supports is singular to rounding"), json!(null))
     };
-    findings.figure("condition number", text, value);
+    findings.add("condition number", text, value);
     if ratio > 1e12 {
         findings.remark(
-            "the kernel matrix of the supports is close to singular: other coefficients would give \
-             the same scores; a larger gamma or a smaller C makes them definite",
+            "the kernel matrix of the supports is close to singular: other coefficients give nearly the same scores; \
+             a larger gamma or a smaller C makes them unique",
         );
     }
 }
 
-/// How many labels change, and how far scores move, when supports, coefficients and rows are 32-bit floats.
+/// How many labels and how much the scores change if supports, coefficients and rows are 32-bit floats.
 fn float_safety(
     model: &Model,
     sample: Option<&Matrix>,
@@ -127,8 +129,8 @@ fn float_safety(
         None => ("supports", Cow::Borrowed(machine.supports().as_ref())),
     };
     let Some(narrow) = narrowed(machine) else {
-        let text = "some numbers are beyond 32-bit floats";
-        findings.figure("in float32", text, json!(null));
+        let text = "some numbers are outside the range of 32-bit floats";
+        findings.add("in f32", text, json!(null));
         findings.remark(text);
         return Ok(());
     };
@@ -143,17 +145,21 @@ fn float_safety(
     let (old, new) = (decided(&before, &rows)?, decided(&after, &near)?);
     let changed = old.iter().zip(&new).filter(|(a, b)| differs(**a, **b)).count();
     let text = format!(
-        "{changed} of {} labels of the {what} change, scores move by up to {moved:.1e} (largest {largest:.1e})",
+        "{changed} of {} labels of the {what} change, scores change by at most {moved:.1e} (largest score {largest:.1e})",
         old.len()
     );
     if changed > 0 {
         findings.remark(format!("in 32-bit floats, {text}"));
     }
-    findings.figure("in float32", text, json!({ "changed": changed, "moved": moved }));
+    findings.add(
+        "in f32",
+        text,
+        json!({ "changed_labels": changed, "largest_score_change": moved }),
+    );
     Ok(())
 }
 
-/// The machine in 32-bit floats; `None` where one of its numbers is beyond them.
+/// The machine in 32-bit floats; `None` if one of its numbers is outside their range.
 fn narrowed(machine: &Machine) -> Option<Machine> {
     if machine.grid().is_some() {
         return Some(machine.clone());
@@ -188,8 +194,8 @@ fn rounded(rows: &Matrix) -> Option<Matrix> {
     }
 }
 
-/// What each format would lose, told by writing, reading back and query_options again: the rows of a sample, or the
-/// supports, which are rows as they are after scaling.
+/// How many labels each format changes: the model is written, read back and compared on a sample, or on the
+/// supports, which are already scaled.
 fn exports(model: &Model, sample: Option<&Matrix>, findings: &mut Findings) -> anyhow::Result<()> {
     let what = if sample.is_some() { "sample" } else { "supports" };
     let rows = sample.unwrap_or(model.machine.supports());
@@ -222,17 +228,17 @@ fn exports(model: &Model, sample: Option<&Matrix>, findings: &mut Findings) -> a
                 _ => (size(bytes.len() as f64), json!(0)),
             },
         };
-        findings.figure(key(format.name), text, value);
+        findings.add(key(format.name), text, value);
     }
     Ok(())
 }
 
-/// Whether the supports of one are rows for the other: not where a scaling was folded into the scores.
+/// Whether the supports of one model are valid rows for the other: not if a scaling was folded into the scores.
 fn same_space(model: &Model, again: &Model) -> bool {
     model.input.scaling.is_some() == again.input.scaling.is_some()
 }
 
-/// Values of a regression may move by what 32-bit floats lose.
+/// Regression values may change by the precision of 32-bit floats.
 fn differs(a: Answer, b: Answer) -> bool {
     match (a, b) {
         (Answer::Value(a), Answer::Value(b)) => (a - b).abs() > 1e-5 * (1.0 + a.abs()),

@@ -1,57 +1,57 @@
-//! The report of a tuning, as a page that can be shown to anybody.
+//! The report of a tuning as an HTML page.
 
 use mercer::machine::{Model, Tuning};
 use mercer::query::Certainty;
 use mercer::tune::Point;
+use mercer_report::Page;
+use mercer_report::svg::{Bar, Series, bars, scatter};
 
 use super::{guarantee, meaning};
-use mercer_report::svg::{Bar, Series, bars, scatter};
 use crate::commands::describe;
-use mercer_report::Page;
 
-/// More points than this are drawn as every so-manieth.
+/// Points drawn at most; of more points, every n-th is drawn.
 const MOST_POINTS: usize = 1500;
 
-/// The page; `name` is what the model is called.
+/// The page; `name` is the name of the model.
 pub(in crate::commands) fn page(
     name: &str,
     model: &Model,
     tuning: &Tuning,
     points: &[Point],
 ) -> String {
-    let mut page = Page::new(&format!("How fast {name} can answer"));
+    let mut page = Page::new(&format!("Tuning of {name}"));
     let spec = model.plan.as_ref().map_or("exact", |plan| plan.spec.as_str());
-    page.text(&format!("Asked for: {}, for {}.", tuning.contract, tuning.aim));
-    page.text(&format!("Found: {}.", tuning.reason));
+    page.text(&format!("Contract: {}, optimised for {}.", tuning.contract, tuning.aim));
+    page.text(&format!("Result: {}.", tuning.reason));
     cards(&mut page, tuning);
-    page.heading("What is promised");
+    page.heading("Guarantee");
     page.text(&format!("{}.", guarantee(model, tuning)));
     for line in meaning(model) {
         page.text(line);
     }
     pictures(&mut page, tuning, points, spec);
-    page.heading("What the promise was tested on");
-    tested(&mut page, tuning);
-    page.heading("The machine");
+    page.heading("Test");
+    test(&mut page, tuning);
+    page.heading("Machine");
     machine(&mut page, model);
     page.heading("Plans tried");
     let rows = tuning.tried.iter().map(|trial| {
-        let kept = if trial.plan == spec { "kept" } else { "" };
-        let fate = if trial.dropped { "dropped early" } else { kept };
+        let chosen = if trial.plan == spec { "chosen" } else { "" };
+        let outcome = if trial.dropped { "dropped early" } else { chosen };
         vec![
             trial.plan.clone(),
             format!("{:.2}", trial.us),
             format!("{:.0}", trial.mean_cost),
             format!("{:.1} %", 100.0 * trial.settled),
-            fate.to_owned(),
+            outcome.to_owned(),
         ]
     });
-    let heads = ["plan", "us a query#", "multiply-adds#", "settled before exact#", ""];
+    let heads = ["plan", "us per query#", "multiply-adds#", "settled before exact#", ""];
     page.table(&heads, &rows.collect::<Vec<_>>());
     if !tuning.refused.is_empty() {
-        page.heading("Stages that were not used");
+        page.heading("Stages that are not applicable");
         let rows = tuning.refused.iter().map(|r| vec![r.stage.clone(), r.reason.clone()]);
-        page.table(&["stage", "why"], &rows.collect::<Vec<_>>());
+        page.table(&["stage", "reason"], &rows.collect::<Vec<_>>());
     }
     page.finish()
 }
@@ -65,13 +65,13 @@ fn cards(page: &mut Page, tuning: &Tuning) {
              <span class=\"soft\">exact: {before:.2} {unit}{gain}</span></div>"
         )
     };
-    let gain = |before: f64, after: f64| format!("; {:.1} times as fast", before / after);
+    let gain = |before: f64, after: f64| format!("; speedup {:.1}", before / after);
     let single = gain(exact.single_us, plan.single_us);
     let batch = gain(exact.batch_us, plan.batch_us);
     let memory = (mib(exact.bytes), mib(plan.bytes));
     let cards = [
         card("One query, one thread", exact.single_us, plan.single_us, "us", single),
-        card("A query in a batch, all threads", exact.batch_us, plan.batch_us, "us", batch),
+        card("Query in a batch, all threads", exact.batch_us, plan.batch_us, "us", batch),
         card("Memory", memory.0, memory.1, "MiB", String::new()),
     ];
     page.add(&format!("<div class=\"cards\">{}</div>", cards.concat()));
@@ -99,37 +99,37 @@ fn pictures(page: &mut Page, tuning: &Tuning, points: &[Point], spec: &str) {
         .collect();
     if verification.unsettled > 0 {
         settled.push(Bar {
-            name: "unsettled: the budget ended".to_owned(),
+            name: "unsettled: budget exhausted".to_owned(),
             value: verification.unsettled as f64,
             text: format!("{:.1} %", share(verification.unsettled)),
         });
     }
-    page.heading("Where the time goes");
+    page.heading("Time");
     let charts = [
-        bars("Before and after", &times),
-        bars("Which stage settled how many queries", &settled),
+        bars("Exact and tuned", &times),
+        bars("Queries settled by each stage", &settled),
         difficulty(tuning, points),
         front(tuning, spec),
     ];
     let figures = charts.map(|chart| format!("<figure style=\"margin:0\">{chart}</figure>"));
     page.add(&format!("<div class=\"pictures\">{}</div>", figures.concat()));
     page.add(
-        "<p class=\"soft\">Queries far from a change of label are easy: a good plan spends little on \
-         them. A plan on the front is beaten by no other in both time and multiply-adds.</p>",
+        "<p class=\"soft\">Queries far from a decision boundary are easy: a good plan spends little on them. \
+         No plan is better than one on the Pareto front in both time and multiply-adds.</p>",
     );
 }
 
-/// Cost of each query of the test against its distance from a change of label.
+/// Cost of each test query against its distance from the nearest decision boundary.
 fn difficulty(tuning: &Tuning, points: &[Point]) -> String {
     let step = points.len().div_ceil(MOST_POINTS).max(1);
     let shown: Vec<&Point> = points.iter().step_by(step).collect();
     let mut series: Vec<Series> = Vec::new();
     for (number, stage) in tuning.verification.stages.iter().enumerate() {
-        let own = shown
+        let settled = shown
             .iter()
             .filter(|point| point.stage == number && point.certainty != Certainty::Unsettled);
         let points: Vec<(f64, f64)> =
-            own.map(|point| (point.margin, point.cost.max(1) as f64)).collect();
+            settled.map(|point| (point.margin, point.cost.max(1) as f64)).collect();
         if !points.is_empty() {
             series.push(Series::dots(&format!("settled by {}", stage.stage), points));
         }
@@ -140,10 +140,10 @@ fn difficulty(tuning: &Tuning, points: &[Point]) -> String {
     if !open.is_empty() {
         series.push(Series::dots("unsettled", open));
     }
-    scatter("Steps against difficulty", "|f|, distance from a change", "multiply-adds", &series)
+    scatter("Cost against difficulty", "|f|, distance from a boundary", "multiply-adds", &series)
 }
 
-/// Time and cost of the plans tried, and the front.
+/// Time and cost of the plans tried, and their Pareto front.
 fn front(tuning: &Tuning, spec: &str) -> String {
     let exact_us =
         if tuning.aim == "latency" { tuning.exact.single_us } else { tuning.exact.batch_us };
@@ -168,15 +168,15 @@ fn front(tuning: &Tuning, spec: &str) -> String {
     if !kept.is_empty() {
         series.push(Series::dots("chosen", kept));
     }
-    scatter("Plans tried", "us a query", "multiply-adds", &series)
+    scatter("Plans tried", "us per query", "multiply-adds", &series)
 }
 
-fn tested(page: &mut Page, tuning: &Tuning) {
+fn test(page: &mut Page, tuning: &Tuning) {
     let (sample, seen) = (&tuning.sample, &tuning.verification);
     page.text(&format!(
-        "A sample of {} queries, cut at random with seed {}: stages were fitted to {}, plans \
-         were compared and estimates got their scales on {}, and {} were not looked at before the last test. \
-         On those {} of its settled answers are unlike exact; {} are unsettled.",
+        "A sample of {} queries was split at random with seed {}. Stages were fitted to {} of them; on {}, plans \
+         were compared and the residual RMS of estimates was measured; {} were used only in the final test. In that \
+         test, {} settled answers disagree with exact ones; {} are unsettled.",
         sample.rows,
         tuning.seed,
         sample.fitted,
@@ -193,12 +193,12 @@ fn tested(page: &mut Page, tuning: &Tuning) {
     }
     let fewer = seen.exact_cost as f64 / seen.mean_cost.max(1.0);
     page.text(&format!(
-        "A query costs {:.0} multiply-adds in the mean, {fewer:.1} times fewer than exact. Times are the \
-         best of several turns on this machine: {}, {} threads.",
+        "A query costs {:.0} multiply-adds on average, {fewer:.1} times fewer than exact. Times are the best of \
+         several timings on this computer: {}, {} threads.",
         seen.mean_cost, tuning.instruction_set, tuning.threads,
     ));
     if tuning.stopped {
-        page.text("The time limit ended the search before all plans were tried.");
+        page.text("The time limit stopped the search before all plans were tried.");
     }
 }
 
@@ -209,7 +209,7 @@ fn machine(page: &mut Page, model: &Model) {
     let classes = classes[..classes.len().min(20)].join(", ") + more;
     let rows = [
         ("kernel", machine.kernel().spec().to_string()),
-        ("answers", describe(machine)),
+        ("task", describe(machine)),
         ("classes", classes),
         ("supports", machine.supports().rows().to_string()),
         ("columns", machine.columns().to_string()),

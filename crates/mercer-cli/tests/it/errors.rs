@@ -1,12 +1,10 @@
-//! The table of `docs/errors.md`: every row is what the program really says.
-
-mod common;
+//! The table of `docs/errors.md`: every row is what the program prints.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{Folder, SMALL, dataset};
+use crate::common::{Folder, SMALL, dataset};
 
 /// A file of the readers' own tests.
 fn golden(name: &str) -> Vec<u8> {
@@ -21,7 +19,7 @@ fn run(folder: &Folder, arguments: &str) -> Output {
     command.current_dir(folder.path(".")).args(words).output().expect("mercer starts")
 }
 
-/// What is wrong, the files it takes, and the command that meets them.
+/// What is wrong, the files, and the command that reads them.
 type Case = (&'static str, Vec<(&'static str, Vec<u8>)>, &'static str);
 
 fn text(name: &'static str, text: &str) -> (&'static str, Vec<u8>) {
@@ -200,7 +198,7 @@ fn lying_page() -> Vec<u8> {
     bytes
 }
 
-/// The machines that [`queries`] ask.
+/// Trains the machines of [`queries`].
 fn machines(folder: &Folder) {
     let row = |at: usize| {
         let (colour, label) = if at.is_multiple_of(2) { ("red", "a") } else { ("blue", "b") };
@@ -226,8 +224,9 @@ fn machines(folder: &Folder) {
     fs::write(folder.path("later.mercer"), later).unwrap();
 }
 
-/// One row of the table: what the command says, without the words `error:` and `hint:`.
-fn row(folder: &Folder, (what, files, arguments): &Case) -> String {
+/// One row of the table: the message of the command, without `error:` and `hint:`.
+fn row(folder: &Folder, case: &Case) -> String {
+    let (what, files, arguments) = case;
     for (name, bytes) in files {
         fs::write(folder.path(name), bytes).unwrap();
     }
@@ -251,7 +250,7 @@ fn row(folder: &Folder, (what, files, arguments): &Case) -> String {
 }
 
 #[test]
-fn the_documented_errors_are_what_is_said() {
+fn the_documented_errors_are_printed() {
     if !Path::new("/dev/full").exists() {
         eprintln!("skipped: there is no /dev/full to stand for a full disk");
         return;
@@ -266,7 +265,7 @@ fn the_documented_errors_are_what_is_said() {
     assert!(page.contains(&table), "docs/errors.md should hold this table:\n{table}");
 }
 
-/// Where the system lets a user mount a small tmpfs, every verb that writes meets a disk that is really full.
+/// If the system lets a user mount a small tmpfs, every verb that writes is run on a disk that is really full.
 #[test]
 fn a_full_disk_leaves_the_old_file_and_nothing_else() {
     let folder = Folder::new();

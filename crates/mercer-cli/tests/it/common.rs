@@ -1,5 +1,4 @@
-//! What the tests of the command share.
-#![allow(dead_code, reason = "each test file uses a part")]
+//! Helpers of the tests: run the command, temporary folders, data.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -26,7 +25,7 @@ pub fn object(arguments: &[&str]) -> Value {
     serde_json::from_str(&done(arguments)).expect("one JSON object")
 }
 
-/// What a command says that is interrupted, as by Ctrl-C, after some milliseconds.
+/// Output of a command that is interrupted, as by Ctrl-C, after some milliseconds.
 pub fn interrupted(command: &mut Command, milliseconds: u64) -> Output {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(milliseconds));
@@ -34,8 +33,8 @@ pub fn interrupted(command: &mut Command, milliseconds: u64) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// Rows of LIBSVM text whose labels mean nothing: nearly every one becomes a support. Values are whole numbers
-/// below 2^24 over `divisor`.
+/// Rows of LIBSVM text with random labels: nearly every row becomes a support. Values are integers below 2^24
+/// over `divisor`.
 pub fn noise(rows: usize, columns: usize, divisor: f64) -> String {
     let (mut text, mut state) = (String::new(), 1u64);
     for row in 0..rows {
@@ -50,14 +49,14 @@ pub fn noise(rows: usize, columns: usize, divisor: f64) -> String {
     text
 }
 
-/// Exit code and what was said on standard error.
+/// Exit code and standard error.
 pub fn refused_with(arguments: &[&str]) -> (Option<i32>, String) {
     let output = mercer(arguments);
     assert!(output.stdout.is_empty(), "{arguments:?} printed to standard output");
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// What is said about bad input.
+/// The message about bad input.
 pub fn refused(arguments: &[&str]) -> String {
     let output = mercer(arguments);
     assert_eq!(output.status.code(), Some(1), "{arguments:?}");
@@ -69,7 +68,12 @@ pub fn dataset(name: &str) -> String {
     path.to_str().expect("a plain path").to_owned()
 }
 
-/// A folder that goes away.
+/// The keys of a JSON object, sorted.
+pub fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().expect("one object").keys().map(String::as_str).collect()
+}
+
+/// A temporary folder.
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! Machines of every kind through every file format that can say them: no label changes.
+//! Machines of every kind in every file format that can store them: no label changes.
 
 use mercer::data::{Dataset, Matrix, Targets, synthetic};
 use mercer::kernel;

@@ -1,19 +1,17 @@
-//! From a contract to a plan, and the report about it.
-
-mod common;
+//! `mercer tune`: plans, budgets, refusals and the HTML report.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Folder, done, mercer, object, refused};
+use crate::common::{Folder, done, mercer, object, refused};
 use serde_json::Value;
 
 /// A class whose name is markup.
-const HOSTILE: &str = "<script>alert(1)</script>";
+const MARKUP_NAME: &str = "<script>alert(1)</script>";
 
-/// Two crescents as a table; one class has a hostile name.
+/// Two crescents as a table; one class has markup as its name.
 fn crescents(rows: usize, from: usize) -> String {
     let mut text = String::from("x,y,label\n");
     for n in from..from + rows {
@@ -23,7 +21,7 @@ fn crescents(rows: usize, from: usize) -> String {
         let angle = std::f64::consts::PI * a;
         let (x, y) = (side * (angle.cos() - 0.5), side * (angle.sin() - 0.3));
         let noise = 0.5 * (b - 0.5);
-        let label = if n % 2 == 0 { HOSTILE } else { "right" };
+        let label = if n % 2 == 0 { MARKUP_NAME } else { "right" };
         let _ = writeln!(text, "{:.5},{:.5},{label}", x + noise, y + 0.7 * noise);
     }
     text
@@ -50,7 +48,7 @@ fn trained(folder: &Folder) -> [String; 3] {
 }
 
 #[test]
-fn tune_keeps_the_labels_and_inspect_bench_and_predict_tell_of_it() {
+fn tune_keeps_the_labels_and_inspect_and_explain_report_it() {
     let folder = Folder::new();
     let [model, sample, unseen] = trained(&folder);
     let fast = folder.path("fast.mercer");
@@ -62,17 +60,17 @@ fn tune_keeps_the_labels_and_inspect_bench_and_predict_tell_of_it() {
     assert!(tuned["tried"].as_array().is_some_and(|tried| !tried.is_empty()), "{tuned}");
     assert_eq!(tuned["difficulty"].as_array().map(Vec::len), Some(10));
     // On a machine this small exact may be the fastest, and is then kept.
-    let said = if tuned["spec"] == "exact" { "specified evaluation" } else { "exact" };
+    let said = if tuned["spec"] == "exact" { "exact evaluation in f64" } else { "exact" };
     assert!(tuned["guarantee"].as_str().is_some_and(|text| text.contains(said)), "{tuned}");
     let inspected = object(&["inspect", &fast, "--json"]);
     assert_eq!(inspected["plan"], tuned["spec"]);
     assert_eq!(inspected["tuning"]["reason"], tuned["reason"]);
     let text = done(&["inspect", &fast]);
-    assert!(text.contains("contract") && text.contains("tested on"), "{text}");
+    assert!(text.contains("contract") && text.contains("disagreements with exact"), "{text}");
     let labels = |model: &str| done(&["predict", model, &unseen, "--quiet"]);
     assert_eq!(labels(&model), labels(&fast));
     let path = done(&["explain", &fast, &unseen, "--row", "3"]);
-    assert!(path.contains("% of the queries of the test"), "{path}");
+    assert!(path.contains("% of the test queries"), "{path}");
 }
 
 #[test]
@@ -152,7 +150,7 @@ fn bad_contracts_samples_and_limits_get_a_sentence_and_write_nothing() {
 }
 
 #[test]
-fn the_report_is_whole_escaped_and_drawn() {
+fn the_report_is_complete_escaped_and_drawn() {
     let folder = Folder::new();
     let [model, sample, _] = trained(&folder);
     let page = folder.path("report.html");
@@ -163,7 +161,7 @@ fn the_report_is_whole_escaped_and_drawn() {
     for outside in ["http://", "https://", "src=", "@import", "url("] {
         assert!(!html.contains(outside), "{outside}");
     }
-    for part in ["What is promised", "What the promise was tested on", "Plans tried"] {
+    for part in ["Guarantee", "<h2>Test</h2>", "Plans tried"] {
         assert!(html.contains(part), "{part}");
     }
     let pictures: Vec<&str> = html
@@ -186,11 +184,11 @@ fn the_report_is_whole_escaped_and_drawn() {
             assert_eq!(ground < 128, is_dark, "picture {number}, {scheme}: its ground is {ground}");
         }
     }
-    let on_telephone = |script| told_at(&browser, &folder, &html, 400, script);
-    assert_eq!(on_telephone("page.documentElement.scrollWidth"), 400, "wider than a telephone");
+    let on_phone = |script| evaluated_at(&browser, &folder, &html, 400, script);
+    assert_eq!(on_phone("page.documentElement.scrollWidth"), 400, "wider than a phone");
     let narrowest = "Math.min(...[...page.querySelectorAll('.figures td:first-child')].map(c => c.offsetWidth))";
-    let narrowest = on_telephone(narrowest);
-    assert!((200..=400).contains(&narrowest), "plans stand in a column of {narrowest} pixels");
+    let narrowest = on_phone(narrowest);
+    assert!((200..=400).contains(&narrowest), "plans are in a column of {narrowest} pixels");
 }
 
 /// Chromium, if there is one.
@@ -220,7 +218,7 @@ fn draw(browser: &Path, page: &str, shot: &str, is_dark: bool) {
 }
 
 /// What a script makes of the `page` in a frame of that width.
-fn told_at(browser: &Path, folder: &Folder, html: &str, width: u32, script: &str) -> u32 {
+fn evaluated_at(browser: &Path, folder: &Folder, html: &str, width: u32, script: &str) -> u32 {
     let inner = html.replace('&', "&amp;").replace('"', "&quot;");
     let frame = format!(
         "<!doctype html><iframe width=\"{width}\" height=\"900\" style=\"border:0\" srcdoc=\"{inner}\" \
@@ -232,7 +230,7 @@ fn told_at(browser: &Path, folder: &Folder, html: &str, width: u32, script: &str
     found.and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("no title in {dom}"))
 }
 
-/// The share of pixels of a PNG file that are unlike the one in the last corner, and how light that is.
+/// The share of pixels of a PNG file that differ from the one in the last corner, and how light that one is.
 fn marked(bytes: &[u8]) -> (f64, u8) {
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let (width, height) = (word(16), word(20));
@@ -265,14 +263,14 @@ fn unfiltered(raw: &[u8], stride: usize, channels: usize) -> Vec<u8> {
             let above = if start > 0 { out[start - stride + n] } else { 0 };
             let corner =
                 if start > 0 && n >= channels { out[start - stride + n - channels] } else { 0 };
-            let guess = match line[0] {
+            let predicted = match line[0] {
                 0 => 0,
                 1 => left,
                 2 => above,
                 3 => u8::midpoint(left, above),
                 _ => paeth(left, above, corner),
             };
-            out.push(value.wrapping_add(guess));
+            out.push(value.wrapping_add(predicted));
         }
     }
     out

@@ -1,10 +1,49 @@
-//! Papers, done again.
+//! Each paper on small data: an identity or a row of its tables, and the shape of the JSON object.
+//!
+//! The verb `mercer reproduce` is tested in `mercer-cli`.
 
-mod common;
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
 
+use mercer_papers::{Observer, Options, Paper, Session};
 use serde_json::Value;
+use tempfile::TempDir;
 
-use common::{Folder, object, refused_with};
+/// Keeps lines and warnings.
+#[derive(Default)]
+struct Recorder {
+    lines: RefCell<Vec<String>>,
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Observer for Recorder {
+    fn line(&self, text: &str) {
+        self.lines.borrow_mut().push(text.to_owned());
+    }
+
+    fn warn(&self, text: &str) {
+        self.warnings.borrow_mut().push(text.to_owned());
+    }
+
+    fn status(&self, _text: Option<&str>) {}
+}
+
+/// Options for JSON, with one timing of each measurement.
+fn options(only: &str) -> Options {
+    let only = only.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Options { only, repeats: 1, json: true, ..Options::default() }
+}
+
+/// The JSON object of a paper.
+fn object(paper: &str, options: Options) -> Value {
+    let recorder = Recorder::default();
+    let session = Session::new(options, &recorder, Arc::default());
+    Paper::find(paper).unwrap().run(&session).unwrap();
+    let lines = recorder.lines.take();
+    assert_eq!(lines.len(), 1, "one JSON object");
+    serde_json::from_str(&lines[0]).expect("JSON")
+}
 
 fn rows<'a>(object: &'a Value, machine: &str, method: &str) -> &'a Value {
     let rows = object["tasks"][0]["rows"].as_array().expect("rows");
@@ -15,19 +54,9 @@ fn rows<'a>(object: &'a Value, machine: &str, method: &str) -> &'a Value {
 /// \[DeCoste03\], Table 2 on Sonar: the machine to the last digit, and its first row.
 #[test]
 fn decoste_2003_on_sonar() {
-    let folder = Folder::new();
-    let svg = folder.path("bounds.svg");
-    let object = object(&[
-        "reproduce",
-        "decoste03",
-        "--only",
-        "Sonar",
-        "--repeats",
-        "1",
-        "--svg",
-        &svg,
-        "--json",
-    ]);
+    let folder = TempDir::new().unwrap();
+    let svg = folder.path().join("bounds.svg");
+    let object = object("decoste03", Options { svg: Some(svg.clone()), ..options("Sonar") });
     let machine = &object["tasks"][0]["machine"];
     let counts = ["supports", "bounded", "positive", "negative"].map(|key| machine[key].as_u64());
     assert_eq!(counts, [165, 153, 81, 84].map(Some));
@@ -56,21 +85,13 @@ fn decoste_2003_on_sonar() {
 /// \[OG98\] on crescents, which need no files: every method at equal size, and the certified cascade.
 #[test]
 fn osuna_1998_on_crescents() {
-    let object = object(&[
-        "reproduce",
-        "og98",
-        "--only",
-        "banana,Skin,Electrons",
-        "--repeats",
-        "1",
-        "--json",
-    ]);
+    let object = object("og98", options("banana,Skin,Electrons"));
     let task = &object["tasks"][0];
     let rows = task["rows"].as_array().expect("rows");
     let error = |method: &str| {
         let is_wanted = |row: &&Value| {
             row["method"].as_str().is_some_and(|name| name.starts_with(method))
-                && row["asked"] == 40
+                && row["requested_size"] == 40
         };
         rows.iter().find(is_wanted).and_then(|row| row["error"]["relative"].as_f64()).expect(method)
     };
@@ -84,10 +105,9 @@ fn osuna_1998_on_crescents() {
 /// \[FS01\] with few rows: every part, and the three figures.
 #[test]
 fn fine_and_scheinberg_2001_with_few_rows() {
-    let folder = Folder::new();
-    let svg = folder.path("figures.svg");
-    let object =
-        object(&["reproduce", "fs01", "--rows", "250", "--repeats", "1", "--svg", &svg, "--json"]);
+    let folder = TempDir::new().unwrap();
+    let svg = folder.path().join("figures.svg");
+    let object = object("fs01", Options { rows: 250, svg: Some(svg.clone()), ..options("") });
     let parts = &object["parts"];
     for row in parts["example 1"].as_array().expect("rows") {
         for systems in ["split", "product_form", "qr"] {
@@ -118,42 +138,8 @@ fn fine_and_scheinberg_2001_with_few_rows() {
     }
 }
 
-#[test]
-fn papers_that_are_not_known_are_named() {
-    let (code, text) = refused_with(&["reproduce", "vapnik95"]);
-    assert_eq!(code, Some(1));
-    assert!(text.contains("decoste03"), "{text}");
-}
-
-#[test]
-fn all_papers_stand_on_one_page() {
-    let folder = Folder::new();
-    let report = folder.path("papers");
-    let object = object(&[
-        "reproduce",
-        "all",
-        "--only",
-        "Haberman",
-        "--repeats",
-        "1",
-        "--report",
-        &report,
-        "--json",
-    ]);
-    assert_eq!(object["papers"][0], "decoste03");
-    let page = std::fs::read_to_string(format!("{report}/index.html")).unwrap();
-    assert!(page.contains("Haberman: ") && page.contains("the paper: 180 supports"), "{page}");
-    assert!(page.contains("Nothing was asked of it"), "no section is blank: {page}");
-    let table = std::fs::read_to_string(format!("{report}/decoste03.txt")).unwrap();
-    assert!(table.contains("min_wz"), "{table}");
-    let (_, text) = refused_with(&["reproduce", "all", "--quick", "--only", "Haberman"]);
-    assert!(text.contains("cannot be used with"), "{text}");
-    let (code, text) = refused_with(&["reproduce", "all"]);
-    assert!(code == Some(1) && text.contains("--report DIR"), "{text}");
-}
-
 /// Images of four pixels in the format of MNIST: zeros are bright on the left, ones on the right.
-fn images(folder: &Folder, kind: &str, count: u32, seed: u64) {
+fn images(folder: &Path, kind: &str, count: u32, seed: u64) {
     let mut state = seed;
     let mut random = || {
         state =
@@ -173,33 +159,20 @@ fn images(folder: &Folder, kind: &str, count: u32, seed: u64) {
             pixels.push((base + random() % 100) as u8);
         }
     }
-    std::fs::create_dir_all(folder.path("mnist")).expect("a folder");
-    std::fs::write(folder.path(&format!("mnist/{kind}-images-idx3-ubyte")), pixels)
-        .expect("a file");
-    std::fs::write(folder.path(&format!("mnist/{kind}-labels-idx1-ubyte")), labels)
-        .expect("a file");
+    std::fs::create_dir_all(folder.join("mnist")).expect("a folder");
+    std::fs::write(folder.join(format!("mnist/{kind}-images-idx3-ubyte")), pixels).expect("a file");
+    std::fs::write(folder.join(format!("mnist/{kind}-labels-idx1-ubyte")), labels).expect("a file");
 }
 
-/// \[DM03\] on one pair of made-up digits: every method is there, and ours keeps its promise.
+/// \[DM03\] on one pair of generated digits: every method is there, and ours satisfies its contract.
 #[test]
 fn dm_2003_on_small_images() {
-    let folder = Folder::new();
-    images(&folder, "train", 10_000, 1);
-    images(&folder, "t10k", 600, 2);
-    let (data, svg) = (folder.path(""), folder.path("steps.svg"));
-    let object = object(&[
-        "reproduce",
-        "dm03",
-        "--data",
-        &data,
-        "--only",
-        "0v1",
-        "--repeats",
-        "1",
-        "--svg",
-        &svg,
-        "--json",
-    ]);
+    let folder = TempDir::new().unwrap();
+    images(folder.path(), "train", 10_000, 1);
+    images(folder.path(), "t10k", 600, 2);
+    let svg = folder.path().join("steps.svg");
+    let data = Some(folder.path().to_owned());
+    let object = object("dm03", Options { data, svg: Some(svg.clone()), ..options("0v1") });
     let rows = object["rows"].as_array().expect("rows");
     let find = |method: &str, queries: &str| {
         let is_wanted = |row: &&Value| row["method"] == method && row["queries"] == queries;
@@ -219,13 +192,10 @@ fn dm_2003_on_small_images() {
     assert!(find("paper", "own")["pruned"].as_f64() > Some(0.2));
     assert_eq!(object["all pairs"].as_array().map(Vec::len), Some(12));
     assert!(std::fs::read_to_string(svg).expect("a picture").matches("<circle").count() == 600);
-    let output = common::mercer(&["reproduce", "dm03", "--data", &folder.path("nowhere")]);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("train-images-idx3-ubyte"), "{text}");
 }
 
 /// Square images of eight pixels a side in the format of MNIST: the kind is which half is brighter.
-fn halves(folder: &Folder, kind: &str, count: u32) {
+fn halves(folder: &Path, kind: &str, count: u32) {
     let (mut pixels, mut labels) = (vec![0, 0, 8, 3], vec![0, 0, 8, 1]);
     for number in [count, 8, 8] {
         pixels.extend(number.to_be_bytes());
@@ -242,27 +212,26 @@ fn halves(folder: &Folder, kind: &str, count: u32) {
             pixels.push((base + (state >> 33) % 130) as u8);
         }
     }
-    let name = |what: &str| folder.path(&format!("mnist/{kind}-{what}"));
-    std::fs::create_dir_all(folder.path("mnist")).unwrap();
+    let name = |what: &str| folder.join(format!("mnist/{kind}-{what}"));
+    std::fs::create_dir_all(folder.join("mnist")).unwrap();
     std::fs::write(name("images-idx3-ubyte"), pixels).unwrap();
     std::fs::write(name("labels-idx1-ubyte"), labels).unwrap();
 }
 
-/// \[YW12\] on files made here: all methods, both prices, sweeps, growth; what is not there is null.
+/// \[YW12\] on generated files: all methods, both values of C, sweeps, growth; what is missing is null.
 #[test]
 fn yang_2012_on_a_small_folder() {
-    let folder = Folder::new();
-    halves(&folder, "train", 300);
-    halves(&folder, "t10k", 60);
+    let folder = TempDir::new().unwrap();
+    halves(folder.path(), "train", 300);
+    halves(folder.path(), "t10k", 60);
     let only = "gradients,sector,interpolation,sweeps,growth,KDDA";
-    let data = folder.path(".");
-    let arguments = ["reproduce", "yw12", "--only", only, "--data", &data, "--rows", "1000"];
-    let object = object(&[&arguments[..], &["--repeats", "1", "--json", "--quiet"]].concat());
+    let data = Some(folder.path().to_owned());
+    let object = object("yw12", Options { data, rows: 1000, ..options(only) });
     let methods = object["sets"]["gradients"]["methods"].as_array().expect("methods");
     assert_eq!(methods.len(), 9);
     for method in methods {
-        for price in ["at_equal_C", "at_best_C"] {
-            let found = &method[price];
+        for at in ["at_equal_C", "at_best_C"] {
+            let found = &method[at];
             assert!(found["accuracy"].as_f64().expect("a number") > 0.9, "{method}");
             assert!(found["training_seconds"].as_f64().is_some_and(|s| s > 0.0), "{method}");
             assert!(found["memory_bytes"].as_u64().is_some_and(|b| b > 0), "{method}");
@@ -294,40 +263,24 @@ fn yang_2012_on_a_small_folder() {
 
 #[test]
 fn rows_of_a_set_are_written_for_others() {
-    let folder = Folder::new();
-    halves(&folder, "train", 30);
-    halves(&folder, "t10k", 6);
-    let (data, out) = (folder.path("."), folder.path("rows"));
-    let arguments = ["reproduce", "yw12", "--only", "MNIST", "--data", &data, "--write-rows", &out];
-    let object = object(&[&arguments[..], &["--json"]].concat());
+    let folder = TempDir::new().unwrap();
+    halves(folder.path(), "train", 30);
+    halves(folder.path(), "t10k", 6);
+    let out = folder.path().join("rows");
+    let data = Some(folder.path().to_owned());
+    let object =
+        object("yw12", Options { data, write_rows: Some(out.clone()), ..options("MNIST") });
     assert_eq!(object["written"].as_array().map(Vec::len), Some(2));
-    let rows = std::fs::read_to_string(format!("{out}/MNIST.train.svm")).unwrap();
+    let rows = std::fs::read_to_string(out.join("MNIST.train.svm")).unwrap();
     assert_eq!(rows.lines().count(), 30);
 }
 
-/// Ctrl-C ends the paper at work; what was done before it is on the page.
-#[cfg(unix)]
 #[test]
-fn all_papers_interrupted_leave_the_page_of_those_that_are_done() {
-    let folder = Folder::new();
-    let report = folder.path("report");
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mercer"));
-    command.args(["reproduce", "all", "--only", "Haberman,growth", "--rows", "10000000"]);
-    command.args(["--repeats", "1", "--report", &report]);
-    let pipe = std::process::Stdio::piped;
-    let mut child = command.stdout(pipe()).stderr(pipe()).spawn().unwrap();
-    // Its own paper is done; those after it have nothing to do but the last, which takes minutes.
-    let first = std::path::Path::new(&report).join("decoste03.txt");
-    while !first.exists() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(130), "{told}");
-    assert!(told.contains("index.html holds"), "{told}");
-    let page = std::fs::read_to_string(std::path::Path::new(&report).join("index.html")).unwrap();
-    assert!(page.contains("Interrupted at") && page.contains("Haberman"));
+fn missing_data_are_a_warning() {
+    let recorder = Recorder::default();
+    let data = Some("/nonexistent".into());
+    let session = Session::new(Options { data, ..options("0v1") }, &recorder, Arc::default());
+    Paper::find("dm03").unwrap().run(&session).unwrap();
+    assert!(recorder.lines.take().is_empty());
+    assert!(recorder.warnings.take()[0].contains("train-images-idx3-ubyte"));
 }

@@ -1,12 +1,10 @@
-//! Examples that `--memory` does not hold: read in pieces, packed into a temporary file, learned from in chunks.
-
-mod common;
+//! Examples larger than `--memory`: read in chunks, packed into a temporary file, trained on in chunks.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::process::Command;
 
-use common::{Folder, done, interrupted, object};
+use crate::common::{Folder, done, interrupted, object};
 
 /// Counts of two kinds, sorted by kind; `noise` of the labels are wrong.
 fn counts(rows: u64, noise: u64) -> String {
@@ -42,9 +40,9 @@ fn rows_beyond_memory_give_nearly_the_same_machine() {
     let (inside, outside) = (folder.path("inside.mercer"), folder.path("outside.mercer"));
     let tight = ["--tolerance", "0.05", "--json"];
     let all = object(&[&words(&data, &inside)[..], &tight].concat());
-    assert!(all["table"]["chunks_on_disk"].is_null());
+    assert!(all["linear"]["chunks_on_disk"].is_null());
     let few = object(&[&words(&data, &outside)[..], &tight, &["--memory", "40KiB"]].concat());
-    assert!(few["table"]["chunks_on_disk"].as_u64().unwrap() > 2, "{few}");
+    assert!(few["linear"]["chunks_on_disk"].as_u64().unwrap() > 2, "{few}");
     let gap = |found: &serde_json::Value| found["gap"].as_f64().unwrap();
     let objective = |found: &serde_json::Value| found["objective"].as_f64().unwrap();
     let apart = (objective(&all) - objective(&few)).abs();

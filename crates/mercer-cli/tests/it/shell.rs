@@ -1,12 +1,10 @@
-//! Completions and manual pages come from the definitions of the parser, so they name everything it knows.
-
-mod common;
+//! Completions, manual pages and colours: generated from the parser, they name every verb and flag.
 
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{Folder, done, mercer, object};
+use crate::common::{Folder, done, mercer, object};
 
 /// The verbs, as `mercer --help` lists them.
 fn verbs() -> Vec<String> {

@@ -1,10 +1,8 @@
-//! Damaged files at the command's door: the message names the file, and an existing output stays as it was.
-
-mod common;
+//! Damaged files: the message names the file, and an existing output stays as it was.
 
 use std::fs;
 
-use common::{Folder, done, mercer};
+use crate::common::{Folder, done, mercer};
 use mercer_testkit::mutations::variants;
 
 /// Variants of each kind; every one starts a process.
@@ -63,11 +61,11 @@ fn damaged_data_files_are_named_and_outputs_stay() {
 fn damaged_model_files_are_named_and_outputs_stay() {
     let folder = Folder::new();
     let queries = folder.write("q.svm", "1 1:1\n-1 2:1\n");
-    let small = folder.write("m.model", common::SMALL);
+    let small = folder.write("m.model", crate::common::SMALL);
     let linear = "solver_type L2R_L2LOSS_SVC\nnr_class 2\nlabel 1 -1\nnr_feature 2\nbias 1\nw\n\
                   0.5\n-1\n0.25\n";
     let mut files = vec![
-        ("m.model".to_owned(), common::SMALL.as_bytes().to_vec()),
+        ("m.model".to_owned(), crate::common::SMALL.as_bytes().to_vec()),
         ("l.model".to_owned(), linear.as_bytes().to_vec()),
     ];
     for (name, format) in [("m.onnx", "onnx"), ("m.mercer", "mercer")] {

@@ -1,6 +1,4 @@
-//! Files in and out, as a person meets them.
-
-mod common;
+//! Data and model formats: reading, writing, converting and checking files.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use common::{Folder, SMALL, dataset, done, refused};
+use crate::common::{Folder, SMALL, dataset, done, refused};
 
 #[test]
 fn data_survive_every_way_round() {
@@ -137,7 +135,7 @@ fn means_of_the_examples_travel_with_the_model() {
     assert!(said.contains("line 2: column 'size' is empty"), "{said}");
     done(&["train", &filled, "-o", &model, "--label", "other"]);
     let said = refused(&["predict", &model, &holes, "--missing", "mean"]);
-    assert!(said.contains("q.csv: the model carries no means"), "{said}");
+    assert!(said.contains("q.csv: the model contains no means"), "{said}");
 }
 
 #[test]
@@ -293,7 +291,7 @@ fn the_doctor_tells_what_exports_of_a_model_lose() {
         (&616.into(), &0.into(), &0.into())
     );
     assert_eq!(found["as_liblinear"], Value::Null);
-    assert_eq!(found["in_float32"]["changed"], 0, "{found}");
+    assert_eq!(found["in_f32"]["changed_labels"], 0, "{found}");
     assert!(found["condition_number"].as_f64().unwrap() > 1.0, "{found}");
     assert!(found["bounded"].as_f64().unwrap() > 0.0, "{found}");
     // Rows that only differ beyond the 24 bits of a float: the boundary moves.

@@ -1,11 +1,9 @@
-//! `mercer compress`: what it writes, tells and refuses, and what the small model is good for.
-
-mod common;
+//! `mercer compress`: what it writes, reports and refuses, and how the compressed model answers.
 
 use std::fs;
 use std::process::Command;
 
-use common::{Folder, dataset, done, interrupted, mercer, noise, object, refused};
+use crate::common::{Folder, dataset, done, interrupted, mercer, noise, object, refused};
 
 /// A machine of overlapping classes: most coefficients are at their bound.
 fn trained(folder: &Folder, kernel: &str) -> String {
@@ -30,15 +28,15 @@ fn a_compressed_model_is_a_model_like_any_other() {
     let after = told["after"].as_u64().expect("a count");
     assert!(after > 2 && after < 40 && told["before"].as_u64() > Some(100), "{told}");
     assert!(told["error"]["relative"].as_f64().unwrap() <= 0.02, "{told}");
-    assert!(told["judged"]["certified"].as_f64().unwrap() > 0.5, "{told}");
+    assert!(told["sample"]["certified"].as_f64().unwrap() > 0.5, "{told}");
     assert!(told["curve"].as_array().unwrap().len() > 2, "{told}");
     assert!(fs::read_to_string(&svg).unwrap().starts_with("<svg"));
     let text = fs::read_to_string(&page).unwrap();
-    assert!(text.contains("<svg") && text.contains("other labels") && !text.contains("NaN"));
+    assert!(text.contains("<svg") && text.contains("disagreements") && !text.contains("NaN"));
     let known = object(&["inspect", &small, "--json"]);
     assert_eq!(known["supports"].as_u64(), Some(after));
     assert_eq!(known["parent"]["supports"], told["before"]);
-    assert!(done(&["inspect", &small]).contains("stands for"));
+    assert!(done(&["inspect", &small]).contains("compressed     from"));
     // It predicts, and nearly all labels are those of the whole.
     let labels =
         |model: &str| done(&["predict", model, &data, "--label", "label", "--format", "libsvm"]);
@@ -82,7 +80,7 @@ fn every_method_tells_what_it_did() {
         assert!(text.contains("|W - W~|"), "{method}: {text}");
     }
     let text = done(&["compress", &whole, "--method", "exact_basis", "-o", &small]);
-    assert!(text.contains("became"), "{text}");
+    assert!(text.contains("compressed to"), "{text}");
 }
 
 #[test]

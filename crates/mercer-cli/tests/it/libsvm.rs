@@ -1,12 +1,10 @@
-//! LIBSVM's commands: its flags, its lines, and beside its own programs where they are installed.
-
-mod common;
+//! LIBSVM-compatible commands: flags and output, compared with LIBSVM's programs where they are installed.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Folder, done, mercer, object, refused_with};
+use crate::common::{Folder, done, mercer, object, refused_with};
 
 /// 270 rows of 13 values, two classes that overlap: like heart_scale, made here.
 fn made() -> String {

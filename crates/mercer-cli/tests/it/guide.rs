@@ -1,13 +1,11 @@
-//! Every `console` block of the guide runs: lines that begin with `$ ` are commands, in the order of the page.
-
-mod common;
+//! Every `console` block of the guide is run: lines that begin with `$ ` are commands, in the order of the page.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Folder, SMALL};
+use crate::common::{Folder, SMALL};
 
 /// Two crescents as a table, or a wave with its value.
 fn table(rows: usize, from: usize, is_curve: bool) -> String {
@@ -88,7 +86,7 @@ fn every_example_of_the_guide_runs() {
 
 #[test]
 fn every_verb_has_a_page() {
-    let help = common::done(&["--help"]);
+    let help = crate::common::done(&["--help"]);
     let verbs = help.lines().skip_while(|line| !line.starts_with("Commands:")).skip(1);
     let verbs = verbs.take_while(|line| line.starts_with("  "));
     // Long summaries go on in deeper lines.

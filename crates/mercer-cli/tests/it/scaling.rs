@@ -1,10 +1,8 @@
-//! Scalings are fitted once, travel with the model, and reach the queries of every command.
-
-mod common;
+//! Scalings are fitted once, stored in the model, and applied to the queries of every command.
 
 use std::process::Command;
 
-use common::{Folder, done, mercer, object, refused};
+use crate::common::{Folder, done, mercer, object, refused};
 
 const SCALINGS: [&str; 7] = [
     "standard",
@@ -162,7 +160,7 @@ fn scalings_that_cannot_be_are_refused() {
     assert!(train(&["--scale", "log"]).contains("standard, min_max, max_abs, unit_norm, quantile"));
     assert!(train(&["--scale", "min_max(low=2)"]).contains("must be below"));
     let said = train(&["--scale", "standard", "--kernel", "precomputed", "--input-format", "csv"]);
-    assert!(said.contains("take no scaling"), "{said}");
+    assert!(said.contains("cannot be scaled"), "{said}");
     let said = train(&["--scale", "standard", "--kernel", "chi2"]);
     assert!(said.contains("chi2"), "{said}");
 }
@@ -176,7 +174,7 @@ fn columns_the_machine_does_not_know_are_told() {
     let wide = folder.write("q.csv", "note,same,small,large,label,when\n9,7,0.5,3e6,1,8\n");
     let run = mercer(&["predict", &model, &wide, "--json"]);
     let said = String::from_utf8_lossy(&run.stderr).into_owned();
-    assert!(said.contains("left out, since the machine does not know them: note, when"), "{said}");
+    assert!(said.contains("ignored columns, which the model does not know: note, when"), "{said}");
     let told: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!(told["ignored_columns"], serde_json::json!(["note", "when"]));
     let said = refused(&["predict", &model, &folder.write("n.csv", "small,large\n1,2\n")]);

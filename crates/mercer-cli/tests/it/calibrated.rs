@@ -1,12 +1,10 @@
-//! Calibrated plans from the command line: what is promised, audited and refused.
-
-mod common;
+//! Calibrated plans from the command line: guarantees, audits and refusals.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use common::{Folder, done, refused_with};
+use crate::common::{Folder, done, refused_with};
 
 /// Points of the plane with radii within a range, as LIBSVM text: the label is 1 between 1 and 2.5.
 fn plane(count: u64, seed: u64, low: f64, high: f64) -> String {
@@ -25,7 +23,7 @@ fn plane(count: u64, seed: u64, low: f64, high: f64) -> String {
     text
 }
 
-/// A folder with a machine, the rows it learned from, a sample of small radii, and queries.
+/// A folder with a machine, its training rows, a sample of small radii, and queries.
 fn folder() -> Folder {
     let folder = Folder::new();
     for (name, text) in [
@@ -67,13 +65,13 @@ fn predict(folder: &Folder, queries: &str, more: &[&str]) -> Value {
 }
 
 #[test]
-fn an_audit_is_quiet_on_queries_like_the_sample_and_rings_on_others() {
+fn an_audit_is_quiet_on_queries_like_the_sample_and_warns_on_others() {
     let folder = folder();
     compile(&folder, "cascade(student(2), exact)", &[]);
     let quiet = predict(&folder, "same.svm", &["--audit", "0.2"]);
     assert!(quiet["certainty"]["calibrated"].as_u64().expect("a count") > 500, "{quiet}");
     assert!(quiet["audit"]["alarm_at_query"].is_null(), "{quiet}");
-    assert!(quiet["audit"]["asked_again"].as_u64().expect("a count") > 100, "{quiet}");
+    assert!(quiet["audit"]["audited"].as_u64().expect("a count") > 100, "{quiet}");
     assert!(quiet["audit"]["high"].as_f64() > quiet["audit"]["low"].as_f64());
     let sample = folder.path("sample.svm");
     let loud = predict(&folder, "far.svm", &["--audit", "0.02", "--audit-sample", &sample]);
@@ -88,14 +86,14 @@ fn an_audit_is_quiet_on_queries_like_the_sample_and_rings_on_others() {
 }
 
 #[test]
-fn the_paper_is_tested_as_it_stands_and_unsettled_without_a_sample() {
+fn the_plan_of_the_paper_is_tested_unchanged_and_unsettled_without_a_sample() {
     let folder = folder();
     let train = folder.path("train.svm");
     let object = compile(&folder, "nearest(paper)", &["--training", &train]);
     let known = &object["calibration"];
     assert_eq!(known["queries"], 4000, "{object}");
     assert_eq!(known["eps"], known["bound"], "{object}");
-    assert!(known["width"].is_null(), "{object}");
+    assert!(known["threshold"].is_null(), "{object}");
     let found = predict(&folder, "same.svm", &[]);
     assert_eq!(found["certainty"]["calibrated"], 2000, "{found}");
     let (model, fast) = (folder.path("m.mercer"), folder.path("fast.mercer"));
@@ -105,7 +103,7 @@ fn the_paper_is_tested_as_it_stands_and_unsettled_without_a_sample() {
 }
 
 #[test]
-fn excess_errors_need_labels_and_are_told_with_their_counts() {
+fn excess_errors_need_labels_and_are_reported_with_their_counts() {
     let folder = folder();
     let object = compile(&folder, "cascade(student(2), exact)", &["--risk", "excess-error"]);
     let known = &object["calibration"];

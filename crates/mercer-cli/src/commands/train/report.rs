@@ -1,0 +1,202 @@
+//! The report of a training, as JSON and as text.
+
+use std::path::Path;
+use std::time::Duration;
+
+use mercer::machine::Model;
+use mercer::train::{LinearReport, LowRankReport, Report, Stop, Validation};
+use serde_json::{Value, json};
+
+use super::super::describe;
+use super::time;
+use crate::console::Console;
+
+/// The report of a linear or additive solver.
+fn linear_object(linear: &LinearReport) -> Value {
+    json!({
+        "bins": linear.levels, "rank": linear.rank,
+        "relative_error": linear.factor.relative_error, "worst_error": linear.factor.worst_error,
+        "nonzeros": linear.nonzeros, "example_bytes": linear.example_bytes,
+        "nonzero_weights": linear.weights,
+        "chunks_on_disk": linear.chunks,
+        "preparation_seconds": linear.preparation,
+    })
+}
+
+/// The report of a low-rank training.
+fn low_rank_object(report: &LowRankReport) -> Value {
+    let subproblem = |lost: &mercer::train::LostReport| {
+        json!({
+            "subproblem": lost.name, "objective": lost.objective, "gap": lost.gap,
+            "square_of_w": lost.square,
+            "theorem_1": lost.bound, "quadratic": lost.quadratic, "error": lost.error,
+            "original_gap": lost.original_gap, "exact": lost.is_exact,
+        })
+    };
+    let guard = report.guard.as_ref().map(|guard| {
+        json!({
+            "kept_low_rank": guard.kept_low_rank, "examples": guard.examples,
+            "equal_cost": guard.equal_cost, "within_reach": guard.within_reach,
+            "held_out": guard.held_out, "measure": guard.measure.name(),
+            "low_rank": guard.low_rank, "exact": guard.exact, "sentence": guard.sentence,
+        })
+    });
+    let polish = report.polish.as_ref().map(|polish| {
+        json!({
+            "active_set_first": polish.is_gated, "active_examples": polish.active_examples,
+            "active_steps": polish.active_steps, "steps": polish.steps,
+        })
+    });
+    json!({
+        "rank": report.rank, "trace": report.trace, "trace_share": report.trace_share,
+        "pivots": report.pivots, "precision": report.precision, "method": report.method,
+        "systems": report.systems, "iterations": report.iterations,
+        "coordinate_updates": report.coordinate_updates,
+        "switched": report.switched, "fallbacks": report.fallbacks, "computed_gap": report.believed,
+        "factor_bytes": report.factor_bytes, "on_disk": report.on_disk,
+        "factor_seconds": report.factor_seconds, "solve_seconds": report.solve_seconds,
+        "approximation": report.lost.iter().map(subproblem).collect::<Vec<_>>(),
+        "guard": guard, "polish": polish,
+    })
+}
+
+/// The same in one sentence.
+fn linear_sentence(linear: &LinearReport) -> String {
+    let bytes = linear.example_bytes as f64 / linear.nonzeros.max(1) as f64;
+    let place = match linear.chunks {
+        Some(chunks) => format!("{chunks} chunks in a temporary file"),
+        None => format!("{bytes:.1} bytes per non-zero"),
+    };
+    if let Some(weights) = linear.weights {
+        return format!("{weights} non-zero weights; values not binned, {place}");
+    }
+    if linear.levels == "off" {
+        return format!("values not binned, {place}");
+    }
+    format!(
+        "{} bins, rank {}, relative error of the kernel {:.1e} (at most {:.1e} of its largest value), \
+         {place}",
+        linear.levels, linear.rank, linear.factor.relative_error, linear.factor.worst_error,
+    )
+}
+
+fn low_rank_summary(report: &LowRankReport, console: &Console) {
+    console.summary(&format!(
+        "rank {}, {:.2} % of the trace left; {} pivots, {}, {} precision, {:.0} MiB{}",
+        report.rank,
+        100.0 * report.trace_share,
+        report.pivots,
+        report.method,
+        report.precision,
+        report.factor_bytes as f64 / f64::from(1 << 20),
+        if report.on_disk { " in a temporary file" } else { "" },
+    ));
+    let sum = |of: fn(&mercer::train::LostReport) -> f64| report.lost.iter().map(of).sum::<f64>();
+    let about = if report.lost.iter().all(|lost| lost.is_exact) { "" } else { "about " };
+    console.summary(&format!(
+        "low-rank error: {about}{:.3e} of the objective {:.6e} (bound of theorem 1: {:.1e}); gap {:.1e} on the low-rank \
+         problem, {about}{:.3e} on the original one",
+        sum(|lost| lost.quadratic),
+        sum(|lost| lost.objective),
+        sum(|lost| lost.bound),
+        sum(|lost| lost.gap),
+        sum(|lost| lost.original_gap),
+    ));
+    if let Some(guard) = &report.guard {
+        console.summary(&guard.sentence);
+    }
+    if let Some(polish) = &report.polish {
+        console.summary(&format!(
+            "polished: {} iterations on {} active examples, then {} iterations on all",
+            polish.active_steps, polish.active_examples, polish.steps,
+        ));
+    }
+}
+
+/// Quality on examples that the machines were not trained on.
+pub(super) struct Validations<'v> {
+    pub(super) cross_validation: Option<&'v Validation>,
+    pub(super) leave_one_out: Option<&'v Validation>,
+}
+
+/// The report as one JSON object.
+pub(super) fn object(report: &Report, validations: &Validations<'_>) -> Value {
+    let mut object = json!({
+        "seconds": report.seconds, "iterations": report.iterations,
+        "converged": report.converged, "objective": report.objective, "gap": report.gap,
+        "supports": report.supports, "bounded": report.bounded,
+        "peak_memory_bytes": report.peak_memory_bytes,
+        "violation": report.violation, "linear": report.table.as_deref().map(linear_object),
+        "low_rank": report.low_rank.as_deref().map(low_rank_object),
+        "chosen": report.chosen,
+    });
+    if let Some(validation) = validations.cross_validation {
+        object["cross_validation"] = json!({
+            "measure": validation.measure.name(), "quality": validation.quality,
+            "folds": validation.folds, "correlation": validation.correlation,
+            "converged": validation.converged, "seconds": validation.seconds,
+        });
+    }
+    if let Some(system) = &report.system {
+        object["system"] = json!({ "rank": system.rank, "trace_left": system.trace_left });
+    }
+    if let Some(left_out) = validations.leave_one_out {
+        object["leave_one_out"] = json!({
+            "measure": left_out.measure.name(), "quality": left_out.quality,
+            "correlation": left_out.correlation,
+        });
+    }
+    object
+}
+
+/// The report as text on standard error.
+pub(super) fn print(
+    output: &Path,
+    model: &Model,
+    report: &Report,
+    validations: &Validations<'_>,
+    console: &Console,
+) {
+    if let Some(chosen) = &report.chosen {
+        console.summary(chosen);
+    }
+    if let Some(low_rank) = &report.low_rank {
+        low_rank_summary(low_rank, console);
+    }
+    if let Some(linear) = &report.table {
+        console.summary(&linear_sentence(linear));
+    }
+    if let Some(rank) = report.system.and_then(|system| system.rank) {
+        let left = report.system.map_or(0.0, |system| system.trace_left);
+        console.summary(&format!("low rank: {rank} pivots, {left:.1e} of the kernel's trace left"));
+    }
+    if let Some(left_out) = validations.leave_one_out {
+        let name = left_out.measure.name();
+        console.summary(&format!("leave-one-out {name} {:.6}", left_out.quality));
+    }
+    console.summary(&format!(
+        "{}: {}, {}, {} supports, {} bounded support vectors (alpha = C)",
+        output.display(),
+        model.machine.kernel().spec(),
+        describe(&model.machine),
+        report.supports,
+        report.bounded,
+    ));
+    console.summary(&format!(
+        "objective {:.8}, gap {:.2e}, {} iterations, {}, {:.0} MiB",
+        report.objective,
+        report.gap,
+        report.iterations,
+        time(Duration::from_secs_f64(report.seconds)),
+        report.peak_memory_bytes as f64 / f64::from(1 << 20),
+    ));
+    if !report.converged {
+        let why = report.stop.map_or("the tolerance was not reached", Stop::reason);
+        let left = if report.gap.is_finite() {
+            format!(", within {:.2e} of the optimum", report.gap)
+        } else {
+            String::new()
+        };
+        console.warn(&format!("not converged: {why}; the machine is the best so far{left}"));
+    }
+}

@@ -1,0 +1,20 @@
+//! Tests of the command `mercer`: each starts the built program, so they can share one test binary.
+//!
+//! One module per topic; helpers are in `common.rs`. The numbers of papers are tested in `mercer-papers`.
+
+mod calibrated;
+mod commands;
+mod common;
+mod compress;
+mod damage;
+mod errors;
+mod file_rows;
+mod formats;
+mod guide;
+mod libsvm;
+mod reproduce;
+mod round_trips;
+mod scaling;
+mod shell;
+mod training;
+mod tune;
