@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{Folder, SMALL, dataset, done, keys, mercer, refused_with};
+use crate::common::{Folder, SMALL, dataset, done, keys, refused_with};
 
 #[test]
 fn labels_are_those_of_libsvm() {
