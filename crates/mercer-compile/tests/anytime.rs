@@ -105,7 +105,7 @@ fn certificates_hold_on_hostile_machines() {
     ] {
         let kernel = parse(text).unwrap();
         let mut cases = generate::sane(kernel.domain(), 5);
-        cases.extend(generate::hostile(kernel.domain(), 6));
+        cases.extend(generate::adversarial(kernel.domain(), 6));
         for case in &cases {
             // The bounds do not know who chose the basis: all orders on some kernels are enough.
             let orders: &[&str] = if text.starts_with("rbf(gamma=1)") || text.starts_with("poly") {

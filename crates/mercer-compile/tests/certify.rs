@@ -77,7 +77,7 @@ fn certificates_hold_on_hostile_machines() {
         for text in kernels {
             let kernel = parse(text).unwrap();
             let mut cases = generate::sane(Domain::Real, 5);
-            cases.extend(generate::hostile(Domain::Real, 6));
+            cases.extend(generate::adversarial(Domain::Real, 6));
             for case in &cases {
                 let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);
                 check(&plan, case.name, &machine, &case.rows, &mut tally);

@@ -328,7 +328,7 @@ fn hostile_machines_are_compressed_or_refused_in_a_sentence() {
         "polynomial(degree=3, gamma=1, coef0=1)",
     ] {
         let kernel = parse(text).unwrap();
-        for case in generate::hostile(kernel.domain(), 6) {
+        for case in generate::adversarial(kernel.domain(), 6) {
             let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);
             for method in all() {
                 // The solver of regressions takes its time on such rows; one kernel is enough.

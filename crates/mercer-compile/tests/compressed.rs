@@ -77,7 +77,7 @@ fn certificates_hold_on_hostile_machines() {
     ] {
         let kernel = parse(text).unwrap();
         let mut cases = generate::sane(kernel.domain(), 5);
-        cases.extend(generate::hostile(kernel.domain(), 6));
+        cases.extend(generate::adversarial(kernel.domain(), 6));
         for case in &cases {
             let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);
             let supports = generate::dense(20, case.rows.columns(), 8);

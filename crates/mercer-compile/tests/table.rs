@@ -53,7 +53,7 @@ fn certificates_hold_on_hostile_machines() {
     for text in KERNELS {
         let kernel = parse(text).unwrap();
         let mut cases = generate::sane(Domain::NonNegative, 5);
-        cases.extend(generate::hostile(Domain::NonNegative, 6));
+        cases.extend(generate::adversarial(Domain::NonNegative, 6));
         for case in &cases {
             let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);
             fitted += usize::from(check(case.name, &machine, &case.rows, &mut tally));

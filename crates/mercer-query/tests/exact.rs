@@ -61,7 +61,7 @@ fn ranges_contain_the_true_score() {
     let mut finite = 0;
     for kernel in registered() {
         let mut cases = generate::sane(kernel.domain(), 5);
-        cases.extend(generate::hostile(kernel.domain(), 6));
+        cases.extend(generate::adversarial(kernel.domain(), 6));
         for case in cases {
             let machine = machines::random(&kernel, &case.rows, &Output::Value, 7);
             let supports: Vec<Vec<f64>> = (0..machine.supports().rows())

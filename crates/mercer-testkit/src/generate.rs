@@ -83,7 +83,7 @@ pub fn sane(domain: Domain, seed: u64) -> Vec<Case> {
 }
 
 /// Rows that break careless arithmetic.
-pub fn hostile(domain: Domain, seed: u64) -> Vec<Case> {
+pub fn adversarial(domain: Domain, seed: u64) -> Vec<Case> {
     let base = dense(8, 6, seed);
     let mut rng = rng(seed + 1);
     let doubled = base.select([0, 1, 1, 0, 2, 2, 2, 3]);
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn histograms_are_not_negative() {
         let mut cases = sane(Domain::NonNegative, 1);
-        cases.extend(hostile(Domain::NonNegative, 1));
+        cases.extend(adversarial(Domain::NonNegative, 1));
         for case in cases {
             let all = values(&case.rows);
             assert!(all.iter().all(|x| *x >= 0.0), "{}", case.name);
