@@ -27,7 +27,7 @@ mod _mercer {
     /// Names of the stages that plans can be made of, the exact one excepted.
     #[pyfunction]
     fn stages() -> Vec<&'static str> {
-        mercer::compile::FITTERS.iter().map(|fitter| fitter.name).collect()
+        mercer::compile::FITTERS.iter().map(|fitter| fitter.stage.name).collect()
     }
 
     /// The instruction set in use.

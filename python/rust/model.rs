@@ -117,7 +117,7 @@ impl Refusal {
     fn behind(self, rows: usize) -> Self {
         match self {
             Self::Data(error) => Self::Data(error.behind(rows)),
-            Self::Query(error) => Self::Query(error.behind(rows)),
+            Self::Query(error) => Self::Query(error.after_rows(rows)),
         }
     }
 

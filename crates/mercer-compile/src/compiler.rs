@@ -8,9 +8,9 @@ use mercer_query::{Certainty, Exact, Plan};
 use mercer_spec::Spec;
 
 use crate::basis::Basis;
-use crate::lesson::Lesson;
+use crate::distillation_set::DistillationSet;
 use crate::risk::{self, Parts, Risk, Target};
-use crate::{CompileError, FITTERS, FittingData, Watch, boundary, stages};
+use crate::{CompileError, Fitter, FittingData, Watch, boundary, stages};
 
 /// What a stage is fitted to.
 pub struct Task<'a> {
@@ -26,7 +26,7 @@ pub struct Task<'a> {
     /// Who is told how far it is, and may end it.
     pub watch: Watch<'a>,
     basis: OnceCell<Result<Basis, String>>,
-    lesson: OnceCell<Result<Lesson, CompileError>>,
+    distillation_set: OnceCell<Result<DistillationSet, CompileError>>,
 }
 
 impl std::fmt::Debug for Task<'_> {
@@ -40,8 +40,8 @@ impl std::fmt::Debug for Task<'_> {
 impl<'a> Task<'a> {
     pub(crate) fn new(exact: &'a Exact, fitting_data: FittingData<'a>, watch: Watch<'a>) -> Self {
         let FittingData { sample, training, training_labels, .. } = fitting_data;
-        let (basis, lesson) = (OnceCell::new(), OnceCell::new());
-        Self { exact, sample, training, training_labels, watch, basis, lesson }
+        let (basis, distillation_set) = (OnceCell::new(), OnceCell::new());
+        Self { exact, sample, training, training_labels, watch, basis, distillation_set }
     }
 
     /// The leading directions of the supports; the same for all stages, so that they share coordinates.
@@ -52,7 +52,10 @@ impl<'a> Task<'a> {
     }
 
     /// What the machine makes of the sample, for students.
-    pub(crate) fn lesson(&self, stage: &'static str) -> Result<&Lesson, CompileError> {
+    pub(crate) fn distillation_set(
+        &self,
+        stage: &'static str,
+    ) -> Result<&DistillationSet, CompileError> {
         let basis = self.basis(stage)?;
         let make = || {
             let no_sample = || CompileError::NoSample { stage: stage.to_owned() };
@@ -60,9 +63,9 @@ impl<'a> Task<'a> {
             let rows = self.training.map(|training| joined(own, training));
             let rows = rows.as_ref().unwrap_or(own);
             let scores = Plan::exact(self.exact.machine()).scores(rows)?;
-            Ok(Lesson::new(self.exact, basis, rows, &scores))
+            Ok(DistillationSet::new(self.exact, basis, rows, &scores))
         };
-        self.lesson.get_or_init(make).as_ref().map_err(Clone::clone)
+        self.distillation_set.get_or_init(make).as_ref().map_err(Clone::clone)
     }
 }
 
@@ -173,9 +176,9 @@ impl<'a> Compiler<'a> {
         let count = specs.len();
         for (number, stage) in specs.iter().enumerate() {
             self.watch.step("fitting stages", number, count)?;
-            let fitter = FITTERS.iter().find(|fitter| fitter.name == stage.name());
-            let fitter = fitter.ok_or_else(|| CompileError::unknown(stage.name()))?;
-            sections.push((fitter.fit)(stage, &task)?);
+            let fitter =
+                Fitter::named(stage.name()).ok_or_else(|| CompileError::unknown(stage.name()))?;
+            sections.push(fitter.run(stage, &task)?);
         }
         let mut sections = PlanSections {
             spec: plan.to_string(),
@@ -199,7 +202,7 @@ impl<'a> Compiler<'a> {
     /// How the sample is cut, if the plan is to be tested: a plan that estimates must be, one that only stops
     /// by rules is if there is a sample.
     fn parts(&self, specs: &[Spec]) -> Result<Option<Parts>, CompileError> {
-        let fitter = |spec: &Spec| FITTERS.iter().find(|fitter| fitter.name == spec.name());
+        let fitter = |spec: &Spec| Fitter::named(spec.name());
         let estimating =
             specs.iter().find(|spec| fitter(spec).is_some_and(|fitter| fitter.estimates));
         let has_rules = specs.iter().any(|spec| fitter(spec).is_some_and(|fitter| fitter.stops));

@@ -130,7 +130,7 @@ pub enum CompileError {
 
 impl CompileError {
     pub(crate) fn unknown(stage: &str) -> Self {
-        let known: Vec<&str> = crate::FITTERS.iter().map(|fitter| fitter.name).collect();
+        let known: Vec<&str> = crate::FITTERS.iter().map(|fitter| fitter.stage.name).collect();
         Self::Unknown { stage: stage.to_owned(), known: known.join(", ") }
     }
 }

@@ -1,4 +1,5 @@
-//! The fitting half of each stage; the options half has the same name in the query room.
+//! How each stage is fitted to a machine. How it answers queries is in the module of the same name of `mercer_query`,
+//! where its name, summary and parameters are defined too.
 
 mod anytime;
 pub(crate) mod compressed;
@@ -10,7 +11,6 @@ mod monomials;
 mod nearest;
 mod pca;
 mod projected;
-mod residual;
 mod rows;
 mod spectral;
 mod spectrum;
@@ -19,29 +19,47 @@ mod table;
 mod taylor;
 
 use mercer_machine::{Output, Score, Section};
-use mercer_spec::Spec;
+use mercer_query::StageEntry;
+use mercer_spec::{Checked, Spec};
 
 use crate::{CompileError, Task};
 
-/// How a stage is fitted to a machine.
+/// One stage of the registry: what it is, how it is fitted, and what `tune` may propose.
 #[derive(Debug)]
 pub struct Fitter {
-    /// Name of the stage.
-    pub name: &'static str,
-    /// One sentence.
-    pub summary: &'static str,
+    /// Name, summary, parameters and loader.
+    pub stage: &'static StageEntry,
     /// Whether it estimates: a plan with such a stage is calibrated on a sample.
     pub estimates: bool,
     /// Whether it stops queries by a rule of its own: a plan with such a stage and none that estimates is
-    /// tested as it stands.
+    /// tested as a whole.
     pub stops: bool,
     /// What `tune` may try on this machine, cheapest first: nothing where it cannot fit or cannot pay.
     pub propose: fn(&Task<'_>) -> Vec<Spec>,
-    /// Fits it.
-    pub fit: fn(&Spec, &Task<'_>) -> Result<Section, CompileError>,
+    /// Fits it, given its checked arguments.
+    pub fit: fn(&Checked<'_>, &Task<'_>) -> Result<Section, CompileError>,
 }
 
-/// All stages that can be fitted; one line each.
+impl Fitter {
+    /// The stage of that name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        FITTERS.iter().copied().find(|fitter| fitter.stage.name == name)
+    }
+
+    /// Checks the text of the stage and fits it.
+    ///
+    /// # Errors
+    /// If an argument is wrong, or the stage does not fit the machine.
+    pub fn run(&self, spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+        let refuse = |error: mercer_spec::SpecError| CompileError::Unfit {
+            stage: self.stage.name,
+            reason: error.to_string(),
+        };
+        (self.fit)(&self.stage.check(spec).map_err(refuse)?, task)
+    }
+}
+
+/// All stages before the exact one, in the order of [`mercer_query::STAGES`].
 pub static FITTERS: &[&Fitter] = &[
     &low_precision::FITTER,
     &projected::FITTER,
@@ -56,16 +74,7 @@ pub static FITTERS: &[&Fitter] = &[
     &pca::FITTER,
     &nearest::FITTER,
     &landmarks::FITTER,
-    &residual::FITTER,
 ];
-
-/// Refuses arguments of a stage that takes none.
-fn no_arguments(stage: &'static str, spec: &Spec) -> Result<(), CompileError> {
-    if spec.positional().is_empty() && spec.named().is_empty() {
-        return Ok(());
-    }
-    Err(CompileError::Unfit { stage, reason: "it takes no parameters".to_owned() })
-}
 
 /// Whether all scores are sums over supports: linear scores and tables are one product already.
 fn has_only_expansions(task: &Task<'_>) -> bool {
@@ -78,4 +87,16 @@ fn has_only_expansions(task: &Task<'_>) -> bool {
 fn can_estimate(task: &Task<'_>) -> bool {
     let is_value = matches!(task.exact.machine().output(), Output::Value);
     has_only_expansions(task) && !is_value && task.sample.is_some_and(|rows| rows.rows() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FITTERS;
+
+    #[test]
+    fn every_stage_that_can_be_loaded_can_be_fitted() {
+        let fitted: Vec<&str> = FITTERS.iter().map(|fitter| fitter.stage.name).collect();
+        let loaded: Vec<&str> = mercer_query::STAGES.iter().map(|stage| stage.name).collect();
+        assert_eq!(fitted, loaded);
+    }
 }

@@ -18,9 +18,9 @@ mod basis;
 mod boundary;
 mod compiler;
 pub mod compress;
+mod distillation_set;
 mod error;
 mod fit;
-mod lesson;
 mod minimize;
 mod ridge;
 pub mod risk;
@@ -85,7 +85,7 @@ fn stages(plan: &Spec) -> Result<Vec<Spec>, CompileError> {
         return Ok(Vec::new());
     }
     let not_a_plan = |reason| Err(CompileError::NotAPlan { text: plan.to_string(), reason });
-    if FITTERS.iter().any(|fitter| fitter.name == plan.name()) {
+    if Fitter::named(plan.name()).is_some() {
         return Ok(vec![plan.clone()]);
     }
     if plan.name() != "cascade" || !plan.named().is_empty() {

@@ -419,14 +419,14 @@ fn opinions(
 ) -> Vec<Opinion> {
     let truth = machine.verdict(scores).answer;
     let opinion = |record: &Record| {
-        let (value, strength) = match (record.level, record.guess) {
+        let (value, strength) = match (record.level, record.estimate) {
             (Some(level), guess) => guess.scaled(&scales[level]),
             // The stage has stopped: nothing is weighed.
             (None, Estimate::Score(value) | Estimate::Class { margin: value, .. }) => {
                 (value, f64::INFINITY)
             }
         };
-        let answer = match record.guess {
+        let answer = match record.estimate {
             Estimate::Score(_) => machine.verdict(&[value]).answer,
             Estimate::Class { class, .. } => Answer::Class(class),
         };

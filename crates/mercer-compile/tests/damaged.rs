@@ -16,7 +16,6 @@ fn plan_of(stage: &str) -> (&'static str, &'static str) {
         "student" => ("cascade(student(3), exact)", "rbf(gamma=0.5)"),
         "pca" => ("cascade(pca(2, 4), exact)", "rbf(gamma=0.5)"),
         "landmarks" => ("cascade(landmarks(3, 8), exact)", "rbf(gamma=0.5)"),
-        "residual" => ("cascade(residual(3, 4, 8), exact)", "rbf(gamma=0.5)"),
         "nearest" => {
             ("nearest(paper, dimensions=3, smoothing=10, tug_of_war=yes)", "rbf(gamma=0.5)")
         }
@@ -96,7 +95,7 @@ fn damaged_plans_of_every_stage_are_refused_or_asked_without_a_panic() {
     let sample = rows(1500, 2);
     let target = Target { risk: 0.1, delta: 0.1, ..Target::default() };
     for (seed, fitter) in (0..).zip(FITTERS) {
-        let (plan, kernel) = plan_of(fitter.name);
+        let (plan, kernel) = plan_of(fitter.stage.name);
         let kernel = mercer_kernel::parse(kernel).unwrap();
         let mut whole = 0;
         for (name, output) in machines::outputs() {

@@ -91,7 +91,7 @@ fn promises_hold_on_handwritten_digits_and_careless_ones_do_not() {
     let pool = data.examples.select(pool);
     let scores = plan.scores(&pool).unwrap();
     let opinion = |record: &Record, score: f64| {
-        let (value, strength) = record.guess.scaled(&scales[record.level.unwrap()]);
+        let (value, strength) = record.estimate.scaled(&scales[record.level.unwrap()]);
         Opinion { strength, is_right: (value > 0.0) == (score > 0.0), effect: Effect::None }
     };
     let records = plan.records(&pool).unwrap();
@@ -211,7 +211,7 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
             let machine = machines::random(&kernel, &generate::dense(30, 8, 4), &output, 9);
             let sample = generate::dense(600, 8, 5);
             let text = if machine.scores().len() == 1 {
-                "cascade(linear, student(4), student(1, 3, directions=fitted), landmarks(4, 20), residual(3, 2, 9), pca(3, 6, arithmetic=int8), pca(2, 5, 8), exact)"
+                "cascade(linear, student(4), student(1, 3, directions=fitted), landmarks(4, 20), pca(3, 6, arithmetic=int8), pca(2, 5, 8), exact)"
             } else {
                 "cascade(linear, student(2, 4), student(1, 3, directions=fitted), landmarks(4, 20), pca(3, 6, arithmetic=int8), pca(2, 5, 8), exact)"
             }

@@ -1,4 +1,5 @@
-//! How scores become an answer: the vote and its ties, in one place.
+//! How scores become an answer: the vote, its ties and its margins, in one place. Ranges of scores instead of numbers
+//! are compared by [`VoteBounds`]; nothing here computes a score.
 
 use crate::{Machine, Output, Scheme};
 
@@ -18,14 +19,21 @@ pub enum Answer {
 pub struct Verdict {
     /// The answer.
     pub answer: Answer,
-    /// The score where there is one; with several classes the winner's weakest duel (one-vs-one) or the
-    /// distance to the second (one-vs-rest).
+    /// The score where there is one; with several classes the margin of the winner: [`Output::margin`].
     pub score: f64,
 }
 
-/// The duels of `classes` classes in LIBSVM's order: (0,1), (0,2), ..., (1,2), ...
+/// The pairwise classifiers of `classes` classes in LIBSVM's order: (0,1), (0,2), ..., (1,2), ...
 pub fn pairs(classes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..classes).flat_map(move |first| (first + 1..classes).map(move |second| (first, second)))
+}
+
+/// The pairwise classifiers that a class takes part in: their positions in the order of [`pairs`], and whether the class
+/// is the first of the pair, for which positive scores vote.
+pub fn pairs_with(classes: usize, class: usize) -> impl Iterator<Item = (usize, bool)> {
+    let mine =
+        move |(_, (first, second)): &(usize, (usize, usize))| *first == class || *second == class;
+    pairs(classes).enumerate().filter(mine).map(move |(at, (first, _))| (at, first == class))
 }
 
 impl Machine {
@@ -56,35 +64,102 @@ impl Output {
                 let class = usize::from(scores[0] <= 0.0);
                 Verdict { answer: Answer::Class(class), score: scores[0] }
             }
-            Output::Classes { names, scheme: Scheme::OneVsOne } => one_vs_one(names.len(), scores),
-            Output::Classes { scheme: Scheme::OneVsRest, .. } => one_vs_rest(scores),
+            Output::Classes { names, scheme } => {
+                let class = match scheme {
+                    Scheme::OneVsOne => one_vs_one(names.len(), scores.iter().copied().map(Some)),
+                    Scheme::OneVsRest => first_largest(scores),
+                };
+                Verdict { answer: Answer::Class(class), score: self.margin(scores, class) }
+            }
         }
     }
 }
 
-fn one_vs_one(classes: usize, scores: &[f64]) -> Verdict {
+impl Output {
+    /// By how much a class wins (or loses, if negative), whichever class the vote chooses: its weakest pairwise score
+    /// (one-vs-one), or its distance to the best other class (one-vs-rest). With one score it is that score.
+    ///
+    /// # Panics
+    /// If there are fewer scores than it needs.
+    pub fn margin(&self, scores: &[f64], class: usize) -> f64 {
+        match self {
+            Output::Classes { names, scheme: Scheme::OneVsOne } if scores.len() > 1 => {
+                let own = pairs_with(names.len(), class);
+                let own = own.map(|(at, is_first)| if is_first { scores[at] } else { -scores[at] });
+                own.fold(f64::INFINITY, f64::min)
+            }
+            Output::Classes { scheme: Scheme::OneVsRest, .. } if scores.len() > 1 => {
+                let others = scores.iter().enumerate().filter(|(other, _)| *other != class);
+                scores[class] - others.map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max)
+            }
+            _ => scores[0],
+        }
+    }
+
+    /// The class that scores vote for if only some are known. An unknown score has no vote (one-vs-one) or is lower than
+    /// all known ones (one-vs-rest).
+    pub fn vote_of_known(&self, scores: impl Iterator<Item = Option<f64>>) -> usize {
+        let Output::Classes { names, scheme } = self else { return 0 };
+        match scheme {
+            Scheme::OneVsOne => one_vs_one(names.len(), scores),
+            Scheme::OneVsRest => {
+                let scores: Vec<f64> =
+                    scores.map(|score| score.unwrap_or(f64::NEG_INFINITY)).collect();
+                first_largest(&scores)
+            }
+        }
+    }
+}
+
+/// Fewest and most votes that each class gets if some pairwise scores have an unknown sign.
+#[derive(Debug)]
+pub struct VoteBounds {
+    fewest: Vec<u32>,
+    most: Vec<u32>,
+}
+
+impl VoteBounds {
+    /// The signs of the pairwise scores in the order of [`pairs`]: whether each is positive, where that is known.
+    pub fn new(classes: usize, is_positive: impl Iterator<Item = Option<bool>>) -> Self {
+        let (mut fewest, mut most) = (vec![0u32; classes], vec![0u32; classes]);
+        for ((first, second), sign) in pairs(classes).zip(is_positive) {
+            fewest[first] += u32::from(sign == Some(true));
+            fewest[second] += u32::from(sign == Some(false));
+            most[first] += u32::from(sign != Some(false));
+            most[second] += u32::from(sign != Some(true));
+        }
+        Self { fewest, most }
+    }
+
+    /// Whether `class` ends before `other` whatever the unknown signs are; ties go to the lower.
+    fn surely_beats(&self, class: usize, other: usize) -> bool {
+        let (fewest, most) = (self.fewest[class], self.most[other]);
+        fewest > most || (fewest == most && class < other)
+    }
+
+    /// The class that wins whatever the unknown signs are.
+    pub fn winner(&self) -> Option<usize> {
+        let classes = 0..self.fewest.len();
+        let wins = |class: &usize| {
+            classes.clone().all(|other| other == *class || self.surely_beats(*class, other))
+        };
+        classes.clone().find(wins)
+    }
+
+    /// Whether some unknown signs make the class win.
+    pub fn may_win(&self, class: usize) -> bool {
+        !(0..self.fewest.len()).any(|other| other != class && self.surely_beats(other, class))
+    }
+}
+
+fn one_vs_one(classes: usize, scores: impl Iterator<Item = Option<f64>>) -> usize {
     let mut votes = vec![0u32; classes];
     for ((first, second), score) in pairs(classes).zip(scores) {
-        votes[if *score > 0.0 { first } else { second }] += 1;
-    }
-    let winner = first_largest(&votes);
-    let duels = pairs(classes).zip(scores).filter_map(|((first, second), score)| {
-        if first == winner {
-            Some(*score)
-        } else if second == winner {
-            Some(-*score)
-        } else {
-            None
+        if let Some(score) = score {
+            votes[if score > 0.0 { first } else { second }] += 1;
         }
-    });
-    Verdict { answer: Answer::Class(winner), score: duels.fold(f64::INFINITY, f64::min) }
-}
-
-fn one_vs_rest(scores: &[f64]) -> Verdict {
-    let winner = first_largest(scores);
-    let others = scores.iter().enumerate().filter(|(class, _)| *class != winner);
-    let second = others.map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
-    Verdict { answer: Answer::Class(winner), score: scores[winner] - second }
+    }
+    first_largest(&votes)
 }
 
 /// Position of the largest value; the first of equals.
@@ -107,21 +182,40 @@ mod tests {
         assert_eq!(pairs(3).collect::<Vec<_>>(), [(0, 1), (0, 2), (1, 2)]);
     }
 
+    fn verdict(scheme: Scheme, scores: &[f64]) -> Verdict {
+        let names = (0..3).map(|n| crate::ClassName::Number(f64::from(n))).collect();
+        Output::Classes { names, scheme }.verdict(scores)
+    }
+
     #[test]
     fn vote_ties_go_to_the_lowest_class() {
         // 0 beats 1, 2 beats 0, 1 beats 2: one vote each.
-        let verdict = one_vs_one(3, &[1.0, -0.5, 2.0]);
+        let verdict = verdict(Scheme::OneVsOne, &[1.0, -0.5, 2.0]);
         assert_eq!(verdict, Verdict { answer: Answer::Class(0), score: -0.5 });
     }
 
     #[test]
     fn a_score_of_zero_votes_for_the_second_class() {
-        assert_eq!(one_vs_one(3, &[0.0, 0.0, 0.0]).answer, Answer::Class(2));
+        assert_eq!(verdict(Scheme::OneVsOne, &[0.0, 0.0, 0.0]).answer, Answer::Class(2));
     }
 
     #[test]
     fn equal_scores_go_to_the_lowest_class() {
-        let verdict = one_vs_rest(&[1.0, 3.0, 3.0]);
+        let verdict = verdict(Scheme::OneVsRest, &[1.0, 3.0, 3.0]);
         assert_eq!(verdict, Verdict { answer: Answer::Class(1), score: 0.0 });
+    }
+
+    #[test]
+    fn a_class_takes_part_in_one_pair_less_than_there_are_classes() {
+        assert_eq!(pairs_with(4, 1).collect::<Vec<_>>(), [(0, false), (3, true), (4, true)]);
+    }
+
+    #[test]
+    fn bounds_of_votes_know_the_winner_once_unknown_signs_do_not_matter() {
+        // 0 beats both others; whether 1 beats 2 does not matter.
+        let known = VoteBounds::new(3, [Some(true), Some(true), None].into_iter());
+        assert_eq!((known.winner(), known.may_win(1)), (Some(0), false));
+        let unknown = VoteBounds::new(3, [Some(true), None, None].into_iter());
+        assert_eq!((unknown.winner(), unknown.may_win(2)), (None, true));
     }
 }

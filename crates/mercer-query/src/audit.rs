@@ -27,7 +27,7 @@ pub struct Audit {
     seed: u64,
     distances: Option<Distances>,
     seen: u64,
-    asked: u64,
+    audited: u64,
     /// Other labels found at each level of probability.
     others: [u64; LEVELS],
     alarm: Option<u64>,
@@ -39,7 +39,7 @@ pub struct AuditReport {
     /// Queries answered.
     pub seen: u64,
     /// Queries asked again, exactly.
-    pub asked: u64,
+    pub audited: u64,
     /// Those whose label differed.
     pub disagreements: u64,
     /// The share of other labels lies between these, at all times together, with probability `1 - delta`
@@ -90,15 +90,15 @@ impl Audit {
         if !(share > 0.0 && share <= 1.0) {
             return Err(AuditError::Share(share));
         }
-        let (seen, asked, others, alarm) = (0, 0, [0; LEVELS], None);
-        Ok(Self { share, risk, delta, seed, distances: None, seen, asked, others, alarm })
+        let (seen, audited, others, alarm) = (0, 0, [0; LEVELS], None);
+        Ok(Self { share, risk, delta, seed, distances: None, seen, audited, others, alarm })
     }
 
     /// Queries far from these rows are asked again up to eight times as often.
     ///
     /// # Errors
     /// If there are no rows.
-    pub fn near(mut self, rows: &Matrix) -> Result<Self, AuditError> {
+    pub fn reference(mut self, rows: &Matrix) -> Result<Self, AuditError> {
         self.distances = Some(Distances::new(rows).ok_or(AuditError::NoRows)?);
         Ok(self)
     }
@@ -108,7 +108,7 @@ impl Audit {
     ///
     /// # Errors
     /// If an exact score overflows.
-    pub fn look(
+    pub fn check(
         &mut self,
         plan: &Plan,
         rows: &Matrix,
@@ -125,7 +125,7 @@ impl Audit {
             }
         }
         let exact = plan.exact_answers(&rows.select(drawn.iter().copied()));
-        let exact = exact.map_err(|error| error.moved(|row| drawn[row - 1] + 1))?;
+        let exact = exact.map_err(|error| error.renumbered(|row| drawn[row - 1] + 1))?;
         let before = self.seen;
         for ((at, level), exact) in drawn.iter().zip(levels).zip(exact) {
             let own = &mut decisions[*at];
@@ -141,7 +141,7 @@ impl Audit {
 
     /// Counts one query that was asked again, as the last one seen.
     fn note(&mut self, level: usize, is_other: bool) {
-        self.asked += 1;
+        self.audited += 1;
         if is_other {
             self.others[level] += 1;
             // Nothing else makes the evidence grow.
@@ -158,8 +158,8 @@ impl Audit {
         let low = edge(|m| self.evidence_above(m) >= needed, true);
         let high = edge(|m| self.evidence_below(m) >= needed, false);
         let disagreements = self.others.iter().sum();
-        let Self { seen, asked, alarm, .. } = *self;
-        AuditReport { seen, asked, disagreements, low, high, alarm }
+        let Self { seen, audited, alarm, .. } = *self;
+        AuditReport { seen, audited, disagreements, low, high, alarm }
     }
 
     fn probability(&self, level: usize) -> f64 {

@@ -5,12 +5,12 @@
 //! bound.
 
 pub(crate) mod curves;
+pub(crate) mod integer_codes;
 pub(crate) mod nearby;
 pub(crate) mod powers;
 pub(crate) mod projection;
 pub(crate) mod quadratic;
-pub(crate) mod singles;
-pub(crate) mod steps;
+pub(crate) mod single_precision;
 pub(crate) mod tail;
 pub(crate) mod taylor;
 

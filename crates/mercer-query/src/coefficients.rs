@@ -6,16 +6,16 @@ use mercer_simd::Isa;
 #[derive(Debug)]
 pub(crate) struct Coefficients {
     chunk_rows: usize,
-    chunks: Vec<Chunk>,
+    chunks: Vec<CoefficientChunk>,
 }
 
 /// Bounds on `Σ|β_i| v_i` of all scores at the price of one: within a chunk every score takes the sum with
 /// the largest `|β_i|` of any score. With a single score it is that sum itself.
 #[derive(Debug)]
-pub(crate) struct Sizes(Coefficients);
+pub(crate) struct CoefficientSizes(Coefficients);
 
 #[derive(Debug, Default)]
-struct Chunk {
+struct CoefficientChunk {
     scores: Vec<u32>,
     /// `chunk_rows` coefficients for each score named, zero-padded.
     values: Vec<f64>,
@@ -32,8 +32,8 @@ impl Coefficients {
         // Long chunks amortise the call; short ones skip more zeros where classes are small.
         let rows_per_class = rows / machine.classes().len().max(1);
         let chunk_rows = if rows_per_class >= 400 { 192 } else { 48 };
-        let mut chunks: Vec<Chunk> = Vec::new();
-        chunks.resize_with(rows.div_ceil(chunk_rows), Chunk::default);
+        let mut chunks: Vec<CoefficientChunk> = Vec::new();
+        chunks.resize_with(rows.div_ceil(chunk_rows), CoefficientChunk::default);
         for (number, score) in (0u32..).zip(machine.scores()) {
             let Score::Expansion { supports, coefficients, .. } = score else { continue };
             for (support, beta) in supports.iter().zip(coefficients) {
@@ -51,7 +51,7 @@ impl Coefficients {
     }
 
     /// The largest size of a coefficient of each support, over all scores: chunk by chunk one row.
-    pub(crate) fn sizes(machine: &Machine, map: impl Fn(usize, f64) -> f64) -> Sizes {
+    pub(crate) fn sizes(machine: &Machine, map: impl Fn(usize, f64) -> f64) -> CoefficientSizes {
         let mut sizes = Self::with(machine, |support, beta| map(support, beta).abs());
         for chunk in &mut sizes.chunks {
             let mut most = vec![0.0f64; sizes.chunk_rows];
@@ -60,7 +60,7 @@ impl Coefficients {
             }
             chunk.values = most;
         }
-        Sizes(sizes)
+        CoefficientSizes(sizes)
     }
 
     /// Adds the kernel values of one query against supports `first..first + values.len()` to the eight
@@ -71,7 +71,7 @@ impl Coefficients {
         while at < values.len() {
             let (chunk, inside) = ((first + at) / self.chunk_rows, (first + at) % self.chunk_rows);
             let count = (self.chunk_rows - inside).min(values.len() - at);
-            let Chunk { scores, values: betas } = &self.chunks[chunk];
+            let CoefficientChunk { scores, values: betas } = &self.chunks[chunk];
             let values = &values[at..at + count];
             for (score, betas) in scores.iter().zip(betas.chunks_exact(self.chunk_rows)) {
                 let betas = &betas[inside..inside + count];
@@ -83,7 +83,7 @@ impl Coefficients {
     }
 }
 
-impl Sizes {
+impl CoefficientSizes {
     /// Adds the bound for the values of one query, none negative, against supports from `first` on.
     pub(crate) fn add(&self, isa: Isa, first: usize, values: &[f64], sizes: &mut [f64]) {
         let Self(Coefficients { chunk_rows, chunks }) = self;
@@ -91,7 +91,7 @@ impl Sizes {
         while at < values.len() {
             let (chunk, inside) = ((first + at) / chunk_rows, (first + at) % chunk_rows);
             let count = (chunk_rows - inside).min(values.len() - at);
-            let Chunk { scores, values: most } = &chunks[chunk];
+            let CoefficientChunk { scores, values: most } = &chunks[chunk];
             if !scores.is_empty() {
                 let mut partial = [[0.0; 8]];
                 let row = &most[inside..inside + count];
@@ -105,22 +105,22 @@ impl Sizes {
 }
 
 /// Coefficients of all expansions in single precision, scaled so that the largest is about 1, with the
-/// bounds of [`Sizes`]: one pass over the values serves all sums of a chunk.
+/// bounds of [`CoefficientSizes`]: one pass over the values serves all sums of a chunk.
 #[derive(Debug)]
-pub(crate) struct Narrow {
+pub(crate) struct CoefficientsF32 {
     chunk_rows: usize,
-    chunks: Vec<NarrowChunk>,
+    chunks: Vec<CoefficientChunkF32>,
     unit: f64,
 }
 
 #[derive(Debug, Default)]
-struct NarrowChunk {
+struct CoefficientChunkF32 {
     scores: Vec<u32>,
     /// The largest sizes, rounded up, then `chunk_rows` coefficients for each score named.
     values: Vec<f32>,
 }
 
-impl Narrow {
+impl CoefficientsF32 {
     /// `None` if the coefficients cannot be scaled.
     pub(crate) fn new(machine: &Machine) -> Option<Self> {
         let (wide, sizes) =
@@ -133,12 +133,12 @@ impl Narrow {
         }
         // The exponent alone: the largest power of two that is not above it.
         let unit = f64::from_bits(most.to_bits() & 0x7FF0_0000_0000_0000);
-        let scaled = |(wide, size): (&Chunk, &Chunk)| {
+        let scaled = |(wide, size): (&CoefficientChunk, &CoefficientChunk)| {
             // Singles are rounded to nearest, so one step up is at least the size.
             let up = |size: &f64| if *size == 0.0 { 0.0 } else { ((size / unit) as f32).next_up() };
             let mut values: Vec<f32> = size.values.iter().map(up).collect();
             values.extend(wide.values.iter().map(|beta| (beta / unit) as f32));
-            NarrowChunk { scores: wide.scores.clone(), values }
+            CoefficientChunkF32 { scores: wide.scores.clone(), values }
         };
         let chunks = wide.chunks.iter().zip(&sizes.chunks).map(scaled).collect();
         Some(Self { chunk_rows: wide.chunk_rows, chunks, unit })
@@ -150,7 +150,7 @@ impl Narrow {
     }
 
     /// Adds what the values of one query, none negative, against supports from `first` on give to the sums
-    /// and the bounds of all scores, both in units of [`Narrow::unit`]. `scratch` is any memory.
+    /// and the bounds of all scores, both in units of [`CoefficientsF32::unit`]. `scratch` is any memory.
     pub(crate) fn add(
         &self,
         isa: Isa,
@@ -163,7 +163,7 @@ impl Narrow {
         while at < values.len() {
             let (chunk, inside) = ((first + at) / self.chunk_rows, (first + at) % self.chunk_rows);
             let count = (self.chunk_rows - inside).min(values.len() - at);
-            let NarrowChunk { scores, values: rows } = &self.chunks[chunk];
+            let CoefficientChunkF32 { scores, values: rows } = &self.chunks[chunk];
             if !scores.is_empty() {
                 scratch.clear();
                 scratch.resize(scores.len() + 1, 0.0);

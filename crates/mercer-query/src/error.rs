@@ -1,3 +1,5 @@
+//! Why a plan cannot be loaded, and why a query cannot be answered.
+
 /// Why the plan of a model cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -67,16 +69,16 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    /// The same of rows that stand behind so many others.
+    /// The same error if so many rows come before those that were asked: a chunk of a file becomes the file.
     #[must_use]
-    pub fn behind(self, rows: usize) -> Self {
-        self.moved(|row| rows + row)
+    pub fn after_rows(self, rows: usize) -> Self {
+        self.renumbered(|row| rows + row)
     }
 
-    /// The same of rows that have other numbers, both from 1.
-    pub(crate) fn moved(mut self, place: impl FnOnce(usize) -> usize) -> Self {
+    /// The same error with another number of the row; both count from 1.
+    pub(crate) fn renumbered(mut self, number: impl FnOnce(usize) -> usize) -> Self {
         match &mut self {
-            Self::NotFinite { row, .. } | Self::Negative { row, .. } => *row = place(*row),
+            Self::NotFinite { row, .. } | Self::Negative { row, .. } => *row = number(*row),
             Self::Width { .. } => {}
         }
         self

@@ -1,6 +1,9 @@
+//! The exact stage: the specified f64 evaluation of a machine, and the rounding bound of its scores. Every other stage
+//! is measured against it.
+
 use mercer_data::Row;
 use mercer_kernel::block::{BLOCK, Packed, Queries};
-use mercer_machine::{Answer, Machine, Output, Scheme, Score, pairs};
+use mercer_machine::{Answer, Machine, Output, Scheme, Score, pairs_with};
 use mercer_simd::Isa;
 
 use crate::coefficients::Coefficients;
@@ -23,7 +26,7 @@ pub struct Exact {
 
 /// Working memory of one thread; kept, it spares allocations.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ExactScratch {
     queries: Queries,
     values: Vec<f64>,
     partials: Vec<[f64; 8]>,
@@ -91,8 +94,8 @@ impl Exact {
     }
 
     /// Working memory for one thread.
-    pub fn scratch(&self) -> Scratch {
-        Scratch {
+    pub fn scratch(&self) -> ExactScratch {
+        ExactScratch {
             queries: self.packed.queries(),
             values: Vec::new(),
             partials: Vec::new(),
@@ -118,12 +121,12 @@ impl Exact {
     pub fn scores<'a>(
         &self,
         rows: impl ExactSizeIterator<Item = Row<'a>> + Clone,
-        scratch: &mut Scratch,
+        scratch: &mut ExactScratch,
         out: &mut [f64],
     ) {
         let count = self.machine.scores().len();
         assert_eq!(out.len(), rows.len() * count, "one place per query and score");
-        let Scratch { queries, values, partials, binned, .. } = scratch;
+        let ExactScratch { queries, values, partials, binned, .. } = scratch;
         if let Some(tables) = &self.tables {
             return tables.scores(rows, binned, out);
         }
@@ -167,7 +170,7 @@ impl Exact {
         &self,
         rows: impl ExactSizeIterator<Item = Row<'a>> + Clone,
         first: usize,
-        scratch: &mut Scratch,
+        scratch: &mut ExactScratch,
         out: &mut Vec<Decision>,
     ) -> Result<(), QueryError> {
         let count = self.machine.scores().len();
@@ -195,9 +198,7 @@ impl Exact {
         let radius = match (self.machine.output(), verdict.answer) {
             (Output::Classes { names, scheme }, Answer::Class(winner)) if scores.len() > 1 => {
                 match scheme {
-                    Scheme::OneVsOne => pairs(names.len())
-                        .enumerate()
-                        .filter(|(_, (a, b))| *a == winner || *b == winner)
+                    Scheme::OneVsOne => pairs_with(names.len(), winner)
                         .map(|(number, _)| radius(number))
                         .fold(0.0, f64::max),
                     Scheme::OneVsRest => {

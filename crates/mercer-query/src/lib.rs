@@ -1,4 +1,5 @@
-//! How a machine is asked: exact answers, decisions and what they cost.
+//! How a machine's queries are answered: plans of stages, exact answers, decisions and what they cost. How a plan is fitted
+//! to a machine is in `mercer_compile`.
 //!
 //! ```
 //! use mercer_data::Matrix;
@@ -15,13 +16,17 @@
 //! ```
 
 mod audit;
+mod block;
+mod block_state;
 mod certify;
 mod coefficients;
 mod decision;
+mod entry;
 mod error;
 mod exact;
 mod gather;
-mod judge;
+mod label_from_ranges;
+mod options;
 mod plan;
 mod rounding;
 mod stage;
@@ -31,13 +36,16 @@ mod tracker;
 mod worker;
 
 pub use audit::{Audit, AuditError, AuditReport};
+pub use block::Block;
 pub use certify::Proved;
 pub use decision::{Certainty, Cost, Decision, Interval};
+pub use entry::{STAGES, StageEntry, entries};
 pub use error::{LoadError, QueryError};
-pub use exact::{Exact, Scratch};
+pub use exact::{Exact, ExactScratch};
+pub use options::{Estimate, ExplanationStep, QueryOptions, Record, Require};
 pub use plan::{Answers, Explanation, Plan};
-pub use stage::{Block, Loader, STAGES, Stage};
+pub use stage::{Stage, StageSession};
 pub use stages::NearestOrder;
 pub use tables::{Binned, Tables};
-pub use tracker::{DecisionTracker, Estimate, QueryOptions, Record, Require, Step};
+pub use tracker::DecisionTracker;
 pub use worker::Worker;

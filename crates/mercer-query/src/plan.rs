@@ -1,3 +1,6 @@
+//! A plan: the stages that answer a machine's queries, cheapest first and the exact one last. It is loaded from a model
+//! file and answers rows; one thread's way through it is in `worker.rs`, how it is fitted in `mercer_compile`.
+
 use std::ops::Range;
 
 use mercer_data::Matrix;
@@ -7,15 +10,15 @@ use mercer_simd::Isa;
 use mercer_spec::Spec;
 use rayon::prelude::*;
 
+use crate::entry::STAGES;
 use crate::gather;
-use crate::stage::{STAGES, Stage};
-use crate::tracker::{Record, Trust};
-use crate::{
-    Certainty, Decision, Exact, LoadError, QueryError, QueryOptions, Scratch, Step, Worker,
-};
+use crate::options::{ExplanationStep, QueryOptions, Record};
+use crate::stage::Stage;
+use crate::tracker::ActiveCalibration;
+use crate::{Certainty, Decision, Exact, ExactScratch, LoadError, QueryError, Worker};
 
-/// How a machine is asked: stage after stage, the last one exact. Work runs in the rayon pool of the
-/// caller; what comes out depends on the machine, the plan and the row alone.
+/// How a machine answers queries: stage after stage, the last one exact. Work runs in the rayon pool of the caller;
+/// answers depend on the machine, the plan and the row alone.
 #[derive(Debug)]
 pub struct Plan {
     stages: Vec<Box<dyn Stage>>,
@@ -30,7 +33,7 @@ pub struct Plan {
 pub struct Answers {
     /// One for each row, in order.
     pub decisions: Vec<Decision>,
-    /// Position of the stage that closed each query; the exact one is the last.
+    /// Position of the stage that settled each query; the exact one is the last.
     pub settled_by: Vec<usize>,
     /// How many queries each stage settled; the exact one is the last.
     pub settled_by_stage: Vec<u64>,
@@ -46,8 +49,8 @@ pub struct Explanation {
     /// Names of the stages, the exact one last.
     pub stages: Vec<String>,
     /// What was learned, in order.
-    pub steps: Vec<Step>,
-    /// Position of the stage that closed the query.
+    pub steps: Vec<ExplanationStep>,
+    /// Position of the stage that settled the query.
     pub settled_by: usize,
 }
 
@@ -101,11 +104,11 @@ impl Plan {
         let mut stages = Vec::new();
         for section in &sections.sections {
             let name = section.stage();
-            let loader = STAGES.iter().find(|loader| loader.name == name).ok_or_else(|| {
-                let known: Vec<&str> = STAGES.iter().map(|loader| loader.name).collect();
+            let entry = STAGES.iter().find(|entry| entry.name == name).ok_or_else(|| {
+                let known: Vec<&str> = STAGES.iter().map(|entry| entry.name).collect();
                 LoadError::Unknown { stage: name.to_owned(), known: known.join(", ") }
             })?;
-            stages.push((loader.load)(section, &exact)?);
+            stages.push(entry.load(section, &exact)?);
         }
         let mut levels = vec![0];
         for stage in &stages {
@@ -118,7 +121,7 @@ impl Plan {
         }
     }
 
-    /// The same plan, whose estimates are trusted so far.
+    /// The same plan with a calibration, which says when its estimates settle queries.
     ///
     /// # Errors
     /// If there is not one scale for each estimating level.
@@ -136,7 +139,7 @@ impl Plan {
         self.exact.packed().bytes() + stages.sum::<usize>()
     }
 
-    /// What answers without proof are held to, where the plan was calibrated.
+    /// The calibration of answers without proof, where there is one.
     pub fn calibration(&self) -> Option<&Calibration> {
         self.calibration.as_ref()
     }
@@ -153,24 +156,27 @@ impl Plan {
         stages.flat_map(|(stage, ends)| (0..ends[1] - ends[0]).map(move |n| (stage, n))).collect()
     }
 
-    pub(crate) fn trust(&self) -> Trust<'_> {
+    pub(crate) fn active_calibration(&self) -> ActiveCalibration<'_> {
         let first = &self.levels;
         match &self.calibration {
             Some(Calibration { threshold, scales, .. }) => {
-                Trust { first, scales, threshold: *threshold, is_tested: true }
+                ActiveCalibration { first, scales, threshold: *threshold, is_tested: true }
             }
-            None => Trust { first, scales: &[], threshold: f64::INFINITY, is_tested: false },
+            None => {
+                ActiveCalibration { first, scales: &[], threshold: f64::INFINITY, is_tested: false }
+            }
         }
     }
 
-    /// What each estimating level makes of each row, whether or not the plan trusts it: for calibration.
+    /// What each estimating level estimates for each row, whether or not that settles it: for calibration.
     ///
     /// # Errors
     /// As [`Plan::decide`].
     pub fn records(&self, rows: &Matrix) -> Result<Vec<Vec<Record>>, QueryError> {
         self.check(rows)?;
         let blocks = self.blocks(rows.rows()).into_par_iter();
-        let parts = blocks.map_init(|| self.worker(), |worker, range| worker.record(rows, range));
+        let parts =
+            blocks.map_init(|| self.worker(), |worker, range| worker.record_estimates(rows, range));
         Ok(parts.collect::<Vec<_>>().into_iter().flatten().collect())
     }
 
@@ -191,19 +197,19 @@ impl Plan {
         &self.stages
     }
 
-    /// The first stage, though never the very first, from which on none takes over coordinates: before it the
-    /// open queries of many blocks may be gathered.
-    pub(crate) fn gathers_at(&self) -> usize {
+    /// The first stage, though never stage 0, from which on none reuses coordinates of an earlier one: before it the
+    /// open queries of many blocks are gathered (`gather.rs`).
+    pub(crate) fn first_gathered_stage(&self) -> usize {
         let sharing = self.stages.iter().rposition(|stage| stage.shares_coordinates());
         sharing.map_or(1, |last| last + 1).min(self.stages.len())
     }
 
-    /// The stage that closes what is left.
+    /// The exact stage, which settles what the others leave open.
     pub fn exact_stage(&self) -> &Exact {
         &self.exact
     }
 
-    /// Hands for one thread, for callers with queries of their own rhythm.
+    /// A worker for one thread, for callers who do not have all queries at once.
     pub fn worker(&self) -> Worker<'_> {
         Worker::new(self)
     }
@@ -216,7 +222,7 @@ impl Plan {
         Ok(self.decide_with(rows, &QueryOptions::default())?.decisions)
     }
 
-    /// Decisions for all rows, in order, under a budget and demands.
+    /// Decisions for all rows, in order, with options such as a budget.
     ///
     /// # Errors
     /// As [`Plan::decide`].
@@ -226,17 +232,18 @@ impl Plan {
         options: &QueryOptions,
     ) -> Result<Answers, QueryError> {
         self.check(rows)?;
-        let closed = gather::decide(self, rows, options)?;
+        let settled = gather::decide(self, rows, options)?;
         let mut settled_by_stage = vec![0; self.stages.len() + 1];
         let mut unsettled = 0;
-        for (decision, stage) in &closed {
-            if decision.certainty == Certainty::Unsettled {
+        for query in &settled {
+            if query.decision.certainty == Certainty::Unsettled {
                 unsettled += 1;
             } else {
-                settled_by_stage[*stage] += 1;
+                settled_by_stage[query.settled_by] += 1;
             }
         }
-        let (decisions, settled_by) = closed.into_iter().unzip();
+        let (decisions, settled_by) =
+            settled.into_iter().map(|query| (query.decision, query.settled_by)).unzip();
         Ok(Answers { decisions, settled_by, settled_by_stage, unsettled })
     }
 
@@ -246,7 +253,7 @@ impl Plan {
     /// As [`Plan::decide`].
     pub fn exact_answers(&self, rows: &Matrix) -> Result<Vec<Decision>, QueryError> {
         self.check(rows)?;
-        let run = |scratch: &mut Scratch, range: Range<usize>| {
+        let run = |scratch: &mut ExactScratch, range: Range<usize>| {
             let first = range.start;
             let mut decisions = Vec::with_capacity(range.len());
             self.exact.decide(range.map(|row| rows.row(row)), first, scratch, &mut decisions)?;
@@ -273,7 +280,7 @@ impl Plan {
         assert!(row < rows.rows(), "no such row");
         self.check(&rows.select([row]))?;
         let mut steps = Vec::new();
-        let (decision, settled_by) = self.worker().follow(rows, row, options, &mut steps)?;
+        let (decision, settled_by) = self.worker().explain(rows, row, options, &mut steps)?;
         let names = self.stages.iter().map(|stage| stage.spec().to_string());
         let stages = names.chain(["exact".to_owned()]).collect();
         Ok(Explanation { decision, stages, steps, settled_by })
@@ -286,7 +293,7 @@ impl Plan {
     pub fn scores(&self, rows: &Matrix) -> Result<Vec<f64>, QueryError> {
         self.check(rows)?;
         let count = self.exact.machine().scores().len();
-        let run = |scratch: &mut Scratch, range: Range<usize>| {
+        let run = |scratch: &mut ExactScratch, range: Range<usize>| {
             let mut out = vec![0.0; range.len() * count];
             self.exact.scores(range.map(|row| rows.row(row)), scratch, &mut out);
             out

@@ -1,41 +1,52 @@
-use std::any::Any;
+//! A worker: one thread's session with a plan. It takes a block of queries through the stages and then to the exact one.
+//! How rows are cut into blocks and spread over threads is in `gather.rs`.
+
 use std::ops::Range;
 
 use mercer_data::Matrix;
 
-use crate::exact::Scratch;
-use crate::stage::Block;
+use crate::block::{Block, BlockRows};
+use crate::block_state::{BlockState, QueryState};
+use crate::exact::ExactScratch;
+use crate::options::{ExplanationStep, QueryOptions, Record};
+use crate::stage::StageSession;
 use crate::stages::Coordinates;
-use crate::tracker::{DecisionTracker, Memory, QueryOptions, Record, State, Step};
+use crate::tracker::DecisionTracker;
 use crate::{Decision, Plan, QueryError};
 
-/// One thread's hands: a plan with the working memory to run it. Kept, it allocates next to nothing; it
+/// A plan with the sessions and the memory that one thread needs to run it. Kept, it allocates next to nothing; it
 /// answers one query as well as a block of them, with the same bits.
-#[derive(Debug)]
 pub struct Worker<'a> {
     plan: &'a Plan,
-    exact: Scratch,
-    stages: Vec<Box<dyn Any + Send>>,
-    memory: Memory,
-    own: Vec<f64>,
+    /// One for each stage.
+    sessions: Vec<Box<dyn StageSession + 'a>>,
+    exact: ExactScratch,
+    state: BlockState,
+    squared_norms: Vec<f64>,
     open: Vec<u32>,
     coordinates: Coordinates,
     /// Of the exact stage.
-    answers: Vec<Decision>,
+    exact_decisions: Vec<Decision>,
     decisions: Vec<Decision>,
+}
+
+impl std::fmt::Debug for Worker<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("plan", self.plan).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
         Self {
             plan,
+            sessions: plan.stages().iter().map(|stage| stage.session()).collect(),
             exact: plan.exact_stage().scratch(),
-            stages: plan.stages().iter().map(|stage| stage.scratch()).collect(),
-            memory: Memory::default(),
-            own: Vec::new(),
+            state: BlockState::default(),
+            squared_norms: Vec::new(),
             open: Vec::new(),
             coordinates: Coordinates::default(),
-            answers: Vec::new(),
+            exact_decisions: Vec::new(),
             decisions: Vec::new(),
         }
     }
@@ -53,99 +64,152 @@ impl<'a> Worker<'a> {
         self.decisions.clear();
         let size = self.plan.exact_stage().block();
         for first in range.clone().step_by(size) {
-            self.block(rows, first..(first + size).min(range.end), options, None)?;
-            self.decisions.extend(self.memory.queries.iter().filter_map(|query| query.decision));
+            self.run_block(rows, first..(first + size).min(range.end), options, None)?;
+            self.decisions.extend(self.state.queries.iter().filter_map(|query| query.decision));
         }
         Ok(&self.decisions)
     }
 
     /// Answers one row, which must lie within the kernel's domain ([`Plan::check`]); `steps` becomes what was learned
-    /// on the way. Returns the position of the stage that closed it as well.
+    /// on the way. Returns the position of the stage that settled it as well.
     ///
     /// # Errors
     /// If a score overflows.
-    pub fn follow(
+    pub fn explain(
         &mut self,
         rows: &Matrix,
         row: usize,
         options: &QueryOptions,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<ExplanationStep>,
     ) -> Result<(Decision, usize), QueryError> {
         steps.clear();
-        self.block(rows, row..row + 1, options, Some(steps))?;
-        let query = self.memory.queries[0];
+        self.run_block(rows, row..row + 1, options, Some(steps))?;
+        let query = self.state.queries[0];
         Ok((query.decision.expect("the exact stage leaves nothing open"), query.settled_by))
     }
 
-    /// One block; the decisions and who made them stay in the memory.
-    pub(crate) fn block(
+    /// All stages for one block; the decisions stay in the [`Worker::state`].
+    pub(crate) fn run_block(
         &mut self,
         rows: &Matrix,
         range: Range<usize>,
         options: &QueryOptions,
-        mut steps: Option<&mut Vec<Step>>,
+        mut steps: Option<&mut Vec<ExplanationStep>>,
     ) -> Result<(), QueryError> {
         let (first, stages) = (range.start, 0..self.plan.stages().len());
-        self.memory.reset(range.len(), self.plan.exact_stage().machine().scores().len());
-        self.narrow(rows, range, stages, options, steps.as_deref_mut());
-        self.close(rows, first, options, steps)
+        self.reset(range.len());
+        self.run_stages(rows, range, stages, options, steps.as_deref_mut());
+        self.run_exact(rows, first, options, steps)
     }
 
-    /// The stages of a block before [`Plan::gathers_at`]; what they leave open stays so in the memory.
-    pub(crate) fn begin(&mut self, rows: &Matrix, range: Range<usize>, options: &QueryOptions) {
-        self.memory.reset(range.len(), self.plan.exact_stage().machine().scores().len());
-        self.narrow(rows, range, 0..self.plan.gathers_at(), options, None);
-    }
-
-    /// The stages from [`Plan::gathers_at`] on, for queries that other blocks left open.
-    pub(crate) fn end(
+    /// The stages of a block before [`Plan::first_gathered_stage`]; queries that they leave open stay so.
+    pub(crate) fn run_before_gathering(
         &mut self,
         rows: &Matrix,
-        left: impl FnOnce(&mut Memory),
+        range: Range<usize>,
         options: &QueryOptions,
-    ) -> Result<(), QueryError> {
-        self.memory.reset(rows.rows(), self.plan.exact_stage().machine().scores().len());
-        left(&mut self.memory);
-        let stages = self.plan.gathers_at()..self.plan.stages().len();
-        self.narrow(rows, 0..rows.rows(), stages, options, None);
-        self.close(rows, 0, options, None)
+    ) {
+        self.reset(range.len());
+        self.run_stages(rows, range, 0..self.plan.first_gathered_stage(), options, None);
     }
 
-    /// Some stages, none of them the exact one, for the queries that are open in the memory.
-    fn narrow(
+    /// The stages from [`Plan::first_gathered_stage`] on, for queries that other blocks left open; `restore` writes what
+    /// is known of them.
+    pub(crate) fn run_after_gathering(
+        &mut self,
+        rows: &Matrix,
+        restore: impl FnOnce(&mut BlockState),
+        options: &QueryOptions,
+    ) -> Result<(), QueryError> {
+        self.reset(rows.rows());
+        restore(&mut self.state);
+        let stages = self.plan.first_gathered_stage()..self.plan.stages().len();
+        self.run_stages(rows, 0..rows.rows(), stages, options, None);
+        self.run_exact(rows, 0, options, None)
+    }
+
+    /// What each level of each stage estimates for the rows if none of them settles a query; queries that are certified
+    /// on the way leave the later stages out.
+    pub(crate) fn record_estimates(
+        &mut self,
+        rows: &Matrix,
+        range: Range<usize>,
+    ) -> Vec<Vec<Record>> {
+        let mut records = vec![Vec::new(); range.len()];
+        let options = QueryOptions::default();
+        self.reset(range.len());
+        self.list_open_queries();
+        let stages = 0..self.plan.stages().len();
+        let (mut context, mut tracker) = self.split(&options, None);
+        tracker.records = Some(&mut records);
+        context.run(rows, range, stages, &mut tracker);
+        records
+    }
+
+    /// What is known of the queries of the last block.
+    pub(crate) fn state(&self) -> &BlockState {
+        &self.state
+    }
+
+    fn reset(&mut self, queries: usize) {
+        self.state.reset(queries, self.plan.exact_stage().machine().scores().len());
+    }
+
+    fn list_open_queries(&mut self) {
+        self.open.clear();
+        let queries = (0..).zip(&self.state.queries);
+        let open = queries.filter(|(_, query)| query.state == QueryState::Open);
+        self.open.extend(open.map(|(at, _)| at));
+    }
+
+    /// What stages run in, and the tracker that they report to.
+    fn split<'s>(
+        &'s mut self,
+        options: &'s QueryOptions,
+        steps: Option<&'s mut Vec<ExplanationStep>>,
+    ) -> (StageContext<'s, 'a>, DecisionTracker<'s>) {
+        let (plan, state) = (self.plan, &mut self.state);
+        let calibration = plan.active_calibration();
+        let tracker = DecisionTracker::new(plan.exact_stage(), options, state, steps, calibration);
+        let context = StageContext {
+            plan,
+            sessions: &mut self.sessions,
+            squared_norms: &mut self.squared_norms,
+            open: &mut self.open,
+            coordinates: &mut self.coordinates,
+        };
+        (context, tracker)
+    }
+
+    /// Some stages, the exact one not among them, for the open queries.
+    fn run_stages(
         &mut self,
         rows: &Matrix,
         range: Range<usize>,
         stages: Range<usize>,
         options: &QueryOptions,
-        steps: Option<&mut Vec<Step>>,
+        steps: Option<&mut Vec<ExplanationStep>>,
     ) {
-        let (plan, memory) = (self.plan, &mut self.memory);
-        self.open.clear();
-        let queries = (0..).zip(&memory.queries);
-        self.open.extend(queries.filter(|(_, query)| query.state == State::Open).map(|(at, _)| at));
+        self.list_open_queries();
         if stages.is_empty() {
             return;
         }
-        let mut tracker =
-            DecisionTracker::new(plan.exact_stage(), options, memory, steps, plan.trust());
-        let (own, open, coordinates) = (&mut self.own, &mut self.open, &mut self.coordinates);
-        let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
-        hands.run(plan, rows, range, stages, &mut tracker);
+        let (mut context, mut tracker) = self.split(options, steps);
+        context.run(rows, range, stages, &mut tracker);
     }
 
-    /// The exact stage, for all that the memory does not hold as closed.
-    fn close(
+    /// The exact stage, for all queries that are not settled.
+    fn run_exact(
         &mut self,
         rows: &Matrix,
         first: usize,
         options: &QueryOptions,
-        steps: Option<&mut Vec<Step>>,
+        steps: Option<&mut Vec<ExplanationStep>>,
     ) -> Result<(), QueryError> {
         let exact = self.plan.exact_stage();
-        let all = 0..self.memory.queries.len() as u32;
-        let trust = self.plan.trust();
-        let mut tracker = DecisionTracker::new(exact, options, &mut self.memory, steps, trust);
+        let all = 0..self.state.queries.len() as u32;
+        let calibration = self.plan.active_calibration();
+        let mut tracker = DecisionTracker::new(exact, options, &mut self.state, steps, calibration);
         tracker.stage = self.plan.stages().len();
         self.open.clear();
         self.open.extend(all.filter(|query| tracker.charge_exact(*query, exact.cost())));
@@ -153,9 +217,9 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let left = self.open.iter().map(|query| rows.row(first + *query as usize));
-        let decided = exact.decide(left, 0, &mut self.exact, &mut self.answers);
-        decided.map_err(|error| error.moved(|row| first + self.open[row - 1] as usize + 1))?;
-        for (query, decision) in self.open.iter().zip(&self.answers) {
+        let decided = exact.decide(left, 0, &mut self.exact, &mut self.exact_decisions);
+        decided.map_err(|error| error.renumbered(|row| first + self.open[row - 1] as usize + 1))?;
+        for (query, decision) in self.open.iter().zip(&self.exact_decisions) {
             let count = exact.machine().scores().len();
             if tracker.is_observed() && count > 1 {
                 let row = rows.row(first + *query as usize);
@@ -164,77 +228,54 @@ impl<'a> Worker<'a> {
                 exact.errors(row, exact.packed().loose_squared_norm(row), &mut errors);
                 tracker.observe_exact(*query, &scores, &errors);
             }
-            tracker.settle(*query, *decision);
+            tracker.settle_exactly(*query, *decision);
         }
         Ok(())
     }
-
-    /// What each level of each stage makes of the rows, if none of them stops a query; queries that are
-    /// certified on the way are not asked further.
-    pub(crate) fn record(&mut self, rows: &Matrix, range: Range<usize>) -> Vec<Vec<Record>> {
-        let exact = self.plan.exact_stage();
-        let count = range.len();
-        let mut records = vec![Vec::new(); count];
-        let options = QueryOptions::default();
-        self.memory.reset(count, exact.machine().scores().len());
-        let trust = self.plan.trust();
-        let mut tracker = DecisionTracker::new(exact, &options, &mut self.memory, None, trust);
-        tracker.records = Some(&mut records);
-        self.open.clear();
-        self.open.extend(0..count as u32);
-        let (own, open) = (&mut self.own, &mut self.open);
-        let coordinates = &mut self.coordinates;
-        let mut hands = Hands { own, open, coordinates, stages: &mut self.stages };
-        hands.run(self.plan, rows, range, 0..self.plan.stages().len(), &mut tracker);
-        records
-    }
-
-    pub(crate) fn memory(&self) -> &Memory {
-        &self.memory
-    }
 }
 
-/// What the stages work with.
-struct Hands<'a> {
-    own: &'a mut Vec<f64>,
-    open: &'a mut Vec<u32>,
-    coordinates: &'a mut Coordinates,
-    stages: &'a mut [Box<dyn Any + Send>],
+/// The parts of a worker that stages run in.
+struct StageContext<'s, 'a> {
+    plan: &'a Plan,
+    sessions: &'s mut [Box<dyn StageSession + 'a>],
+    squared_norms: &'s mut Vec<f64>,
+    open: &'s mut Vec<u32>,
+    coordinates: &'s mut Coordinates,
 }
 
-impl Hands<'_> {
-    /// Some stages, as long as a query is open.
+impl StageContext<'_, '_> {
+    /// Some stages, one after the other, as long as a query is open.
     fn run(
         &mut self,
-        plan: &Plan,
         rows: &Matrix,
         range: Range<usize>,
         stages: Range<usize>,
         tracker: &mut DecisionTracker<'_>,
     ) {
-        let exact = plan.exact_stage();
+        let (plan, exact) = (self.plan, self.plan.exact_stage());
+        let rows = BlockRows { matrix: rows, first: range.start };
         self.coordinates.clear();
-        self.own.clear();
-        self.own.resize(range.len(), 0.0);
+        self.squared_norms.clear();
+        self.squared_norms.resize(range.len(), 0.0);
         let mut has_norms = false;
         tracker.stage = stages.start;
-        let scratches = self.stages[stages.clone()].iter_mut();
-        for (stage, scratch) in plan.stages()[stages].iter().zip(scratches) {
+        let sessions = self.sessions[stages.clone()].iter_mut();
+        for (stage, session) in plan.stages()[stages].iter().zip(sessions) {
             if self.open.is_empty() {
                 break;
             }
             if stage.needs_norms() && !has_norms {
                 for query in self.open.iter() {
-                    let row = rows.row(range.start + *query as usize);
-                    let own = exact.packed().loose_squared_norm(row);
-                    self.own[*query as usize] = own;
-                    tracker.set_errors(*query, |errors| exact.errors(row, own, errors));
+                    let row = rows.row(*query);
+                    let squared_norm = exact.packed().loose_squared_norm(row);
+                    self.squared_norms[*query as usize] = squared_norm;
+                    tracker.set_errors(*query, |errors| exact.errors(row, squared_norm, errors));
                 }
                 has_norms = true;
             }
-            let (first, open) = (range.start, &mut *self.open);
-            let mut block = Block::new(rows, first, exact, self.own, open, self.coordinates);
-            stage.run(&mut block, tracker, scratch.as_mut());
+            let mut block =
+                Block::new(rows, exact, self.squared_norms, self.open, self.coordinates);
+            session.run(&mut block, tracker);
             tracker.stage += 1;
         }
     }

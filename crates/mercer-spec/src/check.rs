@@ -1,54 +1,59 @@
+//! Checks the arguments of a component text against the declared parameters. Parsing is in `parse.rs`.
+
 use crate::{Kind, Parameter, Spec, SpecError, Value};
 
 /// Arguments that fit their parameters: every parameter has a value of its kind within its range.
 #[derive(Debug)]
 pub struct Checked<'a> {
-    component: &'a str,
+    text: &'a Spec,
     values: Vec<(&'static str, Value)>,
     rest: &'a [Value],
 }
 
 impl<'a> Checked<'a> {
-    pub(crate) fn new(
+    /// Checks a text against parameters. Positional arguments follow their order; if the first parameter is
+    /// [`Kind::Increasing`], it takes all of them and the others are given by name.
+    ///
+    /// # Errors
+    /// If an argument is unknown, given twice, missing, of the wrong kind or outside its range.
+    pub fn new(spec: &'a Spec, parameters: &[Parameter]) -> Result<Self, SpecError> {
+        match parameters {
+            [list, others @ ..] if matches!(list.kind, Kind::Increasing { .. }) => {
+                check_list(spec, list)?;
+                let values = fill(spec, others, &[])?;
+                Ok(Self { text: spec, values, rest: spec.positional() })
+            }
+            _ => Self::of_entry(spec, parameters, false),
+        }
+    }
+
+    pub(crate) fn of_entry(
         spec: &'a Spec,
         parameters: &[Parameter],
         variadic: bool,
     ) -> Result<Self, SpecError> {
-        let component = spec.name();
-        let given = spec.positional();
+        let (component, given) = (spec.name(), spec.positional());
         if given.len() > parameters.len() && !variadic {
             let (limit, given) = (parameters.len(), given.len());
             return Err(SpecError::TooMany { component: component.to_owned(), limit, given });
         }
-        for (name, _) in spec.named() {
-            check_known(component, name, parameters, given.len())?;
-        }
-        let mut values = Vec::with_capacity(parameters.len());
-        for (position, parameter) in parameters.iter().enumerate() {
-            let default = || parameter.default.map(parse_default);
-            let value = given.get(position).cloned();
-            let value = value.or_else(|| spec.get(parameter.name).cloned()).or_else(default);
-            let Some(value) = value else {
-                return Err(SpecError::Missing {
-                    component: component.to_owned(),
-                    parameter: parameter.name.to_owned(),
-                    help: parameter.help,
-                });
-            };
-            check_kind(component, parameter, &value)?;
-            values.push((parameter.name, value));
-        }
-        Ok(Self { component, values, rest: given.get(parameters.len()..).unwrap_or(&[]) })
+        let values = fill(spec, parameters, given)?;
+        Ok(Self { text: spec, values, rest: given.get(parameters.len()..).unwrap_or(&[]) })
+    }
+
+    /// The text that was checked.
+    pub fn text(&self) -> &'a Spec {
+        self.text
     }
 
     /// The component being built, for its own error messages.
     pub fn component(&self) -> &str {
-        self.component
+        self.text.name()
     }
 
     /// A refusal in the component's own words.
     pub fn refuse(&self, reason: impl Into<String>) -> SpecError {
-        SpecError::Refused { component: self.component.to_owned(), reason: reason.into() }
+        SpecError::Refused { component: self.component().to_owned(), reason: reason.into() }
     }
 
     /// Positional arguments beyond the named parameters.
@@ -62,7 +67,7 @@ impl<'a> Checked<'a> {
     /// If the entry does not declare the parameter: a mistake in the entry, not in the input.
     pub fn value(&self, name: &str) -> &Value {
         let found = self.values.iter().find(|(key, _)| *key == name);
-        &found.unwrap_or_else(|| panic!("{} does not declare '{name}'", self.component)).1
+        &found.unwrap_or_else(|| panic!("{} does not declare '{name}'", self.component())).1
     }
 
     /// The number given; NaN for a word (`auto`), which only entries that allow words can meet.
@@ -78,6 +83,28 @@ impl<'a> Checked<'a> {
         self.number(name) as i64
     }
 
+    /// The numbers of a list of whole numbers ([`Kind::Increasing`]).
+    pub fn integers(&self) -> Vec<usize> {
+        let number = |value: &Value| match value {
+            Value::Number(number) => Some(*number as usize),
+            Value::Spec(_) => None,
+        };
+        self.rest.iter().filter_map(number).collect()
+    }
+
+    /// The word given; empty for a number or a component with arguments of its own.
+    pub fn word(&self, name: &str) -> &str {
+        self.spec(name).map_or("", Spec::name)
+    }
+
+    /// The whole number given, or nothing for the word that stands for one ([`Kind::IntegerOr`]).
+    pub fn integer_or_word(&self, name: &str) -> Option<usize> {
+        match self.value(name) {
+            Value::Number(number) => Some(*number as usize),
+            Value::Spec(_) => None,
+        }
+    }
+
     /// The component or word given.
     pub fn spec(&self, name: &str) -> Option<&Spec> {
         match self.value(name) {
@@ -85,6 +112,48 @@ impl<'a> Checked<'a> {
             Value::Number(_) => None,
         }
     }
+}
+
+/// A value for every parameter: by position, by name, or its default.
+fn fill(
+    spec: &Spec,
+    parameters: &[Parameter],
+    given: &[Value],
+) -> Result<Vec<(&'static str, Value)>, SpecError> {
+    let component = spec.name();
+    for (name, _) in spec.named() {
+        check_known(component, name, parameters, given.len())?;
+    }
+    let mut values = Vec::with_capacity(parameters.len());
+    for (position, parameter) in parameters.iter().enumerate() {
+        let default = || parameter.default.map(parse_default);
+        let value = given.get(position).cloned();
+        let value = value.or_else(|| spec.get(parameter.name).cloned()).or_else(default);
+        let Some(value) = value else { return Err(missing(component, parameter)) };
+        check_kind(component, parameter, &value)?;
+        values.push((parameter.name, value));
+    }
+    Ok(values)
+}
+
+fn missing(component: &str, parameter: &Parameter) -> SpecError {
+    let (component, name) = (component.to_owned(), parameter.name.to_owned());
+    SpecError::Missing { component, parameter: name, help: parameter.help }
+}
+
+/// All positional arguments are whole numbers within the range, each larger than the one before.
+fn check_list(spec: &Spec, list: &Parameter) -> Result<(), SpecError> {
+    let given = spec.positional();
+    if given.is_empty() {
+        return Err(missing(spec.name(), list));
+    }
+    given.iter().try_for_each(|value| check_kind(spec.name(), list, value))?;
+    let number = |value: &Value| if let Value::Number(x) = value { *x } else { f64::NAN };
+    if given.windows(2).any(|pair| number(&pair[0]) >= number(&pair[1])) {
+        let reason = format!("its {} must increase", list.name);
+        return Err(SpecError::Refused { component: spec.name().to_owned(), reason });
+    }
+    Ok(())
 }
 
 fn parse_default(text: &str) -> Value {
@@ -134,7 +203,12 @@ fn check_kind(component: &str, parameter: &Parameter, value: &Value) -> Result<(
         (Kind::IntegerOr { word, .. }, Value::Spec(_)) => {
             Err(wrong(format!("a whole number or {word}")))
         }
-        (Kind::Integer { low, high } | Kind::IntegerOr { low, high, .. }, Value::Number(x)) => {
+        (
+            Kind::Integer { low, high }
+            | Kind::IntegerOr { low, high, .. }
+            | Kind::Increasing { low, high },
+            Value::Number(x),
+        ) => {
             if x.fract() != 0.0 || !x.is_finite() {
                 Err(wrong("a whole number".to_owned()))
             } else if *x < low as f64 || *x > high as f64 {
@@ -146,13 +220,15 @@ fn check_kind(component: &str, parameter: &Parameter, value: &Value) -> Result<(
         (Kind::Word(words), Value::Spec(spec)) if words.contains(&spec.name()) => Ok(()),
         (Kind::Component, Value::Spec(_)) => Ok(()),
         (Kind::Number { .. }, _) => Err(wrong("a number".to_owned())),
-        (Kind::Integer { .. }, _) => Err(wrong("a whole number".to_owned())),
+        (Kind::Integer { .. } | Kind::Increasing { .. }, _) => {
+            Err(wrong("a whole number".to_owned()))
+        }
         (Kind::Word(words), _) => Err(wrong(format!("one of {}", words.join(", ")))),
         (Kind::Component, _) => Err(wrong("a component".to_owned())),
     }
 }
 
-fn number_range(low: f64, high: f64, closed: bool) -> String {
+pub(crate) fn number_range(low: f64, high: f64, closed: bool) -> String {
     let (at_least, at_most) = if closed { ("at least", "at most") } else { ("above", "below") };
     match (low == f64::NEG_INFINITY, high == f64::INFINITY) {
         (true, true) => "a finite number".to_owned(),
@@ -190,6 +266,41 @@ mod tests {
         assert_eq!(REGISTRY.parse("polynomial(2, 0.5)"), Ok((0.5, 2)));
         assert_eq!(REGISTRY.parse("polynomial(gamma=0.5)"), Ok((0.5, 3)));
         assert_eq!(ENTRY.signature(), "polynomial(degree=3, gamma)");
+    }
+
+    #[test]
+    fn a_list_takes_all_positional_arguments() {
+        let list = [
+            Parameter {
+                name: "dimensions",
+                kind: Kind::Increasing { low: 1, high: 64 },
+                default: None,
+                help: "dimensions of each level",
+            },
+            Parameter {
+                name: "arithmetic",
+                kind: Kind::Word(&["f32", "int8"]),
+                default: Some("f32"),
+                help: "what products are computed in",
+            },
+        ];
+        let check = |text: &str| {
+            let spec: Spec = text.parse().expect("the texts below are well formed");
+            let checked = Checked::new(&spec, &list)?;
+            Ok::<_, SpecError>((checked.integers(), checked.word("arithmetic").to_owned()))
+        };
+        assert_eq!(check("pca(4, 8)"), Ok((vec![4, 8], "f32".to_owned())));
+        assert_eq!(check("pca(4, arithmetic=int8)"), Ok((vec![4], "int8".to_owned())));
+        assert_eq!(crate::signature("pca", &list, false), "pca(dimensions, ..., arithmetic=f32)");
+        for (text, message) in [
+            ("pca", "pca needs the parameter 'dimensions' (dimensions of each level)"),
+            ("pca(8, 4)", "pca: its dimensions must increase"),
+            ("pca(8, 65)", "pca: 'dimensions' must be between 1 and 64, not 65"),
+            ("pca(int8)", "pca: 'dimensions' must be a whole number, not 'int8'"),
+            ("pca(8, digits=3)", "pca has no parameter 'digits'; it takes arithmetic"),
+        ] {
+            assert_eq!(check(text).unwrap_err().to_string(), message);
+        }
     }
 
     #[test]

@@ -19,5 +19,5 @@ mod spec;
 
 pub use check::Checked;
 pub use error::SpecError;
-pub use registry::{Entry, Kind, Parameter, Registry};
+pub use registry::{Entry, Kind, Parameter, Registry, signature};
 pub use spec::{Spec, Value};

@@ -1,3 +1,5 @@
+//! Registries: named components with declared parameters, their ranges and defaults.
+
 use crate::{Checked, Spec, SpecError};
 
 /// What a parameter may be.
@@ -28,10 +30,32 @@ pub enum Kind {
         /// The word.
         word: &'static str,
     },
+    /// One or more whole numbers `low..=high` by position, each larger than the one before; only as the first
+    /// parameter, and the others are then given by name.
+    Increasing {
+        /// Smallest value.
+        low: i64,
+        /// Largest value.
+        high: i64,
+    },
     /// One of these words.
     Word(&'static [&'static str]),
     /// Another component.
     Component,
+}
+
+impl Parameter {
+    /// What it takes, as a list of options shows it: `auto | greedy`, `1 to 64`, `above 0`.
+    pub fn range(&self) -> String {
+        match self.kind {
+            Kind::Number { low, high, closed } => crate::check::number_range(low, high, closed),
+            Kind::Integer { low, high } => format!("{low} to {high}"),
+            Kind::IntegerOr { low, high, word } => format!("{word} | {low} to {high}"),
+            Kind::Increasing { low, high } => format!("{low} to {high}, increasing"),
+            Kind::Word(words) => words.join(" | "),
+            Kind::Component => "a component".to_owned(),
+        }
+    }
 }
 
 impl Kind {
@@ -91,7 +115,7 @@ impl<T> Registry<T> {
     /// Checks the arguments and builds the component.
     pub fn build(&self, spec: &Spec) -> Result<T, SpecError> {
         let entry = self.entry(spec.name())?;
-        (entry.build)(&Checked::new(spec, entry.parameters, entry.variadic)?)
+        (entry.build)(&Checked::of_entry(spec, entry.parameters, entry.variadic)?)
     }
 
     /// Parses and builds.
@@ -103,18 +127,20 @@ impl<T> Registry<T> {
 impl<T> Entry<T> {
     /// The signature as `mercer list` prints it: `polynomial(degree=3, gamma, coef0=0)`.
     pub fn signature(&self) -> String {
-        let print = |p: &Parameter| match p.default {
-            Some(default) => format!("{}={default}", p.name),
-            None => p.name.to_owned(),
-        };
-        let mut parts: Vec<String> = self.parameters.iter().map(print).collect();
-        if self.variadic {
-            parts.push("...".to_owned());
-        }
-        if parts.is_empty() {
-            self.name.to_owned()
-        } else {
-            format!("{}({})", self.name, parts.join(", "))
-        }
+        signature(self.name, self.parameters, self.variadic)
     }
+}
+
+/// A name with its parameters and their defaults: `polynomial(degree=3, gamma, coef0=0)`.
+pub fn signature(name: &str, parameters: &[Parameter], variadic: bool) -> String {
+    let print = |p: &Parameter| match (p.default, p.kind) {
+        (Some(default), _) => format!("{}={default}", p.name),
+        (None, Kind::Increasing { .. }) => format!("{}, ...", p.name),
+        (None, _) => p.name.to_owned(),
+    };
+    let mut parts: Vec<String> = parameters.iter().map(print).collect();
+    if variadic {
+        parts.push("...".to_owned());
+    }
+    if parts.is_empty() { name.to_owned() } else { format!("{name}({})", parts.join(", ")) }
 }

@@ -30,7 +30,7 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
     let contracts: Vec<(String, &str)> =
         CONTRACTS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let stages: Vec<(String, &str)> =
-        FITTERS.iter().map(|fitter| (fitter.name.to_owned(), fitter.summary)).collect();
+        FITTERS.iter().map(|fitter| (fitter.stage.signature(), fitter.stage.summary)).collect();
     let compressors: Vec<(String, &str)> =
         COMPRESSORS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let sections = [

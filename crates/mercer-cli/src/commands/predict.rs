@@ -6,7 +6,7 @@ use anyhow::Context;
 use mercer::data::read::{Chunks, Options};
 use mercer::data::{Matrix, Targets};
 use mercer::machine::{Answer, Budget, Model, Output, Probabilities};
-use mercer::query::{Audit, AuditReport, Certainty, Plan, QueryError};
+use mercer::query::{Audit, AuditReport, Certainty, Plan};
 use serde_json::{Map, Value, json};
 
 use super::query_options::{self, resolve};
@@ -153,14 +153,14 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         let start = Instant::now();
         let mut decisions = plan
             .decide_with(rows, &limits.query_options)
-            .map_err(|error| shift(error, tally.queries))
+            .map_err(|error| error.after_rows(tally.queries))
             .with_context(source)?
             .decisions;
         if let Some(audit) = &mut audit {
             let had_alarm = audit.report().alarm.is_some();
             audit
-                .look(&plan, rows, &mut decisions)
-                .map_err(|error| shift(error, tally.queries))
+                .check(&plan, rows, &mut decisions)
+                .map_err(|error| error.after_rows(tally.queries))
                 .with_context(source)?;
             if let (false, Some(at)) = (had_alarm, audit.report().alarm) {
                 console.warn(&alarm(at, &plan));
@@ -217,7 +217,7 @@ fn audit(
     let Some(path) = &predict.audit_sample else { return Ok(Some(audit)) };
     let rows = Queries::read_all(path, Options::default(), model, console)?.examples;
     let named = || path.display().to_string();
-    Ok(Some(audit.near(&rows).with_context(named)?))
+    Ok(Some(audit.reference(&rows).with_context(named)?))
 }
 
 /// The warning when calibrated answers disagree more often than the contract allows.
@@ -227,17 +227,6 @@ fn alarm(at: u64, plan: &Plan) -> String {
         "audit, at query {at}: more than {risk} of the labels disagree with exact ones. These queries are not \
          like the sample; calibrate again on a new sample, or use --require certified"
     )
-}
-
-/// The error with the row number of the file instead of the chunk.
-fn shift(error: QueryError, before: usize) -> QueryError {
-    match error {
-        QueryError::NotFinite { row, value } => QueryError::NotFinite { row: row + before, value },
-        QueryError::Negative { row, column, value, kernel } => {
-            QueryError::Negative { row: row + before, column, value, kernel }
-        }
-        other => other,
-    }
 }
 
 /// What is reported after the last row.
@@ -329,10 +318,10 @@ impl Outcome<'_> {
         if let Some(calibration) = plan.calibration() {
             console.summary(&compile::sentence(calibration));
         }
-        if let Some(AuditReport { asked, disagreements, low, high, alarm, .. }) = audit {
+        if let Some(AuditReport { audited, disagreements, low, high, alarm, .. }) = audit {
             let verdict = if alarm.is_some() { "the contract is violated" } else { "no alarm" };
             console.summary(&format!(
-                "audit: {asked} queries also evaluated exactly, {disagreements} disagreements; between \
+                "audit: {audited} queries also evaluated exactly, {disagreements} disagreements; between \
                  {low:.2e} and {high:.2e} of all queries, valid at any time: {verdict}"
             ));
         }
@@ -352,9 +341,9 @@ impl Outcome<'_> {
 }
 
 fn audit_object(report: &AuditReport) -> Value {
-    let AuditReport { seen, asked, disagreements, low, high, alarm } = report;
+    let AuditReport { seen, audited, disagreements, low, high, alarm } = report;
     json!({
-        "queries": seen, "audited": asked, "disagreements": disagreements, "low": low,
+        "queries": seen, "audited": audited, "disagreements": disagreements, "low": low,
         "high": high, "alarm_at_query": alarm,
     })
 }

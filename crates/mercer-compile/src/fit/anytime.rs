@@ -10,7 +10,8 @@ mod settings;
 use mercer_data::{Matrix, MatrixBuilder};
 use mercer_kernel::factor::{Factor, Given, KernelColumns};
 use mercer_machine::{Array, Output, Score, Section};
-use mercer_spec::Spec;
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 
 use limit::Costs;
 use orders::Ordering;
@@ -21,14 +22,8 @@ use super::constants::{Constants, Lengths};
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "anytime",
-    summary: "projections onto basis points, one by one, with a proved range after each; semidefinite kernels",
-    estimates: false,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::ANYTIME, estimates: false, stops: false, propose, fit };
 
 /// A machine whose rest is this share of it is explained.
 const EXPLAINED: f64 = 1e-14;
@@ -58,11 +53,11 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     vec![Spec::new("anytime"), order("min_wz"), order("moved")]
 }
 
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let machine = task.exact.machine();
     let has_signs = task.sample.is_some_and(|sample| sample.rows() > 0)
         && !matches!(machine.output(), Output::Value);
-    let settings = settings::parse(spec, has_signs)?;
+    let settings = Settings::new(arguments, has_signs);
     check(task, &settings, has_signs)?;
     let kernel = machine.kernel().clone();
     let supports = machine.supports().as_ref().clone();
@@ -81,7 +76,7 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
         }
         sample => arrays.add(&sequence(task, &settings, sample, &mut columns, &lengths)?),
     }
-    Ok(arrays.section(spec, settings.chunk, centres))
+    Ok(arrays.section(arguments.text(), settings.chunk, centres))
 }
 
 /// Whether the machine can be projected, and the order has the rows it needs.

@@ -5,7 +5,8 @@ mod near;
 use mercer_data::Matrix;
 use mercer_kernel::factor::{Factor, Given, KernelColumns};
 use mercer_machine::{Array, Machine, PlanSections, Score, Section, file};
-use mercer_spec::{Entry, Kind, Parameter, Registry, Spec};
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 
 use super::anytime::{Arrays, Sequence};
 use super::constants::{Constants, Lengths};
@@ -15,14 +16,8 @@ use crate::compress::greedy::{Greedy, Pursuit};
 use crate::compress::moved::{self, Journey, Moved};
 use crate::{CompileError, FittingData, Task, Watch};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "compressed",
-    summary: "compressed(k): a machine of k vectors, whose distance from the whole one is proved for each query",
-    estimates: false,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::COMPRESSED, estimates: false, stops: false, propose, fit };
 
 const STAGE: &str = "compressed";
 /// Share of its own square that a vector must add: the factor is used online.
@@ -51,36 +46,16 @@ enum Method {
     Moved,
 }
 
-static ENTRY: Entry<Settings> = Entry {
-    name: STAGE,
-    summary: "a machine of k vectors",
-    parameters: &[
-        Parameter {
-            name: "k",
-            kind: Kind::IntegerOr { low: 1, high: MOST as i64, word: "auto" },
-            default: Some("auto"),
-            help: "vectors; auto takes a tenth of the supports",
-        },
-        Parameter {
-            name: "method",
-            kind: Kind::Word(&["auto", "greedy", "moved"]),
-            default: Some("auto"),
-            help: "how vectors are found; auto moves them unless rows are wide and sparse",
-        },
-    ],
-    variadic: false,
-    build: |checked| {
-        let size = checked.number("k");
-        let method = match checked.spec("method").map(Spec::name) {
-            Some("greedy") => Method::Greedy,
-            Some("moved") => Method::Moved,
+impl Settings {
+    fn new(arguments: &Checked<'_>) -> Self {
+        let method = match arguments.word("method") {
+            "greedy" => Method::Greedy,
+            "moved" => Method::Moved,
             _ => Method::Auto,
         };
-        Ok(Settings { size: (!size.is_nan()).then_some(size as usize), method })
-    },
-};
-
-static REGISTRY: Registry<Settings> = Registry { noun: "stage", entries: &[&ENTRY] };
+        Self { size: arguments.integer_or_word("k"), method }
+    }
+}
 
 /// Kernel values among supports that are worth their time: more are not looked at.
 const MOST_WORK: f64 = 2e10;
@@ -96,12 +71,12 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     [40, 20, 10, 5].into_iter().filter(|share| rows / share >= 4).map(size).collect()
 }
 
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    let settings = REGISTRY.build(spec).map_err(|error| unfit(error.to_string()))?;
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
+    let settings = Settings::new(arguments);
     let machine = task.exact.machine();
     check(machine)?;
     let rows = choose(machine, settings, task)?;
-    section(spec, machine, &rows, &task.watch)
+    section(arguments.text(), machine, &rows, &task.watch)
 }
 
 fn check(machine: &Machine) -> Result<(), CompileError> {

@@ -1,23 +1,17 @@
+//! Fits the stage `landmarks`: rows drawn as landmarks, weights by ridge regression on the scores of the machine.
+
 use mercer_data::draw;
 use mercer_machine::{Array, Section};
-use mercer_spec::{Spec, Value};
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 
 use super::{Fitter, can_estimate};
-use crate::lesson::Lesson;
+use crate::distillation_set::DistillationSet;
 use crate::{CompileError, Task, ridge};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "landmarks",
-    summary: "landmarks(r, n): n Gaussians in r coordinates, fitted to the machine's own scores, for machines with many supports; calibrated on --sample",
-    estimates: true,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::LANDMARKS, estimates: true, stops: false, propose, fit };
 
-/// More cost more than they teach.
-const MOST: f64 = 2048.0;
-const MOST_COORDINATES: f64 = 128.0;
 /// Widths tried: `gamma` in units of one over the median squared distance.
 const GAMMAS: [f64; 3] = [0.5, 1.5, 4.0];
 
@@ -35,41 +29,28 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     vec![Spec::new("landmarks").with(32.0).with(512.0)]
 }
 
-/// Landmarks are rows of the lesson, drawn at random; the width is the best of a few on rows left out.
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+/// Landmarks are rows of the set, drawn at random; the width is the best of a few on rows left out.
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let unfit =
         |reason: &str| CompileError::Unfit { stage: "landmarks", reason: reason.to_owned() };
-    let (wanted, count) = match (spec.positional(), spec.named()) {
-        ([Value::Number(r), Value::Number(n)], [])
-            if r.fract() == 0.0
-                && n.fract() == 0.0
-                && (1.0..=MOST_COORDINATES).contains(r)
-                && (1.0..=MOST).contains(n) =>
-        {
-            (*r as usize, *n as usize)
-        }
-        _ => {
-            return Err(unfit(
-                "write landmarks(r, n) with 1 to 128 coordinates and 1 to 2048 landmarks, as landmarks(32, 1024)",
-            ));
-        }
-    };
+    let (wanted, count) =
+        (arguments.integer("coordinates") as usize, arguments.integer("count") as usize);
     let basis = task.basis("landmarks")?;
-    let lesson = task.lesson("landmarks")?;
+    let set = task.distillation_set("landmarks")?;
     let size = wanted.min(basis.rows);
     // Every feature wants several rows to be learned from.
-    let count = count.min(lesson.rows / 4).max(1);
-    let chosen = draw(lesson.rows, count, 1);
+    let count = count.min(set.rows / 4).max(1);
+    let chosen = draw(set.rows, count, 1);
     let centres: Vec<f64> =
-        chosen.iter().flat_map(|row| lesson.row(*row)[..size].iter().copied()).collect();
-    let median = median_distance(lesson, size, &chosen);
+        chosen.iter().flat_map(|row| set.row(*row)[..size].iter().copied()).collect();
+    let median = median_distance(set, size, &chosen);
     let features = 1 + size + count;
     let mut best: Option<(f64, f64, Vec<f64>)> = None;
     for (number, factor) in GAMMAS.iter().enumerate() {
         task.watch.step("landmarks: widths", number, GAMMAS.len())?;
         let gamma = factor / median;
-        let found = ridge::fit_judged(lesson.rows, features, &lesson.targets, |row, out| {
-            let own = &lesson.row(row)[..size];
+        let found = ridge::fit_judged(set.rows, features, &set.targets, |row, out| {
+            let own = &set.row(row)[..size];
             out[0] = 1.0;
             out[1..=size].copy_from_slice(own);
             for (place, centre) in out[size + 1..].iter_mut().zip(centres.chunks_exact(size)) {
@@ -89,7 +70,7 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
         lines.extend(found[1..=size].iter().map(|w| *w as f32));
         weights.extend(found[size + 1..].iter().map(|w| *w as f32));
     }
-    Ok(Section::new(spec.to_string())
+    Ok(Section::new(arguments.text().to_string())
         .with("basis", Array::F32(basis.singles(size)))
         .with("centres", Array::F32(centres.iter().map(|x| *x as f32).collect()))
         .with("gamma", Array::F32(vec![gamma as f32]))
@@ -103,8 +84,8 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The median squared distance among the landmarks, of a few hundred pairs.
-fn median_distance(lesson: &Lesson, size: usize, chosen: &[usize]) -> f64 {
-    let row = |at: usize| &lesson.row(chosen[at % chosen.len()])[..size];
+fn median_distance(set: &DistillationSet, size: usize, chosen: &[usize]) -> f64 {
+    let row = |at: usize| &set.row(chosen[at % chosen.len()])[..size];
     let mut all: Vec<f64> =
         (0..500).map(|n| distance(row(n * 7), row(n * 13 + 1))).filter(|d| *d > 0.0).collect();
     all.sort_by(f64::total_cmp);

@@ -1,31 +1,27 @@
-use mercer_machine::{Array, Section};
-use mercer_spec::Spec;
+//! Fits the stage `linear`: least squares on the scores of the machine.
 
-use super::{Fitter, can_estimate, no_arguments};
+use mercer_machine::{Array, Section};
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
+
+use super::{Fitter, can_estimate};
 use crate::{CompileError, Task, ridge};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "linear",
-    summary: "one dot product, fitted to the machine's own scores; calibrated on --sample",
-    estimates: true,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::LINEAR, estimates: true, stops: false, propose, fit };
 
 fn propose(task: &Task<'_>) -> Vec<Spec> {
     if can_estimate(task) { vec![Spec::new("linear")] } else { Vec::new() }
 }
 
 /// Least squares in the coordinates of the basis; stored as weights of the machine's columns.
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    no_arguments("linear", spec)?;
+fn fit(_: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let unfit = |reason: String| CompileError::Unfit { stage: "linear", reason };
     let basis = task.basis("linear")?;
-    let lesson = task.lesson("linear")?;
-    let (size, outputs) = (lesson.size, lesson.outputs);
-    let weights = ridge::fit(lesson.rows, size + 1, &lesson.targets, |row, out| {
-        out[..size].copy_from_slice(lesson.row(row));
+    let set = task.distillation_set("linear")?;
+    let (size, outputs) = (set.size, set.outputs);
+    let weights = ridge::fit(set.rows, size + 1, &set.targets, |row, out| {
+        out[..size].copy_from_slice(set.row(row));
         out[size] = 1.0;
     });
     let found = weights.ok_or_else(|| unfit("its scores could not be fitted".to_owned()))?;

@@ -1,21 +1,17 @@
+//! Fits the stage `low_precision`: looks for a grid on which all values lie.
+
 mod grid;
 
 use mercer_data::Matrix;
 use mercer_machine::{Array, Section};
-use mercer_spec::Spec;
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "low_precision",
-    summary: "all supports in integers or single precision, with a proved range; kernels of a product or a distance; \
-              low_precision(integers=quantised) rounds values to bytes where they are not on a grid",
-    estimates: false,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::LOW_PRECISION, estimates: false, stops: false, propose, fit };
 
 /// Supports that leave more columns empty than this are better walked by their entries.
 const LEAST_DENSITY: f64 = 0.02;
@@ -33,23 +29,14 @@ fn unfit(reason: impl Into<String>) -> CompileError {
     CompileError::Unfit { stage: "low_precision", reason: reason.into() }
 }
 
-/// Whether values that are on no grid are to be rounded to one.
-fn is_quantised(spec: &Spec) -> Result<bool, CompileError> {
-    match (spec.positional(), spec.named()) {
-        ([], []) => Ok(false),
-        ([], [(name, value)]) if name == "integers" && value.to_string() == "quantised" => Ok(true),
-        _ => Err(unfit("its only parameter is integers=quantised")),
-    }
-}
-
 /// Looks for a grid; all else is rounded when the plan is loaded.
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let supports = task.exact.machine().supports();
-    if is_quantised(spec)? {
+    if arguments.word("integers") == "quantised" {
         let grid =
             grid::over(supports).ok_or_else(|| unfit("its values have no range of bytes"))?;
         let grid = Array::F64(vec![grid.step(), grid.base()]);
-        return Ok(Section::new(spec.to_string()).with("grid", grid));
+        return Ok(Section::new(arguments.text().to_string()).with("grid", grid));
     }
     let section = Section::new("low_precision");
     let live = supports.rows() as f64 * task.exact.packed().live_columns() as f64;

@@ -1,20 +1,15 @@
 use mercer_kernel::bound::gamma;
 use mercer_kernel::monomials::{Monomials, Power, count};
 use mercer_machine::{Array, Machine, Score, Section};
+use mercer_query::entries;
 use mercer_simd::{Isa, monomials};
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Spec};
 
-use super::{Fitter, has_only_expansions, no_arguments};
+use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "monomials",
-    summary: "polynomial kernels in few columns as one weighted sum of products of columns, with a proved range",
-    estimates: false,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::MONOMIALS, estimates: false, stops: false, propose, fit };
 
 /// More products than this are never faster than the supports they replace; columns themselves always are.
 const MOST: usize = 20_000;
@@ -58,8 +53,7 @@ fn unfit(reason: impl Into<String>) -> CompileError {
 /// the factor before the sum `p + 2` and its product with the sum one: `|ĉ - c| <= γ_(m+2p+6)` times the same
 /// sum of absolute values, since [`check_scales`] refuses machines whose numbers could underflow or overflow
 /// on the way.
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    no_arguments("monomials", spec)?;
+fn fit(_: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let (machine, live) = (task.exact.machine(), task.exact.packed().live());
     let (power, count) = products(task)?;
     if !has_only_expansions(task) {

@@ -6,7 +6,8 @@ mod thresholds;
 mod traces;
 
 use mercer_machine::{Array, Output, Section};
-use mercer_spec::Spec;
+use mercer_query::entries;
+use mercer_spec::Checked;
 
 use super::Fitter;
 use crate::{CompileError, Task};
@@ -15,8 +16,7 @@ use thresholds::Thresholds;
 use traces::{Candidate, Traces};
 
 pub(super) static FITTER: Fitter = Fitter {
-    name: "nearest",
-    summary: "nearest(paper): supports from the nearest on, thresholds from --training or --sample; tested on --sample, else unsettled",
+    stage: &entries::NEAREST,
     estimates: false,
     stops: true,
     // Without a width to choose it cannot be asked to keep a promise.
@@ -30,8 +30,8 @@ const FOLDS: usize = 5;
 /// Thresholds from the training rows if there are some, as the paper takes them, else from the part of the
 /// sample that is not for the test. What the text leaves open (dimensions of the ordering, half-width of the
 /// smoothing, tug of war) is chosen by cross-validation on the same rows.
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    let settings = Settings::read(spec)?;
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
+    let settings = Settings::new(arguments);
     let machine = task.exact.machine();
     if machine.scores().len() != 1 || matches!(machine.output(), Output::Value) {
         let reason = "it takes machines with two classes or novelty".to_owned();
@@ -45,7 +45,7 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
     let mut all = Thresholds::new(machine.supports().rows());
     traces.visit(&chosen, None, task, |_, truth, trace| all.add(truth, trace))?;
     let all = all.smoothed(chosen.smoothing);
-    let mut section = Section::new(spec.to_string())
+    let mut section = Section::new(arguments.text().to_string())
         .with("basis", Array::F32(basis.singles(chosen.dimensions.min(basis.rows))))
         .with("tug_of_war", Array::U32(vec![u32::from(chosen.has_tug_of_war)]))
         .with("smoothing", Array::U32(vec![chosen.smoothing as u32]))

@@ -1,18 +1,14 @@
+//! Fits the stage `pca`: the principal directions of the supports.
+
 use mercer_machine::{Array, Section};
-use mercer_spec::{Spec, Value};
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 
 use super::{Fitter, can_estimate};
-use crate::basis::MOST;
 use crate::{CompileError, Task};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "pca",
-    summary: "pca(r1, r2, ...): all supports in r dimensions, more from level to level; with arithmetic=int8 in bytes; calibrated on --sample",
-    estimates: true,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::PCA, estimates: true, stops: false, propose, fit };
 
 /// Levels that are tried; a machine of fewer columns takes those that leave something out. Where each level pays
 /// for many scores, one is enough.
@@ -36,34 +32,16 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     lists.into_iter().map(spec).collect()
 }
 
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    let unfit = |reason: &str| CompileError::Unfit { stage: "pca", reason: reason.to_owned() };
-    let number = |value: &Value| match value {
-        Value::Number(r) if r.fract() == 0.0 && (1.0..=MOST as f64).contains(r) => Some(*r as u32),
-        _ => None,
-    };
-    let levels: Option<Vec<u32>> = spec.positional().iter().map(number).collect();
-    let is_int8 = |(name, value): &(String, Value)| {
-        name == "arithmetic" && matches!(value, Value::Spec(word) if word.to_string() == "int8")
-    };
-    let has_known = spec.named().is_empty() || matches!(spec.named(), [one] if is_int8(one));
-    let levels = levels.filter(|levels| !levels.is_empty() && has_known);
-    let mut levels = levels.ok_or_else(|| {
-        unfit(
-            "write pca(r1, r2, ...) with whole numbers of dimensions from 1 to 256, and arithmetic=int8 \
-             for bytes",
-        )
-    })?;
-    if levels.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return Err(unfit("its dimensions must increase from level to level"));
-    }
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
+    let mut levels: Vec<u32> =
+        arguments.integers().into_iter().map(|dimensions| dimensions as u32).collect();
     let basis = task.basis("pca")?;
     let rows = basis.rows as u32;
     // Machines with fewer directions need fewer levels: the last one then holds them all.
     levels.iter_mut().for_each(|level| *level = (*level).min(rows));
     levels.dedup();
     let last = levels.last().map_or(0, |last| *last as usize);
-    Ok(Section::new(spec.to_string())
+    Ok(Section::new(arguments.text().to_string())
         .with("basis", Array::F32(basis.singles(last)))
         .with("levels", Array::U32(levels)))
 }

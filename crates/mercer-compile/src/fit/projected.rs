@@ -1,9 +1,12 @@
+//! Fits the stage `projected`: the directions along which supports are projected, and bounds on what they leave out.
+
 use mercer_data::Matrix;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Output, PlanSections, Score, Section, file};
+use mercer_query::entries;
 use mercer_query::{Plan, QueryOptions};
 use mercer_simd::gemm_nt;
-use mercer_spec::{Spec, Value};
+use mercer_spec::{Checked, Spec};
 
 use super::rows::{Rows, transposed};
 use super::{Fitter, has_only_expansions};
@@ -14,15 +17,8 @@ mod basis;
 
 use basis::Basis;
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "projected",
-    summary: "rbf and dot-product kernels along their main directions, the rest bounded by a spectral \
-              tail after a first-order correction; projected(dimensions=, look_ahead=, directions=)",
-    estimates: false,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::PROJECTED, estimates: false, stops: false, propose, fit };
 
 /// Wider machines would take minutes.
 const MOST_COLUMNS: usize = 3000;
@@ -39,34 +35,22 @@ fn unfit(reason: impl Into<String>) -> CompileError {
     CompileError::Unfit { stage: "projected", reason: reason.into() }
 }
 
-/// What was asked for; what was not is chosen.
-#[derive(Debug, Clone, Copy, Default)]
-struct Wanted {
+/// Sizes that the text fixes; the others are chosen.
+#[derive(Debug, Clone, Copy)]
+struct FixedSizes {
     dimensions: Option<usize>,
     look_ahead: Option<usize>,
     directions: Option<usize>,
 }
 
-impl Wanted {
-    fn new(spec: &Spec) -> Result<Self, CompileError> {
-        let mut wanted = Self::default();
-        if !spec.positional().is_empty() {
-            return Err(unfit("its parameters have names: dimensions, look_ahead, directions"));
+impl FixedSizes {
+    fn new(arguments: &Checked<'_>) -> Self {
+        let size = |name: &str| arguments.integer_or_word(name);
+        Self {
+            dimensions: size("dimensions"),
+            look_ahead: size("look_ahead"),
+            directions: size("directions"),
         }
-        for (name, value) in spec.named() {
-            let count = match value {
-                Value::Number(x) if x.fract() == 0.0 && (0.0..1e9).contains(x) => *x as usize,
-                _ => return Err(unfit(format!("{name} must be a whole number"))),
-            };
-            match name.as_str() {
-                "dimensions" if count > 0 => wanted.dimensions = Some(count),
-                "dimensions" => return Err(unfit("dimensions must be at least 1")),
-                "look_ahead" => wanted.look_ahead = Some(count),
-                "directions" => wanted.directions = Some(count),
-                _ => return Err(unfit(format!("it has no parameter '{name}'"))),
-            }
-        }
-        Ok(wanted)
     }
 }
 
@@ -103,14 +87,14 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     vec![Spec::new("projected")]
 }
 
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    let wanted = Wanted::new(spec)?;
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
+    let sizes = FixedSizes::new(arguments);
     let (ready, held_out) = Ready::new(task)?;
     let columns = ready.rows.columns;
-    if let Some(head) = wanted.dimensions {
-        return Ok(Basis::new(&ready, wanted, head.min(columns))?.section());
+    if let Some(head) = sizes.dimensions {
+        return Ok(Basis::new(&ready, sizes, head.min(columns))?.section());
     }
-    choose(&ready, &held_out, wanted, task)
+    choose(&ready, &held_out, sizes, task)
 }
 
 /// The number of dimensions whose plan costs the held-out rows least; a machine of which it settles nothing
@@ -118,7 +102,7 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
 fn choose(
     ready: &Ready,
     held_out: &Matrix,
-    wanted: Wanted,
+    sizes: FixedSizes,
     task: &Task<'_>,
 ) -> Result<Section, CompileError> {
     let (machine, columns) = (task.exact.machine(), ready.rows.columns);
@@ -129,14 +113,14 @@ fn choose(
     let middling = tried[tried.len() / 2];
     // The value of a regression is settled at a tolerance that only the asker knows.
     if matches!(machine.output(), Output::Value) {
-        return Ok(Basis::new(ready, wanted, middling)?.section());
+        return Ok(Basis::new(ready, sizes, middling)?.section());
     }
     let mut best: Option<(f64, Section)> = None;
     let mut worse = 0;
     let most = tried.len();
     for (done, head) in tried.into_iter().enumerate() {
         task.watch.step("trying numbers of dimensions", done, most)?;
-        let section = Basis::new(ready, wanted, head)?.section();
+        let section = Basis::new(ready, sizes, head)?.section();
         let sections = vec![section.clone()];
         let (spec, machine_digest) = (String::new(), file::digest(machine));
         let plan = PlanSections {
@@ -162,7 +146,7 @@ fn choose(
     }
     match best {
         Some((_, section)) => Ok(section),
-        None => Ok(Basis::new(ready, wanted, middling)?.section()),
+        None => Ok(Basis::new(ready, sizes, middling)?.section()),
     }
 }
 

@@ -1,20 +1,17 @@
+//! Fits the stage `spectral`: the eigenvectors of a degree-2 kernel machine, with bounds on their errors.
+
 use mercer_kernel::bound::gamma;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Array, Machine, Score, Section};
-use mercer_spec::Spec;
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 
 use super::spectrum::{Spectrum, symmetric_product};
-use super::{Fitter, has_only_expansions, no_arguments};
+use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "spectral",
-    summary: "degree-2 kernels as a quadratic form, eigenvector after eigenvector, with a proved range",
-    estimates: false,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::SPECTRAL, estimates: false, stops: false, propose, fit };
 
 /// Wider machines would take minutes, and gigabytes for many scores.
 const MOST_COLUMNS: usize = 3000;
@@ -26,8 +23,7 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     if fits { vec![Spec::new("spectral")] } else { Vec::new() }
 }
 
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    no_arguments("spectral", spec)?;
+fn fit(_: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let (machine, live) = (task.exact.machine(), task.exact.packed().live());
     let (constant, is_normalized) = degree_two(machine)?;
     if live.len() > MOST_COLUMNS {

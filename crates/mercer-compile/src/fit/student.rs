@@ -1,23 +1,17 @@
+//! Fits the stage `student`: quadratic forms of few coordinates by ridge regression on the scores of the machine.
+
 mod directions;
 
 use mercer_machine::{Array, Section};
-use mercer_spec::{Spec, Value};
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 
 use super::{Fitter, can_estimate};
-use crate::lesson::Lesson;
+use crate::distillation_set::DistillationSet;
 use crate::{CompileError, Task, ridge};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "student",
-    summary: "student(r1, r2, ...): quadratic forms in r coordinates, more from level to level, fitted to the machine's own scores; with directions=fitted the coordinates are fitted too; calibrated on --sample",
-    estimates: true,
-    stops: false,
-    propose,
-    fit,
-};
-
-/// More coordinates have more features than any sample can teach.
-const MOST: usize = 64;
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::STUDENT, estimates: true, stops: false, propose, fit };
 
 /// Numbers of coordinates that are tried.
 const PROPOSED: [usize; 5] = [8, 16, 24, 32, 48];
@@ -46,58 +40,33 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     specs
 }
 
-/// What is written between the brackets: coordinates at each level, and whether their directions are fitted.
-fn settings(spec: &Spec) -> Option<(Vec<usize>, bool)> {
-    let number = |value: &Value| match value {
-        Value::Number(r) if r.fract() == 0.0 && (1.0..=MOST as f64).contains(r) => {
-            Some(*r as usize)
-        }
-        _ => None,
-    };
-    let sizes: Option<Vec<usize>> = spec.positional().iter().map(number).collect();
-    let sizes = sizes.filter(|sizes| !sizes.is_empty())?;
-    let is_increasing = sizes.windows(2).all(|pair| pair[0] < pair[1]);
-    let word = |value: &Value| matches!(value, Value::Spec(word) if word.to_string() == "fitted");
-    let is_fitted = match spec.named() {
-        [] => false,
-        [(name, value)] if name == "directions" && word(value) => true,
-        _ => return None,
-    };
-    is_increasing.then_some((sizes, is_fitted))
-}
-
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let unfit = |reason: &str| CompileError::Unfit { stage: "student", reason: reason.to_owned() };
-    let (mut sizes, is_fitted) = settings(spec).ok_or_else(|| {
-        unfit(
-            "write student(r1, r2, ...) with increasing numbers of coordinates from 1 to 64, as student(16), or \
-             student(4, 8, directions=fitted)",
-        )
-    })?;
+    let mut sizes = arguments.integers();
+    let is_fitted = arguments.word("directions") == "fitted";
     let basis = task.basis("student")?;
-    let lesson = task.lesson("student")?;
+    let set = task.distillation_set("student")?;
     sizes.iter_mut().for_each(|size| *size = (*size).min(basis.rows));
     sizes.dedup();
     let all = sizes.last().map_or(0, |size| *size);
     let failed = || unfit("its scores could not be fitted");
     // Directions as mixtures of principal ones, and the coordinates of all rows in them.
     let (mixtures, mixed) = if is_fitted {
-        directions::fitted(lesson, &sizes, task.watch)?.ok_or_else(failed)?
+        directions::fitted(set, &sizes, task.watch)?.ok_or_else(failed)?
     } else {
         let one = |at: usize| f64::from(u8::from(at.is_multiple_of(all + 1)));
         ((0..all * all).map(one).collect(), all)
     };
-    let mut table = vec![0.0; lesson.rows * all];
+    let mut table = vec![0.0; set.rows * all];
     for (row, out) in table.chunks_exact_mut(all).enumerate() {
-        let own = &lesson.row(row)[..mixed];
+        let own = &set.row(row)[..mixed];
         for (y, mixture) in out.iter_mut().zip(mixtures.chunks_exact(mixed)) {
             *y = mixture.iter().zip(own).map(|(a, b)| a * b).sum();
         }
     }
     let (mut squares, mut lines, mut constants) = (Vec::new(), Vec::new(), Vec::new());
     for size in &sizes {
-        let found =
-            forms(lesson, *size, |row, out| out.copy_from_slice(&table[row * all..][..*size]));
+        let found = forms(set, *size, |row, out| out.copy_from_slice(&table[row * all..][..*size]));
         for form in found.ok_or_else(failed)? {
             squares.extend(form.square.iter().map(|x| *x as f32));
             lines.extend(form.line.iter().map(|x| *x as f32));
@@ -111,7 +80,7 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
             *place = mixture.iter().zip(values).map(|(share, x)| share * x).sum::<f64>() as f32;
         }
     }
-    Ok(Section::new(spec.to_string())
+    Ok(Section::new(arguments.text().to_string())
         .with("basis", Array::F32(rows))
         .with("levels", Array::U32(sizes.iter().map(|size| *size as u32).collect()))
         .with("forms", Array::F32(squares))
@@ -127,12 +96,16 @@ struct Form {
     constant: f64,
 }
 
-/// The form of each output that fits the lesson best; `read(row, out)` writes the coordinates of a row.
-fn forms(lesson: &Lesson, size: usize, read: impl Fn(usize, &mut [f64])) -> Option<Vec<Form>> {
+/// The form of each output that fits the set best; `read(row, out)` writes the coordinates of a row.
+fn forms(
+    set: &DistillationSet,
+    size: usize,
+    read: impl Fn(usize, &mut [f64]),
+) -> Option<Vec<Form>> {
     let mut scaled = vec![0.0; size];
-    let lengths = lengths(lesson.rows, size, &read);
+    let lengths = lengths(set.rows, size, &read);
     let features = 1 + size + size * (size + 1) / 2;
-    let found = ridge::fit(lesson.rows, features, &lesson.targets, |row, out| {
+    let found = ridge::fit(set.rows, features, &set.targets, |row, out| {
         read(row, &mut scaled);
         scaled.iter_mut().zip(&lengths).for_each(|(y, length)| *y /= length);
         out[0] = 1.0;

@@ -1,20 +1,15 @@
 use mercer_kernel::bound::{UNIT, gamma};
 use mercer_kernel::{Curve, Form, Profile, Term};
 use mercer_machine::{Array, Machine, Score, Section};
-use mercer_spec::Spec;
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 use rayon::prelude::*;
 
-use super::{Fitter, has_only_expansions, no_arguments};
+use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "table",
-    summary: "additive kernels folded into one curve per column, with a proved range",
-    estimates: false,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::TABLE, estimates: false, stops: false, propose, fit };
 
 /// Tables beyond this size are out of every cache.
 const MOST_BYTES: usize = 64 << 20;
@@ -36,8 +31,7 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     if is_fit { vec![Spec::new("table")] } else { Vec::new() }
 }
 
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    no_arguments("table", spec)?;
+fn fit(_: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let machine = task.exact.machine();
     let term = term(machine)?;
     if !has_only_expansions(task) {

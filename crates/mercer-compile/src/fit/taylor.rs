@@ -1,22 +1,18 @@
+//! Fits the stage `taylor`: the second-order expansion of a Gaussian machine, with a bound on its remainder.
+
 use mercer_kernel::bound::{UNIT, gamma};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Array, Machine, Score, Section};
-use mercer_spec::{Spec, Value};
+use mercer_query::entries;
+use mercer_spec::{Checked, Spec};
 
 use super::rows::{Rows, transposed};
 use super::spectrum::{Spectrum, symmetric_product};
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
-pub(super) static FITTER: Fitter = Fitter {
-    name: "taylor",
-    summary: "rbf with a small gamma as a quadratic form, what the exponential adds bounded; \
-              taylor(rounds=)",
-    estimates: false,
-    stops: false,
-    propose,
-    fit,
-};
+pub(super) static FITTER: Fitter =
+    Fitter { stage: &entries::TAYLOR, estimates: false, stops: false, propose, fit };
 
 /// Wider machines would take minutes.
 const MOST_COLUMNS: usize = 3000;
@@ -24,8 +20,6 @@ const MOST_COLUMNS: usize = 3000;
 const CHUNK: usize = 16;
 const RESTS: usize = 7;
 const CURVES: usize = 7;
-/// Chunks of a score, if nobody says how many.
-const ROUNDS: usize = 3;
 /// Largest `|t|` of a machine that `tune` tries it on: beyond, the bound settles next to nothing.
 const PROMISING: f64 = 1.5;
 /// Largest `|t|` at all.
@@ -60,8 +54,8 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
     }
 }
 
-fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
-    let rounds = rounds(spec)?;
+fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
+    let rounds = arguments.integer("rounds") as usize;
     let machine = task.exact.machine();
     let kernel = machine.kernel().spec();
     let width = gaussian(machine).ok_or_else(|| unfit(format!("{kernel} is not a Gaussian")))?;
@@ -88,29 +82,12 @@ fn fit(spec: &Spec, task: &Task<'_>) -> Result<Section, CompileError> {
         }
     }
     let bounds = scores.iter().flat_map(|score| score.bounds(cloud.radius));
-    Ok(Section::new(spec.to_string())
+    Ok(Section::new(arguments.text().to_string())
         .with("basis", Array::F32(out.rows))
         .with("shifts", Array::F64(out.shifts))
         .with("values", Array::F64(out.values))
         .with("tails", Array::F64(out.tails))
         .with("bounds", Array::F64(bounds.collect())))
-}
-
-fn rounds(spec: &Spec) -> Result<usize, CompileError> {
-    if !spec.positional().is_empty() {
-        return Err(unfit("its parameter has a name: rounds"));
-    }
-    let mut rounds = ROUNDS;
-    for (name, value) in spec.named() {
-        rounds = match (name.as_str(), value) {
-            ("rounds", Value::Number(x)) if x.fract() == 0.0 && (1.0..=64.0).contains(x) => {
-                *x as usize
-            }
-            ("rounds", _) => return Err(unfit("rounds must be a whole number from 1 to 64")),
-            _ => return Err(unfit(format!("it has no parameter '{name}'"))),
-        };
-    }
-    Ok(rounds)
 }
 
 /// The supports around their mean.

@@ -5,7 +5,7 @@ use mercer_machine::{Machine, Scale};
 use mercer_query::{Estimate, Plan, Record};
 
 use crate::CompileError;
-use crate::lesson::{margin, unit};
+use crate::distillation_set::unit;
 
 /// The scales of all levels of a plan, from rows with their exact scores.
 pub(crate) fn fitted_scales(
@@ -68,15 +68,15 @@ fn scales(machine: &Machine, records: &[Vec<Record>], scores: &[f64], levels: us
         let said =
             records.iter().zip(scores.chunks_exact(count)).filter_map(|(records, scores)| {
                 let record = records.iter().find(|record| record.level == Some(level))?;
-                let (guess, truth) = match record.guess {
+                let (guess, truth) = match record.estimate {
                     Estimate::Score(score) => (score, scores[0]),
                     Estimate::Class { class, margin: lead } => {
-                        (lead, margin(machine, scores, class))
+                        (lead, machine.output().margin(scores, class))
                     }
                 };
                 let is_useful = guess.is_finite() && truth.is_finite();
                 // A class that leads by nothing is never trusted anyhow.
-                let is_led = matches!(record.guess, Estimate::Score(_)) || guess > 0.0;
+                let is_led = matches!(record.estimate, Estimate::Score(_)) || guess > 0.0;
                 (is_useful && is_led).then_some((guess, truth))
             });
         scale(said.collect())
@@ -120,7 +120,7 @@ mod tests {
     fn levels_before_cheap_ones_are_more_cautious() {
         let record = |level: usize, cost: u64| Record {
             level: Some(level),
-            guess: Estimate::Score(1.0),
+            estimate: Estimate::Score(1.0),
             progress: level,
             cost: mercer_query::Cost { multiply_adds: cost },
         };

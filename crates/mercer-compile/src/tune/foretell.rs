@@ -15,7 +15,7 @@ use mercer_query::{Cost, Estimate, Plan, QueryOptions, Record};
 
 use super::parts::Judged;
 use crate::CompileError;
-use crate::lesson::{margin, unit};
+use crate::distillation_set::unit;
 use crate::risk::{self, Effect, Opinion, Target, tally, thresholds};
 
 /// Rows are near a change of label within this share of the usual margin. Found on MNIST (3 against 8, even
@@ -193,14 +193,14 @@ impl Seen {
             Answer::Class(class) if scores.len() > 1 => Some(class),
             _ => None,
         };
-        let truth = winner.map_or(scores[0], |class| margin(machine, scores, class));
+        let truth = winner.map_or(scores[0], |class| machine.output().margin(scores, class));
         let error = |record: &Record| {
             let level = record.level.filter(|level| scales[*level].slope > 0.0)?;
-            let (value, _) = record.guess.scaled(&scales[level]);
-            let error = match record.guess {
+            let (value, _) = record.estimate.scaled(&scales[level]);
+            let error = match record.estimate {
                 Estimate::Score(_) => value - scores[0],
                 Estimate::Class { class, .. } => {
-                    let error = value - margin(machine, scores, class);
+                    let error = value - machine.output().margin(scores, class);
                     // Seen from the class that wins.
                     if winner == Some(class) { error } else { -error }
                 }
@@ -287,7 +287,7 @@ mod tests {
         let (records, levels) = teller.records(&[0, 1, 2]);
         assert_eq!(levels, plan.levels().len());
         let guesses = |records: &[Vec<Record>]| -> Vec<Vec<(Option<usize>, Estimate)>> {
-            let said = |record: &Record| (record.level, record.guess);
+            let said = |record: &Record| (record.level, record.estimate);
             records.iter().map(|row| row.iter().map(said).collect()).collect()
         };
         assert_eq!(guesses(&records), guesses(&plan.records(&part.rows).unwrap()));

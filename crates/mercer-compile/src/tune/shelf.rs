@@ -106,7 +106,7 @@ impl Shelf {
         let share = patience.limit.mul_f64(FIT_SHARE);
         let end = Instant::now().checked_add(share).unwrap_or(patience.end);
         patience.fit_end.set(end.min(patience.end));
-        match (fitter.fit)(&spec, task) {
+        match fitter.run(&spec, task) {
             Ok(section) => {
                 let (cost, alone) = (f64::INFINITY, f64::INFINITY);
                 let estimates = fitter.estimates;

@@ -65,11 +65,12 @@ pub fn stages() -> Vec<(String, &'static [&'static str])> {
         }
     };
     let plan = |fitter: &&Fitter| {
-        let name = fitter.name;
+        let name = fitter.stage.name;
         (format!("cascade({name}, exact)"), kernels(name))
     };
     // Stages that estimate prove nothing; their laws are in `calibrate.rs`.
     // Additive kernels want values of at least zero; the laws of `table` are in `table.rs`.
-    let is_here = |fitter: &&&Fitter| !fitter.estimates && !fitter.stops && fitter.name != "table";
+    let is_here =
+        |fitter: &&&Fitter| !fitter.estimates && !fitter.stops && fitter.stage.name != "table";
     FITTERS.iter().filter(is_here).map(plan).collect()
 }

@@ -23,7 +23,7 @@ pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Res
     for row in 0..rows.rows() {
         let path = plan.explain(rows, row, &QueryOptions::default())?;
         let steps = path.steps.iter().filter(|step| step.stage == 0);
-        let band = |step: &mercer::query::Step| Band {
+        let band = |step: &mercer::query::ExplanationStep| Band {
             x: step.progress as f64,
             low: step.range.low,
             high: step.range.high,

@@ -170,7 +170,7 @@ pub(super) fn early_stopping(
             cost += queries.cost;
             continue;
         };
-        let answer = match record.guess {
+        let answer = match record.estimate {
             Estimate::Score(score) => machine.verdict(&[score]).answer,
             Estimate::Class { class, .. } => Answer::Class(class),
         };

@@ -24,14 +24,14 @@
 use mercer_kernel::bound::{UNIT, gamma};
 
 use super::Proved;
-use super::projection::Known;
+use super::projection::ProjectionQuery;
 
 /// Vectors used at once, at most.
 pub(crate) const FEW: usize = 8;
 
 /// One score of the small machine; all bounds rounded up.
 #[derive(Debug, Clone)]
-pub(crate) struct Small {
+pub(crate) struct SmallMachine {
     /// A bound on `|R|`.
     pub stray: f64,
     /// `G`, and `Σ|g_j|`.
@@ -66,7 +66,7 @@ impl Vectors {
     /// `square = Σ a_i a_j K̂_ij`, computed in any order.
     pub(crate) fn distance(
         &self,
-        known: &Known,
+        known: &ProjectionQuery,
         vectors: &[u32],
         weights: &[f64],
         along: f64,
@@ -88,11 +88,11 @@ impl Vectors {
     }
 }
 
-impl Small {
+impl SmallMachine {
     /// The range of the score, given the computed `Σ g_j K̂_j` over `count` vectors.
     pub(crate) fn range(
         &self,
-        known: &Known,
+        known: &ProjectionQuery,
         count: usize,
         sum: f64,
         near: Nearby<'_>,

@@ -43,7 +43,7 @@ pub(crate) const MOST_DEFECT: f64 = 0.01;
 
 /// What the steps of all scores share.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Shared(Vec<SharedStep>);
+pub(crate) struct SharedSteps(Vec<SharedStep>);
 
 #[derive(Debug, Clone, Copy)]
 struct SharedStep {
@@ -59,7 +59,7 @@ struct SharedStep {
 
 /// One step of one score.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
+pub(crate) struct ProjectionStep {
     /// `w_k`.
     pub weight: f64,
     /// `Ω_k`.
@@ -72,7 +72,7 @@ pub(crate) struct Step {
 
 /// What is known of a query.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct ProjectionQuery {
     root: f64,
     /// `1 / q²`.
     inverse: f64,
@@ -85,12 +85,12 @@ pub(crate) struct Known {
 /// What a step leaves of a query, over `q`: the squared length of the rest and the error of its
 /// coordinates.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Left {
+pub(crate) struct StepResidual {
     square: f64,
     error: f64,
 }
 
-impl Shared {
+impl SharedSteps {
     /// Constants of all steps from the rows of T (row `i` has `i + 1` entries), the sizes `s_j` of the
     /// basis points and `delta`.
     pub(crate) fn new<'a>(
@@ -116,16 +116,16 @@ impl Shared {
 
     /// What step `k` (from 0) leaves of a query whose squared coordinates add up to `spent`.
     #[inline]
-    pub(crate) fn left(&self, k: usize, known: &Known, spent: f64) -> Left {
+    pub(crate) fn left(&self, k: usize, known: &ProjectionQuery, spent: f64) -> StepResidual {
         let step = &self.0[k];
         let error = step.chain + known.relative * step.relative + known.absolute * step.absolute;
         let noise = step.noise + (2.1 + error) * error;
         // Two roundings relative to 1, which the constants of the noise leave room for.
-        Left { square: (1.0 - spent * known.inverse + noise).max(0.0), error }
+        StepResidual { square: (1.0 - spent * known.inverse + noise).max(0.0), error }
     }
 }
 
-impl Step {
+impl ProjectionStep {
     /// `k` from 1; `norm` is `|w|_k` rounded up.
     pub(crate) fn new(k: usize, weight: f64, rest: f64, norm: f64, hidden: f64) -> Self {
         let constant = 1.2001 * (gamma(k as f64 + 4.0) * norm + hidden) + f64::MIN_POSITIVE;
@@ -135,14 +135,26 @@ impl Step {
     /// Whether the range after this step is likely to leave zero out: a test without a root. What it says
     /// is not relied on.
     #[inline]
-    pub(crate) fn may_settle(&self, known: &Known, left: Left, sum: f64, offset: f64) -> bool {
+    pub(crate) fn may_settle(
+        &self,
+        known: &ProjectionQuery,
+        left: StepResidual,
+        sum: f64,
+        offset: f64,
+    ) -> bool {
         let away = (sum - offset).abs() - known.root * (self.norm * left.error + self.constant);
         let gap = self.rest * known.root;
         away > 0.0 && away * away > gap * gap * left.square
     }
 
     /// The range of the score `f = sum - offset` after this step; `None` where nothing can be claimed.
-    pub(crate) fn range(&self, known: &Known, left: Left, sum: f64, offset: f64) -> Option<Proved> {
+    pub(crate) fn range(
+        &self,
+        known: &ProjectionQuery,
+        left: StepResidual,
+        sum: f64,
+        offset: f64,
+    ) -> Option<Proved> {
         if left.error.is_nan() || left.error > 0.1 {
             return None;
         }
@@ -155,7 +167,7 @@ impl Step {
     }
 }
 
-impl Known {
+impl ProjectionQuery {
     /// `q`.
     pub(crate) fn root(&self) -> f64 {
         self.root

@@ -60,19 +60,19 @@
 //!   `1 + ϖ = (1 + excess)(1 + defect + η)(1 + γ'_(k+1))`, and a clamped value is that of another `ŝ_i`, larger
 //!   by at most half of that: `e_i` moves as much, so `τ` grows by `|w|` times it and `ê` by it. What is left
 //!   is the rounding of norms, exponent and exponential, relative to the value: the `r` of
-//!   [`super::singles`] without the product.
+//!   [`super::single_precision`] without the product.
 //! - *Powers*: `κ = (scale s + shift)^p` runs in doubles on the widened `ŝ_i`, one fused step and a power: a
 //!   relative error of at most `γ_(3p+8)`. `sup|κ''| <= p(p-1) scale² (|t̂_i| + scale ê)^(p-2)`.
 //!
 //! Sums over supports run in doubles, eight chains per tile, folded, tile after tile: at most
 //! `n = 40 + tiles` roundings. Underflow is covered by `floor`, a bound on any value that was computed as 0,
-//! and by the constants `1e-36`; scales are restricted as in [`super::singles`].
+//! and by the constants `1e-36`; scales are restricted as in [`super::single_precision`].
 
 use mercer_kernel::Profile;
 use mercer_kernel::bound::{UNIT, gamma};
 
 use super::Proved;
-use super::singles::{HIDDEN, SINGLE, gamma_single, is_sane, power_norm};
+use super::single_precision::{HIDDEN, SINGLE, gamma_single, is_sane, power_norm};
 
 /// Offline constants of one machine.
 #[derive(Debug, Clone)]
@@ -112,7 +112,7 @@ pub(crate) struct Tail {
 
 /// Constants of one score; all rounded up.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Weights {
+pub(crate) struct TailWeights {
     /// `Σ|β_i|` as used and of the machine.
     pub used: f64,
     pub own: f64,
@@ -124,7 +124,7 @@ pub(crate) struct Weights {
 
 /// What is known of a query.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct TailQuery {
     length: f64,
     /// `E`, `τ`, and the factor of the second order.
     spectral: f64,
@@ -143,7 +143,7 @@ pub(crate) struct Known {
 
 /// What was summed over the supports, for one score.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Summed<'a> {
+pub(crate) struct TailSums<'a> {
     /// `Σ β_i κ̂_i`.
     pub value: f64,
     /// `Σ |β_i| κ̂_i` (Gaussian); powers take a bound instead.
@@ -161,7 +161,7 @@ pub(crate) struct Summed<'a> {
 impl Tail {
     /// What is known of a query with squared norm `own` and computed coordinates `ŷ`; `None` where nothing
     /// can be claimed.
-    pub(crate) fn query(&self, own: f64, coordinates: &[f32]) -> Option<Known> {
+    pub(crate) fn query(&self, own: f64, coordinates: &[f32]) -> Option<TailQuery> {
         if !is_sane(own) || !is_sane(self.longest * self.longest) || self.defect > 0.01 {
             return None;
         }
@@ -203,7 +203,7 @@ impl Tail {
             + self.longest * centring
             + clamp
             + 1e-36;
-        let known = Known {
+        let known = TailQuery {
             length,
             spectral,
             noise,
@@ -228,7 +228,7 @@ impl Tail {
         0.5 * beyond * (square + self.longest * self.longest) * (1.0 + 1e-9)
     }
 
-    fn of_kernel(&self, known: Known, own: f64, each: f64) -> Option<Known> {
+    fn of_kernel(&self, known: TailQuery, own: f64, each: f64) -> Option<TailQuery> {
         let (scale, shift, degree) = match self.profile {
             Profile::Gaussian { gamma: width } => {
                 if !(1e-30..=1e30).contains(&width) {
@@ -242,7 +242,7 @@ impl Tail {
                 let error = (delta * (1.0 + delta) + 1.1 * exponential) * 1.01;
                 let growth = mercer_simd::exp1(2.0 * width * each) * (1.0 + 1e-9);
                 let is_sane = delta <= 0.5 && growth.is_finite();
-                return is_sane.then_some(Known { error, growth, floor: 5e-38, ..known });
+                return is_sane.then_some(TailQuery { error, growth, floor: 5e-38, ..known });
             }
             Profile::Identity => (1.0, 0.0, 1),
             Profile::Power { scale, shift, degree }
@@ -254,11 +254,11 @@ impl Tail {
         let inside = scale * 1.1 * (1.0 + self.excess) * known.length * self.longest + shift.abs();
         let most = (inside + 1e-30).powi(degree as i32) * (1.0 + 1e-9);
         let reach = scale * each * (1.0 + 1e-9);
-        let known = Known { error, most, reach, floor: 1e-290, ..known };
+        let known = TailQuery { error, most, reach, floor: 1e-290, ..known };
         let known = if let Profile::NormalizedPower { .. } = self.profile {
             let divisor = power_norm([scale, shift], degree, own)?;
             let norms = 1.01 * f64::from(degree) * gamma(self.columns as f64 + 20.0);
-            Known { divisor, norms, ..known }
+            TailQuery { divisor, norms, ..known }
         } else {
             known
         };
@@ -268,9 +268,9 @@ impl Tail {
     /// The range of a score.
     pub(crate) fn range(
         &self,
-        known: &Known,
-        weights: &Weights,
-        summed: &Summed<'_>,
+        known: &TailQuery,
+        weights: &TailWeights,
+        summed: &TailSums<'_>,
     ) -> Option<Proved> {
         let steps = gamma(self.tiles + 48.0);
         let relative = known.error + steps;

@@ -45,7 +45,7 @@ const LARGEST: f64 = 1e10;
 
 /// Offline constants of a quadratic form.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Form {
+pub(crate) struct FormBound {
     pub residual: f64,
     pub defect: f64,
     /// `|λ|_max`.
@@ -54,7 +54,7 @@ pub(crate) struct Form {
 
 /// Offline constants of one score.
 #[derive(Debug, Clone)]
-pub(crate) struct Taylor {
+pub(crate) struct TaylorBound {
     /// γ of the kernel.
     pub width: f64,
     pub offset: f64,
@@ -69,9 +69,9 @@ pub(crate) struct Taylor {
     /// R.
     pub radius: f64,
     /// A.
-    pub curve: Form,
+    pub curve: FormBound,
     /// M.
-    pub rest: Form,
+    pub rest: FormBound,
     /// The largest eigenvalue of M whose eigenvector is not stored, or zero.
     pub rest_tail: f64,
     /// Live columns.
@@ -80,21 +80,21 @@ pub(crate) struct Taylor {
 
 /// What is known of a query: `E`, and bounds on `g`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct TaylorQuery {
     error: f64,
     low: f64,
     high: f64,
 }
 
-/// Sums over the eigenvectors of one form: `Σ λ_j ŷ_j²`, `Σ ŷ_j²`, and how many there are.
+/// FormSums over the eigenvectors of one form: `Σ λ_j ŷ_j²`, `Σ ŷ_j²`, and how many there are.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Sums {
+pub(crate) struct FormSums {
     pub head: f64,
     pub spent: f64,
     pub count: usize,
 }
 
-impl Sums {
+impl FormSums {
     /// Adds coordinates with their eigenvalues.
     pub(crate) fn add(&mut self, terms: impl Iterator<Item = (f64, f64)>) {
         for (value, y) in terms {
@@ -106,9 +106,14 @@ impl Sums {
     }
 }
 
-impl Form {
+impl FormBound {
     /// Bounds of the form at a point, from the sums and the extreme eigenvalues of the rest.
-    fn bounds(&self, known: &Known, sums: &Sums, (least, most): (f64, f64)) -> (f64, f64) {
+    fn bounds(
+        &self,
+        known: &TaylorQuery,
+        sums: &FormSums,
+        (least, most): (f64, f64),
+    ) -> (f64, f64) {
         let (g, k, e) = (known.high, sums.count as f64, known.error);
         let sizes = gamma(k + 16.0) * (g + sums.spent);
         let noise = 1.05 * (2.02 * e * (k * g).sqrt() + k * e * e + sizes);
@@ -118,10 +123,10 @@ impl Form {
     }
 }
 
-impl Taylor {
+impl TaylorBound {
     /// What is known of a query whose squared norm is `own`, summed loosely over `width` columns, and whose
     /// product with `m / |m|` is `along`; `None` where nothing is claimed.
-    pub(crate) fn query(&self, own: f64, width: usize, along: f64) -> Option<Known> {
+    pub(crate) fn query(&self, own: f64, width: usize, along: f64) -> Option<TaylorQuery> {
         let relative = 2.0 * gamma(width as f64 + 16.0);
         let length = own.sqrt() * (1.0 + relative) + f64::MIN_POSITIVE;
         if !(own.is_finite() && length <= LARGEST && relative < 0.01) {
@@ -134,11 +139,11 @@ impl Taylor {
             2.0 * middle * error + (relative + 16.0 * UNIT) * (own + middle * middle) + 1e-300;
         let (low, high) = ((g - off).max(0.0), g + off);
         let fits = high >= 0.0 && high.sqrt() * (1.0 + 4.0 * UNIT) <= self.radius;
-        fits.then_some(Known { error, low, high })
+        fits.then_some(TaylorQuery { error, low, high })
     }
 
     /// Bound on `Σ |b_i ρ(t_i)|` from the sums of M.
-    pub(crate) fn remainder(&self, known: &Known, sums: &Sums) -> f64 {
+    pub(crate) fn remainder(&self, known: &TaylorQuery, sums: &FormSums) -> f64 {
         let (_, most) = self.rest.bounds(known, sums, (0.0, self.rest_tail));
         most.max(0.0) * known.high.sqrt() / self.radius * (1.0 + 8.0 * UNIT)
     }
@@ -147,9 +152,9 @@ impl Taylor {
     /// of A whose eigenvectors are not in the sums, and zero.
     pub(crate) fn range(
         &self,
-        known: &Known,
+        known: &TaylorQuery,
         (along, remainder): (f64, f64),
-        sums: &Sums,
+        sums: &FormSums,
         tail: (f64, f64),
     ) -> Option<Proved> {
         let (low, high) = self.curve.bounds(known, sums, tail);

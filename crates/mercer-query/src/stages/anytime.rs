@@ -2,25 +2,84 @@
 
 pub(super) mod arrays;
 
-use std::any::Any;
-
 use mercer_kernel::block::{Packed, Queries};
 use mercer_kernel::bound::gamma;
 use mercer_kernel::{Form, Kernel, KernelRef};
 use mercer_simd::{DenseQueries64, Isa, Panels64};
-use mercer_spec::Spec;
+use mercer_spec::{Kind, Parameter, Spec};
 
+use crate::block::Block;
 use crate::certify::Proved;
-use crate::certify::projection::{Known, Left, Shared, Step};
+use crate::certify::projection::{ProjectionQuery, ProjectionStep, SharedSteps, StepResidual};
+use crate::entry::StageEntry;
 use crate::rounding::RowSizes;
-use crate::stage::{Block, Loader, Stage};
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "anytime",
-    summary: "projections onto basis points, one by one; the rests of machine and query bound the score",
-    load: |section, exact| Ok(Box::new(arrays::load(section, exact)?)),
+    summary: "projections onto basis points, one by one, with a proved range after each; semidefinite kernels",
+    parameters: &[
+        Parameter {
+            name: "order",
+            kind: Kind::Word(&ORDERS),
+            default: Some("auto"),
+            help: "how basis points are chosen; auto takes log_gap with a sample, else min_wz",
+        },
+        Parameter {
+            name: "steps",
+            kind: Kind::Integer { low: 1, high: 1 << 16 },
+            default: Some("4096"),
+            help: "most basis points of a sequence",
+        },
+        Parameter {
+            name: "stop",
+            kind: Kind::Word(&["break_even", "never"]),
+            default: Some("break_even"),
+            help: "where a sequence ends: where going on costs more than exact, or nowhere",
+        },
+        Parameter {
+            name: "pivot",
+            kind: Kind::Number { low: 1e-15, high: 0.1, closed: true },
+            default: Some("1e-7"),
+            help: "share of its own square that a basis point must add",
+        },
+        Parameter {
+            name: "clusters",
+            kind: Kind::Integer { low: 1, high: 64 },
+            default: Some("1"),
+            help: "parts of query space, each with a sequence of its own",
+        },
+        Parameter {
+            name: "chunk",
+            kind: Kind::Integer { low: 1, high: 1024 },
+            default: Some("16"),
+            help: "basis points computed at once in the beginning; 1 goes step by step",
+        },
+        Parameter {
+            name: "seed",
+            kind: Kind::Integer { low: 0, high: 1 << 53 },
+            default: Some("1"),
+            help: "seed of all random draws",
+        },
+    ],
+    build: |section, arguments, exact| Ok(Box::new(arrays::load(section, arguments, exact)?)),
 };
+
+/// Words of `order`; `auto` chooses one.
+const ORDERS: [&str; 10] = [
+    "auto",
+    "given",
+    "sgma",
+    "min_wz",
+    "min_wz_n",
+    "mean_lh",
+    "hybrid",
+    "log_gap",
+    "stop_count",
+    "moved",
+];
 
 /// Basis points computed at once grow with what is known, but no further than this.
 const MOST_AT_ONCE: usize = 48;
@@ -41,16 +100,16 @@ struct Anytime {
 /// Basis points in the order in which they are met, and what is known after each.
 #[derive(Debug)]
 pub(super) struct Sequence {
-    pub chunks: Vec<Chunk>,
-    shared: Shared,
+    pub chunks: Vec<BasisChunk>,
+    shared: SharedSteps,
     /// Steps of each score.
-    pub scores: Vec<Vec<Step>>,
+    pub scores: Vec<Vec<ProjectionStep>>,
     pub sizes: RowSizes,
 }
 
 /// Basis points computed at once.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct BasisChunk {
     first: usize,
     pub basis: Packed,
     /// Rows of T, as long as the last of them.
@@ -65,7 +124,7 @@ struct Router {
 }
 
 /// Working memory of one thread.
-struct Scratch {
+struct AnytimeScratch {
     sequences: Vec<(Queries, Vec<DenseQueries64>)>,
     router: Option<Queries>,
     routes: Vec<u32>,
@@ -73,24 +132,24 @@ struct Scratch {
     products: Vec<f64>,
     /// Kernel values of each query of the block with the basis.
     values: Vec<f64>,
-    known: Vec<Option<Known>>,
+    known: Vec<Option<ProjectionQuery>>,
     /// `Σ ŷ²` of each query, then `Σ w ŷ` of each query and score.
     spent: Vec<f64>,
     sums: Vec<f64>,
     loaded: Vec<u32>,
     runs: Vec<u32>,
     wanted: Vec<u32>,
-    left: Vec<Left>,
+    left: Vec<StepResidual>,
 }
 
 /// One query in one chunk.
-pub(super) struct Running<'a> {
+pub(super) struct QueryInChunk<'a> {
     pub first: usize,
-    pub known: &'a Known,
+    pub known: &'a ProjectionQuery,
     pub wanted: &'a [u32],
     pub spent: &'a mut f64,
     pub sums: &'a mut [f64],
-    pub left: &'a mut Vec<Left>,
+    pub left: &'a mut Vec<StepResidual>,
 }
 
 /// Sizes of the chunks of a sequence: `first` at the beginning, a quarter of what is known later.
@@ -108,7 +167,7 @@ fn chunk_sizes(steps: usize, first: usize) -> Vec<usize> {
 
 impl Sequence {
     /// Multiply-adds of a chunk: kernel values, coordinates, and one sum for each score.
-    fn cost(&self, chunk: &Chunk, columns: u64) -> u64 {
+    fn cost(&self, chunk: &BasisChunk, columns: u64) -> u64 {
         let (rows, end) = (chunk.basis.rows(), chunk.first + chunk.basis.rows());
         let triangle = (end * (end + 1) - chunk.first * (chunk.first + 1)) / 2;
         rows as u64 * columns + (triangle + rows * self.scores.len()) as u64
@@ -118,12 +177,12 @@ impl Sequence {
     /// the first step that may settle it, or else at the last.
     pub(super) fn steps(
         &self,
-        query: Running<'_>,
+        query: QueryInChunk<'_>,
         coordinates: &[f64],
         offsets: &[f64],
         mut report: impl FnMut(u32, usize, Proved),
     ) {
-        let Running { first, known, wanted, spent, sums, left } = query;
+        let QueryInChunk { first, known, wanted, spent, sums, left } = query;
         // What each step leaves of the query, as far as a score asked for it.
         left.clear();
         let mut is_wanted = wanted.iter().peekable();
@@ -161,7 +220,7 @@ impl Sequence {
     /// The range of each wanted score after each step of a chunk, for whoever watches.
     fn observe(
         &self,
-        query: &Running<'_>,
+        query: &QueryInChunk<'_>,
         coordinates: &[f64],
         offsets: &[f64],
         mut tell: impl FnMut(u32, usize, Proved),
@@ -190,19 +249,19 @@ pub(super) fn known(
     sizes: &RowSizes,
     own: f64,
     width: usize,
-) -> Option<Known> {
+) -> Option<ProjectionQuery> {
     let form = kernel.form();
     let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
     let relative = 2.0 * gamma(width as f64 + 16.0 + per_term);
     // A self-sum of zero may hide squares that underflow.
     let own = own * (1.0 + relative) + 1e-300;
     let size = sizes.of_query(kernel, own, width);
-    Known::new(form.finish()?.self_bound(own) * (1.0 + 1e-15), &size)
+    ProjectionQuery::new(form.finish()?.self_bound(own) * (1.0 + 1e-15), &size)
 }
 
 impl Anytime {
     /// Which sequence each open query belongs to.
-    fn route(&self, block: &Block<'_>, scratch: &mut Scratch) {
+    fn route(&self, block: &Block<'_>, scratch: &mut AnytimeScratch) {
         scratch.routes.clear();
         scratch.routes.resize(block.len(), 0);
         let (Some(router), Some(queries)) = (&self.router, &mut scratch.router) else { return };
@@ -228,14 +287,14 @@ impl Anytime {
         number: usize,
         block: &mut Block<'_>,
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut AnytimeScratch,
     ) {
         let sequence = &self.sequences[number];
         let mine = |query: &u32| scratch.routes[*query as usize] == number as u32;
         scratch.loaded.clear();
         scratch.loaded.extend(block.open().iter().filter(|query| mine(query)));
         for query in &scratch.loaded {
-            let (own, width) = (block.own(*query), block.width(*query));
+            let (own, width) = (block.squared_norm(*query), block.width(*query));
             scratch.known[*query as usize] =
                 known(self.kernel.as_ref(), &sequence.sizes, own, width);
         }
@@ -274,12 +333,13 @@ impl Anytime {
         at: usize,
         block: &Block<'_>,
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut AnytimeScratch,
     ) {
         let (sequence, scores) = (&self.sequences[number], self.offsets.len());
         let chunk = &sequence.chunks[at];
         let stride = sequence.scores.first().map_or(0, Vec::len);
-        let Scratch { sequences, tile, products, values, known, spent, sums, left, .. } = scratch;
+        let AnytimeScratch { sequences, tile, products, values, known, spent, sums, left, .. } =
+            scratch;
         let (loaded, runs, wanted) = (&scratch.loaded, &scratch.runs, &mut scratch.wanted);
         let (queries, dense) = &mut sequences[number];
         let rows = loaded.iter().map(|query| block.row(*query));
@@ -302,10 +362,10 @@ impl Anytime {
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
-            tracker.wanted(*query, wanted);
+            tracker.undecided_scores(*query, wanted);
             let sums = &mut sums[place * scores..(place + 1) * scores];
             let (first, spent) = (chunk.first, &mut spent[place]);
-            let running = Running { first, known, wanted, spent, sums, left };
+            let running = QueryInChunk { first, known, wanted, spent, sums, left };
             let coordinates = &coordinates[..chunk.basis.rows()];
             if tracker.is_observed() {
                 sequence.observe(&running, coordinates, &self.offsets, |score, step, range| {
@@ -315,7 +375,7 @@ impl Anytime {
             sequence.steps(running, coordinates, &self.offsets, |score, step, range| {
                 tracker.prove(*query, score as usize, range, step);
             });
-            tracker.judge(*query);
+            tracker.settle_if_proved(*query);
         }
     }
 }
@@ -326,8 +386,8 @@ impl Stage for Anytime {
     }
 
     fn bytes(&self) -> usize {
-        let chunk = |chunk: &Chunk| chunk.basis.bytes() + chunk.triangle.bytes();
-        let steps = |scores: &[Vec<Step>]| -> usize {
+        let chunk = |chunk: &BasisChunk| chunk.basis.bytes() + chunk.triangle.bytes();
+        let steps = |scores: &[Vec<ProjectionStep>]| -> usize {
             scores.iter().map(|steps| size_of_val(steps.as_slice())).sum()
         };
         let sequences = self.sequences.iter().map(|sequence| {
@@ -336,13 +396,21 @@ impl Stage for Anytime {
         sequences.sum::<usize>() + self.router.as_ref().map_or(0, |router| router.centres.bytes())
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Anytime {
+    type Scratch = AnytimeScratch;
+
+    fn scratch(&self) -> Self::Scratch {
         let of = |sequence: &Sequence| {
-            let columns = |chunk: &Chunk| DenseQueries64::new(chunk.triangle.columns());
+            let columns = |chunk: &BasisChunk| DenseQueries64::new(chunk.triangle.columns());
             let queries = sequence.chunks[0].basis.queries();
             (queries, sequence.chunks.iter().map(columns).collect())
         };
-        Box::new(Scratch {
+        AnytimeScratch {
             sequences: self.sequences.iter().map(of).collect(),
             router: self.router.as_ref().map(|router| router.centres.queries()),
             routes: Vec::new(),
@@ -356,11 +424,15 @@ impl Stage for Anytime {
             runs: Vec::new(),
             wanted: Vec::new(),
             left: Vec::new(),
-        })
+        }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
         if self.router.is_some() {
             for query in block.open() {
                 // Finding its part of query space costs a query one product with each centre.

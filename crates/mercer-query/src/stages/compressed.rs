@@ -7,23 +7,38 @@
 
 mod load;
 
-use std::any::Any;
-
 use mercer_kernel::KernelRef;
 use mercer_kernel::block::Queries;
 use mercer_simd::{DenseQueries64, Isa};
-use mercer_spec::Spec;
+use mercer_spec::{Kind, Parameter, Spec};
 
-use super::anytime::{Running, Sequence, known};
-use crate::certify::nearby::{FEW, Nearby, Small, Vectors};
-use crate::certify::projection::{Known, Left};
-use crate::stage::{Block, Loader, Stage};
+use super::anytime::{QueryInChunk, Sequence, known};
+use crate::block::Block;
+use crate::certify::nearby::{FEW, Nearby, SmallMachine, Vectors};
+use crate::certify::projection::{ProjectionQuery, StepResidual};
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "compressed",
-    summary: "a machine of a few vectors; the distance of a query from them bounds how far it is off",
-    load: |section, exact| Ok(Box::new(load::load(section, exact)?)),
+    summary: "a machine of k vectors; the distance of a query from them bounds how far its score is off",
+    parameters: &[
+        Parameter {
+            name: "k",
+            kind: Kind::IntegerOr { low: 1, high: 4096, word: "auto" },
+            default: Some("auto"),
+            help: "vectors; auto takes a tenth of the supports",
+        },
+        Parameter {
+            name: "method",
+            kind: Kind::Word(&["auto", "greedy", "moved"]),
+            default: Some("auto"),
+            help: "how vectors are found; auto moves them unless rows are wide and sparse",
+        },
+    ],
+    build: |section, arguments, exact| Ok(Box::new(load::load(section, arguments, exact)?)),
 };
 
 #[derive(Debug)]
@@ -36,7 +51,7 @@ struct Compressed {
     sequence: Sequence,
     /// Coefficients of each score, score after score.
     coefficients: Vec<f64>,
-    scores: Vec<Small>,
+    scores: Vec<SmallMachine>,
     vectors: Vectors,
     /// `1 / K_jj`, or 0.
     inverses: Vec<f64>,
@@ -47,20 +62,20 @@ struct Compressed {
     offsets: Vec<f64>,
 }
 
-struct Scratch {
+struct CompressedScratch {
     queries: Queries,
     dense: DenseQueries64,
     tile: Vec<f64>,
     /// Kernel values of each query with the vectors.
     values: Vec<f64>,
     products: Vec<f64>,
-    known: Vec<Option<Known>>,
+    known: Vec<Option<ProjectionQuery>>,
     /// Sums of each query and score.
     sums: Vec<f64>,
     loaded: Vec<u32>,
     runs: Vec<u32>,
     wanted: Vec<u32>,
-    left: Vec<Left>,
+    left: Vec<StepResidual>,
 }
 
 impl Compressed {
@@ -93,23 +108,23 @@ impl Compressed {
     fn prove(
         &self,
         query: u32,
-        known: &Known,
+        known: &ProjectionQuery,
         sums: &[f64],
         near: Nearby<'_>,
         tracker: &mut DecisionTracker<'_>,
         wanted: &mut Vec<u32>,
     ) {
-        tracker.wanted(query, wanted);
+        tracker.undecided_scores(query, wanted);
         for score in wanted.iter().map(|score| *score as usize) {
             if let Some(range) = self.scores[score].range(known, self.size(), sums[score], near) {
                 tracker.prove(query, score, range, near.vectors.len());
             }
         }
-        tracker.judge(query);
+        tracker.settle_if_proved(query);
     }
 
     /// The nearest vector and its bound.
-    fn by_one(&self, values: &[f64], known: &Known) -> Option<(u32, f64, f64)> {
+    fn by_one(&self, values: &[f64], known: &ProjectionQuery) -> Option<(u32, f64, f64)> {
         let nearest = nearest(values, &self.inverses)?;
         let value = values[nearest as usize];
         let weight = value * self.inverses[nearest as usize];
@@ -120,7 +135,7 @@ impl Compressed {
     }
 
     /// The few nearest vectors, their best combination and its bound.
-    fn by_few(&self, values: &[f64], known: &Known) -> Option<Few> {
+    fn by_few(&self, values: &[f64], known: &ProjectionQuery) -> Option<Few> {
         let gram = self.gram.as_ref()?;
         let (mut few, size) = (Few::nearest(values, &self.inverses), self.size());
         let value =
@@ -149,9 +164,10 @@ impl Compressed {
     }
 
     /// The bound of all vectors.
-    fn by_all(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut Scratch) {
+    fn by_all(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut CompressedScratch) {
         let (chunk, size) = (&self.sequence.chunks[0], self.size());
-        let Scratch { dense, values, products, known, sums, runs, wanted, left, .. } = scratch;
+        let CompressedScratch { dense, values, products, known, sums, runs, wanted, left, .. } =
+            scratch;
         dense.clear();
         for query in &*runs {
             dense.push(&values[*query as usize * size..][..size]);
@@ -165,21 +181,21 @@ impl Compressed {
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
-            tracker.wanted(*query, wanted);
+            tracker.undecided_scores(*query, wanted);
             let sums = &mut sums[place * count..(place + 1) * count];
             sums.fill(0.0);
-            let running = Running { first: 0, known, wanted, spent: &mut 0.0, sums, left };
+            let running = QueryInChunk { first: 0, known, wanted, spent: &mut 0.0, sums, left };
             self.sequence.steps(running, &coordinates[..size], &self.offsets, |score, _, range| {
                 tracker.prove(*query, score as usize, range, size);
             });
-            tracker.judge(*query);
+            tracker.settle_if_proved(*query);
         }
     }
 
     /// Kernel values of the loaded queries, and the scores of the small machine.
-    fn values(&self, block: &Block<'_>, scratch: &mut Scratch) {
+    fn values(&self, block: &Block<'_>, scratch: &mut CompressedScratch) {
         let (basis, size) = (&self.sequence.chunks[0].basis, self.size());
-        let Scratch { queries, tile, values, loaded, sums, .. } = scratch;
+        let CompressedScratch { queries, tile, values, loaded, sums, .. } = scratch;
         let rows = loaded.iter().map(|query| block.row(*query));
         basis.load(self.isa, rows.clone(), queries);
         basis.visit(self.isa, queries, rows, tile, |tile| {
@@ -283,9 +299,17 @@ impl Stage for Compressed {
         chunk.basis.bytes() + chunk.triangle.bytes() + 8 * numbers
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Compressed {
+    type Scratch = CompressedScratch;
+
+    fn scratch(&self) -> Self::Scratch {
         let chunk = &self.sequence.chunks[0];
-        Box::new(Scratch {
+        CompressedScratch {
             queries: chunk.basis.queries(),
             dense: DenseQueries64::new(chunk.triangle.columns()),
             tile: Vec::new(),
@@ -297,11 +321,15 @@ impl Stage for Compressed {
             runs: Vec::new(),
             wanted: Vec::new(),
             left: Vec::new(),
-        })
+        }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
         let (size, count) = (self.size(), self.scores.len());
         scratch.known.clear();
         scratch.known.resize(block.len(), None);
@@ -312,7 +340,7 @@ impl Stage for Compressed {
         scratch.sums.resize(block.len() * count, 0.0);
         scratch.loaded.clear();
         for query in block.open() {
-            let (own, width) = (block.own(*query), block.width(*query));
+            let (own, width) = (block.squared_norm(*query), block.width(*query));
             let found = known(self.kernel.as_ref(), &self.sequence.sizes, own, width);
             scratch.known[*query as usize] = found;
             if found.is_some() {
@@ -340,9 +368,9 @@ impl Stage for Compressed {
 }
 
 impl Compressed {
-    fn try_one(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut Scratch) {
+    fn try_one(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut CompressedScratch) {
         let (size, count) = (self.size(), self.scores.len());
-        let Scratch { values, known, sums, runs, wanted, .. } = scratch;
+        let CompressedScratch { values, known, sums, runs, wanted, .. } = scratch;
         for query in &*runs {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
@@ -356,13 +384,13 @@ impl Compressed {
         }
     }
 
-    fn try_few(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut Scratch) {
+    fn try_few(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut CompressedScratch) {
         if self.gram.is_none() {
             return;
         }
         let (size, count) = (self.size(), self.scores.len());
         Self::charge(&mut scratch.runs, tracker, self.few_cost());
-        let Scratch { values, known, sums, runs, wanted, .. } = scratch;
+        let CompressedScratch { values, known, sums, runs, wanted, .. } = scratch;
         for query in &*runs {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };

@@ -1,18 +1,33 @@
-use std::any::Any;
-
 use mercer_machine::{Output, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8, gaussian32, weighted_sums32};
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 use super::projection::{Basis, KERNEL_COST, guess, outputs};
-use crate::stage::{Block, Loader, Stage};
+use crate::block::Block;
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "landmarks",
-    summary: "Gaussians around landmarks in few coordinates, fitted to the machine's own scores; calibrated, not proved",
-    load,
+    summary: "Gaussians around landmarks in few coordinates, fitted to the machine's scores, for machines with many supports; calibrated, not proved",
+    parameters: &[
+        Parameter {
+            name: "coordinates",
+            kind: Kind::Integer { low: 1, high: 128 },
+            default: None,
+            help: "coordinates of a query, as in landmarks(32, 1024)",
+        },
+        Parameter {
+            name: "count",
+            kind: Kind::Integer { low: 1, high: 2048 },
+            default: None,
+            help: "landmarks, as in landmarks(32, 1024)",
+        },
+    ],
+    build: load,
 };
 
 /// `Σ_j w_j exp(-γ |y - c_j|²) + b·y + c` for each output, `y` being the coordinates of the query: a student
@@ -32,7 +47,7 @@ struct Landmarks {
 }
 
 /// Working memory of one thread.
-struct Scratch {
+struct LandmarksScratch {
     dense: DenseQueries32,
     coordinates: Vec<f32>,
     products: Vec<f32>,
@@ -40,9 +55,13 @@ struct Scratch {
 }
 
 /// Arrays: `basis`, `centres` (coordinates of each landmark), `weights`, `lines`, `constants`, `gamma`.
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("landmarks", reason);
-    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let spec = arguments.text().clone();
     if matches!(exact.machine().output(), Output::Value) {
         return Err(refuse("values of a regression are not estimated"));
     }
@@ -132,18 +151,30 @@ impl Stage for Landmarks {
         self.basis.bytes() + self.centres.bytes() + 4 * self.weights.len()
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new(Scratch {
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Landmarks {
+    type Scratch = LandmarksScratch;
+
+    fn scratch(&self) -> Self::Scratch {
+        LandmarksScratch {
             dense: DenseQueries32::new(self.basis.rows()),
             coordinates: Vec::new(),
             products: Vec::new(),
             values: Vec::new(),
-        })
+        }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
-        let Scratch { dense, coordinates, products, values } = scratch;
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
+        let LandmarksScratch { dense, coordinates, products, values } = scratch;
         let (size, count) = (self.basis.rows(), self.norms.len());
         let own = count as u64 * (size as u64 + KERNEL_COST)
             + (self.constants.len() * (count + size)) as u64;

@@ -1,19 +1,21 @@
-use std::any::Any;
-
 use mercer_data::Row;
 use mercer_machine::{Output, Section};
 use mercer_simd::fold8;
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Spec};
 
 use super::projection::{guess, outputs};
-use crate::stage::{Block, Loader, Stage};
+use crate::block::Block;
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "linear",
-    summary: "one dot product, fitted to the machine's own scores; calibrated, not proved",
-    load,
+    summary: "one dot product, fitted to the machine's scores; calibrated, not proved",
+    parameters: &[],
+    build: load,
 };
 
 /// `w·x + c` for each output, in doubles: eight partial sums by column, so that dense and sparse rows give
@@ -26,11 +28,8 @@ struct Linear {
 }
 
 /// Arrays: `weights` (all columns of the machine for each output) and `constants`.
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("linear", reason);
-    if section.spec.trim() != "linear" {
-        return Err(refuse("it takes no parameters"));
-    }
     if matches!(exact.machine().output(), Output::Value) {
         return Err(refuse("values of a regression are not estimated"));
     }
@@ -66,12 +65,24 @@ impl Stage for Linear {
         size_of_val(self.weights.as_slice())
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new(Vec::<f64>::new())
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Linear {
+    type Scratch = Vec<f64>;
+
+    fn scratch(&self) -> Self::Scratch {
+        Vec::<f64>::new()
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let values = scratch.downcast_mut::<Vec<f64>>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        values: &mut Self::Scratch,
+    ) {
         let cost = self.weights.len() as u64;
         for query in block.open() {
             if !tracker.charge(*query, cost) {

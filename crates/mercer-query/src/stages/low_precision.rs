@@ -3,29 +3,33 @@
 
 mod expansion;
 
-use std::any::Any;
-
 use mercer_kernel::Profile;
 use mercer_kernel::block::{Coded, CodedQueries, CodedQuery, Grid, PackedF32, QueriesF32};
 use mercer_machine::{Score, Section};
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Kind, Parameter, Spec};
 
-use crate::certify::singles::Known;
-use crate::certify::steps::Steps;
-use crate::stage::{Block, Loader, Stage};
+use crate::block::Block;
+use crate::certify::integer_codes::CodedBound;
+use crate::certify::single_precision::F32Query;
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
-use expansion::{Expansion, Sums};
+use expansion::{Expansion, ExpansionSums};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "low_precision",
-    summary: "all supports in integers or single precision, with the error that this makes at most",
-    load,
+    summary: "all supports in integers or single precision, with a proved range; kernels of a product or a distance",
+    parameters: &[Parameter {
+        name: "integers",
+        kind: Kind::Word(&["on_grid", "quantised"]),
+        default: Some("on_grid"),
+        help: "when products are computed in integers: on_grid where values lie on a grid, quantised always, values rounded to bytes",
+    }],
+    build: load,
 };
-
-/// As the text of a plan has it.
-const QUANTISED: &str = "low_precision(integers=quantised)";
 
 /// The whole expansion. Queries on the grid are multiplied in integers, the others in singles.
 #[derive(Debug)]
@@ -44,31 +48,31 @@ struct LowPrecision {
 #[derive(Debug)]
 struct OnGrid {
     coded: Coded,
-    bound: Steps,
+    bound: CodedBound,
 }
 
 /// Working memory of one thread.
-struct Scratch {
+struct LowPrecisionScratch {
     singles: QueriesF32,
     single_products: Vec<f32>,
     coded: Option<CodedQueries>,
     coded_products: Vec<i32>,
-    sums: Sums,
-    asked: Vec<(u32, Known)>,
+    sums: ExpansionSums,
+    asked: Vec<(u32, F32Query)>,
     codes: Vec<CodedQuery>,
     /// Queries that the integers could not take.
     left: Vec<u32>,
 }
 
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("low_precision", reason);
-    let known = section.arrays.iter().all(|(name, _)| name == "grid");
-    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
-    let is_rounded = section.spec.trim() == QUANTISED;
-    if !is_rounded && section.spec.trim() != "low_precision" || !known {
-        return Err(refuse(
-            "it takes no parameter but integers=quantised, and no array but 'grid'",
-        ));
+    let is_rounded = arguments.word("integers") == "quantised";
+    if section.arrays.iter().any(|(name, _)| name != "grid") {
+        return Err(refuse("it has no array but 'grid'"));
     }
     let (machine, packed) = (exact.machine(), exact.packed());
     let is_expansion = |score: &Score| matches!(score, Score::Expansion { .. });
@@ -87,6 +91,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     };
     let squares = packed.squared_norms().iter().map(|square| *square as f32).collect();
     let cost = packed.rows() as u64 * machine.columns() as u64;
+    let spec = arguments.text().clone();
     Ok(Box::new(LowPrecision { spec, expansion, singles, squares, grid, is_rounded, cost }))
 }
 
@@ -94,7 +99,7 @@ fn on_grid(section: &Section, is_rounded: bool, exact: &Exact) -> Option<OnGrid>
     let [step, base] = *section.reals("grid")? else { return None };
     let grid = Grid::new(step, base)?;
     let coded = Coded::new(exact.isa(), grid, is_rounded, exact.machine().supports())?;
-    let bound = Steps::new(&coded);
+    let bound = CodedBound::new(&coded);
     Some(OnGrid { coded, bound })
 }
 
@@ -105,16 +110,18 @@ impl LowPrecision {
         on_grid: &OnGrid,
         block: &Block<'_>,
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut LowPrecisionScratch,
     ) {
         let OnGrid { coded, bound } = on_grid;
-        let Scratch { coded: queries, coded_products, sums, asked, codes, left, .. } = scratch;
+        let LowPrecisionScratch {
+            coded: queries, coded_products, sums, asked, codes, left, ..
+        } = scratch;
         let queries = queries.as_mut().expect("made for a stage with a grid");
         queries.clear();
         codes.clear();
         for query in block.open() {
             let code = coded.code(self.expansion.isa, block.row(*query), queries);
-            let own = block.own(*query);
+            let own = block.squared_norm(*query);
             let singles = self.expansion.bound.query(own);
             let known = code.and_then(|code| {
                 let known = bound.query(&self.expansion.bound, own, &code)?;
@@ -176,12 +183,15 @@ impl LowPrecision {
         &self,
         block: &Block<'_>,
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut LowPrecisionScratch,
     ) {
-        let Scratch { singles: queries, single_products, sums, asked, left, .. } = scratch;
+        let LowPrecisionScratch { singles: queries, single_products, sums, asked, left, .. } =
+            scratch;
         for query in left.iter() {
             // A query of a scale that singles cannot hold is left to the next stage.
-            let Some(known) = self.expansion.bound.query(block.own(*query)) else { continue };
+            let Some(known) = self.expansion.bound.query(block.squared_norm(*query)) else {
+                continue;
+            };
             if tracker.charge(*query, self.cost) {
                 asked.push((*query, known));
             }
@@ -198,7 +208,7 @@ impl LowPrecision {
                 let (first, rows) = (tile.rows.start, tile.rows.clone());
                 let products = tile.of(position);
                 if let Profile::Gaussian { gamma } = self.expansion.bound.profile {
-                    let own = block.own(*query) as f32;
+                    let own = block.squared_norm(*query) as f32;
                     mercer_simd::gaussian32(isa, products, own, &self.squares[rows], gamma as f32);
                     sums.narrow.clear();
                     sums.narrow.extend_from_slice(products);
@@ -223,21 +233,33 @@ impl Stage for LowPrecision {
         self.singles.bytes() + size_of_val(self.squares.as_slice()) + grid
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new(Scratch {
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for LowPrecision {
+    type Scratch = LowPrecisionScratch;
+
+    fn scratch(&self) -> Self::Scratch {
+        LowPrecisionScratch {
             singles: self.singles.queries(),
             single_products: Vec::new(),
             coded: self.grid.as_ref().map(|grid| grid.coded.queries()),
             coded_products: Vec::new(),
-            sums: Sums::default(),
+            sums: ExpansionSums::default(),
             asked: Vec::new(),
             codes: Vec::new(),
             left: Vec::new(),
-        })
+        }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
         scratch.left.clear();
         if let Some(grid) = &self.grid {
             scratch.asked.clear();

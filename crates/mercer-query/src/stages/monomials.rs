@@ -1,23 +1,25 @@
 //! Polynomial kernels in few columns as one weighted sum of products of columns.
 
-use std::any::Any;
-
 use mercer_data::Row;
 use mercer_kernel::monomials::{Monomials, Power, count};
 use mercer_machine::{Score, Section};
 use mercer_simd::{Factor, Isa};
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Spec};
 
-use super::projection::Live;
+use super::projection::LiveColumns;
+use crate::block::Block;
 use crate::certify::powers::Powers;
-use crate::stage::{Block, Loader, Stage};
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "monomials",
-    summary: "polynomial kernels in few columns: one weighted sum of products of columns",
-    load,
+    summary: "polynomial kernels in few columns as one weighted sum of products of columns, with a proved range",
+    parameters: &[],
+    build: load,
 };
 
 /// Queries computed at once.
@@ -25,9 +27,9 @@ const LANES: usize = 8;
 
 /// The weights of all scores; see [`crate::certify::powers`] for what is proved.
 #[derive(Debug)]
-struct Expanded {
+struct MonomialStage {
     isa: Isa,
-    live: Live,
+    live: LiveColumns,
     /// Empty for degree 1, where the products are the columns themselves.
     factors: Vec<Factor>,
     /// One for each score, product after product.
@@ -36,7 +38,7 @@ struct Expanded {
 }
 
 /// Working memory of one thread; of the lists before `runs` only `sums` is used for degree 1.
-struct Scratch {
+struct MonomialsScratch {
     row: Vec<f64>,
     columns: Vec<[f64; LANES]>,
     largest: [f64; LANES],
@@ -48,11 +50,8 @@ struct Scratch {
 
 /// Arrays: `weights`, one for each product and score, product after product; `errors`, for each score one for
 /// each degree from 0.
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("monomials", reason);
-    if section.spec.trim() != "monomials" {
-        return Err(refuse("it takes no parameters"));
-    }
     let machine = exact.machine();
     let is_linear = |score: &Score| matches!(score, Score::Linear { .. });
     let power = Power::of(machine.kernel().as_ref()).filter(|_| machine.grid().is_none());
@@ -61,7 +60,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let weights = section.reals("weights").ok_or_else(|| refuse("its weights are missing"))?;
     let errors = section.reals("errors").ok_or_else(|| refuse("its errors are missing"))?;
     let (scores, degrees) = (machine.scores().len(), power.degree as usize + 1);
-    let live = Live::new(exact);
+    let live = LiveColumns::new(exact);
     // Compared before the list is made: the file's own size limits it.
     let products = count(live.len(), power.degree);
     let expected = products.and_then(|count| count.checked_mul(scores));
@@ -87,17 +86,17 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let pairs = machine.scores().iter().zip(errors.chunks_exact(degrees));
     let bounds = pairs.enumerate().map(bound).collect();
     let (isa, weights) = (exact.isa(), weights.to_vec());
-    Ok(Box::new(Expanded { isa, live, factors, weights, bounds }))
+    Ok(Box::new(MonomialStage { isa, live, factors, weights, bounds }))
 }
 
-impl Expanded {
+impl MonomialStage {
     /// Up to eight queries.
     fn run_few(
         &self,
         queries: &[u32],
         block: &Block<'_>,
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut MonomialsScratch,
     ) {
         if self.factors.is_empty() {
             for query in queries {
@@ -106,7 +105,7 @@ impl Expanded {
             }
             return;
         }
-        let Scratch { row, columns, largest, terms, sums, .. } = scratch;
+        let MonomialsScratch { row, columns, largest, terms, sums, .. } = scratch;
         columns.fill([0.0; LANES]);
         for (lane, query) in queries.iter().enumerate() {
             self.live.write(block.row(*query), row);
@@ -144,20 +143,20 @@ impl Expanded {
         query: u32,
         (lane, largest): (usize, f64),
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut MonomialsScratch,
     ) {
-        let Scratch { sums, wanted, .. } = scratch;
-        tracker.wanted(query, wanted);
+        let MonomialsScratch { sums, wanted, .. } = scratch;
+        tracker.undecided_scores(query, wanted);
         for score in wanted.iter().map(|score| *score as usize) {
             if let Some(range) = self.bounds[score].range(sums[score][lane], largest) {
                 tracker.prove(query, score, range, 1);
             }
         }
-        tracker.judge(query);
+        tracker.settle_if_proved(query);
     }
 }
 
-impl Stage for Expanded {
+impl Stage for MonomialStage {
     fn spec(&self) -> Spec {
         Spec::new("monomials")
     }
@@ -166,10 +165,18 @@ impl Stage for Expanded {
         8 * self.weights.len() + size_of_val(self.factors.as_slice())
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for MonomialStage {
+    type Scratch = MonomialsScratch;
+
+    fn scratch(&self) -> Self::Scratch {
         let zeros = [0.0; LANES];
         let columns = if self.factors.is_empty() { 0 } else { self.live.len() };
-        Box::new(Scratch {
+        MonomialsScratch {
             row: vec![0.0; columns],
             columns: vec![zeros; columns],
             largest: zeros,
@@ -177,11 +184,15 @@ impl Stage for Expanded {
             sums: vec![zeros; self.bounds.len()],
             runs: Vec::new(),
             wanted: Vec::new(),
-        })
+        }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
         // The products themselves, and a sum for each score.
         let cost = (self.factors.len() + self.weights.len()) as u64;
         let mut runs = std::mem::take(&mut scratch.runs);

@@ -1,28 +1,65 @@
-//! Supports from the nearest on, until a sample says that the sign no longer changes (\[DM03\]).
+//! SupportRows from the nearest on, until a sample says that the sign no longer changes (\[DM03\]).
 
 mod order;
-
-use std::any::Any;
+mod products;
+mod supports;
 
 use mercer_data::Row;
 use mercer_kernel::{Finish, Form};
 use mercer_machine::{Output, Score, Section};
 use mercer_simd::{Isa, Panels32};
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Kind, Parameter, Spec};
 
-pub use order::Nearest as Order;
+pub use order::NearestOrder;
 
 use super::linear;
-use super::projection::{Basis, KERNEL_COST, Products};
-use super::singly::{FEW, Supports};
-use crate::stage::{Block, Loader, Stage};
-use crate::tracker::{DecisionTracker, Estimate};
-use crate::{Exact, LoadError};
+use super::projection::{Basis, KERNEL_COST};
 
-pub(crate) static LOADER: Loader = Loader {
+use crate::block::Block;
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
+use crate::tracker::DecisionTracker;
+use crate::{Estimate, Exact, LoadError};
+use products::SupportProducts;
+use supports::{FEW, SupportRows};
+
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "nearest",
-    summary: "supports from the nearest on until a sample's thresholds are passed; tested, not proved",
-    load,
+    summary: "supports from the nearest on until thresholds of a sample are passed; tested on a sample, not proved",
+    parameters: &[
+        Parameter {
+            name: "rule",
+            kind: Kind::Word(&["paper"]),
+            default: None,
+            help: "how thresholds are set; paper: as [DM03] does, so write nearest(paper)",
+        },
+        Parameter {
+            name: "dimensions",
+            kind: Kind::IntegerOr { low: 1, high: 256, word: "auto" },
+            default: Some("auto"),
+            help: "dimensions of the ordering; auto cross-validates",
+        },
+        Parameter {
+            name: "smoothing",
+            kind: Kind::IntegerOr { low: 0, high: 1000, word: "auto" },
+            default: Some("auto"),
+            help: "half-width of the smoothing of thresholds; auto cross-validates",
+        },
+        Parameter {
+            name: "tug_of_war",
+            kind: Kind::Word(&["auto", "yes", "no"]),
+            default: Some("auto"),
+            help: "whether supports of both signs are taken in turn; auto cross-validates",
+        },
+        Parameter {
+            name: "filter",
+            kind: Kind::Word(&["yes", "no"]),
+            default: Some("yes"),
+            help: "whether a linear filter comes first",
+        },
+    ],
+    build: load,
 };
 
 /// \[DM03\]: a linear filter, then `g = -b; g += β_(k) K(X_(k), x)` over the supports in the order of their
@@ -32,7 +69,7 @@ pub(crate) static LOADER: Loader = Loader {
 struct Nearest {
     isa: Isa,
     spec: Spec,
-    filter: Option<Filter>,
+    filter: Option<LinearFilter>,
     basis: Basis,
     /// The supports in the directions of the basis.
     rotated: Panels32,
@@ -41,12 +78,12 @@ struct Nearest {
     high: Vec<f64>,
     coefficients: Vec<f64>,
     offset: f64,
-    rows: Supports,
+    rows: SupportRows,
     columns: u64,
 }
 
 #[derive(Debug)]
-struct Filter {
+struct LinearFilter {
     weights: Vec<f64>,
     constant: f64,
     low: f64,
@@ -54,18 +91,22 @@ struct Filter {
 }
 
 /// Working memory of one thread.
-struct Scratch {
-    products: Products,
+struct NearestScratch {
+    products: SupportProducts,
     values: Vec<f64>,
     row: Vec<f64>,
-    order: Order,
+    order: NearestOrder,
 }
 
 /// Arrays: `basis`, `tug_of_war` (0 or 1), `low` and `high` (one for each support), and where there is a
 /// filter `filter` (all columns of the machine) and `filter_ends` (constant, low, high).
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("nearest", reason);
-    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let spec = arguments.text().clone();
     let machine = exact.machine();
     if matches!(machine.output(), Output::Value) {
         return Err(refuse("values of a regression are not estimated"));
@@ -98,7 +139,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
                 && low <= 0.0
                 && high >= 0.0 =>
         {
-            Some(Filter { weights: weights.to_vec(), constant, low, high })
+            Some(LinearFilter { weights: weights.to_vec(), constant, low, high })
         }
         _ => return Err(refuse("its filter does not fit the machine")),
     };
@@ -107,7 +148,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let rotated = Panels32::pack(supports, size, |row, out| {
         out.copy_from_slice(&rotated[row * size..(row + 1) * size]);
     });
-    let rows = Supports::new(exact, basis.live());
+    let rows = SupportRows::new(exact, basis.live());
     Ok(Box::new(Nearest {
         isa,
         spec,
@@ -124,7 +165,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     }))
 }
 
-impl Filter {
+impl LinearFilter {
     /// What the filter makes of a query, if that is beyond its thresholds.
     fn judge(&self, row: Row<'_>) -> Option<f64> {
         let value = linear::dot(&self.weights, row) + self.constant;
@@ -139,7 +180,7 @@ impl Nearest {
         &self,
         finish: &dyn Finish,
         query: (&[f64], f64),
-        order: &mut Order,
+        order: &mut NearestOrder,
         norms: &[f64],
         mut pay: impl FnMut(u64) -> bool,
     ) -> Option<(f64, usize)> {
@@ -186,24 +227,36 @@ impl Stage for Nearest {
         true
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new(Scratch {
-            products: Products::new(&self.basis),
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Nearest {
+    type Scratch = NearestScratch;
+
+    fn scratch(&self) -> Self::Scratch {
+        NearestScratch {
+            products: SupportProducts::new(&self.basis),
             values: Vec::new(),
             row: vec![0.0; self.basis.live().len()],
-            order: Order::default(),
-        })
+            order: NearestOrder::default(),
+        }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
-        let Scratch { products, values, row, order } = scratch;
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
+        let NearestScratch { products, values, row, order } = scratch;
         if let Some(filter) = &self.filter {
             for query in block.open() {
                 if tracker.charge(*query, self.columns)
                     && let Some(value) = filter.judge(block.row(*query))
                 {
-                    tracker.stop(*query, Estimate::Score(value), 0);
+                    tracker.stop_by_rule(*query, Estimate::Score(value), 0);
                 }
             }
             block.compact(tracker);
@@ -218,7 +271,7 @@ impl Stage for Nearest {
         let finish = form.finish().expect("checked when the stage was loaded");
         let norms = exact.packed().squared_norms();
         for (query, products) in block.open().iter().zip(products.values.chunks_exact(stride)) {
-            let own = block.own(*query);
+            let own = block.squared_norm(*query);
             values.resize(supports, 0.0);
             mercer_simd::widen(self.isa, &products[..supports], values);
             finish.finish(self.isa, values, own, norms);
@@ -227,7 +280,7 @@ impl Stage for Nearest {
             let pay = |cost: u64| tracker.charge(*query, cost);
             let found = self.walk(finish, (row, own), order, norms, pay);
             if let Some((score, met)) = found {
-                tracker.stop(*query, Estimate::Score(score), met);
+                tracker.stop_by_rule(*query, Estimate::Score(score), met);
             }
         }
         block.compact(tracker);

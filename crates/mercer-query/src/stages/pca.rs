@@ -1,25 +1,41 @@
 mod bytes;
-mod finish;
+mod kernel_sums;
 
-use std::any::Any;
 use std::ops::Range;
 
 use mercer_kernel::Form;
 use mercer_machine::{Answer, Output, Score, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
-use mercer_spec::{Spec, Value};
+use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 use super::projection::{Basis, KERNEL_COST};
-use crate::stage::{Block, Loader, Stage};
-use crate::tracker::{DecisionTracker, Estimate};
-use crate::{Exact, LoadError};
-use bytes::{ByteSupports, ByteWork};
-use finish::{Finish, Work};
+use crate::block::Block;
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
+use crate::tracker::DecisionTracker;
+use crate::{Estimate, Exact, LoadError};
+use bytes::{ByteScratch, ByteSupports};
+use kernel_sums::{KernelScratch, KernelSums};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "pca",
     summary: "all supports in few dimensions, more from level to level; calibrated, not proved",
-    load,
+    parameters: &[
+        Parameter {
+            name: "dimensions",
+            kind: Kind::Increasing { low: 1, high: 256 },
+            default: None,
+            help: "dimensions of each level, as in pca(48, 64, 96)",
+        },
+        Parameter {
+            name: "arithmetic",
+            kind: Kind::Word(&["f32", "int8"]),
+            default: Some("f32"),
+            help: "what products are computed in",
+        },
+    ],
+    build: load,
 };
 
 /// Panels per tile: 2 x 96 supports.
@@ -32,34 +48,34 @@ struct Pca {
     isa: Isa,
     spec: Spec,
     basis: Basis,
-    levels: Vec<Level>,
-    finish: Finish,
+    levels: Vec<PcaLevel>,
+    finish: KernelSums,
     offsets: Vec<f64>,
-    /// Supports, padded to whole lanes.
+    /// PcaSupports, padded to whole lanes.
     stride: usize,
     supports: usize,
 }
 
 #[derive(Debug)]
-struct Level {
+struct PcaLevel {
     directions: Range<usize>,
-    supports: Supports,
+    supports: PcaSupports,
 }
 
 /// The supports in the directions of a level.
 #[derive(Debug)]
-enum Supports {
+enum PcaSupports {
     Singles(Panels32),
     Bytes(ByteSupports),
 }
 
-/// Queries of a level, ready to be multiplied.
-enum Queries {
+/// PcaQueries of a level, ready to be multiplied.
+enum PcaQueries {
     Singles(DenseQueries32),
-    Bytes(ByteWork),
+    Bytes(ByteScratch),
 }
 
-impl Supports {
+impl PcaSupports {
     fn panels(&self) -> usize {
         match self {
             Self::Singles(panels) => panels.panels(),
@@ -81,61 +97,67 @@ impl Supports {
         }
     }
 
-    fn queries(&self, directions: usize) -> Queries {
+    fn queries(&self, directions: usize) -> PcaQueries {
         match self {
-            Self::Singles(_) => Queries::Singles(DenseQueries32::new(directions)),
-            Self::Bytes(supports) => Queries::Bytes(supports.work()),
+            Self::Singles(_) => PcaQueries::Singles(DenseQueries32::new(directions)),
+            Self::Bytes(supports) => PcaQueries::Bytes(supports.work()),
         }
     }
 
     /// Takes the coordinates of queries, one after the other.
-    fn load(&self, queries: &mut Queries, coordinates: &[f32], directions: usize) {
+    fn load(&self, queries: &mut PcaQueries, coordinates: &[f32], directions: usize) {
         match (self, queries) {
-            (Self::Bytes(supports), Queries::Bytes(work)) => supports.load(work, coordinates),
-            (_, Queries::Singles(dense)) => {
+            (Self::Bytes(supports), PcaQueries::Bytes(work)) => supports.load(work, coordinates),
+            (_, PcaQueries::Singles(dense)) => {
                 dense.clear();
                 dense.push_rows(coordinates, coordinates.len() / directions, directions);
             }
-            (Self::Singles(_), Queries::Bytes(_)) => unreachable!("made by these supports"),
+            (Self::Singles(_), PcaQueries::Bytes(_)) => unreachable!("made by these supports"),
         }
     }
 
     fn dots(
         &self,
         isa: Isa,
-        queries: &mut Queries,
+        queries: &mut PcaQueries,
         range: Range<usize>,
         out: &mut [f32],
         width: usize,
     ) {
         match (self, queries) {
-            (Self::Singles(panels), Queries::Singles(dense)) => {
+            (Self::Singles(panels), PcaQueries::Singles(dense)) => {
                 panels.dots_dense(isa, dense, range, out, width);
             }
-            (Self::Bytes(supports), Queries::Bytes(work)) => supports.dots(work, range, out, width),
+            (Self::Bytes(supports), PcaQueries::Bytes(work)) => {
+                supports.dots(work, range, out, width)
+            }
             _ => unreachable!("made by these supports"),
         }
     }
 }
 
 /// Working memory of one thread.
-struct Scratch {
+struct PcaScratch {
     /// One for each level.
-    queries: Vec<Queries>,
+    queries: Vec<PcaQueries>,
     coordinates: Vec<f32>,
     products: Vec<f32>,
     /// Products so far of each query at work, where there is more than one level.
     sums: Vec<f32>,
-    work: Work,
+    work: KernelScratch,
     partials: Vec<[f64; 8]>,
     scores: Vec<f64>,
     loaded: Vec<u32>,
 }
 
 /// Arrays: `basis` (directions in live columns), `levels` (dimensions at each level, increasing).
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("pca", reason);
-    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let spec = arguments.text().clone();
     let machine = exact.machine();
     if matches!(machine.output(), Output::Value) {
         return Err(refuse("values of a regression are not estimated"));
@@ -155,11 +177,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     {
         return Err(refuse("its levels do not fit its basis"));
     }
-    let has_bytes = match spec.named() {
-        [] => false,
-        [(name, Value::Spec(word))] if name == "arithmetic" && word.to_string() == "int8" => true,
-        _ => return Err(refuse("it takes no parameter but arithmetic=int8")),
-    };
+    let has_bytes = arguments.word("arithmetic") == "int8";
     let isa = exact.isa();
     let rotated = basis.rotate(isa, exact);
     let supports = machine.supports().rows();
@@ -172,14 +190,14 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
             out.copy_from_slice(&row[directions.clone()]);
         };
         let supports = if has_bytes {
-            Supports::Bytes(ByteSupports::new(isa, supports, directions.len(), fill))
+            PcaSupports::Bytes(ByteSupports::new(isa, supports, directions.len(), fill))
         } else {
-            Supports::Singles(Panels32::pack(supports, directions.len(), fill))
+            PcaSupports::Singles(Panels32::pack(supports, directions.len(), fill))
         };
-        Level { directions, supports }
+        PcaLevel { directions, supports }
     });
     let levels = levels.collect();
-    let finish = Finish::new(exact);
+    let finish = KernelSums::new(exact);
     let offsets = machine.scores().iter().map(Score::offset).collect();
     let stride = supports.next_multiple_of(mercer_simd::LANES32);
     Ok(Box::new(Pca { isa, spec, basis, levels, finish, offsets, stride, supports }))
@@ -187,9 +205,9 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
 
 impl Pca {
     /// Adds the products in the new directions of all queries at work, and sums up the scores.
-    fn advance(&self, number: usize, block: &Block<'_>, scratch: &mut Scratch) {
-        let Level { supports, .. } = &self.levels[number];
-        let Scratch { queries, products, sums, work, partials, loaded, .. } = scratch;
+    fn advance(&self, number: usize, block: &Block<'_>, scratch: &mut PcaScratch) {
+        let PcaLevel { supports, .. } = &self.levels[number];
+        let PcaScratch { queries, products, sums, work, partials, loaded, .. } = scratch;
         let (exact, scores) = (block.exact(), self.offsets.len());
         partials.clear();
         partials.resize(loaded.len() * scores, [0.0; 8]);
@@ -213,7 +231,7 @@ impl Pca {
                     }
                 }
                 let partials = &mut partials[position * scores..(position + 1) * scores];
-                let products = (&*new, block.own(*query));
+                let products = (&*new, block.squared_norm(*query));
                 self.finish.add((self.isa, exact), rows.clone(), products, work, partials);
             }
         }
@@ -236,8 +254,8 @@ impl Pca {
     }
 
     /// Moves the sums of open queries together; returns whether one is left.
-    fn compact(&self, tracker: &DecisionTracker<'_>, scratch: &mut Scratch) -> bool {
-        let Scratch { sums, loaded, .. } = scratch;
+    fn compact(&self, tracker: &DecisionTracker<'_>, scratch: &mut PcaScratch) -> bool {
+        let PcaScratch { sums, loaded, .. } = scratch;
         let mut kept = 0;
         for position in 0..loaded.len() {
             if tracker.is_open(loaded[position]) {
@@ -274,22 +292,34 @@ impl Stage for Pca {
         self.basis.bytes() + supports.sum::<usize>()
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        let queries = |level: &Level| level.supports.queries(level.directions.len());
-        Box::new(Scratch {
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Pca {
+    type Scratch = PcaScratch;
+
+    fn scratch(&self) -> Self::Scratch {
+        let queries = |level: &PcaLevel| level.supports.queries(level.directions.len());
+        PcaScratch {
             queries: self.levels.iter().map(queries).collect(),
             coordinates: Vec::new(),
             products: Vec::new(),
             sums: Vec::new(),
-            work: Work::default(),
+            work: KernelScratch::default(),
             partials: Vec::new(),
             scores: Vec::new(),
             loaded: Vec::new(),
-        })
+        }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
         scratch.loaded.clear();
         scratch.loaded.extend_from_slice(block.open());
         let room = if self.levels.len() > 1 { scratch.loaded.len() * self.stride } else { 0 };
@@ -300,7 +330,7 @@ impl Stage for Pca {
             if !self.basis.enter(self.isa, own, block, tracker) || !self.compact(tracker, scratch) {
                 return;
             }
-            let Scratch { queries, coordinates, loaded, .. } = scratch;
+            let PcaScratch { queries, coordinates, loaded, .. } = scratch;
             coordinates.clear();
             for query in loaded.iter() {
                 let known = block.coordinates();
@@ -309,7 +339,7 @@ impl Stage for Pca {
             level.supports.load(&mut queries[number], coordinates, level.directions.len());
             self.advance(number, block, scratch);
             let scores = self.offsets.len();
-            let Scratch { partials, loaded, scores: values, .. } = scratch;
+            let PcaScratch { partials, loaded, scores: values, .. } = scratch;
             for (query, partials) in loaded.iter().zip(partials.chunks_exact(scores)) {
                 let guess = self.guess(partials, values, block.exact());
                 tracker.estimate(*query, number, guess);

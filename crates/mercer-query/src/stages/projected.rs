@@ -1,26 +1,50 @@
-use std::any::Any;
-
 use mercer_kernel::block::{PackedF32, QueriesF32};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Score, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
-use mercer_spec::{Spec, Value};
+use mercer_spec::{Checked, Kind, Parameter, Spec, Value};
 
-use crate::certify::singles::power_norm;
-use crate::certify::tail::{Known, Summed, Tail, Weights};
-use crate::stage::{Block, Loader, Stage};
+use crate::block::Block;
+use crate::certify::single_precision::power_norm;
+use crate::certify::tail::{Tail, TailQuery, TailSums, TailWeights};
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
 mod arrays;
 
-use arrays::{Arrays, Shape};
+use arrays::{ProjectedArrays, ProjectedShape};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "projected",
-    summary: "rbf and dot-product kernels along their main directions, the rest by a spectral tail",
-    load,
+    summary: "rbf and dot-product kernels along their main directions, the rest bounded by a spectral tail after a first-order correction",
+    parameters: &[
+        Parameter {
+            name: "dimensions",
+            kind: Kind::IntegerOr { low: 1, high: MOST, word: "auto" },
+            default: Some("auto"),
+            help: "directions that supports are projected onto; auto tries several on a sample",
+        },
+        Parameter {
+            name: "look_ahead",
+            kind: Kind::IntegerOr { low: 0, high: MOST, word: "auto" },
+            default: Some("auto"),
+            help: "directions along which the rest is measured",
+        },
+        Parameter {
+            name: "directions",
+            kind: Kind::IntegerOr { low: 0, high: MOST, word: "auto" },
+            default: Some("auto"),
+            help: "directions of the first-order correction",
+        },
+    ],
+    build: load,
 };
+
+/// Larger numbers of directions are no sensible request.
+const MOST: i64 = 1_000_000_000;
 
 /// Panels per tile: 2 x 96 supports, whose factors stay in the first caches while all queries pass.
 const TILE_PANELS: usize = 2;
@@ -35,22 +59,22 @@ const AFTER: usize = 3;
 #[derive(Debug)]
 struct Projected {
     isa: Isa,
-    shape: Shape,
+    shape: ProjectedShape,
     bound: Tail,
-    weights: Vec<Weights>,
+    weights: Vec<TailWeights>,
     /// The directions over the columns, then the corrections.
     directions: PackedF32,
     /// The supports along the head.
     supports: Panels32,
     squares: Vec<f32>,
     /// Tile by tile, the scores with coefficients there.
-    tiles: Vec<Vec<Factors>>,
+    tiles: Vec<Vec<TileFactors>>,
     cost: u64,
 }
 
-/// Factors of one score for the supports of a tile, each row one for each support.
+/// TileFactors of one score for the supports of a tile, each row one for each support.
 #[derive(Debug)]
-struct Factors {
+struct TileFactors {
     score: usize,
     /// `β`, `|β|`, then those of `a_k`.
     rows: Vec<Vec<f64>>,
@@ -59,7 +83,7 @@ struct Factors {
 }
 
 /// Working memory of one thread.
-struct Scratch {
+struct ProjectedScratch {
     queries: QueriesF32,
     coordinates: Vec<f32>,
     products: Vec<f32>,
@@ -69,7 +93,7 @@ struct Scratch {
     curves: Vec<f64>,
     sums: Vec<f64>,
     asked: Vec<u32>,
-    known: Vec<(u32, u32, Known)>,
+    known: Vec<(u32, u32, TailQuery)>,
 }
 
 /// What the kernel is as a function of the product.
@@ -99,7 +123,11 @@ fn derivatives(profile: Profile) -> (f64, f64) {
     (p * scale, 0.5 * p * (p - 1.0) * scale * scale)
 }
 
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("projected", reason);
     let (machine, packed, profile) = (exact.machine(), exact.packed(), profile(exact));
     if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
@@ -109,8 +137,9 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
         let kernel = machine.kernel().spec();
         return Err(refuse(&format!("{kernel} is not a function of a product with known slopes")));
     }
-    let shape = Shape::new(section, packed.live_columns(), packed.rows()).map_err(refuse)?;
-    let arrays = Arrays::new(section, &shape).map_err(refuse)?;
+    let shape =
+        ProjectedShape::new(arguments, packed.live_columns(), packed.rows()).map_err(refuse)?;
+    let arrays = ProjectedArrays::new(section, &shape).map_err(refuse)?;
     let norms = support_norms(profile, exact)
         .ok_or_else(|| refuse("a support is too short or too long to be normalised"))?;
     let bound = arrays.bound(&shape, profile, exact).map_err(refuse)?;
@@ -162,7 +191,12 @@ fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
     exact.packed().squared_norms().iter().enumerate().map(inverse).collect()
 }
 
-fn weights(exact: &Exact, norms: &[f64], tiles: &[Vec<Factors>], columns: usize) -> Vec<Weights> {
+fn weights(
+    exact: &Exact,
+    norms: &[f64],
+    tiles: &[Vec<TileFactors>],
+    columns: usize,
+) -> Vec<TailWeights> {
     let up = 1.0 + (norms.len() + columns + 16) as f64 * f64::EPSILON;
     let of = |(number, score): (usize, &Score)| {
         let Score::Expansion { supports, coefficients, offset } = score else {
@@ -176,7 +210,7 @@ fn weights(exact: &Exact, norms: &[f64], tiles: &[Vec<Factors>], columns: usize)
         let peaks = mine().flat_map(|factors| &factors.peaks);
         let peak = peaks.fold(0.0, |most: f64, peak| most.max(peak.abs()));
         let slopes = slopes.sqrt() * up;
-        Weights { used: used * up, own: own * up, slopes, peak: peak * up, offset: *offset }
+        TailWeights { used: used * up, own: own * up, slopes, peak: peak * up, offset: *offset }
     };
     exact.machine().scores().iter().enumerate().map(of).collect()
 }
@@ -193,7 +227,7 @@ impl Projected {
         products: &mut [f32],
         first: usize,
         own: f64,
-        known: &Known,
+        known: &TailQuery,
         out: (&mut Vec<f64>, &mut Vec<f64>, &mut Vec<f64>),
     ) {
         let (values, slopes, curves) = out;
@@ -258,10 +292,19 @@ impl Projected {
         block: &Block<'_>,
         tracker: &mut DecisionTracker<'_>,
         range: std::ops::Range<usize>,
-        scratch: &mut Scratch,
+        scratch: &mut ProjectedScratch,
     ) {
-        let Scratch { queries, coordinates, products, head, values, slopes, curves, sums, .. } =
-            scratch;
+        let ProjectedScratch {
+            queries,
+            coordinates,
+            products,
+            head,
+            values,
+            slopes,
+            curves,
+            sums,
+            ..
+        } = scratch;
         let (asked, known) = (&scratch.asked[range], &mut scratch.known);
         let all = self.shape.ahead + self.shape.corrections;
         coordinates.clear();
@@ -278,7 +321,7 @@ impl Projected {
         head.clear();
         for (position, query) in (0u32..).zip(asked) {
             let row = &coordinates[position as usize * all..][..all];
-            let found = self.bound.query(block.own(*query), &row[..self.shape.ahead]);
+            let found = self.bound.query(block.squared_norm(*query), &row[..self.shape.ahead]);
             if let Some(found) = found {
                 head.push(&row[..self.shape.head]);
                 known.push((*query, position, found));
@@ -296,7 +339,7 @@ impl Projected {
             let count = lanes.end.min(self.shape.supports) - lanes.start;
             let rows = products.chunks_exact_mut(stride).zip(sums.chunks_exact_mut(per_query));
             for ((query, _, known), (products, sums)) in known.iter().zip(rows) {
-                let (products, own) = (&mut products[..count], block.own(*query));
+                let (products, own) = (&mut products[..count], block.squared_norm(*query));
                 self.finish(products, lanes.start, own, known, (values, slopes, curves));
                 let gaussian = matches!(self.bound.profile, Profile::Gaussian { .. });
                 let parts: [&[f64]; 3] =
@@ -308,7 +351,7 @@ impl Projected {
             let row = &coordinates[*position as usize * all..][..all];
             for (score, sums) in sums.chunks_exact(self.width()).enumerate() {
                 let (along, last) = sums[BEFORE..].split_at(self.shape.corrections);
-                let summed = Summed {
+                let summed = TailSums {
                     value: sums[0],
                     size: sums[1],
                     squares: last[0],
@@ -321,14 +364,14 @@ impl Projected {
                     tracker.prove(*query, score, range, self.shape.head);
                 }
             }
-            tracker.judge(*query);
+            tracker.settle_if_proved(*query);
         }
     }
 }
 
 impl Stage for Projected {
     fn spec(&self) -> Spec {
-        let Shape { head, ahead, corrections, .. } = self.shape;
+        let ProjectedShape { head, ahead, corrections, .. } = self.shape;
         let number = |count: usize| Value::Number(count as f64);
         Spec::new("projected")
             .set("dimensions", number(head))
@@ -342,8 +385,16 @@ impl Stage for Projected {
         self.directions.bytes() + self.supports.bytes() + factors
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new(Scratch {
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Projected {
+    type Scratch = ProjectedScratch;
+
+    fn scratch(&self) -> Self::Scratch {
+        ProjectedScratch {
             queries: self.directions.queries(),
             coordinates: Vec::new(),
             products: Vec::new(),
@@ -354,15 +405,19 @@ impl Stage for Projected {
             sums: Vec::new(),
             asked: Vec::new(),
             known: Vec::new(),
-        })
+        }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
         scratch.asked.clear();
         for query in block.open() {
             // A query of a scale that singles cannot hold is left to the next stage.
-            let own = block.own(*query);
+            let own = block.squared_norm(*query);
             let fits = own == 0.0 || (1e-24..=1e30).contains(&own);
             if fits && tracker.charge(*query, self.cost) {
                 scratch.asked.push(*query);

@@ -5,11 +5,9 @@ use std::ops::Range;
 
 use mercer_data::Row;
 use mercer_machine::Section;
-use mercer_simd::{
-    ColumnIndex, DenseQueries32, Isa, LANES32, NO_ROW, Panels32, Strip, Weight, compact,
-};
+use mercer_simd::{ColumnIndex, Isa, LANES32, NO_ROW, Strip, Weight, compact};
 
-use crate::stage::Block;
+use crate::block::Block;
 use crate::tracker::DecisionTracker;
 use crate::{Estimate, Exact};
 
@@ -20,7 +18,7 @@ pub(super) const CHUNK: usize = LANES32;
 #[derive(Debug, Default)]
 pub(crate) struct Coordinates {
     /// Only the first `used` are of this block; the others are kept for their memory.
-    chunks: Vec<Known>,
+    chunks: Vec<ComputedChunk>,
     used: usize,
     /// Non-zero entries of the dense queries that a stage has looked at.
     weights: Vec<Weight>,
@@ -30,7 +28,7 @@ pub(crate) struct Coordinates {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ComputedChunk {
     id: u64,
     /// How many of its directions queries have paid for.
     paid: usize,
@@ -53,7 +51,7 @@ impl Coordinates {
     /// A chunk of the directions of a basis, to be filled.
     fn add(&mut self, id: u64, queries: usize) -> usize {
         if self.used == self.chunks.len() {
-            self.chunks.push(Known::default());
+            self.chunks.push(ComputedChunk::default());
         }
         let known = &mut self.chunks[self.used];
         self.used += 1;
@@ -91,7 +89,7 @@ impl Coordinates {
 
 /// How queries look in the live columns of a machine, centred as it is.
 #[derive(Debug)]
-pub(super) struct Live {
+pub(super) struct LiveColumns {
     /// Column to live column, or [`NO_ROW`].
     slots: Vec<u32>,
     /// What a row of zeros becomes.
@@ -99,7 +97,7 @@ pub(super) struct Live {
     is_shifted: bool,
 }
 
-impl Live {
+impl LiveColumns {
     pub(super) fn new(exact: &Exact) -> Self {
         let (machine, live) = (exact.machine(), exact.packed().live());
         let mut slots = vec![NO_ROW; machine.columns()];
@@ -142,16 +140,16 @@ impl Live {
 /// Directions, row after row, packed in chunks.
 #[derive(Debug)]
 pub(super) struct Basis {
-    chunks: Vec<Chunk>,
+    chunks: Vec<DirectionChunk>,
     rows: usize,
-    live: Live,
+    live: LiveColumns,
     places: ColumnIndex,
     /// What one direction costs.
     columns: u64,
 }
 
 #[derive(Debug)]
-struct Chunk {
+struct DirectionChunk {
     id: u64,
     rows: usize,
     /// `CHUNK` directions for each live column.
@@ -160,50 +158,6 @@ struct Chunk {
 
 /// What one kernel value costs beside its products, in multiply-adds.
 pub(super) const KERNEL_COST: u64 = 6;
-
-/// Products of queries with the supports in all directions of a basis.
-#[derive(Debug)]
-pub(super) struct Products {
-    dense: DenseQueries32,
-    /// Of the open queries, one row after the other.
-    pub coordinates: Vec<f32>,
-    /// As many for each open query as [`Products::fill`] returns.
-    pub values: Vec<f32>,
-}
-
-impl Products {
-    pub(super) fn new(basis: &Basis) -> Self {
-        let dense = DenseQueries32::new(basis.rows());
-        Self { dense, coordinates: Vec::new(), values: Vec::new() }
-    }
-
-    /// Lets the open queries pay for the projection and for `beside`, projects those that can and multiplies
-    /// them with the supports in the basis; returns how many numbers each query gets, or nothing if none is left.
-    pub(super) fn fill(
-        &mut self,
-        (isa, basis, rotated): (Isa, &Basis, &Panels32),
-        beside: u64,
-        block: &mut Block<'_>,
-        tracker: &mut DecisionTracker<'_>,
-    ) -> Option<usize> {
-        let size = basis.rows();
-        if !basis.enter(isa, (0..size, beside), block, tracker) {
-            return None;
-        }
-        self.coordinates.clear();
-        let (open, known) = block.open_with_coordinates();
-        for query in open {
-            basis.read(known, *query, 0..size, &mut self.coordinates);
-        }
-        self.dense.clear();
-        self.dense.push_rows(&self.coordinates, open.len(), size);
-        let panels = 0..rotated.panels();
-        let stride = rotated.lanes(panels.clone()).len();
-        self.values.resize(open.len() * stride, 0.0);
-        rotated.dots_dense(isa, &self.dense, panels, &mut self.values, stride);
-        Some(stride)
-    }
-}
 
 impl Basis {
     pub(super) fn bytes(&self) -> usize {
@@ -245,11 +199,11 @@ impl Basis {
                     *place = direction[column];
                 }
             });
-            Chunk { id: hash.finish(), rows: values.len() / live, strip }
+            DirectionChunk { id: hash.finish(), rows: values.len() / live, strip }
         });
         let (chunks, rows) = (chunks.collect(), values.len() / live);
         let columns = exact.machine().columns() as u64;
-        Self { chunks, rows, live: Live::new(exact), places, columns }
+        Self { chunks, rows, live: LiveColumns::new(exact), places, columns }
     }
 
     /// Number of directions.
@@ -258,7 +212,7 @@ impl Basis {
     }
 
     /// How rows look in the live columns.
-    pub(super) fn live(&self) -> &Live {
+    pub(super) fn live(&self) -> &LiveColumns {
         &self.live
     }
 

@@ -1,24 +1,26 @@
-use std::any::Any;
-
 use mercer_kernel::block::{Packed, Queries};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, Score, Section};
 use mercer_simd::Isa;
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Spec};
 
+use crate::block::Block;
 use crate::certify::quadratic::{Checkpoint, Energy, Quadratic};
-use crate::stage::{Block, Loader, Stage};
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
-mod quick;
+mod f32_rounds;
 
-use quick::Quick;
+use f32_rounds::F32Rounds;
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "spectral",
-    summary: "degree-2 kernels as a quadratic form, eigenvector by eigenvector",
-    load,
+    summary: "degree-2 kernels as a quadratic form, eigenvector after eigenvector, with a proved range",
+    parameters: &[],
+    build: load,
 };
 
 /// Eigenvectors taken at once grow from the first number to the second.
@@ -30,7 +32,7 @@ struct Spectral {
     isa: Isa,
     forms: Vec<QuadraticForm>,
     /// What is tried first.
-    quick: Option<Quick>,
+    f32_rounds: Option<F32Rounds>,
     columns: u64,
 }
 
@@ -40,18 +42,18 @@ struct QuadraticForm {
     values: Vec<f64>,
     /// `e_j,last s`.
     constants: Vec<f64>,
-    chunks: Vec<Chunk>,
+    chunks: Vec<EigenChunk>,
 }
 
 #[derive(Debug)]
-struct Chunk {
+struct EigenChunk {
     first: usize,
     vectors: Packed,
     checkpoint: Checkpoint,
 }
 
 /// Working memory of one thread.
-struct Scratch {
+struct SpectralScratch {
     queries: Queries,
     products: Vec<f64>,
     singles: Vec<f32>,
@@ -78,19 +80,16 @@ fn degree_two(machine: &Machine) -> Option<(f64, f64, bool)> {
     }
 }
 
-/// Arrays, all scores one after the other: `counts` eigenvectors of each score, `values` (eigenvalues),
+/// SpectralArrays, all scores one after the other: `counts` eigenvectors of each score, `values` (eigenvalues),
 /// `vectors` (live columns, then the constant one), and `errors` (residual and defect of each score).
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("spectral", reason);
-    if section.spec.trim() != "spectral" {
-        return Err(refuse("it takes no parameters"));
-    }
     let machine = exact.machine();
     let (factor, constant, is_normalized) = degree_two(machine)
         .ok_or_else(|| refuse("the kernel is not of degree 2 with a constant of at least 0"))?;
     let columns = exact.packed().live_columns();
-    let Arrays { counts, values, vectors, errors } =
-        Arrays::new(section, machine.scores().len(), columns).map_err(refuse)?;
+    let SpectralArrays { counts, values, vectors, errors } =
+        SpectralArrays::new(section, machine.scores().len(), columns).map_err(refuse)?;
     let mut forms = Vec::new();
     let mut start = 0;
     for ((score, count), errors) in machine.scores().iter().zip(counts).zip(errors.chunks(2)) {
@@ -115,20 +114,20 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
         let own = &vectors[range.start * (columns + 1)..range.end * (columns + 1)];
         forms.push(QuadraticForm::new(bound, values, own, exact.packed()));
     }
-    let quick = Quick::new(&forms, vectors, exact);
+    let f32_rounds = F32Rounds::new(&forms, vectors, exact);
     let columns = machine.columns() as u64;
-    Ok(Box::new(Spectral { isa: exact.isa(), forms, quick, columns }))
+    Ok(Box::new(Spectral { isa: exact.isa(), forms, f32_rounds, columns }))
 }
 
 /// The arrays of a section, checked: lengths fit each other and the machine, numbers are finite.
-struct Arrays<'a> {
+struct SpectralArrays<'a> {
     counts: &'a [u32],
     values: &'a [f64],
     vectors: &'a [f64],
     errors: &'a [f64],
 }
 
-impl<'a> Arrays<'a> {
+impl<'a> SpectralArrays<'a> {
     fn new(section: &'a Section, scores: usize, columns: usize) -> Result<Self, &'static str> {
         let arrays = Self {
             counts: section.indices("counts").ok_or("its counts are missing")?,
@@ -171,7 +170,7 @@ impl QuadraticForm {
                 out.copy_from_slice(&row(first + j)[..columns]);
             });
             let checkpoint = bound.checkpoint(end, &values[end..]);
-            chunks.push(Chunk { first, vectors, checkpoint });
+            chunks.push(EigenChunk { first, vectors, checkpoint });
             // 16, 16, 32, 64, ...: each round doubles what is known.
             size = end.min(CHUNKS.1);
             first = end;
@@ -199,10 +198,10 @@ impl Spectral {
         &self,
         round: usize,
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut SpectralScratch,
     ) -> bool {
         let scores = self.forms.len();
-        let Scratch { loaded, energies, wanted, runs, .. } = scratch;
+        let SpectralScratch { loaded, energies, wanted, runs, .. } = scratch;
         runs.clear();
         runs.resize(loaded.len() * scores, false);
         let mut any = false;
@@ -210,7 +209,7 @@ impl Spectral {
             if !tracker.is_open(*query) {
                 continue;
             }
-            tracker.wanted(*query, wanted);
+            tracker.undecided_scores(*query, wanted);
             for score in wanted.iter().map(|score| *score as usize) {
                 let Some(chunk) = self.forms[score].chunks.get(round) else { continue };
                 if energies[*query as usize * scores + score].is_none() {
@@ -233,12 +232,12 @@ impl Spectral {
         round: usize,
         block: &Block<'_>,
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut SpectralScratch,
     ) {
         let scores = self.forms.len();
         let form = &self.forms[score];
         let Some(chunk) = form.chunks.get(round) else { return };
-        let Scratch { queries, products, loaded, sums, energies, runs, .. } = scratch;
+        let SpectralScratch { queries, products, loaded, sums, energies, runs, .. } = scratch;
         if !runs.iter().skip(score).step_by(scores).any(|runs| *runs) {
             return;
         }
@@ -295,19 +294,27 @@ impl Stage for Spectral {
     }
 
     fn shares_coordinates(&self) -> bool {
-        self.quick.is_some()
+        self.f32_rounds.is_some()
     }
 
     fn bytes(&self) -> usize {
         let chunks = self.forms.iter().flat_map(|form| &form.chunks);
-        let quick = self.quick.as_ref().map_or(0, Quick::bytes);
-        quick + chunks.map(|chunk| chunk.vectors.bytes()).sum::<usize>()
+        let f32_rounds = self.f32_rounds.as_ref().map_or(0, F32Rounds::bytes);
+        f32_rounds + chunks.map(|chunk| chunk.vectors.bytes()).sum::<usize>()
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Spectral {
+    type Scratch = Option<SpectralScratch>;
+
+    fn scratch(&self) -> Self::Scratch {
         let mut chunks = self.forms.iter().flat_map(|form| &form.chunks);
         let queries = chunks.next().map(|chunk| chunk.vectors.queries());
-        let scratch = queries.map(|queries| Scratch {
+        let scratch = queries.map(|queries| SpectralScratch {
             queries,
             products: Vec::new(),
             singles: Vec::new(),
@@ -317,11 +324,15 @@ impl Stage for Spectral {
             wanted: Vec::new(),
             runs: Vec::new(),
         });
-        Box::new(scratch)
+        scratch
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Option<Scratch>>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
         // No eigenvector at all: nothing to do.
         let Some(scratch) = scratch else { return };
         let mut chunks = self.forms.iter().flat_map(|form| &form.chunks);
@@ -332,13 +343,13 @@ impl Stage for Spectral {
         scratch.energies.clear();
         scratch.energies.resize(block.len() * scores, None);
         for query in block.open() {
-            let (own, width) = (block.own(*query), block.width(*query));
+            let (own, width) = (block.squared_norm(*query), block.width(*query));
             for (score, form) in self.forms.iter().enumerate() {
                 scratch.energies[*query as usize * scores + score] = form.bound.energy(own, width);
             }
         }
-        if let Some(quick) = &self.quick {
-            quick.run((self.isa, &self.forms), block, tracker, scratch);
+        if let Some(f32_rounds) = &self.f32_rounds {
+            f32_rounds.run((self.isa, &self.forms), block, tracker, scratch);
             if block.open().is_empty() {
                 return;
             }
@@ -361,7 +372,7 @@ impl Stage for Spectral {
                 self.run_chunk(score, round, block, tracker, scratch);
             }
             for query in block.open() {
-                tracker.judge(*query);
+                tracker.settle_if_proved(*query);
             }
             block.compact(tracker);
             if block.open().is_empty() {

@@ -1,18 +1,33 @@
-use std::any::Any;
-
 use mercer_machine::{Array, Output, Section};
 use mercer_simd::{Isa, LANES32, quadratic32};
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 use super::projection::{Basis, guess, outputs};
-use crate::stage::{Block, Loader, Stage};
+use crate::block::Block;
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "student",
-    summary: "a quadratic form in few coordinates, fitted to the machine's own scores; calibrated, not proved",
-    load,
+    summary: "quadratic forms in few coordinates, more from level to level, fitted to the machine's scores; calibrated, not proved",
+    parameters: &[
+        Parameter {
+            name: "coordinates",
+            kind: Kind::Increasing { low: 1, high: 64 },
+            default: None,
+            help: "coordinates of each level, as in student(16)",
+        },
+        Parameter {
+            name: "directions",
+            kind: Kind::Word(&["principal", "fitted"]),
+            default: Some("principal"),
+            help: "directions of the coordinates: those of the supports, or fitted to the scores",
+        },
+    ],
+    build: load,
 };
 
 /// `y'Ay + b·y + c` for each output, `y` being the coordinates of the query in the basis; each level has
@@ -23,11 +38,11 @@ struct Student {
     spec: Spec,
     /// The directions of all levels.
     basis: Basis,
-    levels: Vec<Level>,
+    levels: Vec<StudentLevel>,
 }
 
 #[derive(Debug)]
-struct Level {
+struct StudentLevel {
     /// Coordinates, those of the levels before first.
     size: usize,
     /// The rows of all matrices A, padded, one output after the other.
@@ -38,16 +53,20 @@ struct Level {
 }
 
 /// Working memory of one thread.
-struct Scratch {
+struct StudentScratch {
     coordinates: Vec<f32>,
     values: Vec<f64>,
 }
 
 /// Arrays: `basis` (directions in live columns), and for each level, one after the other: `forms` (square
 /// matrices), `lines`, `constants`. `levels` counts the coordinates of each; without it there is one level.
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("student", reason);
-    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let spec = arguments.text().clone();
     if matches!(exact.machine().output(), Output::Value) {
         return Err(refuse("values of a regression are not estimated"));
     }
@@ -88,7 +107,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
         let (line, other) = lines.split_at(outputs * size);
         (forms, lines) = (rest, other);
         let (forms, lines) = (padded(own, size), padded(line, size));
-        levels.push(Level { size, forms, lines, constants: constants.to_vec() });
+        levels.push(StudentLevel { size, forms, lines, constants: constants.to_vec() });
     }
     let basis = Basis::new(directions, exact);
     Ok(Box::new(Student { isa: exact.isa(), spec, basis, levels }))
@@ -104,10 +123,10 @@ fn padded(rows: &[f32], size: usize) -> Vec<f32> {
     padded
 }
 
-impl Level {
+impl StudentLevel {
     /// What all outputs make of one query.
-    fn outputs(&self, isa: Isa, scratch: &mut Scratch) {
-        let Scratch { coordinates, values } = scratch;
+    fn outputs(&self, isa: Isa, scratch: &mut StudentScratch) {
+        let StudentScratch { coordinates, values } = scratch;
         let size = self.size;
         let width = size.next_multiple_of(LANES32);
         coordinates.resize(width, 0.0);
@@ -142,12 +161,24 @@ impl Stage for Student {
         self.basis.bytes() + levels.sum::<usize>()
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new(Scratch { coordinates: Vec::new(), values: Vec::new() })
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Student {
+    type Scratch = StudentScratch;
+
+    fn scratch(&self) -> Self::Scratch {
+        StudentScratch { coordinates: Vec::new(), values: Vec::new() }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let scratch = scratch.downcast_mut::<Scratch>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
         for (number, level) in self.levels.iter().enumerate() {
             let own = (level.constants.len() * level.size * (level.size + 1)) as u64;
             if !self.basis.enter(self.isa, (0..level.size, own), block, tracker) {

@@ -1,20 +1,22 @@
 //! Additive kernels as one curve per column, read from tables (after \[YW12\] and \[MBM08\]).
 
-use std::any::Any;
-
 use mercer_kernel::{Curve, Form, Profile};
 use mercer_machine::{Machine, Score, Section};
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Spec};
 
+use crate::block::Block;
 use crate::certify::curves;
-use crate::stage::{Block, Loader, Stage};
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "table",
-    summary: "additive kernels folded into one curve per column: one table read for each value",
-    load,
+    summary: "additive kernels folded into one curve per column: one table read for each value, with a proved range",
+    parameters: &[],
+    build: load,
 };
 
 /// The curves of all scores; see [`crate::certify::curves`] for what is proved.
@@ -41,6 +43,14 @@ struct Column {
     scale: f64,
 }
 
+/// Working memory of one thread.
+#[derive(Debug, Default)]
+struct TableScratch {
+    /// Sums of lines, then of radii, one for each score.
+    sums: Vec<f64>,
+    wanted: Vec<u32>,
+}
+
 /// Columns without a curve.
 const NONE: u32 = u32::MAX;
 
@@ -56,11 +66,8 @@ fn fits(machine: &Machine) -> bool {
 
 /// Arrays: `columns` that have a curve, `counts` (cells of each), `nodes` (their left ends), and `cells`: for
 /// each cell the values, slopes and radii of all scores.
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("table", reason);
-    if section.spec.trim() != "table" {
-        return Err(refuse("it takes no parameters"));
-    }
     let machine = exact.machine();
     if !fits(machine) {
         return Err(refuse("the kernel is not a sum of curves"));
@@ -170,13 +177,25 @@ impl Stage for Table {
         8 * self.cells.len() + self.columns.iter().map(of).sum::<usize>() + 4 * self.places.len()
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new((Vec::<f64>::new(), Vec::<u32>::new()))
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for Table {
+    type Scratch = TableScratch;
+
+    fn scratch(&self) -> Self::Scratch {
+        TableScratch::default()
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let (sums, wanted) =
-            scratch.downcast_mut::<(Vec<f64>, Vec<u32>)>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
+        let TableScratch { sums, wanted } = scratch;
         let scores = self.offsets.len();
         // A line and a radius for each column and score.
         let cost = 2 * (self.columns.len() * scores) as u64;
@@ -185,7 +204,7 @@ impl Stage for Table {
                 continue;
             }
             self.sum(block, *query, sums);
-            tracker.wanted(*query, wanted);
+            tracker.undecided_scores(*query, wanted);
             for score in wanted.iter().map(|score| *score as usize) {
                 let (sum, radius, offset) =
                     (sums[score], sums[scores + score], self.offsets[score]);
@@ -193,7 +212,7 @@ impl Stage for Table {
                     tracker.prove(*query, score, range, 1);
                 }
             }
-            tracker.judge(*query);
+            tracker.settle_if_proved(*query);
         }
         block.compact(tracker);
     }

@@ -1,22 +1,29 @@
 //! Gaussian kernels with a small gamma as a quadratic form.
 
-use std::any::Any;
-
-use mercer_kernel::{Form as KernelForm, Profile};
+use mercer_kernel::{Form, Profile};
 use mercer_machine::{Score, Section};
 use mercer_simd::Isa;
-use mercer_spec::Spec;
+use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 use super::projection::{Basis, CHUNK};
-use crate::certify::taylor::{Form, Known, Sums, Taylor};
-use crate::stage::{Block, Loader, Stage};
+use crate::block::Block;
+use crate::certify::taylor::{FormBound, FormSums, TaylorBound, TaylorQuery};
+use crate::entry::StageEntry;
+use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Exact, LoadError};
 
-pub(crate) static LOADER: Loader = Loader {
+/// The entry of the registry.
+pub static ENTRY: StageEntry = StageEntry {
     name: "taylor",
-    summary: "rbf with a small gamma as a quadratic form, what the exponential adds bounded",
-    load,
+    summary: "rbf with a small gamma as a quadratic form, with a proved bound on the remainder of the exponential",
+    parameters: &[Parameter {
+        name: "rounds",
+        kind: Kind::Integer { low: 1, high: 64 },
+        default: Some("3"),
+        help: "chunks of eigenvectors of each score",
+    }],
+    build: load,
 };
 
 /// Rows of the first chunk of a score: the middle, the slope, then eigenvectors of M, then of A. All rows of
@@ -31,7 +38,7 @@ const BOUNDS: usize = 11;
 
 /// See [`crate::certify::taylor`] for what is proved.
 #[derive(Debug)]
-struct Expanded {
+struct TaylorStage {
     isa: Isa,
     spec: Spec,
     /// Chunk by chunk, the scores one after the other within each round.
@@ -40,34 +47,38 @@ struct Expanded {
     rows: Vec<(f64, f64)>,
     /// Extreme eigenvalues that are left after each chunk.
     tails: Vec<(f64, f64)>,
-    bounds: Vec<Taylor>,
+    bounds: Vec<TaylorBound>,
     rounds: usize,
 }
 
 /// Working memory of one thread.
-struct Scratch {
+struct TaylorScratch {
     coordinates: Vec<f32>,
     /// One for each query and score.
-    states: Vec<Option<State>>,
+    states: Vec<Option<TaylorState>>,
 }
 
 /// What is known of a query and a score between rounds.
 #[derive(Debug, Clone, Copy)]
-struct State {
-    known: Known,
+struct TaylorState {
+    known: TaylorQuery,
     /// Product with the slope, and the bound on what the exponential adds.
     line: (f64, f64),
-    sums: Sums,
+    sums: FormSums,
 }
 
 /// Arrays: `basis` (chunks of 16 rows in live columns, round after round, score after score), `shifts` and
 /// `values` (one for each row), `tails` (two for each chunk), `bounds` ([`BOUNDS`] for each score).
-fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
+fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("taylor", reason);
-    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let spec = arguments.text().clone();
     let machine = exact.machine();
     let width = match machine.kernel().form() {
-        KernelForm::Shift(finish) => match finish.profile() {
+        Form::Shift(finish) => match finish.profile() {
             Profile::Gaussian { gamma } => gamma,
             _ => return Err(refuse("the kernel is not a Gaussian")),
         },
@@ -111,7 +122,7 @@ fn load(section: &Section, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
         let ends = (values[number * CHUNK + MIDDLE], values[number * CHUNK + SLOPE]);
         all.push(bound(bounds, (width, *offset), ends, columns).map_err(refuse)?);
     }
-    Ok(Box::new(Expanded {
+    Ok(Box::new(TaylorStage {
         isa: exact.isa(),
         spec,
         basis: Basis::new(directions, exact),
@@ -128,12 +139,15 @@ fn bound(
     (width, offset): (f64, f64),
     (middle, slope): (f64, f64),
     columns: usize,
-) -> Result<Taylor, &'static str> {
+) -> Result<TaylorBound, &'static str> {
     let &[constant, drift, bend, radius, rest_tail, ref forms @ ..] = bounds else {
         return Err("its bounds do not fit the machine");
     };
-    let form =
-        |at: usize| Form { residual: forms[at], defect: forms[at + 1], largest: forms[at + 2] };
+    let form = |at: usize| FormBound {
+        residual: forms[at],
+        defect: forms[at + 1],
+        largest: forms[at + 2],
+    };
     let (curve, rest) = (form(0), form(3));
     let sizes = [drift, bend, rest_tail, middle, slope];
     let is_sane = sizes.iter().chain(forms).all(|size| *size >= 0.0)
@@ -142,7 +156,7 @@ fn bound(
     if !is_sane {
         return Err("its bounds are too large or negative");
     }
-    Ok(Taylor {
+    Ok(TaylorBound {
         width,
         offset,
         constant,
@@ -158,30 +172,30 @@ fn bound(
     })
 }
 
-impl Expanded {
+impl TaylorStage {
     /// One chunk of one score: what is known of the query afterwards.
-    fn chunk(&self, at: usize, state: &mut State, y: &[f32], first: usize) {
+    fn chunk(&self, at: usize, state: &mut TaylorState, y: &[f32], first: usize) {
         let rows = &self.rows[at * CHUNK + first..(at + 1) * CHUNK];
         let terms = rows.iter().zip(&y[first..]);
         state.sums.add(terms.map(|((shift, value), y)| (*value, f64::from(*y) - shift)));
     }
 
     /// The first chunk of a score, `own` being the squared norm over `width` columns.
-    fn begin(&self, score: usize, (own, width): (f64, usize), y: &[f32]) -> Option<State> {
+    fn begin(&self, score: usize, (own, width): (f64, usize), y: &[f32]) -> Option<TaylorState> {
         let (bound, rows) = (&self.bounds[score], &self.rows[score * CHUNK..]);
         let known = bound.query(own, width, f64::from(y[MIDDLE]))?;
-        let mut rests = Sums::default();
+        let mut rests = FormSums::default();
         let terms = rows[RESTS..CURVES].iter().zip(&y[RESTS..CURVES]);
         rests.add(terms.map(|((shift, value), y)| (*value, f64::from(*y) - shift)));
         let along = f64::from(y[SLOPE]) - rows[SLOPE].0;
         let line = (along, bound.remainder(&known, &rests));
-        let mut state = State { known, line, sums: Sums::default() };
+        let mut state = TaylorState { known, line, sums: FormSums::default() };
         self.chunk(score, &mut state, y, CURVES);
         Some(state)
     }
 }
 
-impl Stage for Expanded {
+impl Stage for TaylorStage {
     fn spec(&self) -> Spec {
         self.spec.clone()
     }
@@ -194,13 +208,25 @@ impl Stage for Expanded {
         self.basis.bytes() + size_of_val(self.rows.as_slice())
     }
 
-    fn scratch(&self) -> Box<dyn Any + Send> {
-        Box::new(Scratch { coordinates: Vec::new(), states: Vec::new() })
+    fn session(&self) -> Box<dyn StageSession + '_> {
+        Session::start(self)
+    }
+}
+
+impl StageWithScratch for TaylorStage {
+    type Scratch = TaylorScratch;
+
+    fn scratch(&self) -> Self::Scratch {
+        TaylorScratch { coordinates: Vec::new(), states: Vec::new() }
     }
 
-    fn run(&self, block: &mut Block<'_>, tracker: &mut DecisionTracker<'_>, scratch: &mut dyn Any) {
-        let Scratch { coordinates, states } =
-            scratch.downcast_mut::<Scratch>().expect("made by this stage");
+    fn run(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut Self::Scratch,
+    ) {
+        let TaylorScratch { coordinates, states } = scratch;
         let scores = self.bounds.len();
         states.clear();
         states.resize(block.len() * scores, None);
@@ -212,7 +238,7 @@ impl Stage for Expanded {
             }
             for at in 0..block.open().len() {
                 let query = block.open()[at];
-                let size = (block.own(query), block.width(query));
+                let size = (block.squared_norm(query), block.width(query));
                 for score in 0..scores {
                     let chunk = round * scores + score;
                     coordinates.clear();
@@ -224,13 +250,13 @@ impl Stage for Expanded {
                         None if round == 0 => *place = self.begin(score, size, coordinates),
                         None => {}
                     }
-                    let Some(State { known, line, sums }) = place else { continue };
+                    let Some(TaylorState { known, line, sums }) = place else { continue };
                     let range = self.bounds[score].range(known, *line, sums, self.tails[chunk]);
                     if let Some(range) = range {
                         tracker.prove(query, score, range, sums.count);
                     }
                 }
-                tracker.judge(query);
+                tracker.settle_if_proved(query);
             }
             block.compact(tracker);
         }

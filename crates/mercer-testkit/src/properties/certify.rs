@@ -48,7 +48,7 @@ impl CertifyProperty<'_> {
         let (mut worker, options, mut steps) = (plan.worker(), QueryOptions::default(), Vec::new());
         let mut proved = Vec::new();
         for (row, scores) in truth.iter().enumerate() {
-            match worker.follow(self.queries, row, &options, &mut steps) {
+            match worker.explain(self.queries, row, &options, &mut steps) {
                 Ok(_) => {}
                 Err(QueryError::NotFinite { .. }) => continue,
                 Err(other) => return Err(failed(other)),

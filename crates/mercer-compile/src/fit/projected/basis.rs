@@ -7,7 +7,7 @@ use mercer_machine::{Array, Section};
 use mercer_simd::gemm_nt;
 
 use super::super::rows::transposed;
-use super::{DIRECTIONS, MOST_ROWS, Ready, Wanted, unfit};
+use super::{DIRECTIONS, FixedSizes, MOST_ROWS, Ready, unfit};
 use crate::CompileError;
 
 pub(super) struct Basis {
@@ -28,10 +28,10 @@ pub(super) struct Basis {
 }
 
 impl Basis {
-    pub(super) fn new(ready: &Ready, wanted: Wanted, head: usize) -> Result<Self, CompileError> {
+    pub(super) fn new(ready: &Ready, sizes: FixedSizes, head: usize) -> Result<Self, CompileError> {
         let n = ready.rows.columns;
-        let ahead = wanted.look_ahead.unwrap_or(2 * head).clamp(head, n);
-        let directions = wanted.directions.unwrap_or(DIRECTIONS);
+        let ahead = sizes.look_ahead.unwrap_or(2 * head).clamp(head, n);
+        let directions = sizes.directions.unwrap_or(DIRECTIONS);
         let mut vectors = ready.vectors.clone();
         round(&mut vectors[..ahead * n]);
         let mut supports = vec![0.0; ready.rows.count * head];

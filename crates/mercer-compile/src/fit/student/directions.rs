@@ -12,7 +12,7 @@ use mercer_simd::gemm_nt;
 use rayon::prelude::*;
 
 use super::forms;
-use crate::lesson::Lesson;
+use crate::distillation_set::DistillationSet;
 use crate::minimize::{Valley, descend};
 use crate::{CompileError, Watch};
 
@@ -30,23 +30,20 @@ const BLOCK: usize = 256;
 
 /// `sizes.last()` directions as mixtures of principal ones, row after row, and how many are mixed.
 pub(super) fn fitted(
-    lesson: &Lesson,
+    set: &DistillationSet,
     sizes: &[usize],
     watch: Watch<'_>,
 ) -> Result<Option<(Vec<f64>, usize)>, CompileError> {
-    let mixed = MIXED.min(lesson.size);
+    let mixed = MIXED.min(set.size);
     let count = sizes.last().map_or(0, |size| *size);
-    let Some(start) = start(lesson, mixed, count) else { return Ok(None) };
-    let rows = lesson.rows.min(MOST_ROWS);
+    let Some(start) = start(set, mixed, count) else { return Ok(None) };
+    let rows = set.rows.min(MOST_ROWS);
     let task = Task {
         mixed,
         sizes,
-        outputs: lesson.outputs,
+        outputs: set.outputs,
         rows,
-        blocks: (0..rows)
-            .step_by(BLOCK)
-            .map(|first| Rows::new(lesson, mixed, first, rows))
-            .collect(),
+        blocks: (0..rows).step_by(BLOCK).map(|first| Rows::new(set, mixed, first, rows)).collect(),
     };
     let mut point = task.begin(start);
     for round in 0..ROUNDS {
@@ -63,13 +60,13 @@ pub(super) fn fitted(
 
 /// Eigenvectors of the mean outer product of the gradients of a form in principal coordinates, scaled so
 /// that coordinates are about 1.
-fn start(lesson: &Lesson, mixed: usize, count: usize) -> Option<Vec<f64>> {
+fn start(set: &DistillationSet, mixed: usize, count: usize) -> Option<Vec<f64>> {
     let size = FIRST_GUESS.min(mixed);
-    let first = forms(lesson, size, |row, out| out.copy_from_slice(&lesson.row(row)[..size]))?;
+    let first = forms(set, size, |row, out| out.copy_from_slice(&set.row(row)[..size]))?;
     let mut outer = vec![0.0; size * size];
     let mut gradient = vec![0.0; size];
-    for row in 0..lesson.rows {
-        let own = &lesson.row(row)[..size];
+    for row in 0..set.rows {
+        let own = &set.row(row)[..size];
         for form in &first {
             for (at, place) in gradient.iter_mut().enumerate() {
                 *place = form.line[at] + 2.0 * dot(&form.square[at * size..(at + 1) * size], own);
@@ -89,15 +86,15 @@ fn start(lesson: &Lesson, mixed: usize, count: usize) -> Option<Vec<f64>> {
             Some(at) => place[..size].copy_from_slice(&vectors[at * size..(at + 1) * size]),
             None => *place.get_mut(number)? = 1.0,
         }
-        let square = |row: usize| dot(place, &lesson.row(row)[..mixed]).powi(2);
-        let mean = (0..lesson.rows).map(square).sum::<f64>() / lesson.rows.max(1) as f64;
+        let square = |row: usize| dot(place, &set.row(row)[..mixed]).powi(2);
+        let mean = (0..set.rows).map(square).sum::<f64>() / set.rows.max(1) as f64;
         let factor = if mean > 0.0 { mean.sqrt().recip() } else { 1.0 };
         place.iter_mut().for_each(|x| *x *= factor);
     }
     Some(out)
 }
 
-/// Some rows of the lesson.
+/// Some rows of the set.
 struct Rows {
     count: usize,
     /// Principal coordinates, row after row, and column after column.
@@ -107,18 +104,18 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(lesson: &Lesson, mixed: usize, first: usize, end: usize) -> Self {
+    fn new(set: &DistillationSet, mixed: usize, first: usize, end: usize) -> Self {
         // Rows are taken in even steps, so that all kinds are among them.
-        let step = |row: usize| row * lesson.rows / end;
+        let step = |row: usize| row * set.rows / end;
         let rows: Vec<usize> = (first..(first + BLOCK).min(end)).map(step).collect();
         let count = rows.len();
         let (mut table, mut turned) = (Vec::new(), vec![0.0; count * mixed]);
         let mut targets = Vec::new();
         for (at, row) in rows.into_iter().enumerate() {
-            let own = &lesson.row(row)[..mixed];
+            let own = &set.row(row)[..mixed];
             own.iter().enumerate().for_each(|(column, x)| turned[column * count + at] = *x);
             table.extend_from_slice(own);
-            targets.extend_from_slice(&lesson.targets[row * lesson.outputs..][..lesson.outputs]);
+            targets.extend_from_slice(&set.targets[row * set.outputs..][..set.outputs]);
         }
         Self { count, table, turned, targets }
     }
@@ -252,7 +249,7 @@ mod tests {
     use super::*;
 
     /// A score that lives in two directions of twelve, neither of them principal.
-    fn lesson() -> Lesson {
+    fn distillation_set() -> DistillationSet {
         let (rows, size) = (1500, 12);
         let value = |n: usize| ((n * 7919 % 10007) as f64 / 10007.0 - 0.5) * 2.0;
         let coordinates: Vec<f64> = (0..rows * size).map(value).collect();
@@ -262,23 +259,20 @@ mod tests {
             a * b + 0.3 * a
         };
         let targets = coordinates.chunks_exact(size).map(target).collect();
-        Lesson { rows, size, coordinates, outputs: 1, targets }
+        DistillationSet { rows, size, coordinates, outputs: 1, targets }
     }
 
     #[test]
     fn gradients_are_those_of_the_value() {
-        let lesson = lesson();
+        let set = distillation_set();
         let task = Task {
             mixed: 12,
             sizes: &[1, 3],
             outputs: 1,
             rows: 500,
-            blocks: (0..500)
-                .step_by(BLOCK)
-                .map(|first| Rows::new(&lesson, 12, first, 500))
-                .collect(),
+            blocks: (0..500).step_by(BLOCK).map(|first| Rows::new(&set, 12, first, 500)).collect(),
         };
-        let start = start(&lesson, 12, 3).unwrap();
+        let start = start(&set, 12, 3).unwrap();
         let point = task.begin(start);
         let mut gradient = vec![0.0; point.len()];
         task.value(&point, &mut gradient);
@@ -296,23 +290,23 @@ mod tests {
 
     #[test]
     fn a_score_in_two_hidden_directions_is_found() {
-        let lesson = lesson();
-        let (directions, mixed) = fitted(&lesson, &[2], Watch::NOBODY).unwrap().unwrap();
-        let found = forms(&lesson, 2, |row, out| {
-            let own = &lesson.row(row)[..mixed];
+        let set = distillation_set();
+        let (directions, mixed) = fitted(&set, &[2], Watch::NOBODY).unwrap().unwrap();
+        let found = forms(&set, 2, |row, out| {
+            let own = &set.row(row)[..mixed];
             out.iter_mut().zip(directions.chunks_exact(mixed)).for_each(|(y, u)| *y = dot(u, own));
         });
         let form = &found.unwrap()[0];
         let error = |row: usize| {
             let y: Vec<f64> =
-                directions.chunks_exact(mixed).map(|u| dot(u, lesson.row(row))).collect();
+                directions.chunks_exact(mixed).map(|u| dot(u, set.row(row))).collect();
             let square = form.square[0] * y[0] * y[0]
                 + (form.square[1] + form.square[2]) * y[0] * y[1]
                 + form.square[3] * y[1] * y[1];
-            square + dot(&form.line, &y) + form.constant - lesson.targets[row]
+            square + dot(&form.line, &y) + form.constant - set.targets[row]
         };
-        let mean = (0..lesson.rows).map(|row| error(row).powi(2)).sum::<f64>() / lesson.rows as f64;
-        let usual = dot(&lesson.targets, &lesson.targets) / lesson.rows as f64;
+        let mean = (0..set.rows).map(|row| error(row).powi(2)).sum::<f64>() / set.rows as f64;
+        let usual = dot(&set.targets, &set.targets) / set.rows as f64;
         assert!(mean < 1e-3 * usual, "{mean} of {usual}");
     }
 }

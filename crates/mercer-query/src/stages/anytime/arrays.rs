@@ -11,17 +11,21 @@ use mercer_kernel::Domain;
 use mercer_kernel::block::Packed;
 use mercer_machine::{Score, Section};
 use mercer_simd::Panels64;
-use mercer_spec::Spec;
+use mercer_spec::Checked;
 
-use super::{Anytime, Chunk, Router, Sequence, chunk_sizes};
-use crate::certify::projection::{MOST_DEFECT, Shared, Step};
+use super::{Anytime, BasisChunk, Router, Sequence, chunk_sizes};
+use crate::certify::projection::{MOST_DEFECT, ProjectionStep, SharedSteps};
 use crate::rounding::{RowSizes, roots};
 use crate::{Exact, LoadError};
 
-pub(super) fn load(section: &Section, exact: &Exact) -> Result<Anytime, LoadError> {
+pub(super) fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Anytime, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("anytime", reason);
     let machine = exact.machine();
-    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let spec = arguments.text().clone();
     let kernel = machine.kernel().clone();
     if !kernel.is_positive_semidefinite() || kernel.form().finish().is_none() {
         let reason = format!("{} is not known to be positive semidefinite", kernel.spec());
@@ -30,7 +34,7 @@ pub(super) fn load(section: &Section, exact: &Exact) -> Result<Anytime, LoadErro
     if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
         return Err(refuse("a linear score is one product already"));
     }
-    let mut arrays = Arrays::new(section, machine.scores().len()).map_err(refuse)?;
+    let mut arrays = SequenceArrays::new(section, machine.scores().len()).map_err(refuse)?;
     let basis = arrays.basis(machine.columns()).map_err(refuse)?;
     let is_negative = |row: Row<'_>| row.nonzeros().any(|(_, value)| value < 0.0);
     if kernel.domain() == Domain::NonNegative && basis.iter().any(is_negative) {
@@ -51,7 +55,7 @@ pub(super) fn load(section: &Section, exact: &Exact) -> Result<Anytime, LoadErro
 }
 
 /// The arrays of a section; lengths fit each other, numbers are finite.
-pub(in crate::stages) struct Arrays<'a> {
+pub(in crate::stages) struct SequenceArrays<'a> {
     section: &'a Section,
     scores: usize,
     chunk: usize,
@@ -62,7 +66,7 @@ pub(in crate::stages) struct Arrays<'a> {
 
 const NAMES: [&str; 5] = ["triangle", "defects", "weights", "rests", "hidden"];
 
-impl<'a> Arrays<'a> {
+impl<'a> SequenceArrays<'a> {
     pub(in crate::stages) fn new(
         section: &'a Section,
         scores: usize,
@@ -139,13 +143,13 @@ impl<'a> Arrays<'a> {
             let triangle = Panels64::pack(basis.rows(), end, |lane, out| {
                 out[..=first + lane].copy_from_slice(row(first + lane));
             });
-            chunks.push(Chunk { first, basis, triangle });
+            chunks.push(BasisChunk { first, basis, triangle });
             first = end;
         }
         let sums: Vec<f64> =
             chunks.iter().flat_map(|chunk| chunk.basis.squared_norms().iter().copied()).collect();
         let is_shifted = chunks[0].basis.is_shifted();
-        let shared = Shared::new((0..steps).map(row), &roots(kernel.as_ref(), &sums), defects);
+        let shared = SharedSteps::new((0..steps).map(row), &roots(kernel.as_ref(), &sums), defects);
         let sums = sums.into_iter();
         let sizes = RowSizes::new(kernel.as_ref(), sums, machine.columns(), is_shifted);
         let mut scores = Vec::new();
@@ -159,7 +163,7 @@ impl<'a> Arrays<'a> {
             let step = |k: usize| {
                 square += weights[k] * weights[k];
                 let norm = square.sqrt() * (1.0 + (k as f64 + 8.0) * f64::EPSILON);
-                Step::new(k + 1, weights[k], rests[k], norm + 1e-150, hidden[k])
+                ProjectionStep::new(k + 1, weights[k], rests[k], norm + 1e-150, hidden[k])
             };
             scores.push((0..steps).map(step).collect());
         }

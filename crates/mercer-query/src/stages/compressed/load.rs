@@ -6,12 +6,12 @@ use mercer_kernel::Domain;
 use mercer_kernel::block::{BLOCK, Packed};
 use mercer_machine::{Score, Section};
 use mercer_simd::Isa;
-use mercer_spec::Spec;
+use mercer_spec::Checked;
 
 use super::super::anytime::Sequence;
-use super::super::anytime::arrays::Arrays;
+use super::super::anytime::arrays::SequenceArrays;
 use super::Compressed;
-use crate::certify::nearby::{Small, Vectors};
+use crate::certify::nearby::{SmallMachine, Vectors};
 use crate::rounding::roots;
 use crate::{Exact, LoadError};
 
@@ -20,10 +20,14 @@ const MOST_GRAM: usize = 2048;
 /// The function and the sum of one kernel value of an exact answer, in multiply-adds.
 const VALUE: usize = 40;
 
-pub(super) fn load(section: &Section, exact: &Exact) -> Result<Compressed, LoadError> {
+pub(super) fn load(
+    section: &Section,
+    arguments: &Checked<'_>,
+    exact: &Exact,
+) -> Result<Compressed, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("compressed", reason);
     let machine = exact.machine();
-    let spec: Spec = section.spec.parse().map_err(|_| refuse("its text cannot be read"))?;
+    let spec = arguments.text().clone();
     let kernel = machine.kernel().clone();
     if !kernel.is_positive_semidefinite() || kernel.form().finish().is_none() {
         let reason = format!("{} is not known to be positive semidefinite", kernel.spec());
@@ -33,7 +37,7 @@ pub(super) fn load(section: &Section, exact: &Exact) -> Result<Compressed, LoadE
         return Err(refuse("a linear score is one product already"));
     }
     let count = machine.scores().len();
-    let mut arrays = Arrays::new(section, count).map_err(refuse)?;
+    let mut arrays = SequenceArrays::new(section, count).map_err(refuse)?;
     if arrays.counts.len() != 1 {
         return Err(refuse("it has several sequences"));
     }
@@ -90,7 +94,11 @@ fn vectors(sequence: &Sequence, exact: &Exact, sums: &[f64]) -> Vectors {
     }
 }
 
-fn scores(section: &Section, exact: &Exact, sizes: &[f64]) -> Result<Vec<Small>, &'static str> {
+fn scores(
+    section: &Section,
+    exact: &Exact,
+    sizes: &[f64],
+) -> Result<Vec<SmallMachine>, &'static str> {
     let array = |name: &str, length: usize| {
         let values = section.reals(name).ok_or("an array is missing")?;
         let is_sane = |x: &f64| x.is_finite() && x.abs() < 1e150;
@@ -108,7 +116,7 @@ fn scores(section: &Section, exact: &Exact, sizes: &[f64]) -> Result<Vec<Small>,
     let up = 1.0 + (size as f64 + 8.0) * f64::EPSILON;
     let lists = coefficients.chunks_exact(size).zip(slants.chunks_exact(size)).zip(strays);
     let offsets = exact.machine().scores().iter().map(Score::offset);
-    let small = |(((list, slants), stray), offset): (((&[f64], &[f64]), &f64), f64)| Small {
+    let small = |(((list, slants), stray), offset): (((&[f64], &[f64]), &f64), f64)| SmallMachine {
         stray: *stray,
         sized: list.iter().zip(sizes).map(|(g, s)| g.abs() * s).sum::<f64>() * up,
         plain: list.iter().map(|g| g.abs()).sum::<f64>() * up,

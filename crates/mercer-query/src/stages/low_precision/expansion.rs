@@ -3,29 +3,29 @@ use mercer_machine::Score;
 use mercer_simd::{Isa, fold8};
 
 use crate::Exact;
-use crate::certify::singles::{Known, Singles as Bound, Weights, power_norm};
-use crate::coefficients::{Coefficients, Narrow, Sizes};
+use crate::certify::single_precision::{F32Bound, F32Query, F32Weights, power_norm};
+use crate::coefficients::{CoefficientSizes, Coefficients, CoefficientsF32};
 use crate::tracker::DecisionTracker;
 
 /// From products or kernel values of all supports to ranges of all scores.
 #[derive(Debug)]
 pub(super) struct Expansion {
     pub(super) isa: Isa,
-    pub(super) bound: Bound,
-    weights: Vec<Weights>,
-    coefficients: Way,
+    pub(super) bound: F32Bound,
+    weights: Vec<F32Weights>,
+    coefficients: SumPrecision,
 }
 
 /// Gaussians are at most 1 and are summed in singles, everything else in doubles.
 #[derive(Debug)]
-enum Way {
-    Singles(Narrow),
-    Doubles(Coefficients, Sizes),
+enum SumPrecision {
+    F32Bound(CoefficientsF32),
+    Doubles(Coefficients, CoefficientSizes),
 }
 
-/// Sums of the queries at work, one row of scores after the other.
+/// ExpansionSums of the queries at work, one row of scores after the other.
 #[derive(Debug, Default)]
-pub(super) struct Sums {
+pub(super) struct ExpansionSums {
     /// Gaussians of one query and some supports.
     pub(super) narrow: Vec<f32>,
     /// Products of one query and some supports.
@@ -50,7 +50,7 @@ impl Expansion {
             return Err(format!("no error bound in low precision is known for {kernel}"));
         }
         let longest = packed.squared_norms().iter().copied().fold(0.0, f64::max);
-        let bound = Bound {
+        let bound = F32Bound {
             profile,
             terms: terms as f64,
             longest: longest.sqrt() * (1.0 + 1e-9),
@@ -61,13 +61,13 @@ impl Expansion {
             .ok_or("a support is too short or too long to be normalised")?;
         let used = |support: usize, beta: f64| beta * norms[support];
         let (coefficients, unit) = if let Profile::Gaussian { .. } = profile {
-            let narrow = Narrow::new(machine)
+            let narrow = CoefficientsF32::new(machine)
                 .ok_or("the coefficients are too large or too small for single precision")?;
             let unit = narrow.unit();
-            (Way::Singles(narrow), unit)
+            (SumPrecision::F32Bound(narrow), unit)
         } else {
             let sizes = Coefficients::sizes(machine, used);
-            (Way::Doubles(Coefficients::with(machine, used), sizes), 0.0)
+            (SumPrecision::Doubles(Coefficients::with(machine, used), sizes), 0.0)
         };
         // 2^-149 for the product, the coefficient and the size of each term, with room.
         let lost = unit * packed.rows() as f64 * 1e-44;
@@ -76,21 +76,21 @@ impl Expansion {
     }
 
     /// Makes room for some queries.
-    pub(super) fn clear(&self, sums: &mut Sums, queries: usize) {
+    pub(super) fn clear(&self, sums: &mut ExpansionSums, queries: usize) {
         let places = queries * self.weights.len();
         sums.sums.clear();
         sums.sums.resize(places, 0.0);
         sums.sizes.clear();
         sums.sizes.resize(places, 0.0);
         sums.eights.clear();
-        if let Way::Doubles(..) = self.coefficients {
+        if let SumPrecision::Doubles(..) = self.coefficients {
             sums.eights.resize(places, [0.0; 8]);
         }
     }
 
     /// Adds `sums.narrow`, the Gaussians of the query at `position` and the supports from `first` on.
-    pub(super) fn add_gaussians(&self, position: usize, first: usize, sums: &mut Sums) {
-        let Way::Singles(narrow) = &self.coefficients else { return };
+    pub(super) fn add_gaussians(&self, position: usize, first: usize, sums: &mut ExpansionSums) {
+        let SumPrecision::F32Bound(narrow) = &self.coefficients else { return };
         let place = position * self.weights.len()..(position + 1) * self.weights.len();
         let places = (&mut sums.sums[place.clone()], &mut sums.sizes[place]);
         narrow.add(self.isa, first, &sums.narrow, places, &mut sums.memory);
@@ -102,11 +102,11 @@ impl Expansion {
         &self,
         position: usize,
         first: usize,
-        known: &Known,
-        sums: &mut Sums,
+        known: &F32Query,
+        sums: &mut ExpansionSums,
     ) {
-        let Way::Doubles(coefficients, sizes) = &self.coefficients else { return };
-        let Sums { values, powers, .. } = sums;
+        let SumPrecision::Doubles(coefficients, sizes) = &self.coefficients else { return };
+        let ExpansionSums { values, powers, .. } = sums;
         let isa = self.isa;
         let place = position * self.weights.len()..(position + 1) * self.weights.len();
         let (scale, shift, degree) = match self.bound.profile {
@@ -131,8 +131,8 @@ impl Expansion {
     /// Proves the ranges of all scores of the queries asked.
     pub(super) fn report(
         &self,
-        asked: &[(u32, Known)],
-        sums: &Sums,
+        asked: &[(u32, F32Query)],
+        sums: &ExpansionSums,
         tracker: &mut DecisionTracker<'_>,
     ) {
         let scores = self.weights.len();
@@ -140,16 +140,16 @@ impl Expansion {
             for (score, weights) in self.weights.iter().enumerate() {
                 let at = position * scores + score;
                 let (sum, size) = match &self.coefficients {
-                    Way::Singles(narrow) => {
+                    SumPrecision::F32Bound(narrow) => {
                         (sums.sums[at] * narrow.unit(), sums.sizes[at] * narrow.unit())
                     }
-                    Way::Doubles(..) => (fold8(&sums.eights[at]), sums.sizes[at]),
+                    SumPrecision::Doubles(..) => (fold8(&sums.eights[at]), sums.sizes[at]),
                 };
                 if let Some(range) = self.bound.range(known, weights, sum, size) {
                     tracker.prove(*query, score, range, 0);
                 }
             }
-            tracker.judge(*query);
+            tracker.settle_if_proved(*query);
         }
     }
 }
@@ -170,7 +170,7 @@ fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
     exact.packed().squared_norms().iter().enumerate().map(inverse).collect()
 }
 
-fn weights(score: &Score, used: &impl Fn(usize, f64) -> f64, lost: f64) -> Weights {
+fn weights(score: &Score, used: &impl Fn(usize, f64) -> f64, lost: f64) -> F32Weights {
     let Score::Expansion { supports, coefficients, offset } = score else {
         unreachable!("linear scores were refused")
     };
@@ -178,5 +178,5 @@ fn weights(score: &Score, used: &impl Fn(usize, f64) -> f64, lost: f64) -> Weigh
     let named = supports.iter().zip(coefficients);
     let sum: f64 = named.map(|(support, beta)| used(*support as usize, *beta).abs()).sum();
     let own: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
-    Weights { used: up(sum), own: up(own), offset: *offset, lost }
+    F32Weights { used: up(sum), own: up(own), offset: *offset, lost }
 }

@@ -4,14 +4,14 @@ use std::collections::BinaryHeap;
 /// Supports from the nearest to the farthest, as \[DM03\] meets them: by (approximate) kernel value, and by
 /// turns from both sides if there is a tug of war. Nothing is sorted before it is asked for.
 #[derive(Debug, Default)]
-pub struct Nearest {
+pub struct NearestOrder {
     /// Kernel value as an ordered integer, then the support: lower numbers come first among equals.
     heads: [BinaryHeap<(i64, Reverse<u32>)>; 2],
     /// Sum of the coefficients met so far.
     pull: f64,
 }
 
-impl Nearest {
+impl NearestOrder {
     /// Begins with a query: its kernel values with all supports. With a tug of war supports of either sign
     /// wait in a line of their own.
     pub fn start(&mut self, values: &[f64], coefficients: &[f64], has_tug_of_war: bool) {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn order(values: &[f64], coefficients: &[f64], has_tug_of_war: bool) -> Vec<u32> {
-        let mut nearest = Nearest::default();
+        let mut nearest = NearestOrder::default();
         nearest.start(&[9.0, 9.0], &[1.0, -1.0], true);
         nearest.start(values, coefficients, has_tug_of_war);
         std::iter::from_fn(|| nearest.next(coefficients)).collect()

@@ -25,7 +25,7 @@ pub(super) struct ByteSupports {
 }
 
 /// Queries at work.
-pub(super) struct ByteWork {
+pub(super) struct ByteScratch {
     queries: ByteQueries,
     /// For each query: its first coordinate, the size of its step, the sum of its bytes.
     scales: Vec<(f32, f32, i32)>,
@@ -80,8 +80,8 @@ impl ByteSupports {
         self.panels.bytes() + 8 * self.first.len()
     }
 
-    pub(super) fn work(&self) -> ByteWork {
-        ByteWork {
+    pub(super) fn work(&self) -> ByteScratch {
+        ByteScratch {
             queries: self.panels.queries(),
             scales: Vec::new(),
             row: Vec::new(),
@@ -91,8 +91,8 @@ impl ByteSupports {
     }
 
     /// Takes the coordinates of queries, one after the other.
-    pub(super) fn load(&self, work: &mut ByteWork, coordinates: &[f32]) {
-        let ByteWork { queries, scales, row, bytes, .. } = work;
+    pub(super) fn load(&self, work: &mut ByteScratch, coordinates: &[f32]) {
+        let ByteScratch { queries, scales, row, bytes, .. } = work;
         queries.clear();
         scales.clear();
         for own in coordinates.chunks_exact(self.steps.len()) {
@@ -114,12 +114,12 @@ impl ByteSupports {
     /// Products of all queries with the supports of some panels, `width` apart.
     pub(super) fn dots(
         &self,
-        work: &mut ByteWork,
+        work: &mut ByteScratch,
         range: Range<usize>,
         out: &mut [f32],
         width: usize,
     ) {
-        let ByteWork { queries, scales, products, .. } = work;
+        let ByteScratch { queries, scales, products, .. } = work;
         let lanes = self.panels.lanes(range.clone());
         products.resize(scales.len() * width, 0);
         self.panels.dots(queries, 0..queries.len(), range, products, width);

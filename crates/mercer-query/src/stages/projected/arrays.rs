@@ -3,15 +3,15 @@
 use mercer_kernel::Profile;
 use mercer_machine::{Score, Section};
 use mercer_simd::Panels32;
-use mercer_spec::{Spec, Value};
+use mercer_spec::Checked;
 
-use super::{Factors, TILE};
+use super::{TILE, TileFactors};
 use crate::Exact;
 use crate::certify::tail::Tail;
 
 /// Sizes of the arrays.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct ProjectedShape {
     pub columns: usize,
     pub supports: usize,
     pub head: usize,
@@ -23,7 +23,7 @@ pub(super) struct Shape {
 /// live columns) in singles; `values` (those of the look-ahead, then the rest), `weights`, `basis`
 /// (directions x supports) and `errors` (tail, defect, drift, skew, leak, rest of a support, excess,
 /// weighted rows) in doubles.
-pub(super) struct Arrays<'a> {
+pub(super) struct ProjectedArrays<'a> {
     pub vectors: &'a [f32],
     pub supports: &'a [f32],
     pub corrections: &'a [f32],
@@ -33,34 +33,26 @@ pub(super) struct Arrays<'a> {
     errors: &'a [f64],
 }
 
-impl Shape {
+impl ProjectedShape {
+    /// A stored stage names all its sizes.
     pub(super) fn new(
-        section: &Section,
+        arguments: &Checked<'_>,
         columns: usize,
         supports: usize,
     ) -> Result<Self, &'static str> {
-        let spec: Spec = section.spec.parse().map_err(|_| "its text cannot be read")?;
-        if !spec.positional().is_empty() || spec.named().len() != 3 {
-            return Err("it takes dimensions, look_ahead and directions");
-        }
-        let number = |name: &str, most: usize| match spec.get(name) {
-            Some(Value::Number(x)) if x.fract() == 0.0 && (0.0..=most as f64).contains(x) => {
-                Ok(*x as usize)
-            }
-            _ => Err("its dimensions, look_ahead or directions do not fit the machine"),
+        let number = |name: &str, most: usize| {
+            let given = arguments.integer_or_word(name).filter(|count| *count <= most);
+            given.ok_or("its dimensions, look_ahead or directions do not fit the machine")
         };
         let ahead = number("look_ahead", columns)?;
         let head = number("dimensions", ahead)?;
         let corrections = number("directions", supports)?;
-        if head == 0 {
-            return Err("it needs at least one dimension");
-        }
         Ok(Self { columns, supports, head, ahead, corrections })
     }
 }
 
-impl<'a> Arrays<'a> {
-    pub(super) fn new(section: &'a Section, shape: &Shape) -> Result<Self, &'static str> {
+impl<'a> ProjectedArrays<'a> {
+    pub(super) fn new(section: &'a Section, shape: &ProjectedShape) -> Result<Self, &'static str> {
         let arrays = Self {
             vectors: section.singles("vectors").ok_or("its vectors are missing")?,
             supports: section.singles("supports").ok_or("its supports are missing")?,
@@ -70,7 +62,7 @@ impl<'a> Arrays<'a> {
             basis: section.reals("basis").ok_or("its basis is missing")?,
             errors: section.reals("errors").ok_or("its errors are missing")?,
         };
-        let Shape { columns, supports, head, ahead, corrections } = *shape;
+        let ProjectedShape { columns, supports, head, ahead, corrections } = *shape;
         let fits = ahead.checked_mul(columns) == Some(arrays.vectors.len())
             && supports.checked_mul(head) == Some(arrays.supports.len())
             && corrections.checked_mul(columns) == Some(arrays.corrections.len())
@@ -103,7 +95,7 @@ impl<'a> Arrays<'a> {
     /// The constants of the bound; what can be computed from the arrays is.
     pub(super) fn bound(
         &self,
-        shape: &Shape,
+        shape: &ProjectedShape,
         profile: Profile,
         exact: &Exact,
     ) -> Result<Tail, &'static str> {
@@ -149,16 +141,16 @@ impl<'a> Arrays<'a> {
         })
     }
 
-    /// Factors of each tile and score with coefficients in it.
+    /// TileFactors of each tile and score with coefficients in it.
     pub(super) fn factors(
         &self,
-        shape: &Shape,
+        shape: &ProjectedShape,
         exact: &Exact,
         norms: &[f64],
         (slope, curve): (f64, f64),
         tiles: usize,
-    ) -> Vec<Vec<Factors>> {
-        let mut all: Vec<Vec<Factors>> = Vec::new();
+    ) -> Vec<Vec<TileFactors>> {
+        let mut all: Vec<Vec<TileFactors>> = Vec::new();
         all.resize_with(tiles, Vec::new);
         for (number, score) in exact.machine().scores().iter().enumerate() {
             let Score::Expansion { supports, coefficients, .. } = score else { continue };
@@ -169,7 +161,7 @@ impl<'a> Arrays<'a> {
                     let count = TILE.min(shape.supports - tile * TILE);
                     let rows = vec![vec![0.0; count]; super::BEFORE + shape.corrections];
                     let (squares, peaks) = (vec![0.0; count], vec![0.0; count]);
-                    all[tile].push(Factors { score: number, rows, squares, peaks });
+                    all[tile].push(TileFactors { score: number, rows, squares, peaks });
                 }
                 let factors = all[tile].last_mut().expect("pushed if it was missing");
                 let (beta, w) = (beta * norms[support], self.weights[support]);

@@ -16,7 +16,7 @@
 //!
 //! `|f - (Σ β_i K̂_i - b)| <= r A + 5e-38 Σ|β_i|`.
 //!
-//! An upper bound on A does as well: machines of many scores take one, see [`crate::coefficients::Sizes`].
+//! An upper bound on A does as well: machines of many scores take one, see [`crate::coefficients::CoefficientSizes`].
 //!
 //! **Powers.** The product is taken to double precision before `t = scale s + shift`, which is then wrong
 //! by at most `e = scale γ'_(n+3) |x| Z + 4 u (scale |x| Z + |shift|)`. So `|K - K̂| <= p e (|t̂| + e)^(p-1)`
@@ -27,7 +27,7 @@
 //! **Sigmoid.** tanh has slope 1 at most: `|K - K̂| <= min(e, 2) + 2^-50`, and the score is wrong by at most
 //! that times `Σ|β_i|`.
 //!
-//! **Sums** of powers and sigmoids run in doubles, eight chains and a tree: at most `m / 8 + 4` roundings
+//! **ExpansionSums** of powers and sigmoids run in doubles, eight chains and a tree: at most `m / 8 + 4` roundings
 //! of each term, counted with the error above. Those of Gaussians run in singles over at most 192 terms in
 //! sixteen chains, with coefficients rounded to singles: 13 roundings of each term, counted as 16; their
 //! results are added in doubles. Coefficients are scaled by a power of two so that the largest is about 1,
@@ -48,7 +48,7 @@ pub(super) const SINGLE: f64 = f32::EPSILON as f64 / 2.0;
 
 /// Offline constants of one machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Singles {
+pub(crate) struct F32Bound {
     pub profile: Profile,
     /// Roundings of a product.
     pub terms: f64,
@@ -62,7 +62,7 @@ pub(crate) struct Singles {
 
 /// Constants of one score.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Weights {
+pub(crate) struct F32Weights {
     /// `Σ|β_i|` of the coefficients as used, rounded up.
     pub used: f64,
     /// `Σ|β_i|` of the machine, rounded up.
@@ -74,10 +74,10 @@ pub(crate) struct Weights {
 
 /// What is known of a query.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct F32Query {
     /// `r` (Gaussian) or `e` (powers).
     pub error: f64,
-    /// Bound on `|t|^p` (powers).
+    /// F32Bound on `|t|^p` (powers).
     most: f64,
     /// `t(x, x)^(p/2)` (normalised powers) or 1.
     divisor: f64,
@@ -104,7 +104,7 @@ pub(crate) fn power_norm([scale, shift]: [f64; 2], degree: u32, own: f64) -> Opt
     (norm > 1e-120 && norm < 1e120 && (shift > 0.0 || own > 1e-200)).then_some(norm)
 }
 
-impl Known {
+impl F32Query {
     /// From bounds on the error of the exponent and the relative one of the exponential function; `None`
     /// where the former is too large.
     pub(super) fn gaussian(delta: f64, exponential: f32) -> Option<Self> {
@@ -115,9 +115,9 @@ impl Known {
     }
 }
 
-impl Singles {
+impl F32Bound {
     /// What is known of a query with squared norm `own`; `None` where nothing can be claimed.
-    pub(crate) fn query(&self, own: f64) -> Option<Known> {
+    pub(crate) fn query(&self, own: f64) -> Option<F32Query> {
         let longest = self.longest;
         if !is_sane(own) || !is_sane(longest * longest) {
             return None;
@@ -134,11 +134,11 @@ impl Singles {
         let squares = (length * length + longest * longest) * 2.2 * SINGLE;
         let most = (width * 1.01 * (length + longest).powi(2)).min(88.0);
         let delta = width * (2.0 * product + squares) * 1.001 + 3.2 * SINGLE * most + 1e-40;
-        Known::gaussian(delta, mercer_simd::EXP32_RELATIVE_ERROR)
+        F32Query::gaussian(delta, mercer_simd::EXP32_RELATIVE_ERROR)
     }
 
     /// What is known of a query whose products are wrong by at most `product`; not for Gaussians.
-    pub(super) fn with_products(&self, own: f64, product: f64) -> Option<Known> {
+    pub(super) fn with_products(&self, own: f64, product: f64) -> Option<F32Query> {
         match self.profile {
             Profile::Identity => self.power(own, product, [1.0, 0.0], 1),
             Profile::Power { scale, shift, degree } => {
@@ -148,12 +148,12 @@ impl Singles {
                 let divisor = power_norm([scale, shift], degree, own)?;
                 let norms = 1.01 * f64::from(degree) * gamma(self.columns as f64 + 20.0);
                 let known = self.power(own, product, [scale, shift], degree)?;
-                (norms < 1e-3).then_some(Known { divisor, norms, ..known })
+                (norms < 1e-3).then_some(F32Query { divisor, norms, ..known })
             }
             Profile::Sigmoid { scale, shift } => {
                 let known = self.power(own, product, [scale.abs(), shift], 1)?;
                 let error = known.error.min(2.0) + mercer_simd::TANH_RELATIVE_ERROR;
-                Some(Known { error, most: 1.0 + 1e-9, ..known })
+                Some(F32Query { error, most: 1.0 + 1e-9, ..known })
             }
             Profile::Gaussian { .. } | Profile::Other => None,
         }
@@ -165,19 +165,19 @@ impl Singles {
         product: f64,
         [scale, shift]: [f64; 2],
         degree: u32,
-    ) -> Option<Known> {
+    ) -> Option<F32Query> {
         let (length, longest) = (own.sqrt() + HIDDEN, self.longest + HIDDEN);
         let inside = scale * length * longest * (1.0 + 1e-8) + shift.abs();
         let error = 1.001 * scale * product + 4.0 * UNIT * inside + f64::MIN_POSITIVE;
         let most = (inside + error).powi(degree as i32) * (1.0 + 1e-9);
-        most.is_finite().then_some(Known { error, most, divisor: 1.0, norms: 0.0 })
+        most.is_finite().then_some(F32Query { error, most, divisor: 1.0, norms: 0.0 })
     }
 
     /// The range of a score from `sum = Σ β_i K̂_i` and `size = A`.
     pub(crate) fn range(
         &self,
-        known: &Known,
-        weights: &Weights,
+        known: &F32Query,
+        weights: &F32Weights,
         sum: f64,
         size: f64,
     ) -> Option<Proved> {

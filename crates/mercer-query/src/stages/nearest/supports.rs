@@ -3,21 +3,21 @@
 use mercer_kernel::Finish;
 use mercer_simd::{Isa, fold8, weighted_sums};
 
-use super::projection::Live;
+use super::super::projection::LiveColumns;
 use crate::Exact;
 
 /// Kernel values computed at once.
 pub(super) const FEW: usize = 8;
 
-/// Supports in live columns, row after row.
+/// SupportRows in live columns, row after row.
 #[derive(Debug)]
-pub(super) struct Supports {
+pub(super) struct SupportRows {
     rows: Vec<f64>,
     width: usize,
 }
 
-impl Supports {
-    pub(super) fn new(exact: &Exact, live: &Live) -> Self {
+impl SupportRows {
+    pub(super) fn new(exact: &Exact, live: &LiveColumns) -> Self {
         let supports = exact.machine().supports();
         let width = live.len();
         let mut rows = vec![0.0; supports.rows() * width];

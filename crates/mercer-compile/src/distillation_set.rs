@@ -1,7 +1,7 @@
 //! What students learn from: the machine's own outputs on rows that the calibration does not see.
 
 use mercer_data::Matrix;
-use mercer_machine::{Machine, Output, Scheme, pairs};
+use mercer_machine::Machine;
 use mercer_query::Exact;
 use mercer_simd::gemm_nt;
 
@@ -13,7 +13,7 @@ const CHUNK: usize = 512;
 
 /// Coordinates of rows with what the machine makes of them.
 #[derive(Debug)]
-pub(crate) struct Lesson {
+pub(crate) struct DistillationSet {
     pub rows: usize,
     /// Coordinates of each row: those of the basis.
     pub size: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Lesson {
     pub targets: Vec<f64>,
 }
 
-impl Lesson {
+impl DistillationSet {
     /// Reads the scores of all rows, as [`mercer_query::Plan::scores`] gives them.
     pub(crate) fn new(exact: &Exact, basis: &Basis, rows: &Matrix, scores: &[f64]) -> Self {
         let machine = exact.machine();
@@ -62,34 +62,13 @@ pub(crate) fn unit(outputs: &[f64]) -> f64 {
     if *median > 0.0 { median.min(1.0) } else { 1.0 }
 }
 
-/// What students are to say: the score, or for each class how it fares in its weakest duel.
+/// What students are to predict: the score, or the margin of each class.
 fn outputs(machine: &Machine, scores: &[f64]) -> Vec<f64> {
     let count = machine.scores().len();
     if count == 1 {
         return scores.to_vec();
     }
-    let classes = machine.classes().len();
+    let (classes, output) = (machine.classes().len(), machine.output());
     let all = scores.chunks_exact(count);
-    all.flat_map(|scores| (0..classes).map(|class| margin(machine, scores, class))).collect()
-}
-
-/// By how much a class wins or loses, whichever class has won: its weakest duel, or its lead over the best
-/// other class.
-pub(crate) fn margin(machine: &Machine, scores: &[f64], class: usize) -> f64 {
-    let Output::Classes { names, scheme } = machine.output() else { return scores[0] };
-    match scheme {
-        Scheme::OneVsOne => {
-            let duels =
-                pairs(names.len()).zip(scores).filter_map(|((first, second), score)| match class {
-                    _ if class == first => Some(*score),
-                    _ if class == second => Some(-*score),
-                    _ => None,
-                });
-            duels.fold(f64::INFINITY, f64::min)
-        }
-        Scheme::OneVsRest => {
-            let others = scores.iter().enumerate().filter(|(other, _)| *other != class);
-            scores[class] - others.map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max)
-        }
-    }
+    all.flat_map(|scores| (0..classes).map(|class| output.margin(scores, class))).collect()
 }

@@ -3,10 +3,10 @@
 use mercer_simd::Isa;
 
 use super::super::projection::{Basis, CHUNK};
-use super::{QuadraticForm, Scratch};
+use super::{QuadraticForm, SpectralScratch};
 use crate::Exact;
+use crate::block::Block;
 use crate::certify::quadratic::{Checkpoint, Energy};
-use crate::stage::Block;
 use crate::tracker::DecisionTracker;
 
 /// Chunks of each score.
@@ -15,14 +15,14 @@ const ROUNDS: usize = 6;
 /// Eigenvectors of all scores, chunk by chunk, the scores one after the other within each round; a chunk
 /// that a score does not fill ends in rows of zeros.
 #[derive(Debug)]
-pub(super) struct Quick {
+pub(super) struct F32Rounds {
     basis: Basis,
     rounds: usize,
     /// Of each chunk.
     checkpoints: Vec<Checkpoint>,
 }
 
-impl Quick {
+impl F32Rounds {
     /// `vectors` are those of all scores, live columns and the constant one. `None` for centred machines, whose
     /// coordinates are not those of the form, and where there is no eigenvector.
     pub(super) fn new(forms: &[QuadraticForm], vectors: &[f64], exact: &Exact) -> Option<Self> {
@@ -62,7 +62,7 @@ impl Quick {
         (isa, forms): (Isa, &[QuadraticForm]),
         block: &mut Block<'_>,
         tracker: &mut DecisionTracker<'_>,
-        scratch: &mut Scratch,
+        scratch: &mut SpectralScratch,
     ) {
         let scores = forms.len();
         for round in 0..self.rounds {
@@ -100,7 +100,7 @@ impl Quick {
                         tracker.prove(*query, score, range, first + count);
                     }
                 }
-                tracker.judge(*query);
+                tracker.settle_if_proved(*query);
             }
             block.compact(tracker);
         }

@@ -7,7 +7,7 @@ use mercer_machine::Score;
 use mercer_simd::Isa;
 
 use crate::Exact;
-use crate::coefficients::{Coefficients, Narrow};
+use crate::coefficients::{Coefficients, CoefficientsF32};
 
 /// Exponents of Gaussians up to this size lose little in singles.
 const MOST_EXPONENT: f64 = 1024.0;
@@ -18,15 +18,15 @@ const MOST_LOSS: f64 = 1e-2;
 /// How kernel values are made and summed. Nothing is proved here, so singles are taken where they cost no
 /// more than some 1e-4 of a Gaussian, or [`MOST_LOSS`] of a score.
 #[derive(Debug)]
-pub(super) enum Finish {
-    Gaussians { narrow: Narrow, norms: Vec<f32>, gamma: f32 },
-    Powers { narrow: Narrow, scale: f32, shift: f32, degree: u32 },
+pub(super) enum KernelSums {
+    Gaussians { narrow: CoefficientsF32, norms: Vec<f32>, gamma: f32 },
+    Powers { narrow: CoefficientsF32, scale: f32, shift: f32, degree: u32 },
     Doubles(Coefficients),
 }
 
 /// Working memory of one thread.
 #[derive(Debug, Default)]
-pub(super) struct Work {
+pub(super) struct KernelScratch {
     narrow: Vec<f32>,
     values: Vec<f64>,
     sums: Vec<f64>,
@@ -34,9 +34,9 @@ pub(super) struct Work {
     memory: Vec<f64>,
 }
 
-impl Work {
+impl KernelScratch {
     /// Adds the kernel values of the supports from `first` on, weighted, to the first partial sum of each score.
-    fn sum(&mut self, isa: Isa, narrow: &Narrow, first: usize, partials: &mut [[f64; 8]]) {
+    fn sum(&mut self, isa: Isa, narrow: &CoefficientsF32, first: usize, partials: &mut [[f64; 8]]) {
         let Self { narrow: values, sums, sizes, memory, .. } = self;
         for room in [&mut *sums, &mut *sizes] {
             room.clear();
@@ -57,7 +57,7 @@ fn size(score: &Score) -> f64 {
     }
 }
 
-impl Finish {
+impl KernelSums {
     pub(super) fn new(exact: &Exact) -> Self {
         Self::singles(exact).unwrap_or_else(|| Self::Doubles(Coefficients::new(exact.machine())))
     }
@@ -73,7 +73,7 @@ impl Finish {
                 if gamma * most > MOST_EXPONENT || most > f64::from(f32::MAX) / 8.0 {
                     return None;
                 }
-                let narrow = Narrow::new(exact.machine())?;
+                let narrow = CoefficientsF32::new(exact.machine())?;
                 let norms = norms.iter().map(|norm| *norm as f32).collect();
                 Some(Self::Gaussians { narrow, norms, gamma: gamma as f32 })
             }
@@ -85,7 +85,8 @@ impl Finish {
                 let loss = (f64::from(degree) + 8.0) * f64::from(f32::EPSILON) * value * sizes;
                 // Queries may be longer than supports; those that overflow are left open.
                 let fits = loss <= MOST_LOSS && value < 1e20 && base < 1e20 && scale.abs() > 1e-20;
-                let narrow = if fits { Narrow::new(exact.machine())? } else { return None };
+                let narrow =
+                    if fits { CoefficientsF32::new(exact.machine())? } else { return None };
                 Some(Self::Powers { narrow, scale: scale as f32, shift: shift as f32, degree })
             }
             _ => None,
@@ -99,7 +100,7 @@ impl Finish {
         (isa, exact): (Isa, &Exact),
         rows: Range<usize>,
         (products, own): (&[f32], f64),
-        work: &mut Work,
+        work: &mut KernelScratch,
         partials: &mut [[f64; 8]],
     ) {
         match self {

@@ -4,7 +4,7 @@
 //! `x' = base + step a` and codes a, b from 0 to 255. In columns without codes `x' = x`, and `z'` is the
 //! base, or 0 beyond the machine's columns. Products of codes are exact in 32 bits; upper bounds on `|r|`
 //! and on the largest `|ρ_i|` come with the codes ([`mercer_kernel::block::Coded`]), and `η` is their sum.
-//! Notation is that of [`super::singles`].
+//! Notation is that of [`super::single_precision`].
 //!
 //! **Gaussian.** `d'² = |x' - z'|² = step² D + B`, where `D = Σ(a - b)²` is an exact integer and `B` the sum
 //! over columns without codes. The triangle inequality gives `|d - d'| <= η`, so
@@ -28,11 +28,11 @@ use mercer_kernel::Profile;
 use mercer_kernel::block::{Coded, CodedQuery};
 use mercer_kernel::bound::UNIT;
 
-use super::singles::{HIDDEN, Known, SINGLE, Singles, is_sane};
+use super::single_precision::{F32Bound, F32Query, HIDDEN, SINGLE, is_sane};
 
 /// Offline constants of one machine beside those for singles.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Steps {
+pub(crate) struct CodedBound {
     step: f64,
     base: f64,
     /// Live columns.
@@ -43,7 +43,7 @@ pub(crate) struct Steps {
     longest_code: f64,
 }
 
-impl Steps {
+impl CodedBound {
     pub(crate) fn new(coded: &Coded) -> Self {
         let most = coded.squares().iter().copied().max().unwrap_or(0);
         Self {
@@ -63,7 +63,12 @@ impl Steps {
     }
 
     /// What is known of a query whose squared norm is `own`; `None` where nothing can be claimed.
-    pub(crate) fn query(&self, singles: &Singles, own: f64, query: &CodedQuery) -> Option<Known> {
+    pub(crate) fn query(
+        &self,
+        singles: &F32Bound,
+        own: f64,
+        query: &CodedQuery,
+    ) -> Option<F32Query> {
         let longest = singles.longest;
         if !is_sane(own) || !is_sane(longest * longest) {
             return None;
@@ -80,7 +85,7 @@ impl Steps {
             let furthest = (most / width).sqrt() * 1.001;
             let from_grid = width * apart * (2.0 * furthest + apart) * 1.001;
             let delta = from_grid + 3.2 * SINGLE * most + 1e-40;
-            return Known::gaussian(delta, mercer_simd::EXP2_32_RELATIVE_ERROR);
+            return F32Query::gaussian(delta, mercer_simd::EXP2_32_RELATIVE_ERROR);
         }
         let (length, longest) = (own.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
         let left = query.residual * longest + (length + query.residual) * self.leftover;

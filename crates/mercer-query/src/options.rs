@@ -1,0 +1,86 @@
+//! What callers ask for and get to see: query options, the steps of `explain`, estimates and records of them.
+
+use mercer_machine::Scale;
+
+use crate::{Cost, Interval};
+
+/// What a caller allows and requires of the answers to its queries.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct QueryOptions {
+    /// Most multiply-adds that one query may cost; none means no limit.
+    pub budget: Option<u64>,
+    /// Half-width at which the value of a regression is settled; without one only exact values are.
+    pub tolerance: Option<f64>,
+    /// What to do when the budget does not suffice.
+    pub require: Require,
+}
+
+/// What to do when the budget does not suffice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Require {
+    /// The best estimate is good enough, marked [`Certainty::Unsettled`].
+    #[default]
+    Nothing,
+    /// The query goes on to the exact stage, budget or not.
+    Certified,
+}
+
+/// One thing learned about one query, for `explain`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExplanationStep {
+    /// Position of the stage in the plan.
+    pub stage: usize,
+    /// Which score.
+    pub score: usize,
+    /// Progress of the stage, in its own steps; eigenvectors for `spectral`.
+    pub progress: usize,
+    /// The range of the score known by then.
+    pub range: Interval,
+    /// What the query had cost by then.
+    pub cost: Cost,
+    /// Whether the range was only computed for `explain`, between two ranges that decisions rest on.
+    pub is_between: bool,
+    /// Whether it is an estimate with its acceptance threshold, not a proved range.
+    pub is_estimate: bool,
+}
+
+/// What a level of a stage estimates for a query, without proof.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Estimate {
+    /// The score of a machine that has only one.
+    Score(f64),
+    /// A class and its margin.
+    Class {
+        /// The class.
+        class: usize,
+        /// Its margin.
+        margin: f64,
+    },
+}
+
+/// An estimate, and the level that made it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Record {
+    /// The level, counted over the whole plan; none if a stage stopped the query by a rule of its own.
+    pub level: Option<usize>,
+    /// The estimate.
+    pub estimate: Estimate,
+    /// Progress of the stage, in its own steps.
+    pub progress: usize,
+    /// What the query had cost by then.
+    pub cost: Cost,
+}
+
+impl Estimate {
+    /// The calibrated value, and its distance from a change of label in residual RMS; zero if anything overflowed.
+    pub fn scaled(self, scale: &Scale) -> (f64, f64) {
+        let (raw, is_signed) = match self {
+            Self::Score(score) => (score, true),
+            Self::Class { margin, .. } => (margin, false),
+        };
+        let value = scale.slope * raw + scale.shift;
+        let distance = if is_signed { value.abs() } else { value };
+        let strength = distance / scale.residual_rms;
+        (value, if strength.is_finite() { strength } else { 0.0 })
+    }
+}
