@@ -20,7 +20,7 @@ const ROUNDS: usize = 6;
 /// Orthonormal directions in the live columns, of decreasing weight in the supports: the uncentred
 /// principal components, since products are cut, not differences.
 #[derive(Debug)]
-pub(crate) struct Basis {
+pub(crate) struct PrincipalBasis {
     pub columns: usize,
     pub rows: usize,
     /// Row after row.
@@ -45,7 +45,7 @@ pub(crate) fn live_row(
     }
 }
 
-impl Basis {
+impl PrincipalBasis {
     /// Subspace iteration on `Z'Z`, then the eigenvectors within the subspace.
     pub(crate) fn new(machine: &Machine, live: &[u32]) -> Result<Self, String> {
         let supports = machine.supports();
@@ -104,8 +104,8 @@ impl Basis {
         Ok(Self { columns, rows: order.len(), values: out })
     }
 
-    /// The first directions as singles, as model files keep them.
-    pub(crate) fn singles(&self, count: usize) -> Vec<f32> {
+    /// The first directions as f32, as model files keep them.
+    pub(crate) fn to_f32(&self, count: usize) -> Vec<f32> {
         self.values[..count * self.columns].iter().map(|value| *value as f32).collect()
     }
 }
@@ -151,7 +151,7 @@ mod tests {
         let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
         let scores = vec![Score::expansion(&[1.0, -1.0, 0.5, 1.0], 0.0)];
         let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
-        let basis = Basis::new(&machine, &[0, 1, 2]).unwrap();
+        let basis = PrincipalBasis::new(&machine, &[0, 1, 2]).unwrap();
         assert_eq!(basis.rows, 2);
         let first = &basis.values[..3];
         assert!((first[0].abs() - 0.5f64.sqrt()).abs() < 1e-2, "{first:?}");

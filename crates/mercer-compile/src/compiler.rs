@@ -1,3 +1,6 @@
+//! Makes a plan from its text: fits the stages one after the other, and calibrates the plan if one of them estimates.
+//! The search for a good plan is in `tune`.
+
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,7 +10,7 @@ use mercer_machine::{Answer, Calibration, Machine, PlanSections, Section, file};
 use mercer_query::{Certainty, Exact, Plan};
 use mercer_spec::Spec;
 
-use crate::basis::Basis;
+use crate::basis::PrincipalBasis;
 use crate::distillation_set::DistillationSet;
 use crate::risk::{self, Parts, Risk, Target};
 use crate::{CompileError, Fitter, FittingData, Watch, boundary, stages};
@@ -23,9 +26,9 @@ pub struct Task<'a> {
     pub training: Option<&'a Matrix>,
     /// What is right for each of them, where that is known.
     pub training_labels: Option<&'a [Option<Answer>]>,
-    /// Who is told how far it is, and may end it.
+    /// A progress callback, which may end the fit.
     pub watch: Watch<'a>,
-    basis: OnceCell<Result<Basis, String>>,
+    basis: OnceCell<Result<PrincipalBasis, String>>,
     distillation_set: OnceCell<Result<DistillationSet, CompileError>>,
 }
 
@@ -45,13 +48,13 @@ impl<'a> Task<'a> {
     }
 
     /// The leading directions of the supports; the same for all stages, so that they share coordinates.
-    pub(crate) fn basis(&self, stage: &'static str) -> Result<&Basis, CompileError> {
-        let make = || Basis::new(self.exact.machine(), self.exact.packed().live());
+    pub(crate) fn basis(&self, stage: &'static str) -> Result<&PrincipalBasis, CompileError> {
+        let make = || PrincipalBasis::new(self.exact.machine(), self.exact.packed().live());
         let unfit = |reason: &String| CompileError::Unfit { stage, reason: reason.clone() };
         self.basis.get_or_init(make).as_ref().map_err(unfit)
     }
 
-    /// What the machine makes of the sample, for students.
+    /// The scores of the machine on the sample, for stages that are fitted to them.
     pub(crate) fn distillation_set(
         &self,
         stage: &'static str,
@@ -112,7 +115,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Rows to look at.
+    /// Rows beside the machine.
     pub fn fitting_data(mut self, fitting_data: FittingData<'a>) -> Self {
         self.fitting_data = fitting_data;
         self
@@ -124,13 +127,13 @@ impl<'a> Compiler<'a> {
         self
     }
 
-    /// What calibrated answers are held to.
+    /// The risk that calibrated answers may have.
     pub fn target(mut self, target: Target) -> Self {
         self.target = target;
         self
     }
 
-    /// Decides how the sample is cut.
+    /// Seed of the split of the sample.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
@@ -149,7 +152,7 @@ impl<'a> Compiler<'a> {
         self
     }
 
-    /// Who is told how far it is, and may end it.
+    /// A progress callback, which may end the fit.
     pub fn watch(mut self, watch: Watch<'a>) -> Self {
         self.watch = watch;
         self

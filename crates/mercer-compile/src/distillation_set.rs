@@ -1,17 +1,18 @@
-//! What students learn from: the machine's own outputs on rows that the calibration does not see.
+//! The distillation set: rows with the clipped scores of the machine, to which students are fitted. The calibration does
+//! not use these rows.
 
 use mercer_data::Matrix;
 use mercer_machine::Machine;
 use mercer_query::Exact;
 use mercer_simd::gemm_nt;
 
-use crate::basis::{Basis, live_row};
+use crate::basis::{PrincipalBasis, live_row};
 
-/// Outputs beyond this many margins are clipped: students need not tell sure from very sure.
+/// Outputs beyond this many margins are clipped: only their sign matters.
 const CLIP: f64 = 1.2;
 const CHUNK: usize = 512;
 
-/// Coordinates of rows with what the machine makes of them.
+/// Coordinates of rows, with the scores of the machine as targets.
 #[derive(Debug)]
 pub(crate) struct DistillationSet {
     pub rows: usize,
@@ -25,7 +26,12 @@ pub(crate) struct DistillationSet {
 
 impl DistillationSet {
     /// Reads the scores of all rows, as [`mercer_query::Plan::scores`] gives them.
-    pub(crate) fn new(exact: &Exact, basis: &Basis, rows: &Matrix, scores: &[f64]) -> Self {
+    pub(crate) fn new(
+        exact: &Exact,
+        basis: &PrincipalBasis,
+        rows: &Matrix,
+        scores: &[f64],
+    ) -> Self {
         let machine = exact.machine();
         let (live, size) = (exact.packed().live(), basis.rows);
         let mut coordinates = vec![0.0; rows.rows() * size];
@@ -51,7 +57,7 @@ impl DistillationSet {
     }
 }
 
-/// The margin in which machines think: 1, or less if most outputs are smaller.
+/// The scale of margins: 1, or the median size of the outputs if that is less.
 pub(crate) fn unit(outputs: &[f64]) -> f64 {
     let mut sizes: Vec<f64> = outputs.iter().map(|value| value.abs()).collect();
     if sizes.is_empty() {

@@ -1,4 +1,5 @@
-//! How a plan is made: the fitting of each stage to a machine.
+//! How a plan is fitted to a machine: stages, calibration, and the search for the fastest plan. How a plan answers queries
+//! is in `mercer_query`.
 //!
 //! ```
 //! use mercer_data::Matrix;
@@ -21,10 +22,10 @@ pub mod compress;
 mod distillation_set;
 mod error;
 mod fit;
+mod kernel_gradient;
 mod minimize;
 mod ridge;
 pub mod risk;
-mod shape;
 pub mod tune;
 mod watch;
 
@@ -39,7 +40,7 @@ use mercer_data::Matrix;
 use mercer_machine::{Answer, Machine, PlanSections};
 use mercer_spec::{Spec, Value};
 
-/// Rows beside the machine that fitting may look at.
+/// Rows that a fit may use beside the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FittingData<'a> {
     /// Queries such as will be asked, none of them a training row.
@@ -66,10 +67,10 @@ pub fn compile(
     compile_with(machine, plan, FittingData { sample, ..FittingData::default() }, Watch::NOBODY)
 }
 
-/// As [`compile`], with all rows there are, under a watch.
+/// As [`compile`], with all rows there are, and a progress callback.
 ///
 /// # Errors
-/// As [`compile`], or if whoever watches ends it.
+/// As [`compile`], or if the callback ends it.
 pub fn compile_with(
     machine: &Machine,
     plan: &Spec,
@@ -99,7 +100,7 @@ fn stages(plan: &Spec) -> Result<Vec<Spec>, CompileError> {
         }
     }
     if stages.pop() != Some(Spec::new("exact")) {
-        return not_a_plan("the last stage must be exact: it closes what the others leave open");
+        return not_a_plan("the last stage must be exact: it settles what the others leave open");
     }
     Ok(stages)
 }

@@ -1,9 +1,9 @@
-//! L-BFGS with a backtracking line search, for smooth functions whose exact minimum nobody needs.
+//! L-BFGS with a backtracking line search, for smooth functions whose minimum is needed only roughly.
 
 use mercer_simd::{Isa, add_row, row_dot};
 
-/// A function to go down.
-pub(crate) trait Valley {
+/// A smooth function to be minimised.
+pub(crate) trait Objective {
     /// The value at a point, and the gradient; an infinite value forbids the point.
     fn value(&self, point: &[f64], gradient: &mut [f64]) -> f64;
 }
@@ -12,7 +12,7 @@ pub(crate) trait Valley {
 const MEMORY: usize = 8;
 /// A step must gain this share of what the slope promises.
 const ARMIJO: f64 = 1e-4;
-/// Progress below this share of the value ends the descent.
+/// Progress below this share of the value ends it.
 const ENOUGH: f64 = 1e-7;
 
 /// A step and what it did to the gradient.
@@ -22,11 +22,15 @@ struct Pair {
     product: f64,
 }
 
-/// Goes down from a point, at most `iterations` steps; returns the least value and where it was found.
-pub(crate) fn descend(valley: &impl Valley, from: Vec<f64>, iterations: usize) -> (f64, Vec<f64>) {
+/// Minimises from a point on, in at most `iterations` steps; returns the least value and where it was found.
+pub(crate) fn minimize(
+    objective: &impl Objective,
+    from: Vec<f64>,
+    iterations: usize,
+) -> (f64, Vec<f64>) {
     let mut point = from;
     let mut gradient = vec![0.0; point.len()];
-    let mut value = valley.value(&point, &mut gradient);
+    let mut value = objective.value(&point, &mut gradient);
     if !value.is_finite() {
         return (value, point);
     }
@@ -45,14 +49,14 @@ pub(crate) fn descend(valley: &impl Valley, from: Vec<f64>, iterations: usize) -
         let found = (0..30).find_map(|_| {
             let next: Vec<f64> =
                 point.iter().zip(&direction).map(|(x, s)| x + length * s).collect();
-            let new = valley.value(&next, &mut next_gradient);
+            let new = objective.value(&next, &mut next_gradient);
             if new <= value + ARMIJO * length * slope {
                 return Some((next, new));
             }
-            // The bottom of the parabola through what is known, unless it is too near an end.
+            // The minimum of the parabola through what is known, unless it is too near an end.
             let bend = new - value - length * slope;
-            let bottom = if bend.is_finite() { -0.5 * slope * length / bend } else { 0.4 };
-            length *= bottom.clamp(0.1, 0.5);
+            let minimum = if bend.is_finite() { -0.5 * slope * length / bend } else { 0.4 };
+            length *= minimum.clamp(0.1, 0.5);
             None
         });
         let Some((next, new)) = found else { break };
@@ -104,7 +108,7 @@ mod tests {
 
     struct Rosenbrock;
 
-    impl Valley for Rosenbrock {
+    impl Objective for Rosenbrock {
         fn value(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
             let (x, y) = (point[0], point[1]);
             gradient[0] = -2.0 * (1.0 - x) - 400.0 * x * (y - x * x);
@@ -114,19 +118,19 @@ mod tests {
     }
 
     #[test]
-    fn the_bottom_of_a_bent_valley_is_found() {
-        let (value, point) = descend(&Rosenbrock, vec![-1.2, 1.0], 200);
+    fn the_minimum_of_a_curved_valley_is_found() {
+        let (value, point) = minimize(&Rosenbrock, vec![-1.2, 1.0], 200);
         assert!(value < 1e-8, "{value} at {point:?}");
     }
 
     #[test]
     fn a_forbidden_start_is_left_alone() {
         struct Nowhere;
-        impl Valley for Nowhere {
+        impl Objective for Nowhere {
             fn value(&self, _: &[f64], _: &mut [f64]) -> f64 {
                 f64::INFINITY
             }
         }
-        assert_eq!(descend(&Nowhere, vec![1.0], 5), (f64::INFINITY, vec![1.0]));
+        assert_eq!(minimize(&Nowhere, vec![1.0], 5), (f64::INFINITY, vec![1.0]));
     }
 }

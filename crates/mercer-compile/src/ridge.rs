@@ -53,10 +53,11 @@ impl Moments {
     fn error(&self, weights: &[f64]) -> f64 {
         let n = self.features;
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let one = |(own, cross): (&[f64], &[f64])| {
-            let square: f64 =
-                (0..n).map(|i| own[i] * dot(&self.gram[i * n..(i + 1) * n], own)).sum();
-            square - 2.0 * dot(own, cross)
+        let one = |(weights_of_one, cross): (&[f64], &[f64])| {
+            let square: f64 = (0..n)
+                .map(|i| weights_of_one[i] * dot(&self.gram[i * n..(i + 1) * n], weights_of_one))
+                .sum();
+            square - 2.0 * dot(weights_of_one, cross)
         };
         weights.chunks_exact(n).zip(self.cross.chunks_exact(n)).map(one).sum()
     }
@@ -70,11 +71,11 @@ pub(crate) fn fit(
     targets: &[f64],
     fill: impl FnMut(usize, &mut [f64]),
 ) -> Option<Vec<f64>> {
-    fit_judged(rows, features, targets, fill).map(|(weights, _)| weights)
+    fit_with_error(rows, features, targets, fill).map(|(weights, _)| weights)
 }
 
 /// As [`fit`], with the squared error on the rows left out, up to a constant that depends on the targets alone.
-pub(crate) fn fit_judged(
+pub(crate) fn fit_with_error(
     rows: usize,
     features: usize,
     targets: &[f64],
@@ -100,11 +101,11 @@ pub(crate) fn fit_judged(
             moments.add(&columns, &wanted, count);
         }
     }
-    let judged = PENALTIES.iter().filter_map(|penalty| {
+    let errors = PENALTIES.iter().filter_map(|penalty| {
         let error = left.error(&used.solve(*penalty)?);
         error.is_finite().then_some((*penalty, error))
     });
-    let (penalty, error) = judged.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (penalty, error) = errors.min_by(|a, b| a.1.total_cmp(&b.1))?;
     used.gram.iter_mut().zip(&left.gram).for_each(|(sum, new)| *sum += new);
     used.cross.iter_mut().zip(&left.cross).for_each(|(sum, new)| *sum += new);
     used.rows += left.rows;
@@ -116,7 +117,7 @@ mod tests {
     use super::fit;
 
     #[test]
-    fn two_outputs_of_a_linear_law_are_found() {
+    fn two_outputs_of_a_linear_function_are_found() {
         let row = |n: usize| [1.0, (n as f64 * 0.7).sin(), (n as f64 * 1.3).cos()];
         let target = |n: usize| {
             let [one, a, b] = row(n);

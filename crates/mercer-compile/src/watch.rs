@@ -1,8 +1,10 @@
+//! Progress of a fit, reported to a callback that may end it.
+
 use std::fmt;
 
 use crate::CompileError;
 
-/// How far the fitting of a stage is.
+/// Progress of the fit of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// What is done.
@@ -13,17 +15,17 @@ pub struct Progress {
     pub most: usize,
 }
 
-/// Who is told how far a fitting is; it goes on as long as the answer is `true`.
+/// A callback that gets the progress of a fit; the fit goes on as long as it returns `true`.
 #[derive(Clone, Copy)]
 pub struct Watch<'a>(&'a dyn Fn(Progress) -> bool);
 
 impl<'a> Watch<'a> {
-    /// Nobody looks, nobody ends it.
+    /// No callback: the fit runs to its end.
     pub const NOBODY: Watch<'static> = Watch(&|_| true);
 
-    /// Asks this function after every step.
-    pub fn new(ask: &'a dyn Fn(Progress) -> bool) -> Self {
-        Self(ask)
+    /// Calls this function after every step.
+    pub fn new(callback: &'a dyn Fn(Progress) -> bool) -> Self {
+        Self(callback)
     }
 
     pub(crate) fn step(

@@ -128,10 +128,10 @@ impl Audit {
         let exact = exact.map_err(|error| error.renumbered(|row| drawn[row - 1] + 1))?;
         let before = self.seen;
         for ((at, level), exact) in drawn.iter().zip(levels).zip(exact) {
-            let own = &mut decisions[*at];
-            let is_other = own.answer != exact.answer;
-            let cost = own.cost.multiply_adds + exact.cost.multiply_adds;
-            *own = Decision { cost: crate::Cost { multiply_adds: cost }, ..exact };
+            let decision = &mut decisions[*at];
+            let is_other = decision.answer != exact.answer;
+            let cost = decision.cost.multiply_adds + exact.cost.multiply_adds;
+            *decision = Decision { cost: crate::Cost { multiply_adds: cost }, ..exact };
             self.seen = before + *at as u64 + 1;
             self.note(level, is_other);
         }

@@ -16,8 +16,8 @@ pub(crate) mod taylor;
 
 use crate::Interval;
 
-/// Relative error of a product of a query with a row of a strip of singles, in units of both norms:
-/// `γ'_(n/4 + 12)`, `n` being the live columns. It covers both roundings to singles, four chains of at most `n/4 + 1`
+/// Relative error of a product of a query with a row of a strip of f32 values, in units of both norms:
+/// `γ'_(n/4 + 12)`, `n` being the live columns. It covers both roundings to f32, four chains of at most `n/4 + 1`
 /// fused multiply-adds, two additions, and seven units to spare. Infinite where it has no meaning.
 fn strip_error(columns: usize) -> f64 {
     let units = (columns as f64 / 4.0 + 12.0) * f64::from(f32::EPSILON) / 2.0;

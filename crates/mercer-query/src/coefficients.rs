@@ -1,3 +1,5 @@
+//! Coefficients of all scores, cut into chunks of supports, and weighted sums with them in f64 and f32.
+
 use mercer_machine::{Machine, Score};
 use mercer_simd::Isa;
 
@@ -9,7 +11,7 @@ pub(crate) struct Coefficients {
     chunks: Vec<CoefficientChunk>,
 }
 
-/// Bounds on `Σ|β_i| v_i` of all scores at the price of one: within a chunk every score takes the sum with
+/// Bounds on `Σ|β_i| v_i` of all scores at the cost of one: within a chunk every score takes the sum with
 /// the largest `|β_i|` of any score. With a single score it is that sum itself.
 #[derive(Debug)]
 pub(crate) struct CoefficientSizes(Coefficients);
@@ -120,6 +122,13 @@ struct CoefficientChunkF32 {
     values: Vec<f32>,
 }
 
+/// Where [`CoefficientsF32::add`] adds: one number for each score.
+#[derive(Debug)]
+pub(crate) struct SumsAndSizes<'a> {
+    pub sums: &'a mut [f64],
+    pub sizes: &'a mut [f64],
+}
+
 impl CoefficientsF32 {
     /// `None` if the coefficients cannot be scaled.
     pub(crate) fn new(machine: &Machine) -> Option<Self> {
@@ -134,7 +143,7 @@ impl CoefficientsF32 {
         // The exponent alone: the largest power of two that is not above it.
         let unit = f64::from_bits(most.to_bits() & 0x7FF0_0000_0000_0000);
         let scaled = |(wide, size): (&CoefficientChunk, &CoefficientChunk)| {
-            // Singles are rounded to nearest, so one step up is at least the size.
+            // f32 values are rounded to nearest, so one step up is at least the size.
             let up = |size: &f64| if *size == 0.0 { 0.0 } else { ((size / unit) as f32).next_up() };
             let mut values: Vec<f32> = size.values.iter().map(up).collect();
             values.extend(wide.values.iter().map(|beta| (beta / unit) as f32));
@@ -156,9 +165,10 @@ impl CoefficientsF32 {
         isa: Isa,
         first: usize,
         values: &[f32],
-        (sums, sizes): (&mut [f64], &mut [f64]),
+        out: SumsAndSizes<'_>,
         scratch: &mut Vec<f64>,
     ) {
+        let SumsAndSizes { sums, sizes } = out;
         let mut at = 0;
         while at < values.len() {
             let (chunk, inside) = ((first + at) / self.chunk_rows, (first + at) % self.chunk_rows);

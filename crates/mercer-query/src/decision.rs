@@ -1,3 +1,5 @@
+//! Decisions: an answer with its range, its certainty and its cost.
+
 use mercer_machine::Answer;
 
 /// How sure an answer is. The order is one of authority, not of truth.
@@ -47,10 +49,10 @@ pub struct Decision {
     /// Class, value or whether the query is an inlier.
     pub answer: Answer,
     /// Contains the score (two classes, regression, novelty) or the margin (several classes). Of a
-    /// calibrated answer it is the estimate with its width: not proved.
+    /// calibrated answer it is the estimate with its acceptance threshold: not proved.
     pub score: Interval,
     /// How sure.
     pub certainty: Certainty,
-    /// At what price.
+    /// What it cost.
     pub cost: Cost,
 }

@@ -68,11 +68,11 @@ impl Exact {
         self.isa
     }
 
-    /// eps_f of each score for a query whose self-sum is `own`, summed in any order.
-    pub(crate) fn errors(&self, row: Row<'_>, own: f64, out: &mut [f64]) {
+    /// eps_f of each score for a query whose squared norm is `squared_norm`, summed in any order.
+    pub(crate) fn errors(&self, row: Row<'_>, squared_norm: f64, out: &mut [f64]) {
         // Every bound grows with the norm; a loose sum is off by less than this.
-        let own = own * (1.0 + 1e-9);
-        let size = self.rounding.of_query(&self.packed, own, self.width(row));
+        let squared_norm = squared_norm * (1.0 + 1e-9);
+        let size = self.rounding.of_query(&self.packed, squared_norm, self.width(row));
         let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
         for (number, place) in out.iter_mut().enumerate() {
             *place = self.radius(number, &size, length);
@@ -178,20 +178,21 @@ impl Exact {
         scores.clear();
         scores.resize(rows.len() * count, 0.0);
         self.scores(rows.clone(), scratch, &mut scores);
-        let own = if self.tables.is_some() { &[] } else { scratch.queries.squared_norms() };
+        let squared_norm =
+            if self.tables.is_some() { &[] } else { scratch.queries.squared_norms() };
         out.clear();
         for (query, (row, scores)) in rows.zip(scores.chunks_exact(count)).enumerate() {
             if let Some(value) = scores.iter().find(|score| !score.is_finite()) {
                 return Err(QueryError::NotFinite { row: first + query + 1, value: *value });
             }
-            out.push(self.decision(row, own.get(query).copied().unwrap_or(0.0), scores));
+            out.push(self.decision(row, squared_norm.get(query).copied().unwrap_or(0.0), scores));
         }
         scratch.scores = scores;
         Ok(())
     }
 
-    fn decision(&self, row: Row<'_>, own: f64, scores: &[f64]) -> Decision {
-        let size = self.rounding.exactly(&self.packed, own, self.width(row));
+    fn decision(&self, row: Row<'_>, squared_norm: f64, scores: &[f64]) -> Decision {
+        let size = self.rounding.exactly(&self.packed, squared_norm, self.width(row));
         let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
         let radius = |number: usize| self.radius(number, &size, length);
         let verdict = self.machine.verdict(scores);

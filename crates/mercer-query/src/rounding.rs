@@ -15,10 +15,10 @@ use mercer_machine::{Machine, Score};
 
 use crate::tables;
 
-/// Self-sums above it lose no digits to underflow, nor do the kernel values made of them.
+/// Squared norms above it lose no digits to underflow, nor do the kernel values made of them.
 const SAFE: f64 = 1e-25;
 
-/// A self-sum of zero may hide a row whose squares underflow; it is at most this.
+/// A squared norm of zero may hide a row whose squares underflow; it is at most this.
 const HIDDEN: f64 = 1e-300;
 
 /// Constants of all scores of one machine.
@@ -38,21 +38,23 @@ pub(crate) struct RowSizes {
     is_shifted: bool,
     is_semidefinite: bool,
     /// The relative error of all kernel values with queries of ordinary length and no more columns.
-    calm: Option<f64>,
-    /// What holds for all ordinary queries of no more columns whose self-sums lie on the same rung.
-    ladder: Vec<QuerySize>,
+    ordinary_error: Option<f64>,
+    /// What holds for all ordinary queries of no more columns whose squared norms lie in the same bin.
+    by_norm: Vec<QuerySize>,
 }
 
-/// Self-sums of ordinary queries.
+/// Squared norms of ordinary queries.
 const ORDINARY: std::ops::Range<f64> = 1e-20..1e20;
 
-/// Self-sums lie on the same rung if they agree in exponent and in the first two bits behind the point.
-const RUNG_BITS: u32 = 50;
+/// Squared norms lie in the same bin if they agree in exponent and in the first two bits behind the point.
+const BIN_BITS: u32 = 50;
 
-/// The rung of an ordinary self-sum.
-fn rung(own: f64) -> Option<usize> {
-    let first = ORDINARY.start.to_bits() >> RUNG_BITS;
-    ORDINARY.contains(&own).then(|| ((own.to_bits() >> RUNG_BITS) - first) as usize)
+/// The bin of an ordinary squared norm.
+fn norm_bin(squared_norm: f64) -> Option<usize> {
+    let first = ORDINARY.start.to_bits() >> BIN_BITS;
+    ORDINARY
+        .contains(&squared_norm)
+        .then(|| ((squared_norm.to_bits() >> BIN_BITS) - first) as usize)
 }
 
 #[derive(Debug)]
@@ -93,75 +95,88 @@ impl QuerySize {
     }
 }
 
-/// Bounds on `sqrt(K(z, z))` of rows with these self-sums, semidefinite kernels only.
+/// Bounds on `sqrt(K(z, z))` of rows with these squared norms, semidefinite kernels only.
 pub(crate) fn roots(kernel: &dyn Kernel, squared_norms: &[f64]) -> Vec<f64> {
-    let root = |own: &f64| bound::value(kernel, own.max(HIDDEN), own.max(HIDDEN)).sqrt();
+    let root = |squared_norm: &f64| {
+        bound::value(kernel, squared_norm.max(HIDDEN), squared_norm.max(HIDDEN)).sqrt()
+    };
     squared_norms.iter().map(root).collect()
 }
 
 impl RowSizes {
-    /// Rows with these self-sums.
+    /// Rows with these squared norms.
     pub(crate) fn new(
         kernel: &dyn Kernel,
         squared_norms: impl Iterator<Item = f64> + Clone,
         columns: usize,
         is_shifted: bool,
     ) -> Self {
-        let sums = squared_norms.map(|own| own.max(HIDDEN));
+        let sums = squared_norms.map(|squared_norm| squared_norm.max(HIDDEN));
         let mut sizes = Self {
             longest: sums.clone().fold(0.0, f64::max),
             shortest: sums.fold(f64::INFINITY, f64::min),
             columns,
             is_shifted,
             is_semidefinite: kernel.is_positive_semidefinite(),
-            calm: None,
-            ladder: Vec::new(),
+            ordinary_error: None,
+            by_norm: Vec::new(),
         };
         // The largest query decides whether anything may overflow.
-        sizes.calm = sizes.exactly(kernel, ORDINARY.end, columns).relative_error;
+        sizes.ordinary_error = sizes.exactly(kernel, ORDINARY.end, columns).relative_error;
         let (first, last) = (ORDINARY.start.to_bits(), ORDINARY.end.to_bits());
-        let ends = (first >> RUNG_BITS..=(last >> RUNG_BITS) + 1)
-            .map(|end| sizes.exactly(kernel, f64::from_bits(end << RUNG_BITS), columns));
+        let ends = (first >> BIN_BITS..=(last >> BIN_BITS) + 1)
+            .map(|end| sizes.exactly(kernel, f64::from_bits(end << BIN_BITS), columns));
         let ends: Vec<QuerySize> = ends.collect();
-        // Bounds grow with the self-sum, but for those that fall as long as something underflows: on a rung
+        // Bounds grow with the squared norm, but for those that fall as long as something underflows: in a bin
         // none exceeds the larger of its two ends.
-        sizes.ladder = ends.windows(2).map(|ends| ends[0].or(&ends[1])).collect();
+        sizes.by_norm = ends.windows(2).map(|ends| ends[0].or(&ends[1])).collect();
         sizes
     }
 
-    /// What holds for a query with self-sum `own` of `width` columns: looked up where it is an ordinary one,
-    /// and then that of a self-sum up to a quarter larger.
+    /// What holds for a query with squared norm `squared_norm` of `width` columns: looked up where it is an ordinary one,
+    /// and then that of a squared norm up to a quarter larger.
     #[inline]
-    pub(crate) fn of_query(&self, kernel: &dyn Kernel, own: f64, width: usize) -> QuerySize {
-        match rung(own) {
-            Some(rung) if width <= self.columns => self.ladder[rung],
-            _ => self.exactly(kernel, own, width),
+    pub(crate) fn of_query(
+        &self,
+        kernel: &dyn Kernel,
+        squared_norm: f64,
+        width: usize,
+    ) -> QuerySize {
+        match norm_bin(squared_norm) {
+            Some(bin) if width <= self.columns => self.by_norm[bin],
+            _ => self.exactly(kernel, squared_norm, width),
         }
     }
 
-    /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
-    pub(crate) fn exactly(&self, kernel: &dyn Kernel, own: f64, width: usize) -> QuerySize {
-        let own = own.max(HIDDEN);
+    /// `squared_norm` is the query's squared norm `b(x, x)`, `width` the number of its columns.
+    pub(crate) fn exactly(
+        &self,
+        kernel: &dyn Kernel,
+        squared_norm: f64,
+        width: usize,
+    ) -> QuerySize {
+        let squared_norm = squared_norm.max(HIDDEN);
         let columns = self.columns.max(width);
-        let value = bound::value(kernel, own, own);
+        let value = bound::value(kernel, squared_norm, squared_norm);
         let factor = if self.is_semidefinite {
             value.sqrt() * (1.0 + 1e-15)
         } else {
-            bound::value(kernel, own, self.longest)
+            bound::value(kernel, squared_norm, self.longest)
         };
-        if let Some(relative) = self.calm
+        if let Some(relative) = self.ordinary_error
             && width <= self.columns
-            && ORDINARY.contains(&own)
+            && ORDINARY.contains(&squared_norm)
         {
-            // The relative error is the better one: nobody looks at this.
+            // The relative error is the better one: this one is not used.
             let kernel_error = f64::INFINITY;
             return QuerySize { factor, kernel_error, relative_error: Some(relative) };
         }
-        let error = |other: f64| bound::error(kernel, columns, own, other, self.is_shifted);
+        let error =
+            |other: f64| bound::error(kernel, columns, squared_norm, other, self.is_shifted);
         // Errors grow with the row's length, except where short ones underflow.
         let kernel_error = error(self.longest).max(error(self.shortest.min(self.longest)));
         // An infinite error means that something may overflow: then no relative bound holds either.
-        let is_safe = own > SAFE && self.shortest > SAFE && kernel_error.is_finite();
+        let is_safe = squared_norm > SAFE && self.shortest > SAFE && kernel_error.is_finite();
         let relative_error = if self.is_semidefinite && is_safe {
             bound::relative_error(kernel, columns, self.is_shifted)
         } else {
@@ -181,9 +196,9 @@ impl Rounding {
         let constants = |score: &Score| match score {
             Score::Expansion { supports, coefficients, offset } => {
                 let weight = coefficients.iter().map(|beta| beta.abs()).sum();
-                let own = |(support, beta): (&u32, &f64)| beta.abs() * roots[*support as usize];
+                let sized = |(support, beta): (&u32, &f64)| beta.abs() * roots[*support as usize];
                 let named = supports.iter().zip(coefficients);
-                let self_weight = if is_semidefinite { named.map(own).sum() } else { 0.0 };
+                let self_weight = if is_semidefinite { named.map(sized).sum() } else { 0.0 };
                 let steps = (packed.rows().div_ceil(8) + 4) as f64;
                 Constants {
                     weight: up(weight, coefficients.len()),
@@ -218,14 +233,14 @@ impl Rounding {
         Self { scores: machine.scores().iter().map(constants).collect(), rows }
     }
 
-    /// `own` is the query's self-sum `b(x, x)`, `width` the number of its columns.
-    pub(crate) fn of_query(&self, packed: &Packed, own: f64, width: usize) -> QuerySize {
-        self.rows.of_query(packed.kernel().as_ref(), own, width)
+    /// `squared_norm` is the query's squared norm `b(x, x)`, `width` the number of its columns.
+    pub(crate) fn of_query(&self, packed: &Packed, squared_norm: f64, width: usize) -> QuerySize {
+        self.rows.of_query(packed.kernel().as_ref(), squared_norm, width)
     }
 
     /// As [`Rounding::of_query`], as tight as can be.
-    pub(crate) fn exactly(&self, packed: &Packed, own: f64, width: usize) -> QuerySize {
-        self.rows.exactly(packed.kernel().as_ref(), own, width)
+    pub(crate) fn exactly(&self, packed: &Packed, squared_norm: f64, width: usize) -> QuerySize {
+        self.rows.exactly(packed.kernel().as_ref(), squared_norm, width)
     }
 
     /// eps_f of one expansion score.
@@ -246,7 +261,7 @@ impl Rounding {
         if error.is_nan() { f64::INFINITY } else { error * (1.0 + 1e-15) + f64::MIN_POSITIVE }
     }
 
-    /// eps_f of one table, whatever the query: products of two singles neither round nor underflow.
+    /// eps_f of one table, whatever the query: products of two f32 values neither round nor underflow.
     pub(crate) fn table(&self, score: usize) -> f64 {
         let constants = &self.scores[score];
         constants.gamma * (constants.weight + constants.offset) * (1.0 + 1e-15)
@@ -266,7 +281,7 @@ mod tests {
 
     /// Bounds that are looked up are never below those of the query itself.
     #[test]
-    fn a_rung_holds_for_every_self_sum_on_it() {
+    fn a_bin_holds_for_every_squared_norm_in_it() {
         let kernels = [
             "linear",
             "rbf(gamma=0.5)",
@@ -284,22 +299,27 @@ mod tests {
         {
             let kernel = mercer_kernel::parse(text).expect("a kernel of the registry");
             let sizes = RowSizes::new(kernel.as_ref(), sums.iter().copied(), 7, sums.len() > 1);
-            let mut own = 0.9e-20;
-            while own < 1.1e20 {
-                let found = sizes.of_query(kernel.as_ref(), own, 7);
-                let tight = sizes.exactly(kernel.as_ref(), own, 7);
-                assert!(holds(found.factor, tight.factor), "{text}, {sums:?}, {own}: factor");
+            let mut squared_norm = 0.9e-20;
+            while squared_norm < 1.1e20 {
+                let found = sizes.of_query(kernel.as_ref(), squared_norm, 7);
+                let tight = sizes.exactly(kernel.as_ref(), squared_norm, 7);
+                assert!(
+                    holds(found.factor, tight.factor),
+                    "{text}, {sums:?}, {squared_norm}: factor"
+                );
                 match (found.relative_error, tight.relative_error) {
                     (Some(found), Some(tight)) => {
-                        assert!(found >= tight, "{text}, {sums:?}, {own}: relative error");
+                        assert!(found >= tight, "{text}, {sums:?}, {squared_norm}: relative error");
                     }
-                    (Some(_), None) => panic!("{text}, {sums:?}, {own}: no relative error holds"),
+                    (Some(_), None) => {
+                        panic!("{text}, {sums:?}, {squared_norm}: no relative error holds")
+                    }
                     (None, _) => {
                         let is_true = holds(found.kernel_error, tight.kernel_error);
-                        assert!(is_true, "{text}, {sums:?}, {own}: error");
+                        assert!(is_true, "{text}, {sums:?}, {squared_norm}: error");
                     }
                 }
-                own *= 1.037;
+                squared_norm *= 1.037;
             }
         }
     }

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted};
 use crate::CompileError;
-use crate::shape::backwards;
+use crate::kernel_gradient::backwards;
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
     name: "greedy",
@@ -213,7 +213,7 @@ impl Table {
             .collect();
         // Columns of the inverse of the triangle, as rows: K^-1 = T'T.
         let mut turned = vec![0.0; size * size];
-        for (i, row) in crate::shape::inverted(&rows).iter().enumerate() {
+        for (i, row) in crate::kernel_gradient::inverted(&rows).iter().enumerate() {
             row.iter().enumerate().for_each(|(j, t)| turned[j * size + i] = *t);
         }
         let inverse = lower_products(&turned, size);

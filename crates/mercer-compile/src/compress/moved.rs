@@ -22,8 +22,8 @@ use mercer_spec::{Kind, Parameter, Spec};
 use self::joint::Joint;
 use super::greedy::{Greedy, Pursuit};
 use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted, unfit};
-use crate::minimize::{Valley, descend};
-use crate::shape::profile;
+use crate::kernel_gradient::profile;
+use crate::minimize::{Objective, minimize};
 use crate::{CompileError, Watch};
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
@@ -118,7 +118,7 @@ impl<'a> Journey<'a> {
         }
         let from = valley.joint.written(&start);
         let before = valley.value(&from, &mut vec![0.0; from.len()]);
-        let (after, point) = descend(&valley, from, self.settings.iterations);
+        let (after, point) = minimize(&valley, from, self.settings.iterations);
         if valley.is_ended.get() {
             return Err(CompileError::Ended);
         }
@@ -143,7 +143,7 @@ struct Watched<'a> {
     is_ended: Cell<bool>,
 }
 
-impl Valley for Watched<'_> {
+impl Objective for Watched<'_> {
     fn value(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         self.asked.set(self.asked.get() + 1);
         let (done, most) = (self.asked.get(), 2 * self.iterations);

@@ -4,7 +4,7 @@ use mercer_machine::{Machine, Score};
 
 use super::{Teacher, unfit};
 use crate::CompileError;
-use crate::shape::{backwards, forwards};
+use crate::kernel_gradient::{backwards, forwards};
 
 /// Vectors that stand for a machine.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@ use mercer_spec::Spec;
 
 use super::{Compressor, CompressorEntry, Points, Run, Teacher, unfit};
 use crate::CompileError;
-use crate::shape::profile;
+use crate::kernel_gradient::profile;
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
     name: "quadratic",

@@ -16,9 +16,9 @@ use mercer_spec::{Checked, Spec};
 use limit::Costs;
 use orders::Ordering;
 use pool::Pool;
-use settings::{Order, Settings};
+use settings::{AnytimeSettings, Order};
 
-use super::constants::{Constants, Lengths};
+use super::constants::{Constants, ScoreNorms};
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 
@@ -57,13 +57,13 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     let machine = task.exact.machine();
     let has_signs = task.sample.is_some_and(|sample| sample.rows() > 0)
         && !matches!(machine.output(), Output::Value);
-    let settings = Settings::new(arguments, has_signs);
+    let settings = AnytimeSettings::new(arguments, has_signs);
     check(task, &settings, has_signs)?;
     let kernel = machine.kernel().clone();
     let supports = machine.supports().as_ref().clone();
     let mut columns = KernelColumns::new(kernel, supports, machine.centre(), 0);
-    let lengths = Lengths::new("anytime", machine, &mut columns, &task.watch)?;
-    let mut arrays = Arrays::new(machine.scores().len());
+    let lengths = ScoreNorms::new("anytime", machine, &mut columns, &task.watch)?;
+    let mut arrays = SequenceArrays::new(machine.scores().len());
     let mut centres = Vec::new();
     match task.sample {
         Some(sample) if settings.clusters > 1 => {
@@ -80,7 +80,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
 }
 
 /// Whether the machine can be projected, and the order has the rows it needs.
-fn check(task: &Task<'_>, settings: &Settings, has_signs: bool) -> Result<(), CompileError> {
+fn check(task: &Task<'_>, settings: &AnytimeSettings, has_signs: bool) -> Result<(), CompileError> {
     let machine = task.exact.machine();
     let kernel = machine.kernel();
     if !kernel.is_positive_semidefinite() || kernel.form().finish().is_none() {
@@ -123,10 +123,10 @@ pub(super) struct Sequence {
 
 fn sequence(
     task: &Task<'_>,
-    settings: &Settings,
+    settings: &AnytimeSettings,
     sample: Option<&Matrix>,
     columns: &mut KernelColumns,
-    lengths: &Lengths,
+    lengths: &ScoreNorms,
 ) -> Result<Sequence, CompileError> {
     let machine = task.exact.machine();
     let takes_training = settings.order == Order::MinWzN
@@ -162,7 +162,7 @@ fn sequence(
 fn choose(
     pool: &Pool,
     factor: &mut Factor<KernelColumns>,
-    settings: &Settings,
+    settings: &AnytimeSettings,
     limit: usize,
     task: &Task<'_>,
 ) -> Result<Matrix, CompileError> {
@@ -187,7 +187,7 @@ fn choose(
 }
 
 /// The arrays of the section, sequence after sequence.
-pub(super) struct Arrays {
+pub(super) struct SequenceArrays {
     scores: usize,
     counts: Vec<u32>,
     starts: Vec<u32>,
@@ -200,7 +200,7 @@ pub(super) struct Arrays {
     hidden: Vec<f64>,
 }
 
-impl Arrays {
+impl SequenceArrays {
     pub(super) fn new(scores: usize) -> Self {
         Self {
             scores,

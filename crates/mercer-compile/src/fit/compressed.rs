@@ -8,8 +8,8 @@ use mercer_machine::{Array, Machine, PlanSections, Score, Section, file};
 use mercer_query::entries;
 use mercer_spec::{Checked, Spec};
 
-use super::anytime::{Arrays, Sequence};
-use super::constants::{Constants, Lengths};
+use super::anytime::{Sequence, SequenceArrays};
+use super::constants::{Constants, ScoreNorms};
 use super::{Fitter, has_only_expansions};
 use crate::compress::Teacher;
 use crate::compress::greedy::{Greedy, Pursuit};
@@ -33,7 +33,7 @@ fn unfit(reason: impl Into<String>) -> CompileError {
 
 /// What the stage's text says.
 #[derive(Debug, Clone, Copy)]
-struct Settings {
+struct CompressedSettings {
     /// None: a tenth of the supports.
     size: Option<usize>,
     method: Method,
@@ -46,7 +46,7 @@ enum Method {
     Moved,
 }
 
-impl Settings {
+impl CompressedSettings {
     fn new(arguments: &Checked<'_>) -> Self {
         let method = match arguments.word("method") {
             "greedy" => Method::Greedy,
@@ -72,7 +72,7 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
 }
 
 fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
-    let settings = Settings::new(arguments);
+    let settings = CompressedSettings::new(arguments);
     let machine = task.exact.machine();
     check(machine)?;
     let rows = choose(machine, settings, task)?;
@@ -93,7 +93,11 @@ fn check(machine: &Machine) -> Result<(), CompileError> {
     Ok(())
 }
 
-fn choose(machine: &Machine, settings: Settings, task: &Task<'_>) -> Result<Matrix, CompileError> {
+fn choose(
+    machine: &Machine,
+    settings: CompressedSettings,
+    task: &Task<'_>,
+) -> Result<Matrix, CompileError> {
     let fitting_data = FittingData { training: task.training, ..FittingData::default() };
     let refuse = |error: CompileError| match error {
         CompileError::Uncompressible { reason, .. } => unfit(reason),
@@ -157,7 +161,7 @@ fn section(
         KernelColumns::new(machine.kernel().clone(), rows.clone(), machine.centre(), 0)
     };
     let mut supports = columns(machine.supports());
-    let lengths = Lengths::new(STAGE, machine, &mut supports, watch)?;
+    let lengths = ScoreNorms::new(STAGE, machine, &mut supports, watch)?;
     let mut factor = Factor::new(columns(rows), PIVOT);
     let mut ended = None;
     factor.grow(&mut Given::new(0..rows.rows()), rows.rows(), &mut |factor| {
@@ -177,7 +181,7 @@ fn section(
     let near = near::Near::new(&constants, &lengths);
     let basis = basis.select(0..constants.steps());
     let scores = machine.scores().len();
-    let mut arrays = Arrays::new(scores);
+    let mut arrays = SequenceArrays::new(scores);
     arrays.add(&Sequence { basis, constants });
     let section = arrays.section(spec, 16, Vec::new());
     Ok(section

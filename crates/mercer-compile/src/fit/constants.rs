@@ -1,7 +1,7 @@
 //! The constants of the projection certificate (`mercer_query`'s `certify/projection.rs`, whose notation
 //! this is), each an upper bound of what exact arithmetic would give.
 //!
-//! Kernel values are computed in doubles and off by at most `ε σ_i σ_j`, where either `σ = s` (the bound on
+//! Kernel values are computed in f64 and off by at most `ε σ_i σ_j`, where either `σ = s` (the bound on
 //! the root of a point's own value) and ε a relative error, or `σ = 1` and ε the largest absolute one. Sums
 //! over supports are compensated: off by a few `u` of their size. With `S = Σ|β_i| s_i`, `S' = Σ|β_i| σ_i`,
 //! `t_i = Σ_j |T_ij| s_j`, `τ_i = Σ_j |T_ij| σ_j`:
@@ -22,7 +22,7 @@ use mercer_kernel::bound::{self, UNIT, gamma};
 use mercer_kernel::factor::{Compensated, GramColumns, KernelColumns};
 use mercer_machine::{Machine, Score};
 
-use crate::shape::inverted;
+use crate::kernel_gradient::inverted;
 use crate::{CompileError, Watch};
 
 /// What is known after each step of a sequence.
@@ -52,13 +52,13 @@ pub(super) struct Raw {
 
 /// Squared length of each score's point with its error, and the sums S and S'.
 #[derive(Debug, Clone)]
-pub(super) struct Lengths {
+pub(super) struct ScoreNorms {
     stage: &'static str,
-    pub scores: Vec<Length>,
+    pub scores: Vec<ScoreNorm>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Length {
+pub(super) struct ScoreNorm {
     square: f64,
     /// S.
     pub size: f64,
@@ -73,14 +73,14 @@ fn unfit(stage: &'static str, reason: &str) -> CompileError {
     CompileError::Unfit { stage, reason: reason.to_owned() }
 }
 
-/// Bounds on the roots of the own values of rows.
+/// Bounds on `sqrt(K(z, z))` of rows.
 fn roots(
     stage: &'static str,
     machine: &Machine,
     columns: &KernelColumns,
 ) -> Result<Vec<f64>, CompileError> {
     let kernel = machine.kernel().as_ref();
-    let root = |own: &f64| bound::value(kernel, own.max(1e-300), own.max(1e-300)).sqrt();
+    let root = |norm: &f64| bound::value(kernel, norm.max(1e-300), norm.max(1e-300)).sqrt();
     let roots: Vec<f64> = columns.squared_norms().iter().map(root).collect();
     let is_sane = |root: &f64| *root == 0.0 || (1e-100..=1e100).contains(root);
     if roots.iter().all(is_sane) {
@@ -90,7 +90,7 @@ fn roots(
     }
 }
 
-impl Lengths {
+impl ScoreNorms {
     /// Sums over all pairs of supports.
     pub(super) fn new(
         stage: &'static str,
@@ -124,7 +124,7 @@ impl Lengths {
                 let reason = "its coefficients lie outside the scales 1e-100 to 1e100";
                 return Err(unfit(stage, reason));
             }
-            scores.push(Length { square: sum.value(), size, plain });
+            scores.push(ScoreNorm { square: sum.value(), size, plain });
         }
         Ok(Self { stage, scores })
     }
@@ -180,7 +180,7 @@ impl Constants {
         basis: &Matrix,
         factor: &[&[f64]],
         supports: &mut KernelColumns,
-        lengths: &Lengths,
+        lengths: &ScoreNorms,
     ) -> Result<Self, CompileError> {
         let kernel = machine.kernel().clone();
         let mut columns = KernelColumns::new(kernel, basis.clone(), machine.centre(), 0);
@@ -267,7 +267,7 @@ impl Constants {
         defect: &[Vec<f64>],
         noise: &Noise,
         weights: Vec<f64>,
-        length: Length,
+        length: ScoreNorm,
         other: f64,
     ) {
         let eta = |j: usize| {

@@ -49,7 +49,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     for (number, factor) in GAMMAS.iter().enumerate() {
         task.watch.step("landmarks: widths", number, GAMMAS.len())?;
         let gamma = factor / median;
-        let found = ridge::fit_judged(set.rows, features, &set.targets, |row, out| {
+        let found = ridge::fit_with_error(set.rows, features, &set.targets, |row, out| {
             let own = &set.row(row)[..size];
             out[0] = 1.0;
             out[1..=size].copy_from_slice(own);
@@ -71,7 +71,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
         weights.extend(found[size + 1..].iter().map(|w| *w as f32));
     }
     Ok(Section::new(arguments.text().to_string())
-        .with("basis", Array::F32(basis.singles(size)))
+        .with("basis", Array::F32(basis.to_f32(size)))
         .with("centres", Array::F32(centres.iter().map(|x| *x as f32).collect()))
         .with("gamma", Array::F32(vec![gamma as f32]))
         .with("weights", Array::F32(weights))

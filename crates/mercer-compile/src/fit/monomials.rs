@@ -1,3 +1,5 @@
+//! Fits the stage `monomials`: the weights of all products of columns, with bounds on their errors.
+
 use mercer_kernel::bound::gamma;
 use mercer_kernel::monomials::{Monomials, Power, count};
 use mercer_machine::{Array, Machine, Score, Section};

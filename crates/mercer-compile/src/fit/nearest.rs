@@ -11,9 +11,9 @@ use mercer_spec::Checked;
 
 use super::Fitter;
 use crate::{CompileError, Task};
-use settings::Settings;
+use settings::NearestSettings;
 use thresholds::Thresholds;
-use traces::{Candidate, Traces};
+use traces::{NearestCandidate, Traces};
 
 pub(super) static FITTER: Fitter = Fitter {
     stage: &entries::NEAREST,
@@ -31,7 +31,7 @@ const FOLDS: usize = 5;
 /// sample that is not for the test. What the text leaves open (dimensions of the ordering, half-width of the
 /// smoothing, tug of war) is chosen by cross-validation on the same rows.
 fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
-    let settings = Settings::new(arguments);
+    let settings = NearestSettings::new(arguments);
     let machine = task.exact.machine();
     if machine.scores().len() != 1 || matches!(machine.output(), Output::Value) {
         let reason = "it takes machines with two classes or novelty".to_owned();
@@ -46,7 +46,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     traces.visit(&chosen, None, task, |_, truth, trace| all.add(truth, trace))?;
     let all = all.smoothed(chosen.smoothing);
     let mut section = Section::new(arguments.text().to_string())
-        .with("basis", Array::F32(basis.singles(chosen.dimensions.min(basis.rows))))
+        .with("basis", Array::F32(basis.to_f32(chosen.dimensions.min(basis.rows))))
         .with("tug_of_war", Array::U32(vec![u32::from(chosen.has_tug_of_war)]))
         .with("smoothing", Array::U32(vec![chosen.smoothing as u32]))
         .with("low", Array::F64(all.low))
@@ -54,7 +54,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     if settings.has_filter {
         task.watch.step("nearest: the linear filter", 0, 1)?;
         let labels = task.training.and(task.training_labels);
-        let filter = filter::Filter::fit(machine, rows, traces.truths(), labels)?;
+        let filter = filter::FittedFilter::fit(machine, rows, traces.truths(), labels)?;
         section = section
             .with("filter", Array::F64(filter.weights))
             .with("filter_ends", Array::F64(vec![filter.constant, filter.low, filter.high]));
@@ -65,19 +65,19 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
 /// The cheapest candidate among those with about the fewest other labels on the folds left out: no more than
 /// one standard error above the fewest.
 fn choose(
-    settings: &Settings,
+    settings: &NearestSettings,
     traces: &Traces<'_>,
     task: &Task<'_>,
-) -> Result<Candidate, CompileError> {
+) -> Result<NearestCandidate, CompileError> {
     let candidates = settings.candidates(traces.directions());
     if let [only] = candidates.as_slice() {
         return Ok(*only);
     }
     let supports = task.exact.machine().supports().rows();
     let columns = task.exact.machine().columns() as f64;
-    let mut judged: Vec<(Candidate, usize, f64)> = Vec::new();
-    for same in candidates.chunk_by(Candidate::walks_like) {
-        task.watch.step("nearest: cross-validation", judged.len(), candidates.len())?;
+    let mut evaluated: Vec<(NearestCandidate, usize, f64)> = Vec::new();
+    for same in candidates.chunk_by(NearestCandidate::walks_like) {
+        task.watch.step("nearest: cross-validation", evaluated.len(), candidates.len())?;
         let mut folds: Vec<Thresholds> = (0..FOLDS).map(|_| Thresholds::new(supports)).collect();
         let mut kept: Vec<(usize, f64, Vec<f32>)> = Vec::new();
         traces.visit(&same[0], Some(traces.few()), task, |number, truth, trace| {
@@ -90,18 +90,18 @@ fn choose(
                 .map(|out| Thresholds::without(&folds, out).smoothed(candidate.smoothing))
                 .collect();
             for (fold, truth, trace) in &kept {
-                let (score, met) = ends[*fold].stop(trace);
+                let (score, visited) = ends[*fold].stop(trace);
                 wrong += usize::from((score > 0.0) != (*truth > 0.0));
-                steps += met;
+                steps += visited;
             }
             let ordering = candidate.dimensions as f64 * (columns + supports as f64);
             let cost = steps as f64 / kept.len().max(1) as f64 * columns + ordering;
-            judged.push((*candidate, wrong, cost));
+            evaluated.push((*candidate, wrong, cost));
         }
     }
-    let fewest = judged.iter().map(|(_, wrong, _)| *wrong).min().unwrap_or(0);
+    let fewest = evaluated.iter().map(|(_, wrong, _)| *wrong).min().unwrap_or(0);
     let allowed = fewest + (fewest as f64).sqrt().ceil() as usize;
-    let good = judged.into_iter().filter(|(_, wrong, _)| *wrong <= allowed);
+    let good = evaluated.into_iter().filter(|(_, wrong, _)| *wrong <= allowed);
     let best = good.min_by(|a, b| a.2.total_cmp(&b.2));
     Ok(best.map_or(candidates[0], |(candidate, ..)| candidate))
 }

@@ -42,6 +42,6 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     levels.dedup();
     let last = levels.last().map_or(0, |last| *last as usize);
     Ok(Section::new(arguments.text().to_string())
-        .with("basis", Array::F32(basis.singles(last)))
+        .with("basis", Array::F32(basis.to_f32(last)))
         .with("levels", Array::U32(levels)))
 }

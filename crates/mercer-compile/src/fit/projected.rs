@@ -8,21 +8,21 @@ use mercer_query::{Plan, QueryOptions};
 use mercer_simd::gemm_nt;
 use mercer_spec::{Checked, Spec};
 
-use super::rows::{Rows, transposed};
+use super::live_rows::{LiveRows, transposed};
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 use mercer_kernel::eigen::symmetric;
 
 mod basis;
 
-use basis::Basis;
+use basis::ProjectedFit;
 
 pub(super) static FITTER: Fitter =
     Fitter { stage: &entries::PROJECTED, estimates: false, stops: false, propose, fit };
 
 /// Wider machines would take minutes.
 const MOST_COLUMNS: usize = 3000;
-/// Rows of a sample that are looked at.
+/// LiveRows of a sample that are looked at.
 const MOST_ROWS: usize = 512;
 /// Numbers of dimensions that are tried where none is asked for.
 const TRIED: [usize; 9] = [12, 16, 24, 32, 48, 64, 80, 96, 128];
@@ -57,11 +57,11 @@ impl FixedSizes {
 /// A machine made ready: its rows, weights and the spectrum along which it is projected.
 #[derive(Debug)]
 struct Ready {
-    rows: Rows,
+    rows: LiveRows,
     /// Queries to fit to.
-    sample: Rows,
+    sample: LiveRows,
     /// Supports that are sample rows: not their own neighbours.
-    own: Option<Vec<usize>>,
+    repeated: Option<Vec<usize>>,
     weights: Vec<f64>,
     /// Eigenvalues, falling, and eigenvectors row by row.
     values: Vec<f64>,
@@ -92,7 +92,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     let (ready, held_out) = Ready::new(task)?;
     let columns = ready.rows.columns;
     if let Some(head) = sizes.dimensions {
-        return Ok(Basis::new(&ready, sizes, head.min(columns))?.section());
+        return Ok(ProjectedFit::new(&ready, sizes, head.min(columns))?.section());
     }
     choose(&ready, &held_out, sizes, task)
 }
@@ -113,14 +113,14 @@ fn choose(
     let middling = tried[tried.len() / 2];
     // The value of a regression is settled at a tolerance that only the asker knows.
     if matches!(machine.output(), Output::Value) {
-        return Ok(Basis::new(ready, sizes, middling)?.section());
+        return Ok(ProjectedFit::new(ready, sizes, middling)?.section());
     }
     let mut best: Option<(f64, Section)> = None;
     let mut worse = 0;
     let most = tried.len();
     for (done, head) in tried.into_iter().enumerate() {
         task.watch.step("trying numbers of dimensions", done, most)?;
-        let section = Basis::new(ready, sizes, head)?.section();
+        let section = ProjectedFit::new(ready, sizes, head)?.section();
         let sections = vec![section.clone()];
         let (spec, machine_digest) = (String::new(), file::digest(machine));
         let plan = PlanSections {
@@ -146,7 +146,7 @@ fn choose(
     }
     match best {
         Some((_, section)) => Ok(section),
-        None => Ok(Basis::new(ready, sizes, middling)?.section()),
+        None => Ok(ProjectedFit::new(ready, sizes, middling)?.section()),
     }
 }
 
@@ -167,11 +167,11 @@ impl Ready {
         if columns == 0 || columns > MOST_COLUMNS {
             return Err(unfit(format!("{columns} columns are not between 1 and {MOST_COLUMNS}")));
         }
-        let rows = Rows::of_supports(task.exact);
+        let rows = LiveRows::of_supports(task.exact);
         if rows.squares.iter().any(|square| !(1e-24..=1e30).contains(square) && *square != 0.0) {
             return Err(unfit("its supports lie outside the scales 1e-12 to 1e15"));
         }
-        let (sample, own, held_out) = sample(task);
+        let (sample, repeated, held_out) = sample(task);
         let norms = rows.inverse_norms(profile);
         if norms.iter().any(|norm| !norm.is_finite()) {
             return Err(unfit("a support is too short or too long to be normalised"));
@@ -190,7 +190,7 @@ impl Ready {
         let mut ready = Self {
             rows,
             sample,
-            own,
+            repeated,
             weights: Vec::new(),
             values: Vec::new(),
             vectors: Vec::new(),
@@ -243,11 +243,12 @@ impl Ready {
         let count = self.rows.count;
         let divisors = self.sample.inverse_norms(self.profile);
         for (query, row) in products.chunks_exact_mut(count).enumerate() {
-            let own = self.sample.squares[query];
+            let squared_norm = self.sample.squares[query];
             for (value, square) in row.iter_mut().zip(&self.rows.squares) {
                 *value = match self.profile {
                     Profile::Gaussian { gamma } => {
-                        2.0 * gamma * (-gamma * (own + square - 2.0 * *value).max(0.0)).exp()
+                        2.0 * gamma
+                            * (-gamma * (squared_norm + square - 2.0 * *value).max(0.0)).exp()
                     }
                     Profile::Power { scale, shift, degree }
                     | Profile::NormalizedPower { scale, shift, degree } => {
@@ -260,8 +261,8 @@ impl Ready {
                     *value = 0.0;
                 }
             }
-            if let Some(own) = &self.own {
-                row[own[query]] = 0.0;
+            if let Some(repeated) = &self.repeated {
+                row[repeated[query]] = 0.0;
             }
         }
     }
@@ -292,9 +293,9 @@ impl Ready {
     }
 }
 
-/// Rows to fit to and rows to choose the dimensions by: every other row of the sample, or the supports
+/// LiveRows to fit to and rows to choose the dimensions by: every other row of the sample, or the supports
 /// themselves.
-fn sample(task: &Task<'_>) -> (Rows, Option<Vec<usize>>, Matrix) {
+fn sample(task: &Task<'_>) -> (LiveRows, Option<Vec<usize>>, Matrix) {
     let spread = |rows: usize, from: usize| -> Vec<usize> {
         let all: Vec<usize> = (from..rows).step_by(2).collect();
         let step = all.len().div_ceil(MOST_ROWS).max(1);
@@ -303,10 +304,10 @@ fn sample(task: &Task<'_>) -> (Rows, Option<Vec<usize>>, Matrix) {
     if let Some(sample) = task.sample.filter(|sample| sample.rows() >= 2) {
         let fitted = sample.select(spread(sample.rows(), 0));
         let held_out = sample.select(spread(sample.rows(), 1));
-        return (Rows::of_queries(task.exact, &fitted), None, held_out);
+        return (LiveRows::of_queries(task.exact, &fitted), None, held_out);
     }
     let supports = task.exact.machine().supports();
     let chosen = spread(2 * supports.rows(), 0).into_iter().map(|row| row / 2).collect::<Vec<_>>();
     let matrix = supports.select(chosen.iter().copied());
-    (Rows::of_queries(task.exact, &matrix), Some(chosen), matrix)
+    (LiveRows::of_queries(task.exact, &matrix), Some(chosen), matrix)
 }

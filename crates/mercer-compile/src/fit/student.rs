@@ -89,7 +89,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
 }
 
 /// `y'Ay + b·y + c`.
-struct Form {
+struct QuadraticForm {
     /// Symmetric, row after row.
     square: Vec<f64>,
     line: Vec<f64>,
@@ -101,7 +101,7 @@ fn forms(
     set: &DistillationSet,
     size: usize,
     read: impl Fn(usize, &mut [f64]),
-) -> Option<Vec<Form>> {
+) -> Option<Vec<QuadraticForm>> {
     let mut scaled = vec![0.0; size];
     let lengths = lengths(set.rows, size, &read);
     let features = 1 + size + size * (size + 1) / 2;
@@ -131,7 +131,7 @@ fn forms(
                 at += 1;
             }
         }
-        Form { square, line, constant: found[0] }
+        QuadraticForm { square, line, constant: found[0] }
     };
     Some(found.chunks_exact(features).map(form).collect())
 }

@@ -1,3 +1,5 @@
+//! Fits the stage `table`: one piecewise linear curve per column, with bounds on its error.
+
 use mercer_kernel::bound::{UNIT, gamma};
 use mercer_kernel::{Curve, Form, Profile, Term};
 use mercer_machine::{Array, Machine, Score, Section};

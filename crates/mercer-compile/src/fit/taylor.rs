@@ -6,7 +6,7 @@ use mercer_machine::{Array, Machine, Score, Section};
 use mercer_query::entries;
 use mercer_spec::{Checked, Spec};
 
-use super::rows::{Rows, transposed};
+use super::live_rows::{LiveRows, transposed};
 use super::spectrum::{Spectrum, symmetric_product};
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
@@ -16,7 +16,7 @@ pub(super) static FITTER: Fitter =
 
 /// Wider machines would take minutes.
 const MOST_COLUMNS: usize = 3000;
-/// Rows of a chunk; in the first one they are the middle, the slope, some of M and some of A.
+/// LiveRows of a chunk; in the first one they are the middle, the slope, some of M and some of A.
 const CHUNK: usize = 16;
 const RESTS: usize = 7;
 const CURVES: usize = 7;
@@ -136,7 +136,7 @@ impl Cloud {
     /// the argument of `exp` add `γ γ_(n+4) |z~|²`, and `exp`, taken to be right within 16 units, and the
     /// product 20 u.
     fn new(task: &Task<'_>, width: f64) -> Result<Self, CompileError> {
-        let Rows { count, columns, values: mut rows, .. } = Rows::of_supports(task.exact);
+        let LiveRows { count, columns, values: mut rows, .. } = LiveRows::of_supports(task.exact);
         let is_sane = |x: &f64| *x == 0.0 || (1e-8..=1e8).contains(&x.abs());
         if count == 0 || columns == 0 {
             return Err(unfit("the machine has no supports"));

@@ -9,20 +9,20 @@
 //! **Gaussian.** `d'² = |x' - z'|² = step² D + B`, where `D = Σ(a - b)²` is an exact integer and `B` the sum
 //! over columns without codes. The triangle inequality gives `|d - d'| <= η`, so
 //! `|d² - d'²| <= η (2 d' + η)`. The exponent `t = γ step² D + γ B` has terms of one sign only: rounding D,
-//! `γ step²`, `γ B` and the result to singles makes a relative error of at most `3.2 v`. So the exponent
+//! `γ step²`, `γ B` and the result to f32 makes a relative error of at most `3.2 v`. So the exponent
 //! is wrong by at most
 //!
 //! `δ = γ η (2 d' + η) + 3.2 v T`, where `T = min(88, γ d'²)` and `d' = sqrt(T / γ)`.
 //!
 //! Both terms grow with d'; where the computed exponent exceeds `126 ln 2 = 87.3` the value is taken as
-//! `2^-126 < 2e-38`, and then `K < 5e-38` as long as `δ <= 1/2`. The rest is as for singles: `r = e^δ / (1 - ε) - 1`.
+//! `2^-126 < 2e-38`, and then `K < 5e-38` as long as `δ <= 1/2`. The rest is as for f32_bound: `r = e^δ / (1 - ε) - 1`.
 //!
 //! **Others.** `x·z = x'·z' + r·z + x'·ρ`, so the product of the grid rows is off by at most
-//! `|r| Z + (|x| + |r|) |ρ|`. It is put together from integers in doubles,
+//! `|r| Z + (|x| + |r|) |ρ|`. It is put together from integers in f64,
 //! `x'·z' = step² Σab + base (step Σa + step Σb + n base + Σ_dead x)`, with at most 10 roundings, and those
 //! of the sum over dead columns, relative to the sizes of its terms, which together are at most
 //! `M = (step |a| + |base| sqrt(n)) (Z + |ρ| + 2 |base| sqrt(n)) + |base| Σ_dead |x|`. What follows is as
-//! for singles with this error of a product.
+//! in f32 with this error of a product.
 
 use mercer_kernel::Profile;
 use mercer_kernel::block::{Coded, CodedQuery};
@@ -30,7 +30,7 @@ use mercer_kernel::bound::UNIT;
 
 use super::single_precision::{F32Bound, F32Query, HIDDEN, SINGLE, is_sane};
 
-/// Offline constants of one machine beside those for singles.
+/// Offline constants of one machine beside those for f32_bound.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodedBound {
     step: f64,
@@ -57,43 +57,44 @@ impl CodedBound {
 
     /// Factor and constant of the exponent of a Gaussian to the base 2: `γ step² / ln 2` and `γ B / ln 2`,
     /// rounded once each.
-    pub(crate) fn exponent(&self, width: f64, query: &CodedQuery) -> [f32; 2] {
-        let width = width * std::f64::consts::LOG2_E;
-        [(width * self.step * self.step) as f32, (width * query.beyond) as f32]
+    pub(crate) fn exponent(&self, kernel_gamma: f64, query: &CodedQuery) -> [f32; 2] {
+        let kernel_gamma = kernel_gamma * std::f64::consts::LOG2_E;
+        [(kernel_gamma * self.step * self.step) as f32, (kernel_gamma * query.beyond) as f32]
     }
 
-    /// What is known of a query whose squared norm is `own`; `None` where nothing can be claimed.
+    /// What is known of a query whose squared norm is `squared_norm`; `None` where nothing can be claimed.
     pub(crate) fn query(
         &self,
-        singles: &F32Bound,
-        own: f64,
+        f32_bound: &F32Bound,
+        squared_norm: f64,
         query: &CodedQuery,
     ) -> Option<F32Query> {
-        let longest = singles.longest;
-        if !is_sane(own) || !is_sane(longest * longest) {
+        let longest = f32_bound.longest;
+        if !is_sane(squared_norm) || !is_sane(longest * longest) {
             return None;
         }
         let codes = f64::from(query.squares).sqrt() * (1.0 + 1e-15);
-        if let Profile::Gaussian { gamma: width } = singles.profile {
-            let factor = width * self.step * self.step;
-            if !(1e-30..=1e30).contains(&width) || !(1e-30..=1e30).contains(&factor) {
+        if let Profile::Gaussian { gamma: kernel_gamma } = f32_bound.profile {
+            let factor = kernel_gamma * self.step * self.step;
+            if !(1e-30..=1e30).contains(&kernel_gamma) || !(1e-30..=1e30).contains(&factor) {
                 return None;
             }
             let apart = query.residual + self.leftover + HIDDEN;
             let distance = self.step * (codes + self.longest_code);
-            let most = (width * 1.01 * (distance * distance + query.beyond)).min(88.0);
-            let furthest = (most / width).sqrt() * 1.001;
-            let from_grid = width * apart * (2.0 * furthest + apart) * 1.001;
+            let most = (kernel_gamma * 1.01 * (distance * distance + query.beyond)).min(88.0);
+            let furthest = (most / kernel_gamma).sqrt() * 1.001;
+            let from_grid = kernel_gamma * apart * (2.0 * furthest + apart) * 1.001;
             let delta = from_grid + 3.2 * SINGLE * most + 1e-40;
             return F32Query::gaussian(delta, mercer_simd::EXP2_32_RELATIVE_ERROR);
         }
-        let (length, longest) = (own.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
+        let (length, longest) = (squared_norm.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
         let left = query.residual * longest + (length + query.residual) * self.leftover;
         let base = self.base.abs() * self.live.sqrt();
         let sizes = (self.step * codes + base) * (longest + self.leftover + 2.0 * base)
             + self.base.abs() * query.dead_size;
-        let roundings = 10.0 + if self.base == 0.0 { 0.0 } else { singles.columns as f64 };
-        singles.with_products(own, (left + roundings * UNIT * sizes) * (1.0 + 1e-9) + HIDDEN)
+        let roundings = 10.0 + if self.base == 0.0 { 0.0 } else { f32_bound.columns as f64 };
+        f32_bound
+            .with_products(squared_norm, (left + roundings * UNIT * sizes) * (1.0 + 1e-9) + HIDDEN)
     }
 
     /// The part of `x'·z'` that only depends on the query, and the factors of `Σab` and of `Σb`.

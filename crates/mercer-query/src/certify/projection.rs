@@ -30,7 +30,7 @@
 //! - the sum `F = Σ w_i ŷ_i`, one chain: wrong by `γ_k |w||ŷ| + |w| e`, so with `|h||y|` the score lies
 //!   within `Ω_k R_k + q (|w|_k (E_k + 1.2 γ_(k+4)) + 1.2 hidden_k)` of `F - b`.
 //!
-//! What follows in doubles is at most eight roundings of numbers no larger than what is widened. Nothing is
+//! What follows in f64 is at most eight roundings of numbers no larger than what is widened. Nothing is
 //! claimed where `q²` lies outside 1e-100 to 1e100, so that products that underflow stay far below `u q`.
 
 use mercer_kernel::bound::{UNIT, gamma};
@@ -120,7 +120,7 @@ impl SharedSteps {
         let step = &self.0[k];
         let error = step.chain + known.relative * step.relative + known.absolute * step.absolute;
         let noise = step.noise + (2.1 + error) * error;
-        // Two roundings relative to 1, which the constants of the noise leave room for.
+        // Two roundings relative to 1, which the constants of the noise allow for.
         StepResidual { square: (1.0 - spent * known.inverse + noise).max(0.0), error }
     }
 }
@@ -158,8 +158,8 @@ impl ProjectionStep {
         if left.error.is_nan() || left.error > 0.1 {
             return None;
         }
-        let width = self.rest * left.square.sqrt() + self.norm * left.error + self.constant;
-        let half = known.root * width * (1.0 + 1e-12)
+        let relative = self.rest * left.square.sqrt() + self.norm * left.error + self.constant;
+        let half = known.root * relative * (1.0 + 1e-12)
             + 8.0 * UNIT * (sum.abs() + offset.abs())
             + f64::MIN_POSITIVE;
         let middle = sum - offset;

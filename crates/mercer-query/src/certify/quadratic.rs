@@ -34,10 +34,10 @@
 //! `1 + 2 γ_(n+16)`, an upper bound, in which everything is increasing; the division of normalised kernels
 //! takes both ends. Columns outside the live ones enlarge `g` and nothing else.
 //!
-//! **Singles.** The first eigenvectors are first taken in singles: `v = 2^-24`, row and query are rounded to
-//! singles and multiplied in four chains of at most `n/4 + 1` fused multiply-adds and two additions, the constant
-//! is added in doubles. So `η` becomes `γ'_(n/4 + 5) (1 + defect)` and a little for the constant; taken is
-//! `γ'_(n/4 + 12) (1 + defect)`. All that follows is in doubles and as above. Queries with `g` outside 1e-20 to
+//! **In f32.** The first eigenvectors are first taken in f32: `v = 2^-24`, row and query are rounded to
+//! f32 and multiplied in four chains of at most `n/4 + 1` fused multiply-adds and two additions, the constant
+//! is added in f64. So `η` becomes `γ'_(n/4 + 5) (1 + defect)` and a little for the constant; taken is
+//! `γ'_(n/4 + 12) (1 + defect)`. All that follows is in f64 and as above. Queries with `g` outside 1e-20 to
 //! 1e20 are not asked so: within, no product overflows, and what underflows, at most `n 2^-148`, is far below
 //! the units to spare.
 //!
@@ -82,8 +82,8 @@ pub(crate) struct Energy {
 }
 
 impl Energy {
-    /// Whether products in singles neither overflow nor suffer from what underflows.
-    pub(crate) fn suits_singles(&self) -> bool {
+    /// Whether products in f32 neither overflow nor suffer from what underflows.
+    pub(crate) fn suits_f32(&self) -> bool {
         self.low >= 1e-20 && self.high <= 1e20
     }
 }
@@ -94,8 +94,8 @@ impl Quadratic {
         self.checkpoint_with(gamma(self.columns as f64 + 6.0), used, tail)
     }
 
-    /// The same for products in singles.
-    pub(crate) fn checkpoint_of_singles(&self, used: usize, tail: &[f64]) -> Checkpoint {
+    /// The same for products in f32.
+    pub(crate) fn checkpoint_f32(&self, used: usize, tail: &[f64]) -> Checkpoint {
         self.checkpoint_with(strip_error(self.columns), used, tail)
     }
 
@@ -108,10 +108,10 @@ impl Quadratic {
         Checkpoint { least, most, noise }
     }
 
-    /// Bounds on `g` of a query whose squared norm is `own`, summed loosely over `width` columns; `None`
+    /// Bounds on `g` of a query whose squared norm is `squared_norm`, summed loosely over `width` columns; `None`
     /// where the scale is such that nothing is claimed.
-    pub(crate) fn energy(&self, own: f64, width: usize) -> Option<Energy> {
-        let sum = own + self.constant;
+    pub(crate) fn energy(&self, squared_norm: f64, width: usize) -> Option<Energy> {
+        let sum = squared_norm + self.constant;
         let relative = 2.0 * gamma(width as f64 + 16.0);
         let (low, high) = (sum * (1.0 - relative), sum * (1.0 + relative));
         let is_sane = (1e-200..=1e250).contains(&high) && high * self.largest >= 1e-250;

@@ -1,13 +1,13 @@
 //! Kernel expansions computed from products in single precision.
 //!
-//! Notation: `v = 2^-24`, `γ'_n = n v / (1 - n v)`; `u`, `γ_n` the same for doubles; `|x|`, `|z|` norms of
+//! Notation: `v = 2^-24`, `γ'_n = n v / (1 - n v)`; `u`, `γ_n` the same for f64; `|x|`, `|z|` norms of
 //! the centred rows, `Z` the largest `|z_i|`. Each coordinate is rounded once to a single (and, where rows
 //! are centred, once to a double before), a product of rows passes at most `n` roundings more
 //! ([`mercer_simd::Panels::dot_error_terms`]), so the computed product has
 //!
 //! `|ŝ_i - x·z_i| <= γ'_(n+3) Σ_j |x_j z_ij| <= γ'_(n+3) |x| Z`.
 //!
-//! **Gaussian.** Squared norms come from doubles, rounded once; `d̂² = max(0, fl(fl(|x|² + |z|²) - 2 ŝ))`.
+//! **Gaussian.** Squared norms come from f64 values, rounded once; `d̂² = max(0, fl(fl(|x|² + |z|²) - 2 ŝ))`.
 //! All but the last rounding amount to `E = 2 γ'_(n+3) |x| Z + 2.2 v (|x|² + Z²)`; the last one, that of
 //! gamma and that of the product are relative to the exponent `t <= T = min(88, γ (|x| + Z)²)`. So the
 //! exponent is wrong by at most `δ = γ E + 3.2 v T` and the kernel value, `ε` being the error of the
@@ -27,10 +27,10 @@
 //! **Sigmoid.** tanh has slope 1 at most: `|K - K̂| <= min(e, 2) + 2^-50`, and the score is wrong by at most
 //! that times `Σ|β_i|`.
 //!
-//! **ExpansionSums** of powers and sigmoids run in doubles, eight chains and a tree: at most `m / 8 + 4` roundings
-//! of each term, counted with the error above. Those of Gaussians run in singles over at most 192 terms in
-//! sixteen chains, with coefficients rounded to singles: 13 roundings of each term, counted as 16; their
-//! results are added in doubles. Coefficients are scaled by a power of two so that the largest is about 1,
+//! **Sums** of powers and sigmoids run in f64, eight chains and a tree: at most `m / 8 + 4` roundings
+//! of each term, counted with the error above. Those of Gaussians run in f32 over at most 192 terms in
+//! sixteen chains, with coefficients rounded to f32: 13 roundings of each term, counted as 16; their
+//! results are added in f64. Coefficients are scaled by a power of two so that the largest is about 1,
 //! and each term loses at most `2^-149` of that to underflow.
 //!
 //! **Scales.** Queries with `|x|²` outside `{0} ∪ [1e-24, 1e30]` get no range, nor do machines with such a
@@ -43,7 +43,7 @@ use mercer_kernel::bound::{UNIT, gamma};
 
 use super::Proved;
 
-/// Unit roundoff of singles.
+/// Unit roundoff of f32.
 pub(super) const SINGLE: f64 = f32::EPSILON as f64 / 2.0;
 
 /// Offline constants of one machine.
@@ -66,9 +66,9 @@ pub(crate) struct F32Weights {
     /// `Σ|β_i|` of the coefficients as used, rounded up.
     pub used: f64,
     /// `Σ|β_i|` of the machine, rounded up.
-    pub own: f64,
+    pub original: f64,
     pub offset: f64,
-    /// At most as much as a term of a sum in singles loses to underflow, for all terms together.
+    /// At most as much as a term of a sum in f32 loses to underflow, for all terms together.
     pub lost: f64,
 }
 
@@ -98,10 +98,10 @@ pub(super) fn gamma_single(n: f64) -> f64 {
     if nv < 0.5 { nv / (1.0 - nv) * (1.0 + 4.0 * UNIT) } else { f64::INFINITY }
 }
 
-/// `t(x, x)^(p/2)` of a row with squared norm `own`, where that is far from overflow and underflow.
-pub(crate) fn power_norm([scale, shift]: [f64; 2], degree: u32, own: f64) -> Option<f64> {
-    let norm = mercer_simd::powi1(scale * own + shift, degree).sqrt();
-    (norm > 1e-120 && norm < 1e120 && (shift > 0.0 || own > 1e-200)).then_some(norm)
+/// `t(x, x)^(p/2)` of a row with squared norm `squared_norm`, where that is far from overflow and underflow.
+pub(crate) fn power_norm([scale, shift]: [f64; 2], degree: u32, squared_norm: f64) -> Option<f64> {
+    let norm = mercer_simd::powi1(scale * squared_norm + shift, degree).sqrt();
+    (norm > 1e-120 && norm < 1e120 && (shift > 0.0 || squared_norm > 1e-200)).then_some(norm)
 }
 
 impl F32Query {
@@ -116,42 +116,42 @@ impl F32Query {
 }
 
 impl F32Bound {
-    /// What is known of a query with squared norm `own`; `None` where nothing can be claimed.
-    pub(crate) fn query(&self, own: f64) -> Option<F32Query> {
+    /// What is known of a query with squared norm `squared_norm`; `None` where nothing can be claimed.
+    pub(crate) fn query(&self, squared_norm: f64) -> Option<F32Query> {
         let longest = self.longest;
-        if !is_sane(own) || !is_sane(longest * longest) {
+        if !is_sane(squared_norm) || !is_sane(longest * longest) {
             return None;
         }
-        let (length, longest) = (own.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
+        let (length, longest) = (squared_norm.sqrt() * (1.0 + 1e-9) + HIDDEN, longest + HIDDEN);
         let product =
             gamma_single(self.terms + 3.0) * length * longest + HIDDEN * (length + longest);
-        let Profile::Gaussian { gamma: width } = self.profile else {
-            return self.with_products(own, product);
+        let Profile::Gaussian { gamma: kernel_gamma } = self.profile else {
+            return self.with_products(squared_norm, product);
         };
-        if !(1e-30..=1e30).contains(&width) {
+        if !(1e-30..=1e30).contains(&kernel_gamma) {
             return None;
         }
         let squares = (length * length + longest * longest) * 2.2 * SINGLE;
-        let most = (width * 1.01 * (length + longest).powi(2)).min(88.0);
-        let delta = width * (2.0 * product + squares) * 1.001 + 3.2 * SINGLE * most + 1e-40;
+        let most = (kernel_gamma * 1.01 * (length + longest).powi(2)).min(88.0);
+        let delta = kernel_gamma * (2.0 * product + squares) * 1.001 + 3.2 * SINGLE * most + 1e-40;
         F32Query::gaussian(delta, mercer_simd::EXP32_RELATIVE_ERROR)
     }
 
     /// What is known of a query whose products are wrong by at most `product`; not for Gaussians.
-    pub(super) fn with_products(&self, own: f64, product: f64) -> Option<F32Query> {
+    pub(super) fn with_products(&self, squared_norm: f64, product: f64) -> Option<F32Query> {
         match self.profile {
-            Profile::Identity => self.power(own, product, [1.0, 0.0], 1),
+            Profile::Identity => self.power(squared_norm, product, [1.0, 0.0], 1),
             Profile::Power { scale, shift, degree } => {
-                self.power(own, product, [scale, shift], degree)
+                self.power(squared_norm, product, [scale, shift], degree)
             }
             Profile::NormalizedPower { scale, shift, degree } => {
-                let divisor = power_norm([scale, shift], degree, own)?;
+                let divisor = power_norm([scale, shift], degree, squared_norm)?;
                 let norms = 1.01 * f64::from(degree) * gamma(self.columns as f64 + 20.0);
-                let known = self.power(own, product, [scale, shift], degree)?;
+                let known = self.power(squared_norm, product, [scale, shift], degree)?;
                 (norms < 1e-3).then_some(F32Query { divisor, norms, ..known })
             }
             Profile::Sigmoid { scale, shift } => {
-                let known = self.power(own, product, [scale.abs(), shift], 1)?;
+                let known = self.power(squared_norm, product, [scale.abs(), shift], 1)?;
                 let error = known.error.min(2.0) + mercer_simd::TANH_RELATIVE_ERROR;
                 Some(F32Query { error, most: 1.0 + 1e-9, ..known })
             }
@@ -161,12 +161,12 @@ impl F32Bound {
 
     fn power(
         &self,
-        own: f64,
+        squared_norm: f64,
         product: f64,
         [scale, shift]: [f64; 2],
         degree: u32,
     ) -> Option<F32Query> {
-        let (length, longest) = (own.sqrt() + HIDDEN, self.longest + HIDDEN);
+        let (length, longest) = (squared_norm.sqrt() + HIDDEN, self.longest + HIDDEN);
         let inside = scale * length * longest * (1.0 + 1e-8) + shift.abs();
         let error = 1.001 * scale * product + 4.0 * UNIT * inside + f64::MIN_POSITIVE;
         let most = (inside + error).powi(degree as i32) * (1.0 + 1e-9);
@@ -195,7 +195,7 @@ impl F32Bound {
             let from_products = p * known.error * size * (1.0 + 1e-6);
             let from_sums = gamma(steps + 2.0 * p + 8.0) * weights.used * known.most;
             let error = from_products + from_sums + f64::MIN_POSITIVE * weights.used;
-            let scaled = error / known.divisor * (1.0 + 1e-6) + known.norms * weights.own;
+            let scaled = error / known.divisor * (1.0 + 1e-6) + known.norms * weights.original;
             (sum / known.divisor, scaled)
         };
         let error = (error + 8.0 * UNIT * (value.abs() + weights.offset.abs())) * (1.0 + 1e-9)

@@ -6,10 +6,10 @@
 //! Rows are those of the live columns, centred where the machine centres. Stored are
 //!
 //! - weights `w_i > 0`, `W = diag(w)`,
-//! - `r` rows `v_j` of singles, meant to be the first eigenvectors of `Z'W²Z`; the first `d` are the *head*
+//! - `r` rows `v_j` of f32 values, meant to be the first eigenvectors of `Z'W²Z`; the first `d` are the *head*
 //!   `V`, the others *look ahead*,
-//! - for each support a row `a_i` of `d` singles, meant to be `V z_i`; `A` has them as rows,
-//! - `h` rows `p_k` of doubles over the supports, meant to be orthonormal, and `h` rows `D_k` of singles over
+//! - for each support a row `a_i` of `d` f32 values, meant to be `V z_i`; `A` has them as rows,
+//! - `h` rows `p_k` of f64 values over the supports, meant to be orthonormal, and `h` rows `D_k` of f32 values over
 //!   the columns, meant to be `T'W p_k`, where `t_i = z_i - V'a_i` are the rows of `T`,
 //! - numbers `μ_j`, meant to be the eigenvalues of `Z'W²Z` after the first `d`.
 //!
@@ -23,13 +23,13 @@
 //!
 //! # The identity
 //!
-//! `v = 2^-24`, `γ'_n` its sum of n roundings; `u`, `γ_n` the same for doubles. Online the computed singles
+//! `v = 2^-24`, `γ'_n` its sum of n roundings; `u`, `γ_n` the same for f64. Online the computed f32 values
 //! are `ŷ` for `y = V x` (all `r` of them) and `ŝ_i` for `a_i·ŷ`. Let `e_i = z_i·x - ŝ_i`, *exactly*, so that
 //! rounding is part of `e` and of nothing else. With `ε = y - ŷ` and `ζ_i = a_i·ŷ - ŝ_i`
 //!
 //! `e = T x + A ε + ζ`.
 //!
-//! - `|ε| <= η|x|`, `η = γ'_(n+3) || |V| ||_2`: `n` roundings of a product, one of the query to singles, one
+//! - `|ε| <= η|x|`, `η = γ'_(n+3) || |V| ||_2`: `n` roundings of a product, one of the query to f32, one
 //!   for centring, one spare; the norm is bounded by the root of its largest row sum times column sum.
 //! - `|ζ_i| <= γ'_(k+1) |a_i||ŷ|`, `k` the roundings of a product of `d` columns.
 //! - Hence `|W(e - T x)| <= τ = ||W A||_F (η|x| + γ'_(k+1)|ŷ|) + 3u ||W Z||_F |x|`, the last for the centring
@@ -61,10 +61,10 @@
 //!   by at most half of that: `e_i` moves as much, so `τ` grows by `|w|` times it and `ê` by it. What is left
 //!   is the rounding of norms, exponent and exponential, relative to the value: the `r` of
 //!   [`super::single_precision`] without the product.
-//! - *Powers*: `κ = (scale s + shift)^p` runs in doubles on the widened `ŝ_i`, one fused step and a power: a
+//! - *Powers*: `κ = (scale s + shift)^p` runs in f64 on the widened `ŝ_i`, one fused step and a power: a
 //!   relative error of at most `γ_(3p+8)`. `sup|κ''| <= p(p-1) scale² (|t̂_i| + scale ê)^(p-2)`.
 //!
-//! Sums over supports run in doubles, eight chains per tile, folded, tile after tile: at most
+//! Sums over supports run in f64, eight chains per tile, folded, tile after tile: at most
 //! `n = 40 + tiles` roundings. Underflow is covered by `floor`, a bound on any value that was computed as 0,
 //! and by the constants `1e-36`; scales are restricted as in [`super::single_precision`].
 
@@ -87,7 +87,7 @@ pub(crate) struct Tail {
     pub terms: f64,
     pub head_terms: f64,
     /// `|| |V| ||_2`, rounded up.
-    pub spread: f64,
+    pub absolute_norm: f64,
     /// `||W A||_F`, `||W Z||_F`, `|w|`, rounded up.
     pub weighted_head: f64,
     pub weighted_rows: f64,
@@ -115,7 +115,7 @@ pub(crate) struct Tail {
 pub(crate) struct TailWeights {
     /// `Σ|β_i|` as used and of the machine.
     pub used: f64,
-    pub own: f64,
+    pub original: f64,
     /// Norm of the factors of the first order, largest factor of the second.
     pub slopes: f64,
     pub peak: f64,
@@ -159,15 +159,15 @@ pub(crate) struct TailSums<'a> {
 }
 
 impl Tail {
-    /// What is known of a query with squared norm `own` and computed coordinates `ŷ`; `None` where nothing
+    /// What is known of a query with squared norm `squared_norm` and computed coordinates `ŷ`; `None` where nothing
     /// can be claimed.
-    pub(crate) fn query(&self, own: f64, coordinates: &[f32]) -> Option<TailQuery> {
-        if !is_sane(own) || !is_sane(self.longest * self.longest) || self.defect > 0.01 {
+    pub(crate) fn query(&self, squared_norm: f64, coordinates: &[f32]) -> Option<TailQuery> {
+        if !is_sane(squared_norm) || !is_sane(self.longest * self.longest) || self.defect > 0.01 {
             return None;
         }
-        let length = own.sqrt() * (1.0 + 1e-9) + HIDDEN;
+        let length = squared_norm.sqrt() * (1.0 + 1e-9) + HIDDEN;
         let square = length * length * (1.0 + 1e-12);
-        let eta = gamma_single(self.terms + 3.0) * self.spread * (1.0 + 1e-9);
+        let eta = gamma_single(self.terms + 3.0) * self.absolute_norm * (1.0 + 1e-9);
         let epsilon = eta * length + 1e-36;
         let (mut head, mut spent, mut ahead) = (0.0, 0.0, 0.0);
         for (j, y) in coordinates.iter().enumerate() {
@@ -215,7 +215,7 @@ impl Tail {
             divisor: 1.0,
             norms: 0.0,
         };
-        self.of_kernel(known, own, each * (1.0 + 1e-9))
+        self.of_kernel(known, squared_norm, each * (1.0 + 1e-9))
     }
 
     /// How much a clamped distance may move a product.
@@ -228,19 +228,19 @@ impl Tail {
         0.5 * beyond * (square + self.longest * self.longest) * (1.0 + 1e-9)
     }
 
-    fn of_kernel(&self, known: TailQuery, own: f64, each: f64) -> Option<TailQuery> {
+    fn of_kernel(&self, known: TailQuery, squared_norm: f64, each: f64) -> Option<TailQuery> {
         let (scale, shift, degree) = match self.profile {
-            Profile::Gaussian { gamma: width } => {
-                if !(1e-30..=1e30).contains(&width) {
+            Profile::Gaussian { gamma: kernel_gamma } => {
+                if !(1e-30..=1e30).contains(&kernel_gamma) {
                     return None;
                 }
                 let (length, longest) = (known.length, self.longest + HIDDEN);
                 let squares = (length * length + longest * longest) * 2.2 * SINGLE;
-                let most = (width * 1.01 * (length + longest).powi(2)).min(88.0);
-                let delta = width * squares * 1.001 + 3.2 * SINGLE * most + 1e-40;
+                let most = (kernel_gamma * 1.01 * (length + longest).powi(2)).min(88.0);
+                let delta = kernel_gamma * squares * 1.001 + 3.2 * SINGLE * most + 1e-40;
                 let exponential = f64::from(mercer_simd::EXP32_RELATIVE_ERROR);
                 let error = (delta * (1.0 + delta) + 1.1 * exponential) * 1.01;
-                let growth = mercer_simd::exp1(2.0 * width * each) * (1.0 + 1e-9);
+                let growth = mercer_simd::exp1(2.0 * kernel_gamma * each) * (1.0 + 1e-9);
                 let is_sane = delta <= 0.5 && growth.is_finite();
                 return is_sane.then_some(TailQuery { error, growth, floor: 5e-38, ..known });
             }
@@ -256,7 +256,7 @@ impl Tail {
         let reach = scale * each * (1.0 + 1e-9);
         let known = TailQuery { error, most, reach, floor: 1e-290, ..known };
         let known = if let Profile::NormalizedPower { .. } = self.profile {
-            let divisor = power_norm([scale, shift], degree, own)?;
+            let divisor = power_norm([scale, shift], degree, squared_norm)?;
             let norms = 1.01 * f64::from(degree) * gamma(self.columns as f64 + 20.0);
             TailQuery { divisor, norms, ..known }
         } else {
@@ -321,7 +321,7 @@ impl Tail {
         let either =
             rounding + first + slack + 4.0 * UNIT * (summed.value.abs() + correction.abs());
         let (low, high) = (middle - (either + lower), middle + (either + raise));
-        let norms = known.norms * weights.own;
+        let norms = known.norms * weights.original;
         let (low, high) = (low / known.divisor - norms, high / known.divisor + norms);
         let widest = low.abs().max(high.abs()) + weights.offset.abs();
         let last = 16.0 * UNIT * widest + f64::MIN_POSITIVE;

@@ -14,22 +14,22 @@
 //!
 //! Beyond R nothing is claimed. A and M are bounded as in [`super::quadratic`] (whose notation this is), by
 //! some of their eigenvectors and the extreme eigenvalues of the others: `residual >= ||A - E'ΛE||_F` and
-//! `defect >= ||EE' - I||_F` hold for *all* eigenvectors in doubles, of which a few are stored, in singles.
+//! `defect >= ||EE' - I||_F` hold for *all* eigenvectors in f64, of which a few are stored, in f32.
 //! What was rounded offline (b, z~, c, l) is in `drift` and `bend`: the sum above is off by at most
 //! `drift + bend |x~|`.
 //!
 //! **Rounding.** `v = 2^-24`, `γ'_n = n v / (1 - n v)`, `n` the live columns. A product `e·x` is computed in
-//! singles from a row and a query both rounded to singles, in four chains of at most `n/4 + 1` fused
+//! f32 from a row and a query both rounded to f32, in four chains of at most `n/4 + 1` fused
 //! multiply-adds and two additions: it is off by at most `γ'_(n/4 + 5) |e||x|`. The constant `e·m`, a sum of
-//! n terms in doubles, and centring add far less than the seven units to spare in `η = γ'_(n/4 + 12)`. With
-//! `|e| <= 1.01`, and `10^-38` for whatever underflows in singles,
+//! n terms in f64, and centring add far less than the seven units to spare in `η = γ'_(n/4 + 12)`. With
+//! `|e| <= 1.01`, and `10^-38` for whatever underflows in f32,
 //!
 //! `|ŷ_j - y_j| <= E = 1.03 η (X + |m|) + 10^-38`,  `X >= |x|`.
 //!
 //! - `g = |x|² - 2 |m| (m/|m|)·x + |m|²`: off by at most
 //!   `2 |m| E + 2 γ_(n + 16) (|x|² + |m|²) + 8u (...)`, columns outside the live ones included in `|x|²`;
 //! - `l·x~` by `|l| E`;
-//! - `Σ_(j<=k) |ŷ_j² - y_j²| <= 2 E √(k (1 + defect) g) + k E²`, and the sums over j in doubles by
+//! - `Σ_(j<=k) |ŷ_j² - y_j²| <= 2 E √(k (1 + defect) g) + k E²`, and the sums over j in f64 by
 //!   `γ_(k+16)` of `N = Σ ŷ_j²`: together `noise = 1.05 (2.02 E √(k g) + k E² + γ_(k+16) (g + N))`, with
 //!   which W and the error of the form are as there.
 //!
@@ -40,7 +40,7 @@ use mercer_kernel::bound::{UNIT, gamma};
 
 use super::{Proved, strip_error};
 
-/// Largest norms for which singles neither overflow nor matter when they underflow.
+/// Largest norms for which f32 values neither overflow nor matter when they underflow.
 const LARGEST: f64 = 1e10;
 
 /// Offline constants of a quadratic form.
@@ -56,7 +56,7 @@ pub(crate) struct FormBound {
 #[derive(Debug, Clone)]
 pub(crate) struct TaylorBound {
     /// γ of the kernel.
-    pub width: f64,
+    pub gamma: f64,
     pub offset: f64,
     /// `c`.
     pub constant: f64,
@@ -94,6 +94,22 @@ pub(crate) struct FormSums {
     pub count: usize,
 }
 
+/// The smallest and the largest of some eigenvalues and zero.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TailValues {
+    pub least: f64,
+    pub most: f64,
+}
+
+/// What the terms beside the quadratic form give.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LinearPart {
+    /// The product of `x~` with `l / |l|`.
+    pub along: f64,
+    /// Bound on `Σ |b_i ρ(t_i)|`.
+    pub remainder: f64,
+}
+
 impl FormSums {
     /// Adds coordinates with their eigenvalues.
     pub(crate) fn add(&mut self, terms: impl Iterator<Item = (f64, f64)>) {
@@ -108,35 +124,31 @@ impl FormSums {
 
 impl FormBound {
     /// Bounds of the form at a point, from the sums and the extreme eigenvalues of the rest.
-    fn bounds(
-        &self,
-        known: &TaylorQuery,
-        sums: &FormSums,
-        (least, most): (f64, f64),
-    ) -> (f64, f64) {
+    fn bounds(&self, known: &TaylorQuery, sums: &FormSums, tail: TailValues) -> (f64, f64) {
         let (g, k, e) = (known.high, sums.count as f64, known.error);
         let sizes = gamma(k + 16.0) * (g + sums.spent);
         let noise = 1.05 * (2.02 * e * (k * g).sqrt() + k * e * e + sizes);
         let left = ((1.0 + self.defect) * g - sums.spent + noise).max(0.0);
         let error = 1.05 * (self.residual * g + self.largest * noise);
-        (sums.head + least * left - error, sums.head + most * left + error)
+        (sums.head + tail.least * left - error, sums.head + tail.most * left + error)
     }
 }
 
 impl TaylorBound {
-    /// What is known of a query whose squared norm is `own`, summed loosely over `width` columns, and whose
+    /// What is known of a query whose squared norm is `squared_norm`, summed loosely over `width` columns, and whose
     /// product with `m / |m|` is `along`; `None` where nothing is claimed.
-    pub(crate) fn query(&self, own: f64, width: usize, along: f64) -> Option<TaylorQuery> {
+    pub(crate) fn query(&self, squared_norm: f64, width: usize, along: f64) -> Option<TaylorQuery> {
         let relative = 2.0 * gamma(width as f64 + 16.0);
-        let length = own.sqrt() * (1.0 + relative) + f64::MIN_POSITIVE;
-        if !(own.is_finite() && length <= LARGEST && relative < 0.01) {
+        let length = squared_norm.sqrt() * (1.0 + relative) + f64::MIN_POSITIVE;
+        if !(squared_norm.is_finite() && length <= LARGEST && relative < 0.01) {
             return None;
         }
         let middle = self.middle;
         let error = 1.03 * strip_error(self.columns) * (length + middle) + 1e-38;
-        let g = own - 2.0 * middle * along + middle * middle;
-        let off =
-            2.0 * middle * error + (relative + 16.0 * UNIT) * (own + middle * middle) + 1e-300;
+        let g = squared_norm - 2.0 * middle * along + middle * middle;
+        let off = 2.0 * middle * error
+            + (relative + 16.0 * UNIT) * (squared_norm + middle * middle)
+            + 1e-300;
         let (low, high) = ((g - off).max(0.0), g + off);
         let fits = high >= 0.0 && high.sqrt() * (1.0 + 4.0 * UNIT) <= self.radius;
         fits.then_some(TaylorQuery { error, low, high })
@@ -144,30 +156,30 @@ impl TaylorBound {
 
     /// Bound on `Σ |b_i ρ(t_i)|` from the sums of M.
     pub(crate) fn remainder(&self, known: &TaylorQuery, sums: &FormSums) -> f64 {
-        let (_, most) = self.rest.bounds(known, sums, (0.0, self.rest_tail));
+        let (_, most) =
+            self.rest.bounds(known, sums, TailValues { least: 0.0, most: self.rest_tail });
         most.max(0.0) * known.high.sqrt() / self.radius * (1.0 + 8.0 * UNIT)
     }
 
-    /// The range of the score: `along` is the product of `x~` with `l / |l|`, `tail` the extreme eigenvalues
-    /// of A whose eigenvectors are not in the sums, and zero.
+    /// The range of the score; `tail` are the extreme eigenvalues of A whose eigenvectors are not in the sums.
     pub(crate) fn range(
         &self,
         known: &TaylorQuery,
-        (along, remainder): (f64, f64),
+        linear: LinearPart,
         sums: &FormSums,
-        tail: (f64, f64),
+        tail: TailValues,
     ) -> Option<Proved> {
         let (low, high) = self.curve.bounds(known, sums, tail);
-        let line = self.slope * along;
+        let line = self.slope * linear.along;
         let off = self.slope * known.error
             + self.bend * known.high.sqrt() * (1.0 + 8.0 * UNIT)
             + self.drift
-            + remainder;
+            + linear.remainder;
         let sizes = self.constant.abs() + line.abs() + low.abs().max(high.abs()) + off;
         let off = off * (1.0 + 8.0 * UNIT) + 16.0 * UNIT * sizes + f64::MIN_POSITIVE;
         let (low, high) = (self.constant + line + low - off, self.constant + line + high + off);
-        let smallest = (-self.width * known.high).exp() * (1.0 - 1e-12);
-        let largest = (-self.width * known.low).exp() * (1.0 + 1e-12) + 1e-300;
+        let smallest = (-self.gamma * known.high).exp() * (1.0 - 1e-12);
+        let largest = (-self.gamma * known.low).exp() * (1.0 + 1e-12) + 1e-300;
         let (low, high) =
             ((low * smallest).min(low * largest), (high * smallest).max(high * largest));
         let size = low.abs().max(high.abs()) + self.offset.abs();

@@ -247,16 +247,16 @@ impl Sequence {
 pub(super) fn known(
     kernel: &dyn Kernel,
     sizes: &RowSizes,
-    own: f64,
+    squared_norm: f64,
     width: usize,
 ) -> Option<ProjectionQuery> {
     let form = kernel.form();
     let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
     let relative = 2.0 * gamma(width as f64 + 16.0 + per_term);
-    // A self-sum of zero may hide squares that underflow.
-    let own = own * (1.0 + relative) + 1e-300;
-    let size = sizes.of_query(kernel, own, width);
-    ProjectionQuery::new(form.finish()?.self_bound(own) * (1.0 + 1e-15), &size)
+    // A squared norm of zero may hide squares that underflow.
+    let squared_norm = squared_norm * (1.0 + relative) + 1e-300;
+    let size = sizes.of_query(kernel, squared_norm, width);
+    ProjectionQuery::new(form.finish()?.self_bound(squared_norm) * (1.0 + 1e-15), &size)
 }
 
 impl Anytime {
@@ -294,9 +294,9 @@ impl Anytime {
         scratch.loaded.clear();
         scratch.loaded.extend(block.open().iter().filter(|query| mine(query)));
         for query in &scratch.loaded {
-            let (own, width) = (block.squared_norm(*query), block.width(*query));
+            let (squared_norm, width) = (block.squared_norm(*query), block.width(*query));
             scratch.known[*query as usize] =
-                known(self.kernel.as_ref(), &sequence.sizes, own, width);
+                known(self.kernel.as_ref(), &sequence.sizes, squared_norm, width);
         }
         let known = &scratch.known;
         scratch.loaded.retain(|query| known[*query as usize].is_some());

@@ -340,8 +340,8 @@ impl StageWithScratch for Compressed {
         scratch.sums.resize(block.len() * count, 0.0);
         scratch.loaded.clear();
         for query in block.open() {
-            let (own, width) = (block.squared_norm(*query), block.width(*query));
-            let found = known(self.kernel.as_ref(), &self.sequence.sizes, own, width);
+            let (squared_norm, width) = (block.squared_norm(*query), block.width(*query));
+            let found = known(self.kernel.as_ref(), &self.sequence.sizes, squared_norm, width);
             scratch.known[*query as usize] = found;
             if found.is_some() {
                 scratch.loaded.push(*query);

@@ -1,3 +1,5 @@
+//! Gaussians around landmarks in few coordinates, with weights that were fitted to the scores of the machine.
+
 use mercer_machine::{Output, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8, gaussian32, weighted_sums32};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
@@ -85,8 +87,8 @@ fn load(
     if !fits {
         return Err(refuse("its arrays do not fit the machine"));
     }
-    let singles = centres.iter().chain(weights).chain(lines).chain([gamma]);
-    let is_finite = singles.into_iter().all(|x| x.is_finite());
+    let numbers = centres.iter().chain(weights).chain(lines).chain([gamma]);
+    let is_finite = numbers.into_iter().all(|x| x.is_finite());
     if !is_finite || constants.iter().any(|x| !x.is_finite()) || *gamma < 0.0 {
         return Err(refuse("its arrays hold values that make no sense"));
     }
@@ -176,9 +178,9 @@ impl StageWithScratch for Landmarks {
     ) {
         let LandmarksScratch { dense, coordinates, products, values } = scratch;
         let (size, count) = (self.basis.rows(), self.norms.len());
-        let own = count as u64 * (size as u64 + KERNEL_COST)
+        let other_cost = count as u64 * (size as u64 + KERNEL_COST)
             + (self.constants.len() * (count + size)) as u64;
-        if !self.basis.enter(self.isa, (0..size, own), block, tracker) {
+        if !self.basis.charge_and_project(self.isa, 0..size, other_cost, block, tracker) {
             return;
         }
         coordinates.clear();

@@ -1,3 +1,5 @@
+//! One dot product per output, fitted to the scores of the machine.
+
 use mercer_data::Row;
 use mercer_machine::{Output, Section};
 use mercer_simd::fold8;
@@ -18,7 +20,7 @@ pub static ENTRY: StageEntry = StageEntry {
     build: load,
 };
 
-/// `w·x + c` for each output, in doubles: eight partial sums by column, so that dense and sparse rows give
+/// `w·x + c` for each output, in f64: eight partial sums by column, so that dense and sparse rows give
 /// the same bits.
 #[derive(Debug)]
 struct Linear {

@@ -1,5 +1,5 @@
-//! All supports at once, in arithmetic that is cheaper than doubles: integers where rows lie on a grid,
-//! singles elsewhere.
+//! All supports at once, in arithmetic that is cheaper than f64: integers where rows lie on a grid,
+//! f32 elsewhere.
 
 mod expansion;
 
@@ -31,12 +31,12 @@ pub static ENTRY: StageEntry = StageEntry {
     build: load,
 };
 
-/// The whole expansion. Queries on the grid are multiplied in integers, the others in singles.
+/// The whole expansion. Queries on the grid are multiplied in integers, the others in f32.
 #[derive(Debug)]
 struct LowPrecision {
     spec: Spec,
     expansion: Expansion,
-    singles: PackedF32,
+    packed: PackedF32,
     squares: Vec<f32>,
     grid: Option<OnGrid>,
     /// Whether the grid is one that rows are rounded to.
@@ -53,12 +53,12 @@ struct OnGrid {
 
 /// Working memory of one thread.
 struct LowPrecisionScratch {
-    singles: QueriesF32,
-    single_products: Vec<f32>,
+    queries: QueriesF32,
+    products: Vec<f32>,
     coded: Option<CodedQueries>,
     coded_products: Vec<i32>,
     sums: ExpansionSums,
-    asked: Vec<(u32, F32Query)>,
+    runs: Vec<(u32, F32Query)>,
     codes: Vec<CodedQuery>,
     /// Queries that the integers could not take.
     left: Vec<u32>,
@@ -79,9 +79,10 @@ fn load(
     if !machine.scores().iter().all(is_expansion) {
         return Err(refuse("a linear score or a table is one product already"));
     }
-    let singles = PackedF32::aligned(packed, machine.supports())
+    let packed_f32 = PackedF32::aligned(packed, machine.supports())
         .ok_or_else(|| refuse("the supports need more than 4 GiB"))?;
-    let expansion = Expansion::new(exact, singles.error_terms()).map_err(|text| refuse(&text))?;
+    let expansion =
+        Expansion::new(exact, packed_f32.error_terms()).map_err(|text| refuse(&text))?;
     let grid = match section.array("grid") {
         None => None,
         Some(_) => {
@@ -92,7 +93,15 @@ fn load(
     let squares = packed.squared_norms().iter().map(|square| *square as f32).collect();
     let cost = packed.rows() as u64 * machine.columns() as u64;
     let spec = arguments.text().clone();
-    Ok(Box::new(LowPrecision { spec, expansion, singles, squares, grid, is_rounded, cost }))
+    Ok(Box::new(LowPrecision {
+        spec,
+        expansion,
+        packed: packed_f32,
+        squares,
+        grid,
+        is_rounded,
+        cost,
+    }))
 }
 
 fn on_grid(section: &Section, is_rounded: bool, exact: &Exact) -> Option<OnGrid> {
@@ -104,8 +113,8 @@ fn on_grid(section: &Section, is_rounded: bool, exact: &Exact) -> Option<OnGrid>
 }
 
 impl LowPrecision {
-    /// Asks the queries that lie on the grid; the others go to `left`.
-    fn ask_integers(
+    /// Runs the queries that lie on the grid; the others go to `left`.
+    fn run_integers(
         &self,
         on_grid: &OnGrid,
         block: &Block<'_>,
@@ -113,21 +122,20 @@ impl LowPrecision {
         scratch: &mut LowPrecisionScratch,
     ) {
         let OnGrid { coded, bound } = on_grid;
-        let LowPrecisionScratch {
-            coded: queries, coded_products, sums, asked, codes, left, ..
-        } = scratch;
+        let LowPrecisionScratch { coded: queries, coded_products, sums, runs, codes, left, .. } =
+            scratch;
         let queries = queries.as_mut().expect("made for a stage with a grid");
         queries.clear();
         codes.clear();
         for query in block.open() {
             let code = coded.code(self.expansion.isa, block.row(*query), queries);
-            let own = block.squared_norm(*query);
-            let singles = self.expansion.bound.query(own);
+            let squared_norm = block.squared_norm(*query);
+            let in_f32 = self.expansion.bound.query(squared_norm);
             let known = code.and_then(|code| {
-                let known = bound.query(&self.expansion.bound, own, &code)?;
-                // A query that lies too far from its codes is better rounded than coded, unless that is asked for.
+                let known = bound.query(&self.expansion.bound, squared_norm, &code)?;
+                // A query that lies too far from its codes is better rounded than coded, unless that is required.
                 let is_better =
-                    self.is_rounded || singles.is_none_or(|singles| known.error <= singles.error);
+                    self.is_rounded || in_f32.is_none_or(|in_f32| known.error <= in_f32.error);
                 is_better.then_some((code, known))
             });
             let Some((code, known)) = known else {
@@ -136,14 +144,14 @@ impl LowPrecision {
             };
             if tracker.charge(*query, self.cost) {
                 queries.keep();
-                asked.push((*query, known));
+                runs.push((*query, known));
                 codes.push(code);
             }
         }
-        if asked.is_empty() {
+        if runs.is_empty() {
             return;
         }
-        self.expansion.clear(sums, asked.len());
+        self.expansion.clear(sums, runs.len());
         let gaussian = match self.expansion.bound.profile {
             Profile::Gaussian { gamma } => Some(gamma),
             _ => None,
@@ -166,50 +174,56 @@ impl LowPrecision {
                     );
                     self.expansion.add_gaussians(position, rows.start, sums);
                 } else {
-                    let [own, pairs, single] = bound.product(code);
+                    let [constant, pairs, single] = bound.product(code);
                     let terms = products.iter().zip(&coded.sums()[rows.clone()]);
-                    let whole =
-                        |(pair, sum): (&i32, &f64)| pairs * f64::from(*pair) + (single * sum + own);
+                    let whole = |(pair, sum): (&i32, &f64)| {
+                        pairs * f64::from(*pair) + (single * sum + constant)
+                    };
                     sums.values.clear();
                     sums.values.extend(terms.map(whole));
-                    self.expansion.add_products(position, rows.start, &asked[position].1, sums);
+                    self.expansion.add_products(position, rows.start, &runs[position].1, sums);
                 }
             }
         });
     }
 
-    /// Asks queries in singles.
-    fn ask_singles(
+    /// Runs queries in f32.
+    fn run_f32(
         &self,
         block: &Block<'_>,
         tracker: &mut DecisionTracker<'_>,
         scratch: &mut LowPrecisionScratch,
     ) {
-        let LowPrecisionScratch { singles: queries, single_products, sums, asked, left, .. } =
-            scratch;
+        let LowPrecisionScratch { queries, products, sums, runs, left, .. } = scratch;
         for query in left.iter() {
-            // A query of a scale that singles cannot hold is left to the next stage.
+            // A query of a scale that f32 cannot hold is left to the next stage.
             let Some(known) = self.expansion.bound.query(block.squared_norm(*query)) else {
                 continue;
             };
             if tracker.charge(*query, self.cost) {
-                asked.push((*query, known));
+                runs.push((*query, known));
             }
         }
-        if asked.is_empty() {
+        if runs.is_empty() {
             return;
         }
-        self.expansion.clear(sums, asked.len());
-        self.singles.load(asked.iter().map(|(query, _)| block.row(*query)), queries);
+        self.expansion.clear(sums, runs.len());
+        self.packed.load(runs.iter().map(|(query, _)| block.row(*query)), queries);
         let isa = self.expansion.isa;
-        self.singles.visit(isa, queries, single_products, |mut tile| {
+        self.packed.visit(isa, queries, products, |mut tile| {
             for position in tile.queries.clone() {
-                let (query, known) = &asked[position];
+                let (query, known) = &runs[position];
                 let (first, rows) = (tile.rows.start, tile.rows.clone());
                 let products = tile.of(position);
                 if let Profile::Gaussian { gamma } = self.expansion.bound.profile {
-                    let own = block.squared_norm(*query) as f32;
-                    mercer_simd::gaussian32(isa, products, own, &self.squares[rows], gamma as f32);
+                    let squared_norm = block.squared_norm(*query) as f32;
+                    mercer_simd::gaussian32(
+                        isa,
+                        products,
+                        squared_norm,
+                        &self.squares[rows],
+                        gamma as f32,
+                    );
                     sums.narrow.clear();
                     sums.narrow.extend_from_slice(products);
                     self.expansion.add_gaussians(position, first, sums);
@@ -230,7 +244,7 @@ impl Stage for LowPrecision {
 
     fn bytes(&self) -> usize {
         let grid = self.grid.as_ref().map_or(0, |grid| grid.coded.bytes());
-        self.singles.bytes() + size_of_val(self.squares.as_slice()) + grid
+        self.packed.bytes() + size_of_val(self.squares.as_slice()) + grid
     }
 
     fn session(&self) -> Box<dyn StageSession + '_> {
@@ -243,12 +257,12 @@ impl StageWithScratch for LowPrecision {
 
     fn scratch(&self) -> Self::Scratch {
         LowPrecisionScratch {
-            singles: self.singles.queries(),
-            single_products: Vec::new(),
+            queries: self.packed.queries(),
+            products: Vec::new(),
             coded: self.grid.as_ref().map(|grid| grid.coded.queries()),
             coded_products: Vec::new(),
             sums: ExpansionSums::default(),
-            asked: Vec::new(),
+            runs: Vec::new(),
             codes: Vec::new(),
             left: Vec::new(),
         }
@@ -262,15 +276,15 @@ impl StageWithScratch for LowPrecision {
     ) {
         scratch.left.clear();
         if let Some(grid) = &self.grid {
-            scratch.asked.clear();
-            self.ask_integers(grid, block, tracker, scratch);
-            self.expansion.report(&scratch.asked, &scratch.sums, tracker);
+            scratch.runs.clear();
+            self.run_integers(grid, block, tracker, scratch);
+            self.expansion.report(&scratch.runs, &scratch.sums, tracker);
         } else {
             scratch.left.extend_from_slice(block.open());
         }
-        scratch.asked.clear();
-        self.ask_singles(block, tracker, scratch);
-        self.expansion.report(&scratch.asked, &scratch.sums, tracker);
+        scratch.runs.clear();
+        self.run_f32(block, tracker, scratch);
+        self.expansion.report(&scratch.runs, &scratch.sums, tracker);
         block.compact(tracker);
     }
 }

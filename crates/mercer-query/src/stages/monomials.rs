@@ -101,7 +101,7 @@ impl MonomialStage {
         if self.factors.is_empty() {
             for query in queries {
                 let largest = self.sum_columns(block.row(*query), &mut scratch.sums);
-                self.tell(*query, (0, largest), tracker, scratch);
+                self.report(*query, 0, largest, tracker, scratch);
             }
             return;
         }
@@ -116,7 +116,7 @@ impl MonomialStage {
         }
         mercer_simd::monomials(self.isa, columns, &self.factors, &self.weights, terms, sums);
         for (lane, query) in queries.iter().enumerate() {
-            self.tell(*query, (lane, scratch.largest[lane]), tracker, scratch);
+            self.report(*query, lane, scratch.largest[lane], tracker, scratch);
         }
     }
 
@@ -138,10 +138,11 @@ impl MonomialStage {
     }
 
     /// Reports what the sums of one query, in one lane, prove.
-    fn tell(
+    fn report(
         &self,
         query: u32,
-        (lane, largest): (usize, f64),
+        lane: usize,
+        largest: f64,
         tracker: &mut DecisionTracker<'_>,
         scratch: &mut MonomialsScratch,
     ) {

@@ -20,8 +20,8 @@ use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Estimate, Exact, LoadError};
-use products::SupportProducts;
-use supports::{FEW, SupportRows};
+use products::{RotatedSupports, SupportProducts};
+use supports::{DenseQuery, FEW, SupportRows};
 
 /// The entry of the registry.
 pub static ENTRY: StageEntry = StageEntry {
@@ -64,15 +64,13 @@ pub static ENTRY: StageEntry = StageEntry {
 
 /// \[DM03\]: a linear filter, then `g = -b; g += β_(k) K(X_(k), x)` over the supports in the order of their
 /// approximate kernel values, until `g < L_k` or `g > H_k`. Its thresholds are fixed, so its plan has no
-/// width to choose: it is tested as it stands, or its answers stay unsettled.
+/// acceptance threshold to choose: it is tested as a whole, or its answers stay unsettled.
 #[derive(Debug)]
 struct Nearest {
     isa: Isa,
     spec: Spec,
     filter: Option<LinearFilter>,
-    basis: Basis,
-    /// The supports in the directions of the basis.
-    rotated: Panels32,
+    rotated: RotatedSupports,
     has_tug_of_war: bool,
     low: Vec<f64>,
     high: Vec<f64>,
@@ -145,7 +143,7 @@ fn load(
     };
     let (isa, size) = (exact.isa(), basis.rows());
     let rotated = basis.rotate(isa, exact);
-    let rotated = Panels32::pack(supports, size, |row, out| {
+    let panels = Panels32::pack(supports, size, |row, out| {
         out.copy_from_slice(&rotated[row * size..(row + 1) * size]);
     });
     let rows = SupportRows::new(exact, basis.live());
@@ -153,8 +151,7 @@ fn load(
         isa,
         spec,
         filter,
-        basis,
-        rotated,
+        rotated: RotatedSupports { isa, basis, panels },
         has_tug_of_war: *tug != 0,
         low: low.to_vec(),
         high: high.to_vec(),
@@ -167,7 +164,7 @@ fn load(
 
 impl LinearFilter {
     /// What the filter makes of a query, if that is beyond its thresholds.
-    fn judge(&self, row: Row<'_>) -> Option<f64> {
+    fn beyond_thresholds(&self, row: Row<'_>) -> Option<f64> {
         let value = linear::dot(&self.weights, row) + self.constant;
         (value < self.low || value > self.high).then_some(value)
     }
@@ -179,7 +176,7 @@ impl Nearest {
     fn walk(
         &self,
         finish: &dyn Finish,
-        query: (&[f64], f64),
+        query: DenseQuery<'_>,
         order: &mut NearestOrder,
         norms: &[f64],
         mut pay: impl FnMut(u64) -> bool,
@@ -196,8 +193,7 @@ impl Nearest {
             if !pay(count as u64 * (self.columns + KERNEL_COST)) {
                 return None;
             }
-            let tools = (self.isa, finish);
-            let values = self.rows.kernels(tools, query, &chunk[..count], norms);
+            let values = self.rows.kernels(finish, query, &chunk[..count], norms);
             for (support, value) in chunk[..count].iter().zip(&values) {
                 score += self.coefficients[*support as usize] * value;
                 if score < self.low[met] || score > self.high[met] {
@@ -220,7 +216,7 @@ impl Stage for Nearest {
     }
 
     fn bytes(&self) -> usize {
-        self.basis.bytes() + self.rotated.bytes() + self.rows.bytes()
+        self.rotated.basis.bytes() + self.rotated.panels.bytes() + self.rows.bytes()
     }
 
     fn stops(&self) -> bool {
@@ -237,9 +233,9 @@ impl StageWithScratch for Nearest {
 
     fn scratch(&self) -> Self::Scratch {
         NearestScratch {
-            products: SupportProducts::new(&self.basis),
+            products: SupportProducts::new(&self.rotated.basis),
             values: Vec::new(),
-            row: vec![0.0; self.basis.live().len()],
+            row: vec![0.0; self.rotated.basis.live().len()],
             order: NearestOrder::default(),
         }
     }
@@ -254,31 +250,30 @@ impl StageWithScratch for Nearest {
         if let Some(filter) = &self.filter {
             for query in block.open() {
                 if tracker.charge(*query, self.columns)
-                    && let Some(value) = filter.judge(block.row(*query))
+                    && let Some(value) = filter.beyond_thresholds(block.row(*query))
                 {
                     tracker.stop_by_rule(*query, Estimate::Score(value), 0);
                 }
             }
             block.compact(tracker);
         }
-        let (size, supports) = (self.basis.rows(), self.coefficients.len());
+        let (size, supports) = (self.rotated.basis.rows(), self.coefficients.len());
         // One more for each support: the lines in which they wait.
         let ordering = supports as u64 * (size as u64 + KERNEL_COST + 1);
-        let tools = (self.isa, &self.basis, &self.rotated);
-        let Some(stride) = products.fill(tools, ordering, block, tracker) else { return };
+        let Some(stride) = products.fill(&self.rotated, ordering, block, tracker) else { return };
         let exact = block.exact();
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");
         let norms = exact.packed().squared_norms();
         for (query, products) in block.open().iter().zip(products.values.chunks_exact(stride)) {
-            let own = block.squared_norm(*query);
+            let squared_norm = block.squared_norm(*query);
             values.resize(supports, 0.0);
             mercer_simd::widen(self.isa, &products[..supports], values);
-            finish.finish(self.isa, values, own, norms);
+            finish.finish(self.isa, values, squared_norm, norms);
             order.start(values, &self.coefficients, self.has_tug_of_war);
-            self.basis.live().write(block.row(*query), row);
+            self.rotated.basis.live().write(block.row(*query), row);
             let pay = |cost: u64| tracker.charge(*query, cost);
-            let found = self.walk(finish, (row, own), order, norms, pay);
+            let found = self.walk(finish, DenseQuery { row, squared_norm }, order, norms, pay);
             if let Some((score, met)) = found {
                 tracker.stop_by_rule(*query, Estimate::Score(score), met);
             }

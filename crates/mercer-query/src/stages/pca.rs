@@ -1,3 +1,5 @@
+//! All supports in few principal dimensions: approximate kernel values, level by level.
+
 mod bytes;
 mod kernel_sums;
 
@@ -15,7 +17,7 @@ use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::{Estimate, Exact, LoadError};
 use bytes::{ByteScratch, ByteSupports};
-use kernel_sums::{KernelScratch, KernelSums};
+use kernel_sums::{KernelScratch, KernelSums, QueryProducts};
 
 /// The entry of the registry.
 pub static ENTRY: StageEntry = StageEntry {
@@ -49,7 +51,7 @@ struct Pca {
     spec: Spec,
     basis: Basis,
     levels: Vec<PcaLevel>,
-    finish: KernelSums,
+    kernel_sums: KernelSums,
     offsets: Vec<f64>,
     /// PcaSupports, padded to whole lanes.
     stride: usize,
@@ -65,41 +67,41 @@ struct PcaLevel {
 /// The supports in the directions of a level.
 #[derive(Debug)]
 enum PcaSupports {
-    Singles(Panels32),
+    F32(Panels32),
     Bytes(ByteSupports),
 }
 
 /// PcaQueries of a level, ready to be multiplied.
 enum PcaQueries {
-    Singles(DenseQueries32),
+    F32(DenseQueries32),
     Bytes(ByteScratch),
 }
 
 impl PcaSupports {
     fn panels(&self) -> usize {
         match self {
-            Self::Singles(panels) => panels.panels(),
+            Self::F32(panels) => panels.panels(),
             Self::Bytes(supports) => supports.panels(),
         }
     }
 
     fn lanes(&self, panels: Range<usize>) -> Range<usize> {
         match self {
-            Self::Singles(supports) => supports.lanes(panels),
+            Self::F32(supports) => supports.lanes(panels),
             Self::Bytes(supports) => supports.lanes(panels),
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Singles(panels) => panels.bytes(),
+            Self::F32(panels) => panels.bytes(),
             Self::Bytes(supports) => supports.bytes(),
         }
     }
 
     fn queries(&self, directions: usize) -> PcaQueries {
         match self {
-            Self::Singles(_) => PcaQueries::Singles(DenseQueries32::new(directions)),
+            Self::F32(_) => PcaQueries::F32(DenseQueries32::new(directions)),
             Self::Bytes(supports) => PcaQueries::Bytes(supports.work()),
         }
     }
@@ -108,11 +110,11 @@ impl PcaSupports {
     fn load(&self, queries: &mut PcaQueries, coordinates: &[f32], directions: usize) {
         match (self, queries) {
             (Self::Bytes(supports), PcaQueries::Bytes(work)) => supports.load(work, coordinates),
-            (_, PcaQueries::Singles(dense)) => {
+            (_, PcaQueries::F32(dense)) => {
                 dense.clear();
                 dense.push_rows(coordinates, coordinates.len() / directions, directions);
             }
-            (Self::Singles(_), PcaQueries::Bytes(_)) => unreachable!("made by these supports"),
+            (Self::F32(_), PcaQueries::Bytes(_)) => unreachable!("made by these supports"),
         }
     }
 
@@ -125,7 +127,7 @@ impl PcaSupports {
         width: usize,
     ) {
         match (self, queries) {
-            (Self::Singles(panels), PcaQueries::Singles(dense)) => {
+            (Self::F32(panels), PcaQueries::F32(dense)) => {
                 panels.dots_dense(isa, dense, range, out, width);
             }
             (Self::Bytes(supports), PcaQueries::Bytes(work)) => {
@@ -192,15 +194,15 @@ fn load(
         let supports = if has_bytes {
             PcaSupports::Bytes(ByteSupports::new(isa, supports, directions.len(), fill))
         } else {
-            PcaSupports::Singles(Panels32::pack(supports, directions.len(), fill))
+            PcaSupports::F32(Panels32::pack(supports, directions.len(), fill))
         };
         PcaLevel { directions, supports }
     });
     let levels = levels.collect();
-    let finish = KernelSums::new(exact);
+    let kernel_sums = KernelSums::new(exact);
     let offsets = machine.scores().iter().map(Score::offset).collect();
     let stride = supports.next_multiple_of(mercer_simd::LANES32);
-    Ok(Box::new(Pca { isa, spec, basis, levels, finish, offsets, stride, supports }))
+    Ok(Box::new(Pca { isa, spec, basis, levels, kernel_sums, offsets, stride, supports }))
 }
 
 impl Pca {
@@ -231,8 +233,9 @@ impl Pca {
                     }
                 }
                 let partials = &mut partials[position * scores..(position + 1) * scores];
-                let products = (&*new, block.squared_norm(*query));
-                self.finish.add((self.isa, exact), rows.clone(), products, work, partials);
+                let squared_norm = block.squared_norm(*query);
+                let products = QueryProducts { rows: rows.clone(), products: new, squared_norm };
+                self.kernel_sums.add(exact, products, work, partials);
             }
         }
     }
@@ -322,12 +325,14 @@ impl StageWithScratch for Pca {
     ) {
         scratch.loaded.clear();
         scratch.loaded.extend_from_slice(block.open());
-        let room = if self.levels.len() > 1 { scratch.loaded.len() * self.stride } else { 0 };
-        scratch.sums.resize(room, 0.0);
+        let count = if self.levels.len() > 1 { scratch.loaded.len() * self.stride } else { 0 };
+        scratch.sums.resize(count, 0.0);
         for (number, level) in self.levels.iter().enumerate() {
             let products = self.supports as u64 * (level.directions.len() as u64 + KERNEL_COST);
-            let own = (level.directions.clone(), products);
-            if !self.basis.enter(self.isa, own, block, tracker) || !self.compact(tracker, scratch) {
+            let directions = level.directions.clone();
+            if !self.basis.charge_and_project(self.isa, directions, products, block, tracker)
+                || !self.compact(tracker, scratch)
+            {
                 return;
             }
             let PcaScratch { queries, coordinates, loaded, .. } = scratch;

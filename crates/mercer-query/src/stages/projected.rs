@@ -1,3 +1,5 @@
+//! Supports and queries projected onto few directions, the rest bounded by a spectral tail.
+
 use mercer_kernel::block::{PackedF32, QueriesF32};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Score, Section};
@@ -92,7 +94,7 @@ struct ProjectedScratch {
     slopes: Vec<f64>,
     curves: Vec<f64>,
     sums: Vec<f64>,
-    asked: Vec<u32>,
+    runs: Vec<u32>,
     known: Vec<(u32, u32, TailQuery)>,
 }
 
@@ -113,14 +115,20 @@ fn power(profile: Profile) -> (f64, f64, u32) {
     }
 }
 
-/// The factors `κ' = slope K` or `slope t^(p-1)`, and `sup κ'' / 2` likewise.
-fn derivatives(profile: Profile) -> (f64, f64) {
+/// Factors of the derivatives: `κ' = slope K` or `slope t^(p-1)`, and `sup κ'' / 2` likewise with `curve`.
+#[derive(Debug, Clone, Copy)]
+struct Derivatives {
+    slope: f64,
+    curve: f64,
+}
+
+fn derivatives(profile: Profile) -> Derivatives {
     if let Profile::Gaussian { gamma } = profile {
-        return (2.0 * gamma, 2.0 * gamma * gamma);
+        return Derivatives { slope: 2.0 * gamma, curve: 2.0 * gamma * gamma };
     }
     let (scale, _, degree) = power(profile);
     let p = f64::from(degree);
-    (p * scale, 0.5 * p * (p - 1.0) * scale * scale)
+    Derivatives { slope: p * scale, curve: 0.5 * p * (p - 1.0) * scale * scale }
 }
 
 fn load(
@@ -182,11 +190,11 @@ fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
     let Profile::NormalizedPower { scale, shift, degree } = profile else {
         return Some(vec![1.0; supports.rows()]);
     };
-    let inverse = |(row, own): (usize, &f64)| {
+    let inverse = |(row, squared_norm): (usize, &f64)| {
         if shift == 0.0 && supports.row(row).nonzeros().next().is_none() {
             return Some(0.0);
         }
-        power_norm([scale, shift], degree, *own).map(|norm| 1.0 / norm)
+        power_norm([scale, shift], degree, *squared_norm).map(|norm| 1.0 / norm)
     };
     exact.packed().squared_norms().iter().enumerate().map(inverse).collect()
 }
@@ -204,13 +212,19 @@ fn weights(
         };
         let named = supports.iter().zip(coefficients);
         let used: f64 = named.map(|(at, beta)| (beta * norms[*at as usize]).abs()).sum();
-        let own: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
+        let original: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
         let mine = || tiles.iter().flatten().filter(|factors| factors.score == number);
         let slopes: f64 = mine().flat_map(|factors| &factors.squares).sum();
         let peaks = mine().flat_map(|factors| &factors.peaks);
         let peak = peaks.fold(0.0, |most: f64, peak| most.max(peak.abs()));
         let slopes = slopes.sqrt() * up;
-        TailWeights { used: used * up, own: own * up, slopes, peak: peak * up, offset: *offset }
+        TailWeights {
+            used: used * up,
+            original: original * up,
+            slopes,
+            peak: peak * up,
+            offset: *offset,
+        }
     };
     exact.machine().scores().iter().enumerate().map(of).collect()
 }
@@ -226,7 +240,7 @@ impl Projected {
         &self,
         products: &mut [f32],
         first: usize,
-        own: f64,
+        squared_norm: f64,
         known: &TailQuery,
         out: (&mut Vec<f64>, &mut Vec<f64>, &mut Vec<f64>),
     ) {
@@ -234,7 +248,7 @@ impl Projected {
         values.resize(products.len(), 0.0);
         if let Profile::Gaussian { gamma } = self.bound.profile {
             let squares = &self.squares[first..first + products.len()];
-            mercer_simd::gaussian32(self.isa, products, own as f32, squares, gamma as f32);
+            mercer_simd::gaussian32(self.isa, products, squared_norm as f32, squares, gamma as f32);
             mercer_simd::widen(self.isa, products, values);
             return;
         }
@@ -287,7 +301,7 @@ impl Projected {
     }
 
     /// Some queries from their rows to their ranges.
-    fn some(
+    fn run_queries(
         &self,
         block: &Block<'_>,
         tracker: &mut DecisionTracker<'_>,
@@ -305,11 +319,11 @@ impl Projected {
             sums,
             ..
         } = scratch;
-        let (asked, known) = (&scratch.asked[range], &mut scratch.known);
+        let (runs, known) = (&scratch.runs[range], &mut scratch.known);
         let all = self.shape.ahead + self.shape.corrections;
         coordinates.clear();
-        coordinates.resize(asked.len() * all, 0.0);
-        self.directions.load(asked.iter().map(|query| block.row(*query)), queries);
+        coordinates.resize(runs.len() * all, 0.0);
+        self.directions.load(runs.iter().map(|query| block.row(*query)), queries);
         self.directions.visit(self.isa, queries, products, |mut tile| {
             let rows = tile.rows.clone();
             for query in tile.queries.clone() {
@@ -319,7 +333,7 @@ impl Projected {
         });
         known.clear();
         head.clear();
-        for (position, query) in (0u32..).zip(asked) {
+        for (position, query) in (0u32..).zip(runs) {
             let row = &coordinates[position as usize * all..][..all];
             let found = self.bound.query(block.squared_norm(*query), &row[..self.shape.ahead]);
             if let Some(found) = found {
@@ -339,8 +353,8 @@ impl Projected {
             let count = lanes.end.min(self.shape.supports) - lanes.start;
             let rows = products.chunks_exact_mut(stride).zip(sums.chunks_exact_mut(per_query));
             for ((query, _, known), (products, sums)) in known.iter().zip(rows) {
-                let (products, own) = (&mut products[..count], block.squared_norm(*query));
-                self.finish(products, lanes.start, own, known, (values, slopes, curves));
+                let (products, squared_norm) = (&mut products[..count], block.squared_norm(*query));
+                self.finish(products, lanes.start, squared_norm, known, (values, slopes, curves));
                 let gaussian = matches!(self.bound.profile, Profile::Gaussian { .. });
                 let parts: [&[f64]; 3] =
                     if gaussian { [values; 3] } else { [values, slopes, curves] };
@@ -403,7 +417,7 @@ impl StageWithScratch for Projected {
             slopes: Vec::new(),
             curves: Vec::new(),
             sums: Vec::new(),
-            asked: Vec::new(),
+            runs: Vec::new(),
             known: Vec::new(),
         }
     }
@@ -414,19 +428,19 @@ impl StageWithScratch for Projected {
         tracker: &mut DecisionTracker<'_>,
         scratch: &mut Self::Scratch,
     ) {
-        scratch.asked.clear();
+        scratch.runs.clear();
         for query in block.open() {
-            // A query of a scale that singles cannot hold is left to the next stage.
-            let own = block.squared_norm(*query);
-            let fits = own == 0.0 || (1e-24..=1e30).contains(&own);
+            // A query of a scale that f32 cannot hold is left to the next stage.
+            let squared_norm = block.squared_norm(*query);
+            let fits = squared_norm == 0.0 || (1e-24..=1e30).contains(&squared_norm);
             if fits && tracker.charge(*query, self.cost) {
-                scratch.asked.push(*query);
+                scratch.runs.push(*query);
             }
         }
         let size = (SUMS / (self.weights.len() * self.width()).max(1)).clamp(8, 256);
-        for first in (0..scratch.asked.len()).step_by(size) {
-            let range = first..(first + size).min(scratch.asked.len());
-            self.some(block, tracker, range, scratch);
+        for first in (0..scratch.runs.len()).step_by(size) {
+            let range = first..(first + size).min(scratch.runs.len());
+            self.run_queries(block, tracker, range, scratch);
         }
         block.compact(tracker);
     }

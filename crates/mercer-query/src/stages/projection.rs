@@ -11,7 +11,7 @@ use crate::block::Block;
 use crate::tracker::DecisionTracker;
 use crate::{Estimate, Exact};
 
-/// Directions computed at once: those that fit a cache line of singles.
+/// Directions computed at once: those that fit a cache line of f32 values.
 pub(super) const CHUNK: usize = LANES32;
 
 /// Coordinates of the open queries of a block, as far as stages have computed them.
@@ -233,21 +233,22 @@ impl Basis {
         missing.sum::<u64>() * self.columns
     }
 
-    /// Lets the open queries pay for some directions and for `beside`, and computes those directions for the ones
-    /// that can; returns whether any is left.
-    pub(super) fn enter(
+    /// Charges the open queries for some directions and for `other_cost`, and computes the directions for those that
+    /// stay open; returns whether any does.
+    pub(super) fn charge_and_project(
         &self,
         isa: Isa,
-        (directions, beside): (Range<usize>, u64),
+        directions: Range<usize>,
+        other_cost: u64,
         block: &mut Block<'_>,
         tracker: &mut DecisionTracker<'_>,
     ) -> bool {
-        let cost = self.cost(block, directions.clone()) + beside;
-        let mut has_closed = false;
+        let cost = self.cost(block, directions.clone()) + other_cost;
+        let mut has_settled = false;
         for query in block.open() {
-            has_closed |= !tracker.charge(*query, cost);
+            has_settled |= !tracker.charge(*query, cost);
         }
-        if has_closed {
+        if has_settled {
             block.compact(tracker);
         }
         if block.open().is_empty() {
@@ -280,7 +281,7 @@ impl Basis {
         }
     }
 
-    /// The entries of a row that is dense or shifted, rounded to singles; dense and sparse rows give the same.
+    /// The entries of a row that is dense or shifted, rounded to f32; dense and sparse rows give the same.
     fn entries(&self, isa: Isa, row: Row<'_>, buffer: &mut Vec<f64>, out: &mut Vec<Weight>) {
         match row {
             _ if self.live.is_shifted => {

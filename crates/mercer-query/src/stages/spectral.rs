@@ -1,3 +1,5 @@
+//! Degree-2 kernels as a quadratic form, eigenvector by eigenvector.
+
 use mercer_kernel::block::{Packed, Queries};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, Score, Section};
@@ -52,11 +54,18 @@ struct EigenChunk {
     checkpoint: Checkpoint,
 }
 
+/// Products of a query with the eigenvectors from `first` on.
+#[derive(Debug, Clone, Copy)]
+struct ChunkProducts<'a> {
+    first: usize,
+    values: &'a [f64],
+}
+
 /// Working memory of one thread.
 struct SpectralScratch {
     queries: Queries,
     products: Vec<f64>,
-    singles: Vec<f32>,
+    coordinates: Vec<f32>,
     loaded: Vec<u32>,
     /// Head and spent energy of each query and score.
     sums: Vec<(f64, f64)>,
@@ -171,7 +180,7 @@ impl QuadraticForm {
             });
             let checkpoint = bound.checkpoint(end, &values[end..]);
             chunks.push(EigenChunk { first, vectors, checkpoint });
-            // 16, 16, 32, 64, ...: each round doubles what is known.
+            // 16, 16, 32, 64, ...: each round takes twice what is known.
             size = end.min(CHUNKS.1);
             first = end;
         }
@@ -254,7 +263,7 @@ impl Spectral {
                     let checkpoint =
                         |used: usize| form.bound.checkpoint(used, &form.values[used..]);
                     let tell = |range, used| tracker.observe(query, score, range, used);
-                    let products = (chunk.first, tile.of(position));
+                    let products = ChunkProducts { first: chunk.first, values: tile.of(position) };
                     form.observe(products, sums[at], energy, checkpoint, tell);
                 }
                 form.add(chunk.first, tile.of(position), &mut sums[at]);
@@ -272,14 +281,15 @@ impl QuadraticForm {
     /// Ranges after each eigenvector but the last of a chunk, for whoever watches.
     fn observe(
         &self,
-        (first, products): (usize, &[f64]),
+        chunk: ChunkProducts<'_>,
         mut sums: (f64, f64),
         energy: Energy,
         checkpoint: impl Fn(usize) -> Checkpoint,
         mut tell: impl FnMut(crate::Proved, usize),
     ) {
-        for j in 0..products.len().saturating_sub(1) {
-            self.add(first + j, &products[j..=j], &mut sums);
+        let ChunkProducts { first, values } = chunk;
+        for j in 0..values.len().saturating_sub(1) {
+            self.add(first + j, &values[j..=j], &mut sums);
             let used = first + j + 1;
             if let Some(range) = self.bound.range(&checkpoint(used), energy, sums.0, sums.1) {
                 tell(range, used);
@@ -317,7 +327,7 @@ impl StageWithScratch for Spectral {
         let scratch = queries.map(|queries| SpectralScratch {
             queries,
             products: Vec::new(),
-            singles: Vec::new(),
+            coordinates: Vec::new(),
             loaded: Vec::new(),
             sums: Vec::new(),
             energies: Vec::new(),
@@ -343,13 +353,14 @@ impl StageWithScratch for Spectral {
         scratch.energies.clear();
         scratch.energies.resize(block.len() * scores, None);
         for query in block.open() {
-            let (own, width) = (block.squared_norm(*query), block.width(*query));
+            let (squared_norm, width) = (block.squared_norm(*query), block.width(*query));
             for (score, form) in self.forms.iter().enumerate() {
-                scratch.energies[*query as usize * scores + score] = form.bound.energy(own, width);
+                scratch.energies[*query as usize * scores + score] =
+                    form.bound.energy(squared_norm, width);
             }
         }
         if let Some(f32_rounds) = &self.f32_rounds {
-            f32_rounds.run((self.isa, &self.forms), block, tracker, scratch);
+            f32_rounds.run(self.isa, &self.forms, block, tracker, scratch);
             if block.open().is_empty() {
                 return;
             }

@@ -1,3 +1,5 @@
+//! Quadratic forms in few coordinates that were fitted to the scores of the machine.
+
 use mercer_machine::{Array, Output, Section};
 use mercer_simd::{Isa, LANES32, quadratic32};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
@@ -96,8 +98,8 @@ fn load(
     if !fits {
         return Err(refuse("its arrays do not fit the machine"));
     }
-    let singles = forms.iter().chain(lines);
-    if singles.into_iter().any(|x| !x.is_finite()) || constants.iter().any(|x| !x.is_finite()) {
+    let numbers = forms.iter().chain(lines);
+    if numbers.into_iter().any(|x| !x.is_finite()) || constants.iter().any(|x| !x.is_finite()) {
         return Err(refuse("its arrays hold values that are not finite"));
     }
     let (mut forms, mut lines) = (forms.as_slice(), lines.as_slice());
@@ -180,8 +182,8 @@ impl StageWithScratch for Student {
         scratch: &mut Self::Scratch,
     ) {
         for (number, level) in self.levels.iter().enumerate() {
-            let own = (level.constants.len() * level.size * (level.size + 1)) as u64;
-            if !self.basis.enter(self.isa, (0..level.size, own), block, tracker) {
+            let other_cost = (level.constants.len() * level.size * (level.size + 1)) as u64;
+            if !self.basis.charge_and_project(self.isa, 0..level.size, other_cost, block, tracker) {
                 return;
             }
             let (open, known) = block.open_with_coordinates();

@@ -7,7 +7,9 @@ use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 use super::projection::{Basis, CHUNK};
 use crate::block::Block;
-use crate::certify::taylor::{FormBound, FormSums, TaylorBound, TaylorQuery};
+use crate::certify::taylor::{
+    FormBound, FormSums, LinearPart, TailValues, TaylorBound, TaylorQuery,
+};
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
@@ -46,7 +48,7 @@ struct TaylorStage {
     /// `e·m` and the eigenvalue of each row.
     rows: Vec<(f64, f64)>,
     /// Extreme eigenvalues that are left after each chunk.
-    tails: Vec<(f64, f64)>,
+    tails: Vec<TailValues>,
     bounds: Vec<TaylorBound>,
     rounds: usize,
 }
@@ -62,8 +64,7 @@ struct TaylorScratch {
 #[derive(Debug, Clone, Copy)]
 struct TaylorState {
     known: TaylorQuery,
-    /// Product with the slope, and the bound on what the exponential adds.
-    line: (f64, f64),
+    linear: LinearPart,
     sums: FormSums,
 }
 
@@ -77,7 +78,7 @@ fn load(
     let refuse = |reason: &str| LoadError::unfit("taylor", reason);
     let spec = arguments.text().clone();
     let machine = exact.machine();
-    let width = match machine.kernel().form() {
+    let gamma = match machine.kernel().form() {
         Form::Shift(finish) => match finish.profile() {
             Profile::Gaussian { gamma } => gamma,
             _ => return Err(refuse("the kernel is not a Gaussian")),
@@ -119,27 +120,42 @@ fn load(
         let Score::Expansion { offset, .. } = score else {
             return Err(refuse("a linear score is one product already"));
         };
-        let ends = (values[number * CHUNK + MIDDLE], values[number * CHUNK + SLOPE]);
-        all.push(bound(bounds, (width, *offset), ends, columns).map_err(refuse)?);
+        let constants = ScoreConstants {
+            gamma,
+            offset: *offset,
+            middle: values[number * CHUNK + MIDDLE],
+            slope: values[number * CHUNK + SLOPE],
+            columns,
+        };
+        all.push(bound(bounds, constants).map_err(refuse)?);
     }
     Ok(Box::new(TaylorStage {
         isa: exact.isa(),
         spec,
         basis: Basis::new(directions, exact),
         rows: shifts.iter().copied().zip(values.iter().copied()).collect(),
-        tails: tails.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+        tails: tails
+            .chunks_exact(2)
+            .map(|pair| TailValues { least: pair[0], most: pair[1] })
+            .collect(),
         bounds: all,
         rounds: rows / round,
     }))
 }
 
-/// The bounds of one score, checked.
-fn bound(
-    bounds: &[f64],
-    (width, offset): (f64, f64),
-    (middle, slope): (f64, f64),
+/// What is known of one score beside its stored bounds.
+#[derive(Debug, Clone, Copy)]
+struct ScoreConstants {
+    gamma: f64,
+    offset: f64,
+    middle: f64,
+    slope: f64,
     columns: usize,
-) -> Result<TaylorBound, &'static str> {
+}
+
+/// The bounds of one score, checked.
+fn bound(bounds: &[f64], score: ScoreConstants) -> Result<TaylorBound, &'static str> {
+    let ScoreConstants { gamma, offset, middle, slope, columns } = score;
     let &[constant, drift, bend, radius, rest_tail, ref forms @ ..] = bounds else {
         return Err("its bounds do not fit the machine");
     };
@@ -157,7 +173,7 @@ fn bound(
         return Err("its bounds are too large or negative");
     }
     Ok(TaylorBound {
-        width,
+        gamma,
         offset,
         constant,
         drift,
@@ -180,16 +196,22 @@ impl TaylorStage {
         state.sums.add(terms.map(|((shift, value), y)| (*value, f64::from(*y) - shift)));
     }
 
-    /// The first chunk of a score, `own` being the squared norm over `width` columns.
-    fn begin(&self, score: usize, (own, width): (f64, usize), y: &[f32]) -> Option<TaylorState> {
+    /// The first chunk of a score for a query of `width` columns.
+    fn first_chunk(
+        &self,
+        score: usize,
+        squared_norm: f64,
+        width: usize,
+        y: &[f32],
+    ) -> Option<TaylorState> {
         let (bound, rows) = (&self.bounds[score], &self.rows[score * CHUNK..]);
-        let known = bound.query(own, width, f64::from(y[MIDDLE]))?;
+        let known = bound.query(squared_norm, width, f64::from(y[MIDDLE]))?;
         let mut rests = FormSums::default();
         let terms = rows[RESTS..CURVES].iter().zip(&y[RESTS..CURVES]);
         rests.add(terms.map(|((shift, value), y)| (*value, f64::from(*y) - shift)));
         let along = f64::from(y[SLOPE]) - rows[SLOPE].0;
-        let line = (along, bound.remainder(&known, &rests));
-        let mut state = TaylorState { known, line, sums: FormSums::default() };
+        let linear = LinearPart { along, remainder: bound.remainder(&known, &rests) };
+        let mut state = TaylorState { known, linear, sums: FormSums::default() };
         self.chunk(score, &mut state, y, CURVES);
         Some(state)
     }
@@ -232,13 +254,13 @@ impl StageWithScratch for TaylorStage {
         states.resize(block.len() * scores, None);
         for round in 0..self.rounds {
             let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
-            let own = 2 * rows.len() as u64;
-            if !self.basis.enter(self.isa, (rows, own), block, tracker) {
+            let other_cost = 2 * rows.len() as u64;
+            if !self.basis.charge_and_project(self.isa, rows, other_cost, block, tracker) {
                 return;
             }
             for at in 0..block.open().len() {
                 let query = block.open()[at];
-                let size = (block.squared_norm(query), block.width(query));
+                let (squared_norm, width) = (block.squared_norm(query), block.width(query));
                 for score in 0..scores {
                     let chunk = round * scores + score;
                     coordinates.clear();
@@ -247,11 +269,13 @@ impl StageWithScratch for TaylorStage {
                     let place = &mut states[query as usize * scores + score];
                     match place {
                         Some(state) => self.chunk(chunk, state, coordinates, 0),
-                        None if round == 0 => *place = self.begin(score, size, coordinates),
+                        None if round == 0 => {
+                            *place = self.first_chunk(score, squared_norm, width, coordinates);
+                        }
                         None => {}
                     }
-                    let Some(TaylorState { known, line, sums }) = place else { continue };
-                    let range = self.bounds[score].range(known, *line, sums, self.tails[chunk]);
+                    let Some(TaylorState { known, linear, sums }) = place else { continue };
+                    let range = self.bounds[score].range(known, *linear, sums, self.tails[chunk]);
                     if let Some(range) = range {
                         tracker.prove(query, score, range, sums.count);
                     }

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::super::Teacher;
 use super::NEAR;
 use super::lists::{Lists, Met};
-use crate::shape::{profile, self_shape, shape};
+use crate::kernel_gradient::{kernel_gradient, profile, self_gradient};
 
 /// `E(Z)`.
 pub(super) struct Joint {
@@ -137,10 +137,10 @@ impl Joint {
         let (mut across, mut along) = (Vec::new(), Vec::new());
         for (line, own) in values.chunks_exact_mut(squares.len().max(1)).zip(own) {
             for (value, square) in line.iter_mut().zip(squares) {
-                let shape = shape(self.profile, *value, *square, *own);
-                *value = shape.value;
-                across.push(shape.across);
-                along.push(shape.along);
+                let gradient = kernel_gradient(self.profile, *value, *square, *own);
+                *value = gradient.value;
+                across.push(gradient.across);
+                along.push(gradient.along);
             }
         }
         (across, along)
@@ -232,7 +232,7 @@ impl Joint {
         let n = self.size;
         let row = |a: usize| &z[a * self.columns..(a + 1) * self.columns];
         let own: Vec<f64> = (0..n).map(|a| dot(row(a), row(a))).collect();
-        let selves: Vec<_> = own.iter().map(|own| self_shape(self.profile, *own)).collect();
+        let selves: Vec<_> = own.iter().map(|own| self_gradient(self.profile, *own)).collect();
         let mut among = self.shapes(z, &own, z, &own);
         (0..n).for_each(|a| among.values[a * n + a] = selves[a].value);
         let factor = || Cholesky::new(among.values.clone(), n, &mut |_| true).ok();

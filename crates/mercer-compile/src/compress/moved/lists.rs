@@ -4,7 +4,7 @@ use mercer_kernel::{KernelRef, Profile};
 use mercer_simd::{Isa, add_row};
 use rayon::prelude::*;
 
-use crate::shape::shape;
+use crate::kernel_gradient::kernel_gradient;
 
 /// Rows that are lists of numbers pay up to this share of all numbers.
 const MOST_SHARE: f64 = 0.15;
@@ -115,9 +115,9 @@ impl Lists {
             return;
         }
         for (value, own) in line.iter_mut().zip(own) {
-            let shape = shape(self.profile, *value, square, *own);
-            *value = shape.value;
-            slopes.push((shape.across, shape.along));
+            let gradient = kernel_gradient(self.profile, *value, square, *own);
+            *value = gradient.value;
+            slopes.push((gradient.across, gradient.along));
         }
     }
 

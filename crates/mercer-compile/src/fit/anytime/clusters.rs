@@ -42,7 +42,7 @@ pub(super) fn parts(sample: &Matrix, count: usize, seed: u64) -> Vec<(Vec<f64>, 
     parts.filter(|(_, mine): &(_, Vec<usize>)| !mine.is_empty()).collect()
 }
 
-/// The centre with the largest `c·x - |c|²/2`, as the options half routes.
+/// The centre with the largest `c·x - |c|²/2`, as `mercer_query` routes.
 fn route(centres: &[Vec<f64>], row: &[f64]) -> usize {
     let (mut best, mut most) = (0, f64::NEG_INFINITY);
     for (number, centre) in centres.iter().enumerate() {

@@ -7,8 +7,8 @@ use super::Constants;
 use super::pool::Pool;
 
 /// What things cost in time, in multiply-adds of an exact answer. Measured on machines of 3 to 784 columns
-/// (`cargo run --release -p mercer-compile --example turns`): a few basis points at once use the metal half
-/// as well as a panel of supports.
+/// (`cargo run --release -p mercer-compile --example turns`): a few basis points at once run half
+/// as fast as a panel of supports.
 const BASIS: f64 = 2.0;
 /// The sums and bounds of one step.
 const STEP: f64 = 100.0;

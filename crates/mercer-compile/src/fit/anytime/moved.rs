@@ -6,8 +6,10 @@ use mercer_kernel::factor::{Factor, Gain, KernelColumns, Point};
 use mercer_machine::{Machine, Score};
 
 use super::pool::Pool;
-use crate::minimize::{Valley, descend};
-use crate::shape::{Shape, backwards, forwards, profile, self_shape, shape};
+use crate::kernel_gradient::{
+    KernelGradient, backwards, forwards, kernel_gradient, profile, self_gradient,
+};
+use crate::minimize::{Objective, minimize};
 use crate::{CompileError, Watch};
 use mercer_kernel::eigen::dot;
 
@@ -36,7 +38,7 @@ pub(super) fn points(
         let found = machine.columns();
         return Err(unfit(format!("{found} columns are more than {MOST_COLUMNS} to move in")));
     }
-    let mut hill = Hill::new(machine, profile);
+    let mut objective = RemainingNorm::new(machine, profile);
     let squares = |factor: &Factor<KernelColumns>| {
         factor.targets().iter().map(|target| target.square().max(0.0)).sum::<f64>()
     };
@@ -44,20 +46,19 @@ pub(super) fn points(
     let mut points: Vec<f64> = Vec::new();
     while factor.rank() < limit && squares(factor) > 1e-13 * whole {
         watch.step("moving basis points", factor.rank(), limit)?;
-        hill.renew(factor);
-        let Some(point) = hill.best(pool, factor) else { break };
+        objective.renew(factor);
+        let Some(point) = objective.best(pool, factor) else { break };
         let row = Row::Dense(&point);
         let mut rows = vec![0.0; factor.rows()];
         factor.columns().against(row, &mut rows);
-        let own = machine.kernel().value(row, row);
+        let squared_norm = machine.kernel().value(row, row);
         let width = machine.columns();
         let chosen: Vec<f64> = points
             .chunks_exact(width)
             .map(|other| machine.kernel().value(Row::Dense(other), row))
             .collect();
-        let targets = hill.products(&rows[pool.supports.clone()]);
-        let point_values =
-            Point { rows: &rows, pivots: &chosen, squared_norm: own, targets: &targets };
+        let targets = objective.products(&rows[pool.supports.clone()]);
+        let point_values = Point { rows: &rows, pivots: &chosen, squared_norm, targets: &targets };
         if !factor.push_point(&point_values) {
             break;
         }
@@ -68,7 +69,7 @@ pub(super) fn points(
 }
 
 /// `-Σ_s c_s(z)² / d(z)` as a function of `z`: what the machine's rest loses, negated.
-struct Hill {
+struct RemainingNorm {
     profile: Profile,
     columns: usize,
     supports: usize,
@@ -83,7 +84,7 @@ struct Hill {
     chosen: Vec<f64>,
 }
 
-impl Hill {
+impl RemainingNorm {
     fn new(machine: &Machine, profile: Profile) -> Self {
         let (supports, columns) = (machine.supports().rows(), machine.columns());
         let mut rows = vec![0.0; supports * columns];
@@ -133,7 +134,7 @@ impl Hill {
         let mut best: Option<(f64, Vec<f64>)> = None;
         for start in starts.into_iter().take(STARTS) {
             let from = self.rows[start * self.columns..][..self.columns].to_vec();
-            let (value, point) = descend(self, from, ITERATIONS);
+            let (value, point) = minimize(self, from, ITERATIONS);
             if value.is_finite() && best.as_ref().is_none_or(|(least, _)| value < *least) {
                 best = Some((value, point));
             }
@@ -144,16 +145,19 @@ impl Hill {
     }
 }
 
-impl Valley for Hill {
+impl Objective for RemainingNorm {
     fn value(&self, z: &[f64], gradient: &mut [f64]) -> f64 {
-        let own = dot(z, z);
+        let squared_norm = dot(z, z);
         let rows = || self.rows.chunks_exact(self.columns.max(1));
-        let shapes: Vec<Shape> = rows()
+        let gradients: Vec<KernelGradient> = rows()
             .zip(&self.squares)
-            .map(|(row, square)| shape(self.profile, dot(row, z), *square, own))
+            .map(|(row, square)| kernel_gradient(self.profile, dot(row, z), *square, squared_norm))
             .collect();
-        let y = forwards(&self.factor, shapes[self.supports..].iter().map(|shape| shape.value));
-        let itself = self_shape(self.profile, own);
+        let y = forwards(
+            &self.factor,
+            gradients[self.supports..].iter().map(|gradient| gradient.value),
+        );
+        let itself = self_gradient(self.profile, squared_norm);
         let distance = itself.value - dot(&y, &y);
         // Too near to the span of the others: a pivot there would be noise.
         if distance.is_nan() || distance <= 1e-6 * itself.value {
@@ -162,21 +166,21 @@ impl Valley for Hill {
         let products: Vec<f64> = self
             .coefficients
             .iter()
-            .map(|list| list.iter().zip(&shapes).map(|(v, shape)| v * shape.value).sum())
+            .map(|list| list.iter().zip(&gradients).map(|(v, at)| v * at.value).sum())
             .collect();
         let gain = dot(&products, &products) / distance;
         let turned = backwards(&self.factor, &y);
         gradient.fill(0.0);
         let mut along = gain / distance * itself.along;
-        for (at, (row, shape)) in rows().zip(&shapes).enumerate() {
+        for (at, (row, kernel)) in rows().zip(&gradients).enumerate() {
             let pairs = self.coefficients.iter().zip(&products);
             let mut v: f64 = pairs.map(|(list, c)| -2.0 * c * list[at] / distance).sum();
             if at >= self.supports {
                 v -= 2.0 * gain / distance * turned[at - self.supports];
             }
-            let across = v * shape.across;
+            let across = v * kernel.across;
             gradient.iter_mut().zip(row).for_each(|(place, x)| *place += across * x);
-            along += v * shape.along;
+            along += v * kernel.along;
         }
         gradient.iter_mut().zip(z).for_each(|(place, x)| *place += along * x);
         -gain

@@ -4,7 +4,7 @@ use mercer_data::draw;
 use mercer_kernel::factor::{Factor, Gain, KernelColumns, Pivots};
 
 use super::pool::Pool;
-use super::settings::{Order, Settings};
+use super::settings::{AnytimeSettings, Order};
 
 /// Of so many drawn candidates one is among the best 5 % with probability 0.95 (Smola and Schölkopf 2000).
 const DRAWN: usize = 59;
@@ -38,7 +38,7 @@ struct Witness {
 impl<'p> Ordering<'p> {
     pub(super) fn new(
         pool: &'p Pool,
-        settings: &Settings,
+        settings: &AnytimeSettings,
         factor: &mut Factor<KernelColumns>,
     ) -> Self {
         let order = settings.order;

@@ -1,3 +1,5 @@
+//! The rows that basis points are chosen from and evaluated on.
+
 use std::ops::Range;
 
 use mercer_data::{Matrix, MatrixBuilder, Row, draw};
@@ -5,7 +7,7 @@ use mercer_kernel::factor::{Factor, KernelColumns};
 use mercer_machine::Score;
 use mercer_query::Exact;
 
-use super::settings::Settings;
+use super::settings::AnytimeSettings;
 
 /// Kernel columns kept while basis points are chosen.
 const COLUMN_BYTES: usize = 256 << 20;
@@ -14,7 +16,7 @@ const MOST_WITNESSES: usize = 2000;
 /// Training rows to draw from, at most.
 const MOST_EXTRAS: usize = 20_000;
 
-/// Everything that basis points are chosen from and judged by, as rows of one factor: supports, other
+/// Everything that basis points are chosen from and evaluated on, as rows of one factor: supports, other
 /// training rows, and queries of the sample.
 #[derive(Debug)]
 pub(super) struct Pool {
@@ -33,7 +35,7 @@ impl Pool {
         exact: &Exact,
         training: Option<&Matrix>,
         sample: Option<&Matrix>,
-        settings: &Settings,
+        settings: &AnytimeSettings,
     ) -> Self {
         let machine = exact.machine();
         let supports = machine.supports();

@@ -4,7 +4,7 @@ use mercer_spec::Checked;
 
 /// What the stage's text says.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct AnytimeSettings {
     pub order: Order,
     /// Most basis points of a sequence.
     pub steps: usize,
@@ -61,7 +61,7 @@ impl Order {
     }
 }
 
-impl Settings {
+impl AnytimeSettings {
     /// From checked arguments; `has_signs` says that there are queries whose scores have a sign.
     pub(super) fn new(arguments: &Checked<'_>, has_signs: bool) -> Self {
         let auto = if has_signs { Order::LogGap } else { Order::MinWz };

@@ -11,7 +11,7 @@
 use mercer_kernel::bound::UNIT;
 use mercer_kernel::factor::Compensated;
 
-use crate::fit::constants::{Constants, Lengths, UP};
+use crate::fit::constants::{Constants, ScoreNorms, UP};
 
 /// Arrays, score after score.
 pub(super) struct Near {
@@ -24,7 +24,7 @@ pub(super) struct Near {
 }
 
 impl Near {
-    pub(super) fn new(constants: &Constants, lengths: &Lengths) -> Self {
+    pub(super) fn new(constants: &Constants, lengths: &ScoreNorms) -> Self {
         let steps = constants.steps();
         let raw = &constants.raw;
         let (epsilon, is_relative) = (raw.errors.factor * 1.001, raw.errors.is_relative);

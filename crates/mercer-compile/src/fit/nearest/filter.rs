@@ -1,3 +1,5 @@
+//! The linear filter before the stage `nearest`: least squares, and thresholds beyond which it decides.
+
 use mercer_data::{Dataset, Matrix, Row, Targets};
 use mercer_machine::{Answer, ClassName, Machine, Score};
 use mercer_train::{Training, formulation, train};
@@ -6,14 +8,14 @@ use crate::CompileError;
 
 /// A linear machine that answers the easy queries: `w·x + c` beyond `low` or `high`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Filter {
+pub(super) struct FittedFilter {
     pub weights: Vec<f64>,
     pub constant: f64,
     pub low: f64,
     pub high: f64,
 }
 
-impl Filter {
+impl FittedFilter {
     /// Trains a linear SVM on the labels of the rows, or on the machine's own answers where there are none.
     ///
     /// \[DM03\], section 4: `H = min(max l, mean l + 3 sd)` over the rows with `l > 0` that the machine

@@ -2,7 +2,7 @@
 
 use mercer_spec::Checked;
 
-use super::traces::Candidate;
+use super::traces::NearestCandidate;
 
 /// Dimensions of the ordering that are tried: the paper takes 20.
 const DIMENSIONS: [usize; 3] = [10, 20, 40];
@@ -11,14 +11,14 @@ const SMOOTHINGS: [usize; 5] = [0, 2, 5, 10, 20];
 
 /// What the stage's text says; what it leaves open is cross-validated.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settings {
+pub(super) struct NearestSettings {
     dimensions: Option<usize>,
     smoothing: Option<usize>,
     has_tug_of_war: Option<bool>,
     pub has_filter: bool,
 }
 
-impl Settings {
+impl NearestSettings {
     pub(super) fn new(arguments: &Checked<'_>) -> Self {
         let has_tug_of_war = match arguments.word("tug_of_war") {
             "yes" => Some(true),
@@ -34,7 +34,7 @@ impl Settings {
     }
 
     /// All that the text allows; those that walk alike stand together.
-    pub(super) fn candidates(&self, directions: usize) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, directions: usize) -> Vec<NearestCandidate> {
         let mut dimensions: Vec<usize> =
             self.dimensions.map_or(DIMENSIONS.to_vec(), |one| vec![one]);
         dimensions.iter_mut().for_each(|count| *count = (*count).min(directions));
@@ -44,7 +44,7 @@ impl Settings {
         let mut all = Vec::new();
         for dimensions in dimensions {
             for has_tug_of_war in tugs.iter().copied() {
-                let with = |smoothing: &usize| Candidate {
+                let with = |smoothing: &usize| NearestCandidate {
                     dimensions,
                     has_tug_of_war,
                     smoothing: *smoothing,
@@ -64,12 +64,14 @@ mod tests {
     fn what_is_written_is_not_cross_validated() {
         let read = |text: &str| {
             let spec = text.parse().unwrap();
-            mercer_query::entries::NEAREST.check(&spec).map(|arguments| Settings::new(&arguments))
+            mercer_query::entries::NEAREST
+                .check(&spec)
+                .map(|arguments| NearestSettings::new(&arguments))
         };
         assert_eq!(read("nearest(paper)").unwrap().candidates(300).len(), 3 * 2 * 5);
         let text = "nearest(paper, dimensions=20, smoothing=10, tug_of_war=no, filter=no)";
         let settings = read(text).unwrap();
-        let only = Candidate { dimensions: 5, has_tug_of_war: false, smoothing: 10 };
+        let only = NearestCandidate { dimensions: 5, has_tug_of_war: false, smoothing: 10 };
         assert_eq!((settings.candidates(5), settings.has_filter), (vec![only], false));
         for (bad, message) in [
             ("nearest", "so write nearest(paper)"),

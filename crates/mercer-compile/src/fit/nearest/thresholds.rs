@@ -1,3 +1,5 @@
+//! Thresholds of partial scores: beyond them no row of the sample changes its sign any more.
+
 /// `L_k` and `H_k`: scores after k supports beyond which no query of the sample changed its sign.
 ///
 /// `L_k = min { g_k(x) : f(x) > 0, g_k(x) < 0 }` and `H_k = max { g_k(x) : f(x) <= 0, g_k(x) > 0 }`, and 0

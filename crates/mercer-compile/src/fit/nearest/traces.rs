@@ -1,21 +1,23 @@
+//! Traces: the partial scores of rows as supports are added from the nearest on.
+
 use mercer_data::Matrix;
 use mercer_machine::Score;
 use mercer_query::{Exact, NearestOrder, Plan};
 use mercer_simd::gemm_nt;
 
-use crate::basis::{Basis, live_row};
+use crate::basis::{PrincipalBasis, live_row};
 use crate::{CompileError, Task};
 
 /// One way to walk and to set thresholds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(super) struct NearestCandidate {
     pub dimensions: usize,
     pub has_tug_of_war: bool,
     pub smoothing: usize,
 }
 
-impl Candidate {
-    /// Whether the supports are met in the same order.
+impl NearestCandidate {
+    /// Whether the supports are visited in the same order.
     pub(super) fn walks_like(&self, other: &Self) -> bool {
         (self.dimensions, self.has_tug_of_war) == (other.dimensions, other.has_tug_of_war)
     }
@@ -32,7 +34,7 @@ const MOST_NUMBERS: usize = 1 << 24;
 #[derive(Debug)]
 pub(super) struct Traces<'a> {
     exact: &'a Exact,
-    basis: &'a Basis,
+    basis: &'a PrincipalBasis,
     rows: &'a Matrix,
     truths: Vec<f64>,
     coefficients: Vec<f64>,
@@ -43,7 +45,7 @@ pub(super) struct Traces<'a> {
 impl<'a> Traces<'a> {
     pub(super) fn new(
         task: &Task<'a>,
-        basis: &'a Basis,
+        basis: &'a PrincipalBasis,
         rows: &'a Matrix,
     ) -> Result<Self, CompileError> {
         let exact = task.exact;
@@ -78,7 +80,7 @@ impl<'a> Traces<'a> {
     /// those visited, its exact score, and its score after each support.
     pub(super) fn visit(
         &self,
-        candidate: &Candidate,
+        candidate: &NearestCandidate,
         most: Option<usize>,
         task: &Task<'_>,
         mut visit: impl FnMut(usize, f64, &[f64]),
@@ -100,7 +102,7 @@ impl<'a> Traces<'a> {
 /// Working memory of the walks.
 struct Walk<'a> {
     traces: &'a Traces<'a>,
-    candidate: Candidate,
+    candidate: NearestCandidate,
     /// Coordinates of the supports in the dimensions of the candidate.
     turned: Vec<f64>,
     /// Kernel values of the rows of a chunk with all supports: exact, and cut.
@@ -111,7 +113,7 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(traces: &'a Traces<'a>, candidate: &Candidate) -> Self {
+    fn new(traces: &'a Traces<'a>, candidate: &NearestCandidate) -> Self {
         let size = candidate.dimensions;
         let rows = traces.turned.chunks_exact(traces.basis.rows);
         let turned = rows.flat_map(|row| row[..size].iter().copied()).collect();
@@ -143,9 +145,9 @@ impl<'a> Walk<'a> {
         gemm_nt(chosen.len(), supports, size, &known, &self.turned, &mut self.cut);
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked before");
-        let own = queries.squared_norms();
-        for (values, own) in self.cut.chunks_exact_mut(supports).zip(own) {
-            finish.finish(exact.isa(), values, *own, packed.squared_norms());
+        let norms = queries.squared_norms();
+        for (values, squared_norm) in self.cut.chunks_exact_mut(supports).zip(norms) {
+            finish.finish(exact.isa(), values, *squared_norm, packed.squared_norms());
         }
     }
 
@@ -167,7 +169,7 @@ impl<'a> Walk<'a> {
 /// Coordinates of rows in the basis, `basis.rows` for each.
 fn coordinates(
     exact: &Exact,
-    basis: &Basis,
+    basis: &PrincipalBasis,
     rows: &Matrix,
     range: std::ops::Range<usize>,
 ) -> Vec<f64> {

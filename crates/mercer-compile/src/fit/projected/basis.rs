@@ -6,28 +6,28 @@ use mercer_kernel::bound::gamma;
 use mercer_machine::{Array, Section};
 use mercer_simd::gemm_nt;
 
-use super::super::rows::transposed;
+use super::super::live_rows::transposed;
 use super::{DIRECTIONS, FixedSizes, MOST_ROWS, Ready, unfit};
 use crate::CompileError;
 
-pub(super) struct Basis {
+pub(super) struct ProjectedFit {
     head: usize,
     ahead: usize,
     columns: usize,
-    /// `n x n`, the first `ahead` rows rounded to singles.
+    /// `n x n`, the first `ahead` rows rounded to f32.
     vectors: Vec<f64>,
-    /// `m x head`, rounded to singles.
+    /// `m x head`, rounded to f32.
     supports: Vec<f64>,
     /// `h x m`.
     basis: Vec<f64>,
-    /// `h x n`, singles.
+    /// `h x n`, in f32.
     corrections: Vec<f32>,
     values: Vec<f64>,
     weights: Vec<f64>,
     errors: [f64; 8],
 }
 
-impl Basis {
+impl ProjectedFit {
     pub(super) fn new(ready: &Ready, sizes: FixedSizes, head: usize) -> Result<Self, CompileError> {
         let n = ready.rows.columns;
         let ahead = sizes.look_ahead.unwrap_or(2 * head).clamp(head, n);
@@ -64,15 +64,15 @@ impl Basis {
     }
 
     pub(super) fn section(&self) -> Section {
-        let singles = |values: &[f64]| Array::F32(values.iter().map(|x| *x as f32).collect());
+        let in_f32 = |values: &[f64]| Array::F32(values.iter().map(|x| *x as f32).collect());
         let directions = self.basis.len() / self.weights.len().max(1);
         let text = format!(
             "projected(dimensions={}, look_ahead={}, directions={directions})",
             self.head, self.ahead
         );
         Section::new(text)
-            .with("vectors", singles(&self.vectors[..self.ahead * self.columns]))
-            .with("supports", singles(&self.supports))
+            .with("vectors", in_f32(&self.vectors[..self.ahead * self.columns]))
+            .with("supports", in_f32(&self.supports))
             .with("corrections", Array::F32(self.corrections.clone()))
             .with("values", Array::F64(self.values.clone()))
             .with("weights", Array::F64(self.weights.clone()))
@@ -170,7 +170,7 @@ impl Basis {
 
     /// The main directions of `c/w` over the sample, and what they make of the rests.
     ///
-    /// `D = P W T` sums `m` terms: off by `(γ_(m+4) ||WT|| + ΔW) ||P||_F`, and rounded to singles, which is
+    /// `D = P W T` sums `m` terms: off by `(γ_(m+4) ||WT|| + ΔW) ||P||_F`, and rounded to f32, which is
     /// measured. `P P' - I`: `γ_(m+4) 1.05 h`.
     fn correct(&mut self, ready: &Ready, rests: &Rests, directions: usize) {
         let (m, n) = (ready.rows.count, self.columns);

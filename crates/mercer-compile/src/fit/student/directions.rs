@@ -13,19 +13,19 @@ use rayon::prelude::*;
 
 use super::forms;
 use crate::distillation_set::DistillationSet;
-use crate::minimize::{Valley, descend};
+use crate::minimize::{Objective, minimize};
 use crate::{CompileError, Watch};
 
 /// Leading principal directions that are mixed.
 const MIXED: usize = 64;
 /// Coordinates of the form whose gradients say where to start.
 const FIRST_GUESS: usize = 32;
-/// Rows that are looked at; the forms themselves are fitted to all.
+/// CoordinateRows that are looked at; the forms themselves are fitted to all.
 const MOST_ROWS: usize = 8192;
 /// Steps down: more change little.
 const ROUNDS: usize = 4;
 const STEPS: usize = 25;
-/// Rows at a time: a fixed number, so that sums do not depend on threads.
+/// CoordinateRows at a time: a fixed number, so that sums do not depend on threads.
 const BLOCK: usize = 256;
 
 /// `sizes.last()` directions as mixtures of principal ones, row after row, and how many are mixed.
@@ -38,17 +38,20 @@ pub(super) fn fitted(
     let count = sizes.last().map_or(0, |size| *size);
     let Some(start) = start(set, mixed, count) else { return Ok(None) };
     let rows = set.rows.min(MOST_ROWS);
-    let task = Task {
+    let task = DirectionObjective {
         mixed,
         sizes,
         outputs: set.outputs,
         rows,
-        blocks: (0..rows).step_by(BLOCK).map(|first| Rows::new(set, mixed, first, rows)).collect(),
+        blocks: (0..rows)
+            .step_by(BLOCK)
+            .map(|first| CoordinateRows::new(set, mixed, first, rows))
+            .collect(),
     };
     let mut point = task.begin(start);
     for round in 0..ROUNDS {
         watch.step("student: directions", round, ROUNDS)?;
-        let (value, next) = descend(&task, point, STEPS);
+        let (value, next) = minimize(&task, point, STEPS);
         if !value.is_finite() {
             return Ok(None);
         }
@@ -95,7 +98,7 @@ fn start(set: &DistillationSet, mixed: usize, count: usize) -> Option<Vec<f64>> 
 }
 
 /// Some rows of the set.
-struct Rows {
+struct CoordinateRows {
     count: usize,
     /// Principal coordinates, row after row, and column after column.
     table: Vec<f64>,
@@ -103,9 +106,9 @@ struct Rows {
     targets: Vec<f64>,
 }
 
-impl Rows {
+impl CoordinateRows {
     fn new(set: &DistillationSet, mixed: usize, first: usize, end: usize) -> Self {
-        // Rows are taken in even steps, so that all kinds are among them.
+        // CoordinateRows are taken in even steps, so that all kinds are among them.
         let step = |row: usize| row * set.rows / end;
         let rows: Vec<usize> = (first..(first + BLOCK).min(end)).map(step).collect();
         let count = rows.len();
@@ -122,15 +125,15 @@ impl Rows {
 }
 
 /// A point is the directions, then for each level and output: the square matrix, the line, the constant.
-struct Task<'a> {
+struct DirectionObjective<'a> {
     mixed: usize,
     sizes: &'a [usize],
     outputs: usize,
     rows: usize,
-    blocks: Vec<Rows>,
+    blocks: Vec<CoordinateRows>,
 }
 
-impl Task<'_> {
+impl DirectionObjective<'_> {
     fn directions(&self) -> usize {
         self.sizes.last().map_or(0, |size| *size)
     }
@@ -153,7 +156,7 @@ impl Task<'_> {
     }
 
     /// The share of one block in the value and the gradient.
-    fn block(&self, rows: &Rows, point: &[f64]) -> (f64, Vec<f64>) {
+    fn block(&self, rows: &CoordinateRows, point: &[f64]) -> (f64, Vec<f64>) {
         let (count, all) = (rows.count, self.directions());
         let (directions, mut forms) = point.split_at(all * self.mixed);
         let mut gradient = vec![0.0; point.len()];
@@ -213,7 +216,7 @@ impl Task<'_> {
     }
 }
 
-impl Valley for Task<'_> {
+impl Objective for DirectionObjective<'_> {
     fn value(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         let parts: Vec<(f64, Vec<f64>)> =
             self.blocks.par_iter().map(|rows| self.block(rows, point)).collect();
@@ -265,12 +268,15 @@ mod tests {
     #[test]
     fn gradients_are_those_of_the_value() {
         let set = distillation_set();
-        let task = Task {
+        let task = DirectionObjective {
             mixed: 12,
             sizes: &[1, 3],
             outputs: 1,
             rows: 500,
-            blocks: (0..500).step_by(BLOCK).map(|first| Rows::new(&set, 12, first, 500)).collect(),
+            blocks: (0..500)
+                .step_by(BLOCK)
+                .map(|first| CoordinateRows::new(&set, 12, first, 500))
+                .collect(),
         };
         let start = start(&set, 12, 3).unwrap();
         let point = task.begin(start);

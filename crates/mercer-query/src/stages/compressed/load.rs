@@ -49,12 +49,12 @@ pub(super) fn load(
     let size = basis.rows();
     let sequence = arrays.sequence(&basis, exact, &[size]).map_err(refuse)?;
     let sums = sequence.chunks[0].basis.squared_norms().to_vec();
-    let mut own = sums.clone();
+    let mut self_values = sums.clone();
     if let Some(finish) = kernel.form().finish() {
-        finish.self_values(exact.isa(), &mut own);
+        finish.self_values(exact.isa(), &mut self_values);
     }
-    let inverse = |own: &f64| if *own > 1e-100 && *own < 1e100 { 1.0 / own } else { 0.0 };
-    let inverses: Vec<f64> = own.iter().map(inverse).collect();
+    let inverse = |value: &f64| if *value > 1e-100 && *value < 1e100 { 1.0 / value } else { 0.0 };
+    let inverses: Vec<f64> = self_values.iter().map(inverse).collect();
     let vectors = vectors(&sequence, exact, &sums);
     let scores = scores(section, exact, &vectors.sizes).map_err(refuse)?;
     let gram = (size <= MOST_GRAM).then(|| gram(&sequence.chunks[0].basis, &basis, exact.isa()));
@@ -81,7 +81,7 @@ fn vectors(sequence: &Sequence, exact: &Exact, sums: &[f64]) -> Vectors {
     let kernel = machine.kernel().as_ref();
     let longest = sums.iter().copied().fold(0.0, f64::max);
     let shortest = sums.iter().copied().fold(longest, f64::min);
-    let of = |own: f64| sequence.sizes.of_query(kernel, own, machine.columns());
+    let of = |squared_norm: f64| sequence.sizes.of_query(kernel, squared_norm, machine.columns());
     let (long, short) = (of(longest), of(shortest));
     let sizes = roots(kernel, sums);
     match (long.relative_error, short.relative_error) {

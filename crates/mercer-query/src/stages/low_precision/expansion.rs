@@ -1,10 +1,12 @@
+//! From products or kernel values of all supports, in f32 or integers, to proved ranges of all scores.
+
 use mercer_kernel::{Form, Profile};
 use mercer_machine::Score;
 use mercer_simd::{Isa, fold8};
 
 use crate::Exact;
 use crate::certify::single_precision::{F32Bound, F32Query, F32Weights, power_norm};
-use crate::coefficients::{CoefficientSizes, Coefficients, CoefficientsF32};
+use crate::coefficients::{CoefficientSizes, Coefficients, CoefficientsF32, SumsAndSizes};
 use crate::tracker::DecisionTracker;
 
 /// From products or kernel values of all supports to ranges of all scores.
@@ -16,11 +18,11 @@ pub(super) struct Expansion {
     coefficients: SumPrecision,
 }
 
-/// Gaussians are at most 1 and are summed in singles, everything else in doubles.
+/// Gaussians are at most 1 and are summed in f32, everything else in f64.
 #[derive(Debug)]
 enum SumPrecision {
-    F32Bound(CoefficientsF32),
-    Doubles(Coefficients, CoefficientSizes),
+    F32(CoefficientsF32),
+    F64(Coefficients, CoefficientSizes),
 }
 
 /// ExpansionSums of the queries at work, one row of scores after the other.
@@ -64,18 +66,18 @@ impl Expansion {
             let narrow = CoefficientsF32::new(machine)
                 .ok_or("the coefficients are too large or too small for single precision")?;
             let unit = narrow.unit();
-            (SumPrecision::F32Bound(narrow), unit)
+            (SumPrecision::F32(narrow), unit)
         } else {
             let sizes = Coefficients::sizes(machine, used);
-            (SumPrecision::Doubles(Coefficients::with(machine, used), sizes), 0.0)
+            (SumPrecision::F64(Coefficients::with(machine, used), sizes), 0.0)
         };
-        // 2^-149 for the product, the coefficient and the size of each term, with room.
+        // 2^-149 for the product, the coefficient and the size of each term, generously.
         let lost = unit * packed.rows() as f64 * 1e-44;
         let weights = machine.scores().iter().map(|score| weights(score, &used, lost)).collect();
         Ok(Self { isa: exact.isa(), bound, weights, coefficients })
     }
 
-    /// Makes room for some queries.
+    /// Clears the sums of some queries.
     pub(super) fn clear(&self, sums: &mut ExpansionSums, queries: usize) {
         let places = queries * self.weights.len();
         sums.sums.clear();
@@ -83,17 +85,18 @@ impl Expansion {
         sums.sizes.clear();
         sums.sizes.resize(places, 0.0);
         sums.eights.clear();
-        if let SumPrecision::Doubles(..) = self.coefficients {
+        if let SumPrecision::F64(..) = self.coefficients {
             sums.eights.resize(places, [0.0; 8]);
         }
     }
 
     /// Adds `sums.narrow`, the Gaussians of the query at `position` and the supports from `first` on.
     pub(super) fn add_gaussians(&self, position: usize, first: usize, sums: &mut ExpansionSums) {
-        let SumPrecision::F32Bound(narrow) = &self.coefficients else { return };
+        let SumPrecision::F32(narrow) = &self.coefficients else { return };
         let place = position * self.weights.len()..(position + 1) * self.weights.len();
-        let places = (&mut sums.sums[place.clone()], &mut sums.sizes[place]);
-        narrow.add(self.isa, first, &sums.narrow, places, &mut sums.memory);
+        let out =
+            SumsAndSizes { sums: &mut sums.sums[place.clone()], sizes: &mut sums.sizes[place] };
+        narrow.add(self.isa, first, &sums.narrow, out, &mut sums.memory);
     }
 
     /// Adds the kernel values made of `sums.values`, the products of the query at `position` and the
@@ -105,7 +108,7 @@ impl Expansion {
         known: &F32Query,
         sums: &mut ExpansionSums,
     ) {
-        let SumPrecision::Doubles(coefficients, sizes) = &self.coefficients else { return };
+        let SumPrecision::F64(coefficients, sizes) = &self.coefficients else { return };
         let ExpansionSums { values, powers, .. } = sums;
         let isa = self.isa;
         let place = position * self.weights.len()..(position + 1) * self.weights.len();
@@ -128,22 +131,22 @@ impl Expansion {
         coefficients.add(isa, first, values, &mut sums.eights[place]);
     }
 
-    /// Proves the ranges of all scores of the queries asked.
+    /// Proves the ranges of all scores of the queries that ran.
     pub(super) fn report(
         &self,
-        asked: &[(u32, F32Query)],
+        runs: &[(u32, F32Query)],
         sums: &ExpansionSums,
         tracker: &mut DecisionTracker<'_>,
     ) {
         let scores = self.weights.len();
-        for (position, (query, known)) in asked.iter().enumerate() {
+        for (position, (query, known)) in runs.iter().enumerate() {
             for (score, weights) in self.weights.iter().enumerate() {
                 let at = position * scores + score;
                 let (sum, size) = match &self.coefficients {
-                    SumPrecision::F32Bound(narrow) => {
+                    SumPrecision::F32(narrow) => {
                         (sums.sums[at] * narrow.unit(), sums.sizes[at] * narrow.unit())
                     }
-                    SumPrecision::Doubles(..) => (fold8(&sums.eights[at]), sums.sizes[at]),
+                    SumPrecision::F64(..) => (fold8(&sums.eights[at]), sums.sizes[at]),
                 };
                 if let Some(range) = self.bound.range(known, weights, sum, size) {
                     tracker.prove(*query, score, range, 0);
@@ -161,11 +164,11 @@ fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
     let Profile::NormalizedPower { scale, shift, degree } = profile else {
         return Some(vec![1.0; supports.rows()]);
     };
-    let inverse = |(row, own): (usize, &f64)| {
+    let inverse = |(row, squared_norm): (usize, &f64)| {
         if shift == 0.0 && supports.row(row).nonzeros().next().is_none() {
             return Some(0.0);
         }
-        power_norm([scale, shift], degree, *own).map(|norm| 1.0 / norm)
+        power_norm([scale, shift], degree, *squared_norm).map(|norm| 1.0 / norm)
     };
     exact.packed().squared_norms().iter().enumerate().map(inverse).collect()
 }
@@ -177,6 +180,6 @@ fn weights(score: &Score, used: &impl Fn(usize, f64) -> f64, lost: f64) -> F32We
     let up = |sum: f64| sum * (1.0 + (supports.len() as f64 + 8.0) * f64::EPSILON);
     let named = supports.iter().zip(coefficients);
     let sum: f64 = named.map(|(support, beta)| used(*support as usize, *beta).abs()).sum();
-    let own: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
-    F32Weights { used: up(sum), own: up(own), offset: *offset, lost }
+    let original: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
+    F32Weights { used: up(sum), original: up(original), offset: *offset, lost }
 }

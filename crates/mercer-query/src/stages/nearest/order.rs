@@ -1,3 +1,5 @@
+//! The order in which the stage `nearest` visits supports.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

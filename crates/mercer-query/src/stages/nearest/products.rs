@@ -16,23 +16,32 @@ pub(super) struct SupportProducts {
     pub values: Vec<f32>,
 }
 
+/// A basis, and the coordinates of the supports in it.
+#[derive(Debug)]
+pub(super) struct RotatedSupports {
+    pub isa: Isa,
+    pub basis: Basis,
+    pub panels: Panels32,
+}
+
 impl SupportProducts {
     pub(super) fn new(basis: &Basis) -> Self {
         let dense = DenseQueries32::new(basis.rows());
         Self { dense, coordinates: Vec::new(), values: Vec::new() }
     }
 
-    /// Lets the open queries pay for the projection and for `beside`, projects those that can and multiplies
-    /// them with the supports in the basis; returns how many numbers each query gets, or nothing if none is left.
+    /// Charges the projection and `other_cost`, projects the queries that stay open and multiplies them with the supports
+    /// in the basis; returns how many numbers each query gets, or nothing if no query is open.
     pub(super) fn fill(
         &mut self,
-        (isa, basis, rotated): (Isa, &Basis, &Panels32),
-        beside: u64,
+        supports: &RotatedSupports,
+        other_cost: u64,
         block: &mut Block<'_>,
         tracker: &mut DecisionTracker<'_>,
     ) -> Option<usize> {
+        let RotatedSupports { isa, basis, panels: rotated } = supports;
         let size = basis.rows();
-        if !basis.enter(isa, (0..size, beside), block, tracker) {
+        if !basis.charge_and_project(*isa, 0..size, other_cost, block, tracker) {
             return None;
         }
         self.coordinates.clear();
@@ -45,7 +54,7 @@ impl SupportProducts {
         let panels = 0..rotated.panels();
         let stride = rotated.lanes(panels.clone()).len();
         self.values.resize(open.len() * stride, 0.0);
-        rotated.dots_dense(isa, &self.dense, panels, &mut self.values, stride);
+        rotated.dots_dense(*isa, &self.dense, panels, &mut self.values, stride);
         Some(stride)
     }
 }

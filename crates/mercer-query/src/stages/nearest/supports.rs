@@ -14,6 +14,14 @@ pub(super) const FEW: usize = 8;
 pub(super) struct SupportRows {
     rows: Vec<f64>,
     width: usize,
+    isa: Isa,
+}
+
+/// A query in live columns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DenseQuery<'a> {
+    pub row: &'a [f64],
+    pub squared_norm: f64,
 }
 
 impl SupportRows {
@@ -24,7 +32,7 @@ impl SupportRows {
         for (row, place) in supports.iter().zip(rows.chunks_exact_mut(width)) {
             live.write(row, place);
         }
-        Self { rows, width }
+        Self { rows, width, isa: exact.isa() }
     }
 
     /// Memory held.
@@ -32,15 +40,15 @@ impl SupportRows {
         8 * self.rows.len()
     }
 
-    /// Kernel values of a query, given in live columns with its self-sum, with up to [`FEW`] supports; `norms`
-    /// are those of all supports.
+    /// Kernel values of a query with up to [`FEW`] supports; `norms` are the squared norms of all supports.
     pub(super) fn kernels(
         &self,
-        (isa, finish): (Isa, &dyn Finish),
-        (row, own): (&[f64], f64),
+        finish: &dyn Finish,
+        query: DenseQuery<'_>,
         chosen: &[u32],
         norms: &[f64],
     ) -> [f64; FEW] {
+        let (isa, DenseQuery { row, squared_norm }) = (self.isa, query);
         let mut rows = [row; FEW];
         let (mut sums, mut vv) = ([[0.0; 8]; FEW], [0.0; FEW]);
         for ((place, norm), support) in rows.iter_mut().zip(&mut vv).zip(chosen) {
@@ -52,7 +60,7 @@ impl SupportRows {
         weighted_sums(isa, row, 0, &rows[..count], &mut sums[..count]);
         let mut values = [0.0; FEW];
         values.iter_mut().zip(&sums).for_each(|(value, sums)| *value = fold8(sums));
-        finish.finish(isa, &mut values[..count], own, &vv[..count]);
+        finish.finish(isa, &mut values[..count], squared_norm, &vv[..count]);
         values
     }
 }

@@ -1,7 +1,7 @@
 //! Supports in few dimensions as bytes: a quarter of the memory, and products of whole numbers.
 //!
 //! Each direction has its own scale, which is folded into the query; each query has one scale. The first
-//! direction, which carries most of the length of rows that are not centred, stays in singles. Products of
+//! direction, which carries most of the length of rows that are not centred, stays in f32. Products of
 //! bytes are exact, so that every instruction set gives the same.
 
 use std::ops::Range;
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn products_are_near_those_of_singles_for_every_instruction_set() {
+    fn products_are_near_those_in_f32_for_every_instruction_set() {
         let (rows, columns) = (150, 21);
         let number =
             |n: usize| ((n * 7919 % 10007) as f32 / 10007.0 - 0.5) / (1.0 + (n % 21) as f32);

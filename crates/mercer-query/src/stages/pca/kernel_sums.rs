@@ -7,21 +7,29 @@ use mercer_machine::Score;
 use mercer_simd::Isa;
 
 use crate::Exact;
-use crate::coefficients::{Coefficients, CoefficientsF32};
+use crate::coefficients::{Coefficients, CoefficientsF32, SumsAndSizes};
 
-/// Exponents of Gaussians up to this size lose little in singles.
+/// Exponents of Gaussians up to this size lose little in f32.
 const MOST_EXPONENT: f64 = 1024.0;
 
-/// What rounding to singles may cost a score that is a sum of powers at the very most, where margins are about 1.
+/// What rounding to f32 may cost a score that is a sum of powers at the very most, where margins are about 1.
 const MOST_LOSS: f64 = 1e-2;
 
-/// How kernel values are made and summed. Nothing is proved here, so singles are taken where they cost no
+/// How kernel values are made and summed. Nothing is proved here, so f32 is taken where it costs no
 /// more than some 1e-4 of a Gaussian, or [`MOST_LOSS`] of a score.
 #[derive(Debug)]
 pub(super) enum KernelSums {
     Gaussians { narrow: CoefficientsF32, norms: Vec<f32>, gamma: f32 },
     Powers { narrow: CoefficientsF32, scale: f32, shift: f32, degree: u32 },
-    Doubles(Coefficients),
+    InF64(Coefficients),
+}
+
+/// Products of one query with the supports `rows`.
+pub(super) struct QueryProducts<'a> {
+    pub rows: Range<usize>,
+    pub products: &'a [f32],
+    /// Of the query.
+    pub squared_norm: f64,
 }
 
 /// Working memory of one thread.
@@ -38,11 +46,11 @@ impl KernelScratch {
     /// Adds the kernel values of the supports from `first` on, weighted, to the first partial sum of each score.
     fn sum(&mut self, isa: Isa, narrow: &CoefficientsF32, first: usize, partials: &mut [[f64; 8]]) {
         let Self { narrow: values, sums, sizes, memory, .. } = self;
-        for room in [&mut *sums, &mut *sizes] {
-            room.clear();
-            room.resize(partials.len(), 0.0);
+        for list in [&mut *sums, &mut *sizes] {
+            list.clear();
+            list.resize(partials.len(), 0.0);
         }
-        narrow.add(isa, first, values, (sums, sizes), memory);
+        narrow.add(isa, first, values, SumsAndSizes { sums, sizes }, memory);
         for (partial, sum) in partials.iter_mut().zip(sums) {
             partial[0] += *sum * narrow.unit();
         }
@@ -59,10 +67,10 @@ fn size(score: &Score) -> f64 {
 
 impl KernelSums {
     pub(super) fn new(exact: &Exact) -> Self {
-        Self::singles(exact).unwrap_or_else(|| Self::Doubles(Coefficients::new(exact.machine())))
+        Self::in_f32(exact).unwrap_or_else(|| Self::InF64(Coefficients::new(exact.machine())))
     }
 
-    fn singles(exact: &Exact) -> Option<Self> {
+    fn in_f32(exact: &Exact) -> Option<Self> {
         let (Form::Dot(finish) | Form::Shift(finish)) = exact.machine().kernel().form() else {
             return None;
         };
@@ -93,22 +101,22 @@ impl KernelSums {
         }
     }
 
-    /// Adds what some supports give to the scores of a query whose self-sum is `own`: `products` are those of
-    /// the supports `rows`.
+    /// Adds what some supports give to the scores of a query.
     pub(super) fn add(
         &self,
-        (isa, exact): (Isa, &Exact),
-        rows: Range<usize>,
-        (products, own): (&[f32], f64),
+        exact: &Exact,
+        query: QueryProducts<'_>,
         work: &mut KernelScratch,
         partials: &mut [[f64; 8]],
     ) {
+        let QueryProducts { rows, products, squared_norm } = query;
+        let isa = exact.isa();
         match self {
             Self::Gaussians { narrow, norms, gamma } => {
                 work.narrow.clear();
                 work.narrow.extend_from_slice(products);
                 let norms = &norms[rows.clone()];
-                mercer_simd::gaussian32(isa, &mut work.narrow, own as f32, norms, *gamma);
+                mercer_simd::gaussian32(isa, &mut work.narrow, squared_norm as f32, norms, *gamma);
                 work.sum(isa, narrow, rows.start, partials);
             }
             Self::Powers { narrow, scale, shift, degree } => {
@@ -117,13 +125,18 @@ impl KernelSums {
                 mercer_simd::polynomial(isa, &mut work.narrow, *scale, *shift, *degree);
                 work.sum(isa, narrow, rows.start, partials);
             }
-            Self::Doubles(coefficients) => {
+            Self::InF64(coefficients) => {
                 let form = exact.machine().kernel().form();
                 let finish = form.finish().expect("checked when the stage was loaded");
                 let values = &mut work.values;
                 values.resize(rows.len(), 0.0);
                 mercer_simd::widen(isa, products, values);
-                finish.finish(isa, values, own, &exact.packed().squared_norms()[rows.clone()]);
+                finish.finish(
+                    isa,
+                    values,
+                    squared_norm,
+                    &exact.packed().squared_norms()[rows.clone()],
+                );
                 coefficients.add(isa, rows.start, values, partials);
             }
         }

@@ -5,7 +5,7 @@ use mercer_machine::{Score, Section};
 use mercer_simd::Panels32;
 use mercer_spec::Checked;
 
-use super::{TILE, TileFactors};
+use super::{Derivatives, TILE, TileFactors};
 use crate::Exact;
 use crate::certify::tail::Tail;
 
@@ -20,9 +20,9 @@ pub(super) struct ProjectedShape {
 }
 
 /// `vectors` (look_ahead x live columns), `supports` (supports x dimensions) and `corrections` (directions x
-/// live columns) in singles; `values` (those of the look-ahead, then the rest), `weights`, `basis`
+/// live columns) in f32; `values` (those of the look-ahead, then the rest), `weights`, `basis`
 /// (directions x supports) and `errors` (tail, defect, drift, skew, leak, rest of a support, excess,
-/// weighted rows) in doubles.
+/// weighted rows) in f64.
 pub(super) struct ProjectedArrays<'a> {
     pub vectors: &'a [f32],
     pub supports: &'a [f32],
@@ -73,9 +73,9 @@ impl<'a> ProjectedArrays<'a> {
         if !fits {
             return Err("its arrays do not fit the machine");
         }
-        let singles = arrays.vectors.iter().chain(arrays.supports).chain(arrays.corrections);
-        let doubles = arrays.values.iter().chain(arrays.weights).chain(arrays.basis);
-        let mut all = singles.map(|x| f64::from(*x)).chain(doubles.copied());
+        let in_f32 = arrays.vectors.iter().chain(arrays.supports).chain(arrays.corrections);
+        let in_f64 = arrays.values.iter().chain(arrays.weights).chain(arrays.basis);
+        let mut all = in_f32.map(|x| f64::from(*x)).chain(in_f64.copied());
         if all.any(|x| !x.is_finite()) {
             return Err("its arrays hold values that are not finite");
         }
@@ -108,11 +108,11 @@ impl<'a> ProjectedArrays<'a> {
             weight += w * w;
             reach = reach.max(square);
         }
-        let own = exact.packed().squared_norms().iter().copied().fold(0.0, f64::max);
+        let longest = exact.packed().squared_norms().iter().copied().fold(0.0, f64::max);
         let errors = self.errors;
         let (values, rest) = self.values.split_at(shape.ahead - shape.head);
-        let spread = spread(self.vectors, shape.columns) * up;
-        if !spread.is_finite() {
+        let absolute_norm = absolute_norm(self.vectors, shape.columns) * up;
+        if !absolute_norm.is_finite() {
             return Err("its vectors are too large");
         }
         Ok(Tail {
@@ -122,7 +122,7 @@ impl<'a> ProjectedArrays<'a> {
             head: shape.head,
             terms: Panels32::dot_error_terms(shape.columns) as f64,
             head_terms: Panels32::dot_error_terms(shape.head) as f64,
-            spread,
+            absolute_norm,
             weighted_head: weighted_head.sqrt() * up,
             weighted_rows: errors[7],
             weight: weight.sqrt() * up,
@@ -134,7 +134,7 @@ impl<'a> ProjectedArrays<'a> {
             reach_rest: errors[5],
             excess: errors[6],
             reach: reach.sqrt() * up,
-            longest: own.sqrt() * (1.0 + 1e-9),
+            longest: longest.sqrt() * (1.0 + 1e-9),
             corrections: norm(self.corrections).sqrt() * up,
             tiles: shape.supports.div_ceil(TILE) as f64,
             columns: exact.machine().columns(),
@@ -147,7 +147,7 @@ impl<'a> ProjectedArrays<'a> {
         shape: &ProjectedShape,
         exact: &Exact,
         norms: &[f64],
-        (slope, curve): (f64, f64),
+        derivatives: Derivatives,
         tiles: usize,
     ) -> Vec<Vec<TileFactors>> {
         let mut all: Vec<Vec<TileFactors>> = Vec::new();
@@ -165,14 +165,14 @@ impl<'a> ProjectedArrays<'a> {
                 }
                 let factors = all[tile].last_mut().expect("pushed if it was missing");
                 let (beta, w) = (beta * norms[support], self.weights[support]);
-                let first = slope * beta / w;
+                let first = derivatives.slope * beta / w;
                 factors.rows[0][at] = beta;
                 factors.rows[1][at] = beta.abs();
                 for (k, row) in factors.rows[super::BEFORE..].iter_mut().enumerate() {
                     row[at] = self.basis[k * shape.supports + support] * first;
                 }
                 factors.squares[at] = first * first;
-                factors.peaks[at] = curve * beta / (w * w);
+                factors.peaks[at] = derivatives.curve * beta / (w * w);
             }
         }
         all
@@ -180,7 +180,7 @@ impl<'a> ProjectedArrays<'a> {
 }
 
 /// A bound on `|| |V| ||_2`: the root of the largest row sum times the largest column sum.
-fn spread(vectors: &[f32], columns: usize) -> f64 {
+fn absolute_norm(vectors: &[f32], columns: usize) -> f64 {
     let mut sums = vec![0.0; columns];
     let mut most = 0.0f64;
     for row in vectors.chunks_exact(columns.max(1)) {

@@ -1,9 +1,9 @@
-//! The first eigenvectors in singles: most queries need no more of them, and no more digits.
+//! The first eigenvectors in f32: most queries need no more of them, and no more digits.
 
 use mercer_simd::Isa;
 
 use super::super::projection::{Basis, CHUNK};
-use super::{QuadraticForm, SpectralScratch};
+use super::{ChunkProducts, QuadraticForm, SpectralScratch};
 use crate::Exact;
 use crate::block::Block;
 use crate::certify::quadratic::{Checkpoint, Energy};
@@ -45,7 +45,7 @@ impl F32Rounds {
                     let to = &mut rows[place * columns..(place + 1) * columns];
                     to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as f32);
                 }
-                checkpoints.push(form.bound.checkpoint_of_singles(used, &form.values[used..]));
+                checkpoints.push(form.bound.checkpoint_f32(used, &form.values[used..]));
                 first += count;
             }
         }
@@ -56,10 +56,11 @@ impl F32Rounds {
         self.basis.bytes()
     }
 
-    /// Proves what singles can; energies of the open queries are known.
+    /// Proves what f32 can; energies of the open queries are known.
     pub(super) fn run(
         &self,
-        (isa, forms): (Isa, &[QuadraticForm]),
+        isa: Isa,
+        forms: &[QuadraticForm],
         block: &mut Block<'_>,
         tracker: &mut DecisionTracker<'_>,
         scratch: &mut SpectralScratch,
@@ -67,32 +68,32 @@ impl F32Rounds {
         let scores = forms.len();
         for round in 0..self.rounds {
             let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
-            if !self.basis.enter(isa, (rows, 0), block, tracker) {
+            if !self.basis.charge_and_project(isa, rows, 0, block, tracker) {
                 return;
             }
             let (open, known) = block.open_with_coordinates();
             for query in open {
                 for (score, form) in forms.iter().enumerate() {
                     let (chunk, at) = (round * scores + score, *query as usize * scores + score);
-                    let energy = scratch.energies[at].filter(Energy::suits_singles);
+                    let energy = scratch.energies[at].filter(Energy::suits_f32);
                     let Some(energy) = energy else { continue };
                     let first = round * CHUNK;
                     if first >= form.values.len() {
                         continue;
                     }
                     let count = CHUNK.min(form.values.len() - first);
-                    scratch.singles.clear();
+                    scratch.coordinates.clear();
                     let rows = chunk * CHUNK..chunk * CHUNK + count;
-                    self.basis.read(known, *query, rows, &mut scratch.singles);
+                    self.basis.read(known, *query, rows, &mut scratch.coordinates);
                     scratch.products.clear();
-                    scratch.products.extend(scratch.singles.iter().map(|y| f64::from(*y)));
+                    scratch.products.extend(scratch.coordinates.iter().map(|y| f64::from(*y)));
                     let sums = &mut scratch.sums[at];
                     if tracker.is_observed() {
-                        let checkpoint = |used: usize| {
-                            form.bound.checkpoint_of_singles(used, &form.values[used..])
-                        };
+                        let checkpoint =
+                            |used: usize| form.bound.checkpoint_f32(used, &form.values[used..]);
                         let tell = |range, used| tracker.observe(*query, score, range, used);
-                        form.observe((first, &scratch.products), *sums, energy, checkpoint, tell);
+                        let products = ChunkProducts { first, values: &scratch.products };
+                        form.observe(products, *sums, energy, checkpoint, tell);
                     }
                     form.add(first, &scratch.products, sums);
                     let range = form.bound.range(&self.checkpoints[chunk], energy, sums.0, sums.1);

@@ -1,4 +1,4 @@
-//! Kernels of products as functions of a point that moves, and triangular systems.
+//! Kernels of products as functions of a point that moves: values and gradients, and triangular systems.
 
 use mercer_kernel::eigen::dot;
 use mercer_kernel::{Form, Profile};
@@ -15,51 +15,62 @@ pub(crate) fn profile(machine: &Machine) -> Profile {
 
 /// `K(u, z)` and its gradient in `z`, `across u + along z`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct KernelGradient {
     pub value: f64,
     pub across: f64,
     pub along: f64,
 }
 
-pub(crate) fn shape(profile: Profile, product: f64, square: f64, own: f64) -> Shape {
+pub(crate) fn kernel_gradient(
+    profile: Profile,
+    product: f64,
+    square: f64,
+    own_square: f64,
+) -> KernelGradient {
     match profile {
         Profile::Gaussian { gamma } => {
-            let value = mercer_simd::gaussian1(product, own, square, gamma);
-            Shape { value, across: 2.0 * gamma * value, along: -2.0 * gamma * value }
+            let value = mercer_simd::gaussian1(product, own_square, square, gamma);
+            KernelGradient { value, across: 2.0 * gamma * value, along: -2.0 * gamma * value }
         }
         Profile::Power { scale, shift, degree } => {
             let inside = scale * product + shift;
             let lower = mercer_simd::powi1(inside, degree - 1);
-            Shape { value: lower * inside, across: f64::from(degree) * scale * lower, along: 0.0 }
+            KernelGradient {
+                value: lower * inside,
+                across: f64::from(degree) * scale * lower,
+                along: 0.0,
+            }
         }
         Profile::NormalizedPower { scale, shift, degree } => {
-            let (p, length) = (f64::from(degree), scale * own + shift);
+            let (p, length) = (f64::from(degree), scale * own_square + shift);
             let norm = mercer_simd::powi1((scale * square + shift) * length, degree).sqrt();
             if norm.is_nan() || norm <= 0.0 {
-                return Shape { value: 0.0, across: 0.0, along: 0.0 };
+                return KernelGradient { value: 0.0, across: 0.0, along: 0.0 };
             }
             let inside = scale * product + shift;
             let lower = mercer_simd::powi1(inside, degree - 1) / norm;
             let value = lower * inside;
-            Shape { value, across: p * scale * lower, along: -p * scale / length * value }
+            KernelGradient { value, across: p * scale * lower, along: -p * scale / length * value }
         }
         Profile::Sigmoid { scale, shift } => {
             let value = mercer_simd::tanh1(scale * product + shift);
-            Shape { value, across: scale * (1.0 - value * value), along: 0.0 }
+            KernelGradient { value, across: scale * (1.0 - value * value), along: 0.0 }
         }
-        Profile::Identity | Profile::Other => Shape { value: product, across: 1.0, along: 0.0 },
+        Profile::Identity | Profile::Other => {
+            KernelGradient { value: product, across: 1.0, along: 0.0 }
+        }
     }
 }
 
 /// `K(z, z)` and its gradient `along z`.
-pub(crate) fn self_shape(profile: Profile, own: f64) -> Shape {
+pub(crate) fn self_gradient(profile: Profile, own_square: f64) -> KernelGradient {
     match profile {
         Profile::Gaussian { .. } | Profile::NormalizedPower { .. } => {
-            Shape { value: 1.0, across: 0.0, along: 0.0 }
+            KernelGradient { value: 1.0, across: 0.0, along: 0.0 }
         }
         other => {
-            let shape = shape(other, own, own, own);
-            Shape { value: shape.value, across: 0.0, along: 2.0 * shape.across }
+            let gradient = kernel_gradient(other, own_square, own_square, own_square);
+            KernelGradient { value: gradient.value, across: 0.0, along: 2.0 * gradient.across }
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Rows in the live columns of a machine, centred as it centres, dense.
+//! LiveRows in the live columns of a machine, centred as it centres, dense.
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::{Form, Profile};
 use mercer_query::Exact;
 
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct LiveRows {
     pub count: usize,
     pub columns: usize,
     pub values: Vec<f64>,
@@ -13,7 +13,7 @@ pub(super) struct Rows {
     pub squares: Vec<f64>,
 }
 
-impl Rows {
+impl LiveRows {
     /// The supports; each coordinate carries at most one rounding, that of centring.
     pub(super) fn of_supports(exact: &Exact) -> Self {
         let supports = exact.machine().supports();
@@ -46,8 +46,8 @@ impl Rows {
         let Profile::NormalizedPower { scale, shift, degree } = profile else {
             return vec![1.0; self.count];
         };
-        let inverse = |own: &f64| {
-            let t = scale * own + shift;
+        let inverse = |squared_norm: &f64| {
+            let t = scale * squared_norm + shift;
             if t == 0.0 { 0.0 } else { 1.0 / t.powi(degree as i32).sqrt() }
         };
         self.squares.iter().map(inverse).collect()
