@@ -186,7 +186,7 @@ impl Out {
             self.number(value);
         }
         self.number(u64::from(state.idle));
-        self.number(u64::from(state.double));
+        self.number(u64::from(state.is_f64));
     }
 }
 
@@ -244,7 +244,7 @@ impl In<'_> {
             next_check: self.number()?,
             next_shrink: self.number()?,
             idle: u32::try_from(self.number()?).ok()?,
-            double: self.number()? != 0,
+            is_f64: self.number()? != 0,
         };
         (finished.len() == part).then_some(Saved { elapsed, iterations, part, finished, state })
     }

@@ -1,40 +1,46 @@
+//! [`TrainError`]: every reason why a training fails, with the place and the value.
+//!
+//! Reasons why a training ends early but still returns a machine are in `control.rs` ([`crate::Stop`]).
+
 use std::path::PathBuf;
 
 use mercer_machine::MachineError;
 
-/// Why nothing was learned.
+/// Why a training failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
     /// No examples.
     #[error("there are no examples")]
     NoExamples,
-    /// Examples without the targets they need.
+    /// The number of targets is not the number of examples.
     #[error("{formulation} needs a target for each of the {rows} examples, there are {found}")]
     TargetCount {
-        /// What is minimised.
+        /// The formulation.
         formulation: String,
         /// Examples.
         rows: usize,
         /// Targets.
         found: usize,
     },
-    /// Words where numbers are needed.
+    /// A target that is text where a number is needed.
     #[error("{formulation} needs numbers as targets, example {row} has '{value}'")]
     NotANumber {
-        /// What is minimised.
+        /// The formulation.
         formulation: String,
         /// The example, from 1.
         row: usize,
         /// Its target.
         value: String,
     },
-    /// A question of two sides with a target of neither.
-    #[error("row {row} of '{part}' has the target {value}; the sides of a question are 1 and -1")]
-    NotASide {
-        /// The question.
-        part: String,
-        /// The row of the question, from 1.
+    /// A target of a binary subproblem that is neither 1 nor -1.
+    #[error(
+        "row {row} of '{subproblem}' has the target {value}; a binary subproblem needs 1 or -1"
+    )]
+    NotASign {
+        /// Name of the subproblem.
+        subproblem: String,
+        /// The row of the subproblem, from 1.
         row: usize,
         /// Its target.
         value: f64,
@@ -53,9 +59,9 @@ pub enum TrainError {
         /// The only class.
         name: String,
     },
-    /// More binary questions than anyone can want.
+    /// So many classes that the targets are probably values of a regression.
     #[error(
-        "{classes} classes in {rows} examples would need {questions} binary questions; are the targets \
+        "{classes} classes in {rows} examples would need {subproblems} binary subproblems; are the targets \
          values of a regression?"
     )]
     TooManyClasses {
@@ -63,38 +69,38 @@ pub enum TrainError {
         classes: usize,
         /// Number of examples.
         rows: usize,
-        /// Number of questions.
-        questions: usize,
+        /// Number of binary subproblems.
+        subproblems: usize,
     },
     /// ν too large for the class sizes.
-    #[error("nu = {nu} is infeasible for {part}: the smaller class allows at most {limit}")]
+    #[error("nu = {nu} is infeasible for {subproblem}: the smaller class allows at most {limit}")]
     InfeasibleNu {
         /// The pair of classes.
-        part: String,
+        subproblem: String,
         /// ν.
         nu: f64,
         /// Largest ν possible.
         limit: f64,
     },
-    /// A ν-SVC whose solution does not separate the classes at all.
+    /// A ν-SVC whose solution has no margin: it cannot be scaled to a machine.
     #[error(
-        "nu = {nu} leaves a margin of {margin}: the classes cannot be told apart, so no machine exists"
+        "nu = {nu} gives a margin of {margin}: the classes are not separated; try a smaller nu"
     )]
     NoMargin {
         /// ν.
         nu: f64,
-        /// What was found.
+        /// Half the distance between the two multipliers.
         margin: f64,
     },
-    /// A weight that is no weight.
-    #[error("the weight of {place} is {value}; weights are finite and at least 0")]
+    /// A weight that is negative, infinite or NaN.
+    #[error("the weight of {place} is {value}; weights must be finite and at least 0")]
     BadWeight {
         /// Example or class.
         place: String,
         /// The weight.
         value: f64,
     },
-    /// Not one weight per example.
+    /// The number of weights is not the number of examples.
     #[error("there are {found} weights for {rows} examples")]
     WeightCount {
         /// Weights.
@@ -110,16 +116,16 @@ pub enum TrainError {
         /// The classes there are.
         known: String,
     },
-    /// Nothing of a class counts.
+    /// All examples of a class have weight 0.
     #[error("all examples of class '{name}' have weight 0; leave the class out instead")]
     ZeroClass {
         /// The class.
         name: String,
     },
-    /// Probabilities of what has no classes.
-    #[error("only classes have probabilities")]
+    /// Probabilities of a machine that is not a classifier.
+    #[error("only classifiers have probabilities; this formulation has no classes")]
     NoClasses,
-    /// Nothing counts at all.
+    /// All examples have weight 0.
     #[error("all examples have weight 0")]
     ZeroWeights,
     /// An option outside its range.
@@ -129,11 +135,11 @@ pub enum TrainError {
         option: &'static str,
         /// The value.
         value: f64,
-        /// What it may be.
+        /// The allowed range, in words.
         range: &'static str,
     },
-    /// Folds that are not those of the examples.
-    #[error("folds are given for {found} examples, there are {rows}")]
+    /// The number of fold indices is not the number of examples.
+    #[error("folds are given for {found} examples, but there are {rows} examples")]
     FoldCount {
         /// Examples with a fold.
         found: usize,
@@ -146,33 +152,40 @@ pub enum TrainError {
         /// Its number.
         fold: usize,
     },
-    /// Formulations that cannot be compared.
-    #[error("'{first}' and '{other}' answer different questions and cannot be compared")]
+    /// Formulations of different tasks in one search.
+    #[error(
+        "'{first}' and '{other}' are formulations of different tasks (classification, regression, \
+         novelty detection) and cannot be compared"
+    )]
     MixedGoals {
         /// One of them.
         first: String,
         /// The other.
         other: String,
     },
-    /// A search among nothing.
-    #[error("there is nothing to choose from: no kernel or no formulation is given")]
+    /// A search without candidates.
+    #[error("the search has no candidates: no kernel or no formulation is given")]
     NoCandidates,
-    /// A search that has nothing to go by.
-    #[error("{formulation} has no targets to be judged by; give each example +1 (usual) or -1")]
-    NothingToJudge {
-        /// What is minimised.
+    /// A search over a formulation without targets, so that no score can be computed.
+    #[error(
+        "a search over {formulation} needs targets to score its candidates; give each example +1 (normal) \
+         or -1 (novel)"
+    )]
+    NoTargetsToScore {
+        /// The formulation.
         formulation: String,
     },
-    /// A comparison that a limit or the cancel token ended.
+    /// A cross-validation or search that a limit or the cancel token ended.
     #[error("{}", .0.reason())]
     Stopped(crate::Stop),
-    /// Rows of kernel values instead of examples.
+    /// Rows of precomputed kernel values instead of examples.
     #[error(
-        "machines of the kernel 'precomputed' can be imported and asked, but not trained here: two rows of \
-         values do not say the value of the pair; Python's SVC(kernel=\"precomputed\") trains them"
+        "machines with the kernel 'precomputed' can be imported and used, but not trained here: two rows \
+         of kernel values do not give the kernel value of the pair; Python's \
+         SVC(kernel=\"precomputed\") trains them"
     )]
-    GivenValues,
-    /// A kernel value that doubles cannot hold.
+    PrecomputedKernel,
+    /// A kernel value that overflows.
     #[error("the kernel value of example {row} with itself is {value}; scale the data")]
     KernelNotFinite {
         /// The example, from 1.
@@ -180,7 +193,7 @@ pub enum TrainError {
         /// The value.
         value: f64,
     },
-    /// A negative value where the kernel needs histograms.
+    /// A negative value where the kernel needs histograms (values of at least 0).
     #[error("example {row} holds {value} in column {column}; {kernel} needs values of at least 0")]
     Negative {
         /// The example, from 1.
@@ -192,13 +205,12 @@ pub enum TrainError {
         /// The kernel.
         kernel: String,
     },
-    /// A negative value where levels start at zero.
+    /// A negative value where the bins of a column start at zero.
     #[error(
         "example {row} holds {value} in column {column}; {kernel} needs values of at least 0: shift the \
-         column, split it into a positive and a negative part, or take ranks instead of values \
-         (levels=quantile)"
+         column, split it into a positive and a negative part, or bin by quantiles (levels=quantile)"
     )]
-    NegativeLevels {
+    NegativeForBins {
         /// The example, from 1.
         row: usize,
         /// The column, from 1.
@@ -208,15 +220,15 @@ pub enum TrainError {
         /// The kernel.
         kernel: String,
     },
-    /// Values that singles cannot hold the kernel of.
+    /// Values whose kernel f32 cannot represent.
     #[error(
-        "the largest value is {value:e}; levels need one between 1e-15 and 1e15: scale the data"
+        "the largest value is {value:e}; additive solvers need it between 1e-15 and 1e15: scale the data"
     )]
-    LevelRange {
+    BinRange {
         /// The largest value.
         value: f64,
     },
-    /// More than a solver can hold.
+    /// More data than a solver can index.
     #[error("the {what} need more than {limit}")]
     TooLarge {
         /// What is too large.
@@ -224,36 +236,36 @@ pub enum TrainError {
         /// The limit.
         limit: &'static str,
     },
-    /// A solver for other tasks.
-    #[error("the solver {solver} does not fit: {reason}")]
+    /// A solver that cannot solve this problem.
+    #[error("the solver {solver} does not fit this problem: {reason}")]
     Unsuited {
         /// The solver.
         solver: String,
         /// Why.
         reason: String,
     },
-    /// A formulation for other solvers.
+    /// A formulation that only the linear and additive solvers minimise.
     #[error(
-        "{formulation} needs a solver of additive kernels: additive, linear, feature_map, pmsvm_lut"
+        "{formulation} needs a linear or additive solver: linear, additive, feature_map or pmsvm_lut"
     )]
-    NeedsTables {
+    NeedsAdditiveSolver {
         /// The formulation.
         formulation: String,
     },
     /// A formulation that is a linear system.
-    #[error("{formulation} is a linear system: the solver direct solves it")]
+    #[error("{formulation} is a linear system; use the solver direct")]
     NeedsDirect {
         /// The formulation.
         formulation: String,
     },
-    /// A system without a solution.
+    /// A linear system whose matrix has no Cholesky factor.
     #[error(
-        "{part}: kernel values and ridge are not positive definite in doubles; take a smaller C (a larger \
-         lambda) or a semidefinite kernel"
+        "{subproblem}: the kernel matrix plus ridge is not positive definite in f64; use a smaller C (a \
+         larger lambda) or a positive semidefinite kernel"
     )]
-    NotDefinite {
-        /// What it is about.
-        part: String,
+    NotPositiveDefinite {
+        /// Name of the subproblem.
+        subproblem: String,
     },
     /// A checkpoint that could not be read or written.
     #[error("checkpoint {path}: {reason}")]
@@ -263,26 +275,31 @@ pub enum TrainError {
         /// What is wrong.
         reason: String,
     },
-    /// A machine that cannot be a starting point.
-    #[error("the machine cannot be a starting point: {reason}")]
+    /// A machine that cannot be used as a warm start.
+    #[error("the warm start is not possible with this machine: {reason}")]
     WarmStart {
         /// Why.
         reason: String,
     },
-    /// The file that holds a factor too large for memory.
-    #[error("the file that holds the factor: {reason}; give --memory more or ask for a lower rank")]
+    /// The temporary file of a low-rank factor that is too large for memory.
+    #[error(
+        "the temporary file of the low-rank factor: {reason}; raise the memory limit (--memory) or choose \
+         a lower rank"
+    )]
     FactorFile {
         /// What is wrong.
         reason: String,
     },
-    /// The file that holds packed examples too many for memory.
-    #[error("the file that holds the packed examples: {reason}; give --memory more")]
+    /// The temporary file of packed examples that are too large for memory.
+    #[error(
+        "the temporary file of the packed examples: {reason}; raise the memory limit (--memory)"
+    )]
     ExampleFile {
         /// What is wrong.
         reason: String,
     },
-    /// Examples that could be read once and not again.
-    #[error("the examples cannot be read again: {reason}")]
+    /// Examples that could be read the first time, but not a second time.
+    #[error("the examples cannot be read a second time: {reason}")]
     Rows {
         /// Why.
         reason: String,

@@ -1,4 +1,7 @@
-//! What is minimised: one file for each formulation, one line in [`FORMULATIONS`].
+//! Formulations: the optimisation problem that a training solves. One file for each formulation, one line in
+//! [`FORMULATIONS`].
+//!
+//! How the problem is solved is in `solvers/`; how several classes become binary subproblems is in `reduce/`.
 
 mod c_svc;
 mod epsilon_svr;
@@ -19,38 +22,38 @@ use mercer_spec::{Entry, Registry, Spec, SpecError};
 use crate::systems::System;
 use crate::{Loss, Qp, TrainError};
 
-/// A formulation shared by parts.
+/// A shared formulation.
 pub type FormulationRef = Arc<dyn Formulation>;
 
-/// What is minimised, as a quadratic program or as a linear system.
+/// An optimisation problem: a quadratic program, a loss of single examples, or a linear system.
 pub trait Formulation: Debug + Send + Sync {
-    /// The text that builds it again.
+    /// The text from which [`formulation`] builds it again.
     fn spec(&self) -> Spec;
 
-    /// What its targets are.
+    /// The kind of targets it needs.
     fn goal(&self) -> Goal;
 
-    /// The quadratic program of one subproblem.
+    /// The quadratic program of one subproblem, for solvers on the Gram matrix and on a low-rank factor.
     ///
     /// # Errors
     /// If no point satisfies the constraints.
     fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError>;
 
-    /// The same as a loss of single examples, where it is one: what solvers of tables minimise.
+    /// The loss of single examples, where the formulation has one: what the linear and additive solvers
+    /// minimise.
     fn loss(&self) -> Option<Loss> {
         None
     }
 
-    /// The linear system of one part, where the solution is that of one.
+    /// The linear system of one subproblem, where the solution is given by one (solver `direct`).
     fn system(&self, _: &Subproblem<'_>) -> Option<System> {
         None
     }
 
-    /// Corrects scores of examples left out, one after the other, for what else would change without them.
+    /// Corrects leave-one-out scores where leaving one example out also changes the targets of the others.
     fn left_out(&self, _: &Subproblem<'_>, _scores: &mut [f64]) {}
 
-    /// The machine of a solution, from the multiplier of each group: coefficients are `scale β`, the
-    /// offset is `b`.
+    /// How β and the multiplier of each group become a score: coefficients `scale β`, offset `b`.
     ///
     /// # Errors
     /// If the solution has no finite machine.
@@ -59,21 +62,21 @@ pub trait Formulation: Debug + Send + Sync {
     }
 }
 
-/// What targets a formulation takes.
+/// The kind of targets that a formulation needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// Classes, reduced to binary questions.
+    /// Classes; several classes are reduced to binary subproblems.
     Classes,
-    /// Numbers.
+    /// Numbers: regression.
     Value,
-    /// None.
+    /// No targets: novelty detection.
     Novelty,
 }
 
-/// The examples of one binary question or of a whole regression.
+/// The examples of one binary subproblem, of a regression, or of a novelty detection.
 #[derive(Debug, Clone, Copy)]
 pub struct Subproblem<'a> {
-    /// What the part is about, for messages.
+    /// Its name in messages, such as `1 against 2`.
     pub name: &'a str,
     /// +1 and -1 for classes, numbers for regression, ignored for novelty.
     pub targets: &'a [f64],
@@ -82,15 +85,15 @@ pub struct Subproblem<'a> {
 }
 
 impl Subproblem<'_> {
-    /// Every target is a side: 1 or -1.
+    /// Checks that every target is 1 or -1.
     ///
     /// # Errors
-    /// [`TrainError::NotASide`] for the first that is not.
-    pub(crate) fn check_sides(&self) -> Result<(), TrainError> {
+    /// [`TrainError::NotASign`] for the first that is not.
+    pub(crate) fn check_signs(&self) -> Result<(), TrainError> {
         let wrong = self.targets.iter().position(|target| target.abs() != 1.0);
         wrong.map_or(Ok(()), |at| {
-            let (part, value) = (self.name.to_owned(), self.targets[at]);
-            Err(TrainError::NotASide { part, row: at + 1, value })
+            let (subproblem, value) = (self.name.to_owned(), self.targets[at]);
+            Err(TrainError::NotASign { subproblem, row: at + 1, value })
         })
     }
 }
@@ -100,7 +103,7 @@ impl Subproblem<'_> {
 pub struct Conclusion {
     /// Factor of the coefficients.
     pub scale: f64,
-    /// b.
+    /// b, which is subtracted.
     pub offset: f64,
 }
 
@@ -126,21 +129,21 @@ pub fn formulation(text: &str) -> Result<FormulationRef, SpecError> {
     FORMULATIONS.parse(text)
 }
 
-/// Refuses the quadratic program of a loss that only solvers of tables minimise.
-fn tables_only(name: &str) -> TrainError {
+/// The error for a quadratic program of a loss that only the linear and additive solvers minimise.
+fn needs_additive_solver(name: &str) -> TrainError {
     let formulation = name.to_owned();
-    TrainError::NeedsTables { formulation }
+    TrainError::NeedsAdditiveSolver { formulation }
 }
 
-/// Refuses the quadratic program of a formulation that is a linear system.
-fn systems_only(name: &str) -> TrainError {
+/// The error for a quadratic program of a formulation that is a linear system.
+fn needs_direct_solver(name: &str) -> TrainError {
     let formulation = name.to_owned();
     TrainError::NeedsDirect { formulation }
 }
 
 type FormulationEntry = Entry<FormulationRef>;
 
-/// Fills variables in order, each up to its weight, until `total` is used up.
+/// A feasible point: variables are filled in order, each up to its limit, until their sum is `total`.
 fn fill(total: f64, limits: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut left = total;
     limits

@@ -1,7 +1,8 @@
-//! Rows of the Gram matrix: computed in blocks, kept under a limit, in singles or doubles.
+//! Rows of the Gram matrix: computed in blocks, cached under a memory limit, in f32 or f64.
 //!
-//! Columns are grouped in blocks. A question (one binary problem) reads some blocks side by side: all
-//! examples in one block, or the two blocks of a duel. Rows of a block serve every question that reads it.
+//! Columns are grouped in blocks. A binary subproblem reads some blocks side by side: all examples in one block, or
+//! the two blocks of a pair of classes. Cached rows of a block serve every subproblem that reads the block. Which rows
+//! are needed is decided by the solver (`solvers/smo`).
 
 mod cache;
 mod columns;
@@ -11,44 +12,46 @@ mod value;
 
 use rayon::prelude::*;
 
-use cache::{Cache, Key};
+use cache::{Cache, RowKey};
 pub(crate) use columns::GramColumns;
 pub(crate) use kernel_sums::kernel_sums;
 pub(crate) use source::Source;
 pub(crate) use value::GramValue;
 
-/// Values per segment of a kept row, at most: whole pieces of work of every kind.
+/// Maximal number of values per segment of a cached row; a multiple of the chunk sizes in `columns.rs`.
 const SEGMENT: usize = 3072;
-/// Columns of the gradient per piece of work.
-const PIECE: usize = SEGMENT / 2;
+/// Columns of the gradient that one task updates.
+const TASK_COLUMNS: usize = SEGMENT / 2;
 
 /// Kernel rows over blocks of columns.
 #[derive(Debug)]
 pub(crate) struct Gram<'a> {
     pub(crate) source: Source<'a>,
-    /// The examples of each block when nothing is left out.
+    /// The examples of each block before shrinking.
     full: Vec<Vec<u32>>,
     rows: StoredRows,
     /// Kernel values computed so far.
     computed: u64,
     peak_pack: usize,
-    /// The most bytes of rows in singles, once they are gone.
-    peak_kept: usize,
+    /// Peak bytes of the cache of f32 rows, after the switch to f64.
+    peak_cached: usize,
 }
 
+/// The rows, in one of the two precisions.
 #[derive(Debug)]
 enum StoredRows {
     F32(RowStore<f32>),
     F64(RowStore<f64>),
 }
 
+/// Packed columns and cached rows of one precision.
 #[derive(Debug)]
 struct RowStore<T> {
     columns: Vec<GramColumns>,
     cache: Cache<T>,
 }
 
-/// The blocks a question reads, side by side.
+/// The blocks that one subproblem reads, side by side.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
     blocks: Vec<u32>,
@@ -71,24 +74,25 @@ macro_rules! each {
 }
 
 impl<'a> Gram<'a> {
-    /// `blocks` are disjoint groups of examples; `memory` limits packed rows and kept kernel rows.
+    /// `blocks` are disjoint groups of examples; `memory` limits packed columns and cached rows, in bytes.
     pub(crate) fn new(source: Source<'a>, blocks: Vec<Vec<u32>>, memory: usize) -> Self {
         let rows = if source.fits_f32 {
             StoredRows::F32(RowStore::new(&source, &blocks, false, memory))
         } else {
             StoredRows::F64(RowStore::new(&source, &blocks, true, memory))
         };
-        let mut gram = Self { source, full: blocks, rows, computed: 0, peak_pack: 0, peak_kept: 0 };
-        gram.note_pack();
+        let mut gram =
+            Self { source, full: blocks, rows, computed: 0, peak_pack: 0, peak_cached: 0 };
+        gram.record_pack_bytes();
         gram
     }
 
-    /// The examples of a view, columns left out included.
+    /// The examples of a view, shrunk ones included.
     pub(crate) fn examples(&self, view: &View) -> Vec<u32> {
         view.blocks.iter().flat_map(|block| self.full[*block as usize].iter().copied()).collect()
     }
 
-    /// Kernel rows of a view that fit in memory at once.
+    /// How many kernel rows of a view fit in memory.
     pub(crate) fn capacity(&mut self, view: &View) -> usize {
         each!(self, store => store.capacity(view))
     }
@@ -97,30 +101,31 @@ impl<'a> Gram<'a> {
         matches!(self.rows, StoredRows::F64(_))
     }
 
-    /// Continues in doubles; all rows are computed anew.
+    /// Continues with f64 values; all rows are computed again.
     pub(crate) fn switch_to_f64(&mut self, memory: usize) {
         if !self.is_f64() {
-            // The rows in singles go before memory is taken for those in doubles.
-            self.peak_kept = self.kept_bytes();
+            // The f32 rows are freed before memory is allocated for f64 rows.
+            self.peak_cached = self.cached_bytes();
             self.rows = StoredRows::F64(RowStore { columns: Vec::new(), cache: Cache::new(0, 1) });
             self.rows = StoredRows::F64(RowStore::new(&self.source, &self.full, true, memory));
-            self.note_pack();
+            self.record_pack_bytes();
         }
     }
 
-    /// Makes rows of these examples available.
+    /// Computes the rows of these examples that are not cached.
     pub(crate) fn fetch(&mut self, view: &View, examples: &[u32]) {
         let source = &self.source;
         self.computed += each!(self, store => store.fetch(source, view, examples));
     }
 
-    /// Table of kernel values among examples; `columns` are their positions in the view. The rows were
-    /// fetched.
+    /// Square matrix of kernel values among examples; `columns` are their positions in the view. The rows must
+    /// have been fetched.
     pub(crate) fn table(&mut self, view: &View, examples: &[u32], columns: &[u32]) -> Vec<f64> {
         each!(self, store => store.table(view, examples, columns))
     }
 
-    /// `k_beta[c] += Σ_i deltas[i] K(examples[i], c)` over all columns of the view; rows were fetched.
+    /// `k_beta[c] += Σ_i deltas[i] K(examples[i], c)` over all columns of the view. The rows must
+    /// have been fetched.
     pub(crate) fn add(
         &mut self,
         view: &View,
@@ -131,14 +136,14 @@ impl<'a> Gram<'a> {
         each!(self, store => store.add(view, examples, deltas, k_beta));
     }
 
-    /// Leaves out columns: `kept` are positions in the view, increasing. Only for a view that no other
-    /// question shares.
+    /// Removes columns (shrinking): `kept` are positions in the view, increasing. Only for a view that no other
+    /// subproblem shares.
     pub(crate) fn shrink(&mut self, view: &View, kept: &[u32]) {
         let source = &self.source;
         each!(self, store => store.shrink(source, view, kept));
     }
 
-    /// Takes all columns back; their rows are forgotten.
+    /// Restores all columns; the cached rows are dropped.
     pub(crate) fn restore(&mut self, view: &View) {
         let exact = self.is_f64();
         let (source, full) = (&self.source, &self.full);
@@ -150,19 +155,19 @@ impl<'a> Gram<'a> {
         self.computed
     }
 
-    /// The most bytes of packed and kept rows held at once.
+    /// Peak bytes of packed columns and cached rows.
     pub(crate) fn peak_bytes(&self) -> usize {
-        self.peak_pack + self.peak_kept.max(self.kept_bytes())
+        self.peak_pack + self.peak_cached.max(self.cached_bytes())
     }
 
-    fn kept_bytes(&self) -> usize {
+    fn cached_bytes(&self) -> usize {
         match &self.rows {
             StoredRows::F32(store) => store.cache.peak(),
             StoredRows::F64(store) => store.cache.peak(),
         }
     }
 
-    fn note_pack(&mut self) {
+    fn record_pack_bytes(&mut self) {
         let held = each!(self, store => store.columns.iter().map(GramColumns::bytes).sum());
         self.peak_pack = self.peak_pack.max(held);
     }
@@ -189,11 +194,11 @@ impl<T: GramValue> RowStore<T> {
         let mut computed = 0;
         let keep = examples.len() * view.blocks.len();
         for block in &view.blocks {
-            let key = |row: &u32| -> Key { (*block, *row) };
+            let key = |row: &u32| -> RowKey { (*block, *row) };
             let missing: Vec<u32> =
                 examples.iter().copied().filter(|row| !self.cache.touch(key(row))).collect();
             let columns = &self.columns[*block as usize];
-            let mut rows = self.cache.make_room(missing.len(), columns.len(), keep);
+            let mut rows = self.cache.allocate(missing.len(), columns.len(), keep);
             columns.compute(source, &missing, &mut rows);
             computed += (missing.len() * columns.len()) as u64;
             for (row, values) in missing.iter().zip(rows) {
@@ -207,7 +212,7 @@ impl<T: GramValue> RowStore<T> {
         self.cache.get((block, example)).expect("rows are fetched before they are read")
     }
 
-    /// Where each block of the view starts.
+    /// First column of each block of the view.
     fn starts(&self, view: &View) -> Vec<usize> {
         let lengths = view.blocks.iter().map(|block| self.columns[*block as usize].len());
         std::iter::once(0)
@@ -229,14 +234,14 @@ impl<T: GramValue> RowStore<T> {
         let places: Vec<(usize, usize, usize)> = columns.iter().map(place).collect();
         let size = columns.len();
         let mut table = vec![0.0; size * size];
-        // Values to the right of the diagonal are read, those to the left are theirs: reading is slow, each
-        // value lies in a cache line of its own.
+        // Only the upper triangle is read, the lower one is copied: reads are slow, because each value is in its
+        // own cache line.
         let rows = table.par_chunks_mut(size.max(1)).with_min_len(16).enumerate();
         rows.zip(examples).for_each(|((first, out), example)| {
-            let parts: Vec<&[Vec<T>]> =
+            let rows: Vec<&[Vec<T>]> =
                 view.blocks.iter().map(|block| self.row(*block, *example)).collect();
             for (value, (block, segment, at)) in out.iter_mut().zip(&places).skip(first) {
-                *value = parts[*block][*segment][*at].to_f64();
+                *value = rows[*block][*segment][*at].to_f64();
             }
         });
         for row in 1..size {
@@ -250,12 +255,13 @@ impl<T: GramValue> RowStore<T> {
     fn add(&self, view: &View, examples: &[u32], deltas: &[f64], k_beta: &mut [f64]) {
         let mut rest = k_beta;
         for block in &view.blocks {
-            let (part, behind) = rest.split_at_mut(self.columns[*block as usize].len());
-            rest = behind;
+            let (own_columns, others) = rest.split_at_mut(self.columns[*block as usize].len());
+            rest = others;
             let rows: Vec<&[Vec<T>]> = examples.iter().map(|row| self.row(*block, *row)).collect();
             let segment = self.cache.segment();
-            part.par_chunks_mut(PIECE).enumerate().for_each(|(piece, k_beta)| {
-                let (number, start) = (piece * PIECE / segment, piece * PIECE % segment);
+            own_columns.par_chunks_mut(TASK_COLUMNS).enumerate().for_each(|(task, k_beta)| {
+                let (number, start) =
+                    (task * TASK_COLUMNS / segment, task * TASK_COLUMNS % segment);
                 let inside = start..start + k_beta.len();
                 let rows: Vec<&[T]> = rows.iter().map(|row| &row[number][inside.clone()]).collect();
                 add_rows(&rows, deltas, k_beta);
@@ -277,7 +283,7 @@ impl<T: GramValue> RowStore<T> {
         let rows = &full[block as usize];
         if self.columns[block as usize].len() < rows.len() {
             self.columns[block as usize] = GramColumns::new(source, rows.clone(), exact);
-            self.cache.forget(block);
+            self.cache.remove_block(block);
         }
     }
 }
@@ -309,7 +315,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows as the sums of a single weight 1.
+    /// A kernel row, computed as a sum with one weight of 1.
     fn row(gram: &mut Gram<'_>, view: &View, example: u32, width: usize) -> Vec<f64> {
         let mut k_beta = vec![0.0; width];
         gram.fetch(view, &[example]);
@@ -318,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_do_not_depend_on_what_is_computed_beside_them() {
+    fn rows_do_not_depend_on_which_rows_are_computed_together() {
         let data = ripley(900, 3);
         let kernel = mercer_kernel::parse("rbf(gamma=2)").unwrap();
         let blocks = vec![(0..600).collect(), (600..900).collect::<Vec<u32>>()];
@@ -340,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_agree_with_added_rows_and_with_columns_left_out() {
+    fn kernel_sums_agree_with_added_rows_also_after_shrinking() {
         let data = ripley(150, 5);
         let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
         let mut gram =

@@ -1,5 +1,6 @@
-//! How it is learned: formulations (what is minimised), reductions (many classes become binary questions)
-//! and solvers (how), with progress, limits, checkpoints and an independent test of what was found.
+//! Training of kernel machines: formulations (the problem), reductions (several classes become binary
+//! subproblems) and solvers (the algorithm), with progress, limits, checkpoints and a duality gap that is
+//! recomputed after the solver ends. Machines are used for prediction in `mercer-query`.
 //!
 //! ```
 //! use mercer_train::{Training, formulation, train};

@@ -136,7 +136,7 @@ pub fn search(
     };
     let measure = Measure::of(first.goal(), &data.targets);
     if measure == Measure::Accepted {
-        return Err(TrainError::NothingToJudge { formulation: first.spec().name().to_owned() });
+        return Err(TrainError::NoTargetsToScore { formulation: first.spec().name().to_owned() });
     }
     let mut pieces: Vec<Piece> = kernels
         .iter()

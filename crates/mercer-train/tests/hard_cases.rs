@@ -181,7 +181,7 @@ fn a_class_of_zero_weight_is_refused_by_name() {
     let training = Training::default().weights(Some(vec![1.0, -1.0, 1.0]));
     assert_eq!(
         message(attempt_with(&three, "linear", "c_svc(C=1)", &training)),
-        "the weight of example 2 is -1; weights are finite and at least 0"
+        "the weight of example 2 is -1; weights must be finite and at least 0"
     );
 }
 
@@ -196,7 +196,7 @@ fn as_many_classes_as_rows_end() {
     let each = data(1, values.clone(), values);
     assert_eq!(
         message(attempt(&each, "linear", "c_svc(C=1)")),
-        "3000 classes in 3000 examples would need 4498500 binary questions; are the targets values of a regression?"
+        "3000 classes in 3000 examples would need 4498500 binary subproblems; are the targets values of a regression?"
     );
 }
 
@@ -223,5 +223,5 @@ fn rows_of_weight_zero_are_left_out() {
 #[test]
 fn rows_of_kernel_values_are_refused() {
     let refused = attempt(&ripley(20, 1), "precomputed", "c_svc(C=1)");
-    assert!(matches!(refused, Err(TrainError::GivenValues)));
+    assert!(matches!(refused, Err(TrainError::PrecomputedKernel)));
 }

@@ -334,7 +334,7 @@ fn targets_that_are_no_sides_are_rejected_at_the_door() {
         for targets in [[0.0, 1.0, 1.0], [1.0, -1.0, 2.0], [1.0, -1.0, f64::NAN]] {
             let part = Subproblem { name: "a against b", targets: &targets, weights: &[1.0; 3] };
             let error = formulation.quadratic_program(&part).unwrap_err().to_string();
-            assert!(error.contains("the sides of a question are 1 and -1"), "{text}: {error}");
+            assert!(error.contains("a binary subproblem needs 1 or -1"), "{text}: {error}");
         }
     }
     // Names of classes are anything, as long as there are two.

@@ -139,7 +139,7 @@ def _as_scikit_learn_says(error):
         "InfeasibleNu": "specified nu is infeasible",
         "KernelNotFinite": "The dual coefficients or intercepts are not finite",
         "Negative": "Negative values in data",
-        "NegativeLevels": "Negative values in data",
+        "NegativeForBins": "Negative values in data",
     }.get(error.kind)
     if said is None:
         return error

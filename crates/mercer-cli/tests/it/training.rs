@@ -116,7 +116,7 @@ fn training_can_validate_first() {
     assert_eq!(object["cross_validation"]["folds"].as_array().unwrap().len(), 2);
     let short = folder.write("short", "0\n1\n");
     let (_, said) = refused_with(&["train", &data, "-o", &model, "--folds", &short]);
-    assert!(said.contains("folds are given for 2 examples, there are 208"), "{said}");
+    assert!(said.contains("folds are given for 2 examples, but there are 208 examples"), "{said}");
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! `c_svc`: the soft-margin SVM, as LIBSVM's C-SVC.
+
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
@@ -10,12 +12,12 @@ use crate::{Loss, Qp, TrainError};
 /// Dual in β = y α: `min ½ β'Kβ - y'β`, `0 <= y_i β_i <= C w_i`, `Σ β = 0`.
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     name: "c_svc",
-    summary: "classification; errors cost C each",
+    summary: "classification (C-SVC); hinge loss times C",
     parameters: &[Parameter {
         name: "C",
         kind: Kind::POSITIVE,
         default: Some("1"),
-        help: "penalty of an error",
+        help: "penalty of margin violations",
     }],
     variadic: false,
     build: |checked| Ok(Arc::new(CSvc { c: checked.number("C") })),
@@ -40,7 +42,7 @@ impl Formulation for CSvc {
     }
 
     fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
-        subproblem.check_sides()?;
+        subproblem.check_signs()?;
         let rows = subproblem.targets.len();
         let sides = subproblem.targets.iter().zip(subproblem.weights);
         Ok(Qp {

@@ -1,3 +1,5 @@
+//! `epsilon_svr`: regression with the ε-insensitive loss, as LIBSVM's epsilon-SVR.
+
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
@@ -5,25 +7,25 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Formulation, FormulationEntry, Goal, Subproblem};
 use crate::{Loss, Qp, TrainError};
 
-/// ε-SVR (\[Vap98\], \[CL11\] eq. 10): errors up to ε are free, the rest costs C each.
+/// ε-SVR (\[Vap98\], \[CL11\] eq. 10): errors up to ε are free, the rest costs C per unit.
 ///
 /// Dual: variables `0 <= β_i <= C w_i` with `q_i = ε - y_i`, and `-C w_i <= β_{n+i} <= 0` with
 /// `q_{n+i} = -(ε + y_i)`; `Σ β = 0`.
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     name: "epsilon_svr",
-    summary: "regression; errors beyond epsilon cost C each",
+    summary: "regression (epsilon-SVR); epsilon-insensitive loss times C",
     parameters: &[
         Parameter {
             name: "C",
             kind: Kind::POSITIVE,
             default: Some("1"),
-            help: "penalty of an error",
+            help: "penalty of errors beyond epsilon",
         },
         Parameter {
             name: "epsilon",
             kind: Kind::Number { low: 0.0, high: f64::INFINITY, closed: true },
             default: Some("0.1"),
-            help: "error that costs nothing",
+            help: "half-width of the tube; smaller errors cost nothing",
         },
     ],
     variadic: false,

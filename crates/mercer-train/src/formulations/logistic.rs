@@ -1,19 +1,21 @@
+//! `logistic`: logistic regression, for the linear and additive solvers; it has no quadratic program.
+
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Subproblem, tables_only};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, needs_additive_solver};
 use crate::{Loss, Qp, TrainError};
 
-/// `min ½|w|² + C Σ w_i ln(1 + exp(-y_i f(x_i)))` (\[YHL11\]); solved by `additive` and its kin.
+/// `min ½|w|² + C Σ w_i ln(1 + exp(-y_i f(x_i)))` (\[YHL11\]); solved by the linear and additive solvers.
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     name: "logistic",
-    summary: "classification by logistic regression; scores are log odds",
+    summary: "classification by logistic regression; scores are log odds (linear and additive solvers)",
     parameters: &[Parameter {
         name: "C",
         kind: Kind::POSITIVE,
         default: Some("1"),
-        help: "penalty of an error",
+        help: "penalty of the logistic loss",
     }],
     variadic: false,
     build: |checked| Ok(Arc::new(Logistic { c: checked.number("C") })),
@@ -38,6 +40,6 @@ impl Formulation for Logistic {
     }
 
     fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
-        Err(tables_only("logistic"))
+        Err(needs_additive_solver("logistic"))
     }
 }

@@ -1,8 +1,10 @@
+//! `ls_svm`: the least-squares SVM, solved as a linear system (solver `direct`).
+
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Subproblem, systems_only};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, needs_direct_solver};
 use crate::systems::System;
 use crate::{Qp, TrainError};
 
@@ -10,12 +12,12 @@ use crate::{Qp, TrainError};
 /// `(K + diag(1/(C w))) β - b = y`, `Σ β = 0`.
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     name: "ls_svm",
-    summary: "classification by least squares; every example is kept (solver direct)",
+    summary: "classification by the least-squares SVM; a linear system, so every example is a support (solver direct)",
     parameters: &[Parameter {
         name: "C",
         kind: Kind::POSITIVE,
         default: Some("1"),
-        help: "penalty of a squared error",
+        help: "penalty of squared errors",
     }],
     variadic: false,
     build: |checked| Ok(Arc::new(LsSvm { c: checked.number("C") })),
@@ -36,7 +38,7 @@ impl Formulation for LsSvm {
     }
 
     fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
-        Err(systems_only("ls_svm"))
+        Err(needs_direct_solver("ls_svm"))
     }
 
     fn system(&self, subproblem: &Subproblem<'_>) -> Option<System> {

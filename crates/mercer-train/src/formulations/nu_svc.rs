@@ -1,3 +1,5 @@
+//! `nu_svc`: the SVM with ν instead of C, as LIBSVM's nu-SVC.
+
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
@@ -5,18 +7,19 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Conclusion, Formulation, FormulationEntry, Goal, Subproblem, fill};
 use crate::{Qp, TrainError};
 
-/// ν-SVC (\[SSWB00\], \[CL11\] eq. 3): ν bounds the share of errors from above, of supports from below.
+/// ν-SVC (\[SSWB00\], \[CL11\] eq. 3): ν is an upper bound of the share of margin errors and a lower bound of
+/// the share of support vectors.
 ///
 /// Dual in β = y α: `min ½ β'Kβ`, `0 <= y_i β_i <= w_i`, `Σ_{y=1} β = -Σ_{y=-1} β = ν Σ w / 2`. With the
 /// multipliers `r_+`, `r_-` of the two sums the machine is `(β / r, (r_+ + r_-) / 2r)`, `r = (r_+ - r_-) / 2`.
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     name: "nu_svc",
-    summary: "classification; at most a share nu of the examples are errors",
+    summary: "classification (nu-SVC); nu bounds the share of margin errors",
     parameters: &[Parameter {
         name: "nu",
         kind: Kind::Number { low: 0.0, high: 1.0, closed: true },
         default: Some("0.5"),
-        help: "share of errors allowed",
+        help: "upper bound of the share of margin errors, lower bound of the share of support vectors",
     }],
     variadic: false,
     build: |checked| {
@@ -28,7 +31,7 @@ pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     },
 };
 
-/// Below this half-distance between the classes there is no machine; LIBSVM divides by it all the same.
+/// Half-margins up to this count as zero, an error; LIBSVM divides by them all the same.
 const LEAST_MARGIN: f64 = 1e-12;
 
 #[derive(Debug)]
@@ -46,16 +49,16 @@ impl Formulation for NuSvc {
     }
 
     fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
-        subproblem.check_sides()?;
+        subproblem.check_signs()?;
         let sides = || subproblem.targets.iter().zip(subproblem.weights);
         let all: f64 = subproblem.weights.iter().sum();
         let half = self.nu * all / 2.0;
         let weight = |sign: f64| sides().filter(|(y, _)| **y == sign).map(|(_, w)| w).sum::<f64>();
         let smaller = weight(1.0).min(weight(-1.0));
-        // The last bits of the sums decide nothing.
+        // The tolerance covers rounding errors of the sums.
         if half > smaller * (1.0 + 1e-12) {
             return Err(TrainError::InfeasibleNu {
-                part: subproblem.name.to_owned(),
+                subproblem: subproblem.name.to_owned(),
                 nu: self.nu,
                 limit: 2.0 * smaller / all,
             });

@@ -1,3 +1,5 @@
+//! `nu_svr`: regression with ν instead of ε, as LIBSVM's nu-SVR.
+
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
@@ -5,25 +7,26 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Conclusion, Formulation, FormulationEntry, Goal, Subproblem, fill};
 use crate::{Qp, TrainError};
 
-/// ν-SVR (\[SSWB00\], \[CL11\] eq. 12): the width of the tube is found; ν bounds the share outside it.
+/// ν-SVR (\[SSWB00\], \[CL11\] eq. 12): ε is part of the solution; ν is an upper bound of the share of
+/// examples outside the tube.
 ///
-/// Dual: `0 <= β_i <= C w_i` and `-C w_i <= β_{n+i} <= 0`, both with `q = -y_i`; the first sum to
-/// `C ν Σ w / 2`, the second to the same below zero. Half the sum of the multipliers is b.
+/// Dual: `0 <= β_i <= C w_i` and `-C w_i <= β_{n+i} <= 0`, both with `q = -y_i`; the first
+/// group sums to `C ν Σ w / 2`, the second to its negative. b is half the sum of the two multipliers.
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     name: "nu_svr",
-    summary: "regression; at most a share nu of the examples lie outside a tube that is found",
+    summary: "regression (nu-SVR); epsilon is found so that nu bounds the share outside the tube",
     parameters: &[
         Parameter {
             name: "nu",
             kind: Kind::Number { low: 0.0, high: 1.0, closed: true },
             default: Some("0.5"),
-            help: "share of examples outside the tube",
+            help: "upper bound of the share of examples outside the tube",
         },
         Parameter {
             name: "C",
             kind: Kind::POSITIVE,
             default: Some("1"),
-            help: "penalty of an error",
+            help: "penalty of errors outside the tube",
         },
     ],
     variadic: false,

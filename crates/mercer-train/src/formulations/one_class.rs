@@ -1,3 +1,5 @@
+//! `one_class`: novelty detection, as LIBSVM's one-class SVM.
+
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
@@ -5,17 +7,18 @@ use mercer_spec::{Kind, Parameter, Spec};
 use super::{Formulation, FormulationEntry, Goal, Subproblem, fill};
 use crate::{Qp, TrainError};
 
-/// One-class SVM (\[SPSSW01\], \[CL11\] eq. 7): a share ν of the examples may lie outside.
+/// One-class SVM (\[SPSSW01\], \[CL11\] eq. 7): at most a share ν of the examples lies
+/// outside.
 ///
 /// Dual: `min ½ β'Kβ`, `0 <= β_i <= w_i`, `Σ β = ν Σ w` (LIBSVM's scaling).
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     name: "one_class",
-    summary: "novelty; at most a share nu of the examples lie outside",
+    summary: "novelty detection (one-class SVM); at most a share nu of the examples lies outside",
     parameters: &[Parameter {
         name: "nu",
         kind: Kind::Number { low: 0.0, high: 1.0, closed: true },
         default: Some("0.5"),
-        help: "share of examples outside",
+        help: "upper bound of the share of examples outside, lower bound of the share of support vectors",
     }],
     variadic: false,
     build: |checked| {

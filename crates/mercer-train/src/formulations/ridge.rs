@@ -1,29 +1,31 @@
+//! `ridge`: kernel ridge regression, solved as a linear system (solver `direct`).
+
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Subproblem, systems_only};
+use super::{Formulation, FormulationEntry, Goal, Subproblem, needs_direct_solver};
 use crate::systems::System;
 use crate::{Qp, TrainError};
 
 /// Kernel ridge regression (\[SGV98\]): `min ½ λ|w|² + ½ Σ w_i (y_i - f(x_i))²`, by
-/// `(K + λ diag(1/w)) β = y`; with a bias `Σ β = 0` beside, which makes it the least-squares SVM of
-/// regressions.
+/// `(K + λ diag(1/w)) β = y`; with a bias also `Σ β = 0`, which is the least-squares SVM for
+/// regression.
 pub(super) static ENTRY: FormulationEntry = FormulationEntry {
     name: "ridge",
-    summary: "regression by least squares; every example is kept (solver direct)",
+    summary: "kernel ridge regression; a linear system, so every example is a support (solver direct)",
     parameters: &[
         Parameter {
             name: "lambda",
             kind: Kind::POSITIVE,
             default: Some("1"),
-            help: "penalty of |w|², the regularisation strength",
+            help: "regularisation strength, the factor of |w|²",
         },
         Parameter {
             name: "bias",
             kind: Kind::Word(&["no", "yes"]),
             default: Some("no"),
-            help: "whether a constant is fitted beside",
+            help: "whether to fit an intercept",
         },
     ],
     variadic: false,
@@ -50,7 +52,7 @@ impl Formulation for Ridge {
     }
 
     fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
-        Err(systems_only("ridge"))
+        Err(needs_direct_solver("ridge"))
     }
 
     fn system(&self, subproblem: &Subproblem<'_>) -> Option<System> {

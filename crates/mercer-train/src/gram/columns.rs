@@ -1,4 +1,4 @@
-//! Blocks of kernel values: some examples against all examples of a block of columns.
+//! Computes kernel values: some examples against all examples of a block of columns. Caching is in `cache.rs`.
 
 use mercer_kernel::block::{BLOCK, Packed};
 use mercer_kernel::{Finish, Profile};
@@ -9,58 +9,61 @@ use super::cache::Segments;
 use super::source::{F32Rows, Source};
 use super::value::GramValue;
 
-/// Panels of singles per piece of work: 384 rows, whose products with a batch stay in the second cache.
-const PIECE_PANELS: usize = 4;
-const F32_CHUNK: usize = PIECE_PANELS * Panels32::WIDTH;
-/// Examples multiplied at once with a piece.
+/// f32 panels per chunk: 384 columns, whose products with a batch stay in the L2 cache.
+const CHUNK_PANELS: usize = 4;
+const F32_CHUNK: usize = CHUNK_PANELS * Panels32::WIDTH;
+/// Examples that are multiplied with a chunk at once.
 const BATCH: usize = 128;
-/// Rows of doubles per piece of work.
+/// f64 columns per chunk.
 const F64_CHUNK: usize = 1024;
 
-/// Examples that are columns of the Gram matrix, packed for products.
+/// Examples that are columns of the Gram matrix, packed for fast products.
 #[derive(Debug)]
 pub(crate) struct GramColumns {
     pub(super) rows: Vec<u32>,
     pack: Pack,
 }
 
+/// The packed columns, in chunks.
 #[derive(Debug)]
 enum Pack {
-    F32(Vec<Piece>),
+    F32(Vec<F32Chunk>),
     F64(Vec<Packed>),
 }
 
-/// Columns multiplied by one thread at a time.
+/// A chunk of f32 columns; one thread multiplies it at a time.
 #[derive(Debug)]
-struct Piece {
+struct F32Chunk {
     panels: Panels32,
-    /// Squared norms, zero-padded to whole lanes.
+    /// Squared norms, padded with zeros to a multiple of the SIMD lanes.
     norms: Vec<f32>,
 }
 
-/// A batch of examples ready to be multiplied with panels.
-struct Batch {
-    queries: Queries,
+/// A batch of examples, packed for products with panels.
+struct QueryBatch {
+    queries: PackedQueries,
     norms: Vec<f32>,
 }
 
-enum Queries {
+enum PackedQueries {
     Dense(DenseQueries32),
     Sparse(SparseQueries32),
 }
 
 impl GramColumns {
-    /// Packs rows in singles if the source has them and `exact` is not asked for.
+    /// Packs the columns in f32 if the source allows it and `exact` is false, else in f64.
     pub(crate) fn new(source: &Source<'_>, rows: Vec<u32>, exact: bool) -> Self {
         let pack = match &source.f32_rows {
             Some(f32_rows) if !exact => Pack::F32(
-                rows.par_chunks(F32_CHUNK).map(|rows| Piece::new(source, f32_rows, rows)).collect(),
+                rows.par_chunks(F32_CHUNK)
+                    .map(|rows| F32Chunk::new(source, f32_rows, rows))
+                    .collect(),
             ),
             _ => Pack::F64(
                 rows.par_chunks(F64_CHUNK)
-                    .map(|piece| {
-                        let piece = source.examples.select(piece.iter().map(|row| *row as usize));
-                        Packed::new(source.kernel.clone(), &piece, source.centre.as_deref())
+                    .map(|rows| {
+                        let chunk = source.examples.select(rows.iter().map(|row| *row as usize));
+                        Packed::new(source.kernel.clone(), &chunk, source.centre.as_deref())
                     })
                     .collect(),
             ),
@@ -74,46 +77,47 @@ impl GramColumns {
 
     pub(super) fn bytes(&self) -> usize {
         match &self.pack {
-            Pack::F32(pieces) => pieces.iter().map(|piece| piece.panels.bytes()).sum(),
-            Pack::F64(pieces) => pieces.iter().map(Packed::bytes).sum(),
+            Pack::F32(chunks) => chunks.iter().map(|chunk| chunk.panels.bytes()).sum(),
+            Pack::F64(chunks) => chunks.iter().map(Packed::bytes).sum(),
         }
     }
 
-    /// Kernel values of the wanted examples against all columns; `out` holds one full row for each, in
-    /// segments that pieces of work divide evenly if there are several.
+    /// Kernel values of some examples against all columns; `out` has one row for each, in segments whose length is a
+    /// multiple of the chunks if there are several.
     ///
-    /// Every value has the same bits whatever else is computed beside it and on how many threads.
+    /// Every value has the same bits, whatever else is computed in the same call and on how many threads.
     pub(super) fn compute<T: GramValue>(
         &self,
         source: &Source<'_>,
-        wanted: &[u32],
+        examples: &[u32],
         out: &mut [Segments<T>],
     ) {
-        if wanted.is_empty() || self.rows.is_empty() {
+        if examples.is_empty() || self.rows.is_empty() {
             return;
         }
         match &self.pack {
             Pack::F32(packs) => {
-                let f32_rows = source.f32_rows.as_ref().expect("singles were packed from it");
+                let f32_rows =
+                    source.f32_rows.as_ref().expect("f32 columns are packed from f32 rows");
                 let form = source.kernel.form();
-                let finish = form.finish().expect("kernels in singles have a form");
-                let batches: Vec<Batch> = wanted
+                let finish = form.finish().expect("kernels with f32 rows have a form");
+                let batches: Vec<QueryBatch> = examples
                     .par_chunks(BATCH)
-                    .map(|batch| Batch::new(source, f32_rows, batch))
+                    .map(|batch| QueryBatch::new(source, f32_rows, batch))
                     .collect();
-                pieces(out, self.len(), F32_CHUNK).into_par_iter().zip(packs).for_each_init(
+                split_rows(out, self.len(), F32_CHUNK).into_par_iter().zip(packs).for_each_init(
                     Scratch::default,
-                    |scratch, (mut rows, piece)| {
+                    |scratch, (mut rows, chunk)| {
                         for (batch, rows) in batches.iter().zip(rows.chunks_mut(BATCH)) {
-                            piece.fill(f32_rows.profile, finish, batch, rows, scratch);
+                            chunk.fill(f32_rows.profile, finish, batch, rows, scratch);
                         }
                     },
                 );
             }
             Pack::F64(packs) => {
-                pieces(out, self.len(), F64_CHUNK).into_par_iter().zip(packs).for_each(
+                split_rows(out, self.len(), F64_CHUNK).into_par_iter().zip(packs).for_each(
                     |(mut rows, packed)| {
-                        for (batch, rows) in wanted.chunks(BLOCK).zip(rows.chunks_mut(BLOCK)) {
+                        for (batch, rows) in examples.chunks(BLOCK).zip(rows.chunks_mut(BLOCK)) {
                             fill_f64(source, packed, batch, rows);
                         }
                     },
@@ -124,27 +128,28 @@ impl GramColumns {
 }
 
 impl GramColumns {
-    /// Kernel values of the wanted examples against all columns, row after row, by one thread.
-    pub(crate) fn fill<T: GramValue>(&self, source: &Source<'_>, wanted: &[u32], out: &mut [T]) {
+    /// Kernel values of some examples against all columns, row-major, by one thread.
+    pub(crate) fn fill<T: GramValue>(&self, source: &Source<'_>, examples: &[u32], out: &mut [T]) {
         let width = self.rows.len();
         match &self.pack {
             Pack::F32(packs) => {
-                let f32_rows = source.f32_rows.as_ref().expect("singles were packed from it");
+                let f32_rows =
+                    source.f32_rows.as_ref().expect("f32 columns are packed from f32 rows");
                 let form = source.kernel.form();
-                let finish = form.finish().expect("kernels in singles have a form");
+                let finish = form.finish().expect("kernels with f32 rows have a form");
                 let mut scratch = Scratch::default();
-                for (batch, out) in wanted.chunks(BATCH).zip(out.chunks_mut(BATCH * width)) {
-                    let batch = Batch::new(source, f32_rows, batch);
-                    for (number, piece) in packs.iter().enumerate() {
-                        let mut rows = cut(out, width, number * F32_CHUNK, F32_CHUNK);
-                        piece.fill(f32_rows.profile, finish, &batch, &mut rows, &mut scratch);
+                for (batch, out) in examples.chunks(BATCH).zip(out.chunks_mut(BATCH * width)) {
+                    let batch = QueryBatch::new(source, f32_rows, batch);
+                    for (number, chunk) in packs.iter().enumerate() {
+                        let mut rows = column_range(out, width, number * F32_CHUNK, F32_CHUNK);
+                        chunk.fill(f32_rows.profile, finish, &batch, &mut rows, &mut scratch);
                     }
                 }
             }
             Pack::F64(packs) => {
-                for (batch, out) in wanted.chunks(BLOCK).zip(out.chunks_mut(BLOCK * width)) {
+                for (batch, out) in examples.chunks(BLOCK).zip(out.chunks_mut(BLOCK * width)) {
                     for (number, packed) in packs.iter().enumerate() {
-                        let mut rows = cut(out, width, number * F64_CHUNK, F64_CHUNK);
+                        let mut rows = column_range(out, width, number * F64_CHUNK, F64_CHUNK);
                         fill_f64(source, packed, batch, &mut rows);
                     }
                 }
@@ -153,29 +158,29 @@ impl GramColumns {
     }
 }
 
-/// The same stretch of every row of `width` values.
-fn cut<T>(rows: &mut [T], width: usize, start: usize, length: usize) -> Vec<&mut [T]> {
+/// The same range of columns of every row of `width` values.
+fn column_range<T>(rows: &mut [T], width: usize, start: usize, length: usize) -> Vec<&mut [T]> {
     let end = (start + length).min(width);
     rows.chunks_mut(width).map(|row| &mut row[start..end]).collect()
 }
 
-/// Cuts all rows of `width` values at the same places: `result[piece][row]`.
-fn pieces<T>(rows: &mut [Segments<T>], width: usize, length: usize) -> Vec<Vec<&mut [T]>> {
+/// Splits all rows of `width` values into chunks of `length` columns: `result[chunk][row]`.
+fn split_rows<T>(rows: &mut [Segments<T>], width: usize, length: usize) -> Vec<Vec<&mut [T]>> {
     let count = width.div_ceil(length);
-    let mut pieces: Vec<Vec<&mut [T]>> =
+    let mut chunks: Vec<Vec<&mut [T]>> =
         (0..count).map(|_| Vec::with_capacity(rows.len())).collect();
     for row in rows {
         let parts = row.iter_mut().flat_map(|segment| segment.chunks_mut(length));
         let starts = (0..).step_by(length);
-        for ((pieces, part), start) in pieces.iter_mut().zip(parts).zip(starts) {
+        for ((chunk, part), start) in chunks.iter_mut().zip(parts).zip(starts) {
             let inside = part.len().min(width - start);
-            pieces.push(&mut part[..inside]);
+            chunk.push(&mut part[..inside]);
         }
     }
-    pieces
+    chunks
 }
 
-impl Batch {
+impl QueryBatch {
     fn new(source: &Source<'_>, f32_rows: &F32Rows, rows: &[u32]) -> Self {
         let mut norms = Vec::with_capacity(rows.len());
         if f32_rows.is_sparse {
@@ -185,7 +190,7 @@ impl Batch {
                 norms.push(f32_rows.list(source.row(*row), &mut slots, &mut values));
                 queries.push(&slots, &values);
             }
-            return Self { queries: Queries::Sparse(queries), norms };
+            return Self { queries: PackedQueries::Sparse(queries), norms };
         }
         let mut queries = DenseQueries32::new(f32_rows.columns());
         let mut buffer = vec![0.0; f32_rows.columns()];
@@ -193,17 +198,18 @@ impl Batch {
             norms.push(f32_rows.write(source.row(*row), &mut buffer));
             queries.push(&buffer);
         }
-        Self { queries: Queries::Dense(queries), norms }
+        Self { queries: PackedQueries::Dense(queries), norms }
     }
 }
 
+/// Buffers that one thread reuses.
 #[derive(Default)]
 struct Scratch {
     products: Vec<f32>,
-    wide: Vec<f64>,
+    products_f64: Vec<f64>,
 }
 
-impl Piece {
+impl F32Chunk {
     fn new(source: &Source<'_>, f32_rows: &F32Rows, rows: &[u32]) -> Self {
         let mut norms = Vec::with_capacity(F32_CHUNK);
         let panels = Panels32::pack(rows.len(), f32_rows.columns(), |row, out| {
@@ -217,7 +223,7 @@ impl Piece {
         &self,
         profile: Profile,
         finish: &dyn Finish,
-        batch: &Batch,
+        batch: &QueryBatch,
         rows: &mut [&mut [T]],
         scratch: &mut Scratch,
     ) {
@@ -228,32 +234,32 @@ impl Piece {
         scratch.products.resize(size.max(scratch.products.len()), 0.0);
         let products = &mut scratch.products[..size];
         match &batch.queries {
-            Queries::Dense(queries) => {
+            PackedQueries::Dense(queries) => {
                 self.panels.dots_dense(isa, queries, range, products, stride);
             }
-            Queries::Sparse(queries) => {
+            PackedQueries::Sparse(queries) => {
                 self.panels.dots_sparse(isa, queries, range, products, stride);
             }
         }
         let products = products.chunks_exact_mut(stride);
-        for ((row, products), own) in rows.iter_mut().zip(products).zip(&batch.norms) {
+        for ((row, products), norm) in rows.iter_mut().zip(products).zip(&batch.norms) {
             match profile {
                 Profile::Identity => {}
                 Profile::Gaussian { gamma } => {
-                    mercer_simd::gaussian32(isa, products, *own, &self.norms, gamma as f32);
+                    mercer_simd::gaussian32(isa, products, *norm, &self.norms, gamma as f32);
                 }
                 _ => {
-                    scratch.wide.clear();
-                    scratch.wide.extend(products.iter().map(|value| f64::from(*value)));
-                    // Powers do not read the self-sums.
-                    finish.finish(isa, &mut scratch.wide, 0.0, &[]);
-                    for (place, value) in products.iter_mut().zip(&scratch.wide) {
-                        *place = *value as f32;
+                    scratch.products_f64.clear();
+                    scratch.products_f64.extend(products.iter().map(|value| f64::from(*value)));
+                    // Powers do not use the squared norms.
+                    finish.finish(isa, &mut scratch.products_f64, 0.0, &[]);
+                    for (out, value) in products.iter_mut().zip(&scratch.products_f64) {
+                        *out = *value as f32;
                     }
                 }
             }
-            for (place, value) in row.iter_mut().zip(products.iter()) {
-                *place = T::from_f32(*value);
+            for (out, value) in row.iter_mut().zip(products.iter()) {
+                *out = T::from_f32(*value);
             }
         }
     }
@@ -262,18 +268,18 @@ impl Piece {
 fn fill_f64<T: GramValue>(
     source: &Source<'_>,
     packed: &Packed,
-    wanted: &[u32],
+    examples: &[u32],
     rows: &mut [&mut [T]],
 ) {
     let isa = Isa::current();
     let (mut queries, mut scratch) = (packed.queries(), Vec::new());
-    let examples = wanted.iter().map(|row| source.row(*row));
+    let examples = examples.iter().map(|row| source.row(*row));
     packed.load(isa, examples.clone(), &mut queries);
     packed.visit(isa, &queries, examples, &mut scratch, |tile| {
         for query in tile.queries.clone() {
-            let places = &mut rows[query][tile.rows.clone()];
-            for (place, value) in places.iter_mut().zip(tile.of(query)) {
-                *place = T::from_f64(*value);
+            let row = &mut rows[query][tile.rows.clone()];
+            for (out, value) in row.iter_mut().zip(tile.of(query)) {
+                *out = T::from_f64(*value);
             }
         }
     });

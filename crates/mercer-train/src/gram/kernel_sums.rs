@@ -1,4 +1,6 @@
-//! Sums of kernel values in doubles, for what has to be honest.
+//! Weighted sums of kernel values in f64: to recompute `Kβ`, and for scores of examples.
+//!
+//! Slower than sums over cached f32 rows (`gram.rs`), but without their rounding errors.
 
 use mercer_kernel::block::{BLOCK, Packed};
 use mercer_simd::Isa;
@@ -8,10 +10,10 @@ use super::source::Source;
 
 /// Supports packed by one thread.
 const PACK: usize = 1024;
-/// Supports held packed at the same time.
-const HELD: usize = 4 * PACK;
+/// Supports that are packed at the same time.
+const BATCH: usize = 4 * PACK;
 
-/// `Σ_j weights[j] K(examples[i], supports[j])` for every `i`, from kernel values in doubles.
+/// `Σ_j weights[j] K(examples[i], supports[j])` for every `i`, from f64 kernel values.
 pub(crate) fn kernel_sums(
     source: &Source<'_>,
     examples: &[u32],
@@ -19,7 +21,7 @@ pub(crate) fn kernel_sums(
     weights: &[f64],
 ) -> Vec<f64> {
     let mut sums = vec![0.0; examples.len()];
-    for (supports, weights) in supports.chunks(HELD).zip(weights.chunks(HELD)) {
+    for (supports, weights) in supports.chunks(BATCH).zip(weights.chunks(BATCH)) {
         let packs: Vec<Packed> = supports
             .par_chunks(PACK)
             .map(|supports| {
@@ -39,7 +41,7 @@ pub(crate) fn kernel_sums(
     sums
 }
 
-/// Adds the part of one pack to the sums of a block of examples.
+/// Adds the terms of one pack of supports to the sums of a block of examples.
 fn add_pack(
     source: &Source<'_>,
     packed: &Packed,

@@ -1,45 +1,47 @@
-//! The examples as kernels see them: centred, in live columns, and in single precision where that pays.
+//! The examples, prepared for kernel values: centred, without constant columns, and in f32 where the kernel allows it.
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::{Form, KernelRef, Profile};
 use rayon::prelude::*;
 
-/// A non-zero of a sparse product costs this many columns of a dense one, both in singles
+/// A non-zero of a sparse product costs as much as this many columns of a dense one, both in f32
 /// (`cargo run --release -p mercer-simd --example speed`).
 const SPARSE_COST: f64 = 2.0;
-/// Kernel values beyond this are not trusted to singles.
+/// Larger kernel values are computed in f64: f32 could overflow.
 const F32_LIMIT: f64 = 1e30;
 
-/// What blocks of kernel values are computed from.
+/// The data from which kernel values are computed.
 #[derive(Debug)]
 pub(crate) struct Source<'a> {
     pub(crate) kernel: &'a KernelRef,
     pub(crate) examples: &'a Matrix,
-    /// Subtracted before distances are computed in doubles.
+    /// Subtracted before f64 distances are computed.
     pub(crate) centre: Option<Vec<f64>>,
     /// `K(x, x)` of every example.
     pub(crate) diagonal: Vec<f64>,
-    /// Whether singles can hold the kernel values.
+    /// Whether kernel values fit in f32.
     pub(crate) fits_f32: bool,
-    /// How rows look in singles; `None` for kernels that need doubles.
+    /// Conversion of rows to f32; `None` for kernels that need f64.
     pub(crate) f32_rows: Option<F32Rows>,
 }
 
-/// Rows in singles: live columns only. Where the kernel depends on differences only, dense rows are less
-/// the mean; sparse ones only in columns that lie far from zero in every row, so that zeros stay zeros.
+/// Conversion of rows to f32, without columns that have no effect. If the kernel depends on differences only, the mean
+/// is subtracted: from all columns of dense rows; for sparse rows only from columns that are far from zero in every
+/// row, so that zeros stay zeros.
 #[derive(Debug)]
 pub(crate) struct F32Rows {
     /// Whether rows are multiplied as lists of non-zeros.
     pub(super) is_sparse: bool,
     slots: Vec<u32>,
-    /// Mean of each live column.
+    /// What is subtracted from each kept column.
     centre: Vec<f64>,
-    /// A row of zeros after centring.
+    /// A row of zeros, centred.
     empty: Vec<f32>,
     pub(super) profile: Profile,
 }
 
-const DEAD: u32 = u32::MAX;
+/// Marks a column that is left out.
+const LEFT_OUT: u32 = u32::MAX;
 
 impl<'a> Source<'a> {
     pub(crate) fn new(kernel: &'a KernelRef, examples: &'a Matrix) -> Self {
@@ -81,7 +83,7 @@ impl F32Rows {
         let kept: Vec<usize> = (0..examples.columns()).filter(|column| live(*column)).collect();
         let per_row = examples.nonzeros() as f64 / examples.rows().max(1) as f64;
         let is_sparse = SPARSE_COST * per_row < kept.len() as f64;
-        let mut slots = vec![DEAD; examples.columns()];
+        let mut slots = vec![LEFT_OUT; examples.columns()];
         for (slot, column) in (0u32..).zip(&kept) {
             slots[*column] = slot;
         }
@@ -105,7 +107,7 @@ impl F32Rows {
         values.clear();
         for (column, value) in row.nonzeros() {
             let slot = self.slots[column as usize];
-            if slot != DEAD {
+            if slot != LEFT_OUT {
                 slots.push(slot);
                 values.push((value - self.centre[slot as usize]) as f32);
             }
@@ -118,7 +120,7 @@ impl F32Rows {
         out.copy_from_slice(&self.empty);
         for (column, value) in row.nonzeros() {
             let slot = self.slots[column as usize];
-            if slot != DEAD {
+            if slot != LEFT_OUT {
                 out[slot as usize] = (value - self.centre[slot as usize]) as f32;
             }
         }
@@ -130,7 +132,7 @@ fn squared_norm(values: &[f32]) -> f32 {
     values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() as f32
 }
 
-/// What is known of each column.
+/// Statistics of each column.
 #[derive(Debug)]
 struct Moments {
     rows: usize,
@@ -172,12 +174,12 @@ impl Moments {
         self.lows[column] >= self.highs[column]
     }
 
-    /// The means of columns that lie far from zero, zero elsewhere, as machines choose their centre.
+    /// The means of columns that are far from zero, zero elsewhere; machines choose their centre by the same rule.
     fn far_means(&self) -> Option<Vec<f64>> {
         let far = |column: usize| {
             let mean = self.means[column];
-            let spread = (self.highs[column] - mean).max(mean - self.lows[column]);
-            self.counts[column] == self.rows && mean.is_finite() && mean.abs() > 2.0 * spread
+            let radius = (self.highs[column] - mean).max(mean - self.lows[column]);
+            self.counts[column] == self.rows && mean.is_finite() && mean.abs() > 2.0 * radius
         };
         let any = (0..self.means.len()).any(far);
         let centre = |column| if far(column) { self.means[column] } else { 0.0 };

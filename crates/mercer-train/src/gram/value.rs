@@ -1,4 +1,6 @@
-/// A stored kernel value: single or double.
+//! The type of stored kernel values: f32 or f64.
+
+/// A stored kernel value: f32 or f64.
 pub(crate) trait GramValue: Copy + Default + Send + Sync + 'static {
     fn from_f32(value: f32) -> Self;
     fn from_f64(value: f64) -> Self;

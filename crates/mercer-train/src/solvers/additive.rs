@@ -1,3 +1,6 @@
+//! `additive`: the solver of additive kernels (chi2, intersection, ...). The algorithm is shared with the other
+//! linear and additive solvers; this file only declares the parameters.
+
 use std::sync::Arc;
 
 use mercer_spec::{Entry, Kind, Parameter, Spec};
@@ -5,20 +8,20 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 use super::SolverRef;
 use crate::tables::{BIAS, LEVELS, Map, Recipe, SEED};
 
-/// Dual coordinate descent on look-up factors of any additive kernel.
+/// Dual coordinate descent for any additive kernel, on a factorised kernel table.
 ///
-/// Values become one of 255 levels, the scalar kernel on the levels becomes `Φ(s)·Φ(t)` by weighted kernel
-/// principal components, and the linear machine in those numbers is the additive one: after \[YW12\], but
-/// symmetric, so that there is a dual, a gap and the right curvature.
+/// Each value is quantised to one of 255 bins. Weighted kernel PCA writes the scalar kernel on the bins as
+/// `Φ(s)·Φ(t)`, and a linear machine in the features Φ is the additive machine. After \[YW12\], but with a
+/// symmetric kernel, so that there is a dual problem, a duality gap and the correct curvature.
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "additive",
-    summary: "additive kernels at the cost of linear ones: values as bytes, the kernel as look-up factors",
+    summary: "additive kernels at about the cost of a linear kernel: values quantised to bytes, the kernel as a look-up table",
     parameters: &[
         Parameter {
             name: "rank",
             kind: Kind::IntegerOr { low: 1, high: 16, word: "auto" },
             default: Some("auto"),
-            help: "numbers per column and level; auto takes 4, 8 or 16 for an error of 1e-3, and an exact table for intersection",
+            help: "features per column; auto takes 4, 8 or 16 for a kernel error of 1e-3, and an exact table for intersection",
         },
         LEVELS,
         BIAS,

@@ -1,13 +1,16 @@
+//! `auto`: chooses `smo`, `low_rank` or `direct` when the data are known. The rule is in `lowrank/choice.rs`.
+
 use std::sync::Arc;
 
 use mercer_spec::{Entry, Spec};
 
 use super::{Method, Solver, SolverRef};
 
-/// `low_rank` where there are many examples and the measured spectrum of the kernel decays, else `smo`.
+/// `low_rank` for many examples and a kernel matrix whose spectrum decays fast (measured on a sample), else
+/// `smo`.
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "auto",
-    summary: "low_rank where examples are many and the kernel's spectrum decays, else smo",
+    summary: "low_rank for many examples and a kernel matrix whose spectrum decays fast, else smo",
     parameters: &[],
     variadic: false,
     build: |_| Ok(Arc::new(Auto)),

@@ -1,28 +1,30 @@
+//! `direct`: parameters of the solver of linear systems. The algorithm is in `systems/`.
+
 use std::sync::Arc;
 
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::{Method, Solver, SolverRef};
 
-/// Linear systems over all examples: Cholesky's factor of all kernel values while they are few, a low-rank
-/// factor (pivoted Cholesky, the example farthest from the span of those chosen comes next) beyond.
+/// Linear systems over all examples: a Cholesky factor of the whole kernel matrix for few examples, else a
+/// low-rank factor by pivoted Cholesky (the next pivot is the example farthest from the span of the pivots).
 ///
-/// A machine of low rank is the best one in the span of its pivots, which are its supports.
+/// A low-rank machine is the best one in the span of its pivots; the pivots are its supports.
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "direct",
-    summary: "linear systems (ls_svm, fisher, ridge): Cholesky, or a low-rank factor of many examples",
+    summary: "linear systems (ls_svm, fisher, ridge): Cholesky for few examples, a low-rank factor for many",
     parameters: &[
         Parameter {
             name: "rank",
             kind: Kind::IntegerOr { low: 1, high: 100_000, word: "auto" },
             default: Some("auto"),
-            help: "pivots of the low-rank factor; auto takes all kernel values of few examples",
+            help: "rank of the factor; auto solves the full system for few examples, else takes a rank that fits in memory",
         },
         Parameter {
             name: "dense",
             kind: Kind::Integer { low: 0, high: 200_000 },
             default: Some("6000"),
-            help: "examples up to which auto takes all kernel values, if memory holds them",
+            help: "largest number of examples for which auto solves the full system, if the matrix fits in memory",
         },
     ],
     variadic: false,
@@ -33,24 +35,24 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
     },
 };
 
-/// How a linear system is solved.
+/// Parameters of the solver `direct`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Direct {
     pub(crate) rank: Option<usize>,
     pub(crate) dense: usize,
 }
 
-/// Pivots that `auto` takes beyond few examples.
+/// The rank that `auto` takes for many examples, if memory allows.
 const RANK: usize = 1000;
 
 impl Direct {
-    /// Pivots of the factor; `None` for all kernel values.
+    /// Rank of the factor; `None` for the full kernel matrix.
     pub(crate) fn rank_of(&self, examples: usize, memory: usize) -> Option<usize> {
         let fits = 8 * examples.saturating_mul(examples) <= memory;
         match self.rank {
             Some(rank) => Some(rank.min(examples)),
             None if fits && examples <= self.dense => None,
-            // The factor and a copy of it that carries the weights.
+            // The factor and a weighted copy of it, both in f64.
             None => Some(RANK.min(memory / (16 * examples.max(1))).max(1)),
         }
     }

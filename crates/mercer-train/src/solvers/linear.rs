@@ -1,3 +1,5 @@
+//! `linear`: the solver of linear machines, like LIBLINEAR. This file only declares the parameters.
+
 use std::sync::Arc;
 
 use mercer_spec::{Entry, Spec};
@@ -5,13 +7,12 @@ use mercer_spec::{Entry, Spec};
 use super::SolverRef;
 use crate::tables::{BIAS, LINEAR_LEVELS, Map, PASSES, PENALTY, Recipe, SEED, SPACE, Space};
 
-/// Dual coordinate descent for linear machines (\[HCLKS08\]) in doubles, on values as they are; or, with
-/// levels, on values rounded to a byte: rank 1 of `additive`. Few columns and many examples are better served
-/// by Newton's method on the weights (`space=primal`); `penalty=l1` brings weights to zero. The machine is a
-/// plain linear one.
+/// Dual coordinate descent for linear machines (\[HCLKS08\]) on the values in f64; or, with bins, on values
+/// quantised to a byte (`additive` with rank 1). For few columns and many examples Newton's method on the
+/// weights is faster (`space=primal`). `penalty=l1` gives sparse weights. The result is a linear machine.
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "linear",
-    summary: "linear machines by dual coordinate descent",
+    summary: "linear machines by dual coordinate descent, or by Newton's method (space=primal), or with an l1 penalty",
     parameters: &[LINEAR_LEVELS, SPACE, PENALTY, BIAS, SEED, PASSES],
     variadic: false,
     build: |checked| {

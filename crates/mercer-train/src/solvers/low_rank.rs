@@ -1,3 +1,5 @@
+//! `low_rank`: declares the parameters of the low-rank solver. The algorithm is in `lowrank/`.
+
 use std::sync::Arc;
 
 use mercer_spec::{Entry, Kind, Parameter};
@@ -6,58 +8,58 @@ use super::SolverRef;
 use crate::lowrank::{How, LowRank, Precision, Rule, Systems};
 
 /// An incomplete Cholesky factor of the Gram matrix, then coordinate descent or an interior point method on
-/// its rows (\[FS01\]).
+/// the rows of the factor (\[FS01\]).
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "low_rank",
-    summary: "a low-rank factor of the Gram matrix, then coordinate descent or interior points on its rows",
+    summary: "a low-rank factor of the Gram matrix, then coordinate descent or an interior point method",
     parameters: &[
         Parameter {
             name: "rank",
             kind: Kind::IntegerOr { low: 1, high: 65536, word: "auto" },
             default: Some("auto"),
-            help: "supports of the machine; auto doubles them until little is lost",
+            help: "rank of the factor and number of supports; auto doubles it until the loss is below tolerance",
         },
         Parameter {
             name: "tolerance",
             kind: Kind::Number { low: 0.0, high: 1.0, closed: true },
             default: Some("0.01"),
-            help: "share of the objective that may be lost where rank is auto",
+            help: "with rank=auto: accepted loss of the approximation, relative to the objective",
         },
         Parameter {
             name: "pivots",
             kind: Kind::Word(Rule::WORDS),
             default: Some("auto"),
-            help: "how supports are chosen",
+            help: "how the pivots, which become the supports, are chosen",
         },
         Parameter {
             name: "method",
             kind: Kind::Word(How::WORDS),
             default: Some("auto"),
-            help: "how the quadratic program over the factor is solved",
+            help: "algorithm for the quadratic program over the factor",
         },
         Parameter {
             name: "systems",
             kind: Kind::Word(Systems::WORDS),
             default: Some("split"),
-            help: "how interior points solve their linear systems",
+            help: "how the interior point method solves its linear systems",
         },
         Parameter {
             name: "precision",
             kind: Kind::Word(Precision::WORDS),
             default: Some("auto"),
-            help: "numbers of the factor",
+            help: "floating-point type of the factor",
         },
         Parameter {
             name: "guard",
             kind: Kind::Word(&["on", "off"]),
             default: Some("on"),
-            help: "whether an exact machine on a part of the examples is trained beside; the better is kept",
+            help: "whether to compare with an exact machine trained on a subset of the examples, and keep the better one",
         },
         Parameter {
             name: "seed",
             kind: Kind::Integer { low: 0, high: 1 << 40 },
             default: Some("1"),
-            help: "what is drawn at random",
+            help: "seed of the random numbers",
         },
     ],
     variadic: false,

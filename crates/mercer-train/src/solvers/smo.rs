@@ -1,4 +1,7 @@
-//! Sequential minimal optimisation on working sets of hundreds of examples.
+//! `smo`: sequential minimal optimisation on working sets of hundreds of examples.
+//!
+//! This file has the outer loop. `inner` solves one working set, `select` chooses it, `shrink` leaves examples out,
+//! `state` is what a checkpoint holds.
 
 mod inner;
 mod select;
@@ -20,68 +23,68 @@ use crate::TrainError;
 use crate::control::{Control, Standing, Stop};
 use crate::gram::kernel_sums;
 use crate::optimality::Optimality;
-use inner::Inner;
+use inner::WorkingSetProblem;
 
-/// SMO with blocks (\[Wen18\], oneDAL): each round takes a working set of the worst violators and
-/// part of the previous set, computes their kernel rows as one block, solves the small quadratic program by pair
-/// steps of second order (\[FCL05\]) and adds the result to the gradient.
+/// Block SMO (\[Wen18\], oneDAL). Each round takes a working set of the worst violators and some of the previous
+/// set, computes their kernel rows as one block, solves the small quadratic program by pair steps with
+/// second-order selection (\[FCL05\]), and updates the gradient.
 ///
-/// Kernel rows are singles, the gradient is doubles. Before the end the gradient is recomputed from kernel
-/// values in doubles; if singles turn out to be too coarse, the solver goes on with rows of doubles.
+/// Kernel rows are f32, the gradient is f64. Before the solver ends, the gradient is recomputed from f64 kernel
+/// values. If f32 rows are not accurate enough, the solver continues with f64 rows.
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "smo",
-    summary: "sequential minimal optimisation on working sets, with cached rows and shrinking",
+    summary: "sequential minimal optimisation (SMO) on working sets, with a kernel cache and shrinking",
     parameters: &[
         Parameter {
             name: "working_set",
             kind: Kind::Integer { low: 2, high: 8192 },
             default: Some("256"),
-            help: "examples solved together",
+            help: "variables optimised together in one round",
         },
         Parameter {
             name: "shrinking",
             kind: Kind::Word(&["on", "off"]),
             default: Some("on"),
-            help: "whether examples that seem settled are left out until the end",
+            help: "whether variables that stay at a bound are left out until the end (shrinking)",
         },
     ],
     variadic: false,
     build: |checked| {
         let shrinking = checked.spec("shrinking").is_none_or(|word| word.name() == "on");
         let working_set = checked.integer("working_set") as usize;
-        Ok(Arc::new(Smo { working_set, shrinking, patience: PATIENCE }))
+        Ok(Arc::new(Smo { working_set, shrinking, step_limit: STEP_LIMIT }))
     },
 };
 
-/// The running violation must fall to this share of the tolerance, so that the honest one, which differs
-/// by the rounding of singles, passes as well.
-const SINGLE_SHARE: f64 = 0.95;
-/// A gradient in singles that is off by more than this share of the tolerance is not trusted further.
+/// With f32 rows the running violation must fall to this share of the tolerance, so that the recomputed one, which
+/// differs by f32 rounding errors, passes as well.
+const F32_SHARE: f64 = 0.95;
+/// If the gradient from f32 rows is wrong by more than this share of the tolerance, the solver switches to f64.
 const DRIFT_SHARE: f64 = 0.25;
-/// Rounds in a row without a gain above rounding after which nothing more is expected.
+/// After this many rounds in a row whose gain is only rounding error, the solver has stalled.
 const IDLE_ROUNDS: u32 = 10;
-/// Twice LIBSVM's own limit. Kernels of huge values on few columns are too badly conditioned for pair steps.
-const PATIENCE: Patience = Patience { steps: 20_000_000, per_variable: 200 };
-/// Rounds after which the gradient is checked against doubles for the first time; doubled each time.
+/// Twice LIBSVM's limit. Unscaled data with huge kernel values can be too ill-conditioned for pair steps.
+const STEP_LIMIT: StepLimit = StepLimit { steps: 20_000_000, per_variable: 200 };
+/// Round at which the gradient is first compared with an f64 one; the interval doubles each time.
 const FIRST_CHECK: u64 = 64;
-/// Rows looked at in such a check.
+/// Rows compared in such a check.
 const SAMPLE: usize = 256;
 
 #[derive(Debug)]
 struct Smo {
     working_set: usize,
     shrinking: bool,
-    patience: Patience,
+    step_limit: StepLimit,
 }
 
-/// Pair steps of one question after which it is given up: the larger of the two limits.
+/// Pair steps of one problem after which the solver gives up: the larger of the two limits.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct StepLimit {
     steps: u64,
     per_variable: u64,
 }
 
-impl Patience {
+impl StepLimit {
     fn steps(self, variables: usize) -> u64 {
         self.steps.max(self.per_variable * variables as u64)
     }
@@ -105,37 +108,38 @@ impl OnGram for Smo {
         problem: &mut GramProblem<'_, '_>,
         control: &mut Steering<'_, '_>,
     ) -> Result<Solution, TrainError> {
-        Run::new(self, problem).finish(control.0)
+        SmoRun::new(self, problem).finish(control.0)
     }
 }
 
-/// One question being solved.
-struct Run<'r, 'q, 'a> {
+/// One problem being solved.
+struct SmoRun<'r, 'q, 'a> {
     settings: &'r Smo,
     problem: &'r mut GramProblem<'q, 'a>,
-    /// Global example of each row of the quadratic program.
+    /// The example (row of the data) of each row of the quadratic program.
     examples: Vec<u32>,
     state: State,
     /// Position of each row among the active ones.
     slots: Vec<u32>,
 }
 
-/// What an honest look at the present point says.
-enum Verdict {
-    Done(Vec<f64>, Optimality),
-    GoOn,
+/// Result of the stopping test.
+enum StoppingResult {
+    /// Converged, with `Kβ` of all rows.
+    Converged(Vec<f64>, Optimality),
+    Continue,
 }
 
-/// What a sample says of the gradient.
+/// Error of the running gradient on a sample of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Drift {
-    /// It can be trusted.
+    /// Below the limit.
     Small,
-    /// It could not, and was replaced by one in doubles.
-    Mended,
+    /// Too large: the gradient was recomputed in f64.
+    Refreshed,
 }
 
-impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
+impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
     fn new(settings: &'r Smo, problem: &'r mut GramProblem<'q, 'a>) -> Self {
         let examples = problem.gram.examples(&problem.view);
         let rows = examples.len();
@@ -146,7 +150,7 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
                 let slots = (0..rows as u32).collect();
                 let mut run = Self { settings, problem, examples, state, slots };
                 if run.state.beta.iter().any(|value| *value != 0.0) {
-                    run.state.k_beta = run.honest_field();
+                    run.state.k_beta = run.recompute_k_beta();
                 }
                 run
             }
@@ -163,9 +167,9 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         }
     }
 
-    /// Brings rows and columns into the form they had when the state was saved.
+    /// Restores the precision and the active columns of the Gram matrix as they were when the state was saved.
     fn resume(&mut self) {
-        if self.state.double {
+        if self.state.is_f64 {
             self.problem.gram.switch_to_f64(self.problem.memory);
         }
         self.problem.gram.restore(&self.problem.view);
@@ -192,19 +196,19 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
                 control.save_before_end(&self.state)?;
                 return Ok(self.best_so_far(Some(stop)));
             }
-            if self.state.steps >= self.settings.patience.steps(self.problem.qp.len()) {
+            if self.state.steps >= self.settings.step_limit.steps(self.problem.qp.len()) {
                 return Ok(self.best_so_far(Some(Stop::GivenUp)));
             }
-            let share = if self.state.double { 1.0 } else { SINGLE_SHARE };
+            let share = if self.state.is_f64 { 1.0 } else { F32_SHARE };
             if violation <= share * control.tolerance {
-                match self.look(control.tolerance) {
-                    Verdict::Done(k_beta, optimality) => {
+                match self.test_stopping(control.tolerance) {
+                    StoppingResult::Converged(k_beta, optimality) => {
                         return Ok(self.solution(k_beta, optimality, None));
                     }
-                    Verdict::GoOn => continue,
+                    StoppingResult::Continue => continue,
                 }
             }
-            if !self.state.double && self.state.rounds >= self.state.next_check {
+            if !self.state.is_f64 && self.state.rounds >= self.state.next_check {
                 self.sample_drift(control.tolerance);
                 continue;
             }
@@ -216,15 +220,15 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
             let is_idle = gain <= 4.0 * f64::EPSILON * objective;
             self.state.idle = if is_idle { self.state.idle + 1 } else { 0 };
             if self.state.idle >= IDLE_ROUNDS {
-                if self.state.double && self.state.active.len() == self.examples.len() {
+                if self.state.is_f64 && self.state.active.len() == self.examples.len() {
                     return Ok(self.best_so_far(Some(Stop::Stalled)));
                 }
-                self.use_doubles();
+                self.switch_to_f64();
             }
         }
     }
 
-    /// One working set: kernel rows, pair steps, gradient. Returns by how much the objective fell.
+    /// One round: working set, kernel rows, pair steps, gradient. Returns the decrease of the objective.
     fn round(&mut self, scan: &select::Scan, control: &mut Control<'_>) -> f64 {
         let qp = self.problem.qp;
         let capacity = self.problem.gram.capacity(&self.problem.view);
@@ -244,7 +248,7 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         let gradient = set.iter().zip(&columns);
         let gradient =
             gradient.map(|(v, at)| self.state.k_beta[*at as usize] + qp.linear[*v as usize]);
-        let mut inner = Inner {
+        let mut inner = WorkingSetProblem {
             table: &table,
             diagonal: chosen.iter().map(|row| diagonal[*row as usize]).collect(),
             gradient: gradient.collect(),
@@ -253,17 +257,17 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
             upper: set.iter().map(|v| qp.upper[*v as usize]).collect(),
             ends: select::group_ends(qp, &set),
         };
-        let outcome = inner.solve(0.5 * control.tolerance, control.steps_left());
+        let result = inner.solve(0.5 * control.tolerance, control.steps_left());
         let beta = inner.beta;
         self.apply(&set, &chosen, &beta);
-        control.iterations += outcome.steps;
-        self.state.steps += outcome.steps;
+        control.iterations += result.steps;
+        self.state.steps += result.steps;
         self.state.rounds += 1;
         self.state.previous = set;
-        outcome.gain
+        result.gain
     }
 
-    /// Takes over the coefficients of the working set and adds their changes to the gradient.
+    /// Stores the new coefficients of the working set and adds their changes to the gradient.
     fn apply(&mut self, set: &[u32], chosen: &[u32], beta: &[f64]) {
         let mut changed: Vec<u32> = Vec::new();
         let mut deltas: Vec<f64> = Vec::new();
@@ -279,12 +283,12 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         self.problem.gram.add(view, &changed, &deltas, &mut self.state.k_beta);
     }
 
-    /// `Kβ` of all rows from kernel values in doubles.
-    fn honest_field(&self) -> Vec<f64> {
-        self.honest_sums(&self.examples)
+    /// `Kβ` of all rows, recomputed from f64 kernel values.
+    fn recompute_k_beta(&self) -> Vec<f64> {
+        self.recompute_k_beta_of(&self.examples)
     }
 
-    fn honest_sums(&self, examples: &[u32]) -> Vec<f64> {
+    fn recompute_k_beta_of(&self, examples: &[u32]) -> Vec<f64> {
         let folded = self.problem.qp.fold(&self.state.beta);
         let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
         let supports: Vec<u32> = used.iter().map(|row| self.examples[*row]).collect();
@@ -292,49 +296,50 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         kernel_sums(&self.problem.gram.source, examples, &supports, &weights)
     }
 
-    /// Compares the gradient of some rows with doubles; goes on in doubles if singles are too coarse.
+    /// Compares the running gradient of some rows with an f64 one; switches to f64 if the difference is too large.
     fn sample_drift(&mut self, tolerance: f64) -> Drift {
         self.state.next_check = 2 * self.state.rounds.max(FIRST_CHECK / 2);
         let step = self.state.active.len().div_ceil(SAMPLE).max(1);
         let places: Vec<usize> = (0..self.state.active.len()).step_by(step).collect();
         let rows = places.iter().map(|at| self.examples[self.state.active[*at] as usize]);
-        let honest = self.honest_sums(&rows.collect::<Vec<u32>>());
+        let recomputed = self.recompute_k_beta_of(&rows.collect::<Vec<u32>>());
         let running = places.iter().map(|at| self.state.k_beta[*at]);
-        let drift = running.zip(&honest).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let drift = running.zip(&recomputed).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         if drift > DRIFT_SHARE * tolerance {
-            self.use_doubles();
-            return Drift::Mended;
+            self.switch_to_f64();
+            return Drift::Refreshed;
         }
         Drift::Small
     }
 
-    /// Takes all rows back with a gradient in doubles, unless a sample of it is enough, and judges the point.
-    fn look(&mut self, tolerance: f64) -> Verdict {
-        let is_whole = self.state.active.len() == self.examples.len();
-        if self.problem.stopping_test == StoppingTest::Sampled && is_whole && !self.state.double {
-            if self.sample_drift(tolerance) == Drift::Mended {
-                return Verdict::GoOn;
+    /// Tests the present point with a recomputed gradient of all rows, or of a sample if that was asked for. If it
+    /// fails, all rows are active again.
+    fn test_stopping(&mut self, tolerance: f64) -> StoppingResult {
+        let all_active = self.state.active.len() == self.examples.len();
+        if self.problem.stopping_test == StoppingTest::Sampled && all_active && !self.state.is_f64 {
+            if self.sample_drift(tolerance) == Drift::Refreshed {
+                return StoppingResult::Continue;
             }
             let k_beta = self.state.k_beta.clone();
             let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
-            return Verdict::Done(k_beta, optimality);
+            return StoppingResult::Converged(k_beta, optimality);
         }
-        let k_beta = self.honest_field();
+        let k_beta = self.recompute_k_beta();
         let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
         if optimality.violation <= tolerance {
-            return Verdict::Done(k_beta, optimality);
+            return StoppingResult::Converged(k_beta, optimality);
         }
         let active = self.state.active.iter().map(|row| k_beta[*row as usize]);
         let drift = active.zip(&self.state.k_beta).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        self.take_back(k_beta);
+        self.activate_all(k_beta);
         if drift > DRIFT_SHARE * tolerance {
-            self.use_doubles();
+            self.switch_to_f64();
         }
-        Verdict::GoOn
+        StoppingResult::Continue
     }
 
-    /// All rows are active again, with this gradient.
-    fn take_back(&mut self, k_beta: Vec<f64>) {
+    /// Makes all rows active again, with this `Kβ`.
+    fn activate_all(&mut self, k_beta: Vec<f64>) {
         self.problem.gram.restore(&self.problem.view);
         self.state.k_beta = k_beta;
         self.state.active = (0..self.examples.len() as u32).collect();
@@ -342,16 +347,16 @@ impl<'r, 'q, 'a> Run<'r, 'q, 'a> {
         self.state.idle = 0;
     }
 
-    /// Goes on with kernel rows in doubles and a gradient to match.
-    fn use_doubles(&mut self) {
+    /// Continues with f64 kernel rows and a recomputed gradient.
+    fn switch_to_f64(&mut self) {
         self.problem.gram.switch_to_f64(self.problem.memory);
-        self.state.double = true;
-        let k_beta = self.honest_field();
-        self.take_back(k_beta);
+        self.state.is_f64 = true;
+        let k_beta = self.recompute_k_beta();
+        self.activate_all(k_beta);
     }
 
     fn best_so_far(self, stop: Option<Stop>) -> Solution {
-        let k_beta = self.honest_field();
+        let k_beta = self.recompute_k_beta();
         let optimality = Optimality::of(self.problem.qp, &self.state.beta, &k_beta);
         self.solution(k_beta, optimality, stop)
     }

@@ -27,7 +27,7 @@ pub(super) fn solve(
     ridge.iter().enumerate().for_each(|(at, ridge)| values[at * size + at] += ridge);
     let refused = |refusal: CholeskyError, control: &Control<'_>| match (refusal, control.stop()) {
         (CholeskyError::Cancelled, Some(stop)) => TrainError::Stopped(stop),
-        _ => TrainError::NotDefinite { part: group.name.to_owned() },
+        _ => TrainError::NotPositiveDefinite { subproblem: group.name.to_owned() },
     };
     let factor = Cholesky::new(values, size, &mut |done| go_on(control, done))
         .map_err(|refusal| refused(refusal, control))?;

@@ -43,7 +43,7 @@ pub(super) fn solve(
         return Err(TrainError::Stopped(stop));
     }
     let squares = Squares::new(&factor, &group.systems[0])
-        .ok_or_else(|| TrainError::NotDefinite { part: group.name.to_owned() })?;
+        .ok_or_else(|| TrainError::NotPositiveDefinite { subproblem: group.name.to_owned() })?;
     let leverages = group.wants_left_out.then(|| squares.leverages());
     let answers = group
         .systems

@@ -169,7 +169,7 @@ pub(super) fn levels(
     let Survey { top, low, negative } = survey(examples, rows)?;
     if let (Some((row, column, value)), false) = (negative, is_linear) {
         let kernel = kernel.to_owned();
-        return Err(TrainError::NegativeLevels { row, column, value, kernel });
+        return Err(TrainError::NegativeForBins { row, column, value, kernel });
     }
     let largest = top.max(-low);
     check_range(largest)?;
@@ -189,7 +189,7 @@ pub(super) fn levels(
 /// Squares of values must be numbers that singles hold.
 pub(super) fn check_range(largest: f64) -> Result<(), TrainError> {
     if largest > 1e15 || (largest > 0.0 && largest < 1e-15) {
-        return Err(TrainError::LevelRange { value: largest });
+        return Err(TrainError::BinRange { value: largest });
     }
     Ok(())
 }

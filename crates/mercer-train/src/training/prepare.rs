@@ -187,7 +187,7 @@ fn check_classes(labels: &Labels, scheme: Scheme, rows: usize) -> Result<(), Tra
         Scheme::OneVsRest => classes,
     };
     if questions > MOST_QUESTIONS {
-        return Err(TrainError::TooManyClasses { classes, rows, questions });
+        return Err(TrainError::TooManyClasses { classes, rows, subproblems: questions });
     }
     Ok(())
 }
@@ -195,7 +195,7 @@ fn check_classes(labels: &Labels, scheme: Scheme, rows: usize) -> Result<(), Tra
 fn check_domain(data: &Dataset, kernel: &KernelRef) -> Result<(), TrainError> {
     // The dot product of two rows of values is not the value of the pair.
     if kernel.spec().name() == "precomputed" && matches!(kernel.form(), Form::Dot(_)) {
-        return Err(TrainError::GivenValues);
+        return Err(TrainError::PrecomputedKernel);
     }
     if kernel.domain() == Domain::Real {
         return Ok(());

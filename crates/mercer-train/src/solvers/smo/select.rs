@@ -1,9 +1,9 @@
-//! Which variables are solved together.
+//! Which variables form the next working set. How they are solved is in `inner.rs`.
 
 use super::State;
 use crate::Qp;
 
-/// One pass over the active variables.
+/// What one pass over the active variables found.
 #[derive(Debug)]
 pub(super) struct Scan {
     /// Smallest F of a variable that may grow, for each group.
@@ -11,11 +11,11 @@ pub(super) struct Scan {
     /// Largest F of a variable that may fall, for each group.
     pub(super) low: [f64; 2],
     pub(super) supports: usize,
-    /// Of the active variables.
+    /// Objective of the active variables.
     pub(super) objective: f64,
 }
 
-/// Looks at all active variables.
+/// One pass over all active variables.
 pub(super) fn scan(qp: &Qp, state: &State) -> Scan {
     let mut scan =
         Scan { up: [f64::INFINITY; 2], low: [f64::NEG_INFINITY; 2], supports: 0, objective: 0.0 };
@@ -35,14 +35,14 @@ pub(super) fn scan(qp: &Qp, state: &State) -> Scan {
 }
 
 impl Scan {
-    /// LIBSVM's ε of the active variables.
+    /// Maximal violation of the active variables: what LIBSVM compares with its ε.
     pub(super) fn violation(&self) -> f64 {
         (self.low[0] - self.up[0]).max(self.low[1] - self.up[1]).max(0.0)
     }
 
-    /// Duality gap of the active variables, with the middle of each group's range as multiplier.
+    /// Duality gap of the active variables; the multiplier of each group is the midpoint of `up` and `low`.
     pub(super) fn gap(&self, qp: &Qp, state: &State) -> f64 {
-        let middle = |group: usize| {
+        let midpoint = |group: usize| {
             let (up, low) = (self.up[group], self.low[group]);
             match (up.is_finite(), low.is_finite()) {
                 (true, true) => f64::midpoint(up, low),
@@ -51,7 +51,7 @@ impl Scan {
                 (false, false) => 0.0,
             }
         };
-        let multipliers = [middle(0), middle(1)];
+        let multipliers = [midpoint(0), midpoint(1)];
         let variables = state.variables(qp.rows);
         variables.fold(0.0, |gap, (v, at)| {
             let slope = state.k_beta[at] + qp.linear[v] - multipliers[usize::from(qp.groups[v])];
@@ -61,21 +61,21 @@ impl Scan {
     }
 }
 
-/// Where each group ends in a working set that is sorted by groups.
+/// End of each group in a working set that is sorted by groups.
 pub(super) fn group_ends(qp: &Qp, set: &[u32]) -> [usize; 2] {
     let first = set.iter().filter(|v| qp.groups[**v as usize] == 0).count();
     [first, set.len()]
 }
 
-/// Half of the set are the worst violators, as many that should grow as should fall; the rest stays from
-/// the previous set, free variables first. The result is sorted by groups, newest first within.
+/// The next working set. Half of it are the worst violators, as many that should grow as should fall; the rest comes
+/// from the previous set, free variables first. Sorted by groups; within a group the newest come first.
 pub(super) fn working_set(qp: &Qp, state: &State, scan: &Scan, size: usize) -> Vec<u32> {
     let groups = qp.group_count();
     let fresh = if state.previous.is_empty() { size } else { (size / 2).max(2) };
     let share = (fresh / (2 * groups)).max(1);
     let mut taken = vec![false; qp.len()];
     let mut set: Vec<u32> = Vec::with_capacity(size);
-    // The previous members are looked at last, but the two worst violators always come in.
+    // Members of the previous set come last, but the worst violators are always taken.
     let mut is_old = vec![false; qp.len()];
     state.previous.iter().for_each(|v| is_old[*v as usize] = true);
     for group in 0..groups {
@@ -98,11 +98,11 @@ pub(super) fn working_set(qp: &Qp, state: &State, scan: &Scan, size: usize) -> V
                 take(&mut set, &mut taken, worst.1);
             }
             candidates.retain(|(_, v)| !is_old[*v as usize]);
-            let wanted = share.min(candidates.len());
-            if wanted < candidates.len() && wanted > 0 {
-                candidates.select_nth_unstable_by(wanted - 1, order);
+            let count = share.min(candidates.len());
+            if count < candidates.len() && count > 0 {
+                candidates.select_nth_unstable_by(count - 1, order);
             }
-            candidates.truncate(wanted);
+            candidates.truncate(count);
             candidates.sort_unstable_by(order);
             candidates.iter().for_each(|(_, v)| take(&mut set, &mut taken, *v));
         }
@@ -114,8 +114,8 @@ pub(super) fn working_set(qp: &Qp, state: &State, scan: &Scan, size: usize) -> V
     };
     let active = |v: &&u32| state.active.binary_search(&(**v % qp.rows as u32)).is_ok();
     let previous: Vec<u32> = state.previous.iter().filter(active).copied().collect();
-    for wanted in [true, false] {
-        for v in previous.iter().filter(|v| is_free(v) == wanted) {
+    for free_ones in [true, false] {
+        for v in previous.iter().filter(|v| is_free(v) == free_ones) {
             if set.len() < size {
                 take(&mut set, &mut taken, *v);
             }
@@ -131,7 +131,7 @@ fn take(set: &mut Vec<u32>, taken: &mut [bool], v: u32) {
     }
 }
 
-/// By value, then by index: a total order, so that the choice is the same everywhere.
+/// By value, then by index: a total order, so that the choice does not depend on the platform.
 fn order(a: &(f64, u32), b: &(f64, u32)) -> std::cmp::Ordering {
     a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
 }

@@ -1,21 +1,21 @@
-//! Leaving out examples that seem settled at a bound.
+//! Shrinking: examples whose variables stay at a bound are left out until the stopping test.
 
-use super::Run;
+use super::SmoRun;
 use super::select::Scan;
 
-/// Rounds before the first attempt.
+/// Round of the first attempt to shrink.
 pub(super) const FIRST_SHRINK: u64 = 4;
-/// Rounds from one attempt to the next.
+/// Rounds between two attempts.
 const PERIOD: u64 = 4;
-/// Rows must fall by this share to be worth repacking.
-const WORTH: f64 = 0.2;
-/// Problems smaller than this are not worth it.
+/// Rows are repacked only if at least this share of them is left out.
+const LEAST_SHARE: f64 = 0.2;
+/// Smaller problems are not shrunk.
 const LEAST_ROWS: usize = 1000;
 
-impl Run<'_, '_, '_> {
-    /// Leaves out rows all of whose variables sit at a bound and would be the last to be chosen
-    /// (\[CL11\] section 5.3): at the lower bound with F above all that may fall, or at the upper bound with
-    /// F below all that may grow.
+impl SmoRun<'_, '_, '_> {
+    /// Leaves out rows whose variables are all at a bound and could not be part of a violating pair (\[CL11\]
+    /// section 5.3): at the lower bound with F larger than that of all variables that may fall, or at the upper bound
+    /// with F smaller than that of all variables that may grow.
     pub(super) fn shrink(&mut self, scan: &Scan) {
         let state = &mut self.state;
         if state.rounds < state.next_shrink || state.active.len() < LEAST_ROWS {
@@ -23,7 +23,7 @@ impl Run<'_, '_, '_> {
         }
         state.next_shrink = state.rounds + PERIOD;
         let qp = self.problem.qp;
-        let is_settled = |v: usize, k_beta: f64| {
+        let is_fixed_at_bound = |v: usize, k_beta: f64| {
             let (group, grad) = (usize::from(qp.groups[v]), k_beta + qp.linear[v]);
             let at_lower = state.beta[v] <= qp.lower[v];
             let at_upper = state.beta[v] >= qp.upper[v];
@@ -34,11 +34,11 @@ impl Run<'_, '_, '_> {
             .zip(&state.active)
             .filter(|(at, row)| {
                 let k_beta = state.k_beta[*at as usize];
-                !(**row as usize..qp.len()).step_by(qp.rows).all(|v| is_settled(v, k_beta))
+                !(**row as usize..qp.len()).step_by(qp.rows).all(|v| is_fixed_at_bound(v, k_beta))
             })
             .map(|(at, _)| at)
             .collect();
-        if kept.len() as f64 > (1.0 - WORTH) * state.active.len() as f64 || kept.len() < 2 {
+        if kept.len() as f64 > (1.0 - LEAST_SHARE) * state.active.len() as f64 || kept.len() < 2 {
             return;
         }
         self.problem.gram.shrink(&self.problem.view, &kept);

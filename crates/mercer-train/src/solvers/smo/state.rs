@@ -1,29 +1,31 @@
-/// Everything the next round depends on; a checkpoint holds it and nothing else.
+//! The state of a run of `smo`: what a checkpoint holds.
+
+/// Everything that the next round depends on, and nothing else.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct State {
     /// β of all variables.
     pub(crate) beta: Vec<f64>,
     /// `Kβ` of the active rows.
     pub(crate) k_beta: Vec<f64>,
-    /// Rows not left out, increasing.
+    /// Rows that are not shrunk, in increasing order.
     pub(crate) active: Vec<u32>,
     /// Variables of the last working set, the newest first.
     pub(crate) previous: Vec<u32>,
     pub(crate) rounds: u64,
     pub(crate) steps: u64,
-    /// Round at which the gradient is checked although the violation is still large.
+    /// Round of the next comparison with an f64 gradient.
     pub(crate) next_check: u64,
-    /// Round before which nothing is left out.
+    /// Round of the next attempt to shrink.
     pub(crate) next_shrink: u64,
-    /// Rounds in a row without gain.
+    /// Rounds in a row without progress.
     pub(crate) idle: u32,
-    /// Whether kernel rows are doubles.
-    pub(crate) double: bool,
+    /// Whether kernel rows are f64.
+    pub(crate) is_f64: bool,
 }
 
 impl State {
-    /// The start at `beta`, given `Kβ` of all rows.
-    pub(super) fn new(k_beta: Vec<f64>, beta: Vec<f64>, double: bool) -> Self {
+    /// The state at the start, given β and `Kβ` of all rows.
+    pub(super) fn new(k_beta: Vec<f64>, beta: Vec<f64>, is_f64: bool) -> Self {
         Self {
             beta,
             active: (0..k_beta.len() as u32).collect(),
@@ -34,11 +36,11 @@ impl State {
             next_check: super::FIRST_CHECK,
             next_shrink: super::shrink::FIRST_SHRINK,
             idle: 0,
-            double,
+            is_f64,
         }
     }
 
-    /// Whether a state that was read belongs to this quadratic program.
+    /// Whether a state from a checkpoint has the size of this quadratic program.
     pub(crate) fn fits(&self, qp: &crate::Qp) -> bool {
         let rows = qp.rows as u32;
         self.beta.len() == qp.len()
@@ -48,7 +50,7 @@ impl State {
             && self.previous.iter().all(|v| (*v as usize) < qp.len())
     }
 
-    /// Active variables with their place among the active rows.
+    /// Active variables with their position among the active rows.
     pub(super) fn variables(&self, rows: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
         let sides = (self.beta.len() / rows.max(1)).max(1);
         let active = self.active.iter().enumerate();

@@ -1,3 +1,5 @@
+//! Tests of `smo` that need its private parts: limits of steps and the two stopping tests.
+
 use mercer_data::synthetic::ripley;
 use mercer_data::{Dataset, Matrix, Targets};
 
@@ -5,7 +7,7 @@ use super::*;
 use crate::gram::{Gram, Source, View};
 use crate::{Cancel, Qp, Subproblem};
 
-/// Values near 100 under a polynomial of degree 3: kernel values up to 1e13, all but parallel.
+/// Values near 100 with a polynomial kernel of degree 3: kernel values up to 1e13, almost equal rows.
 fn unscaled() -> Dataset {
     let mut data = ripley(60, 4);
     let values: Vec<f64> =
@@ -23,7 +25,7 @@ fn quadratic_program(data: &Dataset, c: f64) -> Qp {
 fn solve(
     data: &Dataset,
     qp: &Qp,
-    patience: Patience,
+    step_limit: StepLimit,
     stopping_test: StoppingTest,
 ) -> (Solution, u64) {
     let kernel = mercer_kernel::parse("polynomial(degree=3, gamma=1, coef0=1)").unwrap();
@@ -37,18 +39,18 @@ fn solve(
     let mut observer = |_: &crate::Progress| {};
     let mut control = Control::new(&mut observer, Cancel::new());
     control.tolerance = 1e-3;
-    let smo = Smo { working_set: 16, shrinking: false, patience };
+    let smo = Smo { working_set: 16, shrinking: false, step_limit };
     let solution = smo.solve(&mut problem, &mut Steering(&mut control)).unwrap();
     (solution, control.iterations)
 }
 
 #[test]
-fn a_question_that_is_given_up_says_so_and_leaves_its_best_point() {
+fn a_problem_that_reaches_the_step_limit_says_so_and_returns_its_best_point() {
     let data = unscaled();
     let qp = quadratic_program(&data, 10.0);
     for stopping_test in [StoppingTest::Recomputed, StoppingTest::Sampled] {
-        let patience = Patience { steps: 300, per_variable: 2 };
-        let (solution, steps) = solve(&data, &qp, patience, stopping_test);
+        let step_limit = StepLimit { steps: 300, per_variable: 2 };
+        let (solution, steps) = solve(&data, &qp, step_limit, stopping_test);
         assert_eq!(solution.stop, Some(Stop::GivenUp));
         // The round that crosses the limit is finished.
         assert!((300..300 + 16 * 100).contains(&steps), "{steps}");
@@ -57,9 +59,9 @@ fn a_question_that_is_given_up_says_so_and_leaves_its_best_point() {
         assert!(sum.abs() < 1e-9, "{sum}");
         let inside = |v: usize| (qp.lower[v]..=qp.upper[v]).contains(&solution.beta[v]);
         assert!((0..qp.len()).all(inside));
-        // However unequal the kernel values, the gap bounds what more patience can gain.
+        // However unequal the kernel values, the gap bounds what more steps can gain.
         let (later, _) =
-            solve(&data, &qp, Patience { steps: 3000, per_variable: 2 }, stopping_test);
+            solve(&data, &qp, StepLimit { steps: 3000, per_variable: 2 }, stopping_test);
         let gain = solution.optimality.objective - later.optimality.objective;
         let gap = solution.optimality.gap;
         assert!(gap.is_finite() && gain <= gap * (1.0 + 1e-9), "{gain} {gap}");
