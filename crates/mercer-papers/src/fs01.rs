@@ -165,7 +165,7 @@ fn progress_of(report: &Report) -> (usize, f64, f64) {
     let low_rank = report.low_rank.as_deref();
     (
         low_rank.map_or(0, |r| r.iterations),
-        low_rank.map_or(f64::NAN, |r| r.believed),
+        low_rank.map_or(f64::NAN, |r| r.running_gap),
         report.violation,
     )
 }

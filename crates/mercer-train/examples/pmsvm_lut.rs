@@ -1,4 +1,4 @@
-//! PmSVM-LUT of \[YW12\] as it is printed, one class against the rest in turn: the paper's own speed.
+//! Times PmSVM-LUT as printed in \[YW12\] (the reference of `mercer-testkit`), one class against the rest in turn.
 //!
 //! `cargo run --release -p mercer-train --example pmsvm_lut -- FILE.svm C`
 
@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             nodes: chebyshev(2),
             bins: Some(1000),
         };
-        // Rows in the paper's own layout are not counted: its program reads them so.
+        // Converting the rows to the paper's layout is not timed: the paper's program reads them in it.
         let mut started = Instant::now();
         visits += train(&problem, &chi2, || started = Instant::now()).visits;
         seconds += started.elapsed().as_secs_f64();

@@ -1,8 +1,8 @@
-//! Trains on a file and prints how it went.
+//! Trains on a file and prints the report; used by the benchmarks. The command line for users is `mercer train`.
 //!
 //! `cargo run --release -p mercer-train --example train -- FILE.svm --kernel 'rbf(gamma=0.02)' --c 10`
 //!
-//! Further words: `--formulation 'nu_svc(nu=0.3)'`, `--solver`, `--tolerance`, `--memory MB`,
+//! Further options: `--formulation 'nu_svc(nu=0.3)'`, `--solver`, `--tolerance`, `--memory MB`,
 //! `--time-limit SECONDS`, `--scheme ovr`, `--rows N` (the first ones only), `--test FILE`, `--json yes`, `--progress yes`,
 //! `--polish yes` (from low rank to the exact machine), `--out MODEL`.
 
@@ -51,7 +51,8 @@ fn main() -> Result<(), Failure> {
         None => None,
     };
     if let Some(file) = words.get("--out") {
-        let format = mercer_machine::file::format("mercer").ok_or("no format of our own")?;
+        let format =
+            mercer_machine::file::format("mercer").ok_or("the format mercer is missing")?;
         let model = mercer_machine::Model::from(trained.machine.clone());
         mercer_machine::file::save(&model, format, Path::new(file))?;
     }
@@ -91,15 +92,15 @@ fn training(words: &Words) -> Result<Training, Failure> {
 fn print_json(report: &Report, quality: Option<(&str, f64)>, used: Option<f64>, peak: Option<f64>) {
     let quality = quality.map_or_else(String::new, |(key, value)| format!(", \"{key}\": {value}"));
     let used = used.map_or_else(String::new, |used| format!(", \"cpu_seconds\": {used:.2}"));
-    let low_rank = report.low_rank.as_deref().map_or_else(String::new, |own| {
-        let megabytes = own.factor_bytes as f64 / 1048576.0;
-        let guard = own.guard.as_ref().map_or_else(String::new, |guard| {
+    let low_rank = report.low_rank.as_deref().map_or_else(String::new, |low_rank| {
+        let megabytes = low_rank.factor_bytes as f64 / 1048576.0;
+        let guard = low_rank.guard.as_ref().map_or_else(String::new, |guard| {
             format!(
                 ", \"guard\": {:?}, \"guard_exact\": {}, \"guard_low_rank\": {}",
                 guard.sentence, guard.exact, guard.low_rank
             )
         });
-        format!(", \"rank\": {}, \"factor_mb\": {megabytes}{guard}", own.rank)
+        format!(", \"rank\": {}, \"factor_mb\": {megabytes}{guard}", low_rank.rank)
     });
     println!(
         "{{\"seconds\": {}{used}, \"objective\": {}, \"gap\": {}, \"n_support\": {}, \"iterations\": {}, \
@@ -114,8 +115,8 @@ fn print_json(report: &Report, quality: Option<(&str, f64)>, used: Option<f64>, 
     );
 }
 
-/// Seconds of all threads of this process, where the system tells: in hundredths, the 14th and 15th words
-/// of its state, 12 and 13 behind the name.
+/// CPU seconds of all threads of this process, on Linux: `utime` and `stime` of `/proc/self/stat`, in ticks of 1/100 s.
+/// They are the fields 14 and 15; the process name, field 2, may contain spaces.
 fn processor_seconds() -> Option<f64> {
     let state = std::fs::read_to_string("/proc/self/stat").ok()?;
     let words: Vec<&str> = state.rsplit(')').next()?.split_whitespace().collect();
@@ -123,14 +124,14 @@ fn processor_seconds() -> Option<f64> {
     Some((ticks(11)? + ticks(12)?) / 100.0)
 }
 
-/// The most memory this process ever held, where the system tells.
+/// Peak memory of this process, on Linux.
 fn peak_megabytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
 }
 
-/// Share of right classes, or the mean squared error.
+/// Accuracy, or the mean squared error of a regression.
 fn quality(machine: &Machine, data: &Dataset) -> (&'static str, f64) {
     let packed = Packed::new(machine.kernel().clone(), machine.supports(), machine.centre());
     let starts: Vec<usize> = (0..data.examples.rows()).step_by(BLOCK).collect();

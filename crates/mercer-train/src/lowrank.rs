@@ -187,14 +187,14 @@ pub struct LowRankReport {
     pub systems: &'static str,
     /// Iterations of the interior point method, all questions together.
     pub iterations: usize,
-    /// Visits of rows by coordinate descent, all questions together.
+    /// Coordinate updates of descent, of all subproblems together.
     pub coordinate_updates: u64,
     /// Whether descent gave up and the interior point method took over.
     pub switched: bool,
     /// Systems that broke down and were solved by QR instead.
     pub fallbacks: usize,
-    /// The relative gap that interior points believed before it was computed anew; the worst question.
-    pub believed: f64,
+    /// The running relative gap of the interior point method, before it was recomputed; the largest of the subproblems.
+    pub running_gap: f64,
     /// Bytes of the factor.
     pub factor_bytes: usize,
     /// Whether the factor was kept in a file.

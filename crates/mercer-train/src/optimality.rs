@@ -1,24 +1,25 @@
-//! How far a solution is from the best one, recomputed from kernel values in doubles.
+//! [`Optimality`]: objective, duality gap and maximal violation of a point, recomputed from f64 kernel values.
 
 use crate::Qp;
 
-/// What a point of a quadratic program is worth. All numbers come from `F = Kβ + q` in doubles, not from what a
-/// solver believes.
+/// How close a point of a quadratic program is to the optimum. All numbers are computed from `F = Kβ + q` in f64, not
+/// from the running values of a solver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Optimality {
     /// `½ β'Kβ + q'β`.
     pub objective: f64,
-    /// Objective less the best possible one is at most this: `Σ_v max_{lower <= x <= upper} (F_v - b)(β_v - x)`.
+    /// Upper bound of the objective minus the optimal one: `Σ_v max_{lower <= x <= upper} (F_v - b)(β_v - x)`.
     pub gap: f64,
-    /// LIBSVM's ε: `max{F_v : β_v > lower_v} - min{F_v : β_v < upper_v}`, the worst of the groups.
+    /// What LIBSVM compares with its ε: `max{F_v : β_v > lower_v} - min{F_v : β_v < upper_v}`, the larger of the
+    /// groups.
     pub violation: f64,
-    /// b of each group.
+    /// b, the multiplier of the sum constraint, of each group.
     pub multipliers: Vec<f64>,
 }
 
-/// The bounds that one group's variables put on its multiplier.
+/// Bounds of the multiplier of one group, from the gradients of its variables.
 #[derive(Debug, Clone, Copy)]
-struct Bounds {
+struct MultiplierBounds {
     free_sum: f64,
     free_count: usize,
     /// Smallest F among variables at their lower bound.
@@ -32,10 +33,10 @@ struct Bounds {
 }
 
 impl Optimality {
-    /// Judges `beta`, given `k_beta = Kβ` of each row.
+    /// Evaluates `beta`, given `k_beta = Kβ` of each row.
     ///
     /// # Panics
-    /// If lengths do not fit the quadratic program.
+    /// If the lengths do not match the quadratic program.
     pub fn of(qp: &Qp, beta: &[f64], k_beta: &[f64]) -> Self {
         assert_eq!(
             (beta.len(), k_beta.len()),
@@ -44,7 +45,7 @@ impl Optimality {
         );
         let gradient: Vec<f64> =
             qp.linear.iter().enumerate().map(|(v, q)| k_beta[v % qp.rows] + q).collect();
-        let start = Bounds {
+        let start = MultiplierBounds {
             free_sum: 0.0,
             free_count: 0,
             above: f64::INFINITY,
@@ -57,7 +58,7 @@ impl Optimality {
             let (may_grow, may_fall) = (beta[v] < qp.upper[v], beta[v] > qp.lower[v]);
             bounds[usize::from(qp.groups[v])].add(*grad, may_grow, may_fall);
         }
-        let multipliers: Vec<f64> = bounds.iter().map(Bounds::multiplier).collect();
+        let multipliers: Vec<f64> = bounds.iter().map(MultiplierBounds::multiplier).collect();
         let mut gap = 0.0;
         let mut objective = 0.0;
         for (v, grad) in gradient.iter().enumerate() {
@@ -71,7 +72,7 @@ impl Optimality {
     }
 }
 
-impl Bounds {
+impl MultiplierBounds {
     fn add(&mut self, grad: f64, may_grow: bool, may_fall: bool) {
         if may_grow {
             self.up = self.up.min(grad);
@@ -90,7 +91,7 @@ impl Bounds {
         }
     }
 
-    /// The mean F of free variables; without any, the middle of what the bounds allow.
+    /// The mean F of the free variables; without any, the midpoint of the bounds.
     fn multiplier(&self) -> f64 {
         if self.free_count > 0 {
             return self.free_sum / self.free_count as f64;
@@ -108,7 +109,7 @@ impl Bounds {
 mod tests {
     use super::*;
 
-    /// Two points at ±1 with K = x z: the best β is (½, -½), f(x) = x.
+    /// Two points at ±1 with K = x z: the optimal β is (½, -½), f(x) = x.
     #[test]
     fn the_solution_of_two_points_has_no_gap() {
         let qp = Qp {

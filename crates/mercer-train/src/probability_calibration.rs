@@ -1,4 +1,6 @@
-//! Scores become probabilities: rising curves fitted to scores that were not trained on.
+//! Probability calibration: increasing curves (Platt's sigmoid, isotonic regression) fitted to cross-validated scores.
+//!
+//! How a machine uses the curves is in `mercer-machine`; how the scores are made is in `validate.rs`.
 
 use mercer_data::Dataset;
 use mercer_machine::{Curve, Output, Probabilities, Scheme, pairs};
@@ -6,30 +8,30 @@ use mercer_machine::{Curve, Output, Probabilities, Scheme, pairs};
 use crate::labels::Labels;
 use crate::{TrainError, Validation};
 
-/// Steps of Newton's method; a dozen are usual.
+/// Limit of Newton steps; about twelve are usual.
 const STEPS: usize = 100;
-/// The flattest slope: scores that say nothing leave every probability on the side of its label.
+/// The slope A nearest to zero: with uninformative scores every probability stays on the side of its label.
 const FLATTEST: f64 = -1e-9;
 
-/// What is fitted to the scores.
+/// The kind of curve that is fitted to the scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calibrator {
-    /// `1 / (1 + exp(A f + B))`, held to the side of the label: few numbers, for few examples.
+    /// `1 / (1 + exp(A f + B))`, kept on the side of the label: two parameters, for few examples.
     Sigmoid,
-    /// The rising curve that fits best, held to the side of the label: for many examples.
+    /// Isotonic regression: the best increasing curve, kept on the side of the label; for many examples.
     Isotonic,
-    /// LIBSVM's: the sigmoid as it is, whose larger probability may be another than that of the label.
+    /// As LIBSVM: the plain sigmoid. The class of the larger probability may differ from the label.
     Platt,
 }
 
-/// Fits a curve to each score of a validation, weights counted, on the smoothed targets of \[Platt00\].
+/// Fits a curve to each score of a cross-validation, with weights, on the smoothed targets of \[Platt00\].
 ///
-/// A machine's label changes at f = 0, a fitted curve passes one half elsewhere. Of all rising curves whose
-/// larger probability is that of the label, the fitted one cut at one half is the nearest: beyond the sliver
-/// between the two points nothing changes.
+/// The label of a machine changes at f = 0, but a fitted curve passes one half at another score. Except with
+/// [`Calibrator::Platt`], the probability of the label is therefore at least one half: between the two scores the
+/// curve is cut at one half, elsewhere it is the fitted one.
 ///
 /// # Errors
-/// If the validation is not one of classes, or weights and examples differ in number.
+/// If the validation is not that of a classifier, or the number of weights is not that of the examples.
 pub fn calibrate_probabilities(
     data: &Dataset,
     validation: &Validation,
@@ -54,9 +56,9 @@ pub fn calibrate_probabilities(
         let mut points = Vec::new();
         for (row, scores) in validation.scores.iter().enumerate() {
             let class = labels.class_of[row] as usize;
-            let is_asked = class == *first || second.is_none_or(|second| class == second);
+            let takes_part = class == *first || second.is_none_or(|second| class == second);
             let weight = weights.map_or(1.0, |weights| weights[row]);
-            if let (true, Some(score)) = (is_asked && weight > 0.0, scores.get(number)) {
+            if let (true, Some(score)) = (takes_part && weight > 0.0, scores.get(number)) {
                 points.push((*score, class == *first, weight));
             }
         }
@@ -65,7 +67,7 @@ pub fn calibrate_probabilities(
     let all = sides.iter().enumerate().map(points);
     Ok(match calibrator {
         Calibrator::Sigmoid => {
-            let curve = |points: Vec<Point>| {
+            let curve = |points: Vec<ScoredPoint>| {
                 let (a, b) = sigmoid(&points);
                 Curve::Sigmoid { a: a.min(FLATTEST), b }
             };
@@ -79,21 +81,21 @@ pub fn calibrate_probabilities(
     })
 }
 
-/// One score with what is wanted of its probability.
-struct Point {
+/// A score with its target probability and weight.
+struct ScoredPoint {
     score: f64,
     target: f64,
     weight: f64,
 }
 
-/// Targets less sure than 0 and 1, by how much each class weighs.
-fn smoothed(points: &[(f64, bool, f64)]) -> Vec<Point> {
+/// Targets a little inside 0 and 1, by the total weight of each class (\[Platt00\]).
+fn smoothed(points: &[(f64, bool, f64)]) -> Vec<ScoredPoint> {
     let total = |is_first: bool| -> f64 {
         points.iter().filter(|point| point.1 == is_first).map(|point| point.2).sum()
     };
     let (plus, minus) = (total(true), total(false));
     let (high, low) = ((plus + 1.0) / (plus + 2.0), 1.0 / (minus + 2.0));
-    let point = |(score, is_first, weight): &(f64, bool, f64)| Point {
+    let point = |(score, is_first, weight): &(f64, bool, f64)| ScoredPoint {
         score: *score,
         target: if *is_first { high } else { low },
         weight: *weight,
@@ -101,17 +103,18 @@ fn smoothed(points: &[(f64, bool, f64)]) -> Vec<Point> {
     points.iter().map(point).collect()
 }
 
-/// A and B that minimise `-Σ w (t ln p + (1 - t) ln(1 - p))`, by the safe Newton steps of \[LLW07\].
-fn sigmoid(points: &[Point]) -> (f64, f64) {
+/// A and B that minimise `-Σ w (t ln p + (1 - t) ln(1 - p))`, by Newton's method with the safeguards of
+/// \[LLW07\].
+fn sigmoid(points: &[ScoredPoint]) -> (f64, f64) {
     let size = points.iter().map(|point| point.score.abs()).fold(0.0, f64::max);
     let total: f64 = points.iter().map(|point| point.weight).sum();
     if !size.is_finite() || total <= 0.0 {
         return (FLATTEST, 0.0);
     }
-    // Scores are divided by the largest, so that the slope has a sensible size.
+    // Scores are divided by the largest, so that the slope is of order one.
     let size = if size == 0.0 { 1.0 } else { size };
     let loss = |a: f64, b: f64| -> f64 {
-        let each = |point: &Point| {
+        let each = |point: &ScoredPoint| {
             let z = a * point.score / size + b;
             // ln(1 + e^z) - (1 - t) z, without overflow.
             let softplus = if z > 0.0 { z + (-z).exp().ln_1p() } else { z.exp().ln_1p() };
@@ -119,22 +122,22 @@ fn sigmoid(points: &[Point]) -> (f64, f64) {
         };
         points.iter().map(each).sum()
     };
-    let share: f64 = points.iter().map(|point| point.weight * point.target).sum::<f64>() / total;
-    let (mut a, mut b) = (0.0, ((1.0 - share) / share).ln());
+    let mean: f64 = points.iter().map(|point| point.weight * point.target).sum::<f64>() / total;
+    let (mut a, mut b) = (0.0, ((1.0 - mean) / mean).ln());
     let mut best = loss(a, b);
     for _ in 0..STEPS {
-        let (step_a, step_b) = newton(points, size, (a, b));
-        let mut part = 1.0;
+        let (step_a, step_b) = newton(points, size, a, b);
+        let mut share = 1.0;
         let mut next = loss(a + step_a, b + step_b);
-        while next > best && part > 1e-10 {
-            part /= 2.0;
-            next = loss(a + part * step_a, b + part * step_b);
+        while next > best && share > 1e-10 {
+            share /= 2.0;
+            next = loss(a + share * step_a, b + share * step_b);
         }
         if next >= best {
             break;
         }
-        (a, b, best) = (a + part * step_a, b + part * step_b, next);
-        let moved = part * (step_a.abs() + step_b.abs());
+        (a, b, best) = (a + share * step_a, b + share * step_b, next);
+        let moved = share * (step_a.abs() + step_b.abs());
         if moved <= 1e-10 * (a.abs() + b.abs()).max(1.0) {
             break;
         }
@@ -142,8 +145,8 @@ fn sigmoid(points: &[Point]) -> (f64, f64) {
     (a / size, b)
 }
 
-/// One step of Newton's method.
-fn newton(points: &[Point], size: f64, (a, b): (f64, f64)) -> (f64, f64) {
+/// The Newton step at (a, b).
+fn newton(points: &[ScoredPoint], size: f64, a: f64, b: f64) -> (f64, f64) {
     let (mut ga, mut gb, mut haa, mut hab, mut hbb) = (0.0, 0.0, 1e-12, 0.0, 1e-12);
     for point in points {
         let x = point.score / size;
@@ -160,12 +163,12 @@ fn newton(points: &[Point], size: f64, (a, b): (f64, f64)) -> (f64, f64) {
     (-(hbb * ga - hab * gb) / determinant, -(haa * gb - hab * ga) / determinant)
 }
 
-/// The rising curve of least squares: neighbours that fall are pooled until none do (\[BBBB72\]).
-fn isotonic(mut points: Vec<Point>) -> Curve {
+/// Isotonic regression by pooling adjacent violators (\[BBBB72\]).
+fn isotonic(mut points: Vec<ScoredPoint>) -> Curve {
     points.retain(|point| point.score.is_finite());
     points.sort_by(|a, b| a.score.total_cmp(&b.score));
     let mut pools: Vec<Pool> = Vec::new();
-    for Point { score, target, weight } in points {
+    for ScoredPoint { score, target, weight } in points {
         let same = pools.last().is_some_and(|pool| pool.last == score);
         let mut pool = Pool { first: score, last: score, sum: weight * target, weight };
         if same {
@@ -191,7 +194,7 @@ fn isotonic(mut points: Vec<Point>) -> Curve {
     Curve::Lines { scores, shares }
 }
 
-/// Scores that share a probability.
+/// Adjacent scores with one probability.
 struct Pool {
     first: f64,
     last: f64,

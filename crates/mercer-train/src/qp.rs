@@ -1,4 +1,6 @@
-//! The quadratic program that every formulation becomes.
+//! [`Qp`]: the quadratic program of a binary subproblem, with box constraints and one or two sum constraints.
+//!
+//! Formulations build it (`formulations/`), `smo` and the low-rank solver solve it.
 
 /// `min ½ β'Kβ + q'β` with `lower <= β <= upper` and, for each group of variables, `Σ β = const`.
 ///
@@ -7,15 +9,15 @@
 /// variables for each row, one for each side of the tube.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Qp {
-    /// Rows of the Gram matrix.
+    /// Number of rows of the Gram matrix.
     pub rows: usize,
-    /// Least value of each variable.
+    /// Lower bound of each variable.
     pub lower: Vec<f64>,
-    /// Largest value of each variable.
+    /// Upper bound of each variable.
     pub upper: Vec<f64>,
-    /// q.
+    /// q, the linear term.
     pub linear: Vec<f64>,
-    /// A feasible point; its sums over the groups are the constants.
+    /// A feasible point; the sums of its groups are the constants of the sum constraints.
     pub start: Vec<f64>,
     /// The group of each variable: 0, or 0 and 1 in the ν formulations (\[SSWB00\]).
     pub groups: Vec<u8>,
@@ -32,32 +34,32 @@ impl Qp {
         self.start.is_empty()
     }
 
-    /// How many groups there are.
+    /// Number of groups.
     pub fn group_count(&self) -> usize {
         self.groups.iter().max().map_or(1, |group| usize::from(*group) + 1)
     }
 
-    /// Coefficients of the rows: variables of one row added.
+    /// Coefficients of the rows: the sum of the variables of each row.
     pub fn fold(&self, beta: &[f64]) -> Vec<f64> {
         let mut sums = vec![0.0; self.rows];
-        for part in beta.chunks(self.rows.max(1)) {
-            sums.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
+        for side in beta.chunks(self.rows.max(1)) {
+            sums.iter_mut().zip(side).for_each(|(sum, value)| *sum += value);
         }
         sums
     }
 
-    /// Variables from coefficients of the rows: each goes to the variable of its row whose side it is on.
+    /// Variables from coefficients of the rows: each coefficient goes to the variable of its row with the same sign.
     ///
-    /// Coefficients of another quadratic program are scaled first: to the right sum where the sum of |β| is given
-    /// (ν formulations), else so that those at the old limit (two or more share the largest value) are at
-    /// the new one.
+    /// The coefficients may come from another quadratic program, so they are scaled first: to the sum of |β| where it
+    /// is fixed (ν formulations), else so that coefficients at the old bound (two or more share the largest value)
+    /// are at the new bound.
     pub fn unfold(&self, coefficients: &[f64]) -> Vec<f64> {
         self.unfold_scaled(coefficients, self.scale_of(coefficients))
     }
 
-    /// Variables from coefficients of the rows times `scale`; those at a limit but for rounding are at it.
+    /// Variables from coefficients of the rows times `scale`; values within rounding error of a bound are set to it.
     pub(crate) fn unfold_scaled(&self, coefficients: &[f64], scale: f64) -> Vec<f64> {
-        let near = |value: f64, limit: f64| (value - limit).abs() <= 1e-9 * limit.abs();
+        let near = |value: f64, bound: f64| (value - bound).abs() <= 1e-9 * bound.abs();
         let fitted = |v: usize| {
             let value = scale * coefficients[v % self.rows];
             match (near(value, self.lower[v]), near(value, self.upper[v])) {
@@ -69,6 +71,7 @@ impl Qp {
         (0..self.len()).map(fitted).collect()
     }
 
+    /// The factor that [`Qp::unfold`] applies.
     pub(crate) fn scale_of(&self, coefficients: &[f64]) -> f64 {
         let sum = |values: &[f64]| values.iter().map(|value| value.abs()).sum::<f64>();
         let most =
@@ -86,18 +89,18 @@ impl Qp {
         }
     }
 
-    /// The feasible point nearest in spirit to `wish`: clipped to the box, then each group's excess is
-    /// taken from (or its lack given to) its variables in order.
-    pub fn repaired(&self, wish: &[f64]) -> Vec<f64> {
+    /// A feasible point near `start`: clipped to the box, then the variables of each group are moved in order until
+    /// their sum is right.
+    pub fn repaired(&self, start: &[f64]) -> Vec<f64> {
         let bounds = self.lower.iter().zip(&self.upper);
         let mut beta: Vec<f64> =
-            wish.iter().zip(bounds).map(|(w, (low, high))| w.clamp(*low, *high)).collect();
+            start.iter().zip(bounds).map(|(value, (low, high))| value.clamp(*low, *high)).collect();
         for group in 0..self.group_count() as u8 {
             let members = || (0..self.len()).filter(|v| self.groups[*v] == group);
-            let wanted: f64 = members().map(|v| self.start[v]).sum();
+            let target: f64 = members().map(|v| self.start[v]).sum();
             for only_used in [true, false] {
-                let mut missing = wanted - members().map(|v| beta[v]).sum::<f64>();
-                for v in members().filter(|v| !only_used || wish[*v] != 0.0) {
+                let mut missing = target - members().map(|v| beta[v]).sum::<f64>();
+                for v in members().filter(|v| !only_used || start[*v] != 0.0) {
                     if missing == 0.0 {
                         break;
                     }

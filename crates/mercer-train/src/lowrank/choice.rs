@@ -1,4 +1,5 @@
-//! Which solver fits: what `auto` stands for.
+//! The rule of the solver `auto`: `direct` for linear systems, `low_rank` for large data with a fast-decaying spectrum,
+//! else `smo`.
 
 use mercer_data::Dataset;
 use mercer_kernel::KernelRef;
@@ -9,15 +10,15 @@ use super::rows::Rows;
 use crate::gram::Source;
 use crate::{FormulationRef, SolverRef, Training, solver};
 
-/// Below so many examples `smo` is done before a factor is.
-const LEAST: usize = 8000;
-/// Examples whose spectrum is measured, and the rank it is measured at.
+/// With fewer examples `smo` is faster than computing a factor.
+const LEAST_EXAMPLES: usize = 8000;
+/// Sample on which the spectrum is measured, and the rank of the measured factor.
 const SAMPLE: usize = 3000;
 const RANK: usize = 256;
-/// Low rank wins where a factor of that rank leaves at most this share of the trace.
+/// `low_rank` is chosen if the residual of that factor is at most this share of the trace.
 const DECAYED: f64 = 0.2;
 
-/// The solver for these examples, and why.
+/// The solver for these data, and the reason in words.
 pub(crate) fn choose(
     data: &Dataset,
     kernel: &KernelRef,
@@ -34,11 +35,11 @@ pub(crate) fn choose(
         return smo(reason);
     }
     if training.has_checkpoint() || training.has_warm_machine() {
-        return smo("checkpoints and warm starts are its own".to_owned());
+        return smo("only smo has checkpoints and warm starts".to_owned());
     }
     let rows = data.examples.rows();
-    if rows < LEAST {
-        return smo(format!("{rows} examples are too few for a factor to pay"));
+    if rows < LEAST_EXAMPLES {
+        return smo(format!("{rows} examples are few; a low-rank factor would not be faster"));
     }
     let sample: Vec<usize> = (0..SAMPLE).map(|at| at * rows / SAMPLE).collect();
     let examples = data.examples.select(sample);
@@ -59,7 +60,7 @@ pub(crate) fn choose(
     );
     let (share, rank) = (factor.trace_share(), factor.rank());
     let left = format!(
-        "a factor of rank {rank} leaves {:.1} % of the trace of {SAMPLE} examples",
+        "a factor of rank {rank} leaves a residual of {:.1} % of the trace on {SAMPLE} examples",
         100.0 * share
     );
     if share <= DECAYED {

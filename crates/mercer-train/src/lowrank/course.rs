@@ -132,7 +132,7 @@ fn run<T: Real + GramValue>(
     let rows = Rows::new(asked.source, asked.examples, T::BYTES == 8);
     let diagonal: Vec<f64> =
         asked.examples.iter().map(|row| asked.source.diagonal[*row as usize]).collect();
-    let limit = recipe.rank.unwrap_or(stages::LARGEST).min(count);
+    let limit = recipe.rank.unwrap_or(stages::LARGEST_RANK).min(count);
     let file = asked.file(count * limit * T::BYTES)?;
     let room = recipe.rank.map_or(0, |rank| rank.min(count));
     let floor = if T::BYTES == 4 { 1e-5 } else { 1e-10 };

@@ -1,4 +1,7 @@
-//! The interior point method: Mehrotra's predictor and corrector with Gondzio's further correctors.
+//! A primal-dual interior point method: Mehrotra's predictor-corrector with Gondzio's multiple centrality correctors.
+//!
+//! `start` is the initial point, `state` the iterate and its residuals, `step` one iteration; the linear systems are in
+//! `systems`. The alternative is coordinate descent (`descent`).
 
 mod start;
 mod state;
@@ -7,85 +10,86 @@ mod step;
 use mercer_kernel::factor::Store;
 use mercer_simd::Real;
 
-use self::state::Run;
+use self::state::InteriorRun;
 use super::judge::{GapEvaluation, Inside, evaluate_gap, gap_beside, restore_sums};
-use super::systems::{Factored, Systems, squares};
+use super::systems::{Factored, Systems, squared_norms};
 use crate::{Qp, Stop};
 
-/// Iterations after which nothing more is expected.
-const MOST: usize = 100;
-/// Iterations in a row without a fall of a fifth of the gap after which it has stalled.
-const STALL: usize = 8;
-/// The gap is computed anew where the one that is believed is at most so many tolerances.
-const NEAR: f64 = 10.0;
-/// Where the gap that is believed is this share of the tolerance and the true one is not, nothing helps.
-const VAIN: f64 = 1e-8;
-/// Complementarity, as a share of the first, at which all is at its wall: the optimum is zero.
-const NOTHING: f64 = 1e-40;
-/// The least objective, as a share of its diagonal part, where it is a square alone.
-const LEAST: f64 = 1e-10;
-/// The share of that which is zero.
-const ZERO: f64 = 1e-8;
+/// Limit of iterations.
+const MOST_ITERATIONS: usize = 100;
+/// The method has stalled after this many iterations in a row in which the gap did not fall by a fifth.
+const STALL_ITERATIONS: usize = 8;
+/// The gap is recomputed once the running gap is at most this many tolerances.
+const RECOMPUTE_FACTOR: f64 = 10.0;
+/// If the running gap is this share of the tolerance but the recomputed one is above it, the method has stalled.
+const STALL_SHARE: f64 = 1e-8;
+/// Complementarity, relative to the first iteration, at which every variable is at a bound and the optimum is zero.
+const ZERO_COMPLEMENTARITY: f64 = 1e-40;
+/// Without a linear term: lower bound of the objective that a gap is compared with, relative to its diagonal part.
+const LEAST_OBJECTIVE: f64 = 1e-10;
+/// Objectives up to this share of that bound count as zero.
+const ZERO_OBJECTIVE: f64 = 1e-8;
 
-/// How an interior point method is steered.
+/// Options of the interior point method.
 pub(crate) struct InteriorOptions<'s> {
     pub(crate) systems: Systems,
-    /// The relative gap at which it ends.
+    /// Relative gap at which it ends.
     pub(crate) tolerance: f64,
-    /// Told the iteration and the relative gap; says whether to stop.
+    /// Called with the iteration and the running relative gap; may ask to stop.
     pub(crate) monitor: &'s mut dyn FnMut(usize, f64) -> Option<Stop>,
 }
 
-/// What was found.
+/// A solution of a quadratic program over a factor, by either method.
 #[derive(Debug, Clone)]
 pub(crate) struct FactorSolution {
     pub(crate) point: Inside,
-    /// `G'β` but for rounding: the primal side, whose scores are the machine's.
+    /// The primal solution, equal to `G'β` up to rounding errors; the scores of the machine are computed from it.
     pub(crate) w: Vec<f64>,
     pub(crate) evaluation: GapEvaluation,
     /// Iterations of the interior point method.
     pub(crate) iterations: usize,
-    /// Visits of rows by coordinate descent.
+    /// Coordinate updates of descent.
     pub(crate) updates: u64,
-    /// The relative gap that the method believed.
-    pub(crate) believed: f64,
-    /// How often a system broke down and QR took over.
+    /// The running relative gap of the method, before it was recomputed.
+    pub(crate) running_gap: f64,
+    /// How often a linear system broke down and was solved by QR instead.
     pub(crate) fallbacks: usize,
     pub(crate) stop: Option<Stop>,
 }
 
-/// Minimises `½ β'GG'β + q'β` over the box and the sums of a quadratic program.
+/// Minimises `½ β'GG'β + q'β` over the box and the sum constraints of a quadratic program.
 ///
-/// State: `x = β - lower`, `t = upper - β`, the multipliers `y` of the sums, `s` and `ξ` of the walls, all of
-/// x, t, s, ξ above zero, and `w`, which is `G'β` in the end. `r_w = G'β - w`, `r_c = G w + q - A'y - s + ξ`,
+/// Variables: `x = β - lower`, `t = upper - β`, the multipliers `y` of the sums, `s` and `ξ` of the bounds (x, t, s and
+/// ξ are positive), and `w`, which converges to `G'β`. `r_w = G'β - w`, `r_c = G w + q - A'y - s + ξ`,
 /// `r_b = d - Aβ`, `D = s/x + ξ/t`, `M = D + GG'`; for right-hand sides `r_s`, `r_ξ` of the complementarity
 ///
 /// `g = r_s/x - r_ξ/t - r_c`, `D dx + G dw = g + A'dy`, `G'dx - dw = -r_w`, `A dx = r_b`,
 /// `ds = (r_s - s dx)/x`, `dξ = (r_ξ + ξ dx)/t`.
 ///
-/// Differs from \[FS01\]: t is a variable of its own, not `c - x`; so is w, not `G'x`, because where C is
-/// large or features huge (`C |g|²` of 1e10 and more) the rounding of that sum alone is larger than all margins:
-/// its other side, `dw`, comes out of the small system without such a sum; the predictor's complementarity is
-/// that of its step, in the same measure as μ; one step length for all, because Q couples them; the gap is
-/// computed anew before it ends, with w as the primal side.
+/// Differs from \[FS01\]: t is a separate variable, not `c - x`. So is w, not `G'x`: for large C or huge features
+/// (`C |g|²` of 1e10 and more) the rounding error of that sum alone is larger than all margins, and `dw` comes out of
+/// the small system without such a sum. The complementarity after the predictor step is measured like μ. All variables
+/// have one step length, because Q couples them. The gap is recomputed before the method ends, with w as the primal
+/// solution.
 pub(crate) fn solve<T: Real>(
     qp: &Qp,
     store: &Store<T>,
     options: &mut InteriorOptions<'_>,
 ) -> FactorSolution {
-    let mut run = Run::new(qp, store);
+    let mut run = InteriorRun::new(qp, store);
     let (mut best, mut idle, mut fallbacks) = (f64::INFINITY, 0, 0);
     let mut first = None;
     let mut stop = None;
     let mut iterations = 0;
     loop {
         run.residuals();
-        let believed = run.relative();
-        stop = stop.or_else(|| (options.monitor)(iterations, believed));
+        let running_gap = run.relative();
+        stop = stop.or_else(|| (options.monitor)(iterations, running_gap));
         if stop.is_some()
-            || ((believed <= NEAR * options.tolerance || run.is_nothing())
-                && run.truly() <= options.tolerance)
-            || run.mu() <= NOTHING * *first.get_or_insert(run.mu())
+            || ((running_gap <= RECOMPUTE_FACTOR * options.tolerance
+                || run.is_objective_negligible())
+                && run.recomputed_gap() <= options.tolerance)
+            || run.mu() <= ZERO_COMPLEMENTARITY * *first.get_or_insert(run.mu())
         {
             break;
         }
@@ -95,8 +99,8 @@ pub(crate) fn solve<T: Real>(
         } else {
             idle += 1;
         }
-        let is_over = idle >= STALL || iterations >= MOST || !gap.is_finite();
-        let factored = if is_over || believed <= VAIN * options.tolerance {
+        let is_over = idle >= STALL_ITERATIONS || iterations >= MOST_ITERATIONS || !gap.is_finite();
+        let factored = if is_over || running_gap <= STALL_SHARE * options.tolerance {
             None
         } else {
             let d = run.diagonal();
@@ -111,21 +115,21 @@ pub(crate) fn solve<T: Real>(
         }
         iterations += 1;
     }
-    let believed = run.relative();
+    let running_gap = run.relative();
     let mut found = run.finish(options.tolerance);
     found.iterations = iterations;
-    found.believed = believed;
+    found.running_gap = running_gap;
     found.fallbacks = fallbacks;
     let is_good = found.evaluation.relative() <= options.tolerance;
     found.stop = stop.filter(|stop| !is_good || *stop != Stop::Stalled);
     found
 }
 
-/// Restores the sums of a point and judges it by a fresh product with the factor.
+/// Restores the sums of a point and evaluates it with a new product with the factor.
 ///
-/// Where another w is given that makes the gap smaller, it is taken: the scores are those of w. Without a linear
-/// term the objective is `½ |w|²`, and zero where no margin is: the gap is then a share of at least [`LEAST`] of
-/// its diagonal part `½ Σ β² |g|²`, and what is smaller than any tolerance of that is zero.
+/// If another w is given that makes the gap smaller, it replaces `G'β` as the primal solution. Without a linear term the
+/// objective is `½ |w|²`, which is zero if there is no margin. The gap is then relative to at least [`LEAST_OBJECTIVE`]
+/// times the diagonal part `½ Σ β² |g|²`, and smaller objectives are set to zero.
 pub(crate) fn evaluate<T: Real>(
     qp: &Qp,
     store: &Store<T>,
@@ -146,7 +150,7 @@ pub(crate) fn evaluate<T: Real>(
     }
     let least = least_objective(qp, store, &beta);
     evaluation.size = evaluation.size.max(least);
-    if least > 0.0 && 0.5 * evaluation.square <= ZERO * least {
+    if least > 0.0 && 0.5 * evaluation.square <= ZERO_OBJECTIVE * least {
         w.fill(0.0);
         evaluation.multipliers.fill(0.0);
         evaluation.gap = 0.5 * evaluation.square;
@@ -154,12 +158,12 @@ pub(crate) fn evaluate<T: Real>(
     (point, w, evaluation)
 }
 
-/// The least objective that a gap may be a share of.
+/// Lower bound of the objective that a gap is compared with; zero if there is a linear term.
 fn least_objective<T: Real>(qp: &Qp, store: &Store<T>, beta: &[f64]) -> f64 {
     if qp.linear.iter().any(|q| *q != 0.0) {
         return 0.0;
     }
-    let squares = squares(store);
-    let own = beta.iter().enumerate().map(|(v, b)| b * b * squares[v % qp.rows]);
-    0.5 * LEAST * own.sum::<f64>()
+    let squares = squared_norms(store);
+    let diagonal = beta.iter().enumerate().map(|(v, b)| b * b * squares[v % qp.rows]);
+    0.5 * LEAST_OBJECTIVE * diagonal.sum::<f64>()
 }

@@ -32,7 +32,7 @@ pub(super) fn described<T: Real>(
         coordinate_updates: solved.iter().map(|one| one.found.updates).sum(),
         switched: solved.iter().any(|one| one.switched),
         fallbacks: solved.iter().map(|one| one.found.fallbacks).sum(),
-        believed: solved.iter().map(|one| one.found.believed).fold(0.0, f64::max),
+        running_gap: solved.iter().map(|one| one.found.running_gap).fold(0.0, f64::max),
         factor_bytes: factor.store().rows() * factor.rank() * T::BYTES,
         on_disk: factor.store().is_on_disk(),
         factor_seconds,

@@ -1,4 +1,4 @@
-//! Solving questions over a factor: by descent where it is fast, by interior points elsewhere.
+//! Solves subproblems over a low-rank factor: by coordinate descent where it is fast, else by the interior point method.
 
 use mercer_kernel::factor::{Blocked, Store};
 use mercer_simd::Real;
@@ -10,11 +10,11 @@ use super::{How, descent};
 use crate::control::{Control, Standing};
 use crate::{Qp, Stop, TrainError};
 
-/// Beyond this `C |g|²` descent is slower than interior points.
-const STEEP: f64 = 100.0;
+/// For a larger `C |g|²` coordinate descent is slower than the interior point method.
+const DESCENT_LIMIT: f64 = 100.0;
 
 impl Asked<'_> {
-    /// Solves all questions over a factor, from other solutions of the same quadratic programs.
+    /// Solves all subproblems over a factor, starting from earlier solutions of the same quadratic programs.
     pub(super) fn solve<T: Real>(
         &self,
         factor: &Blocked<T>,
@@ -28,7 +28,7 @@ impl Asked<'_> {
         self.solve_from(factor, asks, starts, tolerance, control)
     }
 
-    /// Solves all questions over a factor, from these points where there are some.
+    /// Solves all subproblems over a factor, starting from these points if there are any.
     pub(super) fn solve_from<T: Real>(
         &self,
         factor: &Blocked<T>,
@@ -129,11 +129,11 @@ impl Asked<'_> {
             How::Descent => true,
             How::Interior => false,
             How::Auto => {
-                let squares = super::systems::squares(store);
+                let squares = super::systems::squared_norms(store);
                 let mean = squares.iter().sum::<f64>() / squares.len().max(1) as f64;
                 let limit = qp.upper.iter().chain(&qp.lower);
                 let limit = limit.fold(0.0, |most: f64, c| most.max(c.abs()));
-                tolerance > FINE && limit * mean <= STEEP
+                tolerance > FINE && limit * mean <= DESCENT_LIMIT
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Growing the factor, with solutions in between that say where it matters.
+//! Grows the low-rank factor; intermediate solutions show which rows matter and whether the rank suffices.
 
 use mercer_kernel::factor::{Blocked, Draw, GrowthLimit};
 use mercer_simd::Real;
@@ -11,20 +11,20 @@ use crate::TrainError;
 use crate::control::Control;
 use crate::gram::GramValue;
 
-/// Rank of the first solution.
-const FIRST: usize = 256;
-/// The largest rank that is tried where it is free.
-pub(super) const LARGEST: usize = 2048;
-/// Where less of the trace is left, the largest residual is the better pivot.
-const DECAYED: f64 = 1e-3;
-/// Relative gap of the solutions in between.
-const LOOSE: f64 = 3e-2;
-/// What every row keeps of its chance, whatever its coefficient.
-const LEAST: f64 = 1e-4;
-/// A doubling of the rank that leaves more than this share of the loss does not pay.
-const PAYS: f64 = 0.9;
+/// Rank of the first intermediate solution.
+const FIRST_RANK: usize = 256;
+/// The largest rank with `rank=auto`.
+pub(super) const LARGEST_RANK: usize = 2048;
+/// Once the residual trace is below this share, pivots are the rows of largest residual (greedy).
+const GREEDY_SHARE: f64 = 1e-3;
+/// Relative gap of the intermediate solutions.
+const INTERMEDIATE_GAP: f64 = 3e-2;
+/// Minimal sampling weight of a row, whatever its coefficient.
+const LEAST_WEIGHT: f64 = 1e-4;
+/// If a doubling of the rank leaves more than this share of the loss, the rank grows no further.
+const WORTHWHILE: f64 = 0.9;
 
-/// Grows the factor to what was asked for; returns the last solutions, to start from.
+/// Grows the factor to its final rank; returns the last intermediate solutions as a starting point.
 pub(super) fn grow<T: Real + GramValue>(
     factor: &mut Blocked<T>,
     rows: &Rows<'_>,
@@ -34,13 +34,13 @@ pub(super) fn grow<T: Real + GramValue>(
 ) -> Result<Option<Vec<Solved>>, TrainError> {
     let recipe: &LowRank = asked.recipe;
     let all = rows.examples.len();
-    let limit = recipe.rank.unwrap_or(LARGEST).min(all);
+    let limit = recipe.rank.unwrap_or(LARGEST_RANK).min(all);
     let is_aware = matches!(recipe.pivots, Rule::Auto | Rule::SolutionAware);
     let (mut weights, mut solved): (Option<Vec<f64>>, Option<Vec<Solved>>) = (None, None);
     let mut before = f64::INFINITY;
     loop {
         let one_go = recipe.rank.is_some() && !is_aware;
-        let target = if one_go { limit } else { limit.min(FIRST.max(2 * factor.rank())) };
+        let target = if one_go { limit } else { limit.min(FIRST_RANK.max(2 * factor.rank())) };
         let was = factor.rank();
         let is_whole = step(factor, rows, recipe, weights.as_deref(), target, control);
         if let Some(reason) = factor.store().failure() {
@@ -49,7 +49,7 @@ pub(super) fn grow<T: Real + GramValue>(
         if !is_whole || factor.rank() >= limit || factor.rank() == was {
             return Ok(solved);
         }
-        let found = asked.solve(factor, asks, solved.as_deref(), LOOSE, control)?;
+        let found = asked.solve(factor, asks, solved.as_deref(), INTERMEDIATE_GAP, control)?;
         if control.stop().is_some() {
             return Ok(Some(found));
         }
@@ -60,7 +60,7 @@ pub(super) fn grow<T: Real + GramValue>(
                 .map(|(ask, one)| lost::sampled(asked, factor, ask, one, recipe.seed).quadratic)
                 .sum();
             let size: f64 = found.iter().map(|one| one.found.evaluation.objective.abs()).sum();
-            if lost <= recipe.tolerance * size || lost > PAYS * before {
+            if lost <= recipe.tolerance * size || lost > WORTHWHILE * before {
                 return Ok(Some(found));
             }
             before = lost;
@@ -72,7 +72,7 @@ pub(super) fn grow<T: Real + GramValue>(
     }
 }
 
-/// One stretch of growth; `false` if it was stopped.
+/// Grows the factor to a rank; `false` if it was stopped.
 fn step<T: Real + GramValue>(
     factor: &mut Blocked<T>,
     rows: &Rows<'_>,
@@ -90,31 +90,21 @@ fn step<T: Real + GramValue>(
         control.tell(standing);
         control.stop().is_none()
     };
-    // The trace may fall to nothing: singles see no less than their rounding.
+    // The residual trace cannot fall below rounding errors.
     let floor = if T::BYTES == 4 { 1e-6 } else { 1e-14 };
+    let limit = |trace_share: f64| GrowthLimit { rank: target, trace_share };
     if recipe.pivots == Rule::Greedy {
-        return factor.grow(
-            rows,
-            Draw::Greedy,
-            GrowthLimit { rank: target, trace_share: floor },
-            &mut go_on,
-        );
+        return factor.grow(rows, Draw::Greedy, limit(floor), &mut go_on);
     }
     let draw = weights.map_or(Draw::Random, Draw::Weighted);
-    let share = if recipe.pivots == Rule::Random { floor } else { DECAYED };
-    factor.grow(rows, draw, GrowthLimit { rank: target, trace_share: share }, &mut go_on)
-        && (share == floor
-            || factor.grow(
-                rows,
-                Draw::Greedy,
-                GrowthLimit { rank: target, trace_share: floor },
-                &mut go_on,
-            ))
+    let share = if recipe.pivots == Rule::Random { floor } else { GREEDY_SHARE };
+    factor.grow(rows, draw, limit(share), &mut go_on)
+        && (share == floor || factor.grow(rows, Draw::Greedy, limit(floor), &mut go_on))
 }
 
-/// What the rows weigh in the solutions: the largest `(β / limit)²` of the questions.
+/// Sampling weight of each row: the largest `(β / bound)²` over the subproblems.
 fn importance(rows: usize, asks: &[Ask], solved: &[Solved]) -> Vec<f64> {
-    let mut weights = vec![LEAST; rows];
+    let mut weights = vec![LEAST_WEIGHT; rows];
     for (ask, one) in asks.iter().zip(solved) {
         let qp = &ask.qp;
         let beta = qp.fold(&one.found.point.beta(qp));
@@ -125,7 +115,7 @@ fn importance(rows: usize, asks: &[Ask], solved: &[Solved]) -> Vec<f64> {
                 .fold(0.0, f64::max);
             let row = ask.rows.as_ref().map_or(at, |rows| rows[at] as usize);
             if limit > 0.0 {
-                weights[row] = weights[row].max((beta / limit).powi(2) + LEAST);
+                weights[row] = weights[row].max((beta / limit).powi(2) + LEAST_WEIGHT);
             }
         }
     }

@@ -1,10 +1,12 @@
+//! Tests of the fitted curves: sigmoid, isotonic regression and LIBSVM's numbers.
+
 use mercer_machine::{ClassName, Machine, Score};
 
 use super::*;
 use crate::{Folds, Training, cross_validate, formulation};
 
-fn point(score: f64, target: f64, weight: f64) -> Point {
-    Point { score, target, weight }
+fn point(score: f64, target: f64, weight: f64) -> ScoredPoint {
+    ScoredPoint { score, target, weight }
 }
 
 #[test]

@@ -52,7 +52,7 @@ fn low_rank_object(report: &LowRankReport) -> Value {
         "pivots": report.pivots, "precision": report.precision, "method": report.method,
         "systems": report.systems, "iterations": report.iterations,
         "coordinate_updates": report.coordinate_updates,
-        "switched": report.switched, "fallbacks": report.fallbacks, "computed_gap": report.believed,
+        "switched": report.switched, "fallbacks": report.fallbacks, "computed_gap": report.running_gap,
         "factor_bytes": report.factor_bytes, "on_disk": report.on_disk,
         "factor_seconds": report.factor_seconds, "solve_seconds": report.solve_seconds,
         "approximation": report.lost.iter().map(subproblem).collect::<Vec<_>>(),

@@ -1,10 +1,10 @@
-//! Where an interior point method begins.
+//! The initial point of the interior point method.
 
 use crate::Qp;
 use crate::lowrank::judge::wanted;
 
-/// A point well inside the box with the sums that are wanted, and which variables cannot move: walls that
-/// meet, and groups whose sum leaves them no choice.
+/// A point well inside the box with the right sums, and which variables are fixed: those with equal bounds, and groups
+/// whose sum allows only one point.
 pub(super) fn start(qp: &Qp) -> (Vec<f64>, Vec<bool>) {
     let mut fixed: Vec<bool> = (0..qp.len()).map(|v| qp.upper[v] <= qp.lower[v]).collect();
     let mut beta: Vec<f64> =
@@ -12,8 +12,8 @@ pub(super) fn start(qp: &Qp) -> (Vec<f64>, Vec<bool>) {
     for (group, wanted) in wanted(qp).into_iter().enumerate() {
         let members: Vec<usize> =
             (0..qp.len()).filter(|v| usize::from(qp.groups[*v]) == group).collect();
-        let rigid: f64 = members.iter().filter(|v| fixed[**v]).map(|v| beta[*v]).sum();
-        let wanted = wanted - rigid;
+        let fixed_sum: f64 = members.iter().filter(|v| fixed[**v]).map(|v| beta[*v]).sum();
+        let wanted = wanted - fixed_sum;
         let free: Vec<usize> = members.into_iter().filter(|v| !fixed[*v]).collect();
         let (low, high): (f64, f64) =
             (free.iter().map(|v| qp.lower[*v]).sum(), free.iter().map(|v| qp.upper[*v]).sum());
@@ -25,24 +25,25 @@ pub(super) fn start(qp: &Qp) -> (Vec<f64>, Vec<bool>) {
             }
             continue;
         }
-        // Half of the smaller side, as much of the other: the sum is zero; then towards what is wanted.
+        // Start with sum zero: half of what the smaller side allows, and as much on the other side. Then move towards
+        // the required sum.
         let plus: f64 = free.iter().map(|v| qp.upper[*v].max(0.0)).sum();
         let minus: f64 = free.iter().map(|v| -qp.lower[*v].min(0.0)).sum();
         let smaller = if plus > 0.0 && minus > 0.0 { 0.5 * plus.min(minus) } else { 0.0 };
         for v in &free {
-            let wide = if qp.upper[*v] > 0.0 { qp.upper[*v] } else { qp.lower[*v] };
+            let bound = if qp.upper[*v] > 0.0 { qp.upper[*v] } else { qp.lower[*v] };
             let side = if qp.upper[*v] > 0.0 { plus } else { minus };
-            let is_boxed = qp.upper[*v] > 0.0 && qp.lower[*v] < 0.0;
-            beta[*v] = if is_boxed { 0.0 } else { wide * (smaller / side) };
+            let spans_zero = qp.upper[*v] > 0.0 && qp.lower[*v] < 0.0;
+            beta[*v] = if spans_zero { 0.0 } else { bound * (smaller / side) };
         }
         let sum: f64 = free.iter().map(|v| beta[*v]).sum();
         let missing = wanted - sum;
-        let room: f64 = free
+        let slack_sum: f64 = free
             .iter()
             .map(|v| if missing > 0.0 { qp.upper[*v] - beta[*v] } else { beta[*v] - qp.lower[*v] })
             .sum();
-        if missing.abs() > 1e-15 * (high - low) && room > 0.0 {
-            let share = missing / room;
+        if missing.abs() > 1e-15 * (high - low) && slack_sum > 0.0 {
+            let share = missing / slack_sum;
             for v in &free {
                 beta[*v] += if missing > 0.0 {
                     share * (qp.upper[*v] - beta[*v])

@@ -1,4 +1,4 @@
-//! Where an interior point method stands: the point, its residuals and what it ends with.
+//! The iterate of the interior point method: the point, its residuals, its gap, and the final solution.
 
 use mercer_kernel::factor::Store;
 use mercer_simd::Real;
@@ -8,11 +8,11 @@ use super::{FactorSolution, evaluate, least_objective};
 use crate::Qp;
 use crate::lowrank::judge::{Inside, multipliers, wanted};
 
-/// The present point.
-pub(super) struct Run<'r, T> {
+/// The current iterate; see [`super::solve`] for the symbols.
+pub(super) struct InteriorRun<'r, T> {
     pub(super) qp: &'r Qp,
     pub(super) store: &'r Store<T>,
-    /// Variables that cannot move.
+    /// Which variables are fixed.
     pub(super) fixed: Vec<bool>,
     pub(super) wanted: Vec<f64>,
     pub(super) x: Vec<f64>,
@@ -23,29 +23,30 @@ pub(super) struct Run<'r, T> {
     pub(super) w: Vec<f64>,
     /// `½ β'GG'β + q'β`.
     objective: f64,
-    /// The least objective that counts.
+    /// Lower bound of the objective that the gap is compared with.
     least: f64,
-    /// `r_w`, `r_c`, `r_b`.
-    pub(super) apart: Vec<f64>,
-    pub(super) dual: Vec<f64>,
-    pub(super) primal: Vec<f64>,
+    /// `r_w = G'β - w`.
+    pub(super) residual_w: Vec<f64>,
+    /// `r_c`.
+    pub(super) residual_dual: Vec<f64>,
+    /// `r_b`.
+    pub(super) residual_primal: Vec<f64>,
 }
 
-impl<'r, T: Real> Run<'r, T> {
+impl<'r, T: Real> InteriorRun<'r, T> {
     pub(super) fn new(qp: &'r Qp, store: &'r Store<T>) -> Self {
         let (beta, fixed) = start(qp);
         let inside = Inside::of(qp, &beta);
         let wanted = wanted(qp);
-        // With w = 0 the slopes have the size of q, whatever C and the features are; without q they have no size
-        // but that of G'β.
+        // With w = 0 the slopes have the size of q, for any C and any features. Without q only G'β gives them a size.
         let w = if qp.linear.iter().any(|q| *q != 0.0) {
             vec![0.0; store.rank()]
         } else {
             store.transposed_times(&qp.fold(&beta))
         };
-        let own = store.times(&w);
+        let g_w = store.times(&w);
         let gradient: Vec<f64> =
-            qp.linear.iter().enumerate().map(|(v, q)| own[v % qp.rows] + q).collect();
+            qp.linear.iter().enumerate().map(|(v, q)| g_w[v % qp.rows] + q).collect();
         let y = multipliers(qp, &gradient);
         let slopes: Vec<f64> =
             gradient.iter().zip(&qp.groups).map(|(f, g)| f - y[usize::from(*g)]).collect();
@@ -64,9 +65,9 @@ impl<'r, T: Real> Run<'r, T> {
             w,
             objective: 0.0,
             least: least_objective(qp, store, &beta),
-            apart: Vec::new(),
-            dual: Vec::new(),
-            primal: Vec::new(),
+            residual_w: Vec::new(),
+            residual_dual: Vec::new(),
+            residual_primal: Vec::new(),
             fixed,
         };
         for v in 0..qp.len() {
@@ -81,23 +82,23 @@ impl<'r, T: Real> Run<'r, T> {
         Inside { below: self.x.clone(), above: self.t.clone() }.beta(self.qp)
     }
 
-    /// Objective and residuals of the present point.
+    /// Computes the objective and the residuals.
     pub(super) fn residuals(&mut self) {
         let beta = self.beta();
         let sum = self.store.transposed_times(&self.qp.fold(&beta));
         let g_w = self.store.times(&self.w);
-        self.apart = sum.iter().zip(&self.w).map(|(sum, w)| sum - w).collect();
+        self.residual_w = sum.iter().zip(&self.w).map(|(sum, w)| sum - w).collect();
         self.objective = 0.5 * sum.iter().map(|sum| sum * sum).sum::<f64>();
-        self.primal.clone_from(&self.wanted);
+        self.residual_primal.clone_from(&self.wanted);
         let mut dual = Vec::with_capacity(self.qp.len());
         for v in 0..self.qp.len() {
             let group = usize::from(self.qp.groups[v]);
             self.objective += beta[v] * self.qp.linear[v];
-            self.primal[group] -= beta[v];
+            self.residual_primal[group] -= beta[v];
             let slope = g_w[v % self.qp.rows] + self.qp.linear[v] - self.y[group];
             dual.push(if self.fixed[v] { 0.0 } else { slope - self.s[v] + self.xi[v] });
         }
-        self.dual = dual;
+        self.residual_dual = dual;
     }
 
     fn complementarity(&self) -> f64 {
@@ -109,31 +110,32 @@ impl<'r, T: Real> Run<'r, T> {
         self.complementarity() / (2.0 * self.qp.len().max(1) as f64)
     }
 
-    /// The gap that this point believes: its complementarity, `½ |r_w|²`, and what the sums hide.
+    /// The running gap: complementarity, `½ |r_w|²`, and the residuals of the sums times their multipliers.
     pub(super) fn gap(&self) -> f64 {
-        let apart: f64 = self.apart.iter().map(|r| r * r).sum();
-        let hidden: f64 = self.primal.iter().zip(&self.y).map(|(r, y)| (r * y).abs()).sum();
-        self.complementarity() + 0.5 * apart + hidden
+        let square: f64 = self.residual_w.iter().map(|r| r * r).sum();
+        let sums: f64 = self.residual_primal.iter().zip(&self.y).map(|(r, y)| (r * y).abs()).sum();
+        self.complementarity() + 0.5 * square + sums
     }
 
-    /// That gap as a share of the objective, of the larger of the two.
+    /// The running gap relative to the primal or the dual objective, whichever is larger.
     pub(super) fn relative(&self) -> f64 {
         let gap = self.gap();
         let size = self.objective.abs().max((self.objective - gap).abs()).max(self.least);
         if gap == 0.0 { 0.0 } else { gap / size }
     }
 
-    /// Whether the objective is a square that is too small to measure a gap by.
-    pub(super) fn is_nothing(&self) -> bool {
+    /// Whether the objective is too small to compare a gap with.
+    pub(super) fn is_objective_negligible(&self) -> bool {
         self.objective < self.least
     }
 
-    /// The relative gap, computed anew.
-    pub(super) fn truly(&self) -> f64 {
-        let own = Inside { below: self.x.clone(), above: self.t.clone() };
-        evaluate(self.qp, self.store, own, Some(&self.w)).2.relative()
+    /// The relative gap, recomputed from the factor.
+    pub(super) fn recomputed_gap(&self) -> f64 {
+        let point = Inside { below: self.x.clone(), above: self.t.clone() };
+        evaluate(self.qp, self.store, point, Some(&self.w)).2.relative()
     }
 
+    /// D of the linear systems; infinite for fixed variables.
     pub(super) fn diagonal(&self) -> Vec<f64> {
         (0..self.qp.len())
             .map(|v| {
@@ -145,11 +147,11 @@ impl<'r, T: Real> Run<'r, T> {
             .collect()
     }
 
-    /// The point with its sums restored, evaluation anew; variables that the multipliers hold at a wall are put
-    /// there if that costs nothing.
+    /// The final solution: sums restored, gap recomputed. Variables whose multipliers show that they belong at a bound
+    /// are set to it if the gap stays within the tolerance.
     pub(super) fn finish(self, tolerance: f64) -> FactorSolution {
-        let own = Inside { below: self.x.clone(), above: self.t.clone() };
-        let (plain, w, evaluation) = evaluate(self.qp, self.store, own, Some(&self.w));
+        let point = Inside { below: self.x.clone(), above: self.t.clone() };
+        let (plain, w, evaluation) = evaluate(self.qp, self.store, point, Some(&self.w));
         let slope = {
             let all = self.s.iter().chain(&self.xi);
             all.fold(0.0, |most: f64, s| most.max(*s))
@@ -177,7 +179,7 @@ impl<'r, T: Real> Run<'r, T> {
             evaluation,
             iterations: 0,
             updates: 0,
-            believed: 0.0,
+            running_gap: 0.0,
             fallbacks: 0,
             stop: None,
         }

@@ -1,12 +1,14 @@
+//! The product form of Fine and Scheinberg: a stable factorisation of `D + V V'`, one scalar at a time.
+
 use mercer_kernel::factor::Store;
 use mercer_simd::Real;
 
-use super::{folded, wide_rows};
+use super::{folded, rows_f64};
 
 /// `D + V V' = L_1 .. L_k Λ L_k' .. L_1'`, each `L_j` a unit lower triangle given by two vectors
-/// (\[FS01\] Fig. 1), row by row: the rows of V are read once.
+/// (\[FS01\] Fig. 1), computed row by row, so that V is read once.
 ///
-/// Differs from the paper: with `τ = 1 / t` the case `t = ∞` is no case. A zero D gives `λ = τ p²`,
+/// Differs from the paper: with `τ = 1 / t` there is no special case `t = ∞`. A zero D gives `λ = τ p²`,
 /// `β = 1 / p`, `τ = 0`, and thereafter `β = 0`.
 #[derive(Debug)]
 pub(crate) struct ProductForm {
@@ -72,19 +74,19 @@ impl ProductForm {
     }
 }
 
-/// The product form of all variables.
+/// The product form of all variables that are not fixed.
 #[derive(Debug)]
-pub(crate) struct Whole {
+pub(crate) struct FullProductForm {
     form: ProductForm,
     used: Vec<u32>,
     variables: usize,
 }
 
-impl Whole {
+impl FullProductForm {
     pub(super) fn new<T: Real>(store: &Store<T>, d: &[f64]) -> Self {
         let used: Vec<u32> = (0..d.len() as u32).filter(|v| d[*v as usize].is_finite()).collect();
-        let own: Vec<f64> = used.iter().map(|v| d[*v as usize]).collect();
-        let form = ProductForm::new(wide_rows(store, &used), store.rank(), &own);
+        let d: Vec<f64> = used.iter().map(|v| d[*v as usize]).collect();
+        let form = ProductForm::new(rows_f64(store, &used), store.rank(), &d);
         Self { form, used, variables: d.len() }
     }
 
@@ -94,12 +96,12 @@ impl Whole {
         w: &[f64],
         r: &[f64],
     ) -> (Vec<f64>, Vec<f64>) {
-        let along = store.times(r);
-        let value = |v: usize| w[v] + along[v % along.len().max(1)];
-        let mut own: Vec<f64> = self.used.iter().map(|v| value(*v as usize)).collect();
-        self.form.solve(&mut own);
+        let v_r = store.times(r);
+        let value = |v: usize| w[v] + v_r[v % v_r.len().max(1)];
+        let mut values: Vec<f64> = self.used.iter().map(|v| value(*v as usize)).collect();
+        self.form.solve(&mut values);
         let mut u = vec![0.0; self.variables];
-        self.used.iter().zip(own).for_each(|(v, value)| u[*v as usize] = value);
+        self.used.iter().zip(values).for_each(|(v, value)| u[*v as usize] = value);
         let mut p = store.transposed_times(&folded(&u, store.rows()));
         p.iter_mut().zip(r).for_each(|(p, r)| *p -= r);
         (u, p)

@@ -1,24 +1,26 @@
+//! Solves the systems by Householder QR: the most robust method, and the fallback when another breaks down.
+
 use mercer_kernel::factor::Store;
 use mercer_kernel::triangle;
 use mercer_simd::{Isa, Real, add_row, row_dot};
 
-use super::wide_rows;
+use super::rows_f64;
 
-/// Householder's QR of `[D^-1/2 V; I]` with the rows in the order of increasing D: without the sort up to ten
-/// digits of single components are lost.
+/// Householder QR of `[D^-1/2 V; I]` with the rows sorted by increasing D: without the sort up to ten digits of some
+/// components are lost.
 ///
-/// With `y = Q' [D^-1/2 w; -r]`: `p = R^-1 y` of its first k numbers, and `u = D^-1/2 (Q y)` after they are set to
-/// zero.
+/// With `y = Q' [D^-1/2 w; -r]`: p is `R^-1` times the first k entries of y; `u = D^-1/2 (Q y)` after these entries are
+/// set to zero.
 #[derive(Debug)]
 pub(crate) struct Qr {
     rank: usize,
-    /// Variables by increasing D.
+    /// Variables sorted by increasing D.
     order: Vec<u32>,
     /// `D^-1/2`, in that order.
     roots: Vec<f64>,
-    /// Reflectors, one after the other, each of length variables + rank.
+    /// Householder vectors, each of length variables + rank.
     reflectors: Vec<f64>,
-    /// `R'`, row-major: a lower triangle.
+    /// `R'`, row-major: lower triangular.
     lower: Vec<f64>,
     variables: usize,
 }
@@ -35,7 +37,7 @@ impl Qr {
         let roots: Vec<f64> =
             order.iter().map(|v| 1.0 / d[*v as usize].max(floor).sqrt()).collect();
         let length = order.len() + rank;
-        let rows = wide_rows(store, &order);
+        let rows = rows_f64(store, &order);
         let mut columns = vec![0.0; rank * length];
         for (j, column) in columns.chunks_exact_mut(length.max(1)).enumerate() {
             for (at, root) in roots.iter().enumerate() {
@@ -46,13 +48,13 @@ impl Qr {
         let mut lower = vec![0.0; rank * rank];
         for j in 0..rank {
             let (before, rest) = columns.split_at_mut((j + 1) * length);
-            let own = &mut before[j * length..];
-            lower[j * rank..j * rank + j].copy_from_slice(&own[..j]);
-            lower[j * rank + j] = reflector(&mut own[j..]);
-            own[..j].fill(0.0);
+            let pivot = &mut before[j * length..];
+            lower[j * rank..j * rank + j].copy_from_slice(&pivot[..j]);
+            lower[j * rank + j] = reflector(&mut pivot[j..]);
+            pivot[..j].fill(0.0);
             for column in rest.chunks_exact_mut(length) {
-                let factor = -2.0 * row_dot(isa, &own[j..], &column[j..]);
-                add_row(isa, factor, &own[j..], &mut column[j..]);
+                let factor = -2.0 * row_dot(isa, &pivot[j..], &column[j..]);
+                add_row(isa, factor, &pivot[j..], &mut column[j..]);
             }
         }
         Self { rank, order, roots, reflectors: columns, lower, variables: d.len() }
@@ -62,14 +64,14 @@ impl Qr {
         let isa = Isa::current();
         let length = self.order.len() + self.rank;
         let mut y = vec![0.0; length];
-        for ((place, v), root) in y.iter_mut().zip(&self.order).zip(&self.roots) {
-            *place = root * w[*v as usize];
+        for ((out, v), root) in y.iter_mut().zip(&self.order).zip(&self.roots) {
+            *out = root * w[*v as usize];
         }
-        y[self.order.len()..].iter_mut().zip(r).for_each(|(place, r)| *place = -r);
+        y[self.order.len()..].iter_mut().zip(r).for_each(|(out, r)| *out = -r);
         let reflect = |y: &mut [f64], j: usize| {
-            let own = &self.reflectors[j * length + j..(j + 1) * length];
-            let factor = -2.0 * row_dot(isa, own, &y[j..]);
-            add_row(isa, factor, own, &mut y[j..]);
+            let vector = &self.reflectors[j * length + j..(j + 1) * length];
+            let factor = -2.0 * row_dot(isa, vector, &y[j..]);
+            add_row(isa, factor, vector, &mut y[j..]);
         };
         (0..self.rank).for_each(|j| reflect(&mut y, j));
         let mut p = y[..self.rank].to_vec();
@@ -84,8 +86,7 @@ impl Qr {
     }
 }
 
-/// Turns a column into the unit vector whose reflection takes it to its first axis; returns where it comes to
-/// lie there.
+/// Replaces a column by the unit Householder vector that maps it to a multiple of the first axis; returns the multiple.
 fn reflector(column: &mut [f64]) -> f64 {
     let largest = column.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
     if largest == 0.0 {

@@ -1,3 +1,5 @@
+//! All methods agree on well-conditioned systems, and the stable ones where D is small or infinite.
+
 use mercer_kernel::factor::Store;
 
 use super::*;

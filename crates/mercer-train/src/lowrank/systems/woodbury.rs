@@ -1,3 +1,5 @@
+//! The Sherman-Morrison-Woodbury formula: fast, but not stable; for comparison.
+
 use mercer_kernel::cholesky::Cholesky;
 use mercer_kernel::factor::Store;
 use mercer_kernel::triangle;
@@ -5,8 +7,8 @@ use mercer_simd::Real;
 
 use super::folded;
 
-/// `p = (I + V' D^-1 V)^-1 (V' D^-1 w - r)`, `u = D^-1 (w - V p)`. Where D is small it loses all digits and nothing in
-/// the iteration shows it; the gap computed afterwards does.
+/// `p = (I + V' D^-1 V)^-1 (V' D^-1 w - r)`, `u = D^-1 (w - V p)`. Where D is small it
+/// loses all digits without notice; only the recomputed gap shows it.
 #[derive(Debug)]
 pub(crate) struct Woodbury {
     rank: usize,
@@ -38,9 +40,9 @@ impl Woodbury {
         h.iter_mut().zip(r).for_each(|(h, r)| *h -= r);
         triangle::solve_lower(self.lower.values(), self.rank, &mut h);
         triangle::solve_transposed(self.lower.values(), self.rank, &mut h);
-        let product = store.times(&h);
+        let v_p = store.times(&h);
         for (v, (u, inverse)) in u.iter_mut().zip(&self.inverse).enumerate() {
-            *u -= inverse * product[v % product.len()];
+            *u -= inverse * v_p[v % v_p.len()];
         }
         (u, h)
     }
