@@ -139,21 +139,21 @@ fn example_1(run: &Run<'_>) -> anyhow::Result<Value> {
 fn toy(run: &Run<'_>) -> anyhow::Result<Value> {
     run.session.line(&format!(
         "{:>8} {:>6} {:13} {:>10} {:>10} {:>10}",
-        "features", "C", "systems", "iterations", "own gap", "true gap"
+        "features", "C", "systems", "iterations", "computed", "true gap"
     ));
     let mut rows = Vec::new();
     for (scale, c) in [(1e4, 1e3), (1e6, 1.0)] {
         let data = problems::toy(scale)?;
         for systems in Systems::ALL {
             let (trained, _) = run.train(&data, "linear", c, &interior(systems, 10), 1e-12)?;
-            let (iterations, own_gap, gap) = progress_of(&trained.report);
+            let (iterations, computed_gap, gap) = progress_of(&trained.report);
             run.session.line(&format!(
-                "{scale:>8.0e} {c:>6.0} {:13} {iterations:>10} {own_gap:>10.1e} {gap:>10.1e}",
+                "{scale:>8.0e} {c:>6.0} {:13} {iterations:>10} {computed_gap:>10.1e} {gap:>10.1e}",
                 systems.name()
             ));
             rows.push(json!({
                 "scale": scale, "C": c, "systems": systems.name(), "iterations": iterations,
-                "own_gap": own_gap, "relative_gap": gap,
+                "computed_gap": computed_gap, "relative_gap": gap,
             }));
         }
     }

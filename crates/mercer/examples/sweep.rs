@@ -1,9 +1,9 @@
-//! Tunes machines of every kind and asks them what tuning never saw.
+//! Tunes machines of every kind and tests them on queries that were not used for tuning.
 //!
 //! `cargo run --release -p mercer --example sweep -- [--files-only] [MODEL QUERIES]...` prints a line of JSON for each machine
-//! and contract: machines trained here on drawn data, and those of the named files, whose queries are cut in
-//! two halves. Machines for which there are plans written by hand are tuned for batches and for single queries,
-//! beside those. `cargo xtask bench tune` makes a table of it.
+//! and contract: machines trained here on synthetic data, and those of the named files, whose queries are split in
+//! two halves. Machines with hand-written plans are tuned for batches and for single queries and timed beside those
+//! plans. `cargo xtask bench tune` makes a table of it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,26 +21,27 @@ use serde_json::json;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Laps of each plan, in turns: so many, and more while there is time (so much for each that runs); all that in so
-/// many places in memory.
-const LAPS: std::ops::Range<usize> = 3..40;
-const LAPS_END: Duration = Duration::from_millis(600);
-const PLACES: usize = 5;
-/// A batch repeats its queries up to so many multiply-adds of exact answers: a lap of a millisecond times the
-/// waking of threads.
+/// Timing runs of each plan, in turn: at least the first number; up to the second while there is time.
+const RUNS: std::ops::Range<usize> = 3..40;
+/// Time for the runs of each plan.
+const RUN_TIME: Duration = Duration::from_millis(600);
+/// How often plans are loaded again, at other places in memory.
+const RELOADS: usize = 5;
+/// A batch repeats its queries up to this many multiply-adds of exact answers: in a run of a millisecond, the time to
+/// wake threads would dominate.
 const LONG_BATCH: f64 = 1e10;
-/// Most rows that one lap asks one at a time.
-const SINGLE: usize = 500;
+/// Rows that one run decides one at a time, at most.
+const SINGLE_ROWS: usize = 500;
 /// Queries to tune with, and queries to test with.
 const SAMPLE: usize = 4000;
+/// Time limit of `tune`.
 const LIMIT: Duration = Duration::from_secs(25);
-/// Of machines for which there are plans by hand, whose makers had more time too: what `mercer tune` takes if nothing
-/// is said.
+/// Time limit for machines with hand-written plans: the default of `mercer tune`.
 const LONG_LIMIT: Duration = Duration::from_secs(120);
 const CALIBRATED: &str = "calibrated(eps=0.01, delta=0.05)";
 
-/// The best that we know to write for a machine and a kind of contract.
-const BY_HAND: [(&str, &str, &[&str]); 6] = [
+/// The best hand-written plans that we know, by machine and kind of contract.
+const HAND_WRITTEN: [(&str, &str, &[&str]); 6] = [
     (
         "mnist38",
         "certified",
@@ -75,7 +76,7 @@ struct Subject {
     machine: Machine,
     sample: Matrix,
     unseen: Matrix,
-    /// What it was trained on, where that is known: stages of estimating plans learn from it.
+    /// Training rows, if known: stages that estimate are fitted to them.
     training: Option<Matrix>,
     tolerance: Option<f64>,
 }
@@ -93,20 +94,28 @@ fn main() -> Result<(), Failure> {
     if !is_all {
         return Ok(());
     }
-    for subject in [two_supports, far_from_any_stage, many_supports, wide_linear] {
+    for subject in [two_supports, no_stage_fits, many_supports, wide_linear] {
         measure(&subject()?)?;
     }
-    for (name, data, kernel, question) in trained_tasks() {
-        measure(&trained(name, data, kernel, question)?)?;
+    for task in trained_tasks() {
+        measure(&task.train()?)?;
     }
     Ok(())
 }
 
-/// What is trained here: a name, a source of rows, a kernel and a formulation.
+/// A source of rows: their number and a seed.
 type Source = fn(usize, u64) -> Dataset;
 
-fn trained_tasks() -> [(&'static str, Source, &'static str, &'static str); 12] {
-    [
+/// A machine to train.
+struct Task {
+    name: &'static str,
+    data: Source,
+    kernel: &'static str,
+    formulation: &'static str,
+}
+
+fn trained_tasks() -> [Task; 12] {
+    let tasks: [(&str, Source, &str, &str); 12] = [
         ("Ripley, 2 columns", synthetic::ripley, "rbf(gamma=1)", "c_svc(C=1)"),
         ("crescents, 2 columns", synthetic::banana, "rbf(gamma=2)", "c_svc(C=1)"),
         ("degree 3, 3 columns", |n, s| clouds(n, 3, 2, s), CUBIC, "c_svc(C=1)"),
@@ -124,7 +133,8 @@ fn trained_tasks() -> [(&'static str, Source, &'static str, &'static str); 12] {
             "sigmoid(gamma=0.05, coef0=0)",
             "c_svc(C=1)",
         ),
-    ]
+    ];
+    tasks.map(|(name, data, kernel, formulation)| Task { name, data, kernel, formulation })
 }
 
 const SQUARE: &str = "polynomial(degree=2, gamma=0.05, coef0=1)";
@@ -136,10 +146,10 @@ fn text(rows: usize, columns: usize, seed: u64) -> Dataset {
 
 /// Overlapping round clouds, one for each class, their centres always the same.
 fn clouds(rows: usize, columns: usize, classes: usize, seed: u64) -> Dataset {
-    let mut places = Xoshiro256PlusPlus::seed_from_u64(77);
-    let spread = 3.0 / (columns as f64).sqrt();
+    let mut centre_rng = Xoshiro256PlusPlus::seed_from_u64(77);
+    let scale = 3.0 / (columns as f64).sqrt();
     let centres: Vec<f64> =
-        (0..classes * columns).map(|_| spread * synthetic::normal(&mut places)).collect();
+        (0..classes * columns).map(|_| scale * synthetic::normal(&mut centre_rng)).collect();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut values = Vec::with_capacity(rows * columns);
     for row in 0..rows {
@@ -163,17 +173,21 @@ fn waves(rows: usize, seed: u64) -> Dataset {
     data
 }
 
-fn trained(name: &str, data: Source, kernel: &str, question: &str) -> Result<Subject, Failure> {
-    let kernel = kernel::parse(kernel)?;
-    let rows = data(2000, 1);
-    let training = Training::default();
-    let machine = train(&rows, &kernel, &formulation(question)?, &training, &mut |_| ())?.machine;
-    let tolerance = matches!(machine.output(), Output::Value).then_some(0.01);
-    let (sample, unseen) = (data(SAMPLE, 2).examples, data(SAMPLE, 3).examples);
-    Ok(Subject { name: name.to_owned(), machine, sample, unseen, training: None, tolerance })
+impl Task {
+    fn train(&self) -> Result<Subject, Failure> {
+        let kernel = kernel::parse(self.kernel)?;
+        let formulation = formulation(self.formulation)?;
+        let rows = (self.data)(2000, 1);
+        let training = Training::default();
+        let machine = train(&rows, &kernel, &formulation, &training, &mut |_| ())?.machine;
+        let tolerance = matches!(machine.output(), Output::Value).then_some(0.01);
+        let (sample, unseen) = ((self.data)(SAMPLE, 2).examples, (self.data)(SAMPLE, 3).examples);
+        let name = self.name.to_owned();
+        Ok(Subject { name, machine, sample, unseen, training: None, tolerance })
+    }
 }
 
-/// A machine that nobody trained: coefficients +1 and -1 on two clouds.
+/// A machine that was not trained: coefficients +1 and -1 on two clouds.
 fn given(name: &str, kernel: &str, data: Source, supports: usize) -> Result<Subject, Failure> {
     let betas: Vec<f64> = (0..supports).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 }).collect();
     let names = vec![ClassName::Number(0.0), ClassName::Number(1.0)];
@@ -189,7 +203,7 @@ fn two_supports() -> Result<Subject, Failure> {
     given("two supports, 2 columns", "rbf(gamma=1)", |n, s| clouds(n, 2, 2, s), 2)
 }
 
-fn far_from_any_stage() -> Result<Subject, Failure> {
+fn no_stage_fits() -> Result<Subject, Failure> {
     given("laplacian, 20 columns", "laplacian(gamma=0.1)", |n, s| clouds(n, 20, 2, s), 300)
 }
 
@@ -201,8 +215,8 @@ fn wide_linear() -> Result<Subject, Failure> {
     given("linear expansion, 50,000 columns", "linear", |n, s| text(n, 50_000, s), 1000)
 }
 
-/// A model of any format, and queries, of which every other one is kept for the test. Rows that it was trained on may
-/// lie beside it, as `NAME.train.svm`.
+/// A model of any format, and queries, of which every second one is kept for the test. Its training rows may be in
+/// `NAME.train.svm` beside it.
 fn imported(model: &str, queries: &str) -> Result<Subject, Failure> {
     let machine = file::load(Path::new(model))?.machine;
     let rows = read::dataset(Path::new(queries), &read::Options::default())?.examples;
@@ -225,24 +239,24 @@ fn measure(subject: &Subject) -> Result<(), Failure> {
         if contract == CALIBRATED && (!is_label || subject.sample.rows() < SAMPLE) {
             continue;
         }
-        let known = BY_HAND
+        let known = HAND_WRITTEN
             .iter()
             .find(|(name, kind, _)| *name == subject.name && contract.starts_with(kind));
-        let by_hand = by_hand(subject, contract, known.map_or(&[], |known| known.2))?;
+        let hand_written = hand_written(subject, contract, known.map_or(&[], |known| known.2))?;
         let aims: &[Aim] = match known {
             Some(_) => &[Aim::Throughput, Aim::Latency],
             None => &[Aim::Throughput],
         };
         for aim in aims {
             eprintln!("{}: {contract}, for {}", subject.name, aim.name());
-            one(subject, contract, *aim, &by_hand)?;
+            one(subject, contract, *aim, &hand_written)?;
         }
     }
     Ok(())
 }
 
-/// Compiled as anybody would; plans that do not fit the machine are left out and told.
-fn by_hand(
+/// Compiles the hand-written plans; those that do not fit the machine are left out with a message.
+fn hand_written(
     subject: &Subject,
     contract: &str,
     plans: &[&str],
@@ -262,7 +276,7 @@ fn by_hand(
         };
         match compiler.run(&text.parse()?) {
             Ok(found) => compiled.push(found.sections),
-            Err(error) => eprintln!("{text} by hand: {error}"),
+            Err(error) => eprintln!("hand-written plan {text}: {error}"),
         }
     }
     Ok(compiled)
@@ -272,7 +286,7 @@ fn one(
     subject: &Subject,
     contract: &str,
     aim: Aim,
-    by_hand: &[PlanSections],
+    hand_written: &[PlanSections],
 ) -> Result<(), Failure> {
     let Subject { name, machine, sample, unseen, training, tolerance } = subject;
     let start = Instant::now();
@@ -281,41 +295,42 @@ fn one(
         .aim(aim)
         .tolerance(*tolerance)
         .training(training.as_ref())
-        .time_limit(if by_hand.is_empty() { LIMIT } else { LONG_LIMIT })
-        // Rows of a few categories are often equal, and none here was learned from.
+        .time_limit(if hand_written.is_empty() { LIMIT } else { LONG_LIMIT })
+        // Rows with few categories are often equal; none of them is a training row.
         .trust_sample(true)
         .run()?;
     let seconds = start.elapsed().as_secs_f64();
     let plan = Plan::load(machine, &tuned.sections)?;
     let exact = Plan::exact(machine);
     let options = QueryOptions { tolerance: *tolerance, ..QueryOptions::default() };
-    let wanted = exact.decide(unseen)?;
-    let others = |plan: &Plan| others(plan, subject, &wanted);
-    // The plan that was kept runs twice: what it differs from itself is what the clock can tell.
-    let plans: Vec<&PlanSections> = [&tuned.sections; 2].into_iter().chain(by_hand).collect();
-    let times = race(machine, &plans, unseen, &options)?;
-    let mut beside = Vec::new();
-    for (sections, Times { batch, single }) in by_hand.iter().zip(&times[3..]) {
-        let others = others(&Plan::load(machine, sections)?)?;
-        beside.push(json!({
-            "plan": sections.spec, "batch_us": batch, "single_us": single, "others": others,
+    let truth = exact.decide(unseen)?;
+    let count = |plan: &Plan| disagreements(plan, subject, &truth);
+    // The tuned plan is timed twice: the difference shows the noise of the timing.
+    let plans: Vec<&PlanSections> = [&tuned.sections; 2].into_iter().chain(hand_written).collect();
+    let times = time_all(machine, &plans, unseen, &options)?;
+    let mut others = Vec::new();
+    for (sections, Times { batch, single }) in hand_written.iter().zip(&times[3..]) {
+        let disagreements = count(&Plan::load(machine, sections)?)?;
+        others.push(json!({
+            "plan": sections.spec, "batch_us": batch, "single_us": single,
+            "disagreements": disagreements,
         }));
     }
     let line = json!({
         "machine": name, "contract": contract, "aim": aim.name(), "columns": machine.columns(),
         "supports": machine.supports().rows(), "scores": machine.scores().len(),
         "plan": plan.spec().to_string(), "tune_seconds": seconds, "queries": unseen.rows(),
-        "others": others(&plan)?, "exact_batch_us": times[0].batch, "batch_us": times[1].batch,
+        "disagreements": count(&plan)?, "exact_batch_us": times[0].batch, "batch_us": times[1].batch,
         "exact_single_us": times[0].single, "single_us": times[1].single,
-        "again_batch_us": times[2].batch, "again_single_us": times[2].single, "by_hand": beside,
+        "again_batch_us": times[2].batch, "again_single_us": times[2].single, "hand_written": others,
         "is_cut_short": tuned.tuning().stopped,
     });
     println!("{line}");
     Ok(())
 }
 
-/// How many answers are not those that are wanted.
-fn others(plan: &Plan, subject: &Subject, wanted: &[Decision]) -> Result<usize, Failure> {
+/// How many answers disagree with exact ones.
+fn disagreements(plan: &Plan, subject: &Subject, truth: &[Decision]) -> Result<usize, Failure> {
     let Subject { unseen, tolerance, .. } = subject;
     let options = QueryOptions { tolerance: *tolerance, ..QueryOptions::default() };
     let found = plan.decide_with(unseen, &options)?.decisions;
@@ -325,52 +340,52 @@ fn others(plan: &Plan, subject: &Subject, wanted: &[Decision]) -> Result<usize, 
         }
         (a, b) => a != b,
     };
-    Ok(wanted.iter().zip(&found).filter(differs).count())
+    Ok(truth.iter().zip(&found).filter(differs).count())
 }
 
-/// Microseconds a query, in a batch and one at a time.
+/// Microseconds per query, in a batch and one at a time.
 #[derive(Clone, Copy)]
 struct Times {
     batch: f64,
     single: f64,
 }
 
-/// Times of exact answers, then of all plans: in turns, the best lap of each. Plans are loaded anew several times:
-/// the same plan elsewhere in memory may take a tenth longer. And each answers some rows before its lap, or
-/// whoever comes after exact answers would find the caches full of supports. Exact answers of large machines leave
-/// the race after a few laps: they take longer than all plans together.
-fn race(
+/// Times of exact answers, then of all plans: in turn, the best run of each. Plans are loaded again several times,
+/// since the same plan at another place in memory may take a tenth longer. Each plan answers some rows before its
+/// run; otherwise the plan after the exact one would start with caches full of supports. Exact answers of large
+/// machines get only a few runs: they take longer than all plans together.
+fn time_all(
     machine: &Machine,
     plans: &[&PlanSections],
     rows: &Matrix,
     options: &QueryOptions,
 ) -> Result<Vec<Times>, Failure> {
     let mut times = vec![Times { batch: f64::INFINITY, single: f64::INFINITY }; plans.len() + 1];
-    let first = rows.select(0..rows.rows().min(SINGLE));
+    let first = rows.select(0..rows.rows().min(SINGLE_ROWS));
     let cost = Plan::exact(machine).exact_stage().cost().multiply_adds as f64 * rows.rows() as f64;
     let again = (LONG_BATCH / cost).clamp(1.0, 16.0) as usize;
     let batch = rows.select((0..again * rows.rows()).map(|at| at % rows.rows()));
-    for place in 0..PLACES {
-        // Another order each time: memory that is given back is handed out in the same pieces.
+    for reload in 0..RELOADS {
+        // Another order each time, since the allocator returns the same blocks.
         let mut order: Vec<usize> = (0..times.len()).collect();
-        order.rotate_left(place % times.len());
+        order.rotate_left(reload % times.len());
         let mut loaded = Vec::new();
-        for racer in order {
-            let plan = match racer.checked_sub(1) {
-                Some(at) => Plan::load(machine, plans[at])?,
+        for at in order {
+            let plan = match at.checked_sub(1) {
+                Some(plan) => Plan::load(machine, plans[plan])?,
                 None => Plan::exact(machine),
             };
-            loaded.push((racer, plan));
+            loaded.push((at, plan));
         }
-        let limits = [LAPS_END, LAPS_END * plans.len() as u32];
+        let limits = [RUN_TIME, RUN_TIME * plans.len() as u32];
         let mut spent = [Duration::ZERO; 2];
-        for lap in 0..LAPS.end {
-            let goes_on = [0, 1].map(|of| lap < LAPS.start || spent[of] < limits[of]);
-            for (racer, plan) in &loaded {
-                let of = usize::from(*racer > 0);
+        for run in 0..RUNS.end {
+            let goes_on = [0, 1].map(|of| run < RUNS.start || spent[of] < limits[of]);
+            for (at, plan) in &loaded {
+                let of = usize::from(*at > 0);
                 if goes_on[of] {
                     let begin = Instant::now();
-                    lap_of(plan, [&batch, &first], options, &mut times[*racer])?;
+                    time_run(plan, &batch, &first, options, &mut times[*at])?;
                     spent[of] += begin.elapsed();
                 }
             }
@@ -379,9 +394,11 @@ fn race(
     Ok(times)
 }
 
-fn lap_of(
+/// One timing run of a plan: a batch, then single rows.
+fn time_run(
     plan: &Plan,
-    [batch, first]: [&Matrix; 2],
+    batch: &Matrix,
+    first: &Matrix,
     options: &QueryOptions,
     best: &mut Times,
 ) -> Result<(), Failure> {

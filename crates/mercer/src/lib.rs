@@ -1,9 +1,9 @@
 //! Kernel machines that answer fast, with the same decisions.
 //!
-//! > **Data** become **kernel** values; **training** turns them into a **machine**; **options** runs a
-//! > **plan**, and returns a **decision**: label, range, certainty, cost.
+//! > **Data** become **kernel** values; **training** turns them into a **machine**; a **query** runs a
+//! > **plan** and returns a **decision**: label, range, certainty, cost.
 //!
-//! Each room is a crate of its own; this one gathers them.
+//! Each part is a crate of its own; this crate re-exports them.
 //!
 //! ```
 //! use mercer::{data::Matrix, machine::file, query::Plan};

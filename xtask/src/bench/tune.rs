@@ -104,19 +104,19 @@ fn kind(row: &Value) -> &'static str {
 /// The fastest plan by hand that keeps the contract, and its time over that of the plan that was kept.
 fn by_hand(row: &Value) -> Option<(&str, f64)> {
     let key = format!("{}_us", kind(row));
-    let plans = row.get("by_hand")?.as_array()?.iter();
-    let plans = plans.filter(|plan| number(plan, "others") <= most_others(row));
+    let plans = row.get("hand_written")?.as_array()?.iter();
+    let plans = plans.filter(|plan| number(plan, "disagreements") <= most_others(row));
     let best = plans.min_by(|a, b| number(a, &key).total_cmp(&number(b, &key)))?;
     Some((text(best, "plan"), number(best, &key) / number(row, &key)))
 }
 
 /// Plans by hand that are left out of the comparison, as they break the contract.
 fn broken(row: &Value) -> Vec<String> {
-    let plans = row.get("by_hand").and_then(Value::as_array).into_iter().flatten();
-    let broken = plans.filter(|plan| number(plan, "others") > most_others(row));
+    let plans = row.get("hand_written").and_then(Value::as_array).into_iter().flatten();
+    let broken = plans.filter(|plan| number(plan, "disagreements") > most_others(row));
     let (machine, queries) = (text(row, "machine"), number(row, "queries"));
     let told = |plan: &Value| {
-        let (spec, others) = (text(plan, "plan"), number(plan, "others"));
+        let (spec, others) = (text(plan, "plan"), number(plan, "disagreements"));
         format!(
             "{machine}: `{spec}` by hand gives {others} of {queries} other labels and is not compared with"
         )
@@ -157,7 +157,7 @@ fn noise(rows: &[Value]) -> String {
 /// What is wrong with a row, if anything is.
 fn failure(row: &Value) -> Option<String> {
     let (kind, (batch, single)) = (kind(row), speedups(row));
-    let (queries, others) = (number(row, "queries"), number(row, "others"));
+    let (queries, others) = (number(row, "queries"), number(row, "disagreements"));
     let who = format!("{}, {}, {kind}", text(row, "machine"), text(row, "contract"));
     if others > most_others(row) {
         return Some(format!("{who}: {others} of {queries} labels are others"));
@@ -190,7 +190,7 @@ fn table(rows: &[Value]) -> String {
             text(row, "plan"),
             number(row, "batch_us"),
             number(row, "single_us"),
-            number(row, "others"),
+            number(row, "disagreements"),
             number(row, "queries"),
         );
     }
@@ -203,7 +203,7 @@ mod tests {
     use serde_json::json;
 
     fn row(contract: &str, batch: f64, others: u32) -> Value {
-        json!({"machine": "m", "contract": contract, "queries": 1000, "others": others,
+        json!({"machine": "m", "contract": contract, "queries": 1000, "disagreements": others,
                "exact_batch_us": 1.0, "batch_us": batch, "exact_single_us": 1.0, "single_us": 1.0})
     }
 
@@ -232,12 +232,12 @@ mod tests {
         assert!(failure(&row("calibrated(eps=0.01, delta=0.05)", 0.5, 30)).is_some());
         let mut beside = row("certified", 0.5, 0);
         let by_hand = |us: f64| {
-            json!([{"plan": "p", "batch_us": us, "single_us": 1.0, "others": 0},
-                   {"plan": "wrong", "batch_us": 0.1, "single_us": 0.1, "others": 1}])
+            json!([{"plan": "p", "batch_us": us, "single_us": 1.0, "disagreements": 0},
+                   {"plan": "wrong", "batch_us": 0.1, "single_us": 0.1, "disagreements": 1}])
         };
-        beside["by_hand"] = by_hand(0.46);
+        beside["hand_written"] = by_hand(0.46);
         assert_eq!(failure(&beside), None);
-        beside["by_hand"] = by_hand(0.4);
+        beside["hand_written"] = by_hand(0.4);
         assert_eq!(failure(&beside).as_deref(), Some("m, certified, batch: 0.80x as fast as `p`"));
         assert_eq!(
             broken(&beside),

@@ -1,8 +1,8 @@
 //! `mercer inspect`: what a model file contains.
 
-use mercer::machine::{Output, Parent, Probabilities, Scheme};
+use mercer::machine::{Machine, Model, Output, Parent, Probabilities, Scheme};
 use mercer::query::Plan;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{compile, describe, load, tune};
 use crate::args::Inspect;
@@ -11,13 +11,31 @@ use crate::failure::DONE;
 
 pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     let model = load(&inspect.model, console)?;
-    let machine = &model.machine;
-    let plan = Plan::exact(machine);
-    let packed = plan.exact_stage().packed();
+    if console.json {
+        println!("{}", object(&model));
+    } else {
+        println!("{}", inspect.model.display());
+        print_machine(&model);
+        print_plan(&model);
+        print_origin(&model);
+    }
+    Ok(DONE)
+}
+
+fn class_names(machine: &Machine) -> Vec<String> {
+    machine.classes().iter().map(ToString::to_string).collect()
+}
+
+/// The fraction of values of the supports that are not zero.
+fn density(machine: &Machine) -> f64 {
     let supports = machine.supports();
-    let density = supports.nonzeros() as f64 / (supports.rows() * supports.columns()).max(1) as f64;
-    let classes: Vec<String> = machine.classes().iter().map(ToString::to_string).collect();
-    let probabilities = model.probabilities.as_ref().map(|kind| match kind {
+    supports.nonzeros() as f64 / (supports.rows() * supports.columns()).max(1) as f64
+}
+
+/// How class probabilities are computed, if the model has them.
+fn probabilities(model: &Model) -> Option<&'static str> {
+    let kind = model.probabilities.as_ref()?;
+    Some(match kind {
         Probabilities::Sigmoid { .. } => "sigmoid",
         Probabilities::Laplace { .. } => "laplace",
         Probabilities::Marks(_) => "density marks",
@@ -26,42 +44,54 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         }
         Probabilities::Curves(_) => "isotonic",
         _ => "other",
-    });
-    let scaling = model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string());
-    let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
-    let calibration = model.plan.as_ref().and_then(|plan| plan.calibration.as_ref());
-    if console.json {
-        let scheme = match machine.output() {
-            Output::Value => "value",
-            Output::Novelty => "novelty",
-            Output::Classes { scheme: Scheme::OneVsOne, .. } => "one_vs_one",
-            Output::Classes { scheme: Scheme::OneVsRest, .. } => "one_vs_rest",
-        };
-        let object = json!({
-            "kernel": machine.kernel().spec().to_string(), "output": scheme, "classes": classes,
-            "scores": machine.scores().len(), "supports": supports.rows(),
-            "source_supports": model.provenance.source_supports,
-            "features": model.input.features, "columns": supports.columns(),
-            "live_columns": packed.live_columns(), "density": density,
-            "centred": machine.centre().is_some(), "packed_bytes": packed.bytes(),
-            "multiply_adds": plan.exact_stage().cost().multiply_adds,
-            "scaling": scaling, "means": model.input.means, "probabilities": probabilities, "origin": model.provenance.origin,
-            "formulation": model.provenance.formulation,
-            "parent": model.provenance.parent.as_ref().map(|parent| json!({
-                "machine": parent.machine, "supports": parent.supports,
-                "method": parent.method, "error": parent.error,
-            })),
-            "plan": model.plan.as_ref().map(|plan| plan.spec.clone()),
-            "calibration": calibration.map(compile::value), "tuning": tuning,
-        });
-        println!("{object}");
-        return Ok(DONE);
-    }
-    println!("{}", inspect.model.display());
+    })
+}
+
+fn scaling(model: &Model) -> Option<String> {
+    model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string())
+}
+
+fn object(model: &Model) -> Value {
+    let machine = &model.machine;
+    let plan = Plan::exact(machine);
+    let packed = plan.exact_stage().packed();
+    let scheme = match machine.output() {
+        Output::Value => "value",
+        Output::Novelty => "novelty",
+        Output::Classes { scheme: Scheme::OneVsOne, .. } => "one_vs_one",
+        Output::Classes { scheme: Scheme::OneVsRest, .. } => "one_vs_rest",
+    };
+    let fitted = model.plan.as_ref();
+    json!({
+        "kernel": machine.kernel().spec().to_string(), "output": scheme,
+        "classes": class_names(machine),
+        "scores": machine.scores().len(), "supports": machine.supports().rows(),
+        "source_supports": model.provenance.source_supports,
+        "features": model.input.features, "columns": machine.supports().columns(),
+        "live_columns": packed.live_columns(), "density": density(machine),
+        "centred": machine.centre().is_some(), "packed_bytes": packed.bytes(),
+        "multiply_adds": plan.exact_stage().cost().multiply_adds,
+        "scaling": scaling(model), "means": model.input.means,
+        "probabilities": probabilities(model), "origin": model.provenance.origin,
+        "formulation": model.provenance.formulation,
+        "parent": model.provenance.parent.as_ref().map(|parent| json!({
+            "machine": parent.machine, "supports": parent.supports,
+            "method": parent.method, "error": parent.error,
+        })),
+        "plan": fitted.map(|plan| plan.spec.clone()),
+        "calibration": fitted.and_then(|plan| plan.calibration.as_ref()).map(compile::value),
+        "tuning": fitted.and_then(|plan| plan.tuning.as_deref()),
+    })
+}
+
+fn print_machine(model: &Model) {
+    let machine = &model.machine;
+    let plan = Plan::exact(machine);
+    let (packed, supports) = (plan.exact_stage().packed(), machine.supports());
     println!("  kernel         {}", machine.kernel().spec());
     println!("  answers        {}", describe(machine));
-    if !classes.is_empty() {
-        println!("  classes        {}", shorten(&classes));
+    if !machine.classes().is_empty() {
+        println!("  classes        {}", shorten(&class_names(machine)));
     }
     println!("  scores         {}", machine.scores().len());
     let source = model.provenance.source_supports.filter(|count| *count != supports.rows());
@@ -71,12 +101,12 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         "  columns        {}, {} live; {:.1} % of the values are non-zero",
         supports.columns(),
         packed.live_columns(),
-        100.0 * density,
+        100.0 * density(machine),
     );
     if model.input.means.is_some() {
         println!("  missing values become the means of the examples");
     }
-    if let Some(scaling) = scaling {
+    if let Some(scaling) = scaling(model) {
         println!("  scaling        {scaling}, applied to queries");
     }
     if machine.centre().is_some() {
@@ -87,19 +117,26 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         plan.exact_stage().cost().multiply_adds
     );
     println!("  packed         {:.1} MiB", packed.bytes() as f64 / f64::from(1 << 20));
+}
+
+fn print_plan(model: &Model) {
+    let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     match (&model.plan, tuning) {
         (Some(_), Some(tuning)) => {
-            tune::summary_lines(&model, tuning).iter().for_each(|line| println!("  {line}"));
+            tune::summary_lines(model, tuning).iter().for_each(|line| println!("  {line}"));
         }
         (Some(plan), None) => {
             println!("  plan           {}", plan.spec);
-            if let Some(calibration) = calibration {
+            if let Some(calibration) = &plan.calibration {
                 println!("                 {}", compile::sentence(calibration));
             }
         }
         (None, _) => {}
     }
-    if let Some(kind) = probabilities {
+}
+
+fn print_origin(model: &Model) {
+    if let Some(kind) = probabilities(model) {
         println!("  probabilities  {kind}");
     }
     let formulation = model.provenance.formulation.as_deref().unwrap_or("unknown");
@@ -115,7 +152,6 @@ pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
         );
     }
     println!("  note           the supports are rows of the training data");
-    Ok(DONE)
 }
 
 /// At most ten names.

@@ -156,7 +156,7 @@ impl Predictor<'_> {
             probabilities = probabilities.or(normal.map(|normal| vec![normal, 1.0 - normal]));
             let text = match answer {
                 Answer::Value(value) => g(value, 17),
-                other => labels::text(machine, other),
+                class => labels::text(machine, class),
             };
             let probabilities: String =
                 probabilities.iter().flatten().map(|p| format!(" {}", g(*p, 6))).collect();

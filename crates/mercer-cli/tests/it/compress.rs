@@ -41,8 +41,8 @@ fn a_compressed_model_is_a_model_like_any_other() {
     let labels =
         |model: &str| done(&["predict", model, &data, "--label", "label", "--format", "libsvm"]);
     let (a, b) = (labels(&whole), labels(&small));
-    let others = a.lines().zip(b.lines()).filter(|(a, b)| a != b).count();
-    assert!(others <= 6, "{others} other labels");
+    let disagreements = a.lines().zip(b.lines()).filter(|(a, b)| a != b).count();
+    assert!(disagreements <= 6, "{disagreements} disagreements");
     // It is exported, C included, and planned.
     for (format, name) in [("c", "small.c"), ("onnx", "small.onnx")] {
         let output = folder.path(name);

@@ -116,7 +116,7 @@ fn means_of_the_examples_travel_with_the_model() {
         let size = if at.is_multiple_of(7) { String::new() } else { (at % 10).to_string() };
         format!("{size},{},{}\n", at % 3, u8::from(at % 10 > 4))
     };
-    let text = "size,other,label\n".to_owned() + &(1..60).map(row).collect::<String>();
+    let text = "size,kind,label\n".to_owned() + &(1..60).map(row).collect::<String>();
     let (data, model) = (folder.write("d.csv", &text), folder.path("m.mercer"));
     let said = refused(&["train", &data, "-o", &model]);
     assert!(said.contains("line 8: column 'size' is empty"), "{said}");

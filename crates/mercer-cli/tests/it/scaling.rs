@@ -113,7 +113,7 @@ fn exports_fold_the_scaling_say_it_or_refuse_by_name() {
             let again = done(&["predict", &out, &queries]);
             let differ = labels.lines().zip(again.lines()).filter(|(a, b)| a != b).count();
             assert_eq!(told["changed"], differ, "{scaling} {format}");
-            // ONNX holds 32-bit floats; folding into LIBSVM text rounds doubles alone.
+            // ONNX holds 32-bit floats; folding into LIBSVM text only rounds f64 values.
             assert!(differ == 0 || format == "onnx", "{scaling} {format}: {differ}");
         }
     }

@@ -164,7 +164,7 @@ fn an_interrupted_training_leaves_the_best_machine_so_far() {
     command.args(["train", &data, "-o", &model, "--kernel", "rbf(gamma=0.01)"]);
     command.args(["--formulation", "c_svc(C=1e6)", "--tolerance", "1e-9"]);
     let output = interrupted(&mut command, 700);
-    // 3: doubles could not tell better points apart before the signal came. Nothing else is excused.
+    // 3: the training stalled at f64 precision before the signal came. No other code is accepted.
     let code = output.status.code();
     assert!(matches!(code, Some(130 | 3)), "{code:?}");
     if Path::new(&model).exists() {
