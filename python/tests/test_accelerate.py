@@ -54,7 +54,7 @@ def test_classifiers_keep_their_labels(kind, classes, kernel):
     same(source, fast, queries)
     same(source, mercer.accelerate(source, contract="exact"), queries)
     told = fast.tuning_
-    assert told["contract"] == "certified" and told["verification"]["differences"] == 0
+    assert told["contract"] == "certified" and told["verification"]["disagreements"] == 0
     assert told["exact"]["batch_us"] > 0 and fast.plan in ["exact", *(t["plan"] for t in told["tried"])]
 
 

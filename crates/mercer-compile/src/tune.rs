@@ -52,7 +52,7 @@ use shelf::Patience;
 /// let machine = Machine::new(kernel, supports, scores, Output::Novelty)?;
 /// let sample = synthetic::ripley(300, 2).examples;
 /// let tuned = Tuner::new(&machine, &sample).contract(Contract::Certified).run()?;
-/// assert_eq!(tuned.tuning().verification.differences, 0);
+/// assert_eq!(tuned.tuning().verification.disagreements, 0);
 /// let plan = mercer_query::Plan::load(&machine, &tuned.sections)?;
 /// println!("{}: {}", plan.spec(), tuned.tuning().reason);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

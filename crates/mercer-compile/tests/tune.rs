@@ -99,7 +99,7 @@ fn certified_plans_give_the_exact_labels_to_queries_never_seen() {
         let aim = if number % 2 == 0 { Aim::Throughput } else { Aim::Latency };
         let tuned = tune(case, Contract::Certified, aim);
         let tuning = tuned.tuning();
-        assert_eq!(tuning.verification.differences, 0, "{}", case.name);
+        assert_eq!(tuning.verification.disagreements, 0, "{}", case.name);
         assert_eq!(tuning.verification.queries, 80, "{}", case.name);
         let plan = reloaded(&case.machine, &tuned);
         let options = QueryOptions { tolerance: case.tolerance, ..QueryOptions::default() };
@@ -185,7 +185,7 @@ fn a_sample_too_small_for_the_risk_is_told_the_number_and_gets_a_proved_plan() {
     assert!(tuned.sections.calibration.is_none());
     let reason = &tuned.tuning().reason;
     assert!(reason.contains("the sample has 500 rows, ") && reason.contains("needed"), "{reason}");
-    assert_eq!(tuned.tuning().verification.differences, 0);
+    assert_eq!(tuned.tuning().verification.disagreements, 0);
 }
 
 #[test]

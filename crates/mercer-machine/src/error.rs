@@ -1,3 +1,5 @@
+//! The error type of this crate: why a machine or a model file was refused.
+
 use std::io;
 
 /// Why a machine or a model file was refused.
@@ -43,9 +45,9 @@ pub enum MachineError {
         /// How many there are.
         supports: usize,
     },
-    /// Levels or factors that are none.
-    #[error("the grid of levels is refused: {reason}")]
-    Grid {
+    /// Bins or encodings that are not valid.
+    #[error("the bins are not valid: {reason}")]
+    Bins {
         /// What is wrong.
         reason: String,
     },
@@ -83,32 +85,32 @@ pub enum MachineError {
         /// What is wrong.
         reason: String,
     },
-    /// A model file of our own that is damaged.
+    /// A model file of Mercer's own format that is damaged.
     #[error("the model file is damaged: {reason}")]
     Damaged {
         /// What is wrong.
         reason: String,
     },
-    /// A model file of a later version.
-    #[error("the model file has format {found}; this version reads up to {known}")]
+    /// A model file of another version.
+    #[error("this file is version {found}; this build reads {known}")]
     Version {
-        /// Format number of the file.
+        /// Version of the file.
         found: u64,
-        /// Newest format known.
+        /// Version that this build reads.
         known: u64,
     },
-    /// Not a model file of any known kind.
+    /// Not a model file of any known format.
     #[error("not a model file: {reason}")]
     Unrecognised {
-        /// What was looked for.
+        /// What was expected.
         reason: &'static str,
     },
-    /// What the target format cannot say.
+    /// Something that the target format cannot hold.
     #[error("{format} cannot express {what}")]
     Inexpressible {
         /// The format.
         format: &'static str,
-        /// What it cannot say.
+        /// What it cannot hold.
         what: String,
     },
 }

@@ -1,11 +1,11 @@
-//! Model files: our own, and those of others.
+//! Model files: Mercer's own format and the formats of other programs, in one registry.
 
 mod c;
 mod fold;
 mod liblinear;
 mod libsvm;
+mod mercer;
 mod onnx;
-mod own;
 mod text;
 
 use std::fs;
@@ -16,7 +16,7 @@ use mercer_data::write::AtomicFile;
 
 use crate::{Machine, MachineError, Model};
 
-/// A kind of model file.
+/// A format of model files.
 #[derive(Debug)]
 pub struct Format {
     /// Its name in `--format`.
@@ -28,21 +28,21 @@ pub struct Format {
     write: fn(&Model, &mut dyn Write) -> Result<(), MachineError>,
 }
 
-/// All kinds; one line each.
+/// All formats; one line each.
 pub static FORMATS: &[&Format] =
-    &[&own::FORMAT, &libsvm::FORMAT, &liblinear::FORMAT, &onnx::FORMAT, &c::DOUBLE, &c::FLOAT];
+    &[&mercer::FORMAT, &libsvm::FORMAT, &liblinear::FORMAT, &onnx::FORMAT, &c::DOUBLE, &c::FLOAT];
 
-/// Reads a model file of any known kind.
+/// Reads a model file of any known format.
 pub fn load(path: &Path) -> Result<Model, MachineError> {
     from_bytes(&fs::read(path)?)
 }
 
-/// Reads a model of any known kind.
+/// Reads a model of any known format.
 pub fn from_bytes(bytes: &[u8]) -> Result<Model, MachineError> {
     recognise(bytes).map(|format| (format.read)(bytes))?
 }
 
-/// Which kind of file these bytes are.
+/// The format of these bytes.
 pub fn recognise(bytes: &[u8]) -> Result<&'static Format, MachineError> {
     if bytes.is_empty() {
         return Err(MachineError::Unrecognised { reason: "the file is empty" });
@@ -54,7 +54,7 @@ pub fn recognise(bytes: &[u8]) -> Result<&'static Format, MachineError> {
     })
 }
 
-/// Writes a model file, whole or not at all.
+/// Writes a model file. It replaces an existing file only when it is complete.
 pub fn save(model: &Model, format: &Format, path: &Path) -> Result<(), MachineError> {
     let mut file = AtomicFile::create(path)?;
     (format.write)(model, &mut file)?;
@@ -68,12 +68,15 @@ pub fn to_bytes(model: &Model, format: &Format) -> Result<Vec<u8>, MachineError>
     Ok(bytes)
 }
 
-/// SHA-256 of a machine: kernel, output and all numbers, as text. A plan names the machine it fits.
+/// SHA-256 of a machine (kernel, output and all numbers) as text. A plan holds the digest of its machine.
 pub fn digest(machine: &Machine) -> String {
-    own::digest(machine)
+    mercer::digest(machine)
 }
 
 /// The format of that name.
 pub fn format(name: &str) -> Option<&'static Format> {
     FORMATS.iter().copied().find(|format| format.name == name)
 }
+
+#[cfg(test)]
+mod tests;

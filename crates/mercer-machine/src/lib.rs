@@ -1,11 +1,12 @@
-//! What was learned: machines, the vote, and the files that hold them.
+//! Trained machines, the vote of multi-class machines, and model files.
 //!
-//! A [`Machine`] is a value: distinct supports, one real function per binary question, and what the
-//! answers mean. One sign convention everywhere: `f = Σ β K − b`; LIBSVM's ρ is `b`.
+//! A [`Machine`] holds distinct supports, one score (a real function) per binary subproblem, and what the
+//! scores mean. One sign convention everywhere: `f = Σ β K − b`; LIBSVM's ρ is `b`. Training is in
+//! `mercer-train`, prediction in `mercer-query`.
 
+mod bins;
 mod error;
 pub mod file;
-mod grid;
 mod machine;
 mod model;
 mod plan;
@@ -14,8 +15,8 @@ mod score;
 mod tuning;
 mod vote;
 
+pub use bins::{Bins, Spacing};
 pub use error::MachineError;
-pub use grid::{Grid, Spacing};
 pub use machine::{Machine, Output, Scheme};
 pub use model::{Curve, Input, Model, Parent, Probabilities, Provenance};
 pub use plan::{Array, Calibration, Counts, PlanSections, Scale, Section};

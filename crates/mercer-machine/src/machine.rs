@@ -1,12 +1,15 @@
+//! A trained machine: kernel, supports, scores and the meaning of the scores, checked when it is built.
+//! How scores are computed fast is in `mercer-query`; how they become labels is in `vote.rs`.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::{Domain, Form, KernelRef};
 
-use crate::{ClassName, Grid, MachineError, Score};
+use crate::{Bins, ClassName, MachineError, Score};
 
-/// What was learned: a value, never an agent. All parts fit together: [`Machine::new`] checked them.
+/// The result of training. All parts fit together: [`Machine::new`] checked them.
 #[derive(Debug, Clone)]
 pub struct Machine {
     kernel: KernelRef,
@@ -14,7 +17,7 @@ pub struct Machine {
     scores: Vec<Score>,
     output: Output,
     centre: Option<Arc<[f64]>>,
-    grid: Option<Arc<Grid>>,
+    bins: Option<Arc<Bins>>,
 }
 
 /// What the scores mean.
@@ -22,21 +25,21 @@ pub struct Machine {
 pub enum Output {
     /// A value of a regression.
     Value,
-    /// Whether a query looks like the training data.
+    /// Whether a query is like the training data.
     Novelty,
     /// One of several classes.
     Classes {
         /// Their names, by position.
         names: Vec<ClassName>,
-        /// How binary questions decide among them.
+        /// How binary subproblems decide among them.
         scheme: Scheme,
     },
 }
 
-/// How binary questions decide among classes.
+/// How binary subproblems decide among classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// A duel for each pair of classes, then a vote.
+    /// A pairwise classifier for each pair of classes, then a vote.
     OneVsOne,
     /// A score for each class; the largest wins. Two classes need one score only.
     OneVsRest,
@@ -76,38 +79,38 @@ impl Machine {
             Form::Shift(_) => centre(&supports),
             _ => None,
         };
-        Ok(Self { kernel, supports: Arc::new(supports), scores, output, centre, grid: None })
+        Ok(Self { kernel, supports: Arc::new(supports), scores, output, centre, bins: None })
     }
 
-    /// A machine whose scores are tables: values become levels of `grid`, and nothing is kept of the
-    /// training rows.
+    /// A machine whose scores are additive over binned columns. It keeps no training rows.
     ///
     /// # Errors
     /// If parts do not fit together, or numbers are not finite.
-    pub fn tabled(
+    pub fn additive(
         kernel: KernelRef,
         columns: usize,
-        grid: Arc<Grid>,
+        bins: Arc<Bins>,
         scores: Vec<Score>,
         output: Output,
     ) -> Result<Self, MachineError> {
         check_output(&output, scores.len())?;
         let supports = Matrix::sparse(columns, &[0], &[], &[])?;
-        grid.check(columns)?;
-        check_scores(&scores, &supports, Some(&grid))?;
-        let tables = scores.iter().filter(|score| matches!(score, Score::Table { .. })).count();
-        if tables != scores.len() {
-            let (found, expected) = (tables, scores.len());
-            return Err(MachineError::Count { what: "tables", found, expected });
+        bins.check(columns)?;
+        check_scores(&scores, &supports, Some(&bins))?;
+        let additive =
+            scores.iter().filter(|score| matches!(score, Score::Additive { .. })).count();
+        if additive != scores.len() {
+            let (found, expected) = (additive, scores.len());
+            return Err(MachineError::Count { what: "additive scores", found, expected });
         }
         let (supports, centre) = (Arc::new(supports), None);
-        Ok(Self { kernel, supports, scores, output, centre, grid: Some(grid) })
+        Ok(Self { kernel, supports, scores, output, centre, bins: Some(bins) })
     }
 
     /// The same machine with the centre that a file stored, so that every bit of its scores stays.
     ///
     /// # Errors
-    /// If it has another width than the supports, is not finite, or the kernel takes none.
+    /// If its length is not the number of columns, a value is not finite, or the kernel takes no centre.
     pub fn with_centre(mut self, centre: Option<Vec<f64>>) -> Result<Self, MachineError> {
         if let Some(centre) = &centre {
             let expected = match self.kernel.form() {
@@ -150,7 +153,7 @@ impl Machine {
         &self.supports
     }
 
-    /// One real function per binary question.
+    /// One real function per binary subproblem.
     pub fn scores(&self) -> &[Score] {
         &self.scores
     }
@@ -160,31 +163,31 @@ impl Machine {
         &self.output
     }
 
-    /// What is subtracted from rows before distances are computed; it follows from the supports.
+    /// The point that is subtracted from rows before distances are computed; derived from the supports.
     pub fn centre(&self) -> Option<&[f64]> {
         self.centre.as_deref()
     }
 
-    /// How values become levels, for machines of tables.
-    pub fn grid(&self) -> Option<&Arc<Grid>> {
-        self.grid.as_ref()
+    /// How values are binned, for additive machines.
+    pub fn bins(&self) -> Option<&Arc<Bins>> {
+        self.bins.as_ref()
     }
 
-    /// Which values rows may hold: those of the kernel, or more where levels are made of ranks.
+    /// Which values rows may hold: those of the kernel, or all where bins are quantiles.
     pub fn domain(&self) -> Domain {
-        match &self.grid {
-            Some(grid) if grid.scale().takes_negative() => Domain::Real,
+        match &self.bins {
+            Some(bins) if bins.spacing().takes_negative() => Domain::Real,
             _ => self.kernel.domain(),
         }
     }
 
-    /// How many values of these rows lie beyond those the levels were made for, and are clamped.
+    /// How many values of these rows lie outside the range of the bins, and are clamped.
     pub fn clamped(&self, rows: &Matrix) -> u64 {
-        let Some(grid) = &self.grid else { return 0 };
+        let Some(bins) = &self.bins else { return 0 };
         let outside = |row: Row<'_>| {
             let inside =
                 row.nonzeros().take_while(|(column, _)| (*column as usize) < self.columns());
-            inside.filter(|(column, x)| grid.scale().is_outside(*column as usize, *x)).count()
+            inside.filter(|(column, x)| bins.spacing().is_outside(*column as usize, *x)).count()
         };
         rows.iter().map(|row| outside(row) as u64).sum()
     }
@@ -225,7 +228,7 @@ fn check_output(output: &Output, scores: usize) -> Result<(), MachineError> {
 fn check_scores(
     scores: &[Score],
     supports: &Matrix,
-    grid: Option<&Grid>,
+    bins: Option<&Bins>,
 ) -> Result<(), MachineError> {
     for (score, number) in scores.iter().zip(1..) {
         let not_finite =
@@ -254,16 +257,12 @@ fn check_scores(
                 }
                 weights
             }
-            Score::Table { weights, .. } => {
-                let rank = grid.map_or(0, Grid::rank);
+            Score::Additive { weights, .. } => {
+                let rank = bins.map_or(0, Bins::rank);
                 let expected = supports.columns().saturating_mul(rank);
-                if grid.is_none() || weights.len() != expected {
+                if bins.is_none() || weights.len() != expected {
                     let found = weights.len();
-                    return Err(MachineError::Count {
-                        what: "numbers of a table",
-                        found,
-                        expected,
-                    });
+                    return Err(MachineError::Count { what: "weights of bins", found, expected });
                 }
                 if let Some(value) = weights.iter().find(|value| !value.is_finite()) {
                     return not_finite("a coefficient", f64::from(*value));
@@ -291,7 +290,7 @@ fn check_domain(kernel: &KernelRef, supports: &Matrix) -> Result<(), MachineErro
     Ok(())
 }
 
-/// Merges equal supports: the first of equals stays, coefficients of the others are added to its own.
+/// Merges equal supports: the first one stays, and the coefficients of the others are added to its coefficient.
 fn merge(supports: Matrix, scores: Vec<Score>) -> (Matrix, Vec<Score>) {
     let mut seen: HashMap<Vec<(u32, u64)>, u32> = HashMap::with_capacity(supports.rows());
     let mut kept = Vec::new();
@@ -321,18 +320,19 @@ fn move_coefficients(score: Score, place: &[u32], supports: usize) -> Score {
             }
             Score::expansion(&sums, offset)
         }
-        other @ (Score::Linear { .. } | Score::Table { .. }) => other,
+        other @ (Score::Linear { .. } | Score::Additive { .. }) => other,
     }
 }
 
-/// Wider supports are not centred: a file may name any column, and the centre has a number for each.
+/// Supports with more columns are not centred: a file may name any column, and the centre has a number for
+/// each.
 const MAX_CENTRED: usize = 1 << 22;
 
-/// The mean support in columns that lie far from zero, zero elsewhere; `None` if that is everywhere.
+/// The mean support in columns whose values lie far from zero, and zero elsewhere; `None` if it is all zero.
 ///
-/// A column is shifted if it is non-zero in every support and its mean exceeds twice its spread: there
-/// `|x|² + |z|² - 2 x·z` would cancel. Other columns keep their zeros, so sparse rows stay sparse, and only
-/// the columns of the first support need to be looked at.
+/// A column is shifted if it is non-zero in every support and its mean exceeds twice its largest deviation
+/// from the mean: there `|x|² + |z|² - 2 x·z` would cancel. Other columns keep their zeros, so sparse rows
+/// stay sparse, and only the columns of the first support can be shifted.
 fn centre(supports: &Matrix) -> Option<Arc<[f64]>> {
     if supports.columns() > MAX_CENTRED {
         return None;
@@ -341,7 +341,7 @@ fn centre(supports: &Matrix) -> Option<Arc<[f64]>> {
     let columns: Vec<u32> = supports.iter().next()?.nonzeros().map(|(column, _)| column).collect();
     let mut counts = vec![0usize; columns.len()];
     let mut means = vec![0.0; columns.len()];
-    let mut spreads = vec![0.0f64; columns.len()];
+    let mut deviations = vec![0.0f64; columns.len()];
     for row in supports.iter() {
         for (slot, value) in in_columns(row, &columns) {
             counts[slot] += 1;
@@ -350,10 +350,10 @@ fn centre(supports: &Matrix) -> Option<Arc<[f64]>> {
     }
     for row in supports.iter() {
         for (slot, value) in in_columns(row, &columns) {
-            spreads[slot] = spreads[slot].max((value - means[slot]).abs());
+            deviations[slot] = deviations[slot].max((value - means[slot]).abs());
         }
     }
-    let far = |slot: usize| means[slot].abs() > 2.0 * spreads[slot] && means[slot].is_finite();
+    let far = |slot: usize| means[slot].abs() > 2.0 * deviations[slot] && means[slot].is_finite();
     let shifted = (0..columns.len()).filter(|slot| far(*slot) && counts[*slot] == supports.rows());
     let shifts: Vec<(u32, f64)> = shifted.map(|slot| (columns[slot], means[slot])).collect();
     if shifts.is_empty() {
@@ -370,7 +370,7 @@ fn centre(supports: &Matrix) -> Option<Arc<[f64]>> {
 fn in_columns<'a>(row: Row<'a>, columns: &'a [u32]) -> impl Iterator<Item = (usize, f64)> + 'a {
     let mut slot = 0;
     row.nonzeros().filter_map(move |(column, value)| {
-        while columns.get(slot).is_some_and(|own| *own < column) {
+        while columns.get(slot).is_some_and(|known| *known < column) {
             slot += 1;
         }
         (columns.get(slot) == Some(&column)).then_some((slot, value))

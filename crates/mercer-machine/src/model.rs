@@ -1,26 +1,29 @@
+//! A model: a machine with everything that a model file keeps beside it (plan, scaling, probabilities,
+//! provenance). The machine alone is `machine.rs`; the files are `file/`.
+
 use std::borrow::Cow;
 
 use mercer_data::{DataError, Matrix, Scaling};
 
 use crate::{Machine, PlanSections};
 
-/// A machine with all that travels with it.
+/// A machine with everything that is stored with it.
 #[derive(Debug, Clone)]
 pub struct Model {
-    /// What was learned.
+    /// The trained machine.
     pub machine: Machine,
-    /// How it is asked; exactly, where nothing is said.
+    /// The plan of its predictions; all are exact where there is none.
     pub plan: Option<PlanSections>,
     /// What rows it expects.
     pub input: Input,
-    /// How scores become probabilities, where known.
+    /// How scores are converted to probabilities, where known.
     pub probabilities: Option<Probabilities>,
-    /// Where it comes from; digests and names, never paths.
+    /// Its origin: digests and names, never paths.
     pub provenance: Provenance,
 }
 
 impl From<Machine> for Model {
-    /// A machine with nothing known about it.
+    /// A machine about which nothing else is known.
     fn from(machine: Machine) -> Self {
         let (input, provenance) = (Input::default(), Provenance::default());
         Self { machine, plan: None, input, probabilities: None, provenance }
@@ -34,14 +37,14 @@ pub struct Input {
     pub features: Option<usize>,
     /// Names of the columns, where known.
     pub names: Option<Vec<String>>,
-    /// What is done to rows before the machine sees them; supports are stored as they are after it.
+    /// The scaling of rows before the machine gets them; supports are stored scaled.
     pub scaling: Option<Scaling>,
-    /// What stands for a missing value of each column: the means of the examples, before any scaling.
+    /// The value that replaces a missing one in each column: the mean of the examples, before scaling.
     pub means: Option<Vec<f64>>,
 }
 
 impl Input {
-    /// Rows as the machine sees them: scaled, where examples were.
+    /// Rows as the machine expects them: scaled if the examples were scaled.
     ///
     /// # Errors
     /// If a scaled value overflows.
@@ -53,7 +56,7 @@ impl Input {
     }
 }
 
-/// How scores become probabilities.
+/// How scores are converted to probabilities.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Probabilities {
@@ -69,14 +72,14 @@ pub enum Probabilities {
         /// The scale.
         sigma: f64,
     },
-    /// Quantiles of the scores of a novelty machine on its training data.
+    /// Quantiles of the scores of a one-class machine on its training data (LIBSVM's density marks).
     Marks(Vec<f64>),
-    /// A rising curve for each score, held to the side of the label.
+    /// An increasing curve for each score that never contradicts the label.
     Curves(Vec<Curve>),
 }
 
-/// A rising curve from a score to the probability of the first class, cut at one half where the score
-/// changes its sign: the larger probability is always that of the label.
+/// An increasing function from a score to the probability of the first class. It is clamped at one half where
+/// the score changes its sign, so that the label always has the larger probability.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Curve {
     /// `1 / (1 + exp(A f + B))`, A below zero.
@@ -86,19 +89,19 @@ pub enum Curve {
         /// B.
         b: f64,
     },
-    /// Straight lines between points, level beyond the first and the last.
-    Lines {
+    /// Linear between points, constant beyond the first and the last (isotonic regression).
+    PiecewiseLinear {
         /// Scores, increasing.
         scores: Vec<f64>,
-        /// Probabilities at these scores, not falling.
-        shares: Vec<f64>,
+        /// Probabilities at these scores, not decreasing.
+        values: Vec<f64>,
     },
 }
 
-/// Where a machine comes from.
+/// The origin of a machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Provenance {
-    /// What made it: `libsvm`, `mercer`, ...
+    /// The program that made it: `libsvm`, `mercer`, ...
     pub origin: String,
     /// What was minimised: `c_svc`, `nu_svr`, ...
     pub formulation: Option<String>,
@@ -106,18 +109,18 @@ pub struct Provenance {
     pub version: String,
     /// Vectors in the source before equal ones were merged.
     pub source_supports: Option<usize>,
-    /// The machine that this one stands for, if it is a compressed one.
+    /// The machine that this one approximates, if it is a compressed one.
     pub parent: Option<Parent>,
 }
 
-/// A machine for which a smaller one stands.
+/// The machine that a compressed one approximates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parent {
     /// Digest of its machine, see [`crate::file::digest`].
     pub machine: String,
-    /// Its supports.
+    /// The number of its supports.
     pub supports: usize,
-    /// How the smaller one was made.
+    /// The compression method.
     pub method: String,
     /// `|W - W~| / |W|`.
     pub error: f64,

@@ -1,7 +1,10 @@
+//! A query plan as a model file keeps it: its text, the arrays of its stages and its risk calibration.
+//! `mercer-query` loads it into stages that run; `mercer-compile` makes it.
+
 use crate::Tuning;
 
-/// How a machine is asked, as a model file keeps it: the plan's text and what its stages need beside the
-/// machine. The query room turns it into stages and checks every number.
+/// A query plan as a model file keeps it: the text of the plan and what its stages need beside the machine.
+/// `mercer-query` makes stages of it and checks every number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanSections {
     /// The plan: `cascade(low_precision, spectral, exact)`.
@@ -10,55 +13,55 @@ pub struct PlanSections {
     pub machine: String,
     /// One for each certifying or calibrated stage, in the order in which they run.
     pub sections: Vec<Section>,
-    /// What answers without proof are held to, where the plan gives such answers.
+    /// The tested error rate of answers without proof, where the plan gives such answers.
     pub calibration: Option<Calibration>,
-    /// How the plan was found, where it was not written by hand.
+    /// How the plan was found, unless it is a hand-written plan.
     pub tuning: Option<Box<Tuning>>,
 }
 
-/// How far the answers of a plan that are not proved may be trusted: tested on queries to which nothing
-/// was fitted. The statement is about the plan as a whole: with confidence `1 - delta`, at most the share
-/// `risk` of queries like the sample's get another label than the exact one, or as many more errors than
-/// exact answers make.
+/// The error rate of the answers of a plan that are not proved, tested on queries that nothing was fitted
+/// to. The statement is about the plan as a whole: with confidence `1 - delta`, at most a share `risk` of
+/// queries from the distribution of the sample disagrees with the exact label (or is an error that exact
+/// answers do not make, see [`Counts`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
-    /// A level stops a query when its estimate lies further than this many residual RMS from a change of label;
-    /// infinite where stages stop by rules of their own and there is nothing to choose.
+    /// Acceptance threshold: a level settles a query when its estimate is further than this many residual RMS
+    /// from a change of label. Infinite where stages have their own stopping rules.
     pub threshold: f64,
-    /// The share of queries (eps) that may get another label.
+    /// The share of queries (eps) that may disagree with exact.
     pub risk: f64,
-    /// How probably the sample misled us (delta).
+    /// The probability (delta) that the statement is wrong because of an unlucky sample.
     pub delta: f64,
     /// Queries in the test.
     pub queries: u64,
-    /// How many of them got another label than the exact one.
+    /// How many of them disagreed with the exact label.
     pub disagreements: u64,
-    /// What the promise counts.
+    /// What the bound counts.
     pub counts: Counts,
-    /// Upper bound on the share that is promised to be small, at confidence `1 - delta`: Clopper-Pearson, at a part of
-    /// `delta` where several plans shared the test.
+    /// Clopper-Pearson upper bound on the counted share, at confidence `1 - delta`; at a part of `delta` where
+    /// several plans shared the test.
     pub bound: f64,
-    /// One for each level at which a stage estimates, in the order in which they run.
+    /// One for each level at which a stage makes estimates, in the order in which they run.
     pub scales: Vec<Scale>,
 }
 
-/// What a promise counts.
+/// What a bound counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Counts {
-    /// Labels other than the exact one.
+    /// Labels that disagree with the exact one.
     #[default]
     Disagreements,
     /// Errors beyond those of exact answers, on labelled queries.
     ExcessErrors {
-        /// Other labels that were wrong where the exact one was right.
+        /// Disagreements where the exact label was right.
         worse: u64,
-        /// Other labels that were right where the exact one was wrong.
+        /// Disagreements where the exact label was wrong and this one right.
         better: u64,
     },
 }
 
-/// How what a level computes becomes an estimate of the score or margin: `slope g + shift`, wrong by
-/// about `residual_rms` (root mean square).
+/// The linear fit that makes an estimate of the score or margin of what a level computes: `slope g + shift`,
+/// with a root mean square error of `residual_rms`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
     /// Factor.
@@ -84,7 +87,7 @@ impl Calibration {
         numbers
     }
 
-    /// From [`Calibration::to_numbers`]; `None` if the numbers make no sense.
+    /// From [`Calibration::to_numbers`]; `None` if the numbers are not valid.
     pub fn from_numbers(numbers: &[f64]) -> Option<Self> {
         let [threshold, risk, delta, queries, disagreements, bound, rest @ ..] = numbers else {
             return None;
@@ -124,7 +127,7 @@ impl Calibration {
     }
 }
 
-/// What one stage keeps.
+/// What a model file keeps of one stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
     /// The stage's text.
@@ -136,9 +139,9 @@ pub struct Section {
 /// Numbers of one type; scalars are arrays of one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Array {
-    /// Doubles.
+    /// Numbers in f64.
     F64(Vec<f64>),
-    /// Singles.
+    /// Numbers in f32.
     F32(Vec<f32>),
     /// Indices.
     U32(Vec<u32>),
@@ -159,24 +162,24 @@ impl Section {
         self
     }
 
-    /// The array of that name, if it holds doubles.
-    pub fn reals(&self, name: &str) -> Option<&[f64]> {
+    /// The array of that name, if it is an array of f64.
+    pub fn f64s(&self, name: &str) -> Option<&[f64]> {
         match self.array(name)? {
             Array::F64(values) => Some(values),
             _ => None,
         }
     }
 
-    /// The array of that name, if it holds singles.
-    pub fn singles(&self, name: &str) -> Option<&[f32]> {
+    /// The array of that name, if it is an array of f32.
+    pub fn f32s(&self, name: &str) -> Option<&[f32]> {
         match self.array(name)? {
             Array::F32(values) => Some(values),
             _ => None,
         }
     }
 
-    /// The array of that name, if it holds indices.
-    pub fn indices(&self, name: &str) -> Option<&[u32]> {
+    /// The array of that name, if it is an array of u32.
+    pub fn u32s(&self, name: &str) -> Option<&[u32]> {
         match self.array(name)? {
             Array::U32(values) => Some(values),
             _ => None,

@@ -1,17 +1,18 @@
-//! Scores become probabilities.
+//! Conversion of scores to probabilities: sigmoids, isotonic curves and pairwise coupling. How their
+//! parameters are fitted is in `mercer-train`.
 
 use crate::{Curve, Machine, Output, Probabilities, Scheme, pairs};
 
-/// No duel is quite certain: LIBSVM's limit.
+/// The smallest pairwise probability: LIBSVM's limit.
 const LEAST: f64 = 1e-7;
-/// Rounds of the coupling; LIBSVM's limit for few classes.
-const ROUNDS: usize = 100;
+/// Iterations of the coupling; LIBSVM's limit for few classes.
+const ITERATIONS: usize = 100;
 
 impl Probabilities {
     /// The probability of each class, if these are probabilities of classes.
     ///
     /// Two classes: that of the first is the value of its sigmoid or curve. One-vs-one: pairwise coupling,
-    /// \[WLW04\] algorithm 2 as in LIBSVM. One-vs-rest: each class on its own, then scaled to sum to 1.
+    /// \[WLW04\] algorithm 2 as in LIBSVM. One-vs-rest: the value of each class, then scaled to sum to 1.
     ///
     /// # Panics
     /// If there are fewer scores than the machine has.
@@ -43,14 +44,14 @@ impl Probabilities {
 }
 
 impl Probabilities {
-    /// A and B of each score, where all are sigmoids. That curves are held to the side of the label is lost.
+    /// A and B of each score, where all are sigmoids; without the clamp of [`Curve::at`].
     pub fn sigmoids(&self) -> Option<(Vec<f64>, Vec<f64>)> {
         match self {
             Self::Sigmoid { a, b } => Some((a.clone(), b.clone())),
             Self::Curves(curves) => {
                 let pair = |curve: &Curve| match curve {
                     Curve::Sigmoid { a, b } => Some((*a, *b)),
-                    Curve::Lines { .. } => None,
+                    Curve::PiecewiseLinear { .. } => None,
                 };
                 curves
                     .iter()
@@ -62,8 +63,8 @@ impl Probabilities {
         }
     }
 
-    /// The probability that a query belongs to what a novelty machine has learned: LIBSVM's tenths between
-    /// its marks.
+    /// The probability that a query is an inlier of a one-class machine: LIBSVM's tenths between its density
+    /// marks.
     pub fn of_novelty(&self, score: f64) -> Option<f64> {
         let Self::Marks(marks) = self else { return None };
         let (first, last) = (marks.first()?, marks.last()?);
@@ -79,24 +80,28 @@ impl Probabilities {
 impl Curve {
     /// The probability of the first class; above one half exactly where the score is above zero.
     pub fn at(&self, score: f64) -> f64 {
-        let free = match self {
+        let unclamped = match self {
             Self::Sigmoid { a, b } => sigmoid(a * score + b),
-            Self::Lines { scores, shares } => line(scores, shares, score),
+            Self::PiecewiseLinear { scores, values } => interpolate(scores, values, score),
         };
-        if score > 0.0 { free.max(0.5 + f64::EPSILON) } else { free.min(0.5 - f64::EPSILON) }
+        if score > 0.0 {
+            unclamped.max(0.5 + f64::EPSILON)
+        } else {
+            unclamped.min(0.5 - f64::EPSILON)
+        }
     }
 }
 
-/// The value of a polygon.
-fn line(scores: &[f64], shares: &[f64], score: f64) -> f64 {
+/// Piecewise linear interpolation.
+fn interpolate(scores: &[f64], values: &[f64], score: f64) -> f64 {
     let after = scores.partition_point(|known| *known <= score);
     match (after.checked_sub(1), scores.get(after)) {
         (None, None) => 0.5,
-        (None, Some(_)) => shares[0],
-        (Some(before), None) => shares[before],
+        (None, Some(_)) => values[0],
+        (Some(before), None) => values[before],
         (Some(before), Some(next)) => {
-            let way = (score - scores[before]) / (next - scores[before]);
-            shares[before] + way * (shares[after] - shares[before])
+            let share = (score - scores[before]) / (next - scores[before]);
+            values[before] + share * (values[after] - values[before])
         }
     }
 }
@@ -111,10 +116,10 @@ fn sigmoid(z: f64) -> f64 {
     }
 }
 
-/// Probabilities `p` that fit those of the duels best: minimises `Σ (r_ji p_i - r_ij p_j)²`.
-fn couple(classes: usize, duels: &[f64]) -> Vec<f64> {
+/// Pairwise coupling: the probabilities `p` that fit the pairwise ones `r` best. Minimises `Σ (r_ji p_i - r_ij p_j)²`.
+fn couple(classes: usize, pairwise: &[f64]) -> Vec<f64> {
     let mut r = vec![0.0; classes * classes];
-    for ((first, second), p) in pairs(classes).zip(duels) {
+    for ((first, second), p) in pairs(classes).zip(pairwise) {
         let p = p.clamp(LEAST, 1.0 - LEAST);
         r[first * classes + second] = p;
         r[second * classes + first] = 1.0 - p;
@@ -128,7 +133,7 @@ fn couple(classes: usize, duels: &[f64]) -> Vec<f64> {
     }
     let mut p = vec![1.0 / classes as f64; classes];
     let enough = 0.005 / classes as f64;
-    for _ in 0..ROUNDS.max(classes) {
+    for _ in 0..ITERATIONS.max(classes) {
         let mut qp: Vec<f64> = q
             .chunks_exact(classes)
             .map(|row| row.iter().zip(&p).map(|(q, p)| q * p).sum())
@@ -138,10 +143,10 @@ fn couple(classes: usize, duels: &[f64]) -> Vec<f64> {
             break;
         }
         for t in 0..classes {
-            let own = q[t * classes + t];
-            let diff = (pqp - qp[t]) / own;
+            let diagonal = q[t * classes + t];
+            let diff = (pqp - qp[t]) / diagonal;
             p[t] += diff;
-            pqp = (pqp + diff * (diff * own + 2.0 * qp[t])) / ((1.0 + diff) * (1.0 + diff));
+            pqp = (pqp + diff * (diff * diagonal + 2.0 * qp[t])) / ((1.0 + diff) * (1.0 + diff));
             for j in 0..classes {
                 qp[j] = (qp[j] + diff * q[t * classes + j]) / (1.0 + diff);
                 p[j] /= 1.0 + diff;
@@ -156,8 +161,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn duels_that_agree_are_met() {
-        // p = (0.5, 0.3, 0.2), and each duel is p_i / (p_i + p_j).
+    fn consistent_pairwise_probabilities_are_recovered() {
+        // p = (0.5, 0.3, 0.2), and each pairwise probability is p_i / (p_i + p_j).
         let p = couple(3, &[0.5 / 0.8, 0.5 / 0.7, 0.3 / 0.5]);
         for (found, expected) in p.iter().zip([0.5, 0.3, 0.2]) {
             assert!((found - expected).abs() < 5e-3, "{p:?}");
@@ -166,11 +171,11 @@ mod tests {
     }
 
     #[test]
-    fn curves_rise_and_are_held_to_the_side_of_the_label() {
+    fn curves_increase_and_never_contradict_the_label() {
         let curves = [
             Curve::Sigmoid { a: -2.0, b: 0.7 },
-            Curve::Lines { scores: vec![-1.0, 0.5, 2.0], shares: vec![0.1, 0.3, 0.9] },
-            Curve::Lines { scores: vec![], shares: vec![] },
+            Curve::PiecewiseLinear { scores: vec![-1.0, 0.5, 2.0], values: vec![0.1, 0.3, 0.9] },
+            Curve::PiecewiseLinear { scores: vec![], values: vec![] },
         ];
         for curve in curves {
             let mut last = 0.0;
@@ -181,7 +186,7 @@ mod tests {
                 last = p;
             }
         }
-        let lines = Curve::Lines { scores: vec![-1.0, 1.0], shares: vec![0.2, 0.8] };
+        let lines = Curve::PiecewiseLinear { scores: vec![-1.0, 1.0], values: vec![0.2, 0.8] };
         assert!((lines.at(0.5) - 0.65).abs() < 1e-15);
     }
 

@@ -1,6 +1,9 @@
+//! Scores: the real functions of a machine, one per binary subproblem, and the names of classes.
+//! How they are evaluated is in `mercer-query`.
+
 use std::fmt;
 
-/// One real function per binary question.
+/// The real function of one binary subproblem.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Score {
     /// `f(x) = Σ β_i K(z_i, x) − b` over the supports named, which increase.
@@ -19,10 +22,10 @@ pub enum Score {
         /// b.
         offset: f64,
     },
-    /// `f(x) = Σ_j W_j · Φ(level of x_j) − b` over the columns where x is not zero; the machine's
-    /// [`crate::Grid`] says what Φ and the levels are.
-    Table {
-        /// As many numbers per column as the grid's rank, column after column.
+    /// `f(x) = Σ_j W_j · Φ(bin of x_j) − b` over the columns where x is not zero; the [`crate::Bins`] of the
+    /// machine define the bins and their encoding Φ.
+    Additive {
+        /// As many numbers per column as the rank of the encoding, column after column.
         weights: Vec<f32>,
         /// b.
         offset: f64,
@@ -53,12 +56,12 @@ impl Score {
         match self {
             Self::Expansion { offset, .. }
             | Self::Linear { offset, .. }
-            | Self::Table { offset, .. } => *offset,
+            | Self::Additive { offset, .. } => *offset,
         }
     }
 }
 
-/// What a class is called.
+/// The name of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClassName {
     /// A number, as in LIBSVM files.

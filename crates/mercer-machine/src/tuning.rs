@@ -1,32 +1,33 @@
+//! The record of a `tune` run that a model file keeps with its plan. The search is in `mercer-compile`.
+
 use serde::{Deserialize, Serialize};
 
-/// How a plan was found: what was asked for, what was tried, what was measured, and what the test on
-/// queries that nobody had looked at before said. Kept with the plan, so that whoever holds the model can
-/// tell why it answers as it does.
+/// How a plan was found: the request, the plans that were tried, the measurements and the test on held-out
+/// queries. It is kept with the plan, so that a user of the model can see why the plan was chosen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tuning {
-    /// What was asked for: `exact`, `certified` or `calibrated(eps=0.001, delta=0.05)`.
+    /// The requested contract: `exact`, `certified` or `calibrated(eps=0.001, delta=0.05)`.
     pub contract: String,
-    /// What was to be fast: `latency` (one query at a time) or `throughput` (batches).
+    /// What is optimised: `latency` (one query at a time) or `throughput` (batches).
     pub aim: String,
-    /// Decided how the sample was cut, and everything drawn.
+    /// Seed of the split of the sample and of all other random numbers.
     pub seed: u64,
-    /// Instruction set on which times were taken.
+    /// Instruction set of the timings.
     pub instruction_set: String,
-    /// Threads on which batches were timed.
+    /// Threads of the batch timings.
     pub threads: usize,
-    /// Most that one query may cost, where that was asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Largest cost of one query, if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// Half-width at which the value of a regression is settled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Half-width of the range at which the value of a regression is settled.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
-    /// How the sample was cut.
+    /// How the sample was split.
     pub sample: SampleParts,
-    /// Exact answers.
+    /// Speed of exact answers.
     pub exact: Speed,
-    /// Answers of the plan that was kept.
+    /// Speed of the chosen plan.
     pub plan: Speed,
     /// All plans that were measured, in the order in which they were tried.
     pub tried: Vec<Trial>,
@@ -34,17 +35,18 @@ pub struct Tuning {
     pub refused: Vec<Refusal>,
     /// Whether the time limit ended the search.
     pub stopped: bool,
-    /// What the plan made of the part of the sample that had not been looked at.
+    /// The test of the plan on the held-out part of the sample.
     pub verification: Verification,
     /// Why this plan, in one sentence.
     pub reason: String,
 }
 
-/// A time that became a number of multiply-adds: counting them keeps answers the same everywhere.
+/// A time limit, converted to a number of multiply-adds: counting them gives the same answers on every
+/// computer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// What was asked for.
+    /// The requested limit.
     pub microseconds: f64,
     /// Multiply-adds in a microsecond, as measured and rounded.
     pub rate: f64,
@@ -52,7 +54,7 @@ pub struct Budget {
     pub multiply_adds: u64,
 }
 
-/// Rows of a sample and what they were for; none is in two parts.
+/// Numbers of rows of the parts of a sample; the parts are disjoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SampleParts {
@@ -60,25 +62,23 @@ pub struct SampleParts {
     pub rows: usize,
     /// Rows that stages were fitted to.
     pub fitted: usize,
-    /// Rows that gave the scales of estimates and served for nothing else: only files of earlier builds have some.
-    pub scaled: usize,
-    /// Rows on which plans were compared, and that gave the scales of estimates.
+    /// Rows on which plans were compared and the scales of estimates were fitted.
     pub measured: usize,
-    /// Rows that were kept for the test.
+    /// Rows that were held out for the test.
     pub verified: usize,
     /// Rows that are supports of the machine.
     pub repeated: usize,
 }
 
-/// How fast a plan answers, and what it keeps in memory.
+/// Time and memory of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Speed {
-    /// Microseconds a query, one at a time on one thread.
+    /// Microseconds per query, one at a time on one thread.
     pub single_us: f64,
-    /// Microseconds a query in batches on all threads.
+    /// Microseconds per query in batches on all threads.
     pub batch_us: f64,
-    /// Bytes of the packed supports and of what the stages keep beside them.
+    /// Bytes of the packed supports and of the stages.
     pub bytes: u64,
 }
 
@@ -88,13 +88,13 @@ pub struct Speed {
 pub struct Trial {
     /// Its text.
     pub plan: String,
-    /// Microseconds a query, for what was to be fast.
+    /// Microseconds per query, for what is optimised.
     pub us: f64,
     /// Mean cost of a query in multiply-adds.
     pub mean_cost: f64,
     /// Share of queries that were settled before the exact stage.
     pub settled: f64,
-    /// Whether it was dropped before all timings were taken, being far behind.
+    /// Whether it was dropped before all timings were taken, because it was much slower.
     pub dropped: bool,
 }
 
@@ -108,15 +108,15 @@ pub struct Refusal {
     pub reason: String,
 }
 
-/// What a plan made of queries that nobody had looked at before.
+/// The test of a plan on held-out queries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verification {
-    /// Queries.
+    /// Number of queries.
     pub queries: u64,
-    /// Settled answers unlike the exact ones (or further from them than the tolerance).
-    pub differences: u64,
-    /// Queries whose budget ended first.
+    /// Settled answers that disagree with exact (or differ by more than the tolerance).
+    pub disagreements: u64,
+    /// Queries that were not settled within the budget.
     pub unsettled: u64,
     /// Queries that each stage settled, the exact one last.
     pub stages: Vec<Settled>,
@@ -124,7 +124,7 @@ pub struct Verification {
     pub mean_cost: f64,
     /// Cost of an exact answer in multiply-adds.
     pub exact_cost: u64,
-    /// Costs of the queries in increasing order, at 21 evenly spaced places from the least to the most.
+    /// Quantiles of the costs of the queries, at 21 evenly spaced points from the smallest to the largest.
     pub costs: Vec<u64>,
 }
 
@@ -139,7 +139,7 @@ pub struct Settled {
 }
 
 impl Tuning {
-    /// Whether its numbers can be what they claim to be; files are not trusted.
+    /// Whether its numbers are valid; files are not trusted.
     pub fn is_sane(&self) -> bool {
         let is_time = |value: f64| value.is_finite() && value >= 0.0;
         let is_speed = |speed: &Speed| is_time(speed.single_us) && is_time(speed.batch_us);

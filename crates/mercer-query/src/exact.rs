@@ -156,7 +156,9 @@ impl Exact {
                         out[query * count + number] = linear_score(self.isa, weights, row) - offset;
                     }
                 }
-                Score::Table { .. } => unreachable!("tables come with a grid, and were answered"),
+                Score::Additive { .. } => {
+                    unreachable!("tables come with a grid, and were answered")
+                }
             }
         }
     }
@@ -222,7 +224,7 @@ impl Exact {
         match &self.machine.scores()[number] {
             Score::Expansion { .. } => self.rounding.expansion(number, size),
             Score::Linear { .. } => self.rounding.linear(number, length()),
-            Score::Table { .. } => self.rounding.table(number),
+            Score::Additive { .. } => self.rounding.table(number),
         }
     }
 }

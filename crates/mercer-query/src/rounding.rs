@@ -216,8 +216,8 @@ impl Rounding {
                 offset: offset.abs(),
             },
             // Each entry meets the chain over its rank, its sum over columns, and the joining of the sums.
-            Score::Table { weights, offset } => {
-                let grid = machine.grid().expect("tables come with a grid");
+            Score::Additive { weights, offset } => {
+                let grid = machine.bins().expect("tables come with a grid");
                 let steps = (grid.rank() + machine.columns().div_ceil(4) + 4) as f64;
                 Constants {
                     weight: tables::largest_sum(grid, weights),

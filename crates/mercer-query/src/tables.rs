@@ -1,7 +1,7 @@
 //! Machines of tables: values become levels, then entries are read and summed.
 
 use mercer_data::Row;
-use mercer_machine::{Grid, Machine, Score};
+use mercer_machine::{Bins, Machine, Score};
 use mercer_simd::{BinMapper, BinnedRows, Isa, ScoreTable, TableShape, sum_entries};
 
 /// Tables larger than this are not made: what fits no cache is computed sooner than it is read.
@@ -97,16 +97,16 @@ impl Binned {
 impl Tables {
     /// `None` for machines without a grid.
     pub fn new(machine: &Machine, isa: Isa) -> Option<Self> {
-        let grid = machine.grid()?;
+        let grid = machine.bins()?;
         let weights: Vec<&[f32]> = machine.scores().iter().filter_map(weights).collect();
         let columns = machine.columns();
-        let numbers = columns.saturating_mul(grid.levels()).saturating_mul(weights.len());
+        let numbers = columns.saturating_mul(grid.count()).saturating_mul(weights.len());
         // Where a level has one number of its own, the table is no larger than the weights.
-        let as_table = grid.is_direct() || numbers <= MOST_BYTES / 8;
+        let as_table = grid.is_one_hot() || numbers <= MOST_BYTES / 8;
         let sheet = |some: &[&[f32]]| sheet(grid, columns, some, as_table);
         let sheets = weights.chunks(ScoreTable::MAX_SCORES).map(sheet).collect();
         let offsets = machine.scores().iter().map(Score::offset).collect();
-        let mapper = grid.scale().bin_mapper(grid.levels());
+        let mapper = grid.spacing().bin_mapper(grid.count());
         Some(Self { mapper, columns, offsets, sheets, isa })
     }
 
@@ -171,20 +171,20 @@ impl Tables {
 }
 
 /// Entries of some scores.
-fn sheet(grid: &Grid, columns: usize, weights: &[&[f32]], as_table: bool) -> ScoreTable {
-    let (levels, rank) = (grid.levels(), grid.rank());
+fn sheet(grid: &Bins, columns: usize, weights: &[&[f32]], as_table: bool) -> ScoreTable {
+    let (levels, rank) = (grid.count(), grid.rank());
     if !as_table {
-        return ScoreTable::products(weights, grid.factors(), rank);
+        return ScoreTable::products(weights, grid.encoding(), rank);
     }
     let shape = TableShape { scores: weights.len(), columns, bins: levels };
     ScoreTable::table(shape, |score, column, level| {
-        grid.read(&weights[score][column * rank..][..rank], level)
+        grid.dot(&weights[score][column * rank..][..rank], level)
     })
 }
 
 fn weights(score: &Score) -> Option<&[f32]> {
     match score {
-        Score::Table { weights, .. } => Some(weights),
+        Score::Additive { weights, .. } => Some(weights),
         _ => None,
     }
 }
@@ -193,19 +193,19 @@ fn weights(score: &Score) -> Option<&[f32]> {
 const CORNERS: usize = 8;
 
 /// At least the largest size of a sum over columns, `Σ_j max_level Σ_r |W_jr||Φ_r|`, rounded up.
-pub(crate) fn largest_sum(grid: &Grid, weights: &[f32]) -> f64 {
+pub(crate) fn largest_sum(grid: &Bins, weights: &[f32]) -> f64 {
     let rank = grid.rank();
-    if grid.is_direct() {
+    if grid.is_one_hot() {
         let most = |own: &[f32]| own.iter().map(|w| f64::from(w.abs())).fold(0.0, f64::max);
         return weights.chunks_exact(rank).map(most).sum::<f64>() * (1.0 + 1e-9);
     }
-    let together = (grid.factors().len() / rank).div_ceil(CORNERS).max(1);
+    let together = (grid.encoding().len() / rank).div_ceil(CORNERS).max(1);
     let corner = |levels: &[f32]| -> Vec<f64> {
         let most =
             |at: usize| levels.iter().skip(at).step_by(rank).fold(0.0f32, |m, f| m.max(f.abs()));
         (0..rank).map(|at| f64::from(most(at))).collect()
     };
-    let corners: Vec<Vec<f64>> = grid.factors().chunks(together * rank).map(corner).collect();
+    let corners: Vec<Vec<f64>> = grid.encoding().chunks(together * rank).map(corner).collect();
     let most = |own: &[f32]| {
         let size = |corner: &Vec<f64>| -> f64 {
             own.iter().zip(corner).map(|(w, most)| f64::from(w.abs()) * most).sum()
@@ -217,7 +217,7 @@ pub(crate) fn largest_sum(grid: &Grid, weights: &[f32]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use mercer_machine::{Grid, Spacing};
+    use mercer_machine::{Bins, Spacing};
 
     use super::largest_sum;
 
@@ -231,7 +231,7 @@ mod tests {
             })
             .collect();
         let grid =
-            Grid::new(Spacing::Power { top: 1.0, exponent: 1 }, rank, factors.clone()).unwrap();
+            Bins::new(Spacing::Power { top: 1.0, exponent: 1 }, rank, factors.clone()).unwrap();
         let weights: Vec<f32> = (0..5 * rank).map(|at| ((7 * at) as f32).sin()).collect();
         let size = |own: &[f32], factors: &[f32]| -> f64 {
             own.iter().zip(factors).map(|(w, phi)| f64::from((w * phi).abs())).sum()

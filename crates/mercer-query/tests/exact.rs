@@ -187,15 +187,15 @@ fn machines_without_supports_answer_with_their_offset() {
 /// tables fit in memory unfolded or not.
 #[test]
 fn tables_are_read_as_they_are_defined() {
-    use mercer_machine::{ClassName, Grid, Scheme, Spacing};
+    use mercer_machine::{Bins, ClassName, Scheme, Spacing};
     use std::sync::Arc;
     let wave = |n: usize| ((n * 37 % 101) as f32 / 50.0 - 1.0) / 3.0;
     for (columns, rank) in [(5usize, 4usize), (40_000, 1)] {
         let mut factors: Vec<f32> = (0..256 * rank).map(wave).collect();
         factors[..rank].fill(0.0);
         let scale = Spacing::Power { top: 2.0, exponent: 2 };
-        let grid = Arc::new(Grid::new(scale, rank, factors).unwrap());
-        let table = |k: usize| Score::Table {
+        let grid = Arc::new(Bins::new(scale, rank, factors).unwrap());
+        let table = |k: usize| Score::Additive {
             weights: (0..columns * rank).map(|n| wave(n + k)).collect(),
             offset: k as f64 / 7.0,
         };
@@ -203,7 +203,7 @@ fn tables_are_read_as_they_are_defined() {
         let output = Output::Classes { names, scheme: Scheme::OneVsRest };
         let kernel = mercer_kernel::parse("chi2").unwrap();
         let scores = (0..3).map(table).collect();
-        let machine = Machine::tabled(kernel, columns, grid.clone(), scores, output).unwrap();
+        let machine = Machine::additive(kernel, columns, grid.clone(), scores, output).unwrap();
         let width = columns.min(50);
         let values: Vec<f64> =
             (0..20 * width).map(|n| if n % 3 == 0 { 0.0 } else { (n % 17) as f64 / 7.0 }).collect();
@@ -213,10 +213,12 @@ fn tables_are_read_as_they_are_defined() {
         assert_eq!(scores, plan.scores(&dense.to_sparse()).unwrap());
         for (row, scores) in dense.iter().zip(scores.chunks_exact(3)) {
             for (number, score) in scores.iter().enumerate() {
-                let Score::Table { weights, offset } = &machine.scores()[number] else { panic!() };
+                let Score::Additive { weights, offset } = &machine.scores()[number] else {
+                    panic!()
+                };
                 let entry = |(column, x): (u32, f64)| {
                     let at = column as usize * rank;
-                    grid.read(&weights[at..at + rank], grid.level(column as usize, x))
+                    grid.dot(&weights[at..at + rank], grid.bin(column as usize, x))
                 };
                 let naive = row.nonzeros().map(entry).sum::<f64>() - offset;
                 assert!((naive - score).abs() < 1e-12, "{naive} {score}");

@@ -1,6 +1,9 @@
-//! Damaged files: cut, flipped, spliced, repeated, with large numbers.
+//! Damaged files: cut, flipped, spliced, repeated, with large numbers. The tests that use them are
+//! `tests/mutations.rs` of the crates that read files.
 
+use std::collections::hash_map::RandomState;
 use std::fs;
+use std::hash::BuildHasher;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -11,15 +14,42 @@ pub use peak_alloc::PeakAlloc;
 /// Memory beyond the file's size that a reader may take.
 const MEMORY: u64 = 64 << 20;
 
-/// How many variants of each kind: `MERCER_MUTATIONS`, or 100,000.
+/// How many variants of each format: the environment variable `MERCER_MUTATIONS`, or 5,000.
 pub fn count() -> usize {
-    let told = std::env::var("MERCER_MUTATIONS").ok().and_then(|text| text.parse().ok());
-    told.unwrap_or(100_000)
+    from_environment("MERCER_MUTATIONS").unwrap_or(5_000)
+}
+
+/// The seed of the variants: the environment variable `MERCER_MUTATION_SEED`, or a new one.
+fn seed() -> u64 {
+    from_environment("MERCER_MUTATION_SEED").unwrap_or_else(|| RandomState::new().hash_one(()))
+}
+
+fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// Prints how to repeat a failure.
+struct OnFailure<'a> {
+    name: &'a str,
+    seed: u64,
+    variant: usize,
+}
+
+impl Drop for OnFailure<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Self { name, seed, variant } = self;
+            println!(
+                "{name}: variant {variant} of seed {seed}; MERCER_MUTATION_SEED={seed} repeats it"
+            );
+        }
+    }
 }
 
 /// Reads [`count`] damaged variants of a good file. `read` checks what it reads and returns the text of the
-/// error otherwise; it must not panic. No variant may make the program ask for more than 64 MiB beyond the
-/// variant's size, nor the process grow by that much: the latter also sees libraries written in C.
+/// error otherwise; it must not panic. No variant may make the program allocate more than 64 MiB beyond the
+/// size of the variant, nor the process grow by that much: the latter also counts libraries written in C.
+/// The seed is new in each run and printed if the test fails.
 ///
 /// # Panics
 /// If a reader breaks a rule.
@@ -33,15 +63,17 @@ pub fn survive(
         panic!("{name}: the file is refused before it is damaged: {error}");
     }
     forget_peak();
-    let (start, count) = (peak(), count());
+    let (start, count, seed) = (peak(), count(), seed());
+    let mut on_failure = OnFailure { name, seed, variant: 0 };
     let (mut refused, mut most) = (0, 0);
-    for bytes in variants(good).take(count) {
+    for bytes in variants(good, seed).take(count) {
+        on_failure.variant += 1;
         let size = bytes.len() as u64;
         let before = heap.current_usage();
         heap.reset_peak_usage();
         if let Err(error) = read(bytes) {
             refused += 1;
-            assert!(!error.is_empty(), "{name}: an error without words");
+            assert!(!error.is_empty(), "{name}: an error without text");
         }
         let asked = heap.peak_usage().saturating_sub(before) as u64;
         most = most.max(asked);
@@ -58,9 +90,9 @@ pub fn survive(
     println!("{name}: {refused} of {count} refused; at most {most:.1} MiB asked for{grown}");
 }
 
-/// Damaged variants of a file, without end; always the same ones.
-pub fn variants(good: &[u8]) -> impl Iterator<Item = Vec<u8>> {
-    let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
+/// Damaged variants of a file, without end; the same ones for the same seed.
+pub fn variants(good: &[u8], seed: u64) -> impl Iterator<Item = Vec<u8>> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     std::iter::repeat_with(move || mutate(good, &mut rng))
 }
 

@@ -188,7 +188,7 @@ fn scores(
             let terms = supports.iter().zip(coefficients);
             terms.map(|(at, beta)| beta * kernel[*at as usize]).sum::<f64>() - offset
         }
-        Score::Linear { .. } | Score::Table { .. } => f64::NAN,
+        Score::Linear { .. } | Score::Additive { .. } => f64::NAN,
     };
     let all = |kernel: &Vec<f64>| machine.scores().iter().map(|s| score(s, kernel)).collect();
     kernel.iter().map(all).collect()

@@ -191,7 +191,7 @@ fn isotonic(mut points: Vec<ScoredPoint>) -> Curve {
     if scores.is_empty() {
         return Curve::Sigmoid { a: FLATTEST, b: 0.0 };
     }
-    Curve::Lines { scores, shares }
+    Curve::PiecewiseLinear { scores, values: shares }
 }
 
 /// Adjacent scores with one probability.

@@ -55,12 +55,12 @@ fn score(machine: &Machine, number: usize, row: Row<'_>) -> f64 {
         Score::Linear { weights, offset } => {
             row.nonzeros().map(|(c, x)| weights[c as usize] * x).sum::<f64>() - offset
         }
-        Score::Table { weights, offset } => {
-            let grid = machine.grid().unwrap();
+        Score::Additive { weights, offset } => {
+            let grid = machine.bins().unwrap();
             let rank = grid.rank();
             let entry = |(column, x): (u32, f64)| {
-                let level = grid.level(column as usize, x);
-                let factors = &grid.factors()[level * rank..(level + 1) * rank];
+                let level = grid.bin(column as usize, x);
+                let factors = &grid.encoding()[level * rank..(level + 1) * rank];
                 let own = &weights[column as usize * rank..(column as usize + 1) * rank];
                 own.iter().zip(factors).map(|(w, f)| f64::from(*w) * f64::from(*f)).sum::<f64>()
             };
@@ -139,7 +139,7 @@ fn the_two_level_table_of_intersection_is_exact() {
     assert!(report.gap.abs() < 1e-3 * exact.abs(), "{}", report.gap);
     let table = report.table.as_ref().unwrap();
     assert_eq!((table.rank, table.factor.relative_error), (255, 0.0));
-    assert!(trained.machine.grid().unwrap().is_direct());
+    assert!(trained.machine.bins().unwrap().is_one_hot());
     // Every loss, levels finer near zero and of ranks, and several questions go the same way.
     let four = four_kinds(200);
     for text in ["squared_hinge(C=0.5)", "logistic(C=0.5)", "c_svc(C=0.5)"] {

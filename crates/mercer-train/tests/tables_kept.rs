@@ -50,7 +50,7 @@ fn bits(machine: &Machine) -> Vec<u64> {
         Score::Linear { weights, offset } => {
             weights.iter().chain([offset]).map(|x| x.to_bits()).collect::<Vec<_>>()
         }
-        Score::Table { weights, offset } => {
+        Score::Additive { weights, offset } => {
             let weights = weights.iter().map(|x| u64::from(x.to_bits()));
             weights.chain([offset.to_bits()]).collect()
         }

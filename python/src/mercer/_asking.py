@@ -118,7 +118,7 @@ class QueryOptions:
         >>> from mercer.svm import SVC
         >>> X, y = load_digits(return_X_y=True)
         >>> svc = SVC().fit(X[:900], y[:900]).tune(X[900:1500])
-        >>> svc.tuning_["verification"]["differences"]
+        >>> svc.tuning_["verification"]["disagreements"]
         0
         """
         wish = {

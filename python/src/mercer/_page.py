@@ -20,7 +20,7 @@ def of(title, rows, tuning):
             (
                 "tested",
                 f"{tuning['verification']['queries']} other queries,"
-                f" {tuning['verification']['differences']} unlike exact",
+                f" {tuning['verification']['disagreements']} disagreements with exact",
             ),
         ]
     cells = "".join(f"<tr><th>{escape(str(a))}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)

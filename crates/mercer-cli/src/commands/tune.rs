@@ -190,13 +190,13 @@ pub(super) fn summary_lines(model: &Model, tuning: &Tuning) -> Vec<String> {
     ));
     lines.push(format!(
         "test           {} queries not used before: {} disagreements with exact",
-        verification.queries, verification.differences,
+        verification.queries, verification.disagreements,
     ));
     lines.push(format!(
         "sample         {} rows: {} to fit, {} to compare plans, {} to test; seed {}, {} threads, {}",
         sample.rows,
         sample.fitted,
-        sample.scaled + sample.measured,
+        sample.measured,
         sample.verified,
         tuning.seed,
         tuning.threads,

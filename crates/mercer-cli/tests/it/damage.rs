@@ -12,7 +12,7 @@ const VARIANTS: usize = 25;
 fn survive(folder: &Folder, name: &str, good: &[u8], arguments: &[&str]) {
     let (file, out) = (folder.path(&format!("damaged-{name}")), folder.path("out.csv"));
     let mut refused = 0;
-    for bytes in variants(good).take(VARIANTS) {
+    for bytes in variants(good, 7).take(VARIANTS) {
         fs::write(&file, bytes).unwrap();
         fs::write(&out, "precious").unwrap();
         let filled = arguments.iter().map(|word| match *word {

@@ -217,7 +217,7 @@ fn machines(folder: &Folder) {
     let mut damaged = good.clone();
     *damaged.last_mut().unwrap() ^= 1;
     fs::write(folder.path("damaged.mercer"), damaged).unwrap();
-    let mark = b"\\\"format\\\":1";
+    let mark = b"\\\"version\\\":1";
     let at = good.windows(mark.len()).position(|window| window == mark).unwrap();
     let mut later = good;
     later[at + mark.len() - 1] = b'9';

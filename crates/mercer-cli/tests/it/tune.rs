@@ -55,7 +55,7 @@ fn tune_keeps_the_labels_and_inspect_and_explain_report_it() {
     let tuned =
         object(&["tune", &model, "--sample", &sample, "--for", "latency", "-o", &fast, "--json"]);
     assert_eq!(tuned["contract"], "certified");
-    assert_eq!(tuned["verification"]["differences"], 0);
+    assert_eq!(tuned["verification"]["disagreements"], 0);
     assert_eq!(tuned["verification"]["queries"], 200);
     assert!(tuned["tried"].as_array().is_some_and(|tried| !tried.is_empty()), "{tuned}");
     assert_eq!(tuned["difficulty"].as_array().map(Vec::len), Some(10));
@@ -117,7 +117,7 @@ fn budgets_and_tolerances_are_kept_with_the_model() {
         "--quiet",
     ]);
     assert_eq!(
-        (&tuned["tolerance"], &tuned["verification"]["differences"]),
+        (&tuned["tolerance"], &tuned["verification"]["disagreements"]),
         (&0.1.into(), &0.into())
     );
     let answers = |model: &str| -> Vec<f64> {

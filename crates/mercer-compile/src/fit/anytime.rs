@@ -245,8 +245,8 @@ impl SequenceArrays {
             .with("triangle", Array::F64(self.triangle))
             .with("defects", Array::F64(self.defects))
             .with("weights", Array::F64(self.weights))
-            .with("rests", Array::F64(self.rests))
-            .with("hidden", Array::F64(self.hidden));
+            .with("residual_norms", Array::F64(self.rests))
+            .with("residuals_in_span", Array::F64(self.hidden));
         if centres.is_empty() { section } else { section.with("centres", Array::F64(centres)) }
     }
 }

@@ -186,6 +186,6 @@ fn section(
     let section = arrays.section(spec, 16, Vec::new());
     Ok(section
         .with("coefficients", Array::F64(near.coefficients))
-        .with("strays", Array::F64(near.strays))
-        .with("slants", Array::F64(near.slants)))
+        .with("difference_norms", Array::F64(near.strays))
+        .with("difference_products", Array::F64(near.slants)))
 }

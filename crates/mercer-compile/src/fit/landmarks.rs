@@ -75,7 +75,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
         .with("centres", Array::F32(centres.iter().map(|x| *x as f32).collect()))
         .with("gamma", Array::F32(vec![gamma as f32]))
         .with("weights", Array::F32(weights))
-        .with("lines", Array::F32(lines))
+        .with("linear", Array::F32(lines))
         .with("constants", Array::F64(constants)))
 }
 

@@ -83,8 +83,8 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     Ok(Section::new(arguments.text().to_string())
         .with("basis", Array::F32(rows))
         .with("levels", Array::U32(sizes.iter().map(|size| *size as u32).collect()))
-        .with("forms", Array::F32(squares))
-        .with("lines", Array::F32(lines))
+        .with("quadratic", Array::F32(squares))
+        .with("linear", Array::F32(lines))
         .with("constants", Array::F64(constants)))
 }
 

@@ -67,11 +67,11 @@ pub(super) fn finish(
     let (mut winner, why) = choose(tuner, &search, &finalists, &mut notes)?;
     let mut seen = verify(tuner, &finalists[winner], &parts.verified)?;
     let is_calibrated = finalists[winner].sections.calibration.is_some();
-    if seen.verification.differences > 0 && !is_calibrated {
+    if seen.verification.disagreements > 0 && !is_calibrated {
         // Impossible by proof; if it ever happens nobody shall get such a plan.
         notes.push(format!(
             "{} gave {} labels unlike exact on the test part, which its proof forbids: please report it",
-            finalists[winner].sections.spec, seen.verification.differences,
+            finalists[winner].sections.spec, seen.verification.disagreements,
         ));
         winner = 0;
         seen = verify(tuner, &finalists[0], &parts.verified)?;
@@ -92,7 +92,6 @@ pub(super) fn finish(
         sample: SampleParts {
             rows: tuner.sample.rows(),
             fitted: parts.fitted.rows(),
-            scaled: 0,
             measured: rows(&parts.measured),
             verified: rows(&parts.verified),
             repeated,
@@ -334,12 +333,12 @@ fn verify(tuner: &Tuner<'_>, finalist: &Finalist, judged: &Judged) -> Result<See
         (a, b) => a != b,
     };
     let mut points = Vec::new();
-    let mut differences = 0;
+    let mut disagreements = 0;
     for ((decision, stage), truth) in
         decisions.iter().zip(&settled_by).zip(judged.answers(tuner.machine))
     {
         let is_settled = decision.certainty != Certainty::Unsettled;
-        differences += u64::from(is_settled && differs(decision.answer, truth.answer));
+        disagreements += u64::from(is_settled && differs(decision.answer, truth.answer));
         points.push(Point {
             margin: truth.score.abs(),
             cost: decision.cost.multiply_adds,
@@ -357,7 +356,7 @@ fn verify(tuner: &Tuner<'_>, finalist: &Finalist, judged: &Judged) -> Result<See
     let total: f64 = points.iter().map(|point| point.cost as f64).sum();
     let verification = Verification {
         queries: points.len() as u64,
-        differences,
+        disagreements,
         unsettled,
         stages: stages.collect(),
         mean_cost: rounded(total / points.len().max(1) as f64),

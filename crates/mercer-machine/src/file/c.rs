@@ -72,7 +72,7 @@ fn inexpressible(what: impl Into<String>) -> MachineError {
 
 fn write(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), MachineError> {
     let machine = &model.machine;
-    if machine.grid().is_some() {
+    if machine.bins().is_some() {
         return Err(inexpressible("scores that are tables"));
     }
     let kernel = Kernel::of(machine, real)?;
@@ -116,7 +116,7 @@ fn sizes(machine: &Machine, real: Real) -> (usize, usize) {
 fn entries_of(score: &Score) -> usize {
     match score {
         Score::Expansion { supports, .. } => supports.len(),
-        Score::Linear { .. } | Score::Table { .. } => 0,
+        Score::Linear { .. } | Score::Additive { .. } => 0,
     }
 }
 

@@ -23,7 +23,7 @@ pub(super) fn without_scaling<'a>(
         model.input.scaling = None;
         return Ok(Cow::Owned(model));
     }
-    let is_linear = machine.grid().is_none() && machine.kernel().spec().name() == "linear"
+    let is_linear = machine.bins().is_none() && machine.kernel().spec().name() == "linear"
         || machine.scores().iter().all(|score| matches!(score, Score::Linear { .. }));
     let (Map::Affine { centres, factors }, true) = (scaling.map(), is_linear) else {
         let what = format!("rows scaled by {}", scaling.spec());
@@ -51,7 +51,7 @@ pub(super) fn without_scaling<'a>(
                 weights.iter().enumerate().map(|(at, weight)| weight * get(centres, at)).sum();
             Score::Linear { weights, offset: offset + moved }
         }
-        Score::Table { .. } => unreachable!("tables are not linear, and were refused"),
+        Score::Additive { .. } => unreachable!("tables are not linear, and were refused"),
     };
     let scores = machine.scores().iter().map(fold).collect();
     let output = machine.output().clone();
@@ -66,7 +66,7 @@ fn moved_back(machine: &Machine, map: &Map) -> Result<Option<Machine>, MachineEr
     let Map::Affine { centres, factors } = map else { return Ok(None) };
     let columns = machine.columns();
     let is_shift = matches!(machine.kernel().form(), Form::Shift(_))
-        && machine.grid().is_none()
+        && machine.bins().is_none()
         && factors.len() == columns
         && factors.iter().all(|factor| *factor == 1.0)
         && machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. }));

@@ -14,23 +14,23 @@ pub(super) static FORMAT: Format = Format {
 };
 
 /// What the solvers answer.
-const SOLVERS: [(&str, Task); 12] = [
-    ("L2R_LR", Task::Logistic),
-    ("L2R_L2LOSS_SVC_DUAL", Task::Classes),
-    ("L2R_L2LOSS_SVC", Task::Classes),
-    ("L2R_L1LOSS_SVC_DUAL", Task::Classes),
-    ("MCSVM_CS", Task::AllClasses),
-    ("L1R_L2LOSS_SVC", Task::Classes),
-    ("L1R_LR", Task::Logistic),
-    ("L2R_LR_DUAL", Task::Logistic),
-    ("L2R_L2LOSS_SVR", Task::Value),
-    ("L2R_L2LOSS_SVR_DUAL", Task::Value),
-    ("L2R_L1LOSS_SVR_DUAL", Task::Value),
-    ("ONECLASS_SVM", Task::Novelty),
+const SOLVERS: [(&str, LiblinearTask); 12] = [
+    ("L2R_LR", LiblinearTask::Logistic),
+    ("L2R_L2LOSS_SVC_DUAL", LiblinearTask::Classes),
+    ("L2R_L2LOSS_SVC", LiblinearTask::Classes),
+    ("L2R_L1LOSS_SVC_DUAL", LiblinearTask::Classes),
+    ("MCSVM_CS", LiblinearTask::AllClasses),
+    ("L1R_L2LOSS_SVC", LiblinearTask::Classes),
+    ("L1R_LR", LiblinearTask::Logistic),
+    ("L2R_LR_DUAL", LiblinearTask::Logistic),
+    ("L2R_L2LOSS_SVR", LiblinearTask::Value),
+    ("L2R_L2LOSS_SVR_DUAL", LiblinearTask::Value),
+    ("L2R_L1LOSS_SVR_DUAL", LiblinearTask::Value),
+    ("ONECLASS_SVM", LiblinearTask::Novelty),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Task {
+enum LiblinearTask {
     /// One score for two classes, one per class otherwise.
     Classes,
     /// As `Classes`, and scores are log-odds.

@@ -18,16 +18,16 @@ pub(super) static FORMAT: Format = Format {
 };
 
 /// The five types and what they answer.
-const TYPES: [(&str, Task); 5] = [
-    ("c_svc", Task::Classes),
-    ("nu_svc", Task::Classes),
-    ("one_class", Task::Novelty),
-    ("epsilon_svr", Task::Value),
-    ("nu_svr", Task::Value),
+const TYPES: [(&str, LibsvmTask); 5] = [
+    ("c_svc", LibsvmTask::Classes),
+    ("nu_svc", LibsvmTask::Classes),
+    ("one_class", LibsvmTask::Novelty),
+    ("epsilon_svr", LibsvmTask::Value),
+    ("nu_svr", LibsvmTask::Value),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Task {
+enum LibsvmTask {
     Classes,
     Novelty,
     Value,

@@ -62,7 +62,7 @@ impl Subject<'_> {
         let sections = self.fit(&format!("{text})"), session)?;
         let seconds = start.elapsed().as_secs_f64();
         let basis_points =
-            sections.sections[0].indices("counts").map_or(0, |counts| counts[0] as usize);
+            sections.sections[0].u32s("counts").map_or(0, |counts| counts[0] as usize);
         let row = self.measured(order, &sections, seconds)?;
         Ok(StepsRow {
             ratio: self.ratio(&steps, true),

@@ -56,7 +56,7 @@ struct LandmarksScratch {
     values: Vec<f64>,
 }
 
-/// Arrays: `basis`, `centres` (coordinates of each landmark), `weights`, `lines`, `constants`, `gamma`.
+/// Arrays: `basis`, `centres` (coordinates of each landmark), `weights`, `linear`, `constants`, `gamma`.
 fn load(
     section: &Section,
     arguments: &Checked<'_>,
@@ -70,11 +70,11 @@ fn load(
     let basis = Basis::load(section, exact).map_err(refuse)?;
     let (size, outputs) = (basis.rows(), outputs(exact));
     let (Some(centres), Some(weights), Some(lines), Some(constants), Some([gamma])) = (
-        section.singles("centres"),
-        section.singles("weights"),
-        section.singles("lines"),
-        section.reals("constants"),
-        section.singles("gamma"),
+        section.f32s("centres"),
+        section.f32s("weights"),
+        section.f32s("linear"),
+        section.f64s("constants"),
+        section.f32s("gamma"),
     ) else {
         return Err(refuse("its arrays are missing"));
     };

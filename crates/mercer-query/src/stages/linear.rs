@@ -36,9 +36,8 @@ fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Sta
         return Err(refuse("values of a regression are not estimated"));
     }
     let columns = exact.machine().columns();
-    let weights = section.reals("weights").ok_or_else(|| refuse("its weights are missing"))?;
-    let constants =
-        section.reals("constants").ok_or_else(|| refuse("its constants are missing"))?;
+    let weights = section.f64s("weights").ok_or_else(|| refuse("its weights are missing"))?;
+    let constants = section.f64s("constants").ok_or_else(|| refuse("its constants are missing"))?;
     let fits = constants.len() == outputs(exact) && weights.len() == columns * constants.len();
     if !fits || columns == 0 {
         return Err(refuse("its arrays do not fit the machine"));

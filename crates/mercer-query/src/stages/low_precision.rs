@@ -105,7 +105,7 @@ fn load(
 }
 
 fn on_grid(section: &Section, is_rounded: bool, exact: &Exact) -> Option<OnGrid> {
-    let [step, base] = *section.reals("grid")? else { return None };
+    let [step, base] = *section.f64s("grid")? else { return None };
     let grid = Grid::new(step, base)?;
     let coded = Coded::new(exact.isa(), grid, is_rounded, exact.machine().supports())?;
     let bound = CodedBound::new(&coded);

@@ -54,11 +54,11 @@ fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Sta
     let refuse = |reason: &str| LoadError::unfit("monomials", reason);
     let machine = exact.machine();
     let is_linear = |score: &Score| matches!(score, Score::Linear { .. });
-    let power = Power::of(machine.kernel().as_ref()).filter(|_| machine.grid().is_none());
+    let power = Power::of(machine.kernel().as_ref()).filter(|_| machine.bins().is_none());
     let power = power.filter(|_| !machine.scores().iter().any(is_linear));
     let power = power.ok_or_else(|| refuse("the machine is not an expansion in powers"))?;
-    let weights = section.reals("weights").ok_or_else(|| refuse("its weights are missing"))?;
-    let errors = section.reals("errors").ok_or_else(|| refuse("its errors are missing"))?;
+    let weights = section.f64s("weights").ok_or_else(|| refuse("its weights are missing"))?;
+    let errors = section.f64s("errors").ok_or_else(|| refuse("its errors are missing"))?;
     let (scores, degrees) = (machine.scores().len(), power.degree as usize + 1);
     let live = LiveColumns::new(exact);
     // Compared before the list is made: the file's own size limits it.

@@ -118,9 +118,9 @@ fn load(
     }
     let supports = machine.supports().rows();
     let basis = Basis::load(section, exact).map_err(refuse)?;
-    let ends = |name: &str| section.reals(name).filter(|ends| ends.len() == supports);
+    let ends = |name: &str| section.f64s(name).filter(|ends| ends.len() == supports);
     let (Some(low), Some(high), Some([tug])) =
-        (ends("low"), ends("high"), section.indices("tug_of_war"))
+        (ends("low"), ends("high"), section.u32s("tug_of_war"))
     else {
         return Err(refuse("its arrays do not fit the machine"));
     };
@@ -129,7 +129,7 @@ fn load(
     {
         return Err(refuse("its thresholds do not lie on both sides of zero"));
     }
-    let filter = match (section.reals("filter"), section.reals("filter_ends")) {
+    let filter = match (section.f64s("filter"), section.f64s("filter_ends")) {
         (None, None) => None,
         (Some(weights), Some(&[constant, low, high]))
             if weights.len() == machine.columns()

@@ -172,7 +172,7 @@ fn load(
         return Err(refuse(&format!("{kernel} is not a function of a dot product")));
     }
     let basis = Basis::load(section, exact).map_err(refuse)?;
-    let levels = section.indices("levels").ok_or_else(|| refuse("its levels are missing"))?;
+    let levels = section.u32s("levels").ok_or_else(|| refuse("its levels are missing"))?;
     let is_increasing = levels.windows(2).all(|pair| pair[0] < pair[1]);
     let ends = (levels.first(), levels.last());
     if !is_increasing || !matches!(ends, (Some(1..), Some(last)) if *last as usize == basis.rows())

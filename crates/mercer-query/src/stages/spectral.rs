@@ -139,10 +139,10 @@ struct SpectralArrays<'a> {
 impl<'a> SpectralArrays<'a> {
     fn new(section: &'a Section, scores: usize, columns: usize) -> Result<Self, &'static str> {
         let arrays = Self {
-            counts: section.indices("counts").ok_or("its counts are missing")?,
-            values: section.reals("values").ok_or("its values are missing")?,
-            vectors: section.reals("vectors").ok_or("its vectors are missing")?,
-            errors: section.reals("errors").ok_or("its errors are missing")?,
+            counts: section.u32s("counts").ok_or("its counts are missing")?,
+            values: section.f64s("values").ok_or("its values are missing")?,
+            vectors: section.f64s("vectors").ok_or("its vectors are missing")?,
+            errors: section.f64s("errors").ok_or("its errors are missing")?,
         };
         let Self { counts, values, vectors, errors } = arrays;
         let total: usize = counts.iter().map(|count| *count as usize).sum();

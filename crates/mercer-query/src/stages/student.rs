@@ -60,8 +60,8 @@ struct StudentScratch {
     values: Vec<f64>,
 }
 
-/// Arrays: `basis` (directions in live columns), and for each level, one after the other: `forms` (square
-/// matrices), `lines`, `constants`. `levels` counts the coordinates of each; without it there is one level.
+/// Arrays: `basis` (directions in live columns), and for each level, one after the other: `quadratic` (square
+/// matrices), `linear`, `constants`. `levels` counts the coordinates of each.
 fn load(
     section: &Section,
     arguments: &Checked<'_>,
@@ -75,19 +75,16 @@ fn load(
     let live = exact.packed().live_columns();
     let directions = Basis::directions(section, exact).map_err(refuse)?;
     let all = directions.len() / live;
-    let sizes = match section.array("levels") {
-        None => vec![all],
-        Some(Array::U32(sizes)) => sizes.iter().map(|size| *size as usize).collect(),
-        Some(_) => return Err(refuse("its levels are no whole numbers")),
-    };
+    let levels = section.u32s("levels").ok_or_else(|| refuse("its levels are missing"))?;
+    let sizes: Vec<usize> = levels.iter().map(|size| *size as usize).collect();
     let is_increasing = sizes.windows(2).all(|pair| pair[0] < pair[1]);
     if !is_increasing || sizes.first().is_none_or(|size| *size == 0) || sizes.last() != Some(&all) {
         return Err(refuse("its levels do not fit its basis"));
     }
     let (Some(Array::F32(forms)), Some(Array::F32(lines)), Some(constants)) =
-        (section.array("forms"), section.array("lines"), section.reals("constants"))
+        (section.array("quadratic"), section.array("linear"), section.f64s("constants"))
     else {
-        return Err(refuse("its forms, lines or constants are missing"));
+        return Err(refuse("its quadratic, linear or constant parts are missing"));
     };
     let outputs = outputs(exact);
     let total =

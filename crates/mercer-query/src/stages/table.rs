@@ -73,10 +73,10 @@ fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Sta
         return Err(refuse("the kernel is not a sum of curves"));
     }
     let missing = || refuse("its arrays are missing");
-    let columns = section.indices("columns").ok_or_else(missing)?;
-    let counts = section.indices("counts").ok_or_else(missing)?;
-    let nodes = section.reals("nodes").ok_or_else(missing)?;
-    let cells = section.reals("cells").ok_or_else(missing)?;
+    let columns = section.u32s("columns").ok_or_else(missing)?;
+    let counts = section.u32s("counts").ok_or_else(missing)?;
+    let nodes = section.f64s("nodes").ok_or_else(missing)?;
+    let cells = section.f64s("cells").ok_or_else(missing)?;
     let total = counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count as usize));
     let scores = machine.scores().len();
     let agrees = counts.len() == columns.len()

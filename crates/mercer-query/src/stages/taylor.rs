@@ -88,10 +88,10 @@ fn load(
     let (scores, columns) = (machine.scores().len(), exact.packed().live_columns());
     let directions = Basis::directions(section, exact).map_err(refuse)?;
     let (Some(shifts), Some(values), Some(tails), Some(bounds)) = (
-        section.reals("shifts"),
-        section.reals("values"),
-        section.reals("tails"),
-        section.reals("bounds"),
+        section.f64s("shifts"),
+        section.f64s("values"),
+        section.f64s("tails"),
+        section.f64s("bounds"),
     ) else {
         return Err(refuse("its shifts, values, tails or bounds are missing"));
     };

@@ -30,9 +30,9 @@ fn the_isotonic_curve_pools_what_falls() {
         point(0.0, 0.0, 1.0),
         point(3.0, 0.5, 1.0),
     ];
-    let Curve::Lines { scores, shares } = isotonic(points) else { panic!("lines") };
+    let Curve::PiecewiseLinear { scores, values } = isotonic(points) else { panic!("lines") };
     assert_eq!(scores, [0.0, 1.0, 2.0, 3.0]);
-    assert_eq!(shares, [0.0, 0.25, 0.25, 0.75]);
+    assert_eq!(values, [0.0, 0.25, 0.25, 0.75]);
 }
 
 #[test]

@@ -64,7 +64,7 @@ pub(crate) fn train(
         Bench::Stairs(shared, levels) => {
             let curves = |learned: &[_]| curved(kernel, shared, levels, learned, output);
             let mut trained = job.learn(shared, told, control, curves)?;
-            let own = trained.machine.grid().map_or(1, |grid| grid.rank());
+            let own = trained.machine.bins().map_or(1, |grid| grid.rank());
             trained.report.table.iter_mut().for_each(|table| table.rank = own);
             Ok(trained)
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mercer_kernel::KernelRef;
-use mercer_machine::{Grid, Machine, Output, Score};
+use mercer_machine::{Bins, Machine, Output, Score};
 use mercer_simd::Real as _;
 use mercer_simd::factors::{Encoding, Factors, StepEncoding};
 
@@ -42,16 +42,16 @@ pub(super) fn tabled(
 ) -> Result<Machine, TrainError> {
     let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
     let (columns, rank) = (shared.columns.all(), shared.encoding.rank());
-    let grid = Arc::new(Grid::new(scale.clone(), rank, shared.encoding.read().to_vec())?);
+    let grid = Arc::new(Bins::new(scale.clone(), rank, shared.encoding.read().to_vec())?);
     let score = |part: &Option<Learned<f32>>| match part {
         Some(part) => {
             let weights = shared.columns.spread(&part.weights, rank);
-            Score::Table { weights, offset: part.offset }
+            Score::Additive { weights, offset: part.offset }
         }
-        None => Score::Table { weights: vec![0.0; columns * rank], offset: 1.0 },
+        None => Score::Additive { weights: vec![0.0; columns * rank], offset: 1.0 },
     };
     let scores = learned.iter().map(score).collect();
-    Ok(Machine::tabled(kernel.clone(), columns, grid, scores, output.clone())?)
+    Ok(Machine::additive(kernel.clone(), columns, grid, scores, output.clone())?)
 }
 
 /// A machine of tables that are the curves themselves.
@@ -63,7 +63,7 @@ pub(super) fn curved(
     output: &Output,
 ) -> Result<Machine, TrainError> {
     let Levels::Kept(scale) = levels else { unreachable!("signed levels are for linear machines") };
-    let grid = Arc::new(Grid::direct(scale.clone(), shared.encoding.values().len())?);
+    let grid = Arc::new(Bins::one_hot(scale.clone(), shared.encoding.values().len())?);
     let columns = shared.columns.all();
     let score = |part: &Option<Learned<f32>>| match part {
         Some(part) => {
@@ -71,10 +71,10 @@ pub(super) fn curved(
             let curves = shared.encoding.curves(&wide);
             let weights: Vec<f32> = curves.into_iter().map(|value| value as f32).collect();
             let weights = shared.columns.spread(&weights, grid.rank());
-            Score::Table { weights, offset: part.offset }
+            Score::Additive { weights, offset: part.offset }
         }
-        None => Score::Table { weights: vec![0.0; columns * grid.rank()], offset: 1.0 },
+        None => Score::Additive { weights: vec![0.0; columns * grid.rank()], offset: 1.0 },
     };
     let scores = learned.iter().map(score).collect();
-    Ok(Machine::tabled(kernel.clone(), columns, grid, scores, output.clone())?)
+    Ok(Machine::additive(kernel.clone(), columns, grid, scores, output.clone())?)
 }

@@ -161,7 +161,7 @@ fn float_safety(
 
 /// The machine in 32-bit floats; `None` if one of its numbers is outside their range.
 fn narrowed(machine: &Machine) -> Option<Machine> {
-    if machine.grid().is_some() {
+    if machine.bins().is_some() {
         return Some(machine.clone());
     }
     let narrow = |values: &[f64]| values.iter().map(|value| f64::from(*value as f32)).collect();
@@ -174,7 +174,7 @@ fn narrowed(machine: &Machine) -> Option<Machine> {
         Score::Linear { weights, offset } => {
             Score::Linear { weights: narrow(weights), offset: f64::from(*offset as f32) }
         }
-        Score::Table { .. } => score.clone(),
+        Score::Additive { .. } => score.clone(),
     };
     let scores = machine.scores().iter().map(score).collect();
     let supports = rounded(machine.supports())?;

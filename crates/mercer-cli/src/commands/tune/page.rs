@@ -180,9 +180,9 @@ fn test(page: &mut Page, tuning: &Tuning) {
         sample.rows,
         tuning.seed,
         sample.fitted,
-        sample.scaled + sample.measured,
+        sample.measured,
         sample.verified,
-        seen.differences,
+        seen.disagreements,
         seen.unsettled,
     ));
     if sample.repeated > 0 {

@@ -107,7 +107,7 @@ fn products(exact: &Exact, rows: &Matrix) -> (Vec<Vec<f64>>, Vec<f64>) {
             let named = supports.iter().zip(coefficients);
             named.map(|(support, beta)| beta * products[*support as usize]).sum()
         }
-        Score::Linear { .. } | Score::Table { .. } => 0.0,
+        Score::Linear { .. } | Score::Additive { .. } => 0.0,
     };
     let squares = machine.scores().iter().zip(&products).map(square).collect();
     (products, squares)

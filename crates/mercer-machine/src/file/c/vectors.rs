@@ -158,7 +158,7 @@ fn scores(machine: &Machine, row: &[f64]) -> (Vec<f64>, Vec<f64>) {
             Score::Linear { weights, .. } => {
                 row.nonzeros().for_each(|(column, x)| add(x * weights[column as usize]));
             }
-            Score::Table { .. } => {}
+            Score::Additive { .. } => {}
         }
         (sum, size)
     };

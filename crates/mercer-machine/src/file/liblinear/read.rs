@@ -1,7 +1,7 @@
 use mercer_data::Matrix;
 
 use super::super::text::Lines;
-use super::{SOLVERS, Task};
+use super::{LiblinearTask, SOLVERS};
 use crate::{
     ClassName, Input, Machine, MachineError, Model, Output, Probabilities, Provenance, Scheme,
     Score,
@@ -10,9 +10,9 @@ use crate::{
 /// More classes than this are refused.
 const MAX_CLASSES: usize = 1_000_000;
 
-struct Header {
+struct LiblinearHeader {
     solver: &'static str,
-    task: Task,
+    task: LiblinearTask,
     classes: usize,
     labels: Vec<f64>,
     features: usize,
@@ -22,7 +22,7 @@ struct Header {
 
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let mut lines = Lines::new(bytes);
-    let header = Header::read(&mut lines)?;
+    let header = LiblinearHeader::read(&mut lines)?;
     let weights = read_weights(&mut lines, &header)?;
     let width = header.width();
     let column = |score: usize| -> Vec<f64> {
@@ -32,7 +32,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     // With a bias, the last row holds the weight of a constant column.
     let offset = |score: usize| match header.task {
         _ if header.bias >= 0.0 => -header.bias * weights[header.features * width + score],
-        Task::Novelty => header.rho,
+        LiblinearTask::Novelty => header.rho,
         _ => 0.0,
     };
     let linear = |score| Score::Linear { weights: column(score), offset: offset(score) };
@@ -40,8 +40,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
         order.iter().map(|class| ClassName::Number(header.labels[*class])).collect()
     };
     let (scores, output) = match header.task {
-        Task::Value => (vec![linear(0)], Output::Value),
-        Task::Novelty => (vec![linear(0)], Output::Novelty),
+        LiblinearTask::Value => (vec![linear(0)], Output::Value),
+        LiblinearTask::Novelty => (vec![linear(0)], Output::Novelty),
         _ if width == 1 => {
             let output = Output::Classes { names: names(&[0, 1]), scheme: Scheme::OneVsOne };
             (vec![linear(0)], output)
@@ -63,7 +63,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let kernel = mercer_kernel::parse("linear")?;
     let supports = Matrix::sparse(header.features, &[0], &[], &[])?;
     let machine = Machine::new(kernel, supports, scores, output)?;
-    let probabilities = (header.task == Task::Logistic && header.classes == 2)
+    let probabilities = (header.task == LiblinearTask::Logistic && header.classes == 2)
         .then(|| Probabilities::Sigmoid { a: vec![-1.0], b: vec![0.0] });
     let provenance = Provenance {
         origin: "liblinear".to_owned(),
@@ -74,11 +74,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     Ok(Model { probabilities, provenance, input: Input::default(), ..Model::from(machine) })
 }
 
-impl Header {
+impl LiblinearHeader {
     fn read(lines: &mut Lines<'_>) -> Result<Self, MachineError> {
         let mut header = Self {
             solver: "",
-            task: Task::Classes,
+            task: LiblinearTask::Classes,
             classes: 0,
             labels: Vec::new(),
             features: usize::MAX,
@@ -132,18 +132,18 @@ impl Header {
     }
 
     fn is_classifier(&self) -> bool {
-        !matches!(self.task, Task::Value | Task::Novelty)
+        !matches!(self.task, LiblinearTask::Value | LiblinearTask::Novelty)
     }
 
     /// Weights per line.
     fn width(&self) -> usize {
-        let all = self.task == Task::AllClasses || self.classes > 2;
+        let all = self.task == LiblinearTask::AllClasses || self.classes > 2;
         if self.is_classifier() && all { self.classes } else { 1 }
     }
 }
 
 /// Weights line after line: one line per column, and one more with a bias.
-fn read_weights(lines: &mut Lines<'_>, header: &Header) -> Result<Vec<f64>, MachineError> {
+fn read_weights(lines: &mut Lines<'_>, header: &LiblinearHeader) -> Result<Vec<f64>, MachineError> {
     let (width, needed) = (header.width(), header.features + usize::from(header.bias >= 0.0));
     let mut weights = Vec::new();
     let mut count = 0;

@@ -3,7 +3,7 @@ use mercer_kernel::KernelRef;
 use mercer_spec::Spec;
 
 use super::super::text::Lines;
-use super::{TYPES, Task, column_of};
+use super::{LibsvmTask, TYPES, column_of};
 use crate::{
     ClassName, Input, Machine, MachineError, Model, Output, Probabilities, Provenance, Scheme,
     Score, pairs,
@@ -31,13 +31,13 @@ const MAX_CLASSES: usize = 10_000;
 /// Reads model text.
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let mut lines = Lines::new(bytes);
-    let header = Header::read(&mut lines)?;
+    let header = LibsvmHeader::read(&mut lines)?;
     let (supports, columns) = read_vectors(&mut lines, &header)?;
     let offsets = &header.rho;
     let coefficients = |score: usize, row: usize| columns[row * header.width() + score];
     let total = supports.rows();
     let (scores, output) = match header.task {
-        Task::Classes => {
+        LibsvmTask::Classes => {
             let starts = class_starts(&header.per_class);
             let scores = pairs(header.classes).zip(offsets).map(|((first, second), offset)| {
                 let (mut named, mut betas) = (Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
         }
         task => {
             let beta: Vec<f64> = (0..total).map(|row| coefficients(0, row)).collect();
-            let output = if task == Task::Novelty { Output::Novelty } else { Output::Value };
+            let output = if task == LibsvmTask::Novelty { Output::Novelty } else { Output::Value };
             (vec![Score::expansion(&beta, offsets[0])], output)
         }
     };
@@ -83,9 +83,9 @@ fn class_starts(per_class: &[usize]) -> Vec<usize> {
 }
 
 #[derive(Debug)]
-struct Header {
+struct LibsvmHeader {
     type_name: &'static str,
-    task: Task,
+    task: LibsvmTask,
     kernel_name: String,
     degree: f64,
     gamma: f64,
@@ -100,11 +100,11 @@ struct Header {
     per_class: Vec<usize>,
 }
 
-impl Header {
+impl LibsvmHeader {
     fn read(lines: &mut Lines<'_>) -> Result<Self, MachineError> {
         let mut header = Self {
             type_name: "",
-            task: Task::Classes,
+            task: LibsvmTask::Classes,
             kernel_name: String::new(),
             degree: 3.0,
             gamma: f64::NAN,
@@ -174,9 +174,9 @@ impl Header {
         if self.classes < 2 {
             return Err(lines.error("'nr_class' must be at least 2"));
         }
-        let duels = self.classes * (self.classes - 1) / 2;
-        if self.task == Task::Classes {
-            need("rho", self.rho.len(), duels)?;
+        let pairs = self.classes * (self.classes - 1) / 2;
+        if self.task == LibsvmTask::Classes {
+            need("rho", self.rho.len(), pairs)?;
             need("label", self.labels.len(), self.classes)?;
             need("nr_sv", self.per_class.len(), self.classes)?;
             let sum = self.per_class.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
@@ -186,7 +186,7 @@ impl Header {
         } else {
             need("rho", self.rho.len(), 1)?;
         }
-        let pairs_needed = if self.task == Task::Classes { duels } else { 1 };
+        let pairs_needed = if self.task == LibsvmTask::Classes { pairs } else { 1 };
         if !self.prob_a.is_empty() {
             need("probA", self.prob_a.len(), pairs_needed)?;
         }
@@ -199,7 +199,7 @@ impl Header {
 
     /// Coefficients per line.
     fn width(&self) -> usize {
-        if self.task == Task::Classes { self.classes - 1 } else { 1 }
+        if self.task == LibsvmTask::Classes { self.classes - 1 } else { 1 }
     }
 
     fn kernel(&self) -> Result<KernelRef, MachineError> {
@@ -226,13 +226,13 @@ impl Header {
 
     fn probabilities(&self) -> Option<Probabilities> {
         match self.task {
-            Task::Classes if !self.prob_b.is_empty() => {
+            LibsvmTask::Classes if !self.prob_b.is_empty() => {
                 Some(Probabilities::Sigmoid { a: self.prob_a.clone(), b: self.prob_b.clone() })
             }
-            Task::Value if !self.prob_a.is_empty() => {
+            LibsvmTask::Value if !self.prob_a.is_empty() => {
                 Some(Probabilities::Laplace { sigma: self.prob_a[0] })
             }
-            Task::Novelty if !self.marks.is_empty() => {
+            LibsvmTask::Novelty if !self.marks.is_empty() => {
                 Some(Probabilities::Marks(self.marks.clone()))
             }
             _ => None,
@@ -243,7 +243,7 @@ impl Header {
 /// The vectors, and their coefficients row after row.
 fn read_vectors(
     lines: &mut Lines<'_>,
-    header: &Header,
+    header: &LibsvmHeader,
 ) -> Result<(Matrix, Vec<f64>), MachineError> {
     let width = header.width();
     let precomputed = header.kernel_name == "precomputed";

@@ -11,7 +11,7 @@ fn model(text: &str) -> Model {
 }
 
 #[test]
-fn coefficients_go_to_the_duels_they_belong_to() {
+fn coefficients_go_to_the_pairs_they_belong_to() {
     let machine = model(THREE_CLASSES).machine;
     assert_eq!(machine.supports().rows(), 4);
     let expected = [
@@ -48,7 +48,7 @@ fn written_text_reads_back_as_the_same_machine() {
 
 #[test]
 fn a_vector_shared_by_classes_is_written_for_each() {
-    // The same vector in classes 0 and 2, with duels (0,1) and (1,2) that share class 1 only in part.
+    // The same vector in classes 0 and 2, with pairs (0,1) and (1,2) that share class 1 only in part.
     let text = THREE_CLASSES.replace("-2 -3 1:2 2:2", "-2 -3 1:1 3:0.25");
     let first = model(&text);
     assert_eq!(first.machine.supports().rows(), 3);

@@ -5,7 +5,7 @@ use mercer_kernel::{Form, Profile};
 
 use super::super::fold::without_scaling;
 use super::super::text::{digits, is_label};
-use super::{TYPES, Task, column_of};
+use super::{LibsvmTask, TYPES, column_of};
 use crate::{ClassName, Machine, MachineError, Model, Output, Probabilities, Scheme, Score, pairs};
 
 const NAME: &str = "LIBSVM model text";
@@ -49,8 +49,8 @@ pub(in crate::file) struct VectorLine {
     pub(in crate::file) coefficients: Vec<f64>,
 }
 
-/// Supports grouped by class. A support whose duels share no class is written once for each class needed
-/// to cover them: the coefficient of a duel may stand with either of its two classes.
+/// Supports grouped by class. A support whose pairwise classifiers share no class is written once for each
+/// class needed to cover them: the coefficient of a pair may be written with either of its two classes.
 pub(in crate::file) fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>, MachineError> {
     let classes = match machine.output() {
         Output::Classes { names, scheme: Scheme::OneVsOne } => names.len(),
@@ -69,7 +69,7 @@ pub(in crate::file) fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>
             by_support[*support as usize].push((number, *beta));
         }
     }
-    let duels: Vec<(usize, usize)> = pairs(classes).collect();
+    let all_pairs: Vec<(usize, usize)> = pairs(classes).collect();
     let mut lines = Vec::new();
     for (support, mut open) in by_support.into_iter().enumerate() {
         if classes == 1 {
@@ -80,10 +80,10 @@ pub(in crate::file) fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>
             continue;
         }
         while !open.is_empty() {
-            let class = covering_class(&open, &duels, classes);
+            let class = covering_class(&open, &all_pairs, classes);
             let mut coefficients = vec![0.0; classes - 1];
             open.retain(|(score, beta)| {
-                let (first, second) = duels[*score];
+                let (first, second) = all_pairs[*score];
                 let takes = class == first || class == second;
                 if takes {
                     coefficients[column_of(first, second, class)] = *beta;
@@ -97,15 +97,15 @@ pub(in crate::file) fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>
     Ok(lines)
 }
 
-/// The class with most of the open duels; for one duel, the class that the sign speaks for.
-fn covering_class(open: &[(usize, f64)], duels: &[(usize, usize)], classes: usize) -> usize {
+/// The class with most of the open pairs; for one pair, the class of the sign of the coefficient.
+fn covering_class(open: &[(usize, f64)], all_pairs: &[(usize, usize)], classes: usize) -> usize {
     if let [(score, beta)] = open {
-        let (first, second) = duels[*score];
+        let (first, second) = all_pairs[*score];
         return if *beta > 0.0 { first } else { second };
     }
     let mut counts = vec![0usize; classes];
     for (score, _) in open {
-        let (first, second) = duels[*score];
+        let (first, second) = all_pairs[*score];
         counts[first] += 1;
         counts[second] += 1;
     }
@@ -120,9 +120,9 @@ fn write_header(
 ) -> Result<(), MachineError> {
     let machine = &model.machine;
     let (task, classes) = match machine.output() {
-        Output::Classes { names, .. } => (Task::Classes, names.len()),
-        Output::Novelty => (Task::Novelty, 2),
-        Output::Value => (Task::Value, 2),
+        Output::Classes { names, .. } => (LibsvmTask::Classes, names.len()),
+        Output::Novelty => (LibsvmTask::Novelty, 2),
+        Output::Value => (LibsvmTask::Value, 2),
     };
     let known = model.provenance.formulation.as_deref();
     let fits = TYPES.iter().find(|(name, kind)| Some(*name) == known && *kind == task);
@@ -151,7 +151,7 @@ fn write_header(
         Some(Probabilities::Marks(marks)) => write_numbers(out, "prob_density_marks", marks)?,
         None => {}
     }
-    if task == Task::Classes {
+    if task == LibsvmTask::Classes {
         let count = |class: usize| lines.iter().filter(|line| line.class == class).count();
         let counts: String = (0..classes).map(|class| format!(" {}", count(class))).collect();
         writeln!(out, "nr_sv{counts}")?;

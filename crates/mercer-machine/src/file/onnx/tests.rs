@@ -14,7 +14,7 @@ fn scores(machine: &Machine, row: &[f64]) -> Vec<f64> {
         Score::Linear { weights, offset } => {
             row.nonzeros().map(|(column, x)| x * weights[column as usize]).sum::<f64>() - offset
         }
-        Score::Table { .. } => panic!("ONNX has no tables"),
+        Score::Additive { .. } => panic!("ONNX has no tables"),
     };
     machine.scores().iter().map(score).collect()
 }

@@ -199,7 +199,7 @@ fn regressor(saved: &Model, shift: Option<&[f64]>) -> Result<Message, MachineErr
     vectors_and_kernel(svm, machine, &lines, shift)
 }
 
-/// What LIBSVM cannot say for lack of duels, ONNX cannot either.
+/// An error of the LIBSVM writer, under the name of this format.
 fn renamed(error: MachineError) -> MachineError {
     match error {
         MachineError::Inexpressible { what, .. } => inexpressible(what),
@@ -222,7 +222,7 @@ fn vectors_and_kernel(
         match &machine.scores()[0] {
             Score::Linear { weights, .. } => Row::Dense(weights).write_dense(out),
             Score::Expansion { .. } => machine.supports().row(line.support).write_dense(out),
-            Score::Table { .. } => return Err(inexpressible("scores that are tables")),
+            Score::Additive { .. } => return Err(inexpressible("scores that are tables")),
         }
         for (value, shift) in out.iter_mut().zip(shift.unwrap_or_default()) {
             *value -= shift;

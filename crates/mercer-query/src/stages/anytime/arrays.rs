@@ -2,7 +2,7 @@
 //!
 //! All sequences one after the other: `counts` (steps of each), `basis_starts`, `basis_columns` and
 //! `basis_values` (basis points, sparse), `triangle` (rows of T, the first of length 1), `defects` (delta of
-//! each step), and, score after score within a sequence, `weights`, `rests` and `hidden` of each step.
+//! each step), and, score after score within a sequence, `weights`, `residual_norms` and `residuals_in_span` of each step.
 //! `chunk` is the number of steps taken at once in the beginning. `centres` (dense) come with several
 //! sequences.
 
@@ -64,18 +64,18 @@ pub(in crate::stages) struct SequenceArrays<'a> {
     left: [&'a [f64]; 5],
 }
 
-const NAMES: [&str; 5] = ["triangle", "defects", "weights", "rests", "hidden"];
+const NAMES: [&str; 5] = ["triangle", "defects", "weights", "residual_norms", "residuals_in_span"];
 
 impl<'a> SequenceArrays<'a> {
     pub(in crate::stages) fn new(
         section: &'a Section,
         scores: usize,
     ) -> Result<Self, &'static str> {
-        let counts = section.indices("counts").ok_or("its counts are missing")?;
-        let chunk = section.indices("chunk").ok_or("its chunk is missing")?;
+        let counts = section.u32s("counts").ok_or("its counts are missing")?;
+        let chunk = section.u32s("chunk").ok_or("its chunk is missing")?;
         let mut left: [&[f64]; 5] = [&[]; 5];
         for (place, name) in left.iter_mut().zip(NAMES) {
-            *place = section.reals(name).ok_or("an array is missing")?;
+            *place = section.f64s(name).ok_or("an array is missing")?;
         }
         let is_sane = |array: &&[f64]| array.iter().all(|x| x.is_finite() && x.abs() < 1e150);
         if !left.iter().all(is_sane) {
@@ -100,9 +100,9 @@ impl<'a> SequenceArrays<'a> {
     }
 
     pub(in crate::stages) fn basis(&self, columns: usize) -> Result<Matrix, &'static str> {
-        let starts = self.section.indices("basis_starts").ok_or("its basis is missing")?;
-        let places = self.section.indices("basis_columns").ok_or("its basis is missing")?;
-        let values = self.section.reals("basis_values").ok_or("its basis is missing")?;
+        let starts = self.section.u32s("basis_starts").ok_or("its basis is missing")?;
+        let places = self.section.u32s("basis_columns").ok_or("its basis is missing")?;
+        let values = self.section.f64s("basis_values").ok_or("its basis is missing")?;
         let starts: Vec<usize> = starts.iter().map(|start| *start as usize).collect();
         let total: usize = self.counts.iter().map(|count| *count as usize).sum();
         let increasing = starts.windows(2).all(|pair| pair[0] <= pair[1]);
@@ -174,7 +174,7 @@ impl<'a> SequenceArrays<'a> {
         if self.counts.len() == 1 {
             return Ok(None);
         }
-        let values = self.section.reals("centres").ok_or("its centres are missing")?;
+        let values = self.section.f64s("centres").ok_or("its centres are missing")?;
         if values.len() != self.counts.len() * columns {
             return Err("there is not one centre for each sequence");
         }

@@ -1,5 +1,5 @@
 //! The stage from its arrays, which are not trusted: those of one sequence of `anytime`, and score after
-//! score `coefficients` (one for each vector), `strays` (one) and `slants` (one for each vector).
+//! score `coefficients` (one for each vector), `difference_norms` (one) and `difference_products` (one for each vector).
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::Domain;
@@ -65,7 +65,7 @@ pub(super) fn load(
         kernel,
         columns: machine.columns() as u64,
         sequence,
-        coefficients: section.reals("coefficients").unwrap_or_default().to_vec(),
+        coefficients: section.f64s("coefficients").unwrap_or_default().to_vec(),
         scores,
         vectors,
         inverses,
@@ -100,7 +100,7 @@ fn scores(
     sizes: &[f64],
 ) -> Result<Vec<SmallMachine>, &'static str> {
     let array = |name: &str, length: usize| {
-        let values = section.reals(name).ok_or("an array is missing")?;
+        let values = section.f64s(name).ok_or("an array is missing")?;
         let is_sane = |x: &f64| x.is_finite() && x.abs() < 1e150;
         if values.len() != length || !values.iter().all(is_sane) {
             return Err("its arrays do not fit the machine");
@@ -109,7 +109,8 @@ fn scores(
     };
     let (count, size) = (exact.machine().scores().len(), sizes.len());
     let coefficients = array("coefficients", count * size)?;
-    let (strays, slants) = (array("strays", count)?, array("slants", count * size)?);
+    let (strays, slants) =
+        (array("difference_norms", count)?, array("difference_products", count * size)?);
     if strays.iter().chain(slants).any(|x| *x < 0.0) {
         return Err("its bounds are negative");
     }

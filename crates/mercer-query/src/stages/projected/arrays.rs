@@ -54,13 +54,13 @@ impl ProjectedShape {
 impl<'a> ProjectedArrays<'a> {
     pub(super) fn new(section: &'a Section, shape: &ProjectedShape) -> Result<Self, &'static str> {
         let arrays = Self {
-            vectors: section.singles("vectors").ok_or("its vectors are missing")?,
-            supports: section.singles("supports").ok_or("its supports are missing")?,
-            corrections: section.singles("corrections").ok_or("its corrections are missing")?,
-            values: section.reals("values").ok_or("its values are missing")?,
-            weights: section.reals("weights").ok_or("its weights are missing")?,
-            basis: section.reals("basis").ok_or("its basis is missing")?,
-            errors: section.reals("errors").ok_or("its errors are missing")?,
+            vectors: section.f32s("vectors").ok_or("its vectors are missing")?,
+            supports: section.f32s("supports").ok_or("its supports are missing")?,
+            corrections: section.f32s("corrections").ok_or("its corrections are missing")?,
+            values: section.f64s("values").ok_or("its values are missing")?,
+            weights: section.f64s("weights").ok_or("its weights are missing")?,
+            basis: section.f64s("basis").ok_or("its basis is missing")?,
+            errors: section.f64s("errors").ok_or("its errors are missing")?,
         };
         let ProjectedShape { columns, supports, head, ahead, corrections } = *shape;
         let fits = ahead.checked_mul(columns) == Some(arrays.vectors.len())

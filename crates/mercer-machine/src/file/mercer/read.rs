@@ -1,13 +1,16 @@
+//! Reads a model file of Mercer's own format. Nothing in the file is trusted: the digest, shapes and values
+//! are checked here or by the constructors that get them.
+
 use std::sync::Arc;
 
 use mercer_data::scale::{self, Map};
 use mercer_data::{Matrix, Scaling};
 use safetensors::{Dtype, SafeTensors};
 
-use super::header::{GridText, Header, PlanText, ProbabilitiesText, ScaleText, ScalingText};
-use super::{FORMAT_NUMBER, KEY, write};
+use super::header::{BinsText, FileHeader, PlanText, ProbabilitiesText, ScalingText, SpacingText};
+use super::{KEY, VERSION, write};
 use crate::{
-    Array, Calibration, Curve, Grid, Input, Machine, MachineError, Model, PlanSections,
+    Array, Bins, Calibration, Curve, Input, Machine, MachineError, Model, PlanSections,
     Probabilities, Score, Section, Spacing, file,
 };
 
@@ -16,8 +19,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let text = metadata.metadata().as_ref().and_then(|texts| texts.get(KEY));
     let text = text.ok_or_else(|| damaged(&"its header does not name mercer"))?;
     check_version(text)?;
-    let mut header: Header = serde_json::from_str(text).map_err(|error| damaged(&error))?;
-    let arrays = Arrays(SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?);
+    let mut header: FileHeader = serde_json::from_str(text).map_err(|error| damaged(&error))?;
+    let arrays = ArrayReader(SafeTensors::deserialize(bytes).map_err(|error| damaged(&error))?);
     let found = write::digest(arrays.0.iter().map(|(name, view)| (name, view.data())));
     if found != header.digest {
         return Err(damaged(&"its digest does not match its contents"));
@@ -27,10 +30,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let rows = supports.rows();
     let scores = scores(&arrays, &header)?;
     let probabilities = probabilities(&arrays, &header)?;
-    let centre = arrays.reals_if("machine/centre")?;
+    let centre = arrays.f64s_if("machine/centre")?;
     let plan = header.plan.take().map(|text| plan(&arrays, text)).transpose()?;
     let scaling = header.scaling.take().map(|text| scaling(&arrays, &text)).transpose()?;
-    let means = arrays.reals_if("input/means")?;
+    let means = arrays.f64s_if("input/means")?;
     let is_fit = |means: &Vec<f64>| {
         let features = header.features.unwrap_or(header.columns);
         means.len() == features && means.iter().all(|mean| mean.is_finite())
@@ -41,11 +44,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let input = Input { features: header.features, names: header.names.take(), scaling, means };
     let provenance = header.provenance.into();
     let output = header.output.into();
-    let machine = match header.grid.take() {
-        Some(_) if rows > 0 => return Err(damaged(&"it has both supports and tables")),
+    let machine = match header.bins.take() {
+        Some(_) if rows > 0 => return Err(damaged(&"it has both supports and bins")),
         Some(text) => {
-            let grid = Arc::new(grid(&arrays, &text)?);
-            Machine::tabled(kernel, header.columns, grid, scores, output)?
+            let bins = Arc::new(bins(&arrays, &text)?);
+            Machine::additive(kernel, header.columns, bins, scores, output)?
         }
         None => Machine::new(kernel, supports, scores, output)?,
     };
@@ -59,17 +62,17 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     Ok(Model { machine, plan, input, probabilities, provenance })
 }
 
-/// The scaling: its arrays tell which map it is.
-fn scaling(arrays: &Arrays<'_>, text: &ScalingText) -> Result<Scaling, MachineError> {
-    let map = if let Some(centres) = arrays.reals_if("input/scaling/centres")? {
-        Map::Affine { centres, factors: arrays.reals("input/scaling/factors")? }
-    } else if let Some(knots) = arrays.reals_if("input/scaling/knots")? {
+/// The scaling: which arrays there are says which map it is.
+fn scaling(arrays: &ArrayReader<'_>, text: &ScalingText) -> Result<Scaling, MachineError> {
+    let map = if let Some(centres) = arrays.f64s_if("input/scaling/centres")? {
+        Map::Affine { centres, factors: arrays.f64s("input/scaling/factors")? }
+    } else if let Some(knots) = arrays.f64s_if("input/scaling/knots")? {
         Map::Quantiles { knots, count: text.quantiles.unwrap_or(0) }
     } else {
-        // One that looks at rows alone is all in its text.
-        let nothing = Matrix::dense(0, Vec::new())?;
+        // A scaling that needs no statistics of the columns is described by its text.
+        let empty = Matrix::dense(0, Vec::new())?;
         let recipe = scale::parse(&text.spec)?;
-        match recipe.fit(&nothing)?.map() {
+        match recipe.fit(&empty)?.map() {
             Map::UnitNorm(norm) => Map::UnitNorm(*norm),
             _ => return Err(missing("input/scaling")),
         }
@@ -77,8 +80,8 @@ fn scaling(arrays: &Arrays<'_>, text: &ScalingText) -> Result<Scaling, MachineEr
     Scaling::from_parts(&text.spec, map).map_err(|error| damaged(&error))
 }
 
-/// The plan's texts with the arrays of each stage; what they mean is checked where they are used.
-fn plan(arrays: &Arrays<'_>, text: PlanText) -> Result<PlanSections, MachineError> {
+/// The texts of the plan and the arrays of each stage; the stages check their own arrays.
+fn plan(arrays: &ArrayReader<'_>, text: PlanText) -> Result<PlanSections, MachineError> {
     let PlanText { spec, machine, stages, tuning } = text;
     let mut sections = Vec::new();
     for (number, stage) in stages.into_iter().enumerate() {
@@ -87,38 +90,35 @@ fn plan(arrays: &Arrays<'_>, text: PlanText) -> Result<PlanSections, MachineErro
         for (full, view) in arrays.0.iter() {
             let Some(name) = full.strip_prefix(&prefix) else { continue };
             let array = match view.dtype() {
-                Dtype::F64 => Array::F64(arrays.reals(full)?),
-                Dtype::F32 => Array::F32(arrays.singles(full)?),
-                Dtype::U32 => Array::U32(arrays.indices(full)?),
-                _ => Array::U8(arrays.octets(full)?),
+                Dtype::F64 => Array::F64(arrays.f64s(full)?),
+                Dtype::F32 => Array::F32(arrays.f32s(full)?),
+                Dtype::U32 => Array::U32(arrays.u32s(full)?),
+                _ => Array::U8(arrays.u8s(full)?),
             };
             section = section.with(name, array);
         }
         sections.push(section);
     }
-    let calibration = match arrays.reals_if("plan/calibration")? {
+    let calibration = match arrays.f64s_if("plan/calibration")? {
         Some(numbers) => Some(
             Calibration::from_numbers(&numbers)
-                .ok_or_else(|| damaged(&"its calibration makes no sense"))?,
+                .ok_or_else(|| damaged(&"its calibration is not valid"))?,
         ),
         None => None,
     };
     if tuning.as_ref().is_some_and(|tuning| !tuning.is_sane()) {
-        return Err(damaged(&"the record of its tuning makes no sense"));
+        return Err(damaged(&"the record of its tuning is not valid"));
     }
     Ok(PlanSections { spec, machine, sections, calibration, tuning })
 }
 
-/// A newer file is told apart from a damaged one before its other fields are looked at.
+/// Checks the version before anything else, so that a file of another version is not called damaged.
 fn check_version(text: &str) -> Result<(), MachineError> {
     let value: serde_json::Value = serde_json::from_str(text).map_err(|error| damaged(&error))?;
-    let format = value.get("format").and_then(serde_json::Value::as_u64);
-    match format {
-        Some(found) if found > FORMAT_NUMBER => {
-            Err(MachineError::Version { found, known: FORMAT_NUMBER })
-        }
-        Some(_) => Ok(()),
-        None => Err(damaged(&"its header has no format number")),
+    match value.get("version").and_then(serde_json::Value::as_u64) {
+        Some(VERSION) => Ok(()),
+        Some(found) => Err(MachineError::Version { found, known: VERSION }),
+        None => Err(damaged(&"its header has no version number")),
     }
 }
 
@@ -126,9 +126,9 @@ fn damaged(reason: &dyn std::fmt::Display) -> MachineError {
     MachineError::Damaged { reason: reason.to_string() }
 }
 
-struct Arrays<'a>(SafeTensors<'a>);
+struct ArrayReader<'a>(SafeTensors<'a>);
 
-impl Arrays<'_> {
+impl ArrayReader<'_> {
     fn bytes(&self, name: &str, dtype: Dtype) -> Result<Option<&[u8]>, MachineError> {
         let Ok(view) = self.0.tensor(name) else {
             return Ok(None);
@@ -139,25 +139,24 @@ impl Arrays<'_> {
         Ok(Some(view.data()))
     }
 
-    fn reals_if(&self, name: &str) -> Result<Option<Vec<f64>>, MachineError> {
+    fn f64s_if(&self, name: &str) -> Result<Option<Vec<f64>>, MachineError> {
         let bytes = self.bytes(name, Dtype::F64)?;
         let convert = |bytes: &[u8]| {
-            let (whole, _) = bytes.as_chunks::<8>();
-            whole.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
+            bytes.as_chunks::<8>().0.iter().map(|chunk| f64::from_le_bytes(*chunk)).collect()
         };
         Ok(bytes.map(convert))
     }
 
-    fn reals(&self, name: &str) -> Result<Vec<f64>, MachineError> {
-        self.reals_if(name)?.ok_or_else(|| missing(name))
+    fn f64s(&self, name: &str) -> Result<Vec<f64>, MachineError> {
+        self.f64s_if(name)?.ok_or_else(|| missing(name))
     }
 
-    fn indices(&self, name: &str) -> Result<Vec<u32>, MachineError> {
+    fn u32s(&self, name: &str) -> Result<Vec<u32>, MachineError> {
         let bytes = self.bytes(name, Dtype::U32)?.ok_or_else(|| missing(name))?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|chunk| u32::from_le_bytes(*chunk)).collect())
     }
 
-    fn singles_if(&self, name: &str) -> Result<Option<Vec<f32>>, MachineError> {
+    fn f32s_if(&self, name: &str) -> Result<Option<Vec<f32>>, MachineError> {
         let bytes = self.bytes(name, Dtype::F32)?;
         let convert = |bytes: &[u8]| {
             bytes.as_chunks::<4>().0.iter().map(|chunk| f32::from_le_bytes(*chunk)).collect()
@@ -165,11 +164,11 @@ impl Arrays<'_> {
         Ok(bytes.map(convert))
     }
 
-    fn singles(&self, name: &str) -> Result<Vec<f32>, MachineError> {
-        self.singles_if(name)?.ok_or_else(|| missing(name))
+    fn f32s(&self, name: &str) -> Result<Vec<f32>, MachineError> {
+        self.f32s_if(name)?.ok_or_else(|| missing(name))
     }
 
-    fn octets(&self, name: &str) -> Result<Vec<u8>, MachineError> {
+    fn u8s(&self, name: &str) -> Result<Vec<u8>, MachineError> {
         Ok(self.bytes(name, Dtype::U8)?.ok_or_else(|| missing(name))?.to_vec())
     }
 
@@ -185,14 +184,14 @@ fn missing(name: &str) -> MachineError {
     damaged(&format!("array '{name}' is missing"))
 }
 
-fn supports(arrays: &Arrays<'_>, header: &Header) -> Result<Matrix, MachineError> {
-    let matrix = match arrays.reals_if("machine/supports/dense")? {
+fn supports(arrays: &ArrayReader<'_>, header: &FileHeader) -> Result<Matrix, MachineError> {
+    let matrix = match arrays.f64s_if("machine/supports/dense")? {
         Some(values) => Matrix::dense(header.columns, values)?,
         None => Matrix::sparse(
             header.columns,
             &arrays.starts("machine/supports/starts")?,
-            &arrays.indices("machine/supports/columns")?,
-            &arrays.reals("machine/supports/values")?,
+            &arrays.u32s("machine/supports/columns")?,
+            &arrays.f64s("machine/supports/values")?,
         )?,
     };
     if matrix.rows() == header.rows {
@@ -202,19 +201,19 @@ fn supports(arrays: &Arrays<'_>, header: &Header) -> Result<Matrix, MachineError
     }
 }
 
-fn scores(arrays: &Arrays<'_>, header: &Header) -> Result<Vec<Score>, MachineError> {
-    let offsets = arrays.reals("machine/scores/offsets")?;
+fn scores(arrays: &ArrayReader<'_>, header: &FileHeader) -> Result<Vec<Score>, MachineError> {
+    let offsets = arrays.f64s("machine/scores/offsets")?;
     let starts = arrays.starts("machine/scores/starts")?;
-    let indices = arrays.indices("machine/scores/supports")?;
-    let values = arrays.reals("machine/scores/coefficients")?;
-    let weights = arrays.reals_if("machine/scores/weights")?.unwrap_or_default();
+    let indices = arrays.u32s("machine/scores/supports")?;
+    let values = arrays.f64s("machine/scores/coefficients")?;
+    let weights = arrays.f64s_if("machine/scores/weights")?.unwrap_or_default();
     if offsets.len() != header.scores.len() || starts.len() != offsets.len() + 1 {
-        return Err(damaged(&"the number of scores is not clear"));
+        return Err(damaged(&"the number of scores is contradictory"));
     }
-    let tables = arrays.singles_if("machine/scores/tables")?.unwrap_or_default();
-    let table_size =
-        header.columns.saturating_mul(header.grid.as_ref().map_or(0, |grid| grid.rank));
-    let (mut next_weights, mut next_table) = (0, 0usize);
+    let bin_weights = arrays.f32s_if("machine/scores/bin_weights")?.unwrap_or_default();
+    let rank = header.bins.as_ref().map_or(0, |bins| bins.rank);
+    let additive_size = header.columns.saturating_mul(rank);
+    let (mut next_linear, mut next_additive) = (0, 0usize);
     let mut scores = Vec::new();
     for (position, letter) in header.scores.chars().enumerate() {
         let offset = offsets[position];
@@ -229,88 +228,86 @@ fn scores(arrays: &Arrays<'_>, header: &Header) -> Result<Vec<Score>, MachineErr
                 Score::Expansion { supports, coefficients, offset }
             }
             'l' => {
-                let end = next_weights + header.columns;
-                let own = weights.get(next_weights..end).map(<[f64]>::to_vec);
-                next_weights = end;
-                Score::Linear {
-                    weights: own.ok_or_else(|| missing("machine/scores/weights"))?,
-                    offset,
-                }
+                let end = next_linear + header.columns;
+                let weights = weights.get(next_linear..end).map(<[f64]>::to_vec);
+                next_linear = end;
+                let weights = weights.ok_or_else(|| missing("machine/scores/weights"))?;
+                Score::Linear { weights, offset }
             }
-            't' => {
-                let end = next_table.saturating_add(table_size);
-                let own = tables.get(next_table..end).map(<[f32]>::to_vec);
-                next_table = end;
-                let weights = own.ok_or_else(|| missing("machine/scores/tables"))?;
-                Score::Table { weights, offset }
+            'a' => {
+                let end = next_additive.saturating_add(additive_size);
+                let weights = bin_weights.get(next_additive..end).map(<[f32]>::to_vec);
+                next_additive = end;
+                let weights = weights.ok_or_else(|| missing("machine/scores/bin_weights"))?;
+                Score::Additive { weights, offset }
             }
-            _ => return Err(damaged(&"a score is of unknown kind")),
+            _ => return Err(damaged(&"a score is of an unknown kind")),
         });
     }
     Ok(scores)
 }
 
-fn grid(arrays: &Arrays<'_>, text: &GridText) -> Result<Grid, MachineError> {
-    let factors = arrays
-        .singles_if("machine/grid/factors")?
-        .ok_or_else(|| missing("machine/grid/factors"))?;
-    let scale = match text.scale {
-        ScaleText::Power => {
-            let numbers = arrays.reals("machine/grid/power")?;
+fn bins(arrays: &ArrayReader<'_>, text: &BinsText) -> Result<Bins, MachineError> {
+    let encoding = arrays.f32s("machine/bins/encoding")?;
+    let spacing = match text.spacing {
+        SpacingText::Power => {
+            let numbers = arrays.f64s("machine/bins/power")?;
             let [top, exponent] = <[f64; 2]>::try_from(numbers)
-                .map_err(|_| damaged(&"array 'machine/grid/power' has the wrong type or shape"))?;
+                .map_err(|_| damaged(&"array 'machine/bins/power' has the wrong type or shape"))?;
             Spacing::Power { top, exponent: exponent as u32 }
         }
-        ScaleText::Quantile => Spacing::Quantile {
-            starts: arrays.starts("machine/grid/starts")?,
-            cuts: arrays.reals("machine/grid/cuts")?,
+        SpacingText::Quantile => Spacing::Quantile {
+            starts: arrays.starts("machine/bins/starts")?,
+            cuts: arrays.f64s("machine/bins/cuts")?,
         },
     };
-    Grid::new(scale, text.rank, factors)
+    Bins::new(spacing, text.rank, encoding)
 }
 
-fn curves(arrays: &Arrays<'_>) -> Result<Vec<Curve>, MachineError> {
-    let counts = arrays.indices("probabilities/counts")?;
-    let scores = arrays.reals("probabilities/scores")?;
-    let shares = arrays.reals("probabilities/shares")?;
+fn curves(arrays: &ArrayReader<'_>) -> Result<Vec<Curve>, MachineError> {
+    let counts = arrays.u32s("probabilities/curves/counts")?;
+    let scores = arrays.f64s("probabilities/curves/scores")?;
+    let values = arrays.f64s("probabilities/curves/values")?;
     let needed: usize = counts.iter().map(|count| (*count as usize).max(1)).sum();
-    if scores.len() != needed || shares.len() != needed {
-        return Err(damaged(&"its curves of probabilities do not fit their counts"));
+    if scores.len() != needed || values.len() != needed {
+        return Err(damaged(&"its probability curves do not fit their counts"));
     }
     let mut at = 0;
     let mut next = |count: &u32| {
         let range = at..at + (*count as usize).max(1);
         at = range.end;
-        let (scores, shares) = (scores[range.clone()].to_vec(), shares[range].to_vec());
-        let rises = |values: &[f64]| values.is_sorted() && values.iter().all(|v| v.is_finite());
+        let (scores, values) = (scores[range.clone()].to_vec(), values[range].to_vec());
+        let rises = |list: &[f64]| list.is_sorted() && list.iter().all(|v| v.is_finite());
         match count {
-            0 if scores[0].is_finite() && shares[0].is_finite() => {
-                Ok(Curve::Sigmoid { a: scores[0], b: shares[0] })
+            0 if scores[0].is_finite() && values[0].is_finite() => {
+                Ok(Curve::Sigmoid { a: scores[0], b: values[0] })
             }
-            1.. if rises(&scores) && rises(&shares) => Ok(Curve::Lines { scores, shares }),
-            _ => Err(damaged(&"a curve of probabilities does not rise")),
+            1.. if rises(&scores) && rises(&values) => {
+                Ok(Curve::PiecewiseLinear { scores, values })
+            }
+            _ => Err(damaged(&"a probability curve decreases")),
         }
     };
     counts.iter().map(&mut next).collect()
 }
 
 fn probabilities(
-    arrays: &Arrays<'_>,
-    header: &Header,
+    arrays: &ArrayReader<'_>,
+    header: &FileHeader,
 ) -> Result<Option<Probabilities>, MachineError> {
     Ok(match header.probabilities {
         None => None,
         Some(ProbabilitiesText::Sigmoid) => Some(Probabilities::Sigmoid {
-            a: arrays.reals("probabilities/a")?,
-            b: arrays.reals("probabilities/b")?,
+            a: arrays.f64s("probabilities/a")?,
+            b: arrays.f64s("probabilities/b")?,
         }),
         Some(ProbabilitiesText::Laplace) => {
-            let sigma = arrays.reals("probabilities/sigma")?;
+            let sigma = arrays.f64s("probabilities/sigma")?;
             let sigma = *sigma.first().ok_or_else(|| missing("probabilities/sigma"))?;
             Some(Probabilities::Laplace { sigma })
         }
         Some(ProbabilitiesText::Marks) => {
-            Some(Probabilities::Marks(arrays.reals("probabilities/marks")?))
+            Some(Probabilities::Marks(arrays.f64s("probabilities/marks")?))
         }
         Some(ProbabilitiesText::Curves) => Some(Probabilities::Curves(curves(arrays)?)),
     })

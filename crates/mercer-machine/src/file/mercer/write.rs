@@ -1,3 +1,5 @@
+//! Writes a model file of Mercer's own format, and computes the digests of files and machines.
+
 use std::collections::HashMap;
 use std::io::Write;
 
@@ -8,27 +10,27 @@ use sha2::{Digest, Sha256};
 use mercer_data::Scaling;
 use mercer_data::scale::Map;
 
-use super::KEY;
-use super::header::{Header, PlanText, ScalingText};
+use super::header::{FileHeader, OutputText, PlanText, ScalingText};
+use super::{KEY, VERSION};
 use crate::{
     Array, Curve, Machine, MachineError, Model, PlanSections, Probabilities, Score, Spacing,
 };
 
 /// Named arrays, as little-endian bytes.
-pub(super) struct Arrays(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
+pub(super) struct ArrayWriter(Vec<(String, Dtype, Vec<usize>, Vec<u8>)>);
 
-impl Arrays {
-    fn reals(&mut self, name: &str, values: &[f64]) {
+impl ArrayWriter {
+    fn f64s(&mut self, name: &str, values: &[f64]) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.0.push((name.to_owned(), Dtype::F64, vec![values.len()], bytes));
     }
 
-    fn indices(&mut self, name: &str, values: &[u32]) {
+    fn u32s(&mut self, name: &str, values: &[u32]) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.0.push((name.to_owned(), Dtype::U32, vec![values.len()], bytes));
     }
 
-    fn singles(&mut self, name: &str, values: &[f32]) {
+    fn f32s(&mut self, name: &str, values: &[f32]) {
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         self.0.push((name.to_owned(), Dtype::F32, vec![values.len()], bytes));
     }
@@ -62,8 +64,8 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
     let arrays = arrays(model);
     let digest =
         digest(arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice())));
-    let header = Header {
-        format: format_number(model),
+    let header = FileHeader {
+        version: VERSION,
         digest,
         kernel: machine.kernel().spec().to_string(),
         output: machine.output().into(),
@@ -75,7 +77,7 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         scaling: model.input.scaling.as_ref().map(scaling_text),
         probabilities: model.probabilities.as_ref().map(Into::into),
         provenance: (&model.provenance).into(),
-        grid: machine.grid().map(|grid| grid.as_ref().into()),
+        bins: machine.bins().map(|bins| bins.as_ref().into()),
         plan: model.plan.as_ref().map(plan_text),
     };
     let damaged =
@@ -90,23 +92,6 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
     let bytes = safetensors::serialize(views, Some(metadata)).map_err(|error| damaged(&error))?;
     out.write_all(&bytes)?;
     Ok(())
-}
-
-/// The lowest format that says everything: what older programs can read, they shall.
-fn format_number(model: &Model) -> u64 {
-    if model.input.means.is_some() {
-        return 5;
-    }
-    let has_tuning = model.plan.as_ref().is_some_and(|plan| plan.tuning.is_some());
-    let has_curves = matches!(model.probabilities, Some(Probabilities::Curves(_)));
-    if has_tuning || has_curves || model.provenance.parent.is_some() {
-        return 4;
-    }
-    match (model.machine.grid(), &model.input.scaling) {
-        (Some(_), _) => 3,
-        (None, Some(_)) => 2,
-        (None, None) => 1,
-    }
 }
 
 fn scaling_text(scaling: &Scaling) -> ScalingText {
@@ -126,12 +111,13 @@ fn plan_text(plan: &PlanSections) -> PlanText {
     }
 }
 
-/// SHA-256 over the machine's arrays, kernel and output.
+/// SHA-256 over the arrays of the machine, the text of its kernel and the JSON of its output, as in the header.
 pub(in crate::file) fn machine_digest(machine: &Machine) -> String {
-    let mut arrays = Arrays(Vec::new());
+    let mut arrays = ArrayWriter(Vec::new());
     machine_arrays(machine, &mut arrays);
     let kernel = machine.kernel().spec().to_string();
-    let output = format!("{:?}", machine.output());
+    let output = serde_json::to_string(&OutputText::from(machine.output()))
+        .expect("numbers and texts can always be written as JSON");
     let texts = [("kernel", kernel.as_bytes()), ("output", output.as_bytes())];
     let named = arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice()));
     digest(named.chain(texts))
@@ -141,55 +127,55 @@ fn letter(score: &Score) -> char {
     match score {
         Score::Expansion { .. } => 'e',
         Score::Linear { .. } => 'l',
-        Score::Table { .. } => 't',
+        Score::Additive { .. } => 'a',
     }
 }
 
-/// Points of the curves, one after the other; a sigmoid has none and gives A and B.
-fn curve_arrays(curves: &[Curve], arrays: &mut Arrays) {
-    let (mut counts, mut scores, mut shares) = (Vec::new(), Vec::new(), Vec::new());
+/// Points of the curves, one after the other. A sigmoid has count 0 and one entry: A and B.
+fn curve_arrays(curves: &[Curve], arrays: &mut ArrayWriter) {
+    let (mut counts, mut scores, mut values) = (Vec::new(), Vec::new(), Vec::new());
     for curve in curves {
         match curve {
             Curve::Sigmoid { a, b } => {
                 counts.push(0);
                 scores.push(*a);
-                shares.push(*b);
+                values.push(*b);
             }
-            Curve::Lines { scores: own, shares: values } => {
-                counts.push(own.len() as u32);
-                scores.extend_from_slice(own);
-                shares.extend_from_slice(values);
+            Curve::PiecewiseLinear { scores: at, values: probabilities } => {
+                counts.push(at.len() as u32);
+                scores.extend_from_slice(at);
+                values.extend_from_slice(probabilities);
             }
         }
     }
-    arrays.indices("probabilities/counts", &counts);
-    arrays.reals("probabilities/scores", &scores);
-    arrays.reals("probabilities/shares", &shares);
+    arrays.u32s("probabilities/curves/counts", &counts);
+    arrays.f64s("probabilities/curves/scores", &scores);
+    arrays.f64s("probabilities/curves/values", &values);
 }
 
-fn arrays(model: &Model) -> Arrays {
-    let mut arrays = Arrays(Vec::new());
+fn arrays(model: &Model) -> ArrayWriter {
+    let mut arrays = ArrayWriter(Vec::new());
     machine_arrays(&model.machine, &mut arrays);
     match &model.probabilities {
         Some(Probabilities::Sigmoid { a, b }) => {
-            arrays.reals("probabilities/a", a);
-            arrays.reals("probabilities/b", b);
+            arrays.f64s("probabilities/a", a);
+            arrays.f64s("probabilities/b", b);
         }
-        Some(Probabilities::Laplace { sigma }) => arrays.reals("probabilities/sigma", &[*sigma]),
-        Some(Probabilities::Marks(marks)) => arrays.reals("probabilities/marks", marks),
+        Some(Probabilities::Laplace { sigma }) => arrays.f64s("probabilities/sigma", &[*sigma]),
+        Some(Probabilities::Marks(marks)) => arrays.f64s("probabilities/marks", marks),
         Some(Probabilities::Curves(curves)) => curve_arrays(curves, &mut arrays),
         None => {}
     }
     match model.input.scaling.as_ref().map(Scaling::map) {
         Some(Map::Affine { centres, factors }) => {
-            arrays.reals("input/scaling/centres", centres);
-            arrays.reals("input/scaling/factors", factors);
+            arrays.f64s("input/scaling/centres", centres);
+            arrays.f64s("input/scaling/factors", factors);
         }
-        Some(Map::Quantiles { knots, .. }) => arrays.reals("input/scaling/knots", knots),
+        Some(Map::Quantiles { knots, .. }) => arrays.f64s("input/scaling/knots", knots),
         Some(Map::UnitNorm(_)) | None => {}
     }
     if let Some(means) = &model.input.means {
-        arrays.reals("input/means", means);
+        arrays.f64s("input/means", means);
     }
     if let Some(plan) = &model.plan {
         plan_arrays(plan, &mut arrays);
@@ -197,72 +183,72 @@ fn arrays(model: &Model) -> Arrays {
     arrays
 }
 
-fn plan_arrays(plan: &PlanSections, arrays: &mut Arrays) {
+fn plan_arrays(plan: &PlanSections, arrays: &mut ArrayWriter) {
     if let Some(calibration) = &plan.calibration {
-        arrays.reals("plan/calibration", &calibration.to_numbers());
+        arrays.f64s("plan/calibration", &calibration.to_numbers());
     }
     for (number, section) in plan.sections.iter().enumerate() {
         for (name, array) in &section.arrays {
             let name = format!("plan/{number}-{}/{name}", section.stage());
             match array {
-                Array::F64(values) => arrays.reals(&name, values),
-                Array::F32(values) => arrays.singles(&name, values),
-                Array::U32(values) => arrays.indices(&name, values),
+                Array::F64(values) => arrays.f64s(&name, values),
+                Array::F32(values) => arrays.f32s(&name, values),
+                Array::U32(values) => arrays.u32s(&name, values),
                 Array::U8(values) => arrays.bytes(&name, values),
             }
         }
     }
 }
 
-fn machine_arrays(machine: &Machine, arrays: &mut Arrays) {
+fn machine_arrays(machine: &Machine, arrays: &mut ArrayWriter) {
     match (machine.supports().as_dense(), machine.supports().as_sparse()) {
-        (Some(values), _) => arrays.reals("machine/supports/dense", values),
+        (Some(values), _) => arrays.f64s("machine/supports/dense", values),
         (None, Some((starts, indices, values))) => {
             arrays.starts("machine/supports/starts", starts);
-            arrays.indices("machine/supports/columns", indices);
-            arrays.reals("machine/supports/values", values);
+            arrays.u32s("machine/supports/columns", indices);
+            arrays.f64s("machine/supports/values", values);
         }
         (None, None) => unreachable!("a matrix is dense or sparse"),
     }
     if let Some(centre) = machine.centre() {
-        arrays.reals("machine/centre", centre);
+        arrays.f64s("machine/centre", centre);
     }
-    if let Some(grid) = machine.grid() {
-        arrays.singles("machine/grid/factors", grid.factors());
-        if let Spacing::Power { top, exponent } = grid.scale() {
-            arrays.reals("machine/grid/power", &[*top, f64::from(*exponent)]);
+    if let Some(bins) = machine.bins() {
+        arrays.f32s("machine/bins/encoding", bins.encoding());
+        if let Spacing::Power { top, exponent } = bins.spacing() {
+            arrays.f64s("machine/bins/power", &[*top, f64::from(*exponent)]);
         }
-        if let Spacing::Quantile { starts, cuts } = grid.scale() {
-            arrays.starts("machine/grid/starts", starts);
-            arrays.reals("machine/grid/cuts", cuts);
+        if let Spacing::Quantile { starts, cuts } = bins.spacing() {
+            arrays.starts("machine/bins/starts", starts);
+            arrays.f64s("machine/bins/cuts", cuts);
         }
     }
     score_arrays(machine, arrays);
 }
 
-fn score_arrays(machine: &Machine, arrays: &mut Arrays) {
+fn score_arrays(machine: &Machine, arrays: &mut ArrayWriter) {
     let offsets: Vec<f64> = machine.scores().iter().map(Score::offset).collect();
     let (mut starts, mut indices, mut values, mut weights) = (vec![0], vec![], vec![], vec![]);
-    let mut tables = Vec::new();
+    let mut bin_weights = Vec::new();
     for score in machine.scores() {
         match score {
             Score::Expansion { supports, coefficients, .. } => {
                 indices.extend_from_slice(supports);
                 values.extend_from_slice(coefficients);
             }
-            Score::Linear { weights: own, .. } => weights.extend_from_slice(own),
-            Score::Table { weights: own, .. } => tables.extend_from_slice(own),
+            Score::Linear { weights: linear, .. } => weights.extend_from_slice(linear),
+            Score::Additive { weights: additive, .. } => bin_weights.extend_from_slice(additive),
         }
         starts.push(indices.len());
     }
-    arrays.reals("machine/scores/offsets", &offsets);
+    arrays.f64s("machine/scores/offsets", &offsets);
     arrays.starts("machine/scores/starts", &starts);
-    arrays.indices("machine/scores/supports", &indices);
-    arrays.reals("machine/scores/coefficients", &values);
+    arrays.u32s("machine/scores/supports", &indices);
+    arrays.f64s("machine/scores/coefficients", &values);
     if !weights.is_empty() {
-        arrays.reals("machine/scores/weights", &weights);
+        arrays.f64s("machine/scores/weights", &weights);
     }
-    if !tables.is_empty() {
-        arrays.singles("machine/scores/tables", &tables);
+    if !bin_weights.is_empty() {
+        arrays.f32s("machine/scores/bin_weights", &bin_weights);
     }
 }

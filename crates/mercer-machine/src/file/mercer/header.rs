@@ -1,47 +1,49 @@
+//! The JSON header of a model file: the texts and counts beside the arrays. Every key is described in
+//! `docs/format.md`; `read.rs` and `write.rs` convert it from and to a model.
+
 use serde::{Deserialize, Serialize};
 
-use crate::{ClassName, Grid, Output, Parent, Probabilities, Provenance, Scheme, Spacing, Tuning};
+use crate::{Bins, ClassName, Output, Parent, Probabilities, Provenance, Scheme, Spacing, Tuning};
 
 /// The JSON text beside the arrays.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Header {
-    pub(super) format: u64,
+pub(super) struct FileHeader {
+    pub(super) version: u64,
     /// SHA-256 of all arrays, names and bytes, in the order of their names.
     pub(super) digest: String,
     pub(super) kernel: String,
     pub(super) output: OutputText,
-    /// One letter per score: `e` for expansions, `l` for linear ones, `t` for tables.
+    /// One letter per score: `e` for expansions, `l` for linear and `a` for additive ones.
     pub(super) scores: String,
     pub(super) rows: usize,
     pub(super) columns: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) features: Option<usize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) names: Option<Vec<String>>,
-    /// Format 2 and later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scaling: Option<ScalingText>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) probabilities: Option<ProbabilitiesText>,
     pub(super) provenance: ProvenanceText,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) grid: Option<GridText>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) bins: Option<BinsText>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) plan: Option<PlanText>,
 }
 
-/// How values become levels; numbers stand in the arrays `machine/grid/...`.
+/// How values are binned; the numbers are in the arrays `machine/bins/...`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct GridText {
+pub(super) struct BinsText {
     pub(super) rank: usize,
-    pub(super) scale: ScaleText,
+    pub(super) spacing: SpacingText,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ScaleText {
+pub(super) enum SpacingText {
     Power,
     Quantile,
 }
@@ -55,8 +57,7 @@ pub(super) struct PlanText {
     pub(super) machine: String,
     /// Texts of the stages that keep a section.
     pub(super) stages: Vec<String>,
-    /// Format 4 and later.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tuning: Option<Box<Tuning>>,
 }
 
@@ -66,7 +67,7 @@ pub(super) struct PlanText {
 pub(super) struct ScalingText {
     pub(super) spec: String,
     /// Quantiles in each column, where there are quantiles.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) quantiles: Option<usize>,
 }
 
@@ -94,7 +95,6 @@ pub(super) enum ProbabilitiesText {
     Sigmoid,
     Laplace,
     Marks,
-    /// Format 4 and later.
     Curves,
 }
 
@@ -102,17 +102,17 @@ pub(super) enum ProbabilitiesText {
 #[serde(deny_unknown_fields)]
 pub(super) struct ProvenanceText {
     pub(super) origin: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) formulation: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) version: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) source_supports: Option<usize>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<ParentText>,
 }
 
-/// The machine that a compressed one stands for.
+/// The machine that a compressed one approximates.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ParentText {
@@ -162,13 +162,13 @@ impl From<OutputText> for Output {
     }
 }
 
-impl From<&Grid> for GridText {
-    fn from(grid: &Grid) -> Self {
-        let scale = match grid.scale() {
-            Spacing::Power { .. } => ScaleText::Power,
-            Spacing::Quantile { .. } => ScaleText::Quantile,
+impl From<&Bins> for BinsText {
+    fn from(bins: &Bins) -> Self {
+        let spacing = match bins.spacing() {
+            Spacing::Power { .. } => SpacingText::Power,
+            Spacing::Quantile { .. } => SpacingText::Quantile,
         };
-        Self { rank: grid.rank(), scale }
+        Self { rank: bins.rank(), spacing }
     }
 }
 

@@ -1,4 +1,5 @@
-//! Our own model file: safetensors layout, byte by byte in `docs/format.md`.
+//! The model file format of Mercer: safetensors layout, byte by byte in `docs/format.md`.
+//! Formats of other programs are the modules beside this one.
 
 mod header;
 mod read;
@@ -9,9 +10,9 @@ pub(super) use write::machine_digest as digest;
 
 pub(super) static FORMAT: Format = Format {
     name: "mercer",
-    summary: "our own file: loss-free, carries all that belongs to the model",
+    summary: "Mercer's own format: lossless, holds everything that belongs to the model",
     recognise: |bytes| {
-        // Eight bytes of header length, then JSON that names us among its first keys.
+        // Eight bytes of header length, then JSON with our key among the first ones.
         bytes.len() > 16 && bytes[8] == b'{' && {
             let head = &bytes[8..bytes.len().min(8 + 4096)];
             head.windows(MARK.len()).any(|window| window == MARK)
@@ -21,12 +22,12 @@ pub(super) static FORMAT: Format = Format {
     write: write::write,
 };
 
-/// What the header of every file of ours holds.
+/// Text that the header of every file of this format holds.
 const MARK: &[u8] = b"\"mercer\":";
 /// Key of our JSON in the header's metadata.
 const KEY: &str = "mercer";
-/// Newest format this version reads; it writes the lowest that says everything.
-const FORMAT_NUMBER: u64 = 5;
+/// Version of the format that is read and written. Any change of the format increases it.
+const VERSION: u64 = 1;
 
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,11 @@
+//! Tests of Mercer's own model format. `tests/golden/*.mercer` fix its bytes, one file for each feature.
+
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{
-    Array, Budget, Calibration, ClassName, Counts, Grid, Input, Machine, Model, Output,
-    PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score, Section,
-    Settled, Spacing, Speed, Trial, Tuning, Verification, file,
+    Array, Bins, Budget, Calibration, ClassName, Counts, Curve, Input, Machine, Model, Output,
+    Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score,
+    Section, Settled, Spacing, Speed, Trial, Tuning, Verification, file,
 };
 use mercer_data::Matrix;
 use std::sync::Arc;
@@ -44,31 +46,30 @@ fn saving_and_loading_changes_nothing() {
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
 }
 
-fn tabled(scale: Spacing) -> Model {
+fn additive(spacing: Spacing) -> Model {
     let kernel = mercer_kernel::parse("chi2").unwrap();
-    let factors = vec![0.0, 0.0, 0.25, -1.0, 0.5, 1e-30];
-    let grid = Arc::new(Grid::new(scale, 2, factors).unwrap());
+    let encoding = vec![0.0, 0.0, 0.25, -1.0, 0.5, 1e-30];
+    let bins = Arc::new(Bins::new(spacing, 2, encoding).unwrap());
     let names = ["a", "b", "c"].map(|name| ClassName::Text(name.into())).to_vec();
     let output = Output::Classes { names, scheme: Scheme::OneVsRest };
-    let score = |at: u16| Score::Table {
+    let score = |at: u16| Score::Additive {
         weights: (0..6).map(|n| f32::from(n + at) / 7.0).collect(),
         offset: f64::from(at) / 3.0,
     };
-    Model::from(Machine::tabled(kernel, 3, grid, (0..3).map(score).collect(), output).unwrap())
+    Model::from(Machine::additive(kernel, 3, bins, (0..3).map(score).collect(), output).unwrap())
 }
 
 #[test]
-fn machines_of_tables_come_back_with_their_grid() {
+fn additive_machines_come_back_with_their_bins() {
     let starts = vec![0, 3, 3, 5];
     let cuts = vec![-1.0, 0.5, 2.0, 7.0, 7.0];
-    for scale in [Spacing::Power { top: 0.1, exponent: 2 }, Spacing::Quantile { starts, cuts }] {
-        let model = tabled(scale);
+    for spacing in [Spacing::Power { top: 0.1, exponent: 2 }, Spacing::Quantile { starts, cuts }] {
+        let model = additive(spacing);
         let bytes = to_bytes(&model, &FORMAT).unwrap();
         let again = from_bytes(&bytes).unwrap();
-        assert_eq!(model.machine.grid(), again.machine.grid());
+        assert_eq!(model.machine.bins(), again.machine.bins());
         assert_eq!(model.machine.scores(), again.machine.scores());
         assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
-        assert!(String::from_utf8_lossy(&bytes).contains("\\\"format\\\":3,"));
         for length in (0..bytes.len()).step_by(7) {
             assert!(from_bytes(&bytes[..length]).is_err(), "cut to {length} bytes");
         }
@@ -86,6 +87,26 @@ fn machines_of_tables_come_back_with_their_grid() {
 
 #[test]
 fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
+    let mut model = planned();
+    let bytes = to_bytes(&model, &FORMAT).unwrap();
+    let again = from_bytes(&bytes).unwrap();
+    assert_eq!(model.plan, again.plan);
+    assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+    let counts = &mut model.plan.as_mut().unwrap().calibration.as_mut().unwrap().counts;
+    *counts = Counts::ExcessErrors { worse: 3, better: 2 };
+    let again = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap();
+    assert_eq!(model.plan, again.plan);
+    model.plan.as_mut().unwrap().calibration.as_mut().unwrap().bound = 0.5;
+    let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
+    assert_eq!(error, "the model file is damaged: its calibration is not valid");
+    model.plan.as_mut().unwrap().calibration = None;
+    model.plan.as_mut().unwrap().machine.insert(0, '0');
+    let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
+    assert_eq!(error, "the model file is damaged: its plan was made for another machine");
+}
+
+/// A model with a plan of two stages and its calibration.
+fn planned() -> Model {
     let mut model = sample();
     let section = Section::new("spectral(limit=3)")
         .with("vectors", Array::F64(vec![1.0, -0.0, 5e-324]))
@@ -107,24 +128,10 @@ fn plans_are_kept_with_their_arrays_and_belong_to_one_machine() {
     };
     let calibration = Some(calibration);
     model.plan = Some(PlanSections { spec, machine, sections, calibration, tuning: None });
-    let bytes = to_bytes(&model, &FORMAT).unwrap();
-    let again = from_bytes(&bytes).unwrap();
-    assert_eq!(model.plan, again.plan);
-    assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
-    let counts = &mut model.plan.as_mut().unwrap().calibration.as_mut().unwrap().counts;
-    *counts = Counts::ExcessErrors { worse: 3, better: 2 };
-    let again = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap();
-    assert_eq!(model.plan, again.plan);
-    model.plan.as_mut().unwrap().calibration.as_mut().unwrap().bound = 0.5;
-    let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
-    assert_eq!(error, "the model file is damaged: its calibration makes no sense");
-    model.plan.as_mut().unwrap().calibration = None;
-    model.plan.as_mut().unwrap().machine.insert(0, '0');
-    let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
-    assert_eq!(error, "the model file is damaged: its plan was made for another machine");
+    model
 }
 
-/// What `tune` writes down, with odd numbers.
+/// A record of `tune` with unusual numbers.
 fn tuning() -> Tuning {
     let speed = Speed { single_us: 10.125, batch_us: 0.0, bytes: 1 << 40 };
     let trial = Trial {
@@ -144,14 +151,7 @@ fn tuning() -> Tuning {
         threads: 2,
         budget: Some(Budget { microseconds: 40.0, rate: 1200.0, multiply_adds: 48_000 }),
         tolerance: Some(0.5),
-        sample: SampleParts {
-            rows: 10,
-            fitted: 3,
-            scaled: 0,
-            measured: 4,
-            verified: 3,
-            repeated: 1,
-        },
+        sample: SampleParts { rows: 10, fitted: 3, measured: 4, verified: 3, repeated: 1 },
         exact: speed,
         plan: speed,
         tried: vec![trial],
@@ -159,7 +159,7 @@ fn tuning() -> Tuning {
         stopped: true,
         verification: Verification {
             queries: 3,
-            differences: 0,
+            disagreements: 0,
             unsettled: 0,
             stages: vec![settled],
             mean_cost: 12.5,
@@ -189,7 +189,7 @@ fn the_record_of_a_tuning_is_kept_and_checked() {
     plan.tuning.as_mut().unwrap().tolerance = Some(-1.0);
     model.plan = Some(plan);
     let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
-    assert_eq!(error, "the model file is damaged: the record of its tuning makes no sense");
+    assert_eq!(error, "the model file is damaged: the record of its tuning is not valid");
 }
 
 #[test]
@@ -212,27 +212,17 @@ fn every_truncation_and_every_flipped_byte_is_refused_or_harmless() {
 }
 
 #[test]
-fn newer_files_are_told_apart_from_damaged_ones() {
+fn files_of_other_versions_are_not_called_damaged() {
+    const MARK: &[u8] = b"\\\"version\\\":1,";
     let bytes = to_bytes(&sample(), &FORMAT).unwrap();
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    assert!(text.contains("\\\"format\\\":1,"));
-    let at = bytes.windows(12).position(|w| w == b"\\\"format\\\":1").unwrap();
-    let mut newer = bytes.clone();
-    newer[at + 11] = b'9';
-    let message = from_bytes(&newer).unwrap_err().to_string();
-    assert_eq!(message, "the model file has format 9; this version reads up to 5");
-}
-
-/// The file as version 0.1.0 wrote it: later versions must read it to the same bits.
-/// `cargo xtask fixtures golden-model` writes it anew, which only a new format number justifies.
-#[test]
-fn the_golden_file_of_format_1_reads_as_it_was_written() {
-    let golden = include_bytes!("golden-1.mercer");
-    let model = from_bytes(golden).unwrap();
-    assert_eq!(model.machine.scores(), sample().machine.scores());
-    assert_eq!(model.machine.supports(), sample().machine.supports());
-    assert_eq!(model.machine.centre(), sample().machine.centre());
-    assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
+    let at = bytes.windows(MARK.len()).position(|window| window == MARK).unwrap();
+    for digit in [b'0', b'9'] {
+        let mut other = bytes.clone();
+        other[at + MARK.len() - 2] = digit;
+        let message = from_bytes(&other).unwrap_err().to_string();
+        let found = char::from(digit);
+        assert_eq!(message, format!("this file is version {found}; this build reads 1"));
+    }
 }
 
 fn scaled(text: &str) -> Model {
@@ -249,42 +239,16 @@ fn scalings_travel_with_the_model_to_the_last_bit() {
     {
         let model = scaled(text);
         let bytes = to_bytes(&model, &FORMAT).unwrap();
-        assert!(String::from_utf8_lossy(&bytes).contains("\\\"format\\\":2,"), "{text}");
         let again = from_bytes(&bytes).unwrap();
         assert_eq!(model.input, again.input, "{text}");
         assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes, "{text}");
     }
 }
 
-/// The first file with a scaling: format 2.
-#[test]
-fn the_golden_file_of_format_2_reads_as_it_was_written() {
-    let golden = include_bytes!("golden-2.mercer");
-    let model = from_bytes(golden).unwrap();
-    assert_eq!(model.machine.scores(), sample().machine.scores());
-    assert_eq!(model.input, scaled("standard").input);
-    assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
-}
-
 fn with_means() -> Model {
     let mut model = scaled("standard");
     model.input.means = Some(vec![1.0 / 3.0, -0.0, 5e-324]);
     model
-}
-
-/// Machines of tables: format 3; means for missing values: format 5.
-#[test]
-fn the_golden_files_of_formats_3_and_5_read_as_they_were_written() {
-    let golden = include_bytes!("golden-3.mercer");
-    let model = from_bytes(golden).unwrap();
-    let expected = tabled(Spacing::Power { top: 0.1, exponent: 2 });
-    assert_eq!(model.machine.grid(), expected.machine.grid());
-    assert_eq!(model.machine.scores(), expected.machine.scores());
-    assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
-    let golden = include_bytes!("golden-5.mercer");
-    let model = from_bytes(golden).unwrap();
-    assert_eq!(model.input, with_means().input);
-    assert_eq!(to_bytes(&model, &FORMAT).unwrap(), golden);
 }
 
 #[test]
@@ -297,14 +261,65 @@ fn means_that_do_not_fit_are_refused() {
     }
 }
 
+fn tuned() -> Model {
+    let mut model = planned();
+    model.plan.as_mut().unwrap().tuning = Some(Box::new(tuning()));
+    model
+}
+
+fn with_curves() -> Model {
+    let mut model = sample();
+    let (scores, values) = (vec![-1.0, 0.5, 2.0], vec![0.1, 1.0 / 3.0, 0.9]);
+    model.probabilities =
+        Some(Probabilities::Curves(vec![Curve::PiecewiseLinear { scores, values }]));
+    let machine = file::digest(&model.machine);
+    let method = "quadratic".to_owned();
+    model.provenance.parent = Some(Parent { machine, supports: 7, method, error: 0.1 });
+    model
+}
+
+/// One golden file for each feature: its name and the model that it holds.
+fn golden() -> [(&'static str, Model); 7] {
+    let quantile =
+        Spacing::Quantile { starts: vec![0, 3, 3, 5], cuts: vec![-1.0, 0.5, 2.0, 7.0, 7.0] };
+    [
+        ("plain", sample()),
+        ("scaled", scaled("standard")),
+        ("additive", additive(Spacing::Power { top: 0.1, exponent: 2 })),
+        ("quantile_bins", additive(quantile)),
+        ("means", with_means()),
+        ("curves", with_curves()),
+        ("tuned", tuned()),
+    ]
+}
+
+fn golden_path(name: &str) -> String {
+    format!("{}/tests/golden/{name}.mercer", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every build of this version reads and writes these files to the same bytes.
+/// `cargo xtask fixtures golden-model` writes them again, which only a new version number justifies.
 #[test]
-#[ignore = "writes the golden file: cargo xtask fixtures golden-model"]
+fn golden_files_are_read_and_written_to_the_same_bytes() {
+    for (name, expected) in golden() {
+        let bytes = std::fs::read(golden_path(name)).unwrap();
+        let model = from_bytes(&bytes).unwrap();
+        assert_eq!(model.machine.scores(), expected.machine.scores(), "{name}");
+        assert_eq!(model.machine.supports(), expected.machine.supports(), "{name}");
+        assert_eq!(model.machine.centre(), expected.machine.centre(), "{name}");
+        assert_eq!(model.machine.bins(), expected.machine.bins(), "{name}");
+        assert_eq!(model.input, expected.input, "{name}");
+        assert_eq!(model.probabilities, expected.probabilities, "{name}");
+        assert_eq!(model.plan, expected.plan, "{name}");
+        assert_eq!(model.provenance, expected.provenance, "{name}");
+        assert!(to_bytes(&model, &FORMAT).unwrap() == bytes, "{name}: other bytes are written");
+    }
+}
+
+#[test]
+#[ignore = "writes the golden files: cargo xtask fixtures golden-model"]
 fn write_the_golden_files() {
-    let tabled = tabled(Spacing::Power { top: 0.1, exponent: 2 });
-    let all = [(1, sample()), (2, scaled("standard")), (3, tabled), (5, with_means())];
-    for (number, model) in all {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/file/own");
-        let path = format!("{folder}/golden-{number}.mercer");
-        std::fs::write(path, to_bytes(&model, &FORMAT).unwrap()).unwrap();
+    for (name, model) in golden() {
+        std::fs::write(golden_path(name), to_bytes(&model, &FORMAT).unwrap()).unwrap();
     }
 }
