@@ -53,7 +53,7 @@ impl<'a> Queries<'a> {
         console: &Console,
     ) -> anyhow::Result<Dataset> {
         let mut queries = Self::open(path, options, model, console)?;
-        read::whole(&mut queries).with_context(|| path.display().to_string())
+        read::read_all(&mut queries).with_context(|| path.display().to_string())
     }
 
     fn prepare(&self, chunk: Dataset) -> Result<Dataset, DataError> {

@@ -44,7 +44,7 @@ impl TrainingInput {
         options.precomputed = kernel.trim() == "precomputed";
         options.targets_needed = true;
         let mut chunks = read::open(&input.data, &options).with_context(source)?;
-        let mut data = read::whole(&mut *chunks).with_context(source)?;
+        let mut data = read::read_all(&mut *chunks).with_context(source)?;
         let means = chunks.means().map(<[f64]>::to_vec);
         // LIBSVM text does not state the number of columns: queries may have more.
         let is_table = data.names.is_some() || !input.one_hot.is_empty();

@@ -1,9 +1,11 @@
+//! Datasets: examples, targets and names of columns; random subsets of rows.
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::Matrix;
 
-/// Examples with what is known about them.
+/// Examples with their targets and the names of their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
     /// One row per example.
@@ -52,14 +54,14 @@ fn first_shuffled(rows: usize, count: usize, seed: u64) -> Vec<usize> {
     positions
 }
 
-/// What is to be learned or checked.
+/// The targets of training or evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Targets {
-    /// The data carry no targets.
+    /// There are no targets.
     Absent,
     /// Numbers: values of a regression, or classes named by numbers.
     Numbers(Vec<f64>),
-    /// Classes named by words.
+    /// Classes named by texts.
     Names(Vec<String>),
 }
 

@@ -1,6 +1,8 @@
+//! The error type of this crate: why data were refused, with the position in the file.
+
 use std::io;
 
-/// Why data were refused. Places are counted from 1, as editors do.
+/// Why data were refused. Lines, rows and columns count from 1.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -15,7 +17,7 @@ pub enum DataError {
     NotANumber {
         /// Line of the file.
         line: usize,
-        /// What stood there.
+        /// The text or value found.
         token: String,
     },
     /// NaN or an infinity.
@@ -25,7 +27,7 @@ pub enum DataError {
         line: usize,
         /// Column or "the label".
         place: String,
-        /// What stood there.
+        /// The text or value found.
         value: f64,
     },
     /// A token that is not `index:value`.
@@ -33,7 +35,7 @@ pub enum DataError {
     NotAPair {
         /// Line of the file.
         line: usize,
-        /// What stood there.
+        /// The text or value found.
         token: String,
     },
     /// An index outside 1 to 2^32 - 2.
@@ -41,7 +43,7 @@ pub enum DataError {
     BadIndex {
         /// Line of the file.
         line: usize,
-        /// What stood there.
+        /// The text or value found.
         token: String,
         /// Smallest index allowed.
         low: u32,
@@ -58,7 +60,7 @@ pub enum DataError {
         /// The one before it.
         previous: u32,
     },
-    /// A row of another width than the rows before.
+    /// A row with another number of fields than the first row.
     #[error("line {line}: {found} fields where the first row has {expected}")]
     RaggedRow {
         /// Line of the file.
@@ -84,12 +86,12 @@ pub enum DataError {
         /// Column name.
         column: String,
     },
-    /// The label column asked for does not exist.
+    /// The requested column does not exist.
     #[error("there is no column '{name}'; the columns are {known}")]
     NoSuchColumn {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
     /// A column that a machine expects by name.
@@ -108,7 +110,7 @@ pub enum DataError {
         /// The limit.
         limit: usize,
     },
-    /// Values do not fill whole rows.
+    /// The number of values is not a multiple of the number of columns.
     #[error("{values} values do not fill rows of {columns} columns")]
     Shape {
         /// Number of values.
@@ -137,23 +139,23 @@ pub enum DataError {
     /// A reader that does not exist.
     #[error("unknown format '{name}'; known are {known}")]
     UnknownFormat {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The names that exist.
         known: String,
     },
-    /// What the target format cannot say.
+    /// Something that the target format cannot hold.
     #[error("{format} cannot express {what}")]
     Inexpressible {
         /// The format.
         format: &'static str,
-        /// What it cannot say.
+        /// What it cannot hold.
         what: String,
     },
-    /// A packed file that is not.
-    #[error("packed with {codec} by its name, but not by its contents")]
+    /// A file name that says the file is compressed when it is not.
+    #[error("the name says {codec}, but the contents are not compressed with {codec}")]
     NotPacked {
-        /// The way of packing.
+        /// The name of the compression.
         codec: &'static str,
     },
     /// A reader or codec that this build leaves out.
@@ -189,7 +191,7 @@ pub enum DataError {
     /// A table of targets alone.
     #[error("there are no columns beside the label")]
     NoFeatures,
-    /// A column without a mean.
+    /// A column without values, which has no mean.
     #[error("column '{column}' has no values at all")]
     NoValues {
         /// The column.
@@ -202,7 +204,7 @@ pub enum DataError {
         line: usize,
         /// The column.
         column: String,
-        /// What stood there.
+        /// The text or value found.
         value: String,
     },
     /// A column with too many categories for one column each.
@@ -213,7 +215,7 @@ pub enum DataError {
         /// The limit.
         limit: usize,
     },
-    /// Rows of another width than a machine's.
+    /// Rows with another number of columns than the machine expects.
     #[error("rows have {found} columns, the machine expects {expected}")]
     Width {
         /// Columns of the rows.
@@ -232,7 +234,7 @@ pub enum DataError {
         /// Size of the dense rows.
         gib: f64,
     },
-    /// A scaling that cannot be.
+    /// A scaling that is not valid.
     #[error("scaling: {reason}")]
     BadScaling {
         /// What is wrong.
@@ -249,7 +251,7 @@ pub enum DataError {
 }
 
 impl DataError {
-    /// The same of rows in memory that stand behind so many others.
+    /// The same error for rows that come after so many other rows.
     #[must_use]
     pub fn behind(mut self, rows: usize) -> Self {
         if let Self::NotFiniteAt { row, .. } | Self::BadSparseRow { row, .. } = &mut self {

@@ -1,10 +1,11 @@
-//! What an example is: rows, matrices, datasets and the readers that make them.
+//! Matrices, datasets, scalings, and readers and writers of data files.
 //!
-//! Everything is checked here, at the door: values are finite, columns of sparse rows increase, shapes
-//! agree. Behind it, functions take these types and cannot fail for shape reasons.
+//! Input is checked once, when these types are built: values are finite, columns of sparse rows increase,
+//! shapes agree. Functions that take these types do not check again. Model files are in `mercer-machine`.
 
 mod dataset;
 mod error;
+mod live_columns;
 mod matrix;
 pub mod read;
 mod row;
@@ -14,6 +15,7 @@ pub mod write;
 
 pub use dataset::{Dataset, Targets, draw, shuffled};
 pub use error::DataError;
+pub use live_columns::LiveColumns;
 pub use matrix::{Matrix, MatrixBuilder};
 pub use row::Row;
 pub use scale::Scaling;

@@ -1,6 +1,8 @@
+//! Matrices of examples: dense or compressed sparse rows (CSR), all values finite.
+
 use crate::{DataError, Row};
 
-/// Rows of one width, all values finite; dense, or compressed by rows.
+/// Rows with the same number of columns, all values finite; dense or compressed sparse rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
     rows: usize,
@@ -14,12 +16,11 @@ enum Storage {
     Sparse { starts: Vec<usize>, indices: Vec<u32>, values: Vec<f64> },
 }
 
-/// The first value that is not a finite number. Whole stretches are looked at without a way out, many at a time.
+/// The position of the first value that is not finite. Blocks are tested without branches, for speed.
 fn not_finite(values: &[f64]) -> Option<usize> {
-    const STRETCH: usize = 512;
-    let is_bad =
-        |stretch: &[f64]| stretch.iter().fold(false, |bad, value| bad | !value.is_finite());
-    let at = values.chunks(STRETCH).position(is_bad)? * STRETCH;
+    const BLOCK: usize = 512;
+    let is_bad = |block: &[f64]| block.iter().fold(false, |bad, value| bad | !value.is_finite());
+    let at = values.chunks(BLOCK).position(is_bad)? * BLOCK;
     values[at..].iter().position(|value| !value.is_finite()).map(|within| at + within)
 }
 
@@ -29,9 +30,9 @@ impl Matrix {
     /// # Errors
     /// If the values do not fill whole rows or are not finite.
     pub fn dense(columns: usize, values: Vec<f64>) -> Result<Self, DataError> {
-        let whole =
+        let fits =
             if columns == 0 { values.is_empty() } else { values.len().is_multiple_of(columns) };
-        if !whole {
+        if !fits {
             return Err(DataError::Shape { values: values.len(), columns });
         }
         if let Some(at) = not_finite(&values) {
@@ -71,7 +72,7 @@ impl Matrix {
                 return Err(bad(row, "columns must increase"));
             }
             if in_row.last().is_some_and(|last| *last as usize >= columns) {
-                return Err(bad(row, "a column lies beyond the width"));
+                return Err(bad(row, "a column number is too large"));
             }
             for (column, value) in in_row.iter().zip(&values[entries]) {
                 if !value.is_finite() {
@@ -150,10 +151,10 @@ impl Matrix {
         }
     }
 
-    /// The same rows under another width.
+    /// The same rows with another number of columns.
     ///
     /// # Errors
-    /// If an entry would fall outside.
+    /// If a non-zero entry lies outside.
     pub fn with_columns(mut self, columns: usize) -> Result<Self, DataError> {
         if columns == self.columns {
             return Ok(self);
@@ -226,7 +227,7 @@ impl Matrix {
         }
     }
 
-    /// The memory of the values, if every value is stored.
+    /// The vector of the values, if every value is stored.
     pub fn into_dense(self) -> Option<Vec<f64>> {
         match self.storage {
             Storage::Dense(values) => Some(values),
@@ -267,7 +268,7 @@ impl MatrixBuilder {
 
     /// Adds an entry to the row being built.
     pub fn push(&mut self, column: u32, value: f64) {
-        debug_assert!(value.is_finite(), "values are checked at the door");
+        debug_assert!(value.is_finite(), "values were checked before");
         self.width = self.width.max(column as usize + 1);
         if value != 0.0 {
             self.indices.push(column);
@@ -280,7 +281,7 @@ impl MatrixBuilder {
         self.starts.push(self.indices.len());
     }
 
-    /// Adds a whole row.
+    /// Adds a row.
     pub fn push_row(&mut self, row: Row<'_>) {
         for (column, value) in row.nonzeros() {
             self.push(column, value);
@@ -370,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_change_without_touching_values() {
+    fn the_number_of_columns_changes_without_the_values() {
         assert_eq!(sample().with_columns(5).unwrap().row(2).get(1), -3.0);
         assert!(sample().with_columns(2).is_err());
     }

@@ -1,4 +1,4 @@
-//! Files become datasets, whole or in chunks.
+//! Readers of data files: a whole dataset or chunks of rows. Writers are in `write.rs`.
 
 mod array;
 mod arrow;
@@ -33,7 +33,7 @@ const CHUNK_VALUES: usize = 1 << 20;
 
 /// A file format that yields rows.
 #[derive(Debug)]
-pub struct Format {
+pub struct ReadFormat {
     /// Its name in `--input-format`.
     pub name: &'static str,
     /// One sentence.
@@ -46,7 +46,7 @@ pub struct Format {
 }
 
 /// All readers; one line each.
-pub static FORMATS: &[&Format] =
+pub static FORMATS: &[&ReadFormat] =
     &[&libsvm::FORMAT, &csv::FORMAT, &npy::FORMAT, &idx::FORMAT, &arrow::FORMAT, &parquet::FORMAT];
 
 type Source = Box<dyn Read + Send>;
@@ -61,7 +61,7 @@ pub trait Chunks: Send {
         None
     }
 
-    /// The mean of each column, where [`Missing::Mean`] asked for them and rows have been read.
+    /// The mean of each column, with [`Missing::Mean`] and after the first chunk.
     fn means(&self) -> Option<&[f64]> {
         None
     }
@@ -91,7 +91,7 @@ fn open_alone(path: &Path, options: &Options) -> Result<Box<dyn Chunks>, DataErr
     from_packed(raw, &name.unwrap_or_default(), options)
 }
 
-/// As [`from_reader`], for bytes that may be packed.
+/// As [`from_reader`], for bytes that may be compressed.
 pub fn from_packed(
     source: impl Read + Send + 'static,
     name: &str,
@@ -108,10 +108,10 @@ pub fn from_reader(
     name: &str,
     options: &Options,
 ) -> Result<Box<dyn Chunks>, DataError> {
-    if let Some(wanted) = &options.format {
-        let format = FORMATS.iter().find(|format| format.name == wanted).ok_or_else(|| {
+    if let Some(name) = &options.format {
+        let format = FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
             let known: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
-            DataError::UnknownFormat { name: wanted.clone(), known: known.join(", ") }
+            DataError::UnknownFormat { name: name.clone(), known: known.join(", ") }
         })?;
         return (format.open)(Box::new(source), options);
     }
@@ -126,16 +126,16 @@ pub fn from_reader(
 /// Reads a whole file.
 pub fn dataset(path: &Path, options: &Options) -> Result<Dataset, DataError> {
     let mut chunks = open(path, options)?;
-    whole(&mut *chunks)
+    read_all(&mut *chunks)
 }
 
-/// Gathers all chunks that are left.
-pub fn whole(chunks: &mut dyn Chunks) -> Result<Dataset, DataError> {
-    whole_with_ids(chunks).map(|(data, _)| data)
+/// Reads all remaining chunks.
+pub fn read_all(chunks: &mut dyn Chunks) -> Result<Dataset, DataError> {
+    read_all_with_ids(chunks).map(|(data, _)| data)
 }
 
-/// Gathers all chunks that are left, and the ids of their rows where a column of ids was named.
-pub fn whole_with_ids(
+/// Reads all remaining chunks, and the ids of their rows where a column of ids was named.
+pub fn read_all_with_ids(
     chunks: &mut dyn Chunks,
 ) -> Result<(Dataset, Option<Vec<String>>), DataError> {
     let mut gathered: Option<gather::Gathered> = None;

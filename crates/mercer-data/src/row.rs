@@ -1,3 +1,5 @@
+//! One row of a matrix, borrowed; dense or sparse.
+
 /// One example: its values, or its non-zero values with their columns in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Row<'a> {

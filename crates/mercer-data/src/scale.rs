@@ -1,4 +1,4 @@
-//! What is done to rows before a machine sees them: fitted once, on the examples, and kept with the model.
+//! Scalings of rows: fitted once on the examples, stored with the model, applied to every query.
 
 mod columns;
 mod max_abs;
@@ -9,7 +9,7 @@ mod unit_norm;
 
 use mercer_spec::{Registry, Spec, SpecError};
 
-pub use columns::Columns;
+pub use columns::ColumnStats;
 
 use crate::{DataError, Matrix, MatrixBuilder, Row};
 
@@ -25,7 +25,7 @@ pub static SCALINGS: Registry<Recipe> = Registry {
     ],
 };
 
-/// Sparse rows whose zeros would move are stored densely up to this size, and up to [`GROWTH`] times their own.
+/// If a scaling changes zeros, sparse rows become dense up to this size, and up to [`GROWTH`] times their size.
 const DENSE_BYTES: u128 = 64 << 20;
 const GROWTH: u128 = 4;
 
@@ -49,10 +49,10 @@ impl Recipe {
         Self { spec, fit: Box::new(fit) }
     }
 
-    /// Looks at the examples once.
+    /// Fits the scaling to examples.
     ///
     /// # Errors
-    /// If sparse rows would lose their zeros and grow beyond use.
+    /// If sparse rows would become dense and too large.
     pub fn fit(&self, examples: &Matrix) -> Result<Scaling, DataError> {
         let scaling = Scaling { spec: self.spec.clone(), map: (self.fit)(examples)? };
         if let Some((_, indices, _)) = examples.as_sparse() {
@@ -67,7 +67,7 @@ impl Recipe {
     }
 }
 
-/// An affine map; columns without a usable factor, constant ones above all, become 0.
+/// An affine map; columns without a finite factor (constant ones) become 0.
 fn affine(mut centres: Vec<f64>, mut factors: Vec<f64>) -> Map {
     for (centre, factor) in centres.iter_mut().zip(&mut factors) {
         if !(factor.is_finite() && centre.is_finite()) {
@@ -89,7 +89,7 @@ pub struct Scaling {
     map: Map,
 }
 
-/// What becomes of a row. Columns beyond the fitted ones were zero in all examples and are left out.
+/// How a row is mapped. Columns beyond the fitted ones were zero in all examples and are left out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Map {
     /// `(x - centre) factor` in each column; a constant column has factor 0.
@@ -101,13 +101,20 @@ pub enum Map {
     },
     /// Each row is divided by its norm; a row of zeros stays.
     UnitNorm(Norm),
-    /// Each value becomes its place, 0 to 1, between the quantiles of its column.
+    /// Each value becomes its position, 0 to 1, between the quantiles of its column.
     Quantiles {
         /// Those of column 0, then of column 1, ...; they do not decrease within a column.
         knots: Vec<f64>,
         /// How many there are in each column.
         count: usize,
     },
+}
+
+/// The norm of a row is the product of both numbers.
+#[derive(Debug, Clone, Copy)]
+struct RowNorm {
+    unit: f64,
+    in_units: f64,
 }
 
 /// A norm of rows.
@@ -125,14 +132,13 @@ impl Norm {
     const WORDS: [(&'static str, Self); 3] =
         [("l2", Self::L2), ("l1", Self::L1), ("max", Self::Max)];
 
-    /// Its word in texts.
+    /// Its name in specification texts.
     pub fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, norm)| *norm == self).map_or("l2", |(word, _)| word)
     }
 
-    /// The norm of a row, taken in units of its largest value so that squares do not overflow: `(unit, norm in
-    /// units)`.
-    fn of(self, row: Row<'_>) -> (f64, f64) {
+    /// The norm of a row, in units of its largest value so that squares do not overflow.
+    fn of(self, row: Row<'_>) -> RowNorm {
         let unit = row.nonzeros().fold(0.0f64, |most, (_, value)| most.max(value.abs()));
         let shares = row.nonzeros().map(|(_, value)| (value / unit).abs());
         let norm = match self {
@@ -140,15 +146,15 @@ impl Norm {
             Self::L2 => shares.map(|share| share * share).sum::<f64>().sqrt(),
             Self::Max => 1.0,
         };
-        (unit, norm)
+        RowNorm { unit, in_units: norm }
     }
 }
 
 impl Scaling {
-    /// Text of an affine scaling of unknown recipe, as other programs' files hold it.
+    /// Text of an affine scaling from a file of another program.
     pub const AFFINE: &str = "affine";
 
-    /// A scaling as a file holds it.
+    /// A scaling from the parts that a file holds.
     ///
     /// # Errors
     /// If the text is unknown or the numbers contradict each other.
@@ -170,7 +176,10 @@ impl Scaling {
                 if *count < 2 || !knots.len().is_multiple_of(*count) {
                     return Err(bad("the quantiles do not fill their columns"));
                 }
-                if knots.chunks(*count).any(|own| own.windows(2).any(|pair| pair[0] > pair[1])) {
+                if knots
+                    .chunks(*count)
+                    .any(|column| column.windows(2).any(|pair| pair[0] > pair[1]))
+                {
                     return Err(bad("the quantiles of a column decrease"));
                 }
                 knots.iter().chain(&[])
@@ -187,12 +196,12 @@ impl Scaling {
         &self.spec
     }
 
-    /// What becomes of a row.
+    /// How a row is mapped.
     pub fn map(&self) -> &Map {
         &self.map
     }
 
-    /// Number of columns it was fitted on; any, for one that looks at rows alone.
+    /// Number of columns it was fitted to; `None` if it has no numbers per column.
     pub fn columns(&self) -> Option<usize> {
         match &self.map {
             Map::Affine { factors, .. } => Some(factors.len()),
@@ -208,11 +217,11 @@ impl Scaling {
                 centres.iter().zip(factors).all(|(centre, factor)| centre * factor == 0.0)
             }
             Map::UnitNorm(_) => true,
-            Map::Quantiles { knots, count } => knots.chunks(*count).all(|own| own[0] >= 0.0),
+            Map::Quantiles { knots, count } => knots.chunks(*count).all(|column| column[0] >= 0.0),
         }
     }
 
-    /// Scales rows. Each row is scaled alone: what comes out never depends on its neighbours.
+    /// Scales rows. The result for a row does not depend on other rows.
     ///
     /// # Errors
     /// If a value overflows.
@@ -247,25 +256,25 @@ impl Scaling {
         Matrix::dense(width, values)
     }
 
-    fn norm(&self, row: Row<'_>) -> (f64, f64) {
+    fn norm(&self, row: Row<'_>) -> RowNorm {
         match &self.map {
             Map::UnitNorm(norm) => norm.of(row),
-            _ => (1.0, 1.0),
+            _ => RowNorm { unit: 1.0, in_units: 1.0 },
         }
     }
 
     /// One value of column `column`, in a row of that norm.
-    fn value(&self, column: usize, value: f64, (unit, norm): (f64, f64)) -> f64 {
+    fn value(&self, column: usize, value: f64, norm: RowNorm) -> f64 {
         match &self.map {
             Map::Affine { centres, factors } => {
                 let factor = factors[column];
                 if factor == 0.0 { 0.0 } else { (value - centres[column]) * factor }
             }
             Map::UnitNorm(_) => {
-                if unit == 0.0 {
+                if norm.unit == 0.0 {
                     0.0
                 } else {
-                    value / unit / norm
+                    value / norm.unit / norm.in_units
                 }
             }
             Map::Quantiles { knots, count } => {

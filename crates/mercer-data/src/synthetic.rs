@@ -9,10 +9,10 @@ use crate::{Dataset, Matrix, MatrixBuilder, Targets};
 /// (-0.7, 0.3), (0.3, 0.3) and at (-0.3, 0.7), (0.4, 0.7). The best possible error is about 8 %.
 pub fn ripley(rows: usize, seed: u64) -> Dataset {
     let centres = [[[-0.7, 0.3], [0.3, 0.3]], [[-0.3, 0.7], [0.4, 0.7]]];
-    let spread = 0.03f64.sqrt();
+    let std_dev = 0.03f64.sqrt();
     draw(rows, seed, |class, rng| {
         let centre = centres[class][usize::from(rng.random::<bool>())];
-        centre.map(|c| c + spread * normal(rng))
+        centre.map(|c| c + std_dev * normal(rng))
     })
 }
 
@@ -49,9 +49,9 @@ pub fn histograms(rows: usize, columns: usize, seed: u64) -> Dataset {
         for _ in 0..12 {
             let place = rng.random::<f64>();
             let column = ((place * place * columns as f64) as usize).min(columns - 1);
-            // Three times in five a column of the row's own parity.
-            let own = rng.random::<f64>() < 0.6;
-            let other = usize::from((column % 2 == class) != own);
+            // With probability 3/5 a column of the parity of the row.
+            let same_parity = rng.random::<f64>() < 0.6;
+            let other = usize::from((column % 2 == class) != same_parity);
             filled.push(((column + other) % columns) as u32);
         }
         filled.sort_unstable();

@@ -1,4 +1,4 @@
-//! Datasets become files, which appear whole or not at all.
+//! Writers of data files, and atomic files. Readers are in `read.rs`.
 
 mod arrow;
 mod atomic;
@@ -21,20 +21,20 @@ const MAX_DENSE_COLUMNS: usize = 1 << 24;
 
 /// A file format that datasets can be written in.
 #[derive(Debug)]
-pub struct Format {
+pub struct WriteFormat {
     /// Its name in `--format`.
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
     /// File name endings, without the dot.
     pub endings: &'static [&'static str],
-    /// Whether targets need a file of their own.
+    /// Whether targets are written to a second file.
     pub labels_apart: bool,
     write: fn(&Dataset, Option<&[String]>, &mut dyn Write) -> Result<(), DataError>,
 }
 
 /// All writers; one line each.
-pub static FORMATS: &[&Format] = &[
+pub static FORMATS: &[&WriteFormat] = &[
     &libsvm::FORMAT,
     &csv::FORMAT,
     &csv::TABS,
@@ -48,7 +48,7 @@ pub static FORMATS: &[&Format] = &[
 ///
 /// # Errors
 /// If there is no such format, or the ending is not known.
-pub fn format(name: Option<&str>, path: &Path) -> Result<&'static Format, DataError> {
+pub fn format(name: Option<&str>, path: &Path) -> Result<&'static WriteFormat, DataError> {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let found = FORMATS.iter().copied().find(|format| match name {
         Some(name) => format.name == name,
@@ -64,11 +64,11 @@ pub fn format(name: Option<&str>, path: &Path) -> Result<&'static Format, DataEr
 /// Writes a dataset, with an id for each row if there are ids.
 ///
 /// # Errors
-/// If the format cannot say something, or writing fails.
+/// If the format cannot hold something, or writing fails.
 pub fn dataset(
     data: &Dataset,
     ids: Option<&[String]>,
-    format: &Format,
+    format: &WriteFormat,
     out: &mut dyn Write,
 ) -> Result<(), DataError> {
     (format.write)(data, ids, out)
@@ -77,7 +77,7 @@ pub fn dataset(
 /// Writes targets alone: an NPY array of numbers.
 ///
 /// # Errors
-/// If they are words, or writing fails.
+/// If they are texts, or writing fails.
 pub fn labels(targets: &Targets, out: &mut dyn Write) -> Result<(), DataError> {
     npy::labels(targets, out)
 }

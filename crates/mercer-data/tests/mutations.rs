@@ -6,7 +6,7 @@
 
 use std::io::{Cursor, Write};
 
-use mercer_data::read::{Missing, Options, from_packed, whole};
+use mercer_data::read::{Missing, Options, from_packed, read_all};
 use mercer_data::{Dataset, Matrix, Row, Targets, write};
 use mercer_testkit::mutations::{PeakAlloc, survive};
 
@@ -124,7 +124,7 @@ fn damaged_files_end_in_an_error_or_in_checked_rows() {
         survive(kind.name, &kind.bytes, &HEAP, |bytes| {
             let source = Cursor::new(bytes);
             let data = from_packed(source, kind.name, &kind.options)
-                .and_then(|mut chunks| whole(&mut *chunks))
+                .and_then(|mut chunks| read_all(&mut *chunks))
                 .map_err(|error| error.to_string())?;
             let rows = data.examples.rows();
             assert!(data.targets.is_empty() || data.targets.len() == rows);

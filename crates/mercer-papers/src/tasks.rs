@@ -148,7 +148,7 @@ impl Task {
         };
         if let Some((name, bytes)) = EMBEDDED.iter().find(|(name, _)| *name == names[0]) {
             let mut chunks = read::from_reader(Cursor::new(*bytes), name, &options)?;
-            return Ok(Ok(read::whole(&mut *chunks)?));
+            return Ok(Ok(read::read_all(&mut *chunks)?));
         }
         let Some(folder) = data else {
             return Ok(Err(format!("--data DIR must name a folder with {}", names[0])));

@@ -229,7 +229,7 @@ fn page(path: &Path, name: &str, model: &Model, found: &mercer::tune::Tuned) -> 
 fn digits() -> anyhow::Result<(Dataset, Dataset)> {
     let options = read::Options::default();
     let mut chunks = read::from_packed(Cursor::new(DIGITS), "digits.csv.gz", &options)?;
-    let all = read::whole(&mut *chunks)?;
+    let all = read::read_all(&mut *chunks)?;
     let Targets::Numbers(targets) = &all.targets else {
         anyhow::bail!("the embedded digits have no labels")
     };

@@ -111,17 +111,17 @@ fn tables() -> Vec<Case> {
             "predict m.model d.npy",
         ),
         (
-            "packed by name only",
+            "compressed by name only",
             vec![text("d.svm.gz", "1 1:1\n"), model()],
             "predict m.model d.svm.gz",
         ),
         (
-            "damaged packing",
+            "damaged compression",
             vec![("d.svm.gz", gzip()[..20].to_vec()), model()],
             "predict m.model d.svm.gz",
         ),
         (
-            "a packing bomb",
+            "a decompression bomb",
             vec![("d.svm.gz", gzip()), model()],
             "predict m.model d.svm.gz --max-unpacked 1KiB",
         ),

@@ -1,4 +1,4 @@
-//! Numbers one after the other, as NPY and IDX files hold them.
+//! Arrays of numbers: what the readers of NPY and IDX files share.
 
 use std::io::Read;
 
@@ -31,7 +31,7 @@ impl Scalar {
         }
     }
 
-    /// The number in `bytes`, little-endian; `None` if no double equals it.
+    /// The number in `bytes`, little-endian; `None` if it is not exact in f64.
     pub(super) fn value(self, bytes: [u8; 8]) -> Option<f64> {
         let [a, b, c, d, ..] = bytes;
         Some(match self {
@@ -45,14 +45,14 @@ impl Scalar {
             Self::F32 => f64::from(f32::from_le_bytes([a, b, c, d])),
             Self::F64 => f64::from_le_bytes(bytes),
             Self::U64 => {
-                let whole = u64::from_le_bytes(bytes);
-                let value = whole as f64;
-                return (value as u64 == whole && value < 2f64.powi(64)).then_some(value);
+                let integer = u64::from_le_bytes(bytes);
+                let value = integer as f64;
+                return (value as u64 == integer && value < 2f64.powi(64)).then_some(value);
             }
             Self::I64 => {
-                let whole = i64::from_le_bytes(bytes);
-                let value = whole as f64;
-                return (value as i64 == whole && value < 2f64.powi(63)).then_some(value);
+                let integer = i64::from_le_bytes(bytes);
+                let value = integer as f64;
+                return (value as i64 == integer && value < 2f64.powi(63)).then_some(value);
             }
         })
     }
@@ -92,7 +92,7 @@ impl Header {
         let (rows, rest) = sizes.split_first().ok_or_else(|| error("a single number, not rows"))?;
         let product = rest.iter().try_fold(1usize, |product, size| product.checked_mul(*size));
         let columns = product.filter(|columns| columns.checked_mul(*rows).is_some());
-        let columns = columns.ok_or_else(|| error("the sizes are beyond any memory"))?;
+        let columns = columns.ok_or_else(|| error("the sizes are too large"))?;
         if *rows == 0 || columns == 0 {
             return Err(DataError::Empty);
         }
@@ -106,19 +106,19 @@ pub(super) struct Array {
     source: Source,
     row: usize,
     /// The whole array column by column, where the file stores it so.
-    whole: Option<Vec<f64>>,
+    all: Option<Vec<f64>>,
 }
 
 impl Array {
     pub(super) fn new(header: Header, source: Source) -> Self {
-        Self { header, source, row: 0, whole: None }
+        Self { header, source, row: 0, all: None }
     }
 
     fn error(&self, reason: String) -> DataError {
         DataError::Array { format: self.header.format, reason }
     }
 
-    /// Reads `count` numbers to the end of `values`; memory grows with what the file really holds.
+    /// Reads `count` numbers to the end of `values`; memory grows with the size of the file, not with the sizes in its header.
     fn read(&mut self, count: usize, values: &mut Vec<f64>) -> Result<(), DataError> {
         let size = self.header.scalar.bytes();
         let mut left = count;
@@ -138,7 +138,7 @@ impl Array {
                     ordered[..size].reverse();
                 }
                 let value = self.header.scalar.value(ordered).ok_or_else(|| {
-                    self.error("a whole number beyond 2^53 is not exact as a double".to_owned())
+                    self.error("an integer beyond 2^53 is not exact in f64".to_owned())
                 })?;
                 values.push(value);
             }
@@ -148,22 +148,22 @@ impl Array {
     }
 
     fn next_values(&mut self, rows: usize) -> Result<Vec<f64>, DataError> {
-        let Header { rows: all, columns, by_columns, .. } = self.header;
+        let Header { rows: row_count, columns, by_columns, .. } = self.header;
         let mut values = Vec::new();
         if !by_columns {
             self.read(rows * columns, &mut values)?;
             return Ok(values);
         }
-        let whole = if let Some(whole) = &self.whole {
-            whole
+        let all = if let Some(all) = &self.all {
+            all
         } else {
-            self.read(all * columns, &mut values)?;
-            self.whole.insert(values)
+            self.read(row_count * columns, &mut values)?;
+            self.all.insert(values)
         };
         let range = self.row..self.row + rows;
         Ok(range
-            .flat_map(|row| (0..columns).map(move |column| column * all + row))
-            .map(|at| whole[at])
+            .flat_map(|row| (0..columns).map(move |column| column * row_count + row))
+            .map(|at| all[at])
             .collect())
     }
 }

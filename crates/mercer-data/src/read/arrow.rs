@@ -1,7 +1,7 @@
 //! Arrow IPC: the stream format, and the file format, which is a stream between two marks (Feather 2).
 //!
-//! Read by hand: just enough of flatbuffers to find schema, batches and dictionaries, every offset checked,
-//! so that memory never exceeds what the bytes hold and what a size limit allows.
+//! The reader is our own: it decodes as much of flatbuffers as schema, batches and dictionaries need, and
+//! checks every offset, so that memory is bounded by the size of the file and a limit.
 
 mod batch;
 mod flat;
@@ -12,16 +12,16 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use super::table::columns::Fields;
-use super::table::{Cell, Reader, Records, by_row};
-use super::{Format, Options, Source};
+use super::table::{Cell, Records, TableReader, by_row};
+use super::{Options, ReadFormat, Source};
 use crate::DataError;
 use batch::{Batch, Words};
-use flat::Table;
+use flat::FlatTable;
 use schema::Field;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "arrow",
-    summary: "Arrow IPC file (Feather 2) or stream; numbers, booleans, words and dictionaries of words",
+    summary: "Arrow IPC file (Feather 2) or stream; numbers, booleans, texts and dictionaries of texts",
     endings: &["arrow", "feather", "ipc", "arrows"],
     recognise: |head| head.starts_with(MAGIC) || head.starts_with(&CONTINUATION),
     open: |source, options| Ok(Box::new(open(source, options)?)),
@@ -45,7 +45,7 @@ struct Messages {
     fields: Vec<Field>,
     words: HashMap<i64, Words>,
     batch: Batch,
-    /// Row of the batch at hand, and rows of batches before it.
+    /// Row in the current batch, and rows of the batches before it.
     row: usize,
     before: usize,
     /// A file, which ends with a mark, not a stream.
@@ -53,7 +53,7 @@ struct Messages {
     ended: bool,
 }
 
-fn open(mut source: Source, options: &Options) -> Result<Reader<Messages>, DataError> {
+fn open(mut source: Source, options: &Options) -> Result<TableReader<Messages>, DataError> {
     let mut start = [0; 4];
     source.read_exact(&mut start).map_err(|_| error("the file is cut off"))?;
     let mut is_file = start == MAGIC[..4];
@@ -84,7 +84,7 @@ fn open(mut source: Source, options: &Options) -> Result<Reader<Messages>, DataE
     if names.is_empty() {
         return Err(DataError::NoFeatures);
     }
-    Reader::new(messages, Fields { count: names.len(), names: Some(names) }, options)
+    TableReader::new(messages, Fields { count: names.len(), names: Some(names) }, options)
 }
 
 impl Messages {
@@ -104,18 +104,18 @@ impl Messages {
             )));
         }
         let description = self.exactly(length as u64)?;
-        let body = Table::root(&description)?.long(3, 0)?;
+        let body = FlatTable::root(&description)?.long(3, 0)?;
         let body = u64::try_from(body).map_err(|_| error("a body of negative length"))?;
         let body = self.exactly(body)?;
         Ok(Some((description, body)))
     }
 
-    /// The first message of a stream tells the columns.
+    /// The first message of a stream is the schema.
     fn read_schema(&mut self, start: [u8; 4]) -> Result<(), DataError> {
         let Some((description, _)) = self.message(start)? else {
             return Err(error("there is no schema"));
         };
-        let message = Table::root(&description)?;
+        let message = FlatTable::root(&description)?;
         if message.byte(1)? != schema::HEADER {
             return Err(error("the first message is not a schema"));
         }
@@ -124,7 +124,7 @@ impl Messages {
         Ok(())
     }
 
-    /// Memory grows with what the file really holds.
+    /// Memory grows with the size of the file, not with the sizes it states.
     fn exactly(&mut self, count: u64) -> Result<Vec<u8>, DataError> {
         let mut bytes = Vec::new();
         (&mut self.source).take(count).read_to_end(&mut bytes)?;
@@ -167,7 +167,7 @@ impl Messages {
                 }
             }
             let Some((description, body)) = self.message(start)? else { return self.end() };
-            let message = Table::root(&description)?;
+            let message = FlatTable::root(&description)?;
             let header = message.table(2)?.ok_or_else(|| error("a message without contents"))?;
             match message.byte(1)? {
                 batch::DICTIONARY => {

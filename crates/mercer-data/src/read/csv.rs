@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 
 use super::table::columns::Fields;
 use super::table::rows::number;
-use super::table::{Cell, Reader, Records};
-use super::{Format, Label, Options, Source};
+use super::table::{Cell, Records, TableReader};
+use super::{Label, Options, ReadFormat, Source};
 use crate::DataError;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "csv",
     summary: "comma, semicolon or tab separated table, with or without a header line",
     endings: &["csv", "tsv", "tab"],
@@ -25,7 +25,7 @@ struct Lines {
     fields: usize,
 }
 
-fn open(source: Source, options: &Options) -> Result<Reader<Lines>, DataError> {
+fn open(source: Source, options: &Options) -> Result<TableReader<Lines>, DataError> {
     let mut buffered = BufReader::new(source);
     let mut head = Vec::new();
     (&mut buffered).take(1 << 24).read_until(b'\n', &mut head)?;
@@ -53,7 +53,7 @@ fn open(source: Source, options: &Options) -> Result<Reader<Lines>, DataError> {
     let pending = (!has_header).then_some(first);
     let record = csv::StringRecord::new();
     let lines = Lines { records, pending, record, fields: fields.count };
-    Reader::new(lines, fields, options)
+    TableReader::new(lines, fields, options)
 }
 
 impl Records for Lines {

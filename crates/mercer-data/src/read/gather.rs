@@ -1,3 +1,5 @@
+//! Joins the chunks of a reader to one dataset.
+
 use crate::{DataError, Dataset, Matrix, MatrixBuilder, Targets};
 
 /// Chunks of one file put below each other.
@@ -53,8 +55,8 @@ impl Gathered {
     }
 }
 
-/// Adds targets at the end. Numbers become words once a word is met: `1`, `2`, `unknown` are three class
-/// names.
+/// Adds targets at the end. If one of them is not a number, all become texts: `1`, `2`, `unknown` are three
+/// class names.
 pub fn join_targets(all: &mut Targets, more: &Targets) {
     match (&mut *all, more) {
         (Targets::Numbers(numbers), Targets::Numbers(more)) => numbers.extend_from_slice(more),

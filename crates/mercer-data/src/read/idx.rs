@@ -3,10 +3,10 @@
 use std::io::Read;
 
 use super::array::{Array, Header, Scalar};
-use super::{Format, Source};
+use super::{ReadFormat, Source};
 use crate::DataError;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "idx",
     summary: "IDX array (MNIST); sizes after the first become columns, labels come by --labels",
     endings: &["idx", "idx1-ubyte", "idx3-ubyte"],
@@ -43,13 +43,13 @@ fn open(mut source: Source) -> Result<Array, DataError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Options, from_reader, whole};
+    use super::super::{Options, from_reader, read_all};
 
     fn read(bytes: Vec<u8>) -> Result<crate::Dataset, String> {
         let source = std::io::Cursor::new(bytes);
         let mut chunks =
             from_reader(source, "digits", &Options::default()).map_err(|e| e.to_string())?;
-        whole(&mut *chunks).map_err(|error| error.to_string())
+        read_all(&mut *chunks).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Targets that stand in a file of their own.
+//! Targets in a second file, joined to the rows of the first.
 
 use std::path::Path;
 
@@ -37,16 +37,16 @@ impl Chunks for Joined {
                 _ => Err(DataError::LabelCount { rows: self.given, labels: self.given + left }),
             };
         };
-        let wanted = chunk.examples.rows();
-        while self.pending.len() < wanted && self.more(wanted)? {}
-        if self.pending.len() < wanted {
+        let needed = chunk.examples.rows();
+        while self.pending.len() < needed && self.more(needed)? {}
+        if self.pending.len() < needed {
             let labels = self.given + self.pending.len();
-            return Err(DataError::LabelCount { rows: self.given + wanted, labels });
+            return Err(DataError::LabelCount { rows: self.given + needed, labels });
         }
-        self.given += wanted;
+        self.given += needed;
         chunk.targets = match &mut self.pending {
-            Targets::Numbers(all) => Targets::Numbers(all.drain(..wanted).collect()),
-            Targets::Names(all) => Targets::Names(all.drain(..wanted).collect()),
+            Targets::Numbers(all) => Targets::Numbers(all.drain(..needed).collect()),
+            Targets::Names(all) => Targets::Names(all.drain(..needed).collect()),
             Targets::Absent => Targets::Absent,
         };
         Ok(Some(chunk))

@@ -7,16 +7,16 @@ use std::io::Read;
 
 use rayon::prelude::*;
 
-use super::{CHUNK_VALUES, Chunks, Format, Options, Source};
+use super::{CHUNK_VALUES, Chunks, Options, ReadFormat, Source};
 use crate::{DataError, Dataset, Matrix, MatrixBuilder, Targets};
 use line::Syntax;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "libsvm",
     summary: "LIBSVM text: one row per line, 'label index:value ...', indices from 1, increasing",
     endings: &["svm", "libsvm", "svmlight", "dat"],
     recognise: |_| false,
-    open: |source, options| Ok(Box::new(Reader::new(source, options))),
+    open: |source, options| Ok(Box::new(LibsvmReader::new(source, options))),
 };
 
 /// Bytes read at a time.
@@ -26,7 +26,7 @@ const PIECE: usize = 256 << 10;
 /// No sensible row is longer.
 const MAX_LINE: usize = 1 << 30;
 
-struct Reader {
+struct LibsvmReader {
     source: Source,
     syntax: Syntax,
     /// Bytes read and not parsed yet; they begin with a line.
@@ -34,11 +34,11 @@ struct Reader {
     ended: bool,
     /// Lines before the block.
     lines: usize,
-    /// What was parsed and not handed out yet, in the order of the file.
+    /// Parsed rows that were not returned yet, in the order of the file.
     pieces: VecDeque<Piece>,
-    /// Rows of the first piece that were handed out.
+    /// Rows of the first piece that were returned.
     given: usize,
-    /// What reading ahead met, told when everything before it has been handed out.
+    /// An error found while reading ahead, returned after everything before it.
     failure: Option<DataError>,
     width: usize,
 }
@@ -50,7 +50,7 @@ struct Piece {
     error: Option<DataError>,
 }
 
-impl Reader {
+impl LibsvmReader {
     fn new(source: Source, options: &Options) -> Self {
         Self {
             source,
@@ -117,7 +117,7 @@ fn fill(source: &mut Source, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
     source.take(BLOCK as u64).read_to_end(buffer)
 }
 
-/// Parses whole lines; also returns how many lines lie before what follows.
+/// Parses complete lines; also returns the number of lines up to the end.
 fn parse(syntax: Syntax, text: &[u8], lines: usize) -> (Vec<Piece>, usize) {
     let mut parts = Vec::new();
     let mut rest = text;
@@ -164,7 +164,7 @@ impl Piece {
     }
 }
 
-impl Chunks for Reader {
+impl Chunks for LibsvmReader {
     fn next_chunk(&mut self, rows: usize) -> Result<Option<Dataset>, DataError> {
         let mut builder = MatrixBuilder::new();
         let mut targets = Vec::new();
@@ -179,9 +179,9 @@ impl Chunks for Reader {
             builder.append(&piece.rows, self.given..end);
             targets.extend_from_slice(&piece.targets[self.given..end]);
             self.given = end;
-            // An error lies behind the last row: it is met only if more rows are wanted.
+            // An error follows the last row: it is returned only if more rows are needed.
             if end == piece.rows.rows() && (piece.error.is_none() || builder.rows() < rows) {
-                let piece = self.pieces.pop_front().expect("the piece looked at");
+                let piece = self.pieces.pop_front().expect("it was the front");
                 self.given = 0;
                 if let Some(error) = piece.error {
                     return Err(error);

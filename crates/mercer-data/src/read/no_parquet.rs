@@ -1,9 +1,9 @@
 //! Stands for Parquet in programs built without it: files are still recognised, and refused by name.
 
-use super::Format;
+use super::ReadFormat;
 use crate::DataError;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "parquet",
     summary: "Parquet table; left out of this program (cargo feature `parquet`)",
     endings: &["parquet", "pq"],

@@ -1,12 +1,12 @@
-//! NPY files: a magic word, a version, a Python dictionary that says type, order and shape, the numbers.
+//! NPY files: magic bytes, a version, a Python dictionary that says type, order and shape, the numbers.
 
 use std::io::Read;
 
 use super::array::{Array, Header, Scalar};
-use super::{Format, Source};
+use super::{ReadFormat, Source};
 use crate::DataError;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "npy",
     summary: "NumPy array of numbers, one row per example; labels come by --labels",
     endings: &["npy"],
@@ -27,7 +27,7 @@ fn open(mut source: Source) -> Result<Array, DataError> {
     let mut start = [0u8; 8];
     source.read_exact(&mut start).map_err(short)?;
     if !start.starts_with(MAGIC) {
-        return Err(error("the file does not begin with the word of NPY files"));
+        return Err(error("the file does not begin with the magic bytes of NPY files"));
     }
     let length = match start[6] {
         1 => {
@@ -67,7 +67,7 @@ fn header(text: &str) -> Result<Header, DataError> {
         .filter(|size| !size.is_empty())
         .map(|size| size.trim_end_matches('L').parse::<usize>().ok());
     let sizes = sizes.collect::<Option<Vec<_>>>();
-    let sizes = sizes.ok_or_else(|| error("'shape' holds more than whole numbers"))?;
+    let sizes = sizes.ok_or_else(|| error("'shape' holds something other than integers"))?;
     if by_columns && sizes.len() > 2 {
         return Err(error("column order with more than two sizes is not read"));
     }
@@ -112,7 +112,7 @@ fn descr(text: &str) -> Result<(Scalar, bool), DataError> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Options, from_reader, whole};
+    use super::super::{Options, from_reader, read_all};
 
     fn file(descr: &str, order: &str, shape: &str, numbers: &[u8]) -> Vec<u8> {
         let text =
@@ -128,15 +128,15 @@ mod tests {
         let source = std::io::Cursor::new(bytes);
         let mut chunks =
             from_reader(source, "x.npy", &Options::default()).map_err(|e| e.to_string())?;
-        whole(&mut *chunks).map_err(|error| error.to_string())
+        read_all(&mut *chunks).map_err(|error| error.to_string())
     }
 
     #[test]
     fn types_orders_and_shapes_are_read() {
-        let doubles: Vec<u8> = [1.0f64, 2.0, 3.0, 4.0, 5.0, 6.0].map(f64::to_le_bytes).concat();
-        let data = read(file("<f8", "False", "(2, 3)", &doubles)).unwrap();
+        let bytes: Vec<u8> = [1.0f64, 2.0, 3.0, 4.0, 5.0, 6.0].map(f64::to_le_bytes).concat();
+        let data = read(file("<f8", "False", "(2, 3)", &bytes)).unwrap();
         assert_eq!(data.examples.as_dense().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let data = read(file("<f8", "True", "(2, 3)", &doubles)).unwrap();
+        let data = read(file("<f8", "True", "(2, 3)", &bytes)).unwrap();
         assert_eq!(data.examples.as_dense().unwrap(), [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]);
         let shorts: Vec<u8> = [-1i16, 300].map(i16::to_be_bytes).concat();
         let data = read(file(">i2", "False", "(2,)", &shorts)).unwrap();
@@ -166,7 +166,7 @@ mod tests {
             (file("<c16", "False", "(1,)", &[0; 16]), "NPY: numbers of type '<c16' are not read"),
             (
                 file("<i8", "False", "(1,)", &long.to_le_bytes()),
-                "NPY: a whole number beyond 2^53 is not exact as a double",
+                "NPY: an integer beyond 2^53 is not exact in f64",
             ),
             (file("<f8", "False", "()", &[0; 8]), "NPY: a single number, not rows"),
             (

@@ -1,12 +1,14 @@
+//! Options of the readers.
+
 use std::path::PathBuf;
 
-/// Packed files may unpack to this many bytes unless told otherwise.
+/// Default of [`Options::unpacked_limit`].
 const UNPACKED_LIMIT: u64 = 64 << 30;
 
 /// How a file is to be read.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The reader's name; by the file's first bytes or its name if not given.
+    /// The name of the format; if not given, the first bytes or the name of the file decide.
     pub format: Option<String>,
     /// Which column of a table is the target.
     pub label: Label,
@@ -14,27 +16,27 @@ pub struct Options {
     pub labels: Option<PathBuf>,
     /// A column of a table, by name or number from 1, that only names rows.
     pub id: Option<String>,
-    /// What an empty field of a table stands for.
+    /// How an empty field of a table is read.
     pub missing: Missing,
     /// Columns of a table, by name or number from 1, that hold categories: each category becomes a column.
     pub one_hot: Vec<String>,
     /// LIBSVM text whose indices count from 0.
     pub zero_based: bool,
-    /// LIBSVM text whose indices may stand in any order.
+    /// LIBSVM text whose indices may be in any order.
     pub sort: bool,
     /// LIBSVM text that starts each row with `0:serial`, as precomputed kernels do.
     pub precomputed: bool,
-    /// Rows must carry targets: a table whose target column is neither named nor told takes the last.
+    /// Rows must have targets: without a named target column, a table takes its last column.
     pub targets_needed: bool,
-    /// Number of features expected: a table with one column more carries its target in the last one.
+    /// Number of features expected: a table with one column more has its target in the last one.
     pub features: Option<usize>,
     /// Names of the features expected: a table with names gives these columns in this order, and
     /// `column=category` where that column holds categories.
     pub names: Option<Vec<String>>,
-    /// Means of the examples, one per feature expected (any number where a column holds a category): what
-    /// [`Missing::Mean`] and [`Missing::Fitted`] put into the place of empty numbers.
+    /// Means of the examples, one per feature expected (unused where a column is a category). They replace
+    /// empty numbers with [`Missing::Mean`] and [`Missing::Fitted`].
     pub means: Option<Vec<f64>>,
-    /// Bytes a packed file may unpack to.
+    /// Largest size in bytes of a decompressed file.
     pub unpacked_limit: u64,
 }
 
@@ -59,18 +61,18 @@ impl Default for Options {
     }
 }
 
-/// What an empty field of a table stands for. Where it is not refused, `?`, `NA`, `N/A`, `NaN` and `null` count
+/// How an empty field of a table is read. Unless it is refused, `?`, `NA`, `N/A`, `NaN` and `null` count
 /// as empty too.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Missing {
     /// The mean of its column in the examples, where [`Options::means`] are given; else it is refused.
     #[default]
     Fitted,
-    /// Nothing: it is refused.
+    /// It is refused.
     Error,
     /// Zero.
     Zero,
-    /// The mean of its column: one of [`Options::means`], or learned from this file, which is then held whole.
+    /// The mean of its column: one of [`Options::means`], or computed from this file, which is then held in memory.
     Mean,
     /// The row is left out.
     Drop,
@@ -81,7 +83,7 @@ pub enum Missing {
 pub enum Label {
     /// A column named `label`, `target` or `class`; else the last one, if there is one more than features.
     #[default]
-    Estimate,
+    Guess,
     /// There is none.
     Absent,
     /// The last column.
@@ -95,7 +97,7 @@ impl std::str::FromStr for Label {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
-            "guess" => Self::Estimate,
+            "guess" => Self::Guess,
             "none" => Self::Absent,
             "last" => Self::Last,
             other => Self::Column(other.to_owned()),

@@ -1,4 +1,4 @@
-//! Parquet files with plain columns: numbers, booleans, words.
+//! Parquet files with flat columns: numbers, booleans, texts.
 //!
 //! The whole file is held; rows are decoded a few thousand at a time. The library that decodes pages is not
 //! ours: should it panic on a damaged file, that becomes an error here.
@@ -21,13 +21,13 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::array::Scalar;
 use super::table::columns::Fields;
-use super::table::{Cell as TableCell, Reader, Records, by_row};
-use super::{Format, Options, Source};
+use super::table::{Cell as TableCell, Records, TableReader, by_row};
+use super::{Options, ReadFormat, Source};
 use crate::DataError;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "parquet",
-    summary: "Parquet table; numbers, booleans and words",
+    summary: "Parquet table; numbers, booleans and texts",
     endings: &["parquet", "pq"],
     recognise: |head| head.starts_with(b"PAR1"),
     open: |source, options| Ok(Box::new(open(source, options)?)),
@@ -46,7 +46,7 @@ fn damaged(cause: ParquetError) -> DataError {
 }
 
 thread_local! {
-    /// Whether this thread runs the library's code, whose panics are caught and need no words.
+    /// Whether this thread runs the library's code, whose panics are caught and not printed.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -67,9 +67,9 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, DataError>) -> Result<T, DataErro
     ended.unwrap_or_else(|_| Err(error("the file is damaged")))
 }
 
-/// How numbers of a column are meant.
+/// How the numbers of a column are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ParquetKind {
     Number,
     Unsigned,
     Half,
@@ -85,7 +85,7 @@ enum Stored {
 
 struct Groups {
     file: SerializedFileReader<Bytes>,
-    kinds: Vec<Kind>,
+    kinds: Vec<ParquetKind>,
     group: usize,
     columns: Vec<ColumnReader>,
     /// Rows of the group at hand that are not decoded yet.
@@ -96,7 +96,7 @@ struct Groups {
     before: usize,
 }
 
-fn open(mut source: Source, options: &Options) -> Result<Reader<Groups>, DataError> {
+fn open(mut source: Source, options: &Options) -> Result<TableReader<Groups>, DataError> {
     let mut bytes = Vec::new();
     source.read_to_end(&mut bytes)?;
     let bytes = Bytes::from(bytes);
@@ -113,7 +113,7 @@ fn open(mut source: Source, options: &Options) -> Result<Reader<Groups>, DataErr
     let fields = Fields { count: names.len(), names: Some(names) };
     let (group, columns, left, block, rows, row, before) = (0, vec![], 0, vec![], 0, 0, 0);
     let groups = Groups { file, kinds, group, columns, left, block, rows, row, before };
-    Reader::new(groups, fields, options)
+    TableReader::new(groups, fields, options)
 }
 
 /// Looks at the headers of all pages.
@@ -132,7 +132,7 @@ fn check_pages(file: &SerializedFileReader<Bytes>, bytes: &[u8]) -> Result<(), D
 }
 
 /// What a column holds; what is not read is refused by name.
-fn kind(column: &ColumnDescriptor) -> Result<Kind, DataError> {
+fn kind(column: &ColumnDescriptor) -> Result<ParquetKind, DataError> {
     let refused = |what: &str| {
         let name: String = column.path().string().chars().take(40).collect();
         Err(error(format!("column '{name}' holds {what}, which is not read")))
@@ -165,11 +165,13 @@ fn kind(column: &ColumnDescriptor) -> Result<Kind, DataError> {
             | ConvertedType::UINT_64
     );
     match column.physical_type() {
-        Type::INT32 | Type::INT64 if is_unsigned => Ok(Kind::Unsigned),
-        Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE => Ok(Kind::Number),
-        Type::BYTE_ARRAY => Ok(Kind::Text),
+        Type::INT32 | Type::INT64 if is_unsigned => Ok(ParquetKind::Unsigned),
+        Type::BOOLEAN | Type::INT32 | Type::INT64 | Type::FLOAT | Type::DOUBLE => {
+            Ok(ParquetKind::Number)
+        }
+        Type::BYTE_ARRAY => Ok(ParquetKind::Text),
         Type::FIXED_LEN_BYTE_ARRAY if column.logical_type_ref() == Some(&LogicalType::Float16) => {
-            Ok(Kind::Half)
+            Ok(ParquetKind::Half)
         }
         Type::INT96 => refused("times"),
         Type::FIXED_LEN_BYTE_ARRAY => refused("bytes"),
@@ -202,23 +204,23 @@ impl Groups {
     }
 }
 
-fn decode(column: &mut ColumnReader, kind: Kind, rows: usize) -> Result<Stored, DataError> {
+fn decode(column: &mut ColumnReader, kind: ParquetKind, rows: usize) -> Result<Stored, DataError> {
     let exact = |value: Option<f64>| {
-        value.ok_or_else(|| error("a whole number beyond 2^53 is not exact as a double"))
+        value.ok_or_else(|| error("an integer beyond 2^53 is not exact in f64"))
     };
     let numbers = match column {
         ColumnReader::BoolColumnReader(column) => {
             values(column, rows, |value| Ok(f64::from(u8::from(*value))))?
         }
         ColumnReader::Int32ColumnReader(column) => values(column, rows, |value| {
-            Ok(if kind == Kind::Unsigned {
+            Ok(if kind == ParquetKind::Unsigned {
                 f64::from(value.cast_unsigned())
             } else {
                 f64::from(*value)
             })
         })?,
         ColumnReader::Int64ColumnReader(column) => {
-            let scalar = if kind == Kind::Unsigned { Scalar::U64 } else { Scalar::I64 };
+            let scalar = if kind == ParquetKind::Unsigned { Scalar::U64 } else { Scalar::I64 };
             values(column, rows, |value| exact(scalar.value(value.to_le_bytes())))?
         }
         ColumnReader::FloatColumnReader(column) => {
@@ -303,11 +305,12 @@ impl Records for Groups {
 #[cfg(test)]
 mod tests {
     use crate::Targets;
-    use crate::read::{Missing, Options, from_reader, whole};
+    use crate::read::{Missing, Options, from_reader, read_all};
 
     fn read(bytes: &[u8], options: &Options) -> Result<crate::Dataset, String> {
         let source = std::io::Cursor::new(bytes.to_vec());
-        let chunks = from_reader(source, "x", options).and_then(|mut chunks| whole(&mut *chunks));
+        let chunks =
+            from_reader(source, "x", options).and_then(|mut chunks| read_all(&mut *chunks));
         chunks.map_err(|error| error.to_string())
     }
 

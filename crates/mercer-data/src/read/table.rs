@@ -1,4 +1,5 @@
-//! Tables of any file format: fields become columns, labels, ids; missing values and categories numbers.
+//! Tables of any file format: chooses the columns, the label and the ids among the fields, and replaces
+//! missing values and categories by numbers. The formats are `csv.rs`, `arrow.rs` and `parquet.rs`.
 
 pub(super) mod columns;
 pub(super) mod rows;
@@ -7,8 +8,8 @@ use std::borrow::Cow;
 
 use super::{CHUNK_VALUES, Chunks, Label, Missing, Options};
 use crate::{DataError, Dataset, Targets};
-use columns::{Columns, Fields};
-use rows::{Table, number};
+use columns::{Fields, TableColumns};
+use rows::{TableRows, number};
 
 /// One field of a record.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +20,7 @@ pub(super) enum Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    /// The field as a word.
+    /// The field as text.
     fn text(self) -> Cow<'a, str> {
         match self {
             Self::Missing => Cow::Borrowed(""),
@@ -31,34 +32,34 @@ impl<'a> Cell<'a> {
 
 /// Records of a file, one after the other.
 pub(super) trait Records: Send {
-    /// Goes to the next record and tells its line or row; `None` at the end.
+    /// Goes to the next record and returns its line or row; `None` at the end.
     fn advance(&mut self) -> Result<Option<usize>, DataError>;
 
-    /// A field of the record at hand.
+    /// A field of the current record.
     fn cell(&self, field: usize) -> Cell<'_>;
 
-    /// An error that names a line, in the words of this format.
+    /// An error about a line, as this format reports it.
     fn place(&self, error: DataError) -> DataError {
         error
     }
 }
 
 /// Makes datasets of records.
-pub(super) struct Reader<R> {
+pub(super) struct TableReader<R> {
     records: R,
     fields: Fields,
-    columns: Columns,
+    columns: TableColumns,
     missing: Missing,
-    /// Means of the columns of the matrix, given or learned from the file.
+    /// Means of the columns of the matrix, given or computed from the file.
     means: Option<Vec<f64>>,
-    /// All rows, where the whole file must be known before the first row is.
-    whole: Option<Table>,
+    /// All rows, if the whole file is needed before the first row is known.
+    all_rows: Option<TableRows>,
     ids: Vec<String>,
 }
 
-impl<R: Records> Reader<R> {
+impl<R: Records> TableReader<R> {
     pub(super) fn new(records: R, fields: Fields, options: &Options) -> Result<Self, DataError> {
-        let columns = Columns::choose(&fields, options)?;
+        let columns = TableColumns::choose(&fields, options)?;
         // A file of labels has no features, and is read so on purpose.
         let is_labels = fields.count == 1 && options.label == Label::Last;
         if columns.numeric.is_empty() && columns.categorical.is_empty() && !is_labels {
@@ -68,18 +69,18 @@ impl<R: Records> Reader<R> {
         let missing = match options.missing {
             Missing::Fitted if means.is_some() => Missing::Mean,
             Missing::Fitted => Missing::Error,
-            told => told,
+            chosen => chosen,
         };
         if let Some(means) = means.as_ref().filter(|means| means.len() != columns.width()) {
             return Err(DataError::Width { found: columns.width(), expected: means.len() });
         }
-        let (whole, ids) = (None, Vec::new());
-        Ok(Self { records, fields, columns, missing, means, whole, ids })
+        let (all_rows, ids) = (None, Vec::new());
+        Ok(Self { records, fields, columns, missing, means, all_rows, ids })
     }
 
-    /// Reads up to `rows` rows as they stand, about `values` values.
-    fn read_table(&mut self, rows: usize, values: usize) -> Result<Table, DataError> {
-        let mut table = Table::default();
+    /// Reads up to `rows` rows without changes, about `values` values.
+    fn read_table(&mut self, rows: usize, values: usize) -> Result<TableRows, DataError> {
+        let mut table = TableRows::default();
         while table.rows() < rows && table.values() < values {
             let Some(line) = self.records.advance()? else { break };
             let Self { records, fields, columns, missing, .. } = self;
@@ -90,23 +91,23 @@ impl<R: Records> Reader<R> {
     }
 }
 
-impl<R: Records> Chunks for Reader<R> {
+impl<R: Records> Chunks for TableReader<R> {
     fn next_chunk(&mut self, rows: usize) -> Result<Option<Dataset>, DataError> {
-        let has_to_learn = self.missing == Missing::Mean && self.means.is_none();
-        let needs_whole =
-            self.whole.is_some() || has_to_learn || self.columns.has_open_categories();
-        let (mut table, used) = if needs_whole {
-            if self.whole.is_none() {
+        let needs_means = self.missing == Missing::Mean && self.means.is_none();
+        let needs_all =
+            self.all_rows.is_some() || needs_means || self.columns.has_open_categories();
+        let (mut table, used) = if needs_all {
+            if self.all_rows.is_none() {
                 let mut table = self.read_table(usize::MAX, usize::MAX)?;
                 self.columns.close();
-                if has_to_learn {
+                if needs_means {
                     self.means = Some(table.means(&self.fields, &self.columns)?);
                 }
                 table.fill(self.means.as_deref().unwrap_or_default(), &self.columns);
-                self.whole = Some(table);
+                self.all_rows = Some(table);
             }
-            let whole = self.whole.take().unwrap_or_default();
-            (whole, rows.min(CHUNK_VALUES.div_ceil(self.columns.width().max(1))))
+            let all_rows = self.all_rows.take().unwrap_or_default();
+            (all_rows, rows.min(CHUNK_VALUES.div_ceil(self.columns.width().max(1))))
         } else {
             let mut table = self.read_table(rows, CHUNK_VALUES)?;
             table.fill(self.means.as_deref().unwrap_or_default(), &self.columns);
@@ -120,8 +121,8 @@ impl<R: Records> Chunks for Reader<R> {
         let labels = table.take_labels(used);
         self.ids = table.take_ids(used);
         table.forget(used, &self.columns);
-        if needs_whole {
-            self.whole = Some(table);
+        if needs_all {
+            self.all_rows = Some(table);
         }
         let names = self.columns.names(&self.fields);
         let targets = if self.columns.label.is_some() { targets(labels) } else { Targets::Absent };
@@ -150,7 +151,7 @@ fn targets(labels: Vec<String>) -> Targets {
     }
 }
 
-/// An error about a line becomes one about a row of that format: its files have no lines.
+/// An error about a row instead of a line, for formats without lines.
 pub(super) fn by_row(format: &'static str, error: DataError) -> DataError {
     let (DataError::NotANumber { line, .. }
     | DataError::NotFinite { line, .. }

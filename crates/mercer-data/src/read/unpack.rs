@@ -1,20 +1,20 @@
-//! Packed files are unpacked on the way in, up to a limit.
+//! Compressed files (gzip, bzip2, xz, zstd) are decompressed while they are read, up to a size limit.
 
 use std::io::{self, BufReader, Cursor, Read};
 
 use super::Source;
 use crate::DataError;
 
-/// Bytes looked at to tell what a file is.
+/// Bytes from which the format of a file is recognised.
 pub(super) const HEAD: usize = 16;
-/// Working memory a packed file may ask for: what `xz -9` needs.
+/// Largest working memory of xz: what `xz -9` needs.
 #[cfg(feature = "xz")]
 const XZ_MEMORY: u64 = 66 << 20;
-/// Window a packed file may ask for, as a power of two: 64 MiB.
+/// Largest window of zstd, as a power of two: 64 MiB.
 #[cfg(feature = "zstd")]
 const ZSTD_WINDOW: u32 = 26;
 
-/// A way of packing.
+/// A compression.
 struct Codec {
     name: &'static str,
     ending: &'static str,
@@ -63,7 +63,7 @@ fn open_zstd(_: BufReader<Source>) -> Result<Source, DataError> {
     Err(DataError::NotBuiltIn { what: "zstd" })
 }
 
-/// What a source unpacks to, and its name without the ending that said it was packed.
+/// The decompressed source, and its name without the ending of the compression.
 pub(super) fn unpack(raw: Source, name: &str, limit: u64) -> Result<(Source, String), DataError> {
     let (head, raw) = peek(raw)?;
     let named = CODECS.iter().find(|codec| name.ends_with(codec.ending));
@@ -95,11 +95,11 @@ fn is_packed(codec: &Codec, head: &[u8]) -> bool {
 pub(super) fn peek(mut source: Source) -> Result<(Vec<u8>, Source), DataError> {
     let mut head = Vec::with_capacity(HEAD);
     (&mut source).take(HEAD as u64).read_to_end(&mut head)?;
-    let whole: Source = Box::new(Cursor::new(head.clone()).chain(source));
-    Ok((head, whole))
+    let from_start: Source = Box::new(Cursor::new(head.clone()).chain(source));
+    Ok((head, from_start))
 }
 
-/// Passes bytes on until the limit is met.
+/// Passes bytes on up to the limit.
 struct Limited {
     source: Source,
     codec: &'static str,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_files_are_told_by_their_first_bytes_whatever_their_name() {
+    fn compressed_files_are_recognised_by_their_first_bytes() {
         for (name, bytes) in packed() {
             assert_eq!(read(bytes.clone(), name, 1 << 20).unwrap(), TEXT, "{name}");
             assert_eq!(read(bytes, "x.svm", 1 << 20).unwrap(), TEXT, "{name}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_packed_one_after_the_other_are_one_file() {
+    fn concatenated_compressed_files_are_one_file() {
         for (name, bytes) in packed() {
             let twice = [bytes.clone(), bytes].concat();
             assert_eq!(read(twice, name, 1 << 20).unwrap(), TEXT.repeat(2), "{name}");
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn limits_damage_and_false_names_are_told() {
+    fn limits_damage_and_wrong_names_are_reported() {
         for (name, bytes) in packed() {
             let said = read(bytes.clone(), name, 12).unwrap_err();
             assert_eq!(said, "the file unpacks to more than 12 bytes", "{name}");
             let said = read(bytes[..bytes.len() - 3].to_vec(), name, 100).unwrap_err();
             assert!(said.contains("data are damaged"), "{name}: {said}");
             let said = read(TEXT.to_vec(), name, 100).unwrap_err();
-            assert!(said.contains("by its name, but not by its contents"), "{name}: {said}");
+            assert!(said.contains("but the contents are not compressed with"), "{name}: {said}");
         }
     }
 }

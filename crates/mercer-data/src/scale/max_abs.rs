@@ -1,6 +1,8 @@
+//! The scaling `max_abs`: divides each column by its largest absolute value.
+
 use mercer_spec::{Entry, Spec};
 
-use super::{Columns, Recipe};
+use super::{ColumnStats, Recipe};
 
 /// `x / max |x|` in each column.
 pub(super) static ENTRY: Entry<Recipe> = Entry {
@@ -10,8 +12,8 @@ pub(super) static ENTRY: Entry<Recipe> = Entry {
     variadic: false,
     build: |_| {
         Ok(Recipe::new(Spec::new("max_abs"), |examples| {
-            let columns = Columns::of(examples);
-            let largest = columns.low.iter().zip(&columns.high);
+            let columns = ColumnStats::of(examples);
+            let largest = columns.min.iter().zip(&columns.max);
             let factors = largest.map(|(low, high)| 1.0 / low.abs().max(high.abs()));
             let factors: Vec<f64> = factors.collect();
             Ok(super::affine(vec![0.0; factors.len()], factors))

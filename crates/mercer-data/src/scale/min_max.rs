@@ -1,6 +1,8 @@
+//! The scaling `min_max`: maps each column to a given range.
+
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
-use super::{Columns, Recipe};
+use super::{ColumnStats, Recipe};
 
 /// The least value of each column becomes `low`, the largest `high`.
 pub(super) static ENTRY: Entry<Recipe> = Entry {
@@ -18,13 +20,13 @@ pub(super) static ENTRY: Entry<Recipe> = Entry {
         }
         let spec = Spec::new("min_max").set("low", low).set("high", high);
         Ok(Recipe::new(spec, move |examples| {
-            let columns = Columns::of(examples);
+            let columns = ColumnStats::of(examples);
             // Halves, so that the width of a column cannot overflow.
             let width = |(least, largest): (&f64, &f64)| 0.5 * largest - 0.5 * least;
-            let widths = columns.low.iter().zip(&columns.high).map(width);
+            let widths = columns.min.iter().zip(&columns.max).map(width);
             let factors: Vec<f64> = widths.map(|width| 0.5 * (high - low) / width).collect();
             let centres =
-                columns.low.iter().zip(&factors).map(|(least, factor)| least - low / factor);
+                columns.min.iter().zip(&factors).map(|(least, factor)| least - low / factor);
             Ok(super::affine(centres.collect(), factors))
         }))
     },

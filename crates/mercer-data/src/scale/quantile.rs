@@ -1,3 +1,5 @@
+//! The scaling `quantile`: replaces a value by its rank among the quantiles of its column.
+
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::{Map, Recipe};

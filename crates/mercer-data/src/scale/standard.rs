@@ -1,8 +1,10 @@
+//! The scaling `standard`: zero mean and unit variance in each column.
+
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
-use super::{Columns, Recipe};
+use super::{ColumnStats, Recipe};
 
-/// `(x - mean) / spread` in each column.
+/// `(x - mean) / standard deviation` in each column.
 pub(super) static ENTRY: Entry<Recipe> = Entry {
     name: "standard",
     summary: "mean 0 and standard deviation 1 in each column",
@@ -18,9 +20,12 @@ pub(super) static ENTRY: Entry<Recipe> = Entry {
         let spec = Spec::new("standard");
         let spec = if centred { spec } else { spec.set("centre", "no") };
         Ok(Recipe::new(spec, move |examples| {
-            let columns = Columns::of(examples);
+            let columns = ColumnStats::of(examples);
             let centres = if centred { columns.mean } else { vec![0.0; columns.mean.len()] };
-            Ok(super::affine(centres, columns.spread.iter().map(|spread| 1.0 / spread).collect()))
+            Ok(super::affine(
+                centres,
+                columns.std_dev.iter().map(|std_dev| 1.0 / std_dev).collect(),
+            ))
         }))
     },
 };

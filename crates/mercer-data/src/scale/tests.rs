@@ -1,3 +1,5 @@
+//! Tests of the scalings.
+
 use super::*;
 use crate::Matrix;
 

@@ -1,3 +1,5 @@
+//! The scaling `unit_norm`: divides each row by its norm.
+
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::{Map, Norm, Recipe};

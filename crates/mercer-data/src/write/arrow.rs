@@ -1,18 +1,18 @@
-//! Arrow IPC files (Feather 2): doubles, words where labels or ids are words; not packed.
+//! Writes Arrow IPC files (Feather 2): columns of f64, texts where labels or ids are texts; not compressed.
 
 use std::io::Write;
 use std::ops::Range;
 
-use super::{Format, check_dense, header};
+use super::{WriteFormat, check_dense, header};
 use crate::read::{ARROW_CONTINUATION, ARROW_MAGIC};
 use crate::{DataError, Dataset, Targets};
 use flat::Flat;
 
 mod flat;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: WriteFormat = WriteFormat {
     name: "arrow",
-    summary: "Arrow IPC file (Feather 2) of doubles; ids first, the label last",
+    summary: "Arrow IPC file (Feather 2) of 64-bit floats; ids first, the label last",
     endings: &["arrow", "feather", "ipc"],
     labels_apart: false,
     write,
@@ -26,14 +26,14 @@ const SCHEMA: u8 = 1;
 const RECORDS: u8 = 3;
 
 /// A column as a batch stores it.
-enum Column<'a> {
+enum OutputColumn<'a> {
     /// A feature.
     Feature(usize),
     Numbers(&'a [f64]),
     Words(&'a [String]),
 }
 
-/// Where a message stands, as the footer tells.
+/// Position of a message, as the footer stores it.
 struct Place {
     offset: u64,
     description: usize,
@@ -42,14 +42,14 @@ struct Place {
 
 fn write(data: &Dataset, ids: Option<&[String]>, out: &mut dyn Write) -> Result<(), DataError> {
     check_dense("Arrow", data)?;
-    let ids_column = ids.map(Column::Words).into_iter();
-    let features = (0..data.examples.columns()).map(Column::Feature);
+    let ids_column = ids.map(OutputColumn::Words).into_iter();
+    let features = (0..data.examples.columns()).map(OutputColumn::Feature);
     let label = match &data.targets {
         Targets::Absent => None,
-        Targets::Numbers(numbers) => Some(Column::Numbers(numbers)),
-        Targets::Names(names) => Some(Column::Words(names)),
+        Targets::Numbers(numbers) => Some(OutputColumn::Numbers(numbers)),
+        Targets::Names(names) => Some(OutputColumn::Words(names)),
     };
-    let columns: Vec<Column<'_>> = ids_column.chain(features).chain(label).collect();
+    let columns: Vec<OutputColumn<'_>> = ids_column.chain(features).chain(label).collect();
     let names = header(data, ids.is_some());
     out.write_all(ARROW_MAGIC)?;
     out.write_all(&[0, 0])?;
@@ -81,12 +81,12 @@ fn write(data: &Dataset, ids: Option<&[String]>, out: &mut dyn Write) -> Result<
     Ok(())
 }
 
-fn schema(names: &[String], columns: &[Column<'_>]) -> Flat {
-    let field = |(name, column): (&String, &Column<'_>)| {
+fn schema(names: &[String], columns: &[OutputColumn<'_>]) -> Flat {
+    let field = |(name, column): (&String, &OutputColumn<'_>)| {
         let (kind, parameters) = match column {
             // FloatingPoint of double precision.
-            Column::Feature(_) | Column::Numbers(_) => (3, vec![(0, Flat::Short(2))]),
-            Column::Words(_) => (5, vec![]),
+            OutputColumn::Feature(_) | OutputColumn::Numbers(_) => (3, vec![(0, Flat::Short(2))]),
+            OutputColumn::Words(_) => (5, vec![]),
         };
         Flat::Table(vec![
             (0, Flat::Text(name.clone())),
@@ -99,7 +99,7 @@ fn schema(names: &[String], columns: &[Column<'_>]) -> Flat {
     Flat::Table(vec![(1, Flat::Tables(names.iter().zip(columns).map(field).collect()))])
 }
 
-/// Writes one message and tells where it stands.
+/// Writes one message and returns its position.
 fn message(
     kind: u8,
     contents: Flat,
@@ -107,13 +107,13 @@ fn message(
     at: &mut u64,
     out: &mut dyn Write,
 ) -> Result<Place, DataError> {
-    let whole = Flat::Table(vec![
+    let message = Flat::Table(vec![
         (0, Flat::Short(VERSION)),
         (1, Flat::Byte(kind)),
         (2, contents),
         (3, Flat::Long(body.len() as i64)),
     ]);
-    let description = whole.finish();
+    let description = message.finish();
     out.write_all(&ARROW_CONTINUATION)?;
     out.write_all(&(description.len() as u32).to_le_bytes())?;
     out.write_all(&description)?;
@@ -126,7 +126,7 @@ fn message(
 /// A batch of rows and its buffers, each padded to eight bytes.
 fn batch(
     data: &Dataset,
-    columns: &[Column<'_>],
+    columns: &[OutputColumn<'_>],
     rows: Range<usize>,
 ) -> Result<(Flat, Vec<u8>), DataError> {
     let count = rows.len() as i64;
@@ -140,20 +140,20 @@ fn batch(
     for column in columns {
         push(&mut std::iter::empty());
         match column {
-            Column::Feature(column) => {
+            OutputColumn::Feature(column) => {
                 let values = rows.clone().map(|row| data.examples.row(row).get(*column));
                 push(&mut values.flat_map(f64::to_le_bytes));
             }
-            Column::Numbers(numbers) => {
+            OutputColumn::Numbers(numbers) => {
                 push(&mut numbers[rows.clone()].iter().flat_map(|number| number.to_le_bytes()));
             }
-            Column::Words(words) => {
+            OutputColumn::Words(words) => {
                 let words = &words[rows.clone()];
                 let mut offsets = vec![0i32];
                 for word in words {
                     let end = i32::try_from(word.len()).ok();
                     let end = end.and_then(|length| offsets[offsets.len() - 1].checked_add(length));
-                    let long = || super::inexpressible("Arrow", "2 GiB of words in one batch");
+                    let long = || super::inexpressible("Arrow", "2 GiB of text in one batch");
                     offsets.push(end.ok_or_else(long)?);
                 }
                 push(&mut offsets.iter().flat_map(|offset| offset.to_le_bytes()));

@@ -1,83 +1,78 @@
+//! Files that appear under their name only when they are complete.
+
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// A file under a temporary name beside its target, which [`AtomicFile::commit`] moves into place.
+use tempfile::TempPath;
+
+/// A file under a temporary name beside its target, which [`AtomicFile::commit`] renames to the target.
 ///
-/// Until then an existing file stays as it was; dropped without `commit`, nothing is left behind.
+/// Until then an existing file stays as it is. Dropped without `commit`, the temporary file is removed.
 /// A target that is not a regular file (a pipe, `/dev/null`) is written directly.
 #[derive(Debug)]
 pub struct AtomicFile {
-    writer: Option<BufWriter<File>>,
-    temporary: Option<PathBuf>,
+    /// Dropped before `temporary`, so that the file is closed when it is removed.
+    writer: BufWriter<File>,
+    temporary: Option<TempPath>,
     target: PathBuf,
 }
 
 impl AtomicFile {
-    /// Starts writing what is to become `target`.
+    /// Starts to write what will become `target`.
     pub fn create(target: &Path) -> io::Result<Self> {
-        let special = fs::metadata(target).is_ok_and(|meta| !meta.is_file());
-        if special {
+        let is_special = fs::metadata(target).is_ok_and(|meta| !meta.is_file());
+        if is_special {
             let file = fs::OpenOptions::new().write(true).open(target)?;
-            let writer = Some(BufWriter::new(file));
-            return Ok(Self { writer, temporary: None, target: target.to_owned() });
+            let (writer, temporary) = (BufWriter::new(file), None);
+            return Ok(Self { writer, temporary, target: target.to_owned() });
         }
         let name = target.file_name().ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidInput, "the output path names no file")
         })?;
-        for attempt in 0..100 {
-            let mut hidden = std::ffi::OsString::from(".");
-            hidden.push(name);
-            hidden.push(format!(".{}-{attempt}.tmp", std::process::id()));
-            let temporary = target.with_file_name(hidden);
-            match fs::OpenOptions::new().write(true).create_new(true).open(&temporary) {
-                Ok(file) => {
-                    let writer = Some(BufWriter::with_capacity(1 << 18, file));
-                    return Ok(Self {
-                        writer,
-                        temporary: Some(temporary),
-                        target: target.to_owned(),
-                    });
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "no free temporary name beside the output",
-        ))
+        let mut prefix = std::ffi::OsString::from(".");
+        prefix.push(name);
+        prefix.push(".");
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix).suffix(".tmp");
+        // As for any new file; tempfile would make it private.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let folder = target.parent().unwrap_or(Path::new(""));
+        let (file, temporary) = builder.tempfile_in(folder).map_err(without_path)?.into_parts();
+        let writer = BufWriter::with_capacity(1 << 18, file);
+        Ok(Self { writer, temporary: Some(temporary), target: target.to_owned() })
     }
 
-    /// Syncs the file and moves it into place.
-    pub fn commit(mut self) -> io::Result<()> {
-        let writer = self.writer.take().expect("the writer is taken by commit alone");
+    /// Syncs the file and renames it to its target.
+    pub fn commit(self) -> io::Result<()> {
+        let Self { writer, temporary, target } = self;
         let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-        if let Some(temporary) = &self.temporary {
+        if let Some(temporary) = temporary {
             file.sync_all()?;
-            fs::rename(temporary, &self.target)?;
-            self.temporary = None;
+            temporary.persist(target).map_err(|failed| failed.error)?;
         }
         Ok(())
     }
 }
 
-impl Write for AtomicFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.as_mut().expect("open until commit").write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.writer.as_mut().expect("open until commit").flush()
+/// The error of the system behind one of `tempfile`, which would name the temporary file in its message.
+fn without_path(error: io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(|inner| inner.source());
+    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    match cause.and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error,
     }
 }
 
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
-            drop(self.writer.take());
-            let _ = fs::remove_file(temporary);
-        }
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
     }
 }
 
@@ -87,26 +82,37 @@ mod tests {
 
     #[test]
     fn an_unfinished_file_leaves_the_old_one_and_nothing_else() {
-        let folder = std::env::temp_dir().join(format!("mercer-whole-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let target = folder.join("out.txt");
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("out.txt");
         fs::write(&target, "old").unwrap();
         {
             let mut file = AtomicFile::create(&target).unwrap();
             file.write_all(b"half").unwrap();
         }
         assert_eq!(fs::read_to_string(&target).unwrap(), "old");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         let mut file = AtomicFile::create(&target).unwrap();
         file.write_all(b"new").unwrap();
         file.commit().unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "new");
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn an_unwritable_place_is_an_error() {
-        assert!(AtomicFile::create(Path::new("/nonexistent/folder/file")).is_err());
+        let error = AtomicFile::create(Path::new("/nonexistent/folder/file")).unwrap_err();
+        assert_eq!(error.to_string(), "No such file or directory (os error 2)");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_are_those_of_any_new_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        let (plain, atomic) = (folder.path().join("plain"), folder.path().join("atomic"));
+        File::create(&plain).unwrap();
+        AtomicFile::create(&atomic).unwrap().commit().unwrap();
+        assert_eq!(mode(&plain), mode(&atomic));
     }
 }

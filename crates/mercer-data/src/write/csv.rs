@@ -1,9 +1,11 @@
+//! Writes CSV and tab-separated tables.
+
 use std::io::Write;
 
-use super::{Format, check_dense, digits, header};
+use super::{WriteFormat, check_dense, digits, header};
 use crate::{DataError, Dataset, Targets};
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: WriteFormat = WriteFormat {
     name: "csv",
     summary: "comma separated table with a header; ids first, the label last",
     endings: &["csv"],
@@ -11,7 +13,7 @@ pub(super) static FORMAT: Format = Format {
     write: |data, ids, out| write(data, ids, b',', out),
 };
 
-pub(super) static TABS: Format = Format {
+pub(super) static TABS: WriteFormat = WriteFormat {
     name: "tsv",
     summary: "tab separated table with a header; ids first, the label last",
     endings: &["tsv", "tab"],

@@ -1,11 +1,13 @@
+//! Writes IDX arrays.
+
 use std::io::Write;
 
-use super::{Format, check_dense, inexpressible};
+use super::{WriteFormat, check_dense, inexpressible};
 use crate::{DataError, Dataset, Row};
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: WriteFormat = WriteFormat {
     name: "idx",
-    summary: "IDX array of bytes, or of doubles where values are no bytes; labels go to a second file",
+    summary: "IDX array of bytes, or of 64-bit floats if a value is not a byte; labels go to a second file",
     endings: &["idx"],
     labels_apart: true,
     write,

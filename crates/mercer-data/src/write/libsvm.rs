@@ -1,9 +1,11 @@
+//! Writes LIBSVM text.
+
 use std::io::Write;
 
-use super::{Format, digits, inexpressible};
+use super::{WriteFormat, digits, inexpressible};
 use crate::{DataError, Dataset, Targets};
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: WriteFormat = WriteFormat {
     name: "libsvm",
     summary: "LIBSVM text; indices from 1, label 0 where there is none",
     endings: &["svm", "libsvm", "svmlight", "dat", "txt"],

@@ -1,9 +1,9 @@
 //! Stands for Parquet in programs built without it: it is refused by name.
 
-use super::Format;
+use super::WriteFormat;
 use crate::DataError;
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: WriteFormat = WriteFormat {
     name: "parquet",
     summary: "Parquet table; left out of this program (cargo feature `parquet`)",
     endings: &["parquet", "pq"],

@@ -1,11 +1,13 @@
+//! Writes NPY arrays.
+
 use std::io::Write;
 
-use super::{Format, check_dense, inexpressible};
+use super::{WriteFormat, check_dense, inexpressible};
 use crate::{DataError, Dataset, Targets};
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: WriteFormat = WriteFormat {
     name: "npy",
-    summary: "NumPy array of doubles; labels go to a second file",
+    summary: "NumPy array of 64-bit floats; labels go to a second file",
     endings: &["npy"],
     labels_apart: true,
     write,
@@ -31,7 +33,7 @@ fn write(data: &Dataset, ids: Option<&[String]>, out: &mut dyn Write) -> Result<
 pub(super) fn labels(targets: &Targets, out: &mut dyn Write) -> Result<(), DataError> {
     let numbers = match targets {
         Targets::Numbers(numbers) => numbers,
-        Targets::Names(_) => return Err(inexpressible("NPY", "labels that are words")),
+        Targets::Names(_) => return Err(inexpressible("NPY", "labels that are texts")),
         Targets::Absent => return Err(inexpressible("NPY", "labels that are not there")),
     };
     header(&format!("({},)", numbers.len()), out)?;

@@ -1,4 +1,4 @@
-//! Parquet files: doubles, words where labels or ids are words; packed with Snappy.
+//! Writes Parquet files: columns of f64, texts where labels or ids are texts; compressed with Snappy.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 
-use super::{Format, check_dense, header};
+use super::{WriteFormat, check_dense, header};
 use crate::{DataError, Dataset, Targets};
 
-pub(super) static FORMAT: Format = Format {
+pub(super) static FORMAT: WriteFormat = WriteFormat {
     name: "parquet",
-    summary: "Parquet table of doubles; ids first, the label last",
+    summary: "Parquet table of 64-bit floats; ids first, the label last",
     endings: &["parquet", "pq"],
     labels_apart: false,
     write,
@@ -46,7 +46,7 @@ fn write(data: &Dataset, ids: Option<&[String]>, out: &mut dyn Write) -> Result<
     }
     let schema = Type::group_type_builder("rows").with_fields(fields).build().map_err(failed)?;
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    // The writer wants to own what it writes to.
+    // The writer needs ownership of its output.
     let mut bytes = Vec::new();
     let writer = SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::new(properties));
     let mut writer = writer.map_err(failed)?;

@@ -1,12 +1,14 @@
+//! Tests of the writers: every format reads back what was written.
+
 use std::io::Cursor;
 
 use super::*;
 use crate::Matrix;
-use crate::read::{Options, from_reader, whole};
+use crate::read::{Options, from_reader, read_all};
 
 fn back(bytes: Vec<u8>, name: &str) -> Dataset {
     let mut chunks = from_reader(Cursor::new(bytes), name, &Options::default()).unwrap();
-    whole(&mut *chunks).unwrap()
+    read_all(&mut *chunks).unwrap()
 }
 
 fn sample() -> Dataset {

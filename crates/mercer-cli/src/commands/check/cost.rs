@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use mercer::data::scale::{self, Columns};
+use mercer::data::scale::{self, ColumnStats};
 use mercer::data::{Dataset, Targets, draw};
 use mercer::machine::{Machine, Output, Score};
 use mercer::query::Plan;
@@ -34,7 +34,7 @@ struct Advice {
 /// Adds size and time of the kernel matrix, what to try first, and the time and memory of that training.
 pub(super) fn estimate(
     data: &Dataset,
-    columns: &Columns,
+    columns: &ColumnStats,
     is_unscaled: bool,
     stop: &StopSignal,
     findings: &mut Findings,
@@ -76,11 +76,11 @@ fn pass_seconds(data: &Dataset) -> anyhow::Result<f64> {
     Ok(each * rows as f64 * rows as f64)
 }
 
-fn advise(data: &Dataset, columns: &Columns, is_unscaled: bool) -> Advice {
+fn advise(data: &Dataset, columns: &ColumnStats, is_unscaled: bool) -> Advice {
     let examples = &data.examples;
     let is_wide =
         examples.columns() > examples.rows() || examples.is_sparse() && examples.columns() > 10_000;
-    let is_histogram = columns.low.iter().all(|low| *low >= 0.0) && {
+    let is_histogram = columns.min.iter().all(|low| *low >= 0.0) && {
         let sums = examples.iter().take(100).map(|row| row.nonzeros().map(|(_, v)| v).sum::<f64>());
         let sums: Vec<f64> = sums.collect();
         sums.iter().all(|sum| (sum - sums[0]).abs() <= 1e-6 * sums[0].abs()) && sums[0] > 0.0

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Context;
 use mercer::data::read::{Missing, Options};
-use mercer::data::scale::Columns;
+use mercer::data::scale::ColumnStats;
 use mercer::data::{Dataset, Targets, read};
 use serde_json::json;
 
@@ -18,12 +18,12 @@ const SHOWN: usize = 5;
 pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
     let stop = StopSignal::install()?;
     let mut options = input_options(&check.input);
-    options.targets_needed = options.label == read::Label::Estimate;
+    options.targets_needed = options.label == read::Label::Guess;
     let source = || check.input.data.display().to_string();
     let mut findings = Findings::default();
     let data = rows(check, &options, &mut findings).with_context(source)?;
     stop.check()?;
-    let columns = Columns::of(&data.examples);
+    let columns = ColumnStats::of(&data.examples);
     shape(&data, &mut findings);
     let is_unscaled = scales(&data, &columns, &mut findings);
     repeats(&data, &mut findings);
@@ -76,7 +76,7 @@ fn named(data: &Dataset, columns: &[usize]) -> String {
 }
 
 /// Whether the columns need scaling.
-fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) -> bool {
+fn scales(data: &Dataset, columns: &ColumnStats, findings: &mut Findings) -> bool {
     let constants = columns.constants();
     findings.add("constant columns", constants.len().to_string(), constants.len());
     if !constants.is_empty() {
@@ -86,17 +86,17 @@ fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) -> bool {
             constants.len()
         ));
     }
-    let mut by_deviation: Vec<usize> = (0..columns.spread.len()).collect();
-    by_deviation.retain(|column| columns.spread[*column] > 0.0);
-    by_deviation.sort_by(|a, b| columns.spread[*a].total_cmp(&columns.spread[*b]));
+    let mut by_deviation: Vec<usize> = (0..columns.std_dev.len()).collect();
+    by_deviation.retain(|column| columns.std_dev[*column] > 0.0);
+    by_deviation.sort_by(|a, b| columns.std_dev[*a].total_cmp(&columns.std_dev[*b]));
     let (Some(least), Some(most)) = (by_deviation.first(), by_deviation.last()) else {
         return false;
     };
-    let ratio = columns.spread[*most] / columns.spread[*least];
+    let ratio = columns.std_dev[*most] / columns.std_dev[*least];
     findings.add("scale ratio", format!("{ratio:.1}"), ratio);
-    let median = columns.spread[by_deviation[(by_deviation.len() - 1) / 2]];
+    let median = columns.std_dev[by_deviation[(by_deviation.len() - 1) / 2]];
     let wide: Vec<usize> =
-        by_deviation.iter().rev().copied().filter(|c| columns.spread[*c] > 10.0 * median).collect();
+        by_deviation.iter().rev().copied().filter(|c| columns.std_dev[*c] > 10.0 * median).collect();
     let is_unscaled = !wide.is_empty() && !data.examples.is_sparse();
     if is_unscaled {
         findings.remark(format!(
@@ -106,7 +106,7 @@ fn scales(data: &Dataset, columns: &Columns, findings: &mut Findings) -> bool {
         ));
     }
     let far =
-        |c: &usize| columns.low[*c].abs().max(columns.high[*c].abs()) > 1e6 * columns.spread[*c];
+        |c: &usize| columns.min[*c].abs().max(columns.max[*c].abs()) > 1e6 * columns.std_dev[*c];
     let far: Vec<usize> = by_deviation.iter().copied().filter(far).collect();
     if !far.is_empty() {
         let names = named(data, &far);

@@ -1,10 +1,10 @@
-//! Batches of rows, and dictionaries of words.
+//! Record batches, and dictionaries of texts.
 
 use std::collections::HashMap;
 use std::io::Read;
 
-use super::flat::Table;
-use super::schema::{Field, Kind};
+use super::flat::FlatTable;
+use super::schema::{ArrowKind, Field};
 use super::{Cell, error};
 use crate::DataError;
 
@@ -20,7 +20,7 @@ pub(super) struct Words(Vec<String>);
 
 impl Words {
     pub(super) fn read(
-        data: Table<'_>,
+        data: FlatTable<'_>,
         fields: &[Field],
         id: i64,
         body: Vec<u8>,
@@ -48,12 +48,12 @@ impl Words {
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     rows: usize,
-    columns: Vec<Column>,
+    columns: Vec<ArrowColumn>,
 }
 
 #[derive(Debug)]
-struct Column {
-    kind: Kind,
+struct ArrowColumn {
+    kind: ArrowKind,
     dictionary: Option<i64>,
     /// One bit per row; all rows are there if it is empty.
     valid: Vec<u8>,
@@ -88,14 +88,15 @@ impl Buffers<'_> {
     }
 
     fn unpack(&mut self, codec: u8, bytes: &[u8]) -> Result<Vec<u8>, DataError> {
-        let (length, packed) =
-            bytes.split_first_chunk::<8>().ok_or_else(|| error("a packed buffer is cut off"))?;
+        let (length, packed) = bytes
+            .split_first_chunk::<8>()
+            .ok_or_else(|| error("a compressed buffer is cut off"))?;
         let length = i64::from_le_bytes(*length);
         if length == -1 {
             return Ok(packed.to_vec());
         }
         let length =
-            u64::try_from(length).map_err(|_| error("a packed buffer of negative length"))?;
+            u64::try_from(length).map_err(|_| error("a compressed buffer of negative length"))?;
         if length > self.left {
             return Err(error("the file unpacks to more than --max-unpacked allows"));
         }
@@ -108,13 +109,13 @@ impl Buffers<'_> {
                 .and_then(|decoder| decoder.take(length + 1).read_to_end(&mut out)),
             #[cfg(not(feature = "zstd"))]
             1 => return Err(DataError::NotBuiltIn { what: "zstd" }),
-            _ => return Err(error("buffers are packed in an unknown way")),
+            _ => return Err(error("buffers have an unknown compression")),
         };
-        read.map_err(|cause| error(format!("a packed buffer is damaged: {cause}")))?;
+        read.map_err(|cause| error(format!("a compressed buffer is damaged: {cause}")))?;
         if out.len() as u64 == length {
             Ok(out)
         } else {
-            Err(error("a packed buffer is not as long as it says"))
+            Err(error("a compressed buffer does not have the length that it states"))
         }
     }
 }
@@ -125,7 +126,7 @@ impl Batch {
     }
 
     pub(super) fn read(
-        header: Table<'_>,
+        header: FlatTable<'_>,
         fields: &[Field],
         body: Vec<u8>,
         limit: u64,
@@ -147,24 +148,24 @@ impl Batch {
             }
             let valid = buffers.next()?;
             let offsets =
-                if matches!(field.kind, Kind::Text(_)) { buffers.next()? } else { Vec::new() };
+                if matches!(field.kind, ArrowKind::Text(_)) { buffers.next()? } else { Vec::new() };
             let values = buffers.next()?;
             let (kind, dictionary) = (field.kind, field.dictionary);
             let mut further = Vec::new();
-            if kind == Kind::View {
+            if kind == ArrowKind::View {
                 // Each buffer is taken from a list of the message: their number is bounded by it.
                 for _ in 0..further_counts.next().unwrap_or(0) {
                     further.push(buffers.next()?);
                 }
             }
-            let column = Column { kind, dictionary, valid, values, offsets, further };
+            let column = ArrowColumn { kind, dictionary, valid, values, offsets, further };
             column.check(rows, &field.name, limit)?;
             columns.push(column);
         }
         Ok(Self { rows, columns })
     }
 
-    /// Every number that stands for a word has one.
+    /// Every index of a dictionary has an entry.
     pub(super) fn check_words(&self, words: &HashMap<i64, Words>) -> Result<(), DataError> {
         for column in &self.columns {
             let Some(id) = column.dictionary else { continue };
@@ -189,30 +190,32 @@ impl Batch {
             return Cell::Missing;
         }
         match (column.kind, column.dictionary) {
-            (Kind::Text(_) | Kind::View, _) => column.text(row).map_or(Cell::Missing, Cell::Text),
+            (ArrowKind::Text(_) | ArrowKind::View, _) => {
+                column.text(row).map_or(Cell::Missing, Cell::Text)
+            }
             (_, Some(id)) => {
                 let word = words.get(&id).zip(column.number(row));
                 let word = word.and_then(|(words, at)| words.0.get(at as usize));
                 word.map_or(Cell::Missing, |word| Cell::Text(word))
             }
-            // Checked in `check`: only whole numbers beyond 2^53 have no double.
+            // Checked in `check`: only integers beyond 2^53 are not exact in f64.
             (_, None) => column.number(row).map_or(Cell::Number(f64::NAN), Cell::Number),
         }
     }
 }
 
-impl Column {
-    /// All rows lie inside the buffers; texts are texts; whole numbers are exact as doubles.
+impl ArrowColumn {
+    /// Checks that all rows lie inside the buffers, texts are UTF-8 and integers are exact in f64.
     fn check(&self, rows: usize, name: &str, limit: u64) -> Result<(), DataError> {
         let short = || error(format!("column '{name}' is cut off"));
         if !self.valid.is_empty() && self.valid.len() < rows.div_ceil(8) {
             return Err(short());
         }
         let needed = match self.kind {
-            Kind::Number(scalar) => rows.checked_mul(scalar.bytes()),
-            Kind::Bool => Some(rows.div_ceil(8)),
-            Kind::View => rows.checked_mul(VIEW),
-            Kind::Text(width) => {
+            ArrowKind::Number(scalar) => rows.checked_mul(scalar.bytes()),
+            ArrowKind::Bool => Some(rows.div_ceil(8)),
+            ArrowKind::View => rows.checked_mul(VIEW),
+            ArrowKind::Text(width) => {
                 let entries = if rows == 0 { 0 } else { rows.saturating_add(1) };
                 if entries.checked_mul(width).is_none_or(|needed| self.offsets.len() < needed) {
                     return Err(short());
@@ -227,7 +230,7 @@ impl Column {
         let mut total = 0;
         for row in (0..rows).filter(|row| self.is_valid(*row)) {
             match self.kind {
-                Kind::Text(_) | Kind::View => {
+                ArrowKind::Text(_) | ArrowKind::View => {
                     let text = self.text(row).ok_or_else(|| {
                         error(format!("column '{name}', row {} is not text", row + 1))
                     })?;
@@ -236,8 +239,8 @@ impl Column {
                         return Err(error("the file unpacks to more than --max-unpacked allows"));
                     }
                 }
-                Kind::Number(_) if self.number(row).is_none() => {
-                    return Err(error("a whole number beyond 2^53 is not exact as a double"));
+                ArrowKind::Number(_) if self.number(row).is_none() => {
+                    return Err(error("an integer beyond 2^53 is not exact in f64"));
                 }
                 _ => {}
             }
@@ -250,7 +253,7 @@ impl Column {
     }
 
     fn number(&self, row: usize) -> Option<f64> {
-        let Kind::Number(scalar) = self.kind else {
+        let ArrowKind::Number(scalar) = self.kind else {
             return Some(f64::from(u8::from(bit(&self.values, row))));
         };
         let size = scalar.bytes();
@@ -261,9 +264,9 @@ impl Column {
 
     fn text(&self, row: usize) -> Option<&str> {
         let width = match self.kind {
-            Kind::Text(width) => width,
-            Kind::View => return std::str::from_utf8(self.viewed(row)?).ok(),
-            Kind::Number(_) | Kind::Bool => return None,
+            ArrowKind::Text(width) => width,
+            ArrowKind::View => return std::str::from_utf8(self.viewed(row)?).ok(),
+            ArrowKind::Number(_) | ArrowKind::Bool => return None,
         };
         let offset = |at: usize| {
             let bytes = self.offsets.get(at * width..(at + 1) * width)?;
@@ -277,7 +280,7 @@ impl Column {
 
 /// What a view of 16 bytes stands for: a length, then up to 12 bytes of text; or four of them, the number of a
 /// buffer and a place in it.
-impl Column {
+impl ArrowColumn {
     fn viewed(&self, row: usize) -> Option<&[u8]> {
         let view = self.values.get(row.checked_mul(VIEW)?..)?.get(..VIEW)?;
         let number = |at: usize| {

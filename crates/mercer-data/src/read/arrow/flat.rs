@@ -5,10 +5,10 @@ use crate::DataError;
 
 /// A table inside a description.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Table<'a> {
+pub(super) struct FlatTable<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// Where the list of its fields stands, and how many bytes it has.
+    /// Position and length in bytes of the list of its fields.
     fields: usize,
     size: usize,
 }
@@ -28,7 +28,7 @@ fn follow(bytes: &[u8], at: usize) -> Result<usize, DataError> {
     at.checked_add(offset).filter(|to| *to < bytes.len()).ok_or_else(cut_off)
 }
 
-impl<'a> Table<'a> {
+impl<'a> FlatTable<'a> {
     pub(super) fn root(bytes: &'a [u8]) -> Result<Self, DataError> {
         Self::new(bytes, follow(bytes, 0)?)
     }
@@ -40,7 +40,7 @@ impl<'a> Table<'a> {
         Ok(Self { bytes, at, fields, size })
     }
 
-    /// Where a field stands; `None` where it is left out.
+    /// Position of a field; `None` if it is absent.
     fn place(&self, field: usize) -> Result<Option<usize>, DataError> {
         let at = 4 + 2 * field;
         if at + 2 > self.size {
@@ -67,12 +67,12 @@ impl<'a> Table<'a> {
         self.place(field)?.map_or(Ok(default), |at| take(self.bytes, at).map(i64::from_le_bytes))
     }
 
-    pub(super) fn table(&self, field: usize) -> Result<Option<Table<'a>>, DataError> {
+    pub(super) fn table(&self, field: usize) -> Result<Option<FlatTable<'a>>, DataError> {
         let place = self.place(field)?;
         place.map(|at| Self::new(self.bytes, follow(self.bytes, at)?)).transpose()
     }
 
-    /// Elements of a list: where the first stands, and how many there are, each of `size` bytes.
+    /// Elements of a list: position of the first and their number, each of `size` bytes.
     fn list(&self, field: usize, size: usize) -> Result<(usize, usize), DataError> {
         let Some(at) = self.place(field)? else { return Ok((0, 0)) };
         let at = follow(self.bytes, at)?;
@@ -84,7 +84,7 @@ impl<'a> Table<'a> {
         Ok((at + 4, count))
     }
 
-    pub(super) fn tables(&self, field: usize) -> Result<Vec<Table<'a>>, DataError> {
+    pub(super) fn tables(&self, field: usize) -> Result<Vec<FlatTable<'a>>, DataError> {
         let (start, count) = self.list(field, 4)?;
         let one = |at: usize| Self::new(self.bytes, follow(self.bytes, start + 4 * at)?);
         (0..count).map(one).collect()
@@ -96,7 +96,7 @@ impl<'a> Table<'a> {
         (0..count).map(|at| take(self.bytes, start + 8 * at).map(i64::from_le_bytes)).collect()
     }
 
-    /// Where messages stand in a file: offset, length of the description, length of the body.
+    /// Positions of messages in a file: offset, length of the description, length of the body.
     pub(super) fn blocks(&self, field: usize) -> Result<Vec<(i64, i32, i64)>, DataError> {
         let (start, count) = self.list(field, 24)?;
         let one = |at: usize| {

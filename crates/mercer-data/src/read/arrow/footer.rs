@@ -1,8 +1,8 @@
-//! Files whose messages do not stand one after the other (polars writes such): the footer tells where they are.
+//! Files whose messages are not in order (written by polars): the footer has their positions.
 
 use std::io::{Cursor, Read};
 
-use super::flat::Table;
+use super::flat::FlatTable;
 use super::schema::{self, Field};
 use super::{MAGIC, error};
 use crate::DataError;
@@ -10,7 +10,7 @@ use crate::read::Source;
 
 /// The columns of a file, and its messages as a stream: dictionaries first, then batches of rows.
 ///
-/// The file is held whole; `start` are its first bytes, which were read already.
+/// The file is held in memory; `start` are its first bytes, which were read already.
 pub(super) fn stream(start: &[u8], mut source: Source) -> Result<(Vec<Field>, Source), DataError> {
     let mut all = start.to_vec();
     source.read_to_end(&mut all)?;
@@ -20,7 +20,7 @@ pub(super) fn stream(start: &[u8], mut source: Source) -> Result<(Vec<Field>, So
     let length = usize::try_from(i32::from_le_bytes(*length)).map_err(|_| cut_off())?;
     let at = rest.len().checked_sub(length).ok_or_else(cut_off)?;
     let (body, footer) = rest.split_at(at);
-    let footer = Table::root(footer)?;
+    let footer = FlatTable::root(footer)?;
     let header = footer.table(1)?.ok_or_else(|| error("there is no schema"))?;
     let fields = schema::fields(header)?;
     let mut messages = Vec::new();

@@ -1,11 +1,11 @@
 //! Names and types of the columns.
 
 use super::error;
-use super::flat::Table;
+use super::flat::FlatTable;
 use crate::DataError;
 use crate::read::array::Scalar;
 
-/// Kind of a message that holds a schema.
+/// Type of a message that holds a schema.
 pub(super) const HEADER: u8 = 1;
 /// Columns at most: the schema is read into memory.
 const MAX_FIELDS: usize = 1 << 22;
@@ -14,16 +14,16 @@ const MAX_FIELDS: usize = 1 << 22;
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ArrowKind,
     /// The dictionary its numbers point into.
     pub(super) dictionary: Option<i64>,
-    /// How the words of that dictionary are stored.
-    pub(super) words: Kind,
+    /// How the texts of that dictionary are stored.
+    pub(super) words: ArrowKind,
 }
 
 /// How values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ArrowKind {
     Number(Scalar),
     Bool,
     /// Offsets of that many bytes into text.
@@ -32,13 +32,13 @@ pub(super) enum Kind {
     View,
 }
 
-impl Kind {
+impl ArrowKind {
     fn is_words(self) -> bool {
         matches!(self, Self::Text(_) | Self::View)
     }
 }
 
-pub(super) fn fields(schema: Table<'_>) -> Result<Vec<Field>, DataError> {
+pub(super) fn fields(schema: FlatTable<'_>) -> Result<Vec<Field>, DataError> {
     if schema.short(0)? != 0 {
         return Err(error("big-endian files are not read"));
     }
@@ -49,7 +49,7 @@ pub(super) fn fields(schema: Table<'_>) -> Result<Vec<Field>, DataError> {
     tables.into_iter().map(field).collect()
 }
 
-fn field(table: Table<'_>) -> Result<Field, DataError> {
+fn field(table: FlatTable<'_>) -> Result<Field, DataError> {
     let name = table.text(0)?.to_owned();
     let refused = |what: &str| {
         let name: String = name.chars().take(40).collect();
@@ -57,19 +57,19 @@ fn field(table: Table<'_>) -> Result<Field, DataError> {
     };
     let kind = match (table.byte(2)?, table.table(3)?) {
         (2, Some(whole)) => {
-            Kind::Number(scalar(whole).map_err(|_| refused("whole numbers of odd width"))?)
+            ArrowKind::Number(scalar(whole).map_err(|_| refused("integers of an unknown size"))?)
         }
-        (3, Some(float)) => Kind::Number(match float.short(0)? {
+        (3, Some(float)) => ArrowKind::Number(match float.short(0)? {
             0 => Scalar::F16,
             1 => Scalar::F32,
             2 => Scalar::F64,
             _ => return Err(refused("floats of odd width")),
         }),
-        // Bytes are read as words too; those that are no text are refused row by row.
-        (4 | 5, _) => Kind::Text(4),
-        (19 | 20, _) => Kind::Text(8),
-        (23 | 24, _) => Kind::View,
-        (6, _) => Kind::Bool,
+        // Bytes are read as texts too; rows that are not UTF-8 are refused.
+        (4 | 5, _) => ArrowKind::Text(4),
+        (19 | 20, _) => ArrowKind::Text(8),
+        (23 | 24, _) => ArrowKind::View,
+        (6, _) => ArrowKind::Bool,
         (1, _) => return Err(refused("nothing")),
         (7, _) => return Err(refused("decimals")),
         (8..=11 | 18, _) => return Err(refused("times")),
@@ -80,17 +80,17 @@ fn field(table: Table<'_>) -> Result<Field, DataError> {
         return Ok(Field { name, kind, dictionary: None, words: kind });
     };
     if !kind.is_words() {
-        return Err(refused("a dictionary of anything but words"));
+        return Err(refused("a dictionary of something other than texts"));
     }
     let indices = match encoding.table(1)? {
-        Some(whole) => scalar(whole).map_err(|_| refused("indices of odd width"))?,
+        Some(whole) => scalar(whole).map_err(|_| refused("indices of an unknown size"))?,
         None => Scalar::I32,
     };
     let dictionary = Some(encoding.long(0, 0)?);
-    Ok(Field { name, kind: Kind::Number(indices), dictionary, words: kind })
+    Ok(Field { name, kind: ArrowKind::Number(indices), dictionary, words: kind })
 }
 
-fn scalar(whole: Table<'_>) -> Result<Scalar, DataError> {
+fn scalar(whole: FlatTable<'_>) -> Result<Scalar, DataError> {
     Ok(match (whole.int(0)?, whole.byte(1)? != 0) {
         (8, true) => Scalar::I8,
         (8, false) => Scalar::U8,
@@ -100,6 +100,6 @@ fn scalar(whole: Table<'_>) -> Result<Scalar, DataError> {
         (32, false) => Scalar::U32,
         (64, true) => Scalar::I64,
         (64, false) => Scalar::U64,
-        _ => return Err(error("a whole number of odd width")),
+        _ => return Err(error("an integer of an unknown size")),
     })
 }

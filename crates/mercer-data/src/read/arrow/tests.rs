@@ -1,10 +1,12 @@
-use super::super::{Missing, Options, from_reader, whole};
+//! Tests of the Arrow reader on files of other programs.
+
+use super::super::{Missing, Options, from_reader, read_all};
 use super::views;
 use crate::{Dataset, Matrix, Targets, write};
 
 fn read(bytes: &[u8], options: &Options) -> Result<Dataset, String> {
     let source = std::io::Cursor::new(bytes.to_vec());
-    let chunks = from_reader(source, "x", options).and_then(|mut chunks| whole(&mut *chunks));
+    let chunks = from_reader(source, "x", options).and_then(|mut chunks| read_all(&mut *chunks));
     chunks.map_err(|error| error.to_string())
 }
 

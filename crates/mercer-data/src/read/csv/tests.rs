@@ -1,3 +1,5 @@
+//! Tests of the CSV reader: headers, labels, missing values, categories.
+
 use super::super::{Missing, from_reader};
 use super::*;
 use crate::{Dataset, Targets};

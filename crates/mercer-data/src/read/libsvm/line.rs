@@ -47,7 +47,7 @@ impl Syntax {
     }
 
     /// The quick way for lines of numbers, colons and blanks; `None` means: read it the careful way, which
-    /// also finds the words for what is wrong.
+    /// also finds the error message.
     fn plain(self, line: &[u8], builder: &mut MatrixBuilder) -> Option<f64> {
         let (label, mut at) = real(line)?;
         let mut least = self.first;

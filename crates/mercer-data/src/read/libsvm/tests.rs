@@ -1,3 +1,5 @@
+//! Tests of the reader of LIBSVM text.
+
 use super::super::from_reader;
 use super::*;
 

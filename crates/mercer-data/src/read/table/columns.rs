@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use crate::DataError;
 use crate::read::{Label, Options};
 
-/// Column names that mark the target when nothing else is said.
+/// Names of the target column if none is given.
 const LABEL_NAMES: [&str; 3] = ["label", "target", "class"];
-/// A column with more categories is no category.
+/// The largest number of categories of a column.
 const MAX_CATEGORIES: usize = 1024;
 
 /// The fields of each record.
@@ -40,7 +40,7 @@ impl Fields {
     }
 }
 
-/// A field whose words are categories.
+/// A field whose texts are categories.
 #[derive(Debug)]
 pub(in crate::read) struct Categorical {
     pub(in crate::read) field: usize,
@@ -50,7 +50,7 @@ pub(in crate::read) struct Categorical {
 }
 
 impl Categorical {
-    /// The category of a word.
+    /// The category of a text.
     pub(in crate::read) fn of(
         &mut self,
         word: &str,
@@ -76,27 +76,27 @@ impl Categorical {
 
 /// One column of the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::read) enum Column {
+pub(in crate::read) enum TableColumn {
     /// The number at this position among the numeric fields.
     Number(usize),
     /// 1 where the field at this position among the categorical ones holds this category.
     Is(usize, u32),
 }
 
-/// What becomes of each field.
+/// The use of each field.
 #[derive(Debug, Default)]
-pub(in crate::read) struct Columns {
+pub(in crate::read) struct TableColumns {
     pub(in crate::read) label: Option<usize>,
     pub(in crate::read) id: Option<usize>,
     pub(in crate::read) numeric: Vec<usize>,
     pub(in crate::read) categorical: Vec<Categorical>,
     /// The columns of the matrix, in order; those of open categories come with `close`.
-    pub(in crate::read) order: Vec<Column>,
+    pub(in crate::read) order: Vec<TableColumn>,
     /// Names of fields that are neither expected nor label nor id.
     pub(in crate::read) ignored: Vec<String>,
 }
 
-impl Columns {
+impl TableColumns {
     pub(in crate::read) fn choose(fields: &Fields, options: &Options) -> Result<Self, DataError> {
         let id = options.id.as_ref().map(|id| fields.find(id)).transpose()?;
         let hot = options.one_hot.iter().map(|name| fields.find(name));
@@ -110,7 +110,7 @@ impl Columns {
             if hot.contains(&field) {
                 columns.categorical.push(Categorical { field, known: HashMap::new(), open: true });
             } else {
-                columns.order.push(Column::Number(columns.numeric.len()));
+                columns.order.push(TableColumn::Number(columns.numeric.len()));
                 columns.numeric.push(field);
             }
         }
@@ -127,7 +127,7 @@ impl Columns {
         let mut columns = Self { id, ..Self::default() };
         for name in expected {
             if let Some(field) = fields.named(name) {
-                columns.order.push(Column::Number(columns.numeric.len()));
+                columns.order.push(TableColumn::Number(columns.numeric.len()));
                 columns.numeric.push(field);
                 continue;
             }
@@ -143,7 +143,7 @@ impl Columns {
                 columns.categorical.len() - 1
             });
             let category = columns.categorical[place].of(word, 1, fields)?;
-            columns.order.push(Column::Is(place, category));
+            columns.order.push(TableColumn::Is(place, category));
         }
         columns.categorical.iter_mut().for_each(|known| known.open = false);
         let taken: Vec<usize> = columns
@@ -161,12 +161,12 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Whether categories are still being learned from the file.
+    /// Whether the categories are still being collected from the file.
     pub(in crate::read) fn has_open_categories(&self) -> bool {
         self.categorical.iter().any(|known| known.open)
     }
 
-    /// All rows were read: categories, sorted by their words, become columns after the numeric ones.
+    /// All rows were read: categories, sorted by their texts, become columns after the numeric ones.
     pub(in crate::read) fn close(&mut self) {
         for (place, categorical) in self.categorical.iter().enumerate() {
             if !categorical.open {
@@ -174,7 +174,8 @@ impl Columns {
             }
             let mut words: Vec<(&String, &u32)> = categorical.known.iter().collect();
             words.sort();
-            self.order.extend(words.into_iter().map(|(_, category)| Column::Is(place, *category)));
+            self.order
+                .extend(words.into_iter().map(|(_, category)| TableColumn::Is(place, *category)));
         }
     }
 
@@ -185,9 +186,9 @@ impl Columns {
     /// Names of the columns, if the fields have names.
     pub(in crate::read) fn names(&self, fields: &Fields) -> Option<Vec<String>> {
         fields.names.as_ref()?;
-        let name = |column: &Column| match column {
-            Column::Number(at) => fields.name(self.numeric[*at]),
-            Column::Is(place, category) => {
+        let name = |column: &TableColumn| match column {
+            TableColumn::Number(at) => fields.name(self.numeric[*at]),
+            TableColumn::Is(place, category) => {
                 let categorical = &self.categorical[*place];
                 let word = categorical.known.iter().find(|(_, known)| *known == category);
                 let word = word.map_or("", |(word, _)| word.as_str());
@@ -210,7 +211,7 @@ fn find_label(
         Label::Absent => None,
         Label::Last => Some(last),
         Label::Column(name) => Some(fields.find(name)?),
-        Label::Estimate => {
+        Label::Guess => {
             let features = fields.count - 1 - usize::from(id.is_some());
             // Where columns were found by name, several of the machine's may come from one of the table.
             let expected = if taken.is_empty() { options.features } else { Some(taken.len()) };

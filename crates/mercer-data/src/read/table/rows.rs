@@ -1,18 +1,18 @@
-//! Rows as they stand in the file, before categories and missing values become numbers.
+//! Rows of a table as read, before categories and missing values become numbers.
 
-use super::columns::{Column, Columns, Fields};
+use super::columns::{Fields, TableColumn, TableColumns};
 use super::{Cell, Records};
 use crate::read::Missing;
 use crate::{DataError, Matrix, MatrixBuilder};
 
-/// Words that stand for a missing value where missing values are allowed.
-const MISSING_WORDS: [&str; 6] = ["", "?", "NA", "N/A", "NaN", "null"];
-/// Stands for a missing category.
+/// Texts that mean a missing value where missing values are allowed.
+const MISSING_TEXTS: [&str; 6] = ["", "?", "NA", "N/A", "NaN", "null"];
+/// The number of a missing category.
 const NO_CATEGORY: u32 = u32::MAX;
 
 /// Some rows. A missing number is NaN: those in the file were checked to be finite.
 #[derive(Debug, Default)]
-pub(in crate::read) struct Table {
+pub(in crate::read) struct TableRows {
     rows: usize,
     numbers: Vec<f64>,
     categories: Vec<u32>,
@@ -25,7 +25,7 @@ pub(in crate::read) fn number(field: &str) -> Option<f64> {
     fast_float2::parse::<f64, _>(field.strip_prefix('+').unwrap_or(field)).ok()
 }
 
-impl Table {
+impl TableRows {
     pub(in crate::read) fn rows(&self) -> usize {
         self.rows
     }
@@ -39,7 +39,7 @@ impl Table {
         line: usize,
         record: &impl Records,
         fields: &Fields,
-        columns: &mut Columns,
+        columns: &mut TableColumns,
         missing: Missing,
     ) -> Result<(), DataError> {
         let is_missing = |field: usize| match (record.cell(field), missing) {
@@ -47,7 +47,7 @@ impl Table {
             (Cell::Number(value), _) => value.is_nan() && missing != Missing::Error,
             (Cell::Text(text), Missing::Error) => text.is_empty(),
             (Cell::Text(text), _) => {
-                MISSING_WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
+                MISSING_TEXTS.iter().any(|word| word.eq_ignore_ascii_case(text))
             }
         };
         let missing_at = |field: usize| DataError::Missing { line, column: fields.name(field) };
@@ -93,28 +93,29 @@ impl Table {
     pub(in crate::read) fn means(
         &self,
         fields: &Fields,
-        columns: &Columns,
+        columns: &TableColumns,
     ) -> Result<Vec<f64>, DataError> {
         let width = columns.numeric.len();
-        let mean = |column: &Column| {
-            let Column::Number(position) = column else { return Ok(0.0) };
-            let own = || self.numbers.iter().skip(*position).step_by(width).filter(|v| !v.is_nan());
-            let known = own().count();
+        let mean = |column: &TableColumn| {
+            let TableColumn::Number(position) = column else { return Ok(0.0) };
+            let values =
+                || self.numbers.iter().skip(*position).step_by(width).filter(|v| !v.is_nan());
+            let known = values().count();
             if known == 0 && self.rows > 0 {
                 let column = fields.name(columns.numeric[*position]);
                 return Err(DataError::NoValues { column });
             }
-            // Each share is divided first, so that large values cannot overflow.
-            Ok(own().map(|v| v / known as f64).sum())
+            // Each value is divided first, so that the sum cannot overflow.
+            Ok(values().map(|v| v / known as f64).sum())
         };
         columns.order.iter().map(mean).collect()
     }
 
-    /// Puts the mean of its column in the place of each missing number.
-    pub(in crate::read) fn fill(&mut self, means: &[f64], columns: &Columns) {
+    /// Replaces each missing number by the mean of its column.
+    pub(in crate::read) fn fill(&mut self, means: &[f64], columns: &TableColumns) {
         let width = columns.numeric.len();
         for (column, mean) in columns.order.iter().zip(means) {
-            let Column::Number(position) = column else { continue };
+            let TableColumn::Number(position) = column else { continue };
             for value in self.numbers.iter_mut().skip(*position).step_by(width) {
                 if value.is_nan() {
                     *value = *mean;
@@ -127,20 +128,21 @@ impl Table {
     pub(in crate::read) fn examples(
         &self,
         rows: usize,
-        columns: &Columns,
+        columns: &TableColumns,
     ) -> Result<Matrix, DataError> {
         let (numeric, categorical) = (columns.numeric.len(), columns.categorical.len());
         if categorical == 0 {
-            let plain = columns.order.iter().enumerate().all(|(at, c)| *c == Column::Number(at));
-            debug_assert!(plain, "numbers alone stand in the order of the matrix");
+            let plain =
+                columns.order.iter().enumerate().all(|(at, c)| *c == TableColumn::Number(at));
+            debug_assert!(plain, "without categories, numbers are in the order of the matrix");
             return Matrix::dense(numeric, self.numbers[..rows * numeric].to_vec());
         }
         let mut builder = MatrixBuilder::new();
         for row in 0..rows {
             for (out, column) in (0u32..).zip(&columns.order) {
                 let value = match column {
-                    Column::Number(at) => self.numbers[row * numeric + at],
-                    Column::Is(place, category) => {
+                    TableColumn::Number(at) => self.numbers[row * numeric + at],
+                    TableColumn::Is(place, category) => {
                         f64::from(self.categories[row * categorical + place] == *category)
                     }
                 };
@@ -162,7 +164,7 @@ impl Table {
     }
 
     /// Leaves out the first rows, whose labels and ids were taken.
-    pub(in crate::read) fn forget(&mut self, rows: usize, columns: &Columns) {
+    pub(in crate::read) fn forget(&mut self, rows: usize, columns: &TableColumns) {
         self.numbers.drain(..rows * columns.numeric.len());
         self.categories.drain(..rows * columns.categorical.len());
         self.rows -= rows;

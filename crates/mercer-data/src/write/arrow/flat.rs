@@ -59,7 +59,7 @@ impl Flat {
                 at
             }
             Self::Byte(_) | Self::Short(_) | Self::Long(_) => {
-                unreachable!("numbers stand inside tables")
+                unreachable!("numbers are fields of tables")
             }
         }
     }
