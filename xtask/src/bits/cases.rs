@@ -9,7 +9,7 @@ use super::{Session, first_word};
 
 macro_rules! own {
     ($name:literal) => {
-        concat!("crates/mercer-machine/src/file/own/golden-", $name, ".mercer")
+        concat!("crates/mercer-machine/tests/golden/", $name, ".mercer")
     };
 }
 macro_rules! onnx {
@@ -26,10 +26,10 @@ pub type Golden = (&'static str, &'static str, &'static str, &'static [&'static 
 
 pub const GOLDEN: &[Golden] = &[
     ("digits.model", QUERIES, "", &["datasets/digits/digits.model"]),
-    ("own-plain", "@plane.svm", "--probabilities", &[own!("1"), own!("plain")]),
-    ("own-scaled", "@plane.svm", "--probabilities", &[own!("2"), own!("scaled")]),
-    ("own-tables", "@plane.svm", "", &[own!("3"), own!("tables")]),
-    ("own-means", "@missing.csv", MISSING, &[own!("5"), own!("means")]),
+    ("own-plain", "@plane.svm", "--probabilities", &[own!("plain")]),
+    ("own-scaled", "@plane.svm", "--probabilities", &[own!("scaled")]),
+    ("own-tables", "@plane.svm", "", &[own!("additive")]),
+    ("own-means", "@missing.csv", MISSING, &[own!("means")]),
     ("onnx-svc2", "@plane.svm", "", &[onnx!("svc2")]),
     ("onnx-svc3", "@plane.svm", "", &[onnx!("svc3")]),
     ("onnx-svr", "@plane.svm", "", &[onnx!("svr")]),

@@ -95,8 +95,12 @@ fn scales(data: &Dataset, columns: &ColumnStats, findings: &mut Findings) -> boo
     let ratio = columns.std_dev[*most] / columns.std_dev[*least];
     findings.add("scale ratio", format!("{ratio:.1}"), ratio);
     let median = columns.std_dev[by_deviation[(by_deviation.len() - 1) / 2]];
-    let wide: Vec<usize> =
-        by_deviation.iter().rev().copied().filter(|c| columns.std_dev[*c] > 10.0 * median).collect();
+    let wide: Vec<usize> = by_deviation
+        .iter()
+        .rev()
+        .copied()
+        .filter(|c| columns.std_dev[*c] > 10.0 * median)
+        .collect();
     let is_unscaled = !wide.is_empty() && !data.examples.is_sparse();
     if is_unscaled {
         findings.remark(format!(
