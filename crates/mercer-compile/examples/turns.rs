@@ -1,5 +1,5 @@
 //! Measures a plan against the exact one: `turns MODEL DATA PLAN`, on one thread, both in turns, in time on the
-//! processor, and then the plan alone in laps so short that few are disturbed. `own` is the plan that the model
+//! processor, and then the plan alone in runs so short that few are disturbed. `own` is the plan that the model
 //! carries. With SAMPLE set the rows are the sample of queries and the training rows, too.
 
 use std::error::Error;
@@ -79,7 +79,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             drop(worker.decide(&rows, row..row + 1, &options).map(<[_]>::len));
         }
     };
-    if std::env::var_os("LAPS").is_some() {
+    if std::env::var_os("RUNS").is_some() {
         for (name, plan) in [("exact", &exact), ("plan", &plan)] {
             let single = least_single(plan, &rows);
             let few = rows.select(0..rows.rows().min(1024));
@@ -123,14 +123,14 @@ fn compare(name: &str, queries: usize, exact: impl Fn(), plan: impl Fn()) {
     );
 }
 
-/// The least time of many laps.
-fn least(laps: usize, mut work: impl FnMut()) -> Duration {
-    let lap = |_| {
+/// The least time of many runs.
+fn least(runs: usize, mut work: impl FnMut()) -> Duration {
+    let run = |_| {
         let start = Instant::now();
         work();
         start.elapsed()
     };
-    (0..laps).map(lap).min().unwrap_or_default()
+    (0..runs).map(run).min().unwrap_or_default()
 }
 
 /// Microseconds of a query asked alone: the least times of a few queries at a time, added up.

@@ -107,13 +107,13 @@ pub enum CompileError {
         "at the widest margin {disagreements} of {queries} queries get another label: no width keeps the promise; ask for a larger eps, bring a larger sample, or leave the machine exact"
     )]
     NothingToTrust {
-        /// Other labels.
+        /// Disagreements.
         disagreements: u64,
         /// Queries in the test.
         queries: u64,
     },
     /// The calibrated plan does not do what was tested.
-    #[error("the finished plan gives {found} other labels on the test part, not {expected}")]
+    #[error("the finished plan has {found} disagreements on the test part, not {expected}")]
     Unfaithful {
         /// Counted with the finished plan.
         found: u64,

@@ -42,7 +42,7 @@ fn fit(
     compile_with(machine, &plan, fitting_data, Watch::NOBODY)
 }
 
-/// All laws of a machine under a stage, unless the stage refuses it, which it may.
+/// All properties of a machine under a stage, unless the stage refuses it, which it may.
 fn check(stage: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     common::hold(fit(machine, stage, Some(queries)), (stage, name), machine, queries, tally);
 }
@@ -87,7 +87,7 @@ fn certificates_hold_for_every_order() {
 }
 
 #[test]
-fn certificates_hold_on_hostile_machines() {
+fn certificates_hold_on_adversarial_machines() {
     let mut tally = Tally::default();
     for text in [
         "rbf(gamma=1)",
@@ -126,7 +126,7 @@ fn certificates_hold_on_hostile_machines() {
             }
         }
     }
-    println!("hostile: {tally:?}");
+    println!("adversarial: {tally:?}");
     assert!(tally.pairs > 10_000 && tally.certified > 500, "{tally:?}");
 }
 
@@ -273,9 +273,9 @@ fn a_hundred_thousand_ranges_contain_the_score() {
         let queries = clouds(900, 8, 50 + number);
         let sections = fit(&machine, "anytime(order=min_wz, stop=never)", None).unwrap();
         let name = kernel.to_owned();
-        let law =
+        let property =
             CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
-        law.ranges_contain_the_score(&mut tally).unwrap();
+        property.ranges_contain_the_score(&mut tally).unwrap();
     }
     println!("ranges: {tally:?}");
     assert!(tally.pairs >= 100_000, "{tally:?}");
@@ -297,7 +297,7 @@ fn regressions_settle_at_their_tolerance() {
     assert!(answers.settled_by_stage[0] > 50, "{:?}", answers.settled_by_stage);
 }
 
-/// Several classes share one basis, and the label is certified without settling every duel.
+/// Several classes share one basis, and the label is certified without settling every pairwise classifier.
 #[test]
 fn several_classes_settle_before_all_their_scores_do() {
     for scheme in [Scheme::OneVsOne, Scheme::OneVsRest] {

@@ -1,4 +1,4 @@
-//! The laws of certificates, over every certifying stage, on sane, trained-like and hostile machines.
+//! The properties of certificates, over every certifying stage, on sane, trained-like and adversarial machines.
 
 #[path = "common/clouds.rs"]
 mod clouds;
@@ -71,7 +71,7 @@ fn certificates_hold_on_sane_machines() {
 }
 
 #[test]
-fn certificates_hold_on_hostile_machines() {
+fn certificates_hold_on_adversarial_machines() {
     let mut tally = Tally::default();
     for (plan, kernels) in stages() {
         for text in kernels {
@@ -90,7 +90,7 @@ fn certificates_hold_on_hostile_machines() {
             }
         }
     }
-    println!("hostile: {tally:?}");
+    println!("adversarial: {tally:?}");
     assert!(tally.pairs > 5_000 && tally.certified > 1000, "{tally:?}");
 }
 
@@ -122,15 +122,15 @@ fn scores_that_cancel_are_never_certified() {
             let machine = Machine::new(kernel, supports.clone(), scores, two_classes()).unwrap();
             let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
             let queries = generate::dense(50, 9, 22);
-            let law = CertifyProperty {
+            let property = CertifyProperty {
                 name: text.into(),
                 machine: &machine,
                 sections: &sections,
                 queries: &queries,
             };
             let mut tally = Tally::default();
-            law.ranges_contain_the_score(&mut tally).unwrap();
-            law.answers_are_exact_and_alike(&mut tally).unwrap();
+            property.ranges_contain_the_score(&mut tally).unwrap();
+            property.answers_are_exact_and_alike(&mut tally).unwrap();
             assert_eq!(tally.certified, 0, "{plan} {text}");
         }
     }
@@ -170,16 +170,16 @@ fn a_million_ranges_contain_the_score() {
         let queries = clouds(8600, 40, 50 + number);
         let sections = compile(&machine, &SPECTRAL.parse().unwrap(), None).unwrap();
         let name = (*kernel).to_owned();
-        let law =
+        let property =
             CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
-        law.ranges_contain_the_score(&mut tally).unwrap();
+        property.ranges_contain_the_score(&mut tally).unwrap();
     }
     println!("ordinary: {tally:?}");
     assert!(tally.pairs >= 1_000_000, "{tally:?}");
 }
 
 #[test]
-fn a_hundred_thousand_ranges_of_singles_contain_the_score() {
+fn a_hundred_thousand_ranges_in_f32_contain_the_score() {
     let mut tally = Tally::default();
     let kernels = ["rbf(gamma=0.05)", "rbf(gamma=3)", "polynomial(degree=3, gamma=0.2, coef0=1)"];
     for (number, kernel) in (0u64..).zip(kernels) {
@@ -187,11 +187,11 @@ fn a_hundred_thousand_ranges_of_singles_contain_the_score() {
         let queries = clouds(17_000, 20, 95 + number);
         let sections = compile(&machine, &SINGLE.parse().unwrap(), None).unwrap();
         let name = kernel.to_owned();
-        let law =
+        let property =
             CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
-        law.ranges_contain_the_score(&mut tally).unwrap();
+        property.ranges_contain_the_score(&mut tally).unwrap();
     }
-    println!("singles: {tally:?}");
+    println!("f32: {tally:?}");
     assert!(tally.pairs >= 100_000, "{tally:?}");
 }
 
@@ -216,9 +216,9 @@ fn a_hundred_thousand_ranges_of_projections_contain_the_score() {
         let text = format!("cascade({}exact)", (1..=20).map(both).collect::<String>());
         let sections = compile(&machine, &text.parse().unwrap(), Some(&sample)).unwrap();
         let name = kernel.to_owned();
-        let law =
+        let property =
             CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
-        law.ranges_contain_the_score(&mut tally).unwrap();
+        property.ranges_contain_the_score(&mut tally).unwrap();
     }
     println!("projections: {tally:?}");
     assert!(tally.pairs >= 100_000, "{tally:?}");
@@ -244,16 +244,16 @@ fn a_hundred_thousand_ranges_of_expanded_gaussians_contain_the_score() {
                 stretched.map(|(at, x)| x * (0.2 + (at / 40 % 11) as f64 / 10.0) + shift);
             let queries = Matrix::dense(40, stretched.collect()).unwrap();
             let name = format!("{number} {shift}");
-            let law =
+            let property =
                 CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
-            law.ranges_contain_the_score(&mut tally).unwrap();
+            property.ranges_contain_the_score(&mut tally).unwrap();
         }
     }
     println!("expanded: {tally:?}");
     assert!(tally.pairs >= 100_000, "{tally:?}");
 }
 
-/// Several classes certify the label without settling every duel.
+/// Several classes certify the label without settling every pairwise classifier.
 #[test]
 fn several_classes_settle_before_all_their_scores_do() {
     // All dimensions: with sixty supports fewer are cheaper and settle little.

@@ -1,4 +1,4 @@
-//! The stage `compressed`: certificates under every kernel, for every size and method, on hostile machines.
+//! The stage `compressed`: certificates under every kernel, for every size and method, on adversarial machines.
 
 mod common;
 
@@ -11,7 +11,7 @@ use mercer_query::{Plan, QueryOptions};
 use mercer_testkit::properties::certify::Tally;
 use mercer_testkit::{generate, machines};
 
-/// All laws of a machine under the stage, unless it refuses the machine, which it may.
+/// All properties of a machine under the stage, unless it refuses the machine, which it may.
 fn check(stage: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     let plan = format!("cascade({stage}, exact)").parse().unwrap();
     common::hold(compile(machine, &plan, None), (stage, name), machine, queries, tally);
@@ -64,7 +64,7 @@ fn certificates_hold_for_every_size_and_method() {
 }
 
 #[test]
-fn certificates_hold_on_hostile_machines() {
+fn certificates_hold_on_adversarial_machines() {
     let mut tally = Tally::default();
     for text in [
         "rbf(gamma=1)",
@@ -89,7 +89,7 @@ fn certificates_hold_on_hostile_machines() {
             }
         }
     }
-    println!("hostile: {tally:?}");
+    println!("adversarial: {tally:?}");
     assert!(tally.pairs > 2000 && tally.certified > 300, "{tally:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The laws of certificates for `low_precision` in integers: machines on a grid; queries on it, near it,
+//! The properties of certificates for `low_precision` in integers: machines on a grid; queries on it, near it,
 //! off it and beyond it.
 
 use mercer_compile::{CompileError, compile};
@@ -91,10 +91,10 @@ fn check(name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     let array = sections.sections[0].array("grid");
     assert!(array.is_some(), "{name}: no grid was found");
     let name = format!("{} on {name}", machine.kernel().spec());
-    let law = CertifyProperty { name, machine, sections: &sections, queries };
-    law.ranges_contain_the_score(tally).unwrap();
-    law.answers_are_exact_and_alike(tally).unwrap();
-    law.budgets_are_kept().unwrap();
+    let property = CertifyProperty { name, machine, sections: &sections, queries };
+    property.ranges_contain_the_score(tally).unwrap();
+    property.answers_are_exact_and_alike(tally).unwrap();
+    property.budgets_are_kept().unwrap();
 }
 
 /// Panels have other shapes on other instruction sets and for other widths; sums must not know it. Several tiles of
@@ -110,9 +110,9 @@ fn wide_machines_answer_alike_on_every_instruction_set() {
             let queries = Matrix::dense(columns, on(points, &codes(70, columns, 43))).unwrap();
             let (sections, mut tally) = (sections(&machine).unwrap(), Tally::default());
             let name = format!("{columns} columns");
-            let law =
+            let property =
                 CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
-            law.answers_are_exact_and_alike(&mut tally).unwrap();
+            property.answers_are_exact_and_alike(&mut tally).unwrap();
             assert!(tally.certified * 2 > tally.asked, "{tally:?}");
         }
     }
@@ -225,9 +225,9 @@ fn a_hundred_thousand_ranges_of_integers_contain_the_score() {
         let queries = mixed(POINTS[0], 40_000, 20, 95 + number);
         let sections = sections(&machine).expect("a kernel that the stage takes");
         let name = kernel.to_owned();
-        let law =
+        let property =
             CertifyProperty { name, machine: &machine, sections: &sections, queries: &queries };
-        law.ranges_contain_the_score(&mut tally).unwrap();
+        property.ranges_contain_the_score(&mut tally).unwrap();
     }
     assert!(tally.pairs >= 100_000, "{tally:?}");
 }
@@ -276,10 +276,10 @@ fn quantised_integers_hold_off_the_grid() {
                 let queries = generate::map(&queries, |x| size * x);
                 let name = format!("{name}, {columns} columns");
                 let (machine, sections) = (&machine, &sections);
-                let law = CertifyProperty { name, machine, sections, queries: &queries };
-                law.ranges_contain_the_score(&mut tally).unwrap();
-                law.answers_are_exact_and_alike(&mut tally).unwrap();
-                law.budgets_are_kept().unwrap();
+                let property = CertifyProperty { name, machine, sections, queries: &queries };
+                property.ranges_contain_the_score(&mut tally).unwrap();
+                property.answers_are_exact_and_alike(&mut tally).unwrap();
+                property.budgets_are_kept().unwrap();
             }
         }
     }

@@ -119,13 +119,13 @@ fn answers_do_not_depend_on_the_batch() {
 }
 
 #[test]
-fn hostile_rows_and_machines_end_in_exact_answers_or_clear_errors() {
+fn adversarial_rows_and_machines_end_in_exact_answers_or_clear_errors() {
     let (machine, rows) = crescents(600, 7);
     let compiled = Compiler::new(&machine).sample(&rows).run(&paper()).unwrap();
     let plan = Plan::load(&machine, &compiled.sections).unwrap();
-    let hostile =
+    let adversarial =
         Matrix::dense(2, vec![1e300, -1e300, 1e150, 1e150, 0.0, 0.0, 1e-300, 0.0]).unwrap();
-    for decision in plan.decide(&hostile).unwrap() {
+    for decision in plan.decide(&adversarial).unwrap() {
         assert!(decision.score.low.is_finite() && decision.score.high.is_finite());
     }
     // A machine that says the same of everything, and one whose score is 0 everywhere.
@@ -147,10 +147,10 @@ fn hostile_rows_and_machines_end_in_exact_answers_or_clear_errors() {
     assert!(error.contains("two classes"), "{error}");
 }
 
-/// Labels that the machine gets wrong half of the time near the boundary: other labels are as often better
+/// Labels that the machine gets wrong half of the time near the boundary: disagreements are as often better
 /// as worse, and the width may be bolder.
 #[test]
-fn excess_errors_allow_more_other_labels_than_agreement_does() {
+fn excess_errors_allow_more_disagreements_than_agreement_does() {
     let (machine, sample) = crescents(6000, 11);
     let scores = Plan::exact(&machine).scores(&sample).unwrap();
     let mut rng = generate::rng(4);

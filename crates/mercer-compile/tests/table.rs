@@ -1,4 +1,4 @@
-//! The laws of certificates for tables of curves, over every additive kernel.
+//! The properties of certificates for tables of curves, over every additive kernel.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn certificates_hold_on_histograms() {
 }
 
 #[test]
-fn certificates_hold_on_hostile_machines() {
+fn certificates_hold_on_adversarial_machines() {
     let (mut tally, mut fitted) = (Tally::default(), 0);
     for text in KERNELS {
         let kernel = parse(text).unwrap();
@@ -64,7 +64,7 @@ fn certificates_hold_on_hostile_machines() {
             fitted += usize::from(check(case.name, &machine, &case.rows, &mut tally));
         }
     }
-    println!("hostile: {fitted} machines, {tally:?}");
+    println!("adversarial: {fitted} machines, {tally:?}");
     assert!(fitted > 50 && tally.certified > 200, "{fitted} {tally:?}");
 }
 

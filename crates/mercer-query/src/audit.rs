@@ -1,24 +1,24 @@
-//! Calibrated answers under watch: a random share is asked again exactly, and a bound that holds at all times
-//! says how often labels differ.
+//! An audit of calibrated answers: a random share of the queries is answered exactly as well, and a bound that holds at
+//! all times says how often labels differ.
 //!
-//! Query t is asked again with probability `p_t`, known before its answer is; `X_t = S_t D_t / p_t`, with S
-//! whether it was asked and D whether the labels differ, has the mean of D. If the share of other labels is at
+//! Query t is audited with probability `p_t`, known before its answer is; `X_t = S_t D_t / p_t`, with S
+//! whether it was audited and D whether the labels differ, has the mean of D. If the share of disagreements is at
 //! most m, then `Π (1 + λ (X_t - m))` is a non-negative supermartingale for every bet `0 <= λ <= 1/m`, whatever
 //! depends on the past; so is the mean over fixed bets, and by Ville's inequality it ever exceeds `1/δ` with
 //! probability at most δ. The lower bound is the largest m that is refuted so, the upper bound the smallest
-//! refuted by `Π (1 - λ (X_t - m))`. Both hold at every query at once: one may look as often as one likes.
+//! refuted by `Π (1 - λ (X_t - m))`. Both hold at every query at once: the report may be read at any time.
 //! (\[WSR24\], Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024.)
 
 use mercer_data::{Matrix, Row};
 
 use crate::{Certainty, Decision, Plan, QueryError};
 
-/// Queries are asked again with up to this many times the base share, in powers of two.
+/// Queries are audited with up to this many times the base share, in powers of two.
 const LEVELS: usize = 4;
 /// Bets, in shares of the largest that is allowed.
 const BETS: [f64; 12] = [0.001, 0.003, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 0.95];
 
-/// Watches over the calibrated answers of a plan.
+/// Audits the calibrated answers of a plan.
 #[derive(Debug, Clone)]
 pub struct Audit {
     share: f64,
@@ -28,7 +28,7 @@ pub struct Audit {
     distances: Option<Distances>,
     seen: u64,
     audited: u64,
-    /// Other labels found at each level of probability.
+    /// Disagreements found at each level of probability.
     others: [u64; LEVELS],
     alarm: Option<u64>,
 }
@@ -38,11 +38,11 @@ pub struct Audit {
 pub struct AuditReport {
     /// Queries answered.
     pub seen: u64,
-    /// Queries asked again, exactly.
+    /// Queries that were answered exactly as well.
     pub audited: u64,
     /// Those whose label differed.
     pub disagreements: u64,
-    /// The share of other labels lies between these, at all times together, with probability `1 - delta`
+    /// The share of disagreements lies between these, at all times together, with probability `1 - delta`
     /// on either side.
     pub low: f64,
     /// Its upper end.
@@ -56,13 +56,15 @@ pub struct AuditReport {
 #[non_exhaustive]
 pub enum AuditError {
     /// A share that is not one.
-    #[error("the share asked again is {0}; it must lie above 0 and be at most 1")]
+    #[error("the share to audit is {0}; it must lie above 0 and be at most 1")]
     Share(f64),
     /// The plan promises nothing.
     #[error("the plan gives no calibrated answers: there is nothing to audit")]
     NotCalibrated,
     /// The plan promises something that labels alone can show.
-    #[error("the plan promises few excess errors, not few other labels: an audit cannot see those")]
+    #[error(
+        "the plan promises few excess errors, not few disagreements: an audit cannot see those"
+    )]
     OtherPromise,
     /// Nothing to measure distances from.
     #[error("the sample that distances are measured from has no rows")]
@@ -70,10 +72,10 @@ pub enum AuditError {
 }
 
 impl Audit {
-    /// Asks this share of the queries again; the seed decides which.
+    /// Audits this share of the queries; the seed decides which.
     ///
     /// # Errors
-    /// If the plan was not calibrated to give few other labels, or the share is not one.
+    /// If the plan was not calibrated to give few disagreements, or the share is not one.
     pub fn new(plan: &Plan, share: f64, seed: u64) -> Result<Self, AuditError> {
         let known = plan.calibration().ok_or(AuditError::NotCalibrated)?;
         if known.counts != mercer_machine::Counts::Disagreements {
@@ -94,7 +96,7 @@ impl Audit {
         Ok(Self { share, risk, delta, seed, distances: None, seen, audited, others, alarm })
     }
 
-    /// Queries far from these rows are asked again up to eight times as often.
+    /// Queries far from these rows are audited up to eight times as often.
     ///
     /// # Errors
     /// If there are no rows.
@@ -103,8 +105,8 @@ impl Audit {
         Ok(self)
     }
 
-    /// Looks at the answers to some rows, in the order in which they were asked. Calibrated ones that are
-    /// drawn are asked again, and the exact answer takes their place.
+    /// Audits the answers to some rows, in the order in which they were given. Calibrated ones that are drawn are replaced
+    /// by the exact answer.
     ///
     /// # Errors
     /// If an exact score overflows.
@@ -139,7 +141,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Counts one query that was asked again, as the last one seen.
+    /// Counts one audited query, as the last one seen.
     fn note(&mut self, level: usize, is_other: bool) {
         self.audited += 1;
         if is_other {
@@ -174,7 +176,7 @@ impl Audit {
         // Bets beyond this lose everything at a query with the same label.
         let most = if m > 0.0 { 1.0 / m } else { f64::INFINITY };
         self.mixture(|bet| {
-            // In units of what one other label is worth: the same bets for every share.
+            // In units of what one disagreement is worth: the same bets for every share.
             let bet = (bet * self.share * 50.0).min(0.95 * most);
             (bet, -m)
         })
@@ -288,7 +290,7 @@ impl Distances {
 mod tests {
     use super::*;
 
-    /// Runs an audit over made-up labels; the share of other labels may change on the way.
+    /// Runs an audit over made-up labels; the share of disagreements may change on the way.
     fn simulate(audit: &mut Audit, queries: u64, seed: u64, other: impl Fn(u64) -> f64) {
         for number in 0..queries {
             audit.seen += 1;
@@ -348,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn every_query_asked_again_bounds_as_tightly_as_counting_can() {
+    fn every_query_audited_bounds_as_tightly_as_counting_can() {
         let mut audit = Audit::of_promise(1.0, 1e-3, 0.05, 1).unwrap();
         for _ in 0..10_000 {
             audit.seen += 1;

@@ -1,4 +1,4 @@
-//! The laws of exact answers, over every registry entry and every kind of output.
+//! The properties of exact answers, over every registry entry and every kind of output.
 
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, KernelRef, parse};

@@ -196,7 +196,7 @@ pair-novelty pair --kernel rbf(gamma=0.001) --formulation one_class(nu=0.1)
 
 pub const STAGES: &str = "low_precision low_precision(integers=quantised) projected projected(dimensions=8) \
     spectral taylor monomials anytime(order=min_wz,steps=40,stop=never) compressed(10) table linear student(4,8) student(4,directions=fitted) \
-    pca(8,16) pca(8,16,arithmetic=int8) nearest(paper) landmarks(8,64) residual(8,4,16)";
+    pca(8,16) pca(8,16,arithmetic=int8) nearest(paper) landmarks(8,64)";
 
 /// Words of `compile` for each of them.
 pub const SAMPLED: &str = "--sample %sample --training %train --eps 0.1 --delta 0.3 --trust-sample";
@@ -217,7 +217,7 @@ pair-rbf exact / --budget-kernels 5 / --budget-us 20 --rate 100
 pair-rbf cascade(projected,low_precision,exact) / --budget-kernels 60
 pair-rbf cascade(projected(dimensions=12,look_ahead=4,directions=3),exact)
 pair-rbf cascade(linear,student(4,8),pca(8,16),exact) --sample %sample --eps 0.05 / --require certified / --budget-kernels 15 / --audit 0.3
-pair-rbf cascade(linear,student(2,4,directions=fitted),landmarks(4,40),residual(8,4,16),low_precision,exact) --sample %sample --training %train --eps 0.05 --boundary 200
+pair-rbf cascade(linear,student(2,4,directions=fitted),landmarks(4,40),low_precision,exact) --sample %sample --training %train --eps 0.05 --boundary 200
 pair-rbf cascade(student(4,8),exact) --sample %sample --eps 0.02 --delta 0.2 --risk excess-error
 pair-rbf cascade(anytime(stop=never,steps=140),exact) --sample %sample / --budget-kernels 90
 pair-rbf nearest(paper) --training %train

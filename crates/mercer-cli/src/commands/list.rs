@@ -1,11 +1,13 @@
-//! `mercer list`: kernels, solvers, stages, formats and papers, from the registries.
+//! `mercer list`: kernels, solvers, stages with their parameters, formats and papers, from the registries.
 
 use mercer::compile::{COMPRESSORS, FITTERS};
 use mercer::data::read;
 use mercer::data::scale::SCALINGS;
 use mercer::kernel::KERNELS;
 use mercer::machine::file;
+use mercer::query::StageEntry;
 use mercer::simd::Isa;
+use mercer::spec::Parameter;
 use mercer::train::{FORMULATIONS, SOLVERS};
 use mercer::tune::CONTRACTS;
 use serde_json::{Value, json};
@@ -29,8 +31,6 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         SOLVERS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let contracts: Vec<(String, &str)> =
         CONTRACTS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
-    let stages: Vec<(String, &str)> =
-        FITTERS.iter().map(|fitter| (fitter.stage.signature(), fitter.stage.summary)).collect();
     let compressors: Vec<(String, &str)> =
         COMPRESSORS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
     let sections = [
@@ -38,7 +38,8 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         ("scalings", scalings),
         ("formulations", formulations),
         ("solvers", solvers),
-        ("stages", stages),
+        // With their parameters: see below.
+        ("stages", Vec::new()),
         ("compressors", compressors),
         ("contracts", contracts),
         ("data_formats", readers),
@@ -54,12 +55,18 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
         for (title, rows) in &sections {
             object.insert((*title).to_owned(), list(rows).into());
         }
+        let stages: Vec<Value> = FITTERS.iter().map(|fitter| stage_object(fitter.stage)).collect();
+        object.insert("stages".to_owned(), stages.into());
         object.insert("instruction_sets".to_owned(), sets.into());
         println!("{}", Value::Object(object));
         return Ok(DONE);
     }
     for (title, rows) in &sections {
         println!("{}", title.replace('_', " "));
+        if *title == "stages" {
+            FITTERS.iter().for_each(|fitter| print_stage(fitter.stage));
+            continue;
+        }
         let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         for (name, text) in rows {
             println!("  {name:width$}  {text}");
@@ -67,4 +74,25 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
     }
     println!("instruction sets\n  {} (in use: {})", sets.join(", "), Isa::current());
     Ok(DONE)
+}
+
+/// A stage with its summary, and a line for each parameter: default, range, meaning.
+fn print_stage(stage: &StageEntry) {
+    println!("  {}", stage.signature());
+    println!("      {}", stage.summary);
+    let width = stage.parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
+    for parameter in stage.parameters {
+        println!("      {:width$}  {} ({})", parameter.name, parameter.help, parameter.range());
+    }
+}
+
+fn stage_object(stage: &StageEntry) -> Value {
+    let parameter = |parameter: &Parameter| {
+        json!({
+            "name": parameter.name, "default": parameter.default, "range": parameter.range(),
+            "help": parameter.help,
+        })
+    };
+    let parameters: Vec<Value> = stage.parameters.iter().map(parameter).collect();
+    json!({ "name": stage.signature(), "summary": stage.summary, "parameters": parameters })
 }

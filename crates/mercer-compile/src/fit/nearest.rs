@@ -62,7 +62,7 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     Ok(section)
 }
 
-/// The cheapest candidate among those with about the fewest other labels on the folds left out: no more than
+/// The cheapest candidate among those with about the fewest disagreements on the folds left out: no more than
 /// one standard error above the fewest.
 fn choose(
     settings: &NearestSettings,

@@ -73,7 +73,7 @@ struct Ready {
 /// Fewer columns leave nothing to project away.
 const LEAST_COLUMNS: usize = 24;
 
-/// Many duels share nothing but the projection: it has not paid for them yet.
+/// Many scores share nothing but the projection: it has not paid for them yet.
 const MOST_SCORES: usize = 3;
 
 fn propose(task: &Task<'_>) -> Vec<Spec> {

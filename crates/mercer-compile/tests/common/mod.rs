@@ -5,7 +5,7 @@ use mercer_data::Matrix;
 use mercer_machine::{Machine, PlanSections};
 use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 
-/// All laws of a machine under a plan; false if the stage refuses the machine, which it may.
+/// All properties of a machine under a plan; false if the stage refuses the machine, which it may.
 pub fn hold(
     sections: Result<PlanSections, CompileError>,
     (plan, case): (&str, &str),
@@ -19,9 +19,9 @@ pub fn hold(
         Err(other) => panic!("{case}: {other}"),
     };
     let name = format!("{plan} for {} on {case}", machine.kernel().spec());
-    let law = CertifyProperty { name, machine, sections: &sections, queries };
-    law.ranges_contain_the_score(tally).unwrap();
-    law.answers_are_exact_and_alike(tally).unwrap();
-    law.budgets_are_kept().unwrap();
+    let property = CertifyProperty { name, machine, sections: &sections, queries };
+    property.ranges_contain_the_score(tally).unwrap();
+    property.answers_are_exact_and_alike(tally).unwrap();
+    property.budgets_are_kept().unwrap();
     true
 }

@@ -51,11 +51,11 @@ pub const SMOOTH: [&str; 5] = [
 pub const SEMIDEFINITE: [&str; 3] =
     ["rbf(gamma=0.05)", "polynomial(degree=2, gamma=1, coef0=1)", "rbf(gamma=1e-9)"];
 
-/// Every certifying stage of the registry with the kernels it takes: a new stage has no laws until it is here.
+/// Every certifying stage of the registry with the kernels it takes: a new stage has no property tests until it is here.
 pub fn stages() -> Vec<(String, &'static [&'static str])> {
     let kernels = |name: &str| -> &'static [&'static str] {
         match name {
-            // Their own laws, over orders, sizes and kernels, are in `anytime.rs` and `compressed.rs`.
+            // Their own properties, over orders, sizes and kernels, are in `anytime.rs` and `compressed.rs`.
             "anytime" | "compressed" => &SEMIDEFINITE,
             "low_precision" | "projected" => &PRODUCTS,
             "spectral" => &QUADRATIC,
@@ -68,8 +68,8 @@ pub fn stages() -> Vec<(String, &'static [&'static str])> {
         let name = fitter.stage.name;
         (format!("cascade({name}, exact)"), kernels(name))
     };
-    // Stages that estimate prove nothing; their laws are in `calibrate.rs`.
-    // Additive kernels want values of at least zero; the laws of `table` are in `table.rs`.
+    // Stages that estimate prove nothing; their properties are in `risk.rs`.
+    // Additive kernels want values of at least zero; the properties of `table` are in `table.rs`.
     let is_here =
         |fitter: &&&Fitter| !fitter.estimates && !fitter.stops && fitter.stage.name != "table";
     FITTERS.iter().filter(is_here).map(plan).collect()
