@@ -1,7 +1,7 @@
 //! What is proved: the only place where proved ranges are made.
 //!
 //! A stage computes; the bounds below turn what it computed into a range that contains the score of the
-//! machine as stored, in real arithmetic, whatever was rounded on the way. Each derivation stands with its
+//! machine as stored, in real arithmetic, whatever was rounded on the way. Each derivation is in the file of its
 //! bound.
 
 pub(crate) mod curves;

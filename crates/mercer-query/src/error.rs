@@ -34,7 +34,7 @@ impl LoadError {
     }
 }
 
-/// Why queries could not be answered. Rows are counted from 1 within the rows asked.
+/// Why queries could not be answered. Rows are counted from 1 within the rows of the call.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
@@ -69,7 +69,7 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    /// The same error if so many rows come before those that were asked: a chunk of a file becomes the file.
+    /// The same error if so many rows come before those of the call: a chunk of a file becomes the file.
     #[must_use]
     pub fn after_rows(self, rows: usize) -> Self {
         self.renumbered(|row| rows + row)

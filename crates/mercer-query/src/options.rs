@@ -1,4 +1,4 @@
-//! What callers ask for and get to see: query options, the steps of `explain`, estimates and records of them.
+//! Options and results of queries beside decisions: query options, the steps of `explain`, estimates and records of them.
 
 use mercer_machine::Scale;
 

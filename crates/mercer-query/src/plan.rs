@@ -247,7 +247,7 @@ impl Plan {
         Ok(Answers { decisions, settled_by, settled_by_stage, unsettled })
     }
 
-    /// Decisions of the exact stage alone, whatever stands before it.
+    /// Decisions of the exact stage alone, whatever comes before it.
     ///
     /// # Errors
     /// As [`Plan::decide`].

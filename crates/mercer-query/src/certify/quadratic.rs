@@ -38,7 +38,7 @@
 //! f32 and multiplied in four chains of at most `n/4 + 1` fused multiply-adds and two additions, the constant
 //! is added in f64. So `η` becomes `γ'_(n/4 + 5) (1 + defect)` and a little for the constant; taken is
 //! `γ'_(n/4 + 12) (1 + defect)`. All that follows is in f64 and as above. Queries with `g` outside 1e-20 to
-//! 1e20 are not asked so: within, no product overflows, and what underflows, at most `n 2^-148`, is far below
+//! 1e20 do not run so: within, no product overflows, and what underflows, at most `n 2^-148`, is far below
 //! the units to spare.
 //!
 //! Underflow. A product below the normal range is wrong by at most `2^-1074`. Queries with `g < 1e-200`
@@ -66,7 +66,7 @@ pub(crate) struct Quadratic {
     pub columns: usize,
 }
 
-/// Constants of one point at which the range is looked at.
+/// Constants of one point at which the range is computed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checkpoint {
     least: f64,

@@ -97,7 +97,7 @@ struct Anytime {
     router: Option<Router>,
 }
 
-/// Basis points in the order in which they are met, and what is known after each.
+/// Basis points in the order in which they are used, and what is known after each.
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub chunks: Vec<BasisChunk>,
@@ -138,7 +138,7 @@ struct AnytimeScratch {
     sums: Vec<f64>,
     loaded: Vec<u32>,
     runs: Vec<u32>,
-    wanted: Vec<u32>,
+    undecided: Vec<u32>,
     left: Vec<StepResidual>,
 }
 
@@ -146,7 +146,7 @@ struct AnytimeScratch {
 pub(super) struct QueryInChunk<'a> {
     pub first: usize,
     pub known: &'a ProjectionQuery,
-    pub wanted: &'a [u32],
+    pub undecided: &'a [u32],
     pub spent: &'a mut f64,
     pub sums: &'a mut [f64],
     pub left: &'a mut Vec<StepResidual>,
@@ -156,9 +156,9 @@ pub(super) struct QueryInChunk<'a> {
 fn chunk_sizes(steps: usize, first: usize) -> Vec<usize> {
     let (mut sizes, mut done) = (Vec::new(), 0);
     while done < steps {
-        let wanted = first.max((done / 4).next_multiple_of(8).min(MOST_AT_ONCE));
-        // Someone who wants single steps gets single steps.
-        let size = if first < 8 { first } else { wanted }.min(steps - done);
+        let larger = first.max((done / 4).next_multiple_of(8).min(MOST_AT_ONCE));
+        // A small first chunk asks for small chunks throughout.
+        let size = if first < 8 { first } else { larger }.min(steps - done);
         sizes.push(size);
         done += size;
     }
@@ -173,7 +173,7 @@ impl Sequence {
         rows as u64 * columns + (triangle + rows * self.scores.len()) as u64
     }
 
-    /// Runs the steps of one chunk for one query, given its coordinates. Each wanted score is reported at
+    /// Runs the steps of one chunk for one query, given its coordinates. Each undecided score is reported at
     /// the first step that may settle it, or else at the last.
     pub(super) fn steps(
         &self,
@@ -182,13 +182,13 @@ impl Sequence {
         offsets: &[f64],
         mut report: impl FnMut(u32, usize, Proved),
     ) {
-        let QueryInChunk { first, known, wanted, spent, sums, left } = query;
-        // What each step leaves of the query, as far as a score asked for it.
+        let QueryInChunk { first, known, undecided, spent, sums, left } = query;
+        // What each step leaves of the query, as far as a score needs it.
         left.clear();
-        let mut is_wanted = wanted.iter().peekable();
+        let mut next_undecided = undecided.iter().peekable();
         for (score, (sum, steps)) in (0u32..).zip(sums.iter_mut().zip(&self.scores)) {
             let steps = &steps[first..first + coordinates.len()];
-            if is_wanted.next_if_eq(&&score).is_none() {
+            if next_undecided.next_if_eq(&&score).is_none() {
                 *sum = steps.iter().zip(coordinates).fold(*sum, |sum, (s, y)| sum + s.weight * y);
                 continue;
             }
@@ -217,13 +217,13 @@ impl Sequence {
         }
     }
 
-    /// The range of each wanted score after each step of a chunk, for whoever watches.
+    /// The range of each undecided score after each step of a chunk, for the observer.
     fn observe(
         &self,
         query: &QueryInChunk<'_>,
         coordinates: &[f64],
         offsets: &[f64],
-        mut tell: impl FnMut(u32, usize, Proved),
+        mut observe: impl FnMut(u32, usize, Proved),
     ) {
         let (mut spent, mut sums) = (*query.spent, query.sums.to_vec());
         for (k, y) in (query.first..).zip(coordinates) {
@@ -232,11 +232,11 @@ impl Sequence {
             for (sum, steps) in sums.iter_mut().zip(&self.scores) {
                 *sum += steps[k].weight * y;
             }
-            for score in query.wanted {
+            for score in query.undecided {
                 let at = *score as usize;
                 let range = self.scores[at][k].range(query.known, left, sums[at], offsets[at]);
                 if let Some(range) = range {
-                    tell(*score, k + 1, range);
+                    observe(*score, k + 1, range);
                 }
             }
         }
@@ -306,7 +306,7 @@ impl Anytime {
             if open == 0 {
                 break;
             }
-            // Survivors move together as soon as half of them are closed.
+            // Survivors move together as soon as half of them are settled.
             if is_stale || 2 * open <= scratch.loaded.len() {
                 scratch.loaded.retain(|query| tracker.is_open(*query));
                 let rows = scratch.loaded.iter().map(|query| block.row(*query));
@@ -340,7 +340,7 @@ impl Anytime {
         let stride = sequence.scores.first().map_or(0, Vec::len);
         let AnytimeScratch { sequences, tile, products, values, known, spent, sums, left, .. } =
             scratch;
-        let (loaded, runs, wanted) = (&scratch.loaded, &scratch.runs, &mut scratch.wanted);
+        let (loaded, runs, undecided) = (&scratch.loaded, &scratch.runs, &mut scratch.undecided);
         let (queries, dense) = &mut sequences[number];
         let rows = loaded.iter().map(|query| block.row(*query));
         chunk.basis.visit(self.isa, queries, rows, tile, |tile| {
@@ -362,10 +362,10 @@ impl Anytime {
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
-            tracker.undecided_scores(*query, wanted);
+            tracker.undecided_scores(*query, undecided);
             let sums = &mut sums[place * scores..(place + 1) * scores];
             let (first, spent) = (chunk.first, &mut spent[place]);
-            let running = QueryInChunk { first, known, wanted, spent, sums, left };
+            let running = QueryInChunk { first, known, undecided, spent, sums, left };
             let coordinates = &coordinates[..chunk.basis.rows()];
             if tracker.is_observed() {
                 sequence.observe(&running, coordinates, &self.offsets, |score, step, range| {
@@ -422,7 +422,7 @@ impl StageWithScratch for Anytime {
             sums: Vec::new(),
             loaded: Vec::new(),
             runs: Vec::new(),
-            wanted: Vec::new(),
+            undecided: Vec::new(),
             left: Vec::new(),
         }
     }

@@ -1,4 +1,4 @@
-//! A small machine that stands for the whole one, with its distance proved for each query (\[OG98\], and the
+//! A small machine in place of the whole one, with its distance proved for each query (\[OG98\], and the
 //! power function).
 //!
 //! One set of kernel values serves three bounds, the dearer one only for queries that the cheaper one
@@ -74,7 +74,7 @@ struct CompressedScratch {
     sums: Vec<f64>,
     loaded: Vec<u32>,
     runs: Vec<u32>,
-    wanted: Vec<u32>,
+    undecided: Vec<u32>,
     left: Vec<StepResidual>,
 }
 
@@ -99,12 +99,12 @@ impl Compressed {
         (size * (size + 1) / 2 + size * self.scores.len()) as u64
     }
 
-    /// Pays for a step; keeps those that may take it.
+    /// Charges a step; keeps the queries that stay open.
     fn charge(runs: &mut Vec<u32>, tracker: &mut DecisionTracker<'_>, cost: u64) {
         runs.retain(|query| tracker.is_open(*query) && tracker.charge(*query, cost));
     }
 
-    /// Reports the ranges of all scores that are wanted, given how near the query is.
+    /// Reports the ranges of all undecided scores, given how near the query is.
     fn prove(
         &self,
         query: u32,
@@ -112,10 +112,10 @@ impl Compressed {
         sums: &[f64],
         near: Nearby<'_>,
         tracker: &mut DecisionTracker<'_>,
-        wanted: &mut Vec<u32>,
+        undecided: &mut Vec<u32>,
     ) {
-        tracker.undecided_scores(query, wanted);
-        for score in wanted.iter().map(|score| *score as usize) {
+        tracker.undecided_scores(query, undecided);
+        for score in undecided.iter().map(|score| *score as usize) {
             if let Some(range) = self.scores[score].range(known, self.size(), sums[score], near) {
                 tracker.prove(query, score, range, near.vectors.len());
             }
@@ -166,8 +166,9 @@ impl Compressed {
     /// The bound of all vectors.
     fn by_all(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut CompressedScratch) {
         let (chunk, size) = (&self.sequence.chunks[0], self.size());
-        let CompressedScratch { dense, values, products, known, sums, runs, wanted, left, .. } =
-            scratch;
+        let CompressedScratch {
+            dense, values, products, known, sums, runs, undecided, left, ..
+        } = scratch;
         dense.clear();
         for query in &*runs {
             dense.push(&values[*query as usize * size..][..size]);
@@ -181,10 +182,10 @@ impl Compressed {
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
-            tracker.undecided_scores(*query, wanted);
+            tracker.undecided_scores(*query, undecided);
             let sums = &mut sums[place * count..(place + 1) * count];
             sums.fill(0.0);
-            let running = QueryInChunk { first: 0, known, wanted, spent: &mut 0.0, sums, left };
+            let running = QueryInChunk { first: 0, known, undecided, spent: &mut 0.0, sums, left };
             self.sequence.steps(running, &coordinates[..size], &self.offsets, |score, _, range| {
                 tracker.prove(*query, score as usize, range, size);
             });
@@ -319,7 +320,7 @@ impl StageWithScratch for Compressed {
             sums: Vec::new(),
             loaded: Vec::new(),
             runs: Vec::new(),
-            wanted: Vec::new(),
+            undecided: Vec::new(),
             left: Vec::new(),
         }
     }
@@ -370,7 +371,7 @@ impl StageWithScratch for Compressed {
 impl Compressed {
     fn try_one(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut CompressedScratch) {
         let (size, count) = (self.size(), self.scores.len());
-        let CompressedScratch { values, known, sums, runs, wanted, .. } = scratch;
+        let CompressedScratch { values, known, sums, runs, undecided, .. } = scratch;
         for query in &*runs {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
@@ -380,7 +381,7 @@ impl Compressed {
                 continue;
             };
             let near = Nearby { vectors: &[vector], weights: &[weight], distance };
-            self.prove(*query, known, &sums[place * count..], near, tracker, wanted);
+            self.prove(*query, known, &sums[place * count..], near, tracker, undecided);
         }
     }
 
@@ -390,14 +391,14 @@ impl Compressed {
         }
         let (size, count) = (self.size(), self.scores.len());
         Self::charge(&mut scratch.runs, tracker, self.few_cost());
-        let CompressedScratch { values, known, sums, runs, wanted, .. } = scratch;
+        let CompressedScratch { values, known, sums, runs, undecided, .. } = scratch;
         for query in &*runs {
             let place = *query as usize;
             let Some(known) = &known[place] else { continue };
             let Some(few) = self.by_few(&values[place * size..][..size], known) else { continue };
             let (vectors, weights) = (&few.vectors[..few.count], &few.weights[..few.count]);
             let near = Nearby { vectors, weights, distance: few.distance };
-            self.prove(*query, known, &sums[place * count..], near, tracker, wanted);
+            self.prove(*query, known, &sums[place * count..], near, tracker, undecided);
         }
     }
 }

@@ -4,7 +4,7 @@ use mercer_machine::{Output, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8, gaussian32, weighted_sums32};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
-use super::projection::{Basis, KERNEL_COST, guess, outputs};
+use super::projection::{Basis, KERNEL_COST, estimate_of, outputs};
 use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -199,7 +199,7 @@ impl StageWithScratch for Landmarks {
             let gaussians = &mut products[..count];
             gaussian32(self.isa, gaussians, square(y), &self.norms, self.gamma);
             self.outputs(y, gaussians, values);
-            tracker.estimate(*query, 0, guess(values));
+            tracker.estimate(*query, 0, estimate_of(values));
         }
         block.compact(tracker);
     }

@@ -5,7 +5,7 @@ use mercer_machine::{Output, Section};
 use mercer_simd::fold8;
 use mercer_spec::{Checked, Spec};
 
-use super::projection::{guess, outputs};
+use super::projection::{estimate_of, outputs};
 use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -93,7 +93,7 @@ impl StageWithScratch for Linear {
             values.clear();
             let outputs = self.weights.chunks_exact(self.columns).zip(&self.constants);
             values.extend(outputs.map(|(weights, constant)| dot(weights, row) + constant));
-            tracker.estimate(*query, 0, guess(values));
+            tracker.estimate(*query, 0, estimate_of(values));
         }
         block.compact(tracker);
     }

@@ -45,7 +45,7 @@ struct MonomialsScratch {
     terms: Vec<[f64; LANES]>,
     sums: Vec<[f64; LANES]>,
     runs: Vec<u32>,
-    wanted: Vec<u32>,
+    undecided: Vec<u32>,
 }
 
 /// Arrays: `weights`, one for each product and score, product after product; `errors`, for each score one for
@@ -146,9 +146,9 @@ impl MonomialStage {
         tracker: &mut DecisionTracker<'_>,
         scratch: &mut MonomialsScratch,
     ) {
-        let MonomialsScratch { sums, wanted, .. } = scratch;
-        tracker.undecided_scores(query, wanted);
-        for score in wanted.iter().map(|score| *score as usize) {
+        let MonomialsScratch { sums, undecided, .. } = scratch;
+        tracker.undecided_scores(query, undecided);
+        for score in undecided.iter().map(|score| *score as usize) {
             if let Some(range) = self.bounds[score].range(sums[score][lane], largest) {
                 tracker.prove(query, score, range, 1);
             }
@@ -184,7 +184,7 @@ impl StageWithScratch for MonomialStage {
             terms: vec![zeros; self.factors.len() + 1],
             sums: vec![zeros; self.bounds.len()],
             runs: Vec::new(),
-            wanted: Vec::new(),
+            undecided: Vec::new(),
         }
     }
 

@@ -171,7 +171,7 @@ impl LinearFilter {
 }
 
 impl Nearest {
-    /// Walks from the nearest support on until the thresholds are passed or none is left; `pay` is asked
+    /// Walks from the nearest support on until the thresholds are passed or none is left; `charge` is called
     /// before each chunk. What is known then, after how many supports, and whether the rule stopped it.
     fn walk(
         &self,
@@ -179,30 +179,30 @@ impl Nearest {
         query: DenseQuery<'_>,
         order: &mut NearestOrder,
         norms: &[f64],
-        mut pay: impl FnMut(u64) -> bool,
+        mut charge: impl FnMut(u64) -> bool,
     ) -> Option<(f64, usize)> {
-        let (mut score, mut met) = (-self.offset, 0);
+        let (mut score, mut visited) = (-self.offset, 0);
         let mut chunk = [0u32; FEW];
-        while met < self.coefficients.len() {
+        while visited < self.coefficients.len() {
             let mut count = 0;
             while count < FEW {
                 let Some(support) = order.next(&self.coefficients) else { break };
                 chunk[count] = support;
                 count += 1;
             }
-            if !pay(count as u64 * (self.columns + KERNEL_COST)) {
+            if !charge(count as u64 * (self.columns + KERNEL_COST)) {
                 return None;
             }
             let values = self.rows.kernels(finish, query, &chunk[..count], norms);
             for (support, value) in chunk[..count].iter().zip(&values) {
                 score += self.coefficients[*support as usize] * value;
-                if score < self.low[met] || score > self.high[met] {
-                    return Some((score, met + 1));
+                if score < self.low[visited] || score > self.high[visited] {
+                    return Some((score, visited + 1));
                 }
-                met += 1;
+                visited += 1;
             }
         }
-        Some((score, met))
+        Some((score, visited))
     }
 }
 
@@ -272,10 +272,10 @@ impl StageWithScratch for Nearest {
             finish.finish(self.isa, values, squared_norm, norms);
             order.start(values, &self.coefficients, self.has_tug_of_war);
             self.rotated.basis.live().write(block.row(*query), row);
-            let pay = |cost: u64| tracker.charge(*query, cost);
-            let found = self.walk(finish, DenseQuery { row, squared_norm }, order, norms, pay);
-            if let Some((score, met)) = found {
-                tracker.stop_by_rule(*query, Estimate::Score(score), met);
+            let charge = |cost: u64| tracker.charge(*query, cost);
+            let found = self.walk(finish, DenseQuery { row, squared_norm }, order, norms, charge);
+            if let Some((score, visited)) = found {
+                tracker.stop_by_rule(*query, Estimate::Score(score), visited);
             }
         }
         block.compact(tracker);

@@ -144,7 +144,7 @@ struct PcaScratch {
     queries: Vec<PcaQueries>,
     coordinates: Vec<f32>,
     products: Vec<f32>,
-    /// Products so far of each query at work, where there is more than one level.
+    /// Products so far of each loaded query, where there is more than one level.
     sums: Vec<f32>,
     work: KernelScratch,
     partials: Vec<[f64; 8]>,
@@ -206,7 +206,7 @@ fn load(
 }
 
 impl Pca {
-    /// Adds the products in the new directions of all queries at work, and sums up the scores.
+    /// Adds the products in the new directions of all loaded queries, and sums up the scores.
     fn advance(&self, number: usize, block: &Block<'_>, scratch: &mut PcaScratch) {
         let PcaLevel { supports, .. } = &self.levels[number];
         let PcaScratch { queries, products, sums, work, partials, loaded, .. } = scratch;
@@ -224,7 +224,7 @@ impl Pca {
                 let new = &mut products[position * width..][..rows.len()];
                 if self.levels.len() > 1 {
                     let sums = &mut sums[position * self.stride..][rows.clone()];
-                    // Of the first level nothing stands there yet; after the last nobody looks.
+                    // At the first level there are none yet; after the last they are not needed.
                     if number > 0 {
                         new.iter_mut().zip(&*sums).for_each(|(new, sum)| *new += sum);
                     }
@@ -241,7 +241,7 @@ impl Pca {
     }
 
     /// What the scores of one query say.
-    fn guess(&self, partials: &[[f64; 8]], scores: &mut Vec<f64>, exact: &Exact) -> Estimate {
+    fn estimate(&self, partials: &[[f64; 8]], scores: &mut Vec<f64>, exact: &Exact) -> Estimate {
         scores.clear();
         let sums = partials.iter().zip(&self.offsets);
         scores.extend(sums.map(|(partial, offset)| fold8(partial) - offset));
@@ -346,8 +346,8 @@ impl StageWithScratch for Pca {
             let scores = self.offsets.len();
             let PcaScratch { partials, loaded, scores: values, .. } = scratch;
             for (query, partials) in loaded.iter().zip(partials.chunks_exact(scores)) {
-                let guess = self.guess(partials, values, block.exact());
-                tracker.estimate(*query, number, guess);
+                let estimate = self.estimate(partials, values, block.exact());
+                tracker.estimate(*query, number, estimate);
             }
             block.compact(tracker);
             if !self.compact(tracker, scratch) {

@@ -20,7 +20,7 @@ pub(crate) struct Coordinates {
     /// Only the first `used` are of this block; the others are kept for their memory.
     chunks: Vec<ComputedChunk>,
     used: usize,
-    /// Non-zero entries of the dense queries that a stage has looked at.
+    /// Non-zero entries of the dense queries that a stage has projected.
     weights: Vec<Weight>,
     /// Where those of each query begin and end.
     places: Vec<Option<[usize; 2]>>,
@@ -30,9 +30,9 @@ pub(crate) struct Coordinates {
 #[derive(Debug, Default)]
 struct ComputedChunk {
     id: u64,
-    /// How many of its directions queries have paid for.
-    paid: usize,
-    /// One for each query of the block; those closed by then are stale.
+    /// How many of its directions were charged.
+    charged: usize,
+    /// One for each query of the block; those settled by then are stale.
     values: Vec<[f32; CHUNK]>,
 }
 
@@ -87,7 +87,7 @@ impl Coordinates {
     }
 }
 
-/// How queries look in the live columns of a machine, centred as it is.
+/// Queries in the live columns of a machine, centred as it is.
 #[derive(Debug)]
 pub(super) struct LiveColumns {
     /// Column to live column, or [`NO_ROW`].
@@ -211,7 +211,7 @@ impl Basis {
         self.rows
     }
 
-    /// How rows look in the live columns.
+    /// The live columns.
     pub(super) fn live(&self) -> &LiveColumns {
         &self.live
     }
@@ -221,14 +221,14 @@ impl Basis {
         directions.start / CHUNK..directions.end.div_ceil(CHUNK)
     }
 
-    /// Multiply-adds per query of the first `directions` that nobody has paid for yet. Those that share their
-    /// registers are computed beside them, and paid for by whoever uses them.
+    /// Multiply-adds per query of the first `directions` that were not charged yet. Those that share their
+    /// registers are computed with them, and charged to the stage that uses them.
     fn cost(&self, block: &mut Block<'_>, directions: Range<usize>) -> u64 {
         let known = block.coordinates();
         let chunks = self.chunks[Self::chunks(directions.clone())].iter();
         let missing = chunks.zip(directions.start / CHUNK..).map(|(chunk, number)| {
-            let paid = known.find(chunk.id).map_or(0, |at| known.chunks[at].paid);
-            chunk.rows.min(directions.end - number * CHUNK).saturating_sub(paid) as u64
+            let charged = known.find(chunk.id).map_or(0, |at| known.chunks[at].charged);
+            chunk.rows.min(directions.end - number * CHUNK).saturating_sub(charged) as u64
         });
         missing.sum::<u64>() * self.columns
     }
@@ -265,14 +265,14 @@ impl Basis {
         let (open, coordinates) = block.open_with_coordinates();
         let chunks = self.chunks[Self::chunks(directions.clone())].iter();
         for (chunk, number) in chunks.zip(directions.start / CHUNK..) {
-            let paid = chunk.rows.min(directions.end - number * CHUNK);
+            let charged = chunk.rows.min(directions.end - number * CHUNK);
             if let Some(at) = coordinates.find(chunk.id) {
-                let known = &mut coordinates.chunks[at].paid;
-                *known = paid.max(*known);
+                let known = &mut coordinates.chunks[at].charged;
+                *known = charged.max(*known);
                 continue;
             }
             let at = coordinates.add(chunk.id, all);
-            coordinates.chunks[at].paid = paid;
+            coordinates.chunks[at].charged = charged;
             for query in open {
                 let place = *query as usize;
                 let values = coordinates.project(isa, self, &chunk.strip, place, rows.row(*query));
@@ -338,7 +338,7 @@ impl Basis {
 
 /// What outputs say: the score if there is one, else the largest and its lead over the second. If one is
 /// not finite, neither is what comes out.
-pub(super) fn guess(outputs: &[f64]) -> Estimate {
+pub(super) fn estimate_of(outputs: &[f64]) -> Estimate {
     if let [score] = outputs {
         return Estimate::Score(*score);
     }

@@ -70,7 +70,7 @@ struct SpectralScratch {
     /// Head and spent energy of each query and score.
     sums: Vec<(f64, f64)>,
     energies: Vec<Option<Energy>>,
-    wanted: Vec<u32>,
+    undecided: Vec<u32>,
     /// Which scores of each loaded query run in this round.
     runs: Vec<bool>,
 }
@@ -202,7 +202,7 @@ impl QuadraticForm {
 }
 
 impl Spectral {
-    /// Decides which scores of which loaded queries run in this round, and pays for them.
+    /// Decides which scores of which loaded queries run in this round, and charges them.
     fn plan_round(
         &self,
         round: usize,
@@ -210,7 +210,7 @@ impl Spectral {
         scratch: &mut SpectralScratch,
     ) -> bool {
         let scores = self.forms.len();
-        let SpectralScratch { loaded, energies, wanted, runs, .. } = scratch;
+        let SpectralScratch { loaded, energies, undecided, runs, .. } = scratch;
         runs.clear();
         runs.resize(loaded.len() * scores, false);
         let mut any = false;
@@ -218,8 +218,8 @@ impl Spectral {
             if !tracker.is_open(*query) {
                 continue;
             }
-            tracker.undecided_scores(*query, wanted);
-            for score in wanted.iter().map(|score| *score as usize) {
+            tracker.undecided_scores(*query, undecided);
+            for score in undecided.iter().map(|score| *score as usize) {
                 let Some(chunk) = self.forms[score].chunks.get(round) else { continue };
                 if energies[*query as usize * scores + score].is_none() {
                     continue;
@@ -262,9 +262,9 @@ impl Spectral {
                 if tracker.is_observed() {
                     let checkpoint =
                         |used: usize| form.bound.checkpoint(used, &form.values[used..]);
-                    let tell = |range, used| tracker.observe(query, score, range, used);
+                    let observe = |range, used| tracker.observe(query, score, range, used);
                     let products = ChunkProducts { first: chunk.first, values: tile.of(position) };
-                    form.observe(products, sums[at], energy, checkpoint, tell);
+                    form.observe(products, sums[at], energy, checkpoint, observe);
                 }
                 form.add(chunk.first, tile.of(position), &mut sums[at]);
                 let (head, spent) = sums[at];
@@ -278,21 +278,21 @@ impl Spectral {
 }
 
 impl QuadraticForm {
-    /// Ranges after each eigenvector but the last of a chunk, for whoever watches.
+    /// Ranges after each eigenvector but the last of a chunk, for the observer.
     fn observe(
         &self,
         chunk: ChunkProducts<'_>,
         mut sums: (f64, f64),
         energy: Energy,
         checkpoint: impl Fn(usize) -> Checkpoint,
-        mut tell: impl FnMut(crate::Proved, usize),
+        mut observe: impl FnMut(crate::Proved, usize),
     ) {
         let ChunkProducts { first, values } = chunk;
         for j in 0..values.len().saturating_sub(1) {
             self.add(first + j, &values[j..=j], &mut sums);
             let used = first + j + 1;
             if let Some(range) = self.bound.range(&checkpoint(used), energy, sums.0, sums.1) {
-                tell(range, used);
+                observe(range, used);
             }
         }
     }
@@ -331,7 +331,7 @@ impl StageWithScratch for Spectral {
             loaded: Vec::new(),
             sums: Vec::new(),
             energies: Vec::new(),
-            wanted: Vec::new(),
+            undecided: Vec::new(),
             runs: Vec::new(),
         });
         scratch
@@ -369,7 +369,7 @@ impl StageWithScratch for Spectral {
         scratch.loaded.clear();
         let rounds = self.forms.iter().map(|form| form.chunks.len()).max().unwrap_or(0);
         for round in 0..rounds {
-            // Survivors move together as soon as half of the block is closed.
+            // Survivors move together as soon as half of the block is settled.
             if round == 0 || 2 * block.open().len() <= scratch.loaded.len() {
                 scratch.loaded.clear();
                 scratch.loaded.extend_from_slice(block.open());

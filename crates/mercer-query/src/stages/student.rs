@@ -4,7 +4,7 @@ use mercer_machine::{Array, Output, Section};
 use mercer_simd::{Isa, LANES32, quadratic32};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
-use super::projection::{Basis, guess, outputs};
+use super::projection::{Basis, estimate_of, outputs};
 use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -188,7 +188,7 @@ impl StageWithScratch for Student {
                 scratch.coordinates.clear();
                 self.basis.read(known, *query, 0..level.size, &mut scratch.coordinates);
                 level.outputs(self.isa, scratch);
-                tracker.estimate(*query, number, guess(&scratch.values));
+                tracker.estimate(*query, number, estimate_of(&scratch.values));
             }
             block.compact(tracker);
         }

@@ -48,7 +48,7 @@ struct Column {
 struct TableScratch {
     /// Sums of lines, then of radii, one for each score.
     sums: Vec<f64>,
-    wanted: Vec<u32>,
+    undecided: Vec<u32>,
 }
 
 /// Columns without a curve.
@@ -195,7 +195,7 @@ impl StageWithScratch for Table {
         tracker: &mut DecisionTracker<'_>,
         scratch: &mut Self::Scratch,
     ) {
-        let TableScratch { sums, wanted } = scratch;
+        let TableScratch { sums, undecided } = scratch;
         let scores = self.offsets.len();
         // A line and a radius for each column and score.
         let cost = 2 * (self.columns.len() * scores) as u64;
@@ -204,8 +204,8 @@ impl StageWithScratch for Table {
                 continue;
             }
             self.sum(block, *query, sums);
-            tracker.undecided_scores(*query, wanted);
-            for score in wanted.iter().map(|score| *score as usize) {
+            tracker.undecided_scores(*query, undecided);
+            for score in undecided.iter().map(|score| *score as usize) {
                 let (sum, radius, offset) =
                     (sums[score], sums[scores + score], self.offsets[score]);
                 if let Some(range) = curves::range(sum, radius, offset, self.columns.len()) {

@@ -25,7 +25,7 @@ enum SumPrecision {
     F64(Coefficients, CoefficientSizes),
 }
 
-/// ExpansionSums of the queries at work, one row of scores after the other.
+/// Sums of the loaded queries, one row of scores after the other.
 #[derive(Debug, Default)]
 pub(super) struct ExpansionSums {
     /// Gaussians of one query and some supports.

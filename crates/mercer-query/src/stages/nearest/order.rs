@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Supports from the nearest to the farthest, as \[DM03\] meets them: by (approximate) kernel value, and by
-/// turns from both sides if there is a tug of war. Nothing is sorted before it is asked for.
+/// Supports from the nearest to the farthest, as \[DM03\] visits them: by (approximate) kernel value, and by
+/// turns from both sides if there is a tug of war. Nothing is sorted before it is needed.
 #[derive(Debug, Default)]
 pub struct NearestOrder {
     /// Kernel value as an ordered integer, then the support: lower numbers come first among equals.
     heads: [BinaryHeap<(i64, Reverse<u32>)>; 2],
-    /// Sum of the coefficients met so far.
+    /// Sum of the coefficients visited so far.
     pull: f64,
 }
 
@@ -31,7 +31,7 @@ impl NearestOrder {
     }
 
     /// The next support: the nearest, or with a tug of war the head of that line which leaves the sum of the
-    /// coefficients met so far smallest.
+    /// coefficients visited so far smallest.
     pub fn next(&mut self, coefficients: &[f64]) -> Option<u32> {
         let head = |line: usize| self.heads[line].peek().map(|(_, Reverse(support))| *support);
         let line = match (head(0), head(1)) {

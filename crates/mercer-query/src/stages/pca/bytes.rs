@@ -24,7 +24,7 @@ pub(super) struct ByteSupports {
     sums: Vec<i32>,
 }
 
-/// Queries at work.
+/// Loaded queries.
 pub(super) struct ByteScratch {
     queries: ByteQueries,
     /// For each query: its first coordinate, the size of its step, the sum of its bytes.
@@ -100,7 +100,7 @@ impl ByteSupports {
             row.extend(own.iter().zip(&self.steps).map(|(y, step)| y * step));
             row[0] = 0.0;
             let step = row.iter().fold(0.0f32, |most, x| most.max(x.abs())) / MOST;
-            // Numbers that overflowed must not look like usual ones.
+            // Numbers that overflowed must not pass for ordinary ones.
             let is_usual = step > 0.0 && step.is_finite();
             bytes.clear();
             bytes.extend(row.iter().map(|x| byte(if is_usual { x / step } else { 0.0 })));

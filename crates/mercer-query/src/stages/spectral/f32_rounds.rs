@@ -91,9 +91,9 @@ impl F32Rounds {
                     if tracker.is_observed() {
                         let checkpoint =
                             |used: usize| form.bound.checkpoint_f32(used, &form.values[used..]);
-                        let tell = |range, used| tracker.observe(*query, score, range, used);
+                        let observe = |range, used| tracker.observe(*query, score, range, used);
                         let products = ChunkProducts { first, values: &scratch.products };
-                        form.observe(products, *sums, energy, checkpoint, tell);
+                        form.observe(products, *sums, energy, checkpoint, observe);
                     }
                     form.add(first, &scratch.products, sums);
                     let range = form.bound.range(&self.checkpoints[chunk], energy, sums.0, sums.1);
