@@ -100,7 +100,7 @@ def overhead():
 
 def run(name, task, rows, repeat):
     X, y, queries, labels, options = task()
-    # Queries for tuning must be unlike those of the training: the last rows are kept for that.
+    # Queries for tuning must not be training rows: the last rows are kept for that.
     held_out = X[-HELD_OUT:]
     X, y = X[:-HELD_OUT][:rows], y[:-HELD_OUT][:rows]
     print(f"\n{name}: {X.shape[0]} x {X.shape[1]} rows, {queries.shape[0]} queries, {options}")

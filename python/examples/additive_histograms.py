@@ -33,7 +33,7 @@ slow = SVC(kernel=chi2_kernel, C=1.0).fit(X_train, y_train)
 print(f"exp-chi2 SVC:  fitted in {time.perf_counter() - start:.3f} s", end=", ")
 print(f"{100 * slow.score(X_test, y_test):.1f} % right")
 
-# It is a machine like any other: saved, loaded, asked for its certainty.
+# It has the methods of every machine: save, load, decide.
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder) / "digits-chi2.mercer"
     machine.save(file)

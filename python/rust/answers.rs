@@ -1,4 +1,4 @@
-//! What was decided, as Python sees it.
+//! Decisions and explanations as Python objects.
 
 use mercer::machine::{Answer, Machine, Output};
 use mercer::query::{Answers, Certainty, Decision, Explanation, QueryOptions, Require};
@@ -6,19 +6,19 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// What the asker allows and demands.
+/// Query options as a Python dictionary.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Demand {
+pub(crate) struct PyQueryOptions {
     budget: Option<u64>,
     tolerance: Option<f64>,
     require_certified: bool,
 }
 
-impl From<&Demand> for QueryOptions {
-    fn from(demand: &Demand) -> Self {
-        let require = if demand.require_certified { Require::Certified } else { Require::Nothing };
-        Self { budget: demand.budget, tolerance: demand.tolerance, require }
+impl From<&PyQueryOptions> for QueryOptions {
+    fn from(options: &PyQueryOptions) -> Self {
+        let require = if options.require_certified { Require::Certified } else { Require::Nothing };
+        Self { budget: options.budget, tolerance: options.tolerance, require }
     }
 }
 
@@ -44,23 +44,23 @@ pub(crate) fn decisions<'py>(
     Ok(fields)
 }
 
-/// How one row was answered, step by step.
+/// The explanation of one row as a dictionary.
 pub(crate) fn explanation<'py>(
     py: Python<'py>,
     machine: &Machine,
-    told: Explanation,
+    explanation: Explanation,
 ) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
-    fields.set_item("answer", answers(py, machine, &[told.decision]))?;
-    fields.set_item("low", told.decision.score.low)?;
-    fields.set_item("high", told.decision.score.high)?;
-    fields.set_item("certainty", rank(told.decision.certainty))?;
-    fields.set_item("cost", told.decision.cost.multiply_adds)?;
-    fields.set_item("settled_by", &told.stages[told.settled_by])?;
+    fields.set_item("answer", answers(py, machine, &[explanation.decision]))?;
+    fields.set_item("low", explanation.decision.score.low)?;
+    fields.set_item("high", explanation.decision.score.high)?;
+    fields.set_item("certainty", rank(explanation.decision.certainty))?;
+    fields.set_item("cost", explanation.decision.cost.multiply_adds)?;
+    fields.set_item("settled_by", &explanation.stages[explanation.settled_by])?;
     let mut steps = Vec::new();
-    for step in &told.steps {
+    for step in &explanation.steps {
         let fields = PyDict::new(py);
-        fields.set_item("stage", &told.stages[step.stage])?;
+        fields.set_item("stage", &explanation.stages[step.stage])?;
         fields.set_item("score", step.score)?;
         fields.set_item("progress", step.progress)?;
         fields.set_item("low", step.range.low)?;
@@ -68,7 +68,7 @@ pub(crate) fn explanation<'py>(
         fields.set_item("cost", step.cost.multiply_adds)?;
         steps.push(fields);
     }
-    fields.set_item("stages", told.stages)?;
+    fields.set_item("stages", explanation.stages)?;
     fields.set_item("steps", steps)?;
     Ok(fields)
 }

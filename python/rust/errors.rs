@@ -1,4 +1,4 @@
-//! Errors of the Rust rooms as Python exceptions that carry their fields.
+//! Errors of the Rust crates as Python exceptions with their fields.
 
 use std::fmt::Debug;
 
@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// An error that knows its Python class and its fields.
-pub(crate) trait Raise: Debug + ToString {
-    /// Name of the exception in `mercer.errors`.
+pub(crate) trait ToPyErr: Debug + ToString {
+    /// PyClassName of the exception in `mercer.errors`.
     const CLASS: &'static str;
 
     /// Writes the fields into a dictionary.
@@ -53,7 +53,7 @@ fn object<T: Clone + for<'py> IntoPyObject<'py>>(py: Python<'_>, value: &T) -> P
     value.clone().into_py_any(py)
 }
 
-impl Raise for TrainError {
+impl ToPyErr for TrainError {
     const CLASS: &'static str = "TrainError";
 
     fn fields(&self, into: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -80,7 +80,7 @@ impl Raise for TrainError {
     }
 }
 
-impl Raise for DataError {
+impl ToPyErr for DataError {
     const CLASS: &'static str = "DataError";
 
     fn fields(&self, into: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -93,7 +93,7 @@ impl Raise for DataError {
     }
 }
 
-impl Raise for QueryError {
+impl ToPyErr for QueryError {
     const CLASS: &'static str = "QueryError";
 
     fn fields(&self, into: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -106,7 +106,7 @@ impl Raise for QueryError {
     }
 }
 
-impl Raise for MachineError {
+impl ToPyErr for MachineError {
     const CLASS: &'static str = "ModelError";
 
     fn fields(&self, into: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -127,7 +127,7 @@ impl Raise for MachineError {
     }
 }
 
-impl Raise for CompileError {
+impl ToPyErr for CompileError {
     const CLASS: &'static str = "PlanError";
 
     fn fields(&self, into: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -140,7 +140,7 @@ impl Raise for CompileError {
     }
 }
 
-impl Raise for LoadError {
+impl ToPyErr for LoadError {
     const CLASS: &'static str = "PlanError";
 
     fn fields(&self, into: &Bound<'_, PyDict>) -> PyResult<()> {
@@ -152,7 +152,7 @@ impl Raise for LoadError {
     }
 }
 
-impl Raise for SpecError {
+impl ToPyErr for SpecError {
     const CLASS: &'static str = "SpecError";
 
     fn fields(&self, _: &Bound<'_, PyDict>) -> PyResult<()> {

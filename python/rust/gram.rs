@@ -1,4 +1,4 @@
-//! Kernel values that Python has computed.
+//! A kernel whose values were computed in Python.
 
 use mercer::data::{DataError, Matrix, MatrixBuilder, Row};
 use mercer::kernel::{Form, Kernel};

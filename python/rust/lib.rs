@@ -1,12 +1,12 @@
-//! The compiled half of the Python package `mercer`: arrays in, arrays out, errors with their fields.
+//! The compiled module of the Python package `mercer`: arrays in, arrays out, errors with their fields.
 //!
-//! Nothing here knows scikit-learn; that is the business of the Python half.
+//! Nothing here depends on scikit-learn; the Python modules do.
 
 mod answers;
 mod errors;
 mod gram;
+mod machine_parts;
 mod model;
-mod parts;
 mod plans;
 mod rows;
 mod threads;
@@ -14,7 +14,7 @@ mod train;
 
 use pyo3::prelude::*;
 
-/// The compiled half; use `mercer` instead.
+/// The compiled module; use `mercer` instead.
 #[pymodule]
 mod _mercer {
     use pyo3::prelude::*;

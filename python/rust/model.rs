@@ -17,14 +17,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use rayon::prelude::*;
 
-use crate::answers::{self, Demand, answers};
-use crate::errors::Raise;
-use crate::parts::{self, Name, Parts, Weights};
-use crate::plans::{self, Shrinking, Wish};
+use crate::answers::{self, PyQueryOptions, answers};
+use crate::errors::ToPyErr;
+use crate::machine_parts::{self, MachineParts, PyClassName, Weights};
+use crate::plans::{self, CompileLimits, CompressOptions, TuneOptions};
 use crate::rows::{Rows, View};
 use crate::threads;
 
-/// So many rows are answered on the caller's thread.
+/// Up to so many rows are answered on the caller's thread.
 const FEW: usize = 8;
 
 /// A machine with its plan. It never changes.
@@ -44,24 +44,24 @@ impl PyModel {
         &self.model.machine
     }
 
-    /// The rows as the machine sees them, if they are as wide as it was told.
-    fn matrix(&self, view: View<'_>, memory: Vec<f64>) -> Result<Matrix, Refusal> {
-        let rows = view.matrix_in(memory, None).map_err(Refusal::Data)?;
+    /// The rows as the machine sees them, if their width is right.
+    fn matrix(&self, view: View<'_>, memory: Vec<f64>) -> Result<Matrix, AnswerError> {
+        let rows = view.matrix_in(memory, None).map_err(AnswerError::Data)?;
         match self.model.input.features {
             Some(expected) if expected != rows.columns() => {
-                Err(Refusal::Query(QueryError::Width { found: rows.columns(), expected }))
+                Err(AnswerError::Query(QueryError::Width { found: rows.columns(), expected }))
             }
             _ if self.model.input.scaling.is_none() => Ok(rows),
-            _ => self.model.input.prepare(&rows).map(Cow::into_owned).map_err(Refusal::Data),
+            _ => self.model.input.prepare(&rows).map(Cow::into_owned).map_err(AnswerError::Data),
         }
     }
 
     fn prepared(&self, py: Python<'_>, rows: &Rows<'_>) -> PyResult<Matrix> {
-        self.matrix(rows.view(), Vec::new()).map_err(|refusal| refusal.raise(py))
+        self.matrix(rows.view(), Vec::new()).map_err(|error| error.raise(py))
     }
 
     /// Runs work on rows without the lock; on more threads than one only if there are many rows.
-    fn ask<T: Send>(
+    fn query<T: Send>(
         &self,
         py: Python<'_>,
         rows: &Rows<'_>,
@@ -72,48 +72,48 @@ impl PyModel {
         let is_small = view.rows() <= FEW;
         let run = || {
             let rows = self.matrix(view, Vec::new())?;
-            work(&rows).map_err(Refusal::Query)
+            work(&rows).map_err(AnswerError::Query)
         };
-        let result = py.detach(|| if is_small { run() } else { threads::within(threads, run) });
-        result.map_err(|refusal| refusal.raise(py))
+        let result = py.detach(|| if is_small { run() } else { threads::run_on(threads, run) });
+        result.map_err(|error| error.raise(py))
     }
 
     /// Decisions for all rows. Each thread copies a block just before it answers it, so that the rows are
     /// still in its cache.
-    fn decided(&self, view: View<'_>) -> Result<Vec<Decision>, Refusal> {
+    fn decided(&self, view: View<'_>) -> Result<Vec<Decision>, AnswerError> {
         let query_options = QueryOptions::default();
-        let hands = || (self.plan.worker(), Vec::new());
+        let state = || (self.plan.worker(), Vec::new());
         let block = |(worker, memory): &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
             let rows = self.matrix(view.part(range), mem::take(memory))?;
-            self.plan.check(&rows).map_err(Refusal::Query)?;
+            self.plan.check(&rows).map_err(AnswerError::Query)?;
             let decisions = worker.decide(&rows, 0..rows.rows(), &query_options).map(<[_]>::to_vec);
             *memory = rows.into_dense().unwrap_or_default();
-            decisions.map_err(Refusal::Query)
+            decisions.map_err(AnswerError::Query)
         };
         let blocks = self.plan.blocks(view.rows());
-        let told = |hands: &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
+        let answer = |state: &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
             let first = range.start;
-            block(hands, range).map_err(|refusal| refusal.behind(first))
+            block(state, range).map_err(|error| error.behind(first))
         };
         let parts: Vec<_> = if blocks.len() < 2 {
-            let mut hands = hands();
-            blocks.into_iter().map(|range| told(&mut hands, range)).collect()
+            let mut state = state();
+            blocks.into_iter().map(|range| answer(&mut state, range)).collect()
         } else {
-            blocks.into_par_iter().map_init(hands, told).collect()
+            blocks.into_par_iter().map_init(state, answer).collect()
         };
-        // In order, so that the first bad row is told whoever finds one first.
+        // In order, so that the error is always that of the first bad row.
         Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
     }
 }
 
 /// Why rows were not answered.
-enum Refusal {
+enum AnswerError {
     Data(mercer::data::DataError),
     Query(QueryError),
 }
 
-impl Refusal {
-    /// The same of rows that stand behind so many others.
+impl AnswerError {
+    /// The same error with row numbers increased by `rows`.
     fn behind(self, rows: usize) -> Self {
         match self {
             Self::Data(error) => Self::Data(error.behind(rows)),
@@ -151,9 +151,9 @@ impl PyModel {
         Self::new(py, model)
     }
 
-    /// A machine made elsewhere.
+    /// A machine from its parts.
     #[staticmethod]
-    fn build(py: Python<'_>, parts: Parts<'_>) -> PyResult<Self> {
+    fn build(py: Python<'_>, parts: MachineParts<'_>) -> PyResult<Self> {
         let model = parts.model(py)?;
         Self::new(py, model)
     }
@@ -202,8 +202,8 @@ impl PyModel {
 
     /// Names of the classes, by position.
     #[getter]
-    fn classes(&self) -> Vec<Name> {
-        self.machine().classes().iter().map(Name::from).collect()
+    fn classes(&self) -> Vec<PyClassName> {
+        self.machine().classes().iter().map(PyClassName::from).collect()
     }
 
     /// Columns that rows must have, where known.
@@ -249,7 +249,7 @@ impl PyModel {
         self.model.probabilities.as_ref().and_then(Probabilities::sigmoids)
     }
 
-    /// The same machine under another plan, fitted to a sample of queries where stages want one.
+    /// The same machine under another plan, fitted to a sample of queries where stages need one.
     /// Fitting ends with an error after `seconds`, where they are given.
     #[pyo3(signature = (text, sample=None, threads=0, seconds=None))]
     fn with_plan(
@@ -261,35 +261,35 @@ impl PyModel {
         seconds: Option<f64>,
     ) -> PyResult<Self> {
         let sample = sample.as_ref().map(|rows| self.prepared(py, rows)).transpose()?;
-        let (machine, limits) = (self.machine(), (threads, seconds));
-        let sections = plans::of_text(py, machine, text, sample.as_ref(), limits)?;
+        let (machine, limits) = (self.machine(), CompileLimits { threads, seconds });
+        let sections = plans::compile_plan(py, machine, text, sample.as_ref(), limits)?;
         Self::new(py, Model { plan: Some(sections), ..self.model.as_ref().clone() })
     }
 
-    /// The same machine under the fastest plan that honours a contract, looked for on a sample.
-    #[pyo3(signature = (sample, wish, threads=0))]
+    /// The same machine under the fastest plan that satisfies a contract, chosen on a sample.
+    #[pyo3(signature = (sample, options, threads=0))]
     fn tune(
         &self,
         py: Python<'_>,
         sample: Rows<'_>,
-        wish: Wish<'_>,
+        options: TuneOptions<'_>,
         threads: usize,
     ) -> PyResult<Self> {
         let prepare = |rows: &Rows<'_>| self.prepared(py, rows);
-        let sections = plans::tuned(py, self.machine(), &sample, &wish, (&prepare, threads))?;
+        let sections = plans::tune_plan(py, self.machine(), &sample, &options, &prepare, threads)?;
         Self::new(py, Model { plan: Some(sections), ..self.model.as_ref().clone() })
     }
 
-    /// A smaller machine that stands for this one, and a report of it as JSON.
-    #[pyo3(signature = (wanted, threads=0))]
+    /// A smaller machine that approximates this one, and its report as JSON.
+    #[pyo3(signature = (options, threads=0))]
     fn compress(
         &self,
         py: Python<'_>,
-        wanted: Shrinking<'_>,
+        options: CompressOptions<'_>,
         threads: usize,
     ) -> PyResult<(Self, String)> {
         let prepare = |rows: &Rows<'_>| self.prepared(py, rows);
-        let (small, report) = plans::shrunk(py, &self.model, &wanted, (&prepare, threads))?;
+        let (small, report) = plans::compress(py, &self.model, &options, &prepare, threads)?;
         Ok((Self::new(py, small)?, report))
     }
 
@@ -301,7 +301,7 @@ impl PyModel {
         factors: Vec<f64>,
         norm: Option<&str>,
     ) -> PyResult<Self> {
-        let input = parts::scaled(&self.model.input, (centres, factors), norm);
+        let input = machine_parts::scaled(&self.model.input, centres, factors, norm);
         let input = input.map_err(|error| error.raise(py))?;
         Self::new(py, Model { input, ..self.model.as_ref().clone() })
     }
@@ -309,17 +309,17 @@ impl PyModel {
     /// Weights, one row for each score, and offsets, where all scores are linear.
     #[getter]
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Option<Weights<'py>>> {
-        parts::weights(py, self.machine())
+        machine_parts::weights(py, self.machine())
     }
 
-    /// How the plan was found, as JSON, where it was looked for.
+    /// The tuning report as JSON, where the plan was tuned.
     #[getter]
     fn tuning(&self) -> Option<String> {
         let tuning = self.model.plan.as_ref()?.tuning.as_ref()?;
         serde_json::to_string(tuning).ok()
     }
 
-    /// What answers without proof are held to: eps, delta, queries tested, disagreements and the bound.
+    /// The calibrated risk of answers without proof: eps, delta, queries tested, disagreements and the bound.
     #[getter]
     fn calibration(&self) -> Option<(f64, f64, u64, u64, f64)> {
         let Calibration { risk, delta, queries, disagreements, bound, .. } =
@@ -338,8 +338,8 @@ impl PyModel {
         let view = rows.view();
         let run = || self.decided(view);
         let is_small = view.rows() <= FEW;
-        let decisions = py.detach(|| if is_small { run() } else { threads::within(threads, run) });
-        let decisions = decisions.map_err(|refusal| refusal.raise(py))?;
+        let decisions = py.detach(|| if is_small { run() } else { threads::run_on(threads, run) });
+        let decisions = decisions.map_err(|error| error.raise(py))?;
         Ok(answers(py, self.machine(), &decisions))
     }
 
@@ -351,7 +351,7 @@ impl PyModel {
         rows: Rows<'py>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let scores = self.ask(py, &rows, threads, |rows| self.plan.scores(rows))?;
+        let scores = self.query(py, &rows, threads, |rows| self.plan.scores(rows))?;
         let count = self.machine().scores().len();
         let queries = scores.len() / count;
         PyArray1::from_vec(py, scores).reshape([queries, count])
@@ -366,7 +366,7 @@ impl PyModel {
         threads: usize,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (count, classes) = (self.machine().scores().len(), self.machine().classes().len());
-        let scores = self.ask(py, &rows, threads, |rows| self.plan.scores(rows))?;
+        let scores = self.query(py, &rows, threads, |rows| self.plan.scores(rows))?;
         let known = self.model.probabilities.as_ref();
         let each = |scores: &[f64]| known?.of_classes(self.machine(), scores);
         let found: Option<Vec<Vec<f64>>> = scores.chunks_exact(count).map(each).collect();
@@ -381,17 +381,17 @@ impl PyModel {
 
     /// Answers, both ends of the ranges, certainties (0 unsettled to 3 exact), costs, and how many queries
     /// each stage settled.
-    #[pyo3(signature = (rows, demand, threads=0))]
+    #[pyo3(signature = (rows, options, threads=0))]
     fn decide<'py>(
         &self,
         py: Python<'py>,
         rows: Rows<'py>,
-        demand: Demand,
+        options: PyQueryOptions,
         threads: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let query_options = QueryOptions::from(&demand);
+        let query_options = QueryOptions::from(&options);
         let all =
-            self.ask(py, &rows, threads, |rows| self.plan.decide_with(rows, &query_options))?;
+            self.query(py, &rows, threads, |rows| self.plan.decide_with(rows, &query_options))?;
         answers::decisions(py, self.machine(), all)
     }
 
@@ -400,14 +400,15 @@ impl PyModel {
         &self,
         py: Python<'py>,
         rows: Rows<'py>,
-        demand: Demand,
+        options: PyQueryOptions,
     ) -> PyResult<Bound<'py, PyDict>> {
         if rows.view().rows() != 1 {
             return Err(PyValueError::new_err("one row is explained at a time"));
         }
-        let query_options = QueryOptions::from(&demand);
-        let told = self.ask(py, &rows, 0, |rows| self.plan.explain(rows, 0, &query_options))?;
-        answers::explanation(py, self.machine(), told)
+        let query_options = QueryOptions::from(&options);
+        let explanation =
+            self.query(py, &rows, 0, |rows| self.plan.explain(rows, 0, &query_options))?;
+        answers::explanation(py, self.machine(), explanation)
     }
 }
 

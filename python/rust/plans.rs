@@ -1,4 +1,4 @@
-//! Plans looked for, and smaller machines.
+//! Compiling, tuning and compressing.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::errors::Raise;
+use crate::errors::ToPyErr;
 use crate::rows::Rows;
 use crate::threads;
 
-/// What a plan is to be.
+/// Options of `tune`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Wish<'py> {
+pub(crate) struct TuneOptions<'py> {
     /// `certified`, `calibrated(eps=0.001, delta=0.05)` or `exact`.
     contract: String,
     /// `latency` or `throughput`.
@@ -35,10 +35,10 @@ pub(crate) struct Wish<'py> {
     trust_sample: bool,
 }
 
-/// How small a machine is to be.
+/// Options of `compress`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Shrinking<'py> {
+pub(crate) struct CompressOptions<'py> {
     /// `greedy`, `moved(iterations=80)`, ...
     method: String,
     size: Option<usize>,
@@ -51,17 +51,25 @@ pub(crate) struct Shrinking<'py> {
     keep_vectors: bool,
 }
 
-/// How rows become those that the machine sees.
+/// Converts input rows to rows of the machine.
 type Prepare<'a> = &'a dyn Fn(&Rows<'_>) -> PyResult<Matrix>;
 
-/// PlanSections of a plan of this text; fitting ends with an error after `seconds`, where they are given.
-pub(crate) fn of_text(
+/// Limits of the fitting of a plan.
+#[derive(Clone, Copy)]
+pub(crate) struct CompileLimits {
+    pub(crate) threads: usize,
+    pub(crate) seconds: Option<f64>,
+}
+
+/// Compiles a plan from its text; fitting fails after `seconds`, where given.
+pub(crate) fn compile_plan(
     py: Python<'_>,
     machine: &Machine,
     text: &str,
     sample: Option<&Matrix>,
-    (threads, seconds): (usize, Option<f64>),
+    limits: CompileLimits,
 ) -> PyResult<PlanSections> {
+    let CompileLimits { threads, seconds } = limits;
     let text = text.parse().map_err(|error: SpecError| error.raise(py))?;
     let started = Instant::now();
     let goes_on = |_| seconds.is_none_or(|limit| started.elapsed().as_secs_f64() < limit);
@@ -69,29 +77,32 @@ pub(crate) fn of_text(
         let fitting_data = FittingData { sample, ..FittingData::default() };
         compile_with(machine, &text, fitting_data, Watch::new(&goes_on))
     };
-    py.detach(|| threads::within(threads, work)).map_err(|error| error.raise(py))
+    py.detach(|| threads::run_on(threads, work)).map_err(|error| error.raise(py))
 }
 
-/// PlanSections of the fastest plan that honours the contract.
-pub(crate) fn tuned(
+/// Finds the fastest plan that satisfies the contract.
+pub(crate) fn tune_plan(
     py: Python<'_>,
     machine: &Machine,
     sample: &Rows<'_>,
-    wish: &Wish<'_>,
-    (prepare, threads): (Prepare<'_>, usize),
+    options: &TuneOptions<'_>,
+    prepare: Prepare<'_>,
+    threads: usize,
 ) -> PyResult<PlanSections> {
-    let contract: Contract = wish.contract.parse().map_err(|e: SpecError| e.raise(py))?;
+    let contract: Contract = options.contract.parse().map_err(|e: SpecError| e.raise(py))?;
     let aims = [Aim::Latency, Aim::Throughput];
-    let aim = aims.into_iter().find(|aim| aim.name() == wish.aim);
+    let aim = aims.into_iter().find(|aim| aim.name() == options.aim);
     let aim = aim.ok_or_else(|| {
         let names = aims.map(Aim::name).join(" or ");
-        PyValueError::new_err(format!("aim is {:?}; it must be {names}", wish.aim))
+        PyValueError::new_err(format!("aim is {:?}; it must be {names}", options.aim))
     })?;
-    let limit = Duration::try_from_secs_f64(wish.seconds)
-        .map_err(|error| PyValueError::new_err(format!("seconds is {}: {error}", wish.seconds)))?;
-    let (sample, training) = (prepare(sample)?, wish.training.as_ref().map(prepare).transpose()?);
-    let (budget, tolerance, seed) = (wish.budget_us, wish.tolerance, wish.seed);
-    let is_trusted = wish.trust_sample;
+    let limit = Duration::try_from_secs_f64(options.seconds).map_err(|error| {
+        PyValueError::new_err(format!("seconds is {}: {error}", options.seconds))
+    })?;
+    let (sample, training) =
+        (prepare(sample)?, options.training.as_ref().map(prepare).transpose()?);
+    let (budget, tolerance, seed) = (options.budget_us, options.tolerance, options.seed);
+    let is_trusted = options.trust_sample;
     let tuned = threads::interruptible(py, threads, |stop| {
         let goes_on = |_| !stop.load(Ordering::Relaxed);
         Tuner::new(machine, &sample)
@@ -109,37 +120,38 @@ pub(crate) fn tuned(
     Ok(tuned.map_err(|error| error.raise(py))?.sections)
 }
 
-/// A smaller machine that stands for this one, and the report as JSON.
-pub(crate) fn shrunk(
+/// A smaller machine that approximates this one, and the report as JSON.
+pub(crate) fn compress(
     py: Python<'_>,
     model: &Model,
-    wanted: &Shrinking<'_>,
-    (prepare, threads): (Prepare<'_>, usize),
+    options: &CompressOptions<'_>,
+    prepare: Prepare<'_>,
+    threads: usize,
 ) -> PyResult<(Model, String)> {
-    let method = compressor(&wanted.method).map_err(|error| error.raise(py))?;
-    let goal = wanted.goal()?;
-    let sample = wanted.sample.as_ref().map(prepare).transpose()?;
-    let training = wanted.training.as_ref().map(prepare).transpose()?;
-    let (tolerance, keeps) = (wanted.tolerance, wanted.keep_vectors);
+    let method = compressor(&options.method).map_err(|error| error.raise(py))?;
+    let goal = options.goal()?;
+    let sample = options.sample.as_ref().map(prepare).transpose()?;
+    let training = options.training.as_ref().map(prepare).transpose()?;
+    let (tolerance, keep_vectors) = (options.tolerance, options.keep_vectors);
     let (started, machine) = (Instant::now(), &model.machine);
-    let made = threads::interruptible(py, threads, |stop| {
+    let compressed = threads::interruptible(py, threads, |stop| {
         let goes_on = |_| !stop.load(Ordering::Relaxed);
         let (sample, training) = (sample.as_ref(), training.as_ref());
         Compression::new(machine, method)
             .goal(goal)
             .fitting_data(FittingData { sample, training, ..FittingData::default() })
             .tolerance(tolerance)
-            .keep_vectors(keeps)
+            .keep_vectors(keep_vectors)
             .watch(Watch::new(&goes_on))
             .run()
     })?;
-    let made = made.map_err(|error: CompileError| error.raise(py))?;
-    let report = report(&made, started.elapsed()).to_string();
+    let compressed = compressed.map_err(|error: CompileError| error.raise(py))?;
+    let report = report(&compressed, started.elapsed()).to_string();
     let parent = Parent {
         machine: file::digest(machine),
-        supports: made.report.before,
-        method: made.report.method.clone(),
-        error: made.report.error.relative,
+        supports: compressed.report.before,
+        method: compressed.report.method.clone(),
+        error: compressed.report.error.relative,
     };
     let provenance = Provenance {
         parent: Some(parent),
@@ -147,10 +159,10 @@ pub(crate) fn shrunk(
         source_supports: None,
         ..model.provenance.clone()
     };
-    Ok((Model { machine: made.machine, plan: None, provenance, ..model.clone() }, report))
+    Ok((Model { machine: compressed.machine, plan: None, provenance, ..model.clone() }, report))
 }
 
-impl Shrinking<'_> {
+impl CompressOptions<'_> {
     /// The only goal there is.
     fn goal(&self) -> PyResult<Goal> {
         let goals = [
@@ -162,25 +174,25 @@ impl Shrinking<'_> {
         let mut goals = goals.into_iter().flatten();
         match (goals.next(), goals.next()) {
             (Some(_), Some(_)) => Err(PyValueError::new_err(
-                "one of size, error, disagreement and certified is the goal, not several",
+                "give only one of size, error, disagreement and certified",
             )),
             (goal, _) => Ok(goal.unwrap_or(Goal::Own)),
         }
     }
 }
 
-fn report(made: &Compressed, elapsed: Duration) -> Value {
-    let report = &made.report;
+fn report(compressed: &Compressed, elapsed: Duration) -> Value {
+    let report = &compressed.report;
     let judged = |judged: &Judged| {
         json!({
-            "queries": judged.queries, "others": judged.others,
+            "queries": judged.queries, "disagreements": judged.others,
             "disagreement": judged.disagreement(), "largest_difference": judged.most,
             "certified": judged.certified_share(),
         })
     };
     let point = |point: &CurvePoint| {
         let judged = point.judged.as_ref().map(judged);
-        json!({ "size": point.size, "error": point.error, "judged": judged })
+        json!({ "size": point.size, "error": point.error, "sample": judged })
     };
     json!({
         "method": report.method, "before": report.before, "after": report.after,
@@ -189,7 +201,7 @@ fn report(made: &Compressed, elapsed: Duration) -> Value {
             "absolute": report.error.absolute, "relative": report.error.relative,
             "offset": report.error.offset,
         },
-        "judged": report.judged.as_ref().map(judged),
+        "sample": report.judged.as_ref().map(judged),
         "curve": report.curve.iter().map(point).collect::<Vec<_>>(),
     })
 }

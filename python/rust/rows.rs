@@ -1,4 +1,4 @@
-//! Rows that come from Python: dense arrays of doubles or singles, or compressed rows.
+//! Rows that come from Python: dense arrays of f64 or f32, or CSR matrices.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use rayon::prelude::*;
 
-/// Rows as Python hands them over. Nothing is copied yet.
+/// Rows as Python passes them. Nothing is copied yet.
 #[derive(FromPyObject)]
 pub(crate) enum Rows<'py> {
-    /// Doubles, in any order of storage.
+    /// f64, in any order of storage.
     Doubles(PyReadonlyArray2<'py, f64>),
-    /// Singles, in any order of storage.
+    /// f32, in any order of storage.
     Singles(PyReadonlyArray2<'py, f32>),
     /// Row starts, columns, values, number of columns.
     Compressed(Integers<'py>, Integers<'py>, Floats<'py>, usize),
@@ -170,7 +170,7 @@ impl View<'_> {
     }
 }
 
-/// A stretch of the first axis.
+/// A range of the first axis.
 fn cut<T, D: Dimension + RemoveAxis>(
     array: ArrayView<'_, T, D>,
     places: Range<usize>,

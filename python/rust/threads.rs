@@ -10,8 +10,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// How often signals are looked for.
-pub(crate) const BEAT: Duration = Duration::from_millis(50);
+/// How often Python signals are checked.
+pub(crate) const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs work beside the interpreter, which goes on; Ctrl-C raises the flag, and the exception is raised when
 /// the work has seen it.
@@ -25,17 +25,17 @@ pub(crate) fn interruptible<T: Send>(
     std::thread::scope(|scope| {
         scope.spawn(move || {
             // The receiver waits for this, always.
-            let _ = sender.send(within(threads, || work(stop)));
+            let _ = sender.send(run_on(threads, || work(stop)));
         });
         let mut raised = None;
         loop {
             // Only a unique reference may cross into work without the lock.
             let receiver = &mut receiver;
-            match py.detach(move || receiver.recv_timeout(BEAT)) {
+            match py.detach(move || receiver.recv_timeout(SIGNAL_INTERVAL)) {
                 Ok(result) => break raised.map_or(Ok(result), Err),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    break Err(PyRuntimeError::new_err("the work died"));
+                    break Err(PyRuntimeError::new_err("the worker thread panicked"));
                 }
             }
             raised = raised.or_else(|| py.check_signals().err());
@@ -49,8 +49,8 @@ pub(crate) fn interruptible<T: Send>(
 /// Pools by process and size: after a fork the threads of the parent do not exist.
 static POOLS: Mutex<Option<HashMap<(u32, usize), Arc<ThreadPool>>>> = Mutex::new(None);
 
-/// Runs work on `threads` threads, all of the machine's if that is 0.
-pub(crate) fn within<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
+/// Runs work on `threads` threads, all cores if that is 0.
+pub(crate) fn run_on<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         some => some,

@@ -16,22 +16,22 @@ use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::Raise;
+use crate::errors::ToPyErr;
 use crate::gram::Gram;
+use crate::machine_parts::PyClassName;
 use crate::model::PyModel;
-use crate::parts::Name;
 use crate::rows::Rows;
-use crate::threads::{self, BEAT};
+use crate::threads::{self, SIGNAL_INTERVAL};
 
-/// What is to be learned.
+/// The training task as a Python dictionary.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Task {
+pub(crate) struct TrainTask {
     /// `rbf(gamma=0.5)`, or `precomputed`: then the rows are kernel values.
     kernel: String,
     /// `c_svc(C=1)`
     formulation: String,
-    /// `additive(rank=8)`; the default one if nothing is said.
+    /// `additive(rank=8)`; the default solver if none.
     solver: Option<String>,
     /// One per example; empty for novelty.
     targets: Vec<f64>,
@@ -40,30 +40,30 @@ pub(crate) struct Task {
     /// The order in which the examples are taken.
     order: Option<Vec<usize>>,
     /// What classes 0, 1, ... are called.
-    names: Option<Vec<Name>>,
-    /// The solver's own if nothing is said.
+    names: Option<Vec<PyClassName>>,
+    /// The default of the solver if none.
     tolerance: Option<f64>,
     /// Bytes for kept kernel rows; examples and packed rows come on top.
     memory: usize,
     max_iterations: Option<u64>,
     threads: usize,
-    /// Seed of the folds that probabilities are fitted on, if they are wanted.
+    /// Seed of the folds that probabilities are fitted on, if any.
     probabilities: Option<u64>,
 }
 
-/// What happens while a training runs.
-enum News {
+/// Events of a running training.
+enum TrainingEvent {
     Progress(Progress),
-    End(Box<Result<(Trained, Option<Probabilities>), Trouble>>),
+    End(Box<Result<(Trained, Option<Probabilities>), TrainingError>>),
 }
 
-enum Trouble {
+enum TrainingError {
     Data(DataError),
     Spec(SpecError),
     Train(TrainError),
 }
 
-impl Trouble {
+impl TrainingError {
     fn raise(&self, py: Python<'_>) -> PyErr {
         match self {
             Self::Data(error) => error.raise(py),
@@ -73,16 +73,16 @@ impl Trouble {
     }
 }
 
-/// Learns a machine; returns it with what is known of its training.
+/// Learns a machine; returns it with its training report.
 ///
-/// `observer` is told where the training stands, ten times a second at most. If it raises, or Ctrl-C is
+/// `observer` is called with the progress, ten times a second at most. If it raises, or Ctrl-C is
 /// pressed, the training ends and the exception is raised.
 #[pyfunction]
 #[pyo3(signature = (rows, task, observer=None))]
 pub(crate) fn train<'py>(
     py: Python<'py>,
     rows: Rows<'py>,
-    task: Task,
+    task: TrainTask,
     observer: Option<Py<PyAny>>,
 ) -> PyResult<(PyModel, Bound<'py, PyDict>)> {
     let what = formulation(&task.formulation).map_err(|error| error.raise(py))?;
@@ -93,27 +93,29 @@ pub(crate) fn train<'py>(
     let trained = std::thread::scope(|scope| {
         scope.spawn(move || {
             let work = || {
-                let data = || view.matrix(task.order.as_deref()).map_err(Trouble::Data);
+                let data = || view.matrix(task.order.as_deref()).map_err(TrainingError::Data);
                 run(data()?, task, what, cancel, &sender)
             };
-            let result = threads::within(task.threads, work);
+            let result = threads::run_on(task.threads, work);
             // The receiver waits for this, always.
-            let _ = sender.send(News::End(Box::new(result)));
+            let _ = sender.send(TrainingEvent::End(Box::new(result)));
         });
         let mut raised = None;
         loop {
             // Only a unique reference may cross into work without the lock.
             let receiver = &mut receiver;
-            match py.detach(move || receiver.recv_timeout(BEAT)) {
-                Ok(News::End(result)) => break raised.map_or(Ok(*result), Err),
-                Ok(News::Progress(progress)) => {
+            match py.detach(move || receiver.recv_timeout(SIGNAL_INTERVAL)) {
+                Ok(TrainingEvent::End(result)) => break raised.map_or(Ok(*result), Err),
+                Ok(TrainingEvent::Progress(progress)) => {
                     if let (Some(observer), None) = (&observer, &raised) {
-                        raised = tell(py, observer, &progress).err();
+                        raised = call_observer(py, observer, &progress).err();
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    break Err(pyo3::exceptions::PyRuntimeError::new_err("the training died"));
+                    break Err(pyo3::exceptions::PyRuntimeError::new_err(
+                        "the training thread panicked",
+                    ));
                 }
             }
             raised = raised.or_else(|| py.check_signals().err());
@@ -131,21 +133,21 @@ pub(crate) fn train<'py>(
 
 fn run(
     rows: mercer::data::Matrix,
-    task: &Task,
+    task: &TrainTask,
     what: &FormulationRef,
     cancel: &Cancel,
-    sender: &Sender<News>,
-) -> Result<(Trained, Option<Probabilities>), Trouble> {
+    sender: &Sender<TrainingEvent>,
+) -> Result<(Trained, Option<Probabilities>), TrainingError> {
     let (kernel, examples): (KernelRef, _) = if task.kernel == "precomputed" {
-        let serials = Gram::serials(rows.rows()).map_err(Trouble::Data)?;
+        let serials = Gram::serials(rows.rows()).map_err(TrainingError::Data)?;
         // The order was applied to the rows; the columns of a Gram matrix follow.
         let values = match &task.order {
-            Some(order) => ordered_columns(&rows, order).map_err(Trouble::Data)?,
+            Some(order) => ordered_columns(&rows, order).map_err(TrainingError::Data)?,
             None => rows,
         };
         (Arc::new(Gram::new(values)), serials)
     } else {
-        (KERNELS.parse(&task.kernel).map_err(Trouble::Spec)?, rows)
+        (KERNELS.parse(&task.kernel).map_err(TrainingError::Spec)?, rows)
     };
     let targets = if task.targets.is_empty() {
         Targets::Absent
@@ -164,7 +166,7 @@ fn run(
     let data = Dataset { examples, targets, names: None };
     let mut training = Training::default();
     if let Some(text) = &task.solver {
-        training = training.solver(solver(text).map_err(Trouble::Spec)?);
+        training = training.solver(solver(text).map_err(TrainingError::Spec)?);
     }
     if let Some(tolerance) = task.tolerance {
         training = training.tolerance(tolerance);
@@ -176,26 +178,26 @@ fn run(
         .cancel(cancel.clone());
     let mut last = Instant::now();
     let mut observe = |progress: &Progress| {
-        if last.elapsed() >= 2 * BEAT {
+        if last.elapsed() >= 2 * SIGNAL_INTERVAL {
             last = Instant::now();
             // Nobody listens if the interpreter has raised already.
-            let _ = sender.send(News::Progress(*progress));
+            let _ = sender.send(TrainingEvent::Progress(*progress));
         }
     };
     let trained = mercer::train::train(&data, &kernel, what, &training, &mut observe);
-    let trained = trained.map_err(Trouble::Train)?;
+    let trained = trained.map_err(TrainingError::Train)?;
     let is_stopped = trained.report.stop == Some(Stop::Cancelled);
     let probabilities = match task.probabilities {
         Some(seed) if !is_stopped => {
             let fitted = probabilities(&data, &kernel, what, &training, seed, &mut observe);
-            Some(fitted.map_err(Trouble::Train)?)
+            Some(fitted.map_err(TrainingError::Train)?)
         }
         _ => None,
     };
     Ok((trained, probabilities))
 }
 
-/// Sigmoids over the scores that five folds give each other.
+/// Sigmoids fitted to the scores of five-fold cross-validation.
 fn probabilities(
     data: &Dataset,
     kernel: &KernelRef,
@@ -219,11 +221,11 @@ fn ordered_columns(
     mercer::data::Matrix::dense(order.len(), values.collect())
 }
 
-fn tell(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> PyResult<()> {
+fn call_observer(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> PyResult<()> {
     let fields = PyDict::new(py);
     fields.set_item("iterations", progress.iterations)?;
-    fields.set_item("part", progress.part)?;
-    fields.set_item("parts", progress.parts)?;
+    fields.set_item("subproblem", progress.part)?;
+    fields.set_item("subproblems", progress.parts)?;
     fields.set_item("violation", progress.violation)?;
     fields.set_item("gap", progress.gap)?;
     fields.set_item("supports", progress.supports)?;
@@ -232,12 +234,12 @@ fn tell(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> PyResult<(
     observer.call1(py, (fields,)).map(drop)
 }
 
-/// What is known of a training: coefficients of each question by example, and how it went.
+/// The training report: coefficients of each subproblem by example, and the totals.
 fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict>> {
     let report = &trained.report;
     let fields = PyDict::new(py);
-    let mut parts = Vec::new();
-    for (number, part) in report.parts.iter().enumerate() {
+    let mut subproblems = Vec::new();
+    for (number, subproblem) in report.parts.iter().enumerate() {
         let fields = PyDict::new(py);
         // Machines of weights and tables name no examples.
         if let Some(expansion) = trained.expansions.get(number) {
@@ -247,13 +249,13 @@ fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict
             fields.set_item("coefficients", coefficients)?;
             fields.set_item("offset", expansion.offset)?;
         }
-        fields.set_item("name", &part.name)?;
-        fields.set_item("iterations", part.iterations)?;
-        fields.set_item("converged", part.converged)?;
-        fields.set_item("gap", part.gap)?;
-        parts.push(fields);
+        fields.set_item("name", &subproblem.name)?;
+        fields.set_item("iterations", subproblem.iterations)?;
+        fields.set_item("converged", subproblem.converged)?;
+        fields.set_item("gap", subproblem.gap)?;
+        subproblems.push(fields);
     }
-    fields.set_item("parts", parts)?;
+    fields.set_item("subproblems", subproblems)?;
     fields.set_item("converged", report.converged)?;
     fields.set_item(
         "stop",
@@ -284,7 +286,7 @@ fn model(
     py: Python<'_>,
     trained: Trained,
     probabilities: Option<Probabilities>,
-    task: &Task,
+    task: &TrainTask,
     what: &FormulationRef,
     rows: usize,
 ) -> PyResult<PyModel> {
@@ -332,7 +334,11 @@ fn model(
 }
 
 /// Supports by their serial numbers, and scores over them.
-fn given(expansions: &[Expansion], task: &Task, rows: usize) -> (mercer::data::Matrix, Vec<Score>) {
+fn given(
+    expansions: &[Expansion],
+    task: &TrainTask,
+    rows: usize,
+) -> (mercer::data::Matrix, Vec<Score>) {
     let serial = |example: u32| match &task.order {
         Some(order) => order[example as usize],
         None => example as usize,

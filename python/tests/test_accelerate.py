@@ -53,9 +53,9 @@ def test_classifiers_keep_their_labels(kind, classes, kernel):
     fast = mercer.accelerate(source, queries[:500], contract="certified")
     same(source, fast, queries)
     same(source, mercer.accelerate(source, contract="exact"), queries)
-    told = fast.tuning_
-    assert told["contract"] == "certified" and told["verification"]["disagreements"] == 0
-    assert told["exact"]["batch_us"] > 0 and fast.plan in ["exact", *(t["plan"] for t in told["tried"])]
+    report = fast.tuning_
+    assert report["contract"] == "certified" and report["verification"]["disagreements"] == 0
+    assert report["exact"]["batch_us"] > 0 and fast.plan in ["exact", *(t["plan"] for t in report["tried"])]
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
@@ -251,8 +251,8 @@ def test_decisions_of_a_fast_model_are_certified_or_exact():
     decisions = fast.decide(queries)
     assert set(decisions["certainty"]) <= {"certified", "exact"}
     assert np.mean(decisions["certainty"] == "certified") > 0.9
-    told = fast.explain(queries[0])
-    assert told["stages"] == ["low_precision", "exact"] and told["steps"]
+    report = fast.explain(queries[0])
+    assert report["stages"] == ["low_precision", "exact"] and report["steps"]
     score = fast._model.scores(queries, 0).ravel()
     assert np.all((decisions["low"] <= score) & (score <= decisions["high"]))
     assert "low_precision" in repr(fast) and "<table>" in fast._repr_html_() and fast.tuning_ is None
@@ -281,14 +281,14 @@ def test_a_calibrated_contract_states_what_it_rests_on():
     source = theirs.SVC(gamma=0.1).fit(X, y)
     queries = X[random.integers(0, len(X), 9000)] + 0.5 * random.normal(size=(9000, X.shape[1]))
     fast = mercer.accelerate(source, queries[:4000], contract="calibrated(eps=0.01, delta=0.05)", seconds=20)
-    told = fast.tuning_
-    assert told["contract"].startswith("calibrated(eps=0.01")
-    unlike = np.mean(fast.predict(queries[4000:]) != source.predict(queries[4000:]))
-    assert unlike < 0.02  # eps, and room for bad luck
+    report = fast.tuning_
+    assert report["contract"].startswith("calibrated(eps=0.01")
+    disagreement = np.mean(fast.predict(queries[4000:]) != source.predict(queries[4000:]))
+    assert disagreement < 0.02  # eps, and room for bad luck
     if fast._model.calibration is not None:
         eps, delta, tested, _, bound = fast._model.calibration
         assert (eps, delta) == (0.01, 0.05) and bound <= eps and tested >= 299
-    # A sample that is too small is told so by what is kept: proofs only.
+    # A sample that is too small is report so by what is kept: proofs only.
     small = mercer.accelerate(source, queries[:200], contract="calibrated(eps=1e-3)")
     assert small._model.calibration is None
 
@@ -319,11 +319,11 @@ def test_smaller_machines_say_how_far_they_are(tmp_path):
     X, y, queries = blobs(3)
     svc = ours.SVC().fit(X, y)
     small = svc.compress(size=40, X_sample=queries[:2000])
-    told = small.compression_
-    assert small.n_support_ == told["after"] <= 40 and told["before"] == svc._model.supports
-    assert told["judged"]["queries"] == 2000
-    unlike = np.mean(small.predict(queries) != svc.predict(queries))
-    assert abs(unlike - told["judged"]["disagreement"]) < 0.03
+    report = small.compression_
+    assert small.n_support_ == report["after"] <= 40 and report["before"] == svc._model.supports
+    assert report["sample"]["queries"] == 2000
+    disagreement = np.mean(small.predict(queries) != svc.predict(queries))
+    assert abs(disagreement - report["sample"]["disagreement"]) < 0.03
     small.save(tmp_path / "small.mercer")
     np.testing.assert_array_equal(mercer.load(tmp_path / "small.mercer").predict(queries), small.predict(queries))
     assert "stands for" in small._repr_html_()
@@ -331,9 +331,9 @@ def test_smaller_machines_say_how_far_they_are(tmp_path):
     near = svc.compress(error=0.05)
     assert near.compression_["error"]["relative"] <= 0.05
     alike = svc.compress("moved", disagreement=0.01, X_sample=queries[:1000])
-    assert alike.compression_["judged"]["disagreement"] <= 0.01
+    assert alike.compression_["sample"]["disagreement"] <= 0.01
     proved = svc.compress(certified=0.5, X_sample=queries[:500])
-    assert proved.compression_["judged"]["certified"] >= 0.5
+    assert proved.compression_["sample"]["certified"] >= 0.5
     # Pipelines keep their steps, models of others are taken too.
     source = make_pipeline(StandardScaler(), theirs.SVC()).fit(X, y)
     less = mercer.from_sklearn(source).compress(error=0.02, X_sample=queries[:500])

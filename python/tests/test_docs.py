@@ -54,8 +54,8 @@ def test_the_blocks_of_the_guide_run_in_order():
 def test_the_stub_names_what_the_compiled_half_has():
     stub = ast.parse((Path(mercer.__file__).parent / "_mercer.pyi").read_text(encoding="utf-8"))
     model = next(node for node in stub.body if isinstance(node, ast.ClassDef) and node.name == "Model")
-    told = {node.name for node in model.body if isinstance(node, ast.FunctionDef)}
-    assert told == {name for name in dir(mercer._mercer.Model) if not name.startswith("_")}
+    documented = {node.name for node in model.body if isinstance(node, ast.FunctionDef)}
+    assert documented == {name for name in dir(mercer._mercer.Model) if not name.startswith("_")}
     functions = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
     assert functions == {"stages", "instruction_set", "train"}
 

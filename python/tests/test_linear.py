@@ -65,7 +65,7 @@ def test_unscaled_columns_converge_where_scikit_learn_does():
 
 
 def test_values_are_not_rounded():
-    # One column far from zero, told apart in the ninth digit only.
+    # One column far from zero, distinguished in the ninth digit only.
     rng = np.random.default_rng(3)
     x = rng.normal(size=300)
     X = np.c_[1.0 + 1e-6 * x, rng.normal(size=300)]
@@ -91,7 +91,7 @@ def test_weights_are_repetitions_and_classes_have_their_own(dual):
 
 
 @pytest.mark.parametrize("dual", [True, False])
-def test_sparse_rows_singles_and_threads_change_nothing(dual):
+def test_sparse_rows_f32_and_threads_change_nothing(dual):
     X, y = load_digits(return_X_y=True)
     X = X / 16.0
     machine = ours.LinearSVC(dual=dual, C=0.1, random_state=0)
@@ -125,7 +125,7 @@ def test_what_is_no_kernel_machine_is_trained_by_scikit_learn():
         ours.LinearSVC(loss="hinge", dual=False).fit(X, y)
 
 
-def test_it_is_asked_like_any_machine(tmp_path):
+def test_it_has_the_methods_of_every_machine(tmp_path):
     X, y = load_iris(return_X_y=True)
     words = np.array(["c", "a", "b"])[y]
     for rows, labels in ((X, words), (X[y > 0], words[y > 0])):
@@ -141,7 +141,7 @@ def test_it_is_asked_like_any_machine(tmp_path):
         assert fast.compare(machine, rows)["different"] == 0
 
 
-def test_a_callback_stops_it_and_an_early_end_is_told():
+def test_a_callback_stops_it_and_an_early_stop_is_reported():
     X, y = make_classification(2000, 60, random_state=1)
 
     def stop(progress):

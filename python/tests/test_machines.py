@@ -38,14 +38,14 @@ def exact_chi2_scores(X, y, queries, C, bias=1.0):
 
 def test_additive_is_the_exact_additive_machine():
     random = np.random.default_rng(3)
-    # 17 values have levels of their own, so rounding to levels changes nothing.
+    # 17 values have separate bins, so binning changes nothing.
     X = random.integers(0, 17, size=(40, 6)).astype(float)
     y = np.where(X[:, 0] + X[:, 1] > X[:, 2] + X[:, 3], 1, -1)
     queries = random.integers(0, 17, size=(30, 6)).astype(float)
-    wanted = exact_chi2_scores(X, y, queries, C=0.1)
+    expected = exact_chi2_scores(X, y, queries, C=0.1)
     machine = AdditiveSVC(C=0.1, rank=16, levels="uniform", tol=1e-6).fit(X, y)
     found = machine.decision_function(queries)
-    assert np.max(np.abs(found - wanted)) < 0.02 * np.max(np.abs(wanted))
+    assert np.max(np.abs(found - expected)) < 0.02 * np.max(np.abs(expected))
 
 
 def test_labels_of_any_kind_in_any_order(digits):
@@ -71,10 +71,10 @@ def test_files_pickles_and_clones(digits, tmp_path):
     X, queries, y, _ = digits
     machine = AdditiveSVC(C=0.01, kernel="intersection").fit(X, y)
     machine.save(tmp_path / "digits.mercer")
-    wanted = machine.predict(queries)
-    assert np.array_equal(mercer.load(tmp_path / "digits.mercer").predict(queries), wanted)
-    assert np.array_equal(pickle.loads(pickle.dumps(machine)).predict(queries), wanted)
-    assert np.array_equal(clone(machine).fit(X, y).predict(queries), wanted)
+    expected = machine.predict(queries)
+    assert np.array_equal(mercer.load(tmp_path / "digits.mercer").predict(queries), expected)
+    assert np.array_equal(pickle.loads(pickle.dumps(machine)).predict(queries), expected)
+    assert np.array_equal(clone(machine).fit(X, y).predict(queries), expected)
 
 
 def test_weights_move_the_border():
@@ -103,8 +103,8 @@ def test_least_squares_is_kernel_ridge_with_a_bias(digits):
     values = lambda a, b: np.exp(-0.5 * ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2))
     centre = KernelCenterer().fit(values(X, X))
     ridge = KernelRidge(alpha=0.1, kernel="precomputed").fit(centre.transform(values(X, X)), y - y.mean())
-    wanted = ridge.predict(centre.transform(values(queries[:100] / 16, X))) + y.mean()
-    assert machine.decision_function(queries[:100] / 16) == pytest.approx(wanted, abs=1e-9)
+    expected = ridge.predict(centre.transform(values(queries[:100] / 16, X))) + y.mean()
+    assert machine.decision_function(queries[:100] / 16) == pytest.approx(expected, abs=1e-9)
 
 
 def test_leave_one_out_is_that_of_as_many_fits(digits):

@@ -55,8 +55,8 @@ TASKS = {
 }
 
 
-def asked(tmp_path, name):
-    """What mercer answers, what onnxruntime answers, and what the export told about its sample."""
+def predictions(tmp_path, name):
+    """What mercer answers, what onnxruntime answers, and what the export reported about its sample."""
     classes, shift, formulation, kernel = TASKS[name]
     X, y = clouds(classes, shift)
     queries, labels = clouds(classes, shift, seed=4)
@@ -64,7 +64,7 @@ def asked(tmp_path, name):
     write(tmp_path / "q.svm", queries, labels)
     model, onnx = tmp_path / "m.mercer", tmp_path / "m.onnx"
     mercer("train", tmp_path / "d.svm", "-o", model, "--kernel", kernel, "--formulation", formulation)
-    told = json.loads(
+    report = json.loads(
         mercer("export", model, "--format", "onnx", "-o", onnx, "--sample", tmp_path / "q.svm", "--json")
     )
     table = mercer("predict", model, tmp_path / "q.svm", "--format", "csv")
@@ -74,50 +74,50 @@ def asked(tmp_path, name):
     kind = {"tensor(float)": np.float32, "tensor(double)": np.float64}[source.type]
     assert (kind is np.float64) == (name == "far away")
     outputs = session.run(None, {source.name: queries.astype(kind)})
-    return rows, dict(zip([output.name for output in session.get_outputs()], outputs, strict=True)), told
+    return rows, dict(zip([output.name for output in session.get_outputs()], outputs, strict=True)), report
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if "binary" in name or "classes" in name])
 def test_labels_are_those_of_mercer(tmp_path, name):
-    rows, found, told = asked(tmp_path, name)
+    rows, found, report = predictions(tmp_path, name)
     labels = np.array([int(row["label"]) for row in rows])
     differ = int(np.sum(found["label"].ravel() != labels))
-    # The runtime also computes in singles, so it may change labels that the format alone does not.
-    assert told["changed"] == 0 and told["queries"] == 600
+    # The runtime also computes in f32, so it may change labels that the format alone does not.
+    assert report["changed"] == 0 and report["queries"] == 600
     close = sum(min(abs(float(row["low"])), abs(float(row["high"]))) < 1e-4 for row in rows)
     assert differ <= close, f"{differ} labels differ, {close} queries are within 1e-4 of the boundary"
 
 
 def test_far_rows_keep_their_labels(tmp_path):
-    rows, found, told = asked(tmp_path, "far away")
+    rows, found, report = predictions(tmp_path, "far away")
     labels = np.array([int(row["label"]) for row in rows])
-    assert told["changed"] == 0
+    assert report["changed"] == 0
     assert np.array_equal(found["label"].ravel(), labels)
 
 
 def test_scores_of_two_classes_are_minus_f_and_f(tmp_path):
     """The first column is not the score of the first class (sklearn-onnx issue 990)."""
-    rows, found, _ = asked(tmp_path, "binary")
+    rows, found, _ = predictions(tmp_path, "binary")
     scores = np.array([(float(row["low"]) + float(row["high"])) / 2 for row in rows])
     assert np.allclose(found["scores"][:, 1], scores, atol=1e-4)
     assert np.allclose(found["scores"][:, 0], -scores, atol=1e-4)
 
 
 def test_scores_of_several_classes_are_one_per_pair(tmp_path):
-    _, found, _ = asked(tmp_path, "ten classes")
+    _, found, _ = predictions(tmp_path, "ten classes")
     assert found["scores"].shape == (600, 45)
 
 
 @pytest.mark.parametrize("name", ["regression", "novelty"])
 def test_values_and_novelties_are_those_of_mercer(tmp_path, name):
-    rows, found, told = asked(tmp_path, name)
+    rows, found, report = predictions(tmp_path, name)
     answers = np.array([float(row["label"]) for row in rows])
     values = found["score"].ravel()
     if name == "regression":
         # `changed` counts values that are not the same to the last bit.
         assert np.allclose(values, answers, rtol=1e-5, atol=1e-5)
     else:
-        assert told["changed"] == 0
+        assert report["changed"] == 0
         assert np.mean(np.where(values > 0, 1, -1) == answers) >= 0.998
 
 
@@ -130,10 +130,10 @@ def test_the_report_tells_how_many_labels_the_format_loses(tmp_path):
     )
     sample, onnx = tmp_path / "q.svm", tmp_path / "m.onnx"
     sample.write_text("1 1:1.5\n-1 1:0.5\n")
-    told = json.loads(
+    report = json.loads(
         mercer("export", model, "--format", "onnx", "-o", onnx, "--sample", sample, "--json")
     )
-    assert (told["changed"], told["queries"]) == (1, 2)
+    assert (report["changed"], report["queries"]) == (1, 2)
     session = runtime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
     label = session.run(["label"], {"rows": np.array([[1.5], [0.5]], np.float32)})[0]
     assert label.ravel().tolist() == [-1, -1]

@@ -82,7 +82,7 @@ def test_words_and_numbers_are_labels():
 
 
 @pytest.mark.parametrize("our, their", PAIRS)
-def test_singles_doubles_and_storage_orders_agree(our, their):
+def test_f32_f64_and_storage_orders_agree(our, their):
     X, y = data(our)
     X = X.astype(np.float32).astype(np.float64)
     reference = our().fit(X, y)
@@ -205,20 +205,20 @@ def slow_problem():
     return rng.normal(loc=100, size=(100, 2)), rng.randint(0, 2, size=100)
 
 
-def test_a_callback_is_told_and_may_stop_the_training():
-    told = []
+def test_a_callback_is_called_and_may_stop_the_training():
+    reports = []
 
     def callback(progress):
-        told.append(progress)
-        if len(told) == 3:
+        reports.append(progress)
+        if len(reports) == 3:
             raise RuntimeError("enough")
 
     X, y = slow_problem()
     with pytest.raises(RuntimeError, match="enough"):
         ours.SVC(kernel="poly", tol=1e-9, callback=callback).fit(X, y)
-    assert len(told) == 3
-    assert told[0]["iterations"] < told[2]["iterations"]
-    assert set(told[0]) >= {"gap", "violation", "supports", "elapsed", "time_left", "part", "parts"}
+    assert len(reports) == 3
+    assert reports[0]["iterations"] < reports[2]["iterations"]
+    assert set(reports[0]) >= {"gap", "violation", "supports", "elapsed", "time_left", "subproblem", "subproblems"}
 
 
 def test_verbose_prints_progress(capsys):
@@ -306,8 +306,8 @@ def test_decisions_have_ranges_that_contain_the_scores():
     np.testing.assert_array_equal(decisions["label"], machine.predict(X))
     nothing = machine.decide(X, budget=0)
     assert set(nothing["certainty"]) == {"unsettled"} and set(nothing["cost"]) == {0}
-    told = machine.explain(X[0])
-    assert told["settled_by"] == "exact" and told["label"] == machine.predict(X[:1])[0]
+    reports = machine.explain(X[0])
+    assert reports["settled_by"] == "exact" and reports["label"] == machine.predict(X[:1])[0]
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
@@ -346,11 +346,11 @@ def test_log_loss_is_near_that_of_scikit_learn_on_unbalanced_classes():
     from sklearn.metrics import log_loss
 
     X, y = make_classification(1500, weights=[0.85], flip_y=0.1, random_state=1)
-    X, queries, y, wanted = X[:500], X[500:], y[:500], y[500:]
+    X, queries, y, expected = X[:500], X[500:], y[:500], y[500:]
     mine = ours.SVC(probability=True, random_state=0).fit(X, y).predict_proba(queries)
     other = CalibratedClassifierCV(theirs.SVC(), ensemble=False).fit(X, y).predict_proba(queries)
     # Holding to the side of the label may cost a little.
-    assert log_loss(wanted, mine) < log_loss(wanted, other) + 0.02
+    assert log_loss(expected, mine) < log_loss(expected, other) + 0.02
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

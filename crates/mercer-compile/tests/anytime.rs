@@ -104,7 +104,7 @@ fn certificates_hold_on_adversarial_machines() {
         "exponential(intersection, gamma=2)",
     ] {
         let kernel = parse(text).unwrap();
-        let mut cases = generate::sane(kernel.domain(), 5);
+        let mut cases = generate::ordinary(kernel.domain(), 5);
         cases.extend(generate::adversarial(kernel.domain(), 6));
         for case in &cases {
             // The bounds do not know who chose the basis: all orders on some kernels are enough.

@@ -76,7 +76,7 @@ fn certificates_hold_on_adversarial_machines() {
     for (plan, kernels) in stages() {
         for text in kernels {
             let kernel = parse(text).unwrap();
-            let mut cases = generate::sane(Domain::Real, 5);
+            let mut cases = generate::ordinary(Domain::Real, 5);
             cases.extend(generate::adversarial(Domain::Real, 6));
             for case in &cases {
                 let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);

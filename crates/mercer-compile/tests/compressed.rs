@@ -76,7 +76,7 @@ fn certificates_hold_on_adversarial_machines() {
         "normalized(polynomial(degree=3, gamma=0.5, coef0=1))",
     ] {
         let kernel = parse(text).unwrap();
-        let mut cases = generate::sane(kernel.domain(), 5);
+        let mut cases = generate::ordinary(kernel.domain(), 5);
         cases.extend(generate::adversarial(kernel.domain(), 6));
         for case in &cases {
             let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);

@@ -52,7 +52,7 @@ fn certificates_hold_on_adversarial_machines() {
     let (mut tally, mut fitted) = (Tally::default(), 0);
     for text in KERNELS {
         let kernel = parse(text).unwrap();
-        let mut cases = generate::sane(Domain::NonNegative, 5);
+        let mut cases = generate::ordinary(Domain::NonNegative, 5);
         cases.extend(generate::adversarial(Domain::NonNegative, 6));
         for case in &cases {
             let machine = machines::random(&kernel, &case.rows, &Output::Novelty, 7);

@@ -60,7 +60,7 @@ fn scores_depend_on_machine_and_row_alone() {
 fn ranges_contain_the_true_score() {
     let mut finite = 0;
     for kernel in registered() {
-        let mut cases = generate::sane(kernel.domain(), 5);
+        let mut cases = generate::ordinary(kernel.domain(), 5);
         cases.extend(generate::adversarial(kernel.domain(), 6));
         for case in cases {
             let machine = machines::random(&kernel, &case.rows, &Output::Value, 7);

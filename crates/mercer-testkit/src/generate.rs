@@ -1,4 +1,4 @@
-//! Rows to try things on, ordinary and hostile; the seed decides them, on any machine.
+//! Generators of test rows, ordinary and adversarial; the seed determines them on every processor.
 
 use mercer_data::Matrix;
 use mercer_data::synthetic::normal;
@@ -69,8 +69,8 @@ pub fn row(rows: &Matrix, row: usize) -> Vec<f64> {
     out
 }
 
-/// Rows such as people have: dense, sparse, histograms, one column, one row.
-pub fn sane(domain: Domain, seed: u64) -> Vec<Case> {
+/// Ordinary rows: dense, sparse, histograms, one column, one row.
+pub fn ordinary(domain: Domain, seed: u64) -> Vec<Case> {
     let histogram = map(&dense(10, 12, seed + 2), |x| x.abs() / 12.0);
     let cases = [
         ("dense", dense(10, 9, seed)),
@@ -82,7 +82,7 @@ pub fn sane(domain: Domain, seed: u64) -> Vec<Case> {
     collect(domain, cases)
 }
 
-/// Rows that break careless arithmetic.
+/// Adversarial rows, which break careless arithmetic.
 pub fn adversarial(domain: Domain, seed: u64) -> Vec<Case> {
     let base = dense(8, 6, seed);
     let mut rng = rng(seed + 1);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn histograms_are_not_negative() {
-        let mut cases = sane(Domain::NonNegative, 1);
+        let mut cases = ordinary(Domain::NonNegative, 1);
         cases.extend(adversarial(Domain::NonNegative, 1));
         for case in cases {
             let all = values(&case.rows);

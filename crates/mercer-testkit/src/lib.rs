@@ -1,8 +1,8 @@
-//! Is it true: double-double references, generators and laws over every registry entry.
+//! Test support: double-double references, generators, and properties over every registry entry.
 //!
-//! [`dd`] and [`wide`] are the arithmetic, [`reference`](mod@reference) the definitions written down
-//! once more without haste, [`pmsvm`] a paper's algorithms as printed, [`generate`] the rows to try them on, [`laws`] what must hold, [`mutations`]
-//! the damage that readers must survive.
+//! [`dd`] and [`wide`] are the reference arithmetic, [`reference`](mod@reference) slow kernels from their
+//! definitions, [`pmsvm`] a paper's algorithms as printed, [`generate`] and [`machines`] test data,
+//! [`properties`] what must hold, [`mutations`] damaged files for readers. Nothing here is shipped.
 
 pub mod dd;
 pub mod generate;

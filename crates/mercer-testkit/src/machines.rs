@@ -1,4 +1,4 @@
-//! Machines to try laws on: random ones over any kernel and rows, of every kind of output.
+//! Random machines for property tests: any kernel and rows, every kind of output.
 
 use mercer_data::Matrix;
 use mercer_data::synthetic::normal;

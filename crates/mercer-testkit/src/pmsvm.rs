@@ -9,7 +9,7 @@ use mercer_data::{Matrix, Row};
 /// Added before the logarithm is taken.
 const SHIFT: f32 = 0.05;
 
-/// What to learn: one question without a constant column. Values lie in 0..=1.
+/// One binary problem without a bias column. Values lie in 0..=1.
 #[derive(Debug)]
 pub struct Problem<'p> {
     /// The examples.
@@ -34,8 +34,8 @@ pub struct Curves {
     pub coefficients: Vec<f32>,
     degree: usize,
     bins: Option<usize>,
-    /// Visits of rows.
-    pub visits: u64,
+    /// Coordinate updates.
+    pub updates: u64,
 }
 
 /// Chebyshev's nodes for a degree.
@@ -125,7 +125,7 @@ impl Tables {
     }
 }
 
-/// Dual coordinate descent; `kernel` is the scalar kernel. `timer` is told when preparation is over.
+/// Dual coordinate descent; `kernel` is the scalar kernel. `timer` is called when preparation is over.
 pub fn train(
     problem: &Problem<'_>,
     kernel: &dyn Fn(f64, f64) -> f64,
@@ -140,7 +140,7 @@ pub fn train(
         coefficients: vec![0.0; problem.rows.columns() * terms],
         degree: terms - 1,
         bins: problem.bins,
-        visits: 0,
+        updates: 0,
     };
     let own = |row: usize| -> f32 {
         let sum = rows.values[rows.starts[row]..rows.starts[row + 1]].iter().sum::<f32>();
@@ -162,7 +162,7 @@ pub fn train(
         let mut at = 0;
         while at < active {
             let row = order[at];
-            curves.visits += 1;
+            curves.updates += 1;
             let slope = problem.signs[row] * curves.value(&rows, &tables, row) - 1.0;
             let mut projected = slope;
             if alpha[row] == 0.0 {

@@ -1,4 +1,4 @@
-//! What must hold of every registry entry.
+//! Properties of every registry entry; each function returns where one fails.
 
 pub mod block;
 pub mod certify;

@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn values_by_hand() {
         let (u, v) = (&[1.0, 0.0, 2.0][..], &[3.0, 5.0, 2.0][..]);
-        for (text, wanted) in [
+        for (text, expected) in [
             ("linear", 7.0),
             ("precomputed", 7.0),
             ("polynomial(2, gamma=0.5, coef0=1)", 4.5 * 4.5),
@@ -174,7 +174,7 @@ mod tests {
             ("jensen_shannon", 1.0 + 1.5 * (4.0f64 / 3.0).log2() + 2.0),
         ] {
             let found = value(text, u, v);
-            assert!((found - wanted).abs() < 1e-14 * wanted.abs(), "{text}: {found}");
+            assert!((found - expected).abs() < 1e-14 * expected.abs(), "{text}: {found}");
         }
     }
 

@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         classes.truncate(1);
     }
     let chi2 = |s: f64, t: f64| if s + t > 0.0 { 2.0 * s * t / (s + t) } else { 0.0 };
-    let (mut seconds, mut visits) = (0.0, 0);
+    let (mut seconds, mut updates) = (0.0, 0);
     for class in classes {
         let signs: Vec<f32> =
             labels.iter().map(|label| if *label == class { 1.0 } else { -1.0 }).collect();
@@ -34,9 +34,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         // Converting the rows to the paper's layout is not timed: the paper's program reads them in it.
         let mut started = Instant::now();
-        visits += train(&problem, &chi2, || started = Instant::now()).visits;
+        updates += train(&problem, &chi2, || started = Instant::now()).updates;
         seconds += started.elapsed().as_secs_f64();
     }
-    println!("{{\"seconds\": {seconds}, \"visits\": {visits}}}");
+    println!("{{\"seconds\": {seconds}, \"updates\": {updates}}}");
     Ok(())
 }

@@ -1,6 +1,6 @@
 """Kernel machines that answer fast, with the same decisions.
 
-``mercer.svm`` holds estimators that stand in for scikit-learn's; ``mercer.accelerate`` speeds up a model
+``mercer.svm`` has drop-in replacements for scikit-learn's estimators; ``mercer.accelerate`` speeds up a model
 that is already fitted; ``mercer.load`` reads model files.
 """
 

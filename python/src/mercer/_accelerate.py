@@ -1,4 +1,4 @@
-"""One line to speed up the model you already have."""
+"""``mercer.accelerate``: faster prediction for a fitted model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["accelerate"]
 def accelerate(
     source, X_sample=None, *, contract="certified", tolerance=None, n_jobs=None, **options
 ) -> Model:
-    """A model that gives the labels of ``source``, faster.
+    """A model that predicts the labels of ``source``, faster.
 
     Parameters
     ----------
@@ -20,15 +20,15 @@ def accelerate(
         SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR or KernelRidge, of scikit-learn or ours,
         alone or at the end of a Pipeline; or a model file of our own, LIBSVM, LIBLINEAR or ONNX.
     X_sample : array-like, optional
-        Queries such as will be asked, at least 30. Plans that fit the machine are measured on them, and the
-        fastest is kept; without them it is single precision with a proof, where that fits.
+        Queries from the distribution expected in use, at least 30. Candidate plans are measured on them, and the
+        fastest is kept; without a sample the plan is f32 evaluation with error bounds, where that is possible.
     contract : str
-        ``"certified"``: labels are proved to be those of the exact machine, rounding included; what cannot
-        be proved cheaply is evaluated exactly. ``"calibrated(eps=1e-3, delta=0.05)"``: with confidence
-        ``1 - delta`` at most the share ``eps`` of queries like the sample's gets another label; that needs
-        a few thousand of them. ``"exact"``: every query is evaluated exactly.
+        ``"certified"``: labels are proved equal to those of the exact machine, rounding included; queries that
+        cannot be proved cheaply are evaluated exactly. ``"calibrated(eps=1e-3, delta=0.05)"``: with confidence
+        ``1 - delta`` at most the share ``eps`` of queries from the distribution of the sample disagrees with the exact
+        machine; that needs a few thousand queries. ``"exact"``: every query is evaluated exactly.
     tolerance : float, optional
-        Values of a regression may be off by this much, proved; without it they are exact.
+        Proved bound on the error of regression values; without it they are exact.
     n_jobs : int, optional
         Threads; ``None`` means all cores.
     **options
@@ -37,7 +37,7 @@ def accelerate(
     Returns
     -------
     Model
-        Its ``tuning_`` says what was tried, measured and tested.
+        Its ``tuning_`` reports the candidates, timings and validation.
 
     Examples
     --------
@@ -51,14 +51,14 @@ def accelerate(
     True
     """
     model = machine_of(source, n_jobs)
-    exact = model._under(model._model.with_plan("exact"), n_jobs=n_jobs, tolerance=tolerance)
+    exact = model._with_compiled(model._model.with_plan("exact"), n_jobs=n_jobs, tolerance=tolerance)
     if X_sample is not None:
         return exact.tune(X_sample, contract=contract, tolerance=tolerance, **options)
     if contract not in ("certified", "exact"):
         raise ValueError(f"contract is {contract!r}; without X_sample it must be 'certified' or 'exact'")
     if options:
-        raise TypeError(f"without X_sample nothing is tuned: {', '.join(options)}")
-    # Without a tolerance the value of a regression is exact or nothing.
+        raise TypeError(f"options that need X_sample: {', '.join(options)}")
+    # Without a tolerance, regression values must be exact.
     if contract == "exact" or (exact._model.output == "value" and tolerance is None):
         return exact
     try:

@@ -1,4 +1,4 @@
-"""Fitted scikit-learn estimators become machines."""
+"""Conversion of fitted scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from . import _kernels, _mercer
-from ._asking import QueryOptions
+from ._query import QueryMixin
 from ._model import Model, load
 from ._rows import pack
 from .errors import ConversionError
@@ -22,7 +22,7 @@ __all__ = ["from_sklearn"]
 
 
 def from_sklearn(estimator, *, n_jobs=None) -> Model:
-    """The machine of a fitted estimator, asked exactly.
+    """Converts a fitted estimator to a ``Model`` with the plan ``exact``.
 
     SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR and KernelRidge, alone, at the end of a
     ``Pipeline`` (whose earlier steps stay in Python) or as the best of a search.
@@ -51,14 +51,14 @@ def from_sklearn(estimator, *, n_jobs=None) -> Model:
         steps = [step for _, step in estimator.steps]
         before = [step for step in steps[:-1] if step is not None and step != "passthrough"]
         model = from_sklearn(steps[-1], n_jobs=n_jobs)
-        return model._under(model._model, _before=before + model._before)
+        return model._with_compiled(model._model, _steps_before=before + model._steps_before)
     for kinds, convert in _KINDS:
         if isinstance(estimator, kinds):
             check_is_fitted(estimator)
             return convert(estimator, n_jobs)
     known = "SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, KernelRidge, Pipeline"
     raise ConversionError(
-        f"there is no machine for {type(estimator).__name__}; there is one for {known}",
+        f"{type(estimator).__name__} cannot be converted; supported are {known}",
         "Estimator",
         {"estimator": type(estimator).__name__},
     )
@@ -82,10 +82,10 @@ def _support_vectors(estimator, n_jobs):
         options["decision_function_shape"] = estimator.decision_function_shape
         options["break_ties"] = estimator.break_ties
     if callable(estimator.kernel):
-        own = getattr(estimator, "_fitted_rows", None)
-        rows = getattr(estimator, "_BaseLibSVM__Xfit", None) if own is None else own
+        fitted = getattr(estimator, "_fitted_rows", None)
+        rows = getattr(estimator, "_BaseLibSVM__Xfit", None) if fitted is None else fitted
         options.update(kernel=estimator.kernel, fitted_rows=rows)
-    if isinstance(estimator, QueryOptions):
+    if isinstance(estimator, QueryMixin):
         return Model(estimator._model, **options)
     is_given = callable(estimator.kernel) or estimator.kernel == "precomputed"
     if is_given:
@@ -97,7 +97,7 @@ def _support_vectors(estimator, n_jobs):
     coefficients = estimator._dual_coef_
     coefficients = coefficients.toarray() if sp.issparse(coefficients) else np.asarray(coefficients)
     if classes is not None:
-        coefficients = _duels(coefficients, estimator.n_support_)
+        coefficients = _pairwise_columns(coefficients, estimator.n_support_)
         output, names = "one_vs_one", _names(classes)
     else:
         output = "novelty" if isinstance(estimator, theirs.OneClassSVM) else "value"
@@ -121,12 +121,12 @@ def _support_vectors(estimator, n_jobs):
 def _linear(estimator, n_jobs):
     """LinearSVC and LinearSVR."""
     classes = getattr(estimator, "classes_", None)
-    if isinstance(estimator, QueryOptions):
+    if isinstance(estimator, QueryMixin):
         return Model(estimator._model, classes=classes, n_jobs=n_jobs)
-    return Model(linear_parts(estimator, classes), classes=classes, n_jobs=n_jobs)
+    return Model(compile_linear(estimator, classes), classes=classes, n_jobs=n_jobs)
 
 
-def linear_parts(estimator, classes):
+def compile_linear(estimator, classes):
     """The machine of ``coef_`` and ``intercept_``; the score of two classes is positive for the first, as ours is."""
     weights = estimator.coef_
     weights = weights.toarray() if sp.issparse(weights) else np.asarray(weights, dtype=np.float64)
@@ -146,7 +146,7 @@ def linear_parts(estimator, classes):
     )
 
 
-def _own(estimator, n_jobs):
+def _from_mercer(estimator, n_jobs):
     """Machines that scikit-learn does not have."""
     return Model(estimator._model, classes=estimator.classes_, n_jobs=n_jobs)
 
@@ -194,7 +194,7 @@ _KINDS = [
     ),
     ((theirs.LinearSVC, theirs.LinearSVR), _linear),
     ((KernelRidge,), _kernel_ridge),
-    ((QueryOptions,), _own),
+    ((QueryMixin,), _from_mercer),
 ]
 
 
@@ -230,7 +230,7 @@ def _units(serials, columns):
     )
 
 
-def _duels(table, counts):
+def _pairwise_columns(table, counts):
     """LIBSVM's table of coefficients as one row for each duel."""
     classes = len(counts)
     of = np.repeat(np.arange(classes), counts)

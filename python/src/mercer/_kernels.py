@@ -1,4 +1,4 @@
-"""scikit-learn's kernels in our words."""
+"""scikit-learn's kernels as kernel texts of Mercer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def text(name: str, gamma: float, degree, coef0: float) -> str:
         return "linear"
     if name in ("poly", "polynomial"):
         if not isinstance(degree, Integral) and not float(degree).is_integer():
-            raise ConversionError(f"degree is {degree}; only whole degrees have a machine", "Degree")
+            raise ConversionError(f"degree is {degree}; only whole degrees are supported", "Degree")
         return f"polynomial(degree={int(degree)}, gamma={gamma!r}, coef0={coef0!r})"
     if name == "rbf":
         return f"rbf(gamma={gamma!r})"
@@ -28,4 +28,4 @@ def text(name: str, gamma: float, degree, coef0: float) -> str:
         return "normalized(linear)"
     if name == "precomputed":
         return "precomputed"
-    raise ConversionError(f"there is no machine for the kernel {name!r}", "Kernel", {"kernel": name})
+    raise ConversionError(f"unsupported kernel: {name!r}", "Kernel", {"kernel": name})

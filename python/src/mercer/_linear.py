@@ -14,19 +14,19 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._convert import _names, linear_parts
-from ._learning import Learning, weights_of
+from ._convert import _names, compile_linear
+from ._training import TrainingMixin, example_weights
 from ._rows import FLOATS, pack, threads
 
 _FORMULATIONS = {"hinge": "c_svc", "squared_hinge": "squared_hinge"}
 
 
-class LinearSVC(Learning, theirs.LinearSVC):
+class LinearSVC(TrainingMixin, theirs.LinearSVC):
     """Linear classification; parameters and attributes as ``sklearn.svm.LinearSVC``.
 
     ``penalty="l1"`` and ``multi_class="crammer_singer"`` are no kernel machines: scikit-learn's own code trains
     them, and the answers are ours. ``n_iter_`` counts passes over the examples (``dual=True``) or steps of Newton's
-    method (``dual=False``) of the question that took most. Numbers are doubles throughout.
+    method (``dual=False``) of the subproblem that took most. All computations are in f64.
 
     Beside scikit-learn's parameters it takes ``n_jobs`` (classes are trained side by side; the result does not
     depend on it) and ``callback``.
@@ -86,7 +86,7 @@ class LinearSVC(Learning, theirs.LinearSVC):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Doubles and singles are taken as they are, compressed rows are not densified.
+            float64 and float32 arrays are used as they are, sparse rows are not densified.
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
             Factors of C; samples of weight zero or less are left out.
@@ -110,7 +110,7 @@ class LinearSVC(Learning, theirs.LinearSVC):
                 f" class: {self.classes_[0]!r}"
             )
         factors = _class_factors(self.class_weight, self.classes_, y, sample_weight)
-        weights = weights_of(sample_weight, codes, factors)
+        weights = example_weights(sample_weight, codes, factors)
         task = {
             "kernel": "linear",
             "formulation": f"{_FORMULATIONS[self.loss]}(C={float(self.C)!r})",
@@ -127,8 +127,8 @@ class LinearSVC(Learning, theirs.LinearSVC):
             "probabilities": None,
         }
         self._plain = not hasattr(self, "feature_names_in_")
-        self._model, report = self._learn(X, task)
-        self._publish(report, len(codes) if weights is None else int(np.count_nonzero(weights)))
+        self._model, report = self._train(X, task)
+        self._set_fitted_attributes(report, len(codes) if weights is None else int(np.count_nonzero(weights)))
         return self
 
     def _solver(self):
@@ -145,7 +145,7 @@ class LinearSVC(Learning, theirs.LinearSVC):
         passes = max(1, int(self.max_iter))
         return f"linear(space={space}, bias={bias!r}, seed={seed}, passes={passes})"
 
-    def _publish(self, report, examples):
+    def _set_fitted_attributes(self, report, examples):
         """The attributes that scikit-learn's users and tools read, in its signs."""
         weights, offsets = self._model.weights
         if len(self.classes_) == 2:
@@ -153,10 +153,10 @@ class LinearSVC(Learning, theirs.LinearSVC):
             weights, offsets = -weights, -offsets
         self.coef_ = weights + 0.0
         self.intercept_ = -offsets + 0.0 if self.fit_intercept else 0.0
-        steps = max(part["iterations"] for part in report["parts"])
+        steps = max(subproblem["iterations"] for subproblem in report["subproblems"])
         self.n_iter_ = -(-steps // examples) if self._is_dual else steps
         #: How the training went: objective, gap and violation.
-        self.training_report_ = {key: value for key, value in report.items() if key != "parts"}
+        self.training_report_ = {key: value for key, value in report.items() if key != "subproblems"}
         # A gap of nothing is the end, whatever a tolerance below rounding says.
         if not report["converged"] and abs(report["gap"]) > 1e-12 * abs(report["objective"]):
             warnings.warn(
@@ -166,27 +166,27 @@ class LinearSVC(Learning, theirs.LinearSVC):
             )
 
     def _fit_theirs(self, X, y, sample_weight):
-        """Problems that are no kernel machines: trained by scikit-learn, asked by us."""
+        """Problems that are not kernel machines: trained by scikit-learn, predicted by the compiled module."""
         super().fit(X, y, sample_weight=sample_weight)
         self._plain = not hasattr(self, "feature_names_in_")
-        self._model = linear_parts(self, self.classes_)
+        self._model = compile_linear(self, self.classes_)
         self.training_report_ = {"solver": "scikit-learn"}
         return self
 
     def predict(self, X):
         """Labels of the rows of X."""
         check_is_fitted(self)
-        return self._labels(self._ask("answers", X))
+        return self._labels(self._query("answers", X))
 
     def decision_function(self, X):
         """Scores: of the second class if there are two, otherwise one column for each class."""
         check_is_fitted(self)
-        scores = self._ask("scores", X)
+        scores = self._query("scores", X)
         if len(self.classes_) == 2:
             return -scores.ravel()
         return scores
 
-    def _ready(self, X):
+    def _prepare_rows(self, X):
         check_is_fitted(self)
         return pack(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
 

@@ -1,4 +1,4 @@
-"""Machines that were learned elsewhere, or earlier."""
+"""Fitted models: loaded from files, converted from scikit-learn, or accelerated."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_array
 
-from . import _mercer, _page, _rounding, _steps
-from ._asking import QueryOptions
+from . import _mercer, _html, _rounding, _preprocessing
+from ._query import QueryMixin
 from ._rows import FEW, FLOATS, QUICK, pack, threads
 from .errors import ConversionError, MercerError
 
 __all__ = ["Model", "load"]
 
 
-class Model(QueryOptions):
-    """A machine that is asked and never trained: what ``load``, ``from_sklearn`` and ``accelerate`` return.
+class Model(QueryMixin):
+    """A fitted machine: what ``load``, ``from_sklearn`` and ``accelerate`` return.
 
     Attributes
     ----------
     classes_ : ndarray
-        The labels in order; classifiers only.
+        The sorted labels; classifiers only.
     plan : str
-        How it is asked: ``exact``, or stages that prove labels before the exact one must.
+        How queries are answered: ``exact``, or a cascade of stages that settle labels before the exact stage.
     tuning_ : dict
-        What ``accelerate`` or ``tune`` tried, measured and tested; None if nobody looked for a plan.
+        Report of ``accelerate`` or ``tune``: candidates, timings, validation; None if the plan was not tuned.
     compression_ : dict
-        What ``compress`` made of the machine it stands for; None if it stands for itself.
+        Report of ``compress``: sizes and errors; None if the machine was not compressed.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class Model(QueryOptions):
 
     def __init__(self, compiled, *, classes=None, before=(), kernel=None, fitted_rows=None, **options):
         self._model = compiled
-        self._before = list(before)
+        self._steps_before = list(before)
         self._kernel, self._fitted_rows = kernel, fitted_rows
         self.compression_ = None
         self.decision_function_shape = options.pop("decision_function_shape", "ovr")
@@ -75,30 +75,30 @@ class Model(QueryOptions):
         """Number of distinct support vectors."""
         return self._model.supports
 
-    def _under(self, compiled, **changes):
+    def _with_compiled(self, compiled, **changes):
         other = object.__new__(type(self))
         other.__dict__ = {**self.__dict__, "_model": compiled, **changes}
         return other
 
     def with_plan(self, plan, X_sample=None, *, seconds=None):
         """The same machine under another plan, such as ``cascade(low_precision, exact)``."""
-        sample = None if X_sample is None else self._ready(X_sample)
-        return self._under(self._model.with_plan(plan, sample, self._threads(), seconds))
+        sample = None if X_sample is None else self._prepare_rows(X_sample)
+        return self._with_compiled(self._model.with_plan(plan, sample, self._threads(), seconds))
 
     def _tuned(self, compiled, tolerance):
-        return self._under(compiled, tolerance=tolerance)
+        return self._with_compiled(compiled, tolerance=tolerance)
 
     def predict(self, X):
-        """Labels, values, or 1 and -1 for inliers and outliers; labels are those of the exact machine."""
+        """Labels, values, or 1 for inliers and -1 for outliers, as the contract of the plan promises."""
         if self.break_ties and len(self.classes_) > 2:
             return self.classes_[np.argmax(self.decision_function(X), axis=1)]
         if self.tolerance is not None:
             return self.decide(X, tolerance=self.tolerance)["label"]
-        return self._labels(self._ask("answers", X))
+        return self._labels(self._query("answers", X))
 
     def decision_function(self, X):
         """Exact scores in scikit-learn's shape and signs, whatever the plan."""
-        scores = self._ask("scores", X)
+        scores = self._query("scores", X)
         if self._model.output in ("value", "novelty"):
             return scores.ravel()
         if scores.shape[1] == 1:
@@ -108,7 +108,7 @@ class Model(QueryOptions):
         position = np.argsort(self._rank)
         if self._model.output == "one_vs_rest":
             return scores[:, position]
-        columns, signs = _duels(position)
+        columns, signs = _pairwise_columns(position)
         scores = scores[:, columns] * signs
         if self.decision_function_shape == "ovr":
             return _ovr_decision_function(scores < 0, -scores, classes)
@@ -139,7 +139,7 @@ class Model(QueryOptions):
         within = 0
         if len(differ):
             rows = _some(X, differ)
-            scores = np.abs(self._ask("scores", rows))
+            scores = np.abs(self._query("scores", rows))
             bounds = _rounding.bound(source, rows)
             within = int(np.sum(np.any(scores <= bounds[:, None], axis=1)))
         return {
@@ -151,8 +151,8 @@ class Model(QueryOptions):
 
     @property
     def _is_plain(self):
-        """Whether rows go to the machine as they are."""
-        return not self._before and self._kernel is None
+        """Whether rows need no preprocessing in Python."""
+        return not self._steps_before and self._kernel is None
 
     def _compiled(self):
         return self._model
@@ -167,24 +167,24 @@ class Model(QueryOptions):
             return answers
         return self._by_position[answers]
 
-    def _ready(self, X):
-        for step in self._before:
+    def _prepare_rows(self, X):
+        for step in self._steps_before:
             X = step.transform(X)
         if self._kernel is not None:
             values = self._kernel(X, self._fitted_rows)
             return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
         return pack(check_array(X, accept_sparse="csr", dtype=FLOATS, order=None))
 
-    def _ask(self, method, X):
+    def _query(self, method, X):
         model = self._model
         if type(X) is np.ndarray and X.dtype in QUICK and X.ndim == 2 and self._is_plain:
             try:
                 count = 1 if len(X) <= FEW else threads(self.n_jobs)
                 return getattr(model, method)(X, count)
             except MercerError:
-                check_array(X)  # scikit-learn's words, if it has some
+                check_array(X)  # raises scikit-learn's message, if it has one
                 raise
-        return getattr(model, method)(self._ready(X), threads(self.n_jobs))
+        return getattr(model, method)(self._prepare_rows(X), threads(self.n_jobs))
 
     def _as_model(self):
         return self
@@ -195,24 +195,25 @@ class Model(QueryOptions):
         return self._model
 
     def _saveable(self):
-        """The compiled model with the steps before it, where files can hold them."""
+        """The compiled model with its preprocessing steps, where files can store them."""
         machine = self._saveable_machine()
-        return _steps.within(machine, self._before) if self._before else machine
+        return _preprocessing.with_steps(machine, self._steps_before) if self._steps_before else machine
 
     def __repr__(self):
-        steps = "".join(f"{type(step).__name__} → " for step in self._before)
+        steps = "".join(f"{type(step).__name__} → " for step in self._steps_before)
         what = f"{len(self.classes_)} classes" if hasattr(self, "classes_") else self._model.output
         return f"Model({steps}{self.kernel}, {what}, {self.n_support_} supports, plan {self.plan})"
 
     def _repr_html_(self):
         rows = [("kernel", self.kernel), ("supports", self.n_support_), ("plan", self.plan)]
         if self.compression_ is not None:
-            told = self.compression_
-            stands = f"{told['before']} supports, by {told['method']}, |W - W~| = {told['error']['relative']:.2e} |W|"
-            rows.append(("stands for", stands))
+            report = self.compression_
+            size, error = report["before"], report["error"]["relative"]
+            text = f"from {size} supports, by {report['method']}, |W - W~| = {error:.2e} |W|"
+            rows.append(("compressed", text))
         if hasattr(self, "classes_"):
             rows.insert(0, ("classes", ", ".join(map(str, self.classes_))))
-        return _page.of("mercer.Model", rows, self.tuning_)
+        return _html.page("mercer.Model", rows, self.tuning_)
 
 
 def load(path, *, n_jobs=None) -> Model:
@@ -241,8 +242,8 @@ def _labels_of(names):
     return np.array(names)
 
 
-def _duels(position):
-    """For the duels of classes in order: which score holds each, and its sign."""
+def _pairwise_columns(position):
+    """For each pair of classes in sorted order: the column of its one-vs-one score, and the sign."""
     classes = len(position)
     number = {}
     for first in range(classes):

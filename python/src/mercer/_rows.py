@@ -1,4 +1,4 @@
-"""Rows on their way into the compiled half, without needless copies."""
+"""Conversion of input rows for the compiled module, without needless copies."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import scipy.sparse as sp
 
 FLOATS = [np.float64, np.float32]
-#: What the compiled half takes as it is.
+#: Types that the compiled module takes without conversion.
 QUICK = {np.dtype(np.float64), np.dtype(np.float32)}
-#: So many rows are answered on the caller's thread.
+#: Up to so many rows are answered on the caller's thread.
 FEW = 8
 
 
 def pack(rows):
-    """What the compiled half takes: a dense array of floats, or the parts of compressed rows."""
+    """The form that the compiled module takes: a dense float array, or the arrays of a CSR matrix."""
     if not sp.issparse(rows):
         return rows
     rows = rows.tocsr()
@@ -32,10 +32,9 @@ def pack(rows):
 
 
 def threads(n_jobs: int | None) -> int:
-    """How many threads work; 0 means all of the machine's.
+    """Number of threads; 0 means all cores.
 
-    Without a number it is all, unless a pool of processes has said how many each may use
-    (``OMP_NUM_THREADS``, as joblib does).
+    ``None`` means all cores, or ``OMP_NUM_THREADS`` if it is set, as joblib does for its workers.
     """
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")

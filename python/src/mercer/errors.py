@@ -1,7 +1,7 @@
-"""What can go wrong, with the place and the value.
+"""Exceptions.
 
-Every exception carries ``kind``, the name of what happened, and ``fields``, the numbers and names of its
-sentence; the fields are attributes too.
+Every exception has ``kind``, the name of the error, and ``fields``, the values in its message; the fields are
+attributes too.
 
 >>> from mercer.errors import TrainError
 >>> try:
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class MercerError(ValueError):
-    """The base of all; a ``ValueError``, as scikit-learn's are."""
+    """Base class; a ``ValueError``, as in scikit-learn."""
 
     kind: str
     fields: dict[str, Any]
@@ -50,11 +50,11 @@ class MercerError(ValueError):
 
 
 class DataError(MercerError):
-    """Rows were refused: a value that is not finite, compressed rows that contradict themselves."""
+    """Invalid rows: a value that is not finite, inconsistent sparse rows."""
 
 
 class TrainError(MercerError):
-    """Nothing could be learned: infeasible nu, weights that are no weights, kernel values that overflow."""
+    """Training failed: infeasible nu, invalid weights, kernel values that overflow."""
 
 
 class QueryError(MercerError):
@@ -62,16 +62,16 @@ class QueryError(MercerError):
 
 
 class ModelError(MercerError):
-    """A model file was refused, or a format cannot express the model."""
+    """A model file is invalid, or a format cannot express the model."""
 
 
 class PlanError(MercerError):
-    """A plan is not one, or does not fit the machine."""
+    """A plan is invalid, or does not fit the machine."""
 
 
 class SpecError(MercerError):
-    """The text of a kernel, a formulation or a plan was refused."""
+    """The text of a kernel, a formulation or a plan is invalid."""
 
 
 class ConversionError(MercerError, TypeError):
-    """An estimator cannot be turned into a machine."""
+    """An estimator cannot be converted to a machine."""

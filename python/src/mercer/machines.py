@@ -1,4 +1,4 @@
-"""Machines that scikit-learn does not have, with its habits.
+"""Estimators that scikit-learn does not have, with its interface.
 
 Like all estimators of this package they take ``n_jobs`` (threads; ``None`` and -1 mean all cores; the result does not
 depend on it) and ``callback`` (called with a dictionary ten times a second while training; training ends if it raises),
@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._convert import _names
-from ._learning import Learning, kernel_text, weights_of
+from ._training import TrainingMixin, kernel_text, example_weights
 from ._rows import FLOATS, pack, threads
 
 __all__ = ["LSSVC", "AdditiveSVC", "KernelFisher", "LowRankSVC"]
@@ -31,20 +31,20 @@ _ALL = {
 _POSITIVE = Interval(Real, 0.0, None, closed="neither")
 
 
-class _Classifier(ClassifierMixin, Learning, BaseEstimator):
-    """A classifier that the compiled half trains: a subclass says which kernel, formulation and solver."""
+class _Classifier(ClassifierMixin, TrainingMixin, BaseEstimator):
+    """A classifier trained by the compiled module; subclasses choose kernel, formulation and solver."""
 
     def _task(self, X):
         """The texts of kernel, formulation and solver."""
         raise NotImplementedError
 
     def fit(self, X, y, sample_weight=None):
-        """Learns from examples.
+        """Fits the model.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Doubles and singles are taken as they are, compressed rows are not densified.
+            float64 and float32 arrays are used as they are, sparse rows are not densified.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), optional
@@ -70,7 +70,7 @@ class _Classifier(ClassifierMixin, Learning, BaseEstimator):
             "formulation": formulation,
             "solver": solver,
             "targets": codes.astype(np.float64),
-            "weights": weights_of(sample_weight, codes, factors),
+            "weights": example_weights(sample_weight, codes, factors),
             # Classes are numbered as they appear.
             "order": np.argsort(codes, kind="stable"),
             "names": _names(self.classes_),
@@ -81,27 +81,27 @@ class _Classifier(ClassifierMixin, Learning, BaseEstimator):
             "probabilities": None,
         }
         self._plain = not hasattr(self, "feature_names_in_")
-        self._model, report = self._learn(X, task)
+        self._model, report = self._train(X, task)
         self.n_iter_ = report["iterations"]
-        self._conclude(report)
+        self._set_training_report(report)
         return self
 
     def predict(self, X):
         """Labels of the rows of X."""
         check_is_fitted(self)
-        return self._labels(self._ask("answers", X))
+        return self._labels(self._query("answers", X))
 
     def decision_function(self, X):
         """Scores: of the second class if there are two, otherwise one column for each class."""
         check_is_fitted(self)
-        scores = self._ask("scores", X)
+        scores = self._query("scores", X)
         if len(self.classes_) == 2:
             return -scores.ravel()
         if self._model.output == "one_vs_one":
             return _ovr_decision_function(scores < 0, -scores, len(self.classes_))
         return scores
 
-    def _ready(self, X):
+    def _prepare_rows(self, X):
         check_is_fitted(self)
         return pack(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
 
@@ -117,7 +117,7 @@ class _Classifier(ClassifierMixin, Learning, BaseEstimator):
 class AdditiveSVC(_Classifier):
     """Classification with an additive kernel at the cost of a linear machine, for histograms and counts.
 
-    Values become one of 255 levels, the kernel a look-up table, and the machine one curve per column: training takes
+    Values are mapped to one of 255 bins, the kernel is a look-up table, and the machine is one curve per column: training takes
     time in proportion to the number of non-zero values, an answer one table read for each. Several classes are trained
     one against the rest.
 
@@ -131,7 +131,7 @@ class AdditiveSVC(_Classifier):
     rank : int or "auto", default="auto"
         Numbers per column and level; ``"auto"`` takes 4, 8 or 16 for an error of 1e-3.
     levels : {"auto", "uniform", "power", "quantile"}, default="auto"
-        Where the levels lie. ``"quantile"`` takes values below zero.
+        Where the bins lie. ``"quantile"`` takes values below zero.
     intercept_scaling : float, default=1.0
         Value of a constant column; 0 for none.
     tol : float, default=0.1
@@ -364,8 +364,8 @@ class _LeastSquares(_Classifier):
         _, kernel = kernel_text(self, X)
         return kernel, f"{self._formulation}(C={float(self.C)!r})", f"direct(rank={self.rank})"
 
-    def _conclude(self, report):
-        super()._conclude(report)
+    def _set_training_report(self, report):
+        super()._set_training_report(report)
         #: Accuracy of every sample under the machine of all others, which the algebra gives for nothing.
         self.leave_one_out_accuracy_ = report["leave_one_out"]
 

@@ -8,7 +8,7 @@ Beside scikit-learn's parameters each takes
 ``n_jobs``
     Threads; ``None`` and -1 mean all cores. The result does not depend on it.
 ``callback``
-    Called with a dictionary (``iterations``, ``part``, ``parts``, ``violation``, ``gap``, ``supports``,
+    Called with a dictionary (``iterations``, ``subproblem``, ``subproblems``, ``violation``, ``gap``, ``supports``,
     ``elapsed``, ``time_left``) ten times a second while training; training ends if it raises.
 
 ``shrinking`` and ``random_state`` are accepted and change nothing: training is deterministic.
@@ -30,7 +30,7 @@ import numpy as np
 import sklearn.svm as theirs
 from sklearn.utils.validation import _num_samples
 
-from ._fitting import Classifying, Regressing
+from ._svm_base import ClassifierBase, RegressorBase
 from ._linear import LinearSVC
 
 __all__ = ["SVC", "SVR", "LinearSVC", "NuSVC", "NuSVR", "OneClassSVM"]
@@ -41,7 +41,7 @@ ENDLESS = 1e12
 _MORE = {"n_jobs": [Integral, None], "callback": [callable, None]}
 
 
-class SVC(Classifying, theirs.SVC):
+class SVC(ClassifierBase, theirs.SVC):
     """C-support vector classification; parameters and attributes as ``sklearn.svm.SVC``.
 
     >>> from sklearn.datasets import load_iris
@@ -98,7 +98,7 @@ class SVC(Classifying, theirs.SVC):
         return f"c_svc(C={_price(self.C)!r})"
 
 
-class NuSVC(Classifying, theirs.NuSVC):
+class NuSVC(ClassifierBase, theirs.NuSVC):
     """Classification with a bound nu on the share of errors; as ``sklearn.svm.NuSVC``.
 
     >>> from sklearn.datasets import load_iris
@@ -156,7 +156,7 @@ class NuSVC(Classifying, theirs.NuSVC):
         return f"nu_svc(nu={float(self.nu)!r})"
 
 
-class SVR(Regressing, theirs.SVR):
+class SVR(RegressorBase, theirs.SVR):
     """Regression with a tube of width epsilon; as ``sklearn.svm.SVR``.
 
     >>> from mercer.svm import SVR
@@ -204,7 +204,7 @@ class SVR(Regressing, theirs.SVR):
         return f"epsilon_svr(C={_price(self.C)!r}, epsilon={float(self.epsilon)!r})"
 
 
-class NuSVR(Regressing, theirs.NuSVR):
+class NuSVR(RegressorBase, theirs.NuSVR):
     """Regression with a bound nu on the share outside the tube; as ``sklearn.svm.NuSVR``.
 
     >>> from mercer.svm import NuSVR
@@ -252,7 +252,7 @@ class NuSVR(Regressing, theirs.NuSVR):
         return f"nu_svr(nu={float(self.nu)!r}, C={_price(self.C)!r})"
 
 
-class OneClassSVM(Regressing, theirs.OneClassSVM):
+class OneClassSVM(RegressorBase, theirs.OneClassSVM):
     """Novelty detection; as ``sklearn.svm.OneClassSVM``.
 
     >>> from mercer.svm import OneClassSVM

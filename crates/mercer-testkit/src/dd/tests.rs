@@ -1,9 +1,11 @@
+//! Tests of the double-double arithmetic against exact identities.
+
 use super::*;
 
 const SAMPLES: [f64; 9] = [1e-150, 3e-20, 0.013, 0.7, 1.0 + 1e-9, 1.7, 42.5, 6e30, 1e150];
 
-fn relative(found: Dd, wanted: Dd) -> f64 {
-    ((found - wanted) / wanted).abs().hi
+fn relative(found: Dd, expected: Dd) -> f64 {
+    ((found - expected) / expected).abs().hi
 }
 
 #[test]
@@ -31,8 +33,8 @@ fn squared_roots_are_the_number() {
     for x in SAMPLES.into_iter().chain([5e-324, 1e-310, 1.7e308]) {
         let root = Dd::from(x).sqrt();
         let scaled = root.scale2(-exponent(root.hi));
-        let wanted = Dd::from(x).scale2(-exponent(root.hi)).scale2(-exponent(root.hi));
-        assert!(relative(scaled * scaled, wanted) < 1e-30, "{x}");
+        let expected = Dd::from(x).scale2(-exponent(root.hi)).scale2(-exponent(root.hi));
+        assert!(relative(scaled * scaled, expected) < 1e-30, "{x}");
     }
 }
 

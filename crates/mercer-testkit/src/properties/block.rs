@@ -1,4 +1,4 @@
-//! Blocks give the values of single pairs, bit for bit.
+//! Property of blocks: they have the bits of kernel values computed one by one.
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::block::{Packed, Queries};

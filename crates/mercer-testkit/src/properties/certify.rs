@@ -1,4 +1,4 @@
-//! A certificate is never wrong.
+//! Properties of certificates: ranges contain the score, certified answers are the exact ones.
 
 use mercer_data::Matrix;
 use mercer_kernel::{Form, Profile};
@@ -9,7 +9,7 @@ use mercer_simd::Isa;
 use super::kernels::Verdict;
 use crate::{Dd, generate, reference};
 
-/// What the laws looked at; a law over nothing proves nothing.
+/// How many cases the properties checked; tests assert that it is not zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Ranges compared with the score in double-double arithmetic.
@@ -20,7 +20,7 @@ pub struct Tally {
     pub certified: u64,
 }
 
-/// A machine with a plan, and rows to ask.
+/// A machine with a plan, and queries.
 #[derive(Debug)]
 pub struct CertifyProperty<'a> {
     /// What the case is called.
@@ -213,7 +213,7 @@ impl<'a> Truth<'a> {
     fn score(&self, number: usize, x: &[f64]) -> Dd {
         let Score::Expansion { supports, coefficients, offset } = &self.machine.scores()[number]
         else {
-            panic!("laws of certificates look at expansions")
+            panic!("properties of certificates look at expansions")
         };
         let own = norm(self.profile, x);
         let named = supports.iter().map(|support| *support as usize);

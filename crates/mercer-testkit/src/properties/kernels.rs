@@ -1,4 +1,4 @@
-//! What must hold of every kernel, on any rows of its domain.
+//! Properties of every kernel, on any rows of its domain.
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::{Curve, Form, KernelRef, bound, parse};
@@ -6,10 +6,10 @@ use mercer_kernel::{Curve, Form, KernelRef, bound, parse};
 use crate::generate::{map, row};
 use crate::{Dd, reference};
 
-/// Says that a law holds, or where it does not.
+/// Whether a property holds, or where it does not.
 pub type Verdict = Result<(), String>;
 
-/// What [`accuracy`] saw.
+/// What [`accuracy`] measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Accuracy {
     /// Pairs compared.

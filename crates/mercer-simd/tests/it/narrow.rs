@@ -1,8 +1,6 @@
 //! Properties of the low-precision types: exact byte products, functions in f32.
 
-mod common;
-
-use common::Noise;
+use crate::common::Noise;
 use mercer_simd::{
     BytePanels, EXP2_32_RELATIVE_ERROR, EXP32_RELATIVE_ERROR, Isa, codes, distance1_32,
     distances32, exp1_32, exp2_1_32, exp32, gaussian_steps32, gaussian1_32, gaussian32, polynomial,

@@ -1,4 +1,4 @@
-"""What all estimators share: weights, progress, errors and the quick way to the compiled half."""
+"""Shared by all estimators: training in the compiled module, example weights, progress and error messages."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import _kernels, _mercer
-from ._asking import QueryOptions
+from ._query import QueryMixin
 from ._rows import FEW, QUICK, pack, threads
 from .errors import MercerError, TrainError
 
 
-class Learning(QueryOptions):
-    """Training in the compiled half, and answers from it."""
+class TrainingMixin(QueryMixin):
+    """Training and prediction through the compiled module."""
 
-    def _learn(self, rows, task):
-        """The compiled model and what is known of its training."""
+    def _train(self, rows, task):
+        """Trains; returns the compiled model and the training report."""
         try:
             return _mercer.train(pack(rows), task, self._observer())
         except TrainError as error:
-            raise _as_scikit_learn_says(error) from None
+            raise _with_scikit_learn_message(error) from None
 
     def _observer(self):
-        def tell(progress):
+        def observe(progress):
             if self.callback is not None:
                 self.callback(progress)
             if self.verbose:
                 print(_line(type(self).__name__, progress), file=sys.stdout, flush=True)
 
-        return tell if self.callback is not None or self.verbose else None
+        return observe if self.callback is not None or self.verbose else None
 
-    def _conclude(self, report):
+    def _set_training_report(self, report):
         self.fit_status_ = int(report["stop"] == "iteration limit")
-        #: How the training went: objective, gap and violation, recomputed in doubles.
-        self.training_report_ = {key: value for key, value in report.items() if key != "parts"}
+        #: How the training went: objective, gap and violation, recomputed in f64.
+        self.training_report_ = {key: value for key, value in report.items() if key != "subproblems"}
         if self.fit_status_:
             warnings.warn(
                 f"Solver terminated early (max_iter={self.max_iter})."
@@ -47,8 +47,8 @@ class Learning(QueryOptions):
             )
         elif not report["converged"]:
             warnings.warn(
-                f"Training ended before tol={self.tol} was reached, which is below what doubles can tell apart here or"
-                f" too far for the solver: the violation is {report['violation']:.2g}, the duality gap"
+                f"Training ended before tol={self.tol} was reached, which is below the f64 precision of this problem"
+                f" or out of reach of the solver: the violation is {report['violation']:.2g}, the duality gap"
                 f" {report['gap']:.2g}. Consider scaling the data.",
                 ConvergenceWarning,
             )
@@ -60,22 +60,22 @@ class Learning(QueryOptions):
     def _threads(self):
         return threads(self.n_jobs)
 
-    def _ask(self, method, X):
-        """Asks the compiled model; plain arrays go there without another look."""
+    def _query(self, method, X):
+        """Calls a method of the compiled model; float arrays skip scikit-learn's validation."""
         state = self.__dict__
         if type(X) is np.ndarray and X.dtype in QUICK and X.ndim == 2 and state.get("_plain"):
             try:
-                # A few rows stay on this thread: how many there could be need not be asked.
+                # A few rows are answered on this thread.
                 count = 1 if len(X) <= FEW else threads(self.n_jobs)
                 return getattr(state["_model"], method)(X, count)
             except MercerError:
-                pass  # what is wrong is said in scikit-learn's words below
-        rows = self._ready(X)
+                pass  # the validation below raises scikit-learn's message
+        rows = self._prepare_rows(X)
         return getattr(self._model, method)(rows, threads(self.n_jobs))
 
 
-def gamma_of(gamma, X):
-    """scikit-learn's words for gamma as a number."""
+def gamma_value(gamma, X):
+    """The number that scikit-learn's gamma (``"scale"``, ``"auto"`` or a float) stands for."""
     if not isinstance(gamma, str):
         return float(gamma)
     if gamma == "auto":
@@ -96,8 +96,8 @@ def gamma_of(gamma, X):
 
 
 def kernel_text(estimator, X):
-    """The text of an estimator's kernel parameters; refuses those under which all rows are alike."""
-    gamma = gamma_of(estimator.gamma, X)
+    """The kernel text of an estimator's parameters; raises if the kernel is constant."""
+    gamma = gamma_value(estimator.gamma, X)
     if gamma == 0.0 and estimator.kernel != "linear":
         raise ValueError(f"gamma is 0; the {estimator.kernel} kernel is then constant")
     if estimator.kernel == "poly" and estimator.degree == 0:
@@ -108,8 +108,8 @@ def kernel_text(estimator, X):
 ONE_CLASS_LEFT = "Invalid input - all samples with positive weights belong to the same class."
 
 
-def weights_of(sample_weight, targets, factors=None, one_class_left=ONE_CLASS_LEFT):
-    """One weight for each sample, or None if all are one; ``factors`` are those of the classes."""
+def example_weights(sample_weight, targets, factors=None, one_class_left=ONE_CLASS_LEFT):
+    """One weight for each sample, or None if all are 1; ``factors`` are the class weights."""
     weights = None
     if sample_weight is not None:
         weights = np.asarray(sample_weight, dtype=np.float64)
@@ -133,24 +133,25 @@ def weights_of(sample_weight, targets, factors=None, one_class_left=ONE_CLASS_LE
     return weights
 
 
-def _as_scikit_learn_says(error):
-    """The same error, in words that scikit-learn's users look for."""
-    said = {
+def _with_scikit_learn_message(error):
+    """The same error with the message of scikit-learn in front."""
+    message = {
         "InfeasibleNu": "specified nu is infeasible",
         "KernelNotFinite": "The dual coefficients or intercepts are not finite",
         "Negative": "Negative values in data",
         "NegativeForBins": "Negative values in data",
     }.get(error.kind)
-    if said is None:
+    if message is None:
         return error
-    return type(error)(f"{said}: {error}", error.kind, error.fields)
+    return type(error)(f"{message}: {error}", error.kind, error.fields)
 
 
 def _line(name, progress):
-    part = f"question {progress['part'] + 1} of {progress['parts']}, " if progress["parts"] > 1 else ""
+    count = progress["subproblems"]
+    subproblem = f"subproblem {progress['subproblem'] + 1} of {count}, " if count > 1 else ""
     left = progress["time_left"]
     rest = f", about {left:.1f} s left" if left is not None else ""
     return (
-        f"[{name}] {part}{progress['iterations']} steps, gap {progress['gap']:.2e}, "
+        f"[{name}] {subproblem}{progress['iterations']} steps, gap {progress['gap']:.2e}, "
         f"{progress['supports']} supports, {progress['elapsed']:.1f} s{rest}"
     )

@@ -1,4 +1,4 @@
-"""What a notebook shows of a model: a table and two pictures, without scripts or outside files."""
+"""The HTML representation of a model in notebooks: a table and two charts, without scripts or external files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from html import escape
 WIDTH, BAR = 420, 16
 
 
-def of(title, rows, tuning):
-    """HTML for pairs of names and values, and for how a plan was found."""
+def page(title, rows, tuning):
+    """HTML of pairs of names and values, and of the tuning report where there is one."""
     if tuning is not None:
         times = tuning["exact"], tuning["plan"]
         rows = [
             *rows,
             ("contract", f"{tuning['contract']}, for {tuning['aim']}"),
-            ("why", tuning["reason"]),
+            ("reason", tuning["reason"]),
             ("one query", "{:.2f} → {:.2f} µs".format(*(time["single_us"] for time in times))),
             ("in batches", "{:.2f} → {:.2f} µs".format(*(time["batch_us"] for time in times))),
             (
@@ -29,7 +29,7 @@ def of(title, rows, tuning):
 
 
 def _times(tuning):
-    """Microseconds a query of every plan that was measured."""
+    """Bar chart: microseconds per query of every measured plan."""
     tried = sorted(tuning["tried"], key=lambda trial: trial["us"])
     if not tried:
         return ""
@@ -41,11 +41,11 @@ def _times(tuning):
             f'<text x="0" y="{top}">{escape(trial["plan"])}: {trial["us"]:.2f} µs</text>'
             f'<rect x="0" y="{top + 4}" width="{length:.1f}" height="{BAR - 6}" fill="#4477aa"/>'
         )
-    return _svg("time of a query under each plan", 14 + len(tried) * (BAR + 18), "".join(bars))
+    return _svg("time per query of each plan", 14 + len(tried) * (BAR + 18), "".join(bars))
 
 
 def _costs(tuning):
-    """What queries cost, from the easiest to the hardest, beside an exact answer."""
+    """Line chart: costs of queries in increasing order, and the cost of an exact evaluation."""
     costs, exact = tuning["verification"]["costs"], tuning["verification"]["exact_cost"]
     if len(costs) < 2 or not exact:
         return ""

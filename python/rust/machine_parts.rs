@@ -1,4 +1,4 @@
-//! Machines made elsewhere, in parts.
+//! Machines built from arrays: those of converted scikit-learn estimators.
 
 use mercer::data::DataError;
 use mercer::data::scale::{Map, Norm, Scaling};
@@ -10,26 +10,26 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArra
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::Raise;
+use crate::errors::ToPyErr;
 use crate::rows::Rows;
 
-/// What a class is called.
+/// The name of a class.
 #[derive(Clone, FromPyObject, IntoPyObject)]
-pub(crate) enum Name {
+pub(crate) enum PyClassName {
     Number(f64),
     Text(String),
 }
 
-impl From<Name> for ClassName {
-    fn from(name: Name) -> Self {
+impl From<PyClassName> for ClassName {
+    fn from(name: PyClassName) -> Self {
         match name {
-            Name::Number(number) => Self::Number(number),
-            Name::Text(text) => Self::Text(text),
+            PyClassName::Number(number) => Self::Number(number),
+            PyClassName::Text(text) => Self::Text(text),
         }
     }
 }
 
-impl From<&ClassName> for Name {
+impl From<&ClassName> for PyClassName {
     fn from(name: &ClassName) -> Self {
         match name {
             ClassName::Number(number) => Self::Number(*number),
@@ -38,14 +38,14 @@ impl From<&ClassName> for Name {
     }
 }
 
-/// A machine that was made elsewhere, in parts.
+/// The parts of a machine.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Parts<'py> {
+pub(crate) struct MachineParts<'py> {
     kernel: String,
     /// `value`, `novelty`, `one_vs_one` or `one_vs_rest`.
     output: String,
-    names: Vec<Name>,
+    names: Vec<PyClassName>,
     supports: Rows<'py>,
     /// One row of coefficients per score; of weights per column where `is_linear`.
     coefficients: PyReadonlyArray2<'py, f64>,
@@ -58,7 +58,7 @@ pub(crate) struct Parts<'py> {
     formulation: Option<String>,
 }
 
-impl Parts<'_> {
+impl MachineParts<'_> {
     /// The machine with all that is known of it.
     pub(crate) fn model(self, py: Python<'_>) -> PyResult<Model> {
         let supports = self.supports.view().matrix(None).map_err(|error| error.raise(py))?;
@@ -120,10 +120,11 @@ pub(crate) fn weights<'py>(py: Python<'py>, machine: &Machine) -> PyResult<Optio
     Ok(Some((table, PyArray1::from_vec(py, offsets))))
 }
 
-/// What a machine's rows are, if those that come are scaled first: by columns, or each by its norm.
+/// The input description of a machine whose rows are first scaled: by columns, or each by its norm.
 pub(crate) fn scaled(
     input: &Input,
-    (centres, factors): (Vec<f64>, Vec<f64>),
+    centres: Vec<f64>,
+    factors: Vec<f64>,
     norm: Option<&str>,
 ) -> Result<Input, DataError> {
     let scaling = match norm {

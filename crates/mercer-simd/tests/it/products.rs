@@ -1,8 +1,6 @@
 //! Properties of the packed products: the same bits whatever the instruction set, batch or storage.
 
-mod common;
-
-use common::{Noise, bits, sparse};
+use crate::common::{Noise, bits, sparse};
 use mercer_simd::{
     DenseQueries32, DenseQueries64, Isa, Panels32, Panels64, SparseQueries32, SparseQueries64, dot,
     dot_sparse, scatter_column,

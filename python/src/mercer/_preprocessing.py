@@ -1,4 +1,4 @@
-"""Steps of a pipeline that a model file can hold: scalings of columns, or of rows to unit length."""
+"""Pipeline steps that a model file can store: scalings of columns, or of rows to unit length."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from .errors import ConversionError
 
 
-def within(compiled, steps):
-    """The compiled model with these steps before it.
+def with_steps(compiled, steps):
+    """The compiled model preceded by these steps.
 
-    Files hold ``(x - centre) factor``. scikit-learn divides where we multiply: scaled values may differ in their last
-    bit, and scores by as much.
+    Files store ``(x - centre) factor``. scikit-learn divides where we multiply, so that scaled values may differ in
+    the last bit, and the scores with them.
     """
     if len(steps) == 1 and isinstance(steps[0], Normalizer):
         return compiled.with_scaling([], [], steps[0].norm)
@@ -22,7 +22,7 @@ def within(compiled, steps):
         if found is None:
             names = ", ".join(type(step).__name__ for step in steps)
             raise ConversionError(
-                f"rows pass {names} in Python first, which no model file holds; pickle this model instead",
+                f"the preprocessing steps {names} run in Python and cannot be stored in a model file; pickle this model instead",
                 "Steps",
             )
         centre, factor = found
@@ -32,7 +32,7 @@ def within(compiled, steps):
 
 
 def _affine(step):
-    """What is subtracted, and what is multiplied then; None for other steps."""
+    """The centre to subtract and the factor to multiply by; None for other steps."""
     kind = type(step)
     if kind is StandardScaler:
         return _or(step.mean_ if step.with_mean else None, 0.0), 1.0 / _or(step.scale_, 1.0)

@@ -1,8 +1,6 @@
 //! Elementary functions: the same bits everywhere, and errors within the documented constants.
 
-mod common;
-
-use common::{Noise, bits};
+use crate::common::{Noise, bits};
 use mercer_simd::{
     EXP_RELATIVE_ERROR, Isa, LN_RELATIVE_ERROR, TANH_RELATIVE_ERROR, Term, distance1, distances,
     exp, exp1, fold8, gaussian, gaussian1, ln, ln1, logistic, polynomial, polynomial1, powi1, sqrt,
@@ -328,7 +326,7 @@ fn terms_over_columns_and_panels_have_the_bits_of_single_pairs() {
                 panels.accumulate(isa, term, &x, all.clone(), &mut out);
                 assert_eq!(bits(&out[..rows]), bits(&expected), "{term:?} {isa}");
                 if term.vanishes_at_zero() {
-                    let (stored, values) = common::sparse(&x);
+                    let (stored, values) = crate::common::sparse(&x);
                     out.fill(0.0);
                     panels.accumulate_sparse(isa, term, &stored, &values, all.clone(), &mut out);
                     assert_eq!(bits(&out[..rows]), bits(&expected), "{term:?} {isa}");

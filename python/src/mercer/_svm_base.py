@@ -1,4 +1,4 @@
-"""Training and answering, over the parameters and properties of scikit-learn's classes."""
+"""Base classes of the estimators in ``mercer.svm``: fit and predict with scikit-learn's parameters and attributes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
 from ._convert import _names
-from ._learning import ONE_CLASS_LEFT, Learning, kernel_text, weights_of
+from ._training import ONE_CLASS_LEFT, TrainingMixin, kernel_text, example_weights
 from ._rows import FLOATS, pack, threads
 
 
-class Fitting(Learning):
-    """Training and answering, over the parameters and properties of scikit-learn's classes."""
+class SvmBase(TrainingMixin):
+    """``fit`` and ``predict`` for the subclasses of scikit-learn's estimators."""
 
     def _formulation(self):
         raise NotImplementedError
 
     def fit(self, X, y, sample_weight=None):
-        """Learns from examples.
+        """Fits the model.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Doubles and singles are taken as they are, compressed rows are not densified. For
+            float64 and float32 arrays are used as they are, sparse rows are not densified. For
             ``kernel="precomputed"`` the kernel values of all pairs of samples.
         y : array-like of shape (n_samples,)
             Labels, or values for a regression.
@@ -50,7 +50,7 @@ class Fitting(Learning):
         factors = None
         if hasattr(self, "classes_"):
             factors = getattr(self, "class_weight_", np.ones(len(self.classes_)))
-        weights = weights_of(sample_weight, targets, factors, self._one_class_left)
+        weights = example_weights(sample_weight, targets, factors, self._one_class_left)
         kernel, rows = self._kernel_of(X)
         order = np.argsort(targets, kind="stable") if hasattr(self, "classes_") else None
         task = {
@@ -67,8 +67,8 @@ class Fitting(Learning):
             "threads": threads(self.n_jobs),
             "probabilities": self._folds_seed(),
         }
-        self._model, report = self._learn(rows, task)
-        self._publish(X, report, order, targets)
+        self._model, report = self._train(rows, task)
+        self._set_fitted_attributes(X, report, order, targets)
         return self
 
     def _checked(self, X, y):
@@ -86,7 +86,7 @@ class Fitting(Learning):
                 "Precomputed matrix must be a square matrix."
                 f" Input is a {X.shape[0]}x{X.shape[1]} matrix."
             )
-        # Rows without names and of the right kind need no checks but those of the compiled half.
+        # Float arrays without feature names need only the checks of the compiled module.
         self._plain = self.kernel != "precomputed" and not hasattr(self, "feature_names_in_")
         return X, y
 
@@ -113,7 +113,7 @@ class Fitting(Learning):
     _one_class_left = ONE_CLASS_LEFT
 
     def _folds_seed(self):
-        """The seed of the folds that probabilities are fitted on, if they are wanted."""
+        """The seed of the folds that probabilities are fitted on, or None."""
         if not getattr(self, "_effective_probability", False):
             return None
         return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -124,20 +124,20 @@ class Fitting(Learning):
         classes = len(self.classes_) if hasattr(self, "classes_") else 2
         return int(self.max_iter) * (classes * (classes - 1) // 2)
 
-    def _publish(self, X, report, order, targets):
-        """The attributes that scikit-learn's users and tools read."""
-        parts = report["parts"]
-        named = [part["examples"] for part in parts]
-        support = np.unique(np.concatenate(named)) if named else np.empty(0, np.int64)
-        own = support if order is None else order[support]
-        self.support_ = own.astype(np.int32)
+    def _set_fitted_attributes(self, X, report, order, targets):
+        """Sets scikit-learn's fitted attributes."""
+        subproblems = report["subproblems"]
+        examples = [subproblem["examples"] for subproblem in subproblems]
+        support = np.unique(np.concatenate(examples)) if examples else np.empty(0, np.int64)
+        indices = support if order is None else order[support]
+        self.support_ = indices.astype(np.int32)
         if callable(self.kernel) or (isinstance(self.kernel, str) and self.kernel == "precomputed"):
             self.support_vectors_ = np.empty((0, 0))
         else:
-            vectors = X[own]
+            vectors = X[indices]
             self.support_vectors_ = vectors.astype(np.float64, copy=False)
-        coefficients = self._coefficients(parts, support, own, targets)
-        self.intercept_ = np.array([-part["offset"] for part in parts]) + 0.0
+        coefficients = self._coefficients(subproblems, support, indices, targets)
+        self.intercept_ = np.array([-subproblem["offset"] for subproblem in subproblems]) + 0.0
         self.shape_fit_ = X.shape if hasattr(X, "shape") else (_num_samples(X),)
         if self._sparse:
             coefficients = _compressed(coefficients)
@@ -146,27 +146,28 @@ class Fitting(Learning):
         if hasattr(self, "classes_") and len(self.classes_) == 2:
             self.intercept_ = -self.intercept_ + 0.0
             self.dual_coef_ = -coefficients
-        self._num_iter = np.array([part["iterations"] for part in parts], dtype=np.int32)
+        self._num_iter = np.array([subproblem["iterations"] for subproblem in subproblems], dtype=np.int32)
         self.n_iter_ = self._num_iter if hasattr(self, "classes_") else int(self._num_iter[0])
         if self._model.sigmoids is not None:
             self._probA, self._probB = map(np.array, self._model.sigmoids)
-        self._conclude(report)
+        self._set_training_report(report)
 
-    def _coefficients(self, parts, support, own, targets):
+    def _coefficients(self, subproblems, support, indices, targets):
         if not hasattr(self, "classes_"):
             table = np.zeros((1, len(support)))
-            table[0, np.searchsorted(support, parts[0]["examples"])] = parts[0]["coefficients"]
+            only = subproblems[0]
+            table[0, np.searchsorted(support, only["examples"])] = only["coefficients"]
             self._n_support = np.array([len(support), 0], dtype=np.int32)
             return table
         classes = len(self.classes_)
-        of = targets[own].astype(np.intp)
-        self._n_support = np.bincount(of, minlength=classes).astype(np.int32)
+        class_of = targets[indices].astype(np.intp)
+        self._n_support = np.bincount(class_of, minlength=classes).astype(np.int32)
         table = np.zeros((classes - 1, len(support)))
         pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
-        for (first, second), part in zip(pairs, parts):
-            places = np.searchsorted(support, part["examples"])
-            rows = np.where(of[places] == first, second - 1, first)
-            table[rows, places] = part["coefficients"]
+        for (first, second), subproblem in zip(pairs, subproblems):
+            places = np.searchsorted(support, subproblem["examples"])
+            rows = np.where(class_of[places] == first, second - 1, first)
+            table[rows, places] = subproblem["coefficients"]
         return table
 
     def _compute_kernel(self, X):
@@ -178,7 +179,7 @@ class Fitting(Learning):
             values = values.toarray()
         return np.asarray(values, dtype=np.float64)
 
-    def _ready(self, X):
+    def _prepare_rows(self, X):
         return pack(self._compute_kernel(self._validate_for_predict(X)))
 
     def _validate_for_predict(self, X):
@@ -197,29 +198,29 @@ class Fitting(Learning):
         return X
 
     def _decision_function(self, X):
-        scores = self._ask("scores", X)
+        scores = self._query("scores", X)
         if hasattr(self, "classes_") and len(self.classes_) == 2:
             return -scores.ravel()
         return scores
 
     def predict(self, X):
-        """Answers for the rows of X: labels, values, or 1 and -1 for inliers and outliers."""
-        return self._labels(self._ask("answers", X))
+        """Predictions for the rows of X: labels, values, or 1 for inliers and -1 for outliers."""
+        return self._labels(self._query("answers", X))
 
     def _labels(self, answers):
         return answers
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # scikit-learn compares: a callable kernel is not the word.
+        # A callable kernel must not be compared with a string.
         is_given = isinstance(self.kernel, str) and self.kernel == "precomputed"
         tags.input_tags.pairwise = is_given
         tags.input_tags.sparse = not is_given
         return tags
 
 
-class Classifying(Fitting):
-    """What classifiers add: the vote and its ties."""
+class ClassifierBase(SvmBase):
+    """Classifiers: votes, ties and probabilities."""
 
     def predict(self, X):
         """Labels of the rows of X."""
@@ -231,7 +232,7 @@ class Classifying(Fitting):
                 )
             if len(self.classes_) > 2:
                 return self._labels(np.argmax(self.decision_function(X), axis=1))
-        return self._labels(self._ask("answers", X))
+        return self._labels(self._query("answers", X))
 
     def _labels(self, answers):
         return self.classes_[answers]
@@ -241,16 +242,17 @@ class Classifying(Fitting):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
-        """Probabilities of the classes, by sigmoids fitted to scores of five folds; one column for each.
+        """Class probabilities, one column per class: sigmoids (Platt) fitted to the scores of five-fold cross-validation.
 
-        With two classes the larger one is always that of the label; with several they are coupled.
+        With two classes, the predicted label always has the larger probability; several classes are combined by
+        pairwise coupling.
         """
         check_is_fitted(self)
         if self._probA.size == 0:
             raise NotFittedError(
                 "predict_proba is not available when fitted with probability=False"
             )
-        return self._ask("probabilities", X)
+        return self._query("probabilities", X)
 
     def _validate_targets(self, y):
         codes = super()._validate_targets(y)
@@ -265,15 +267,15 @@ class Classifying(Fitting):
         return codes
 
 
-class Regressing(Fitting):
-    """What regressions and novelty detection add."""
+class RegressorBase(SvmBase):
+    """Regression and novelty detection."""
 
     def _validate_targets(self, y):
         return column_or_1d(y, warn=True).astype(np.float64, copy=False)
 
 
 def _compressed(table):
-    """All entries of a table in compressed rows, as scikit-learn keeps coefficients of sparse fits."""
+    """A CSR matrix with all entries stored, as scikit-learn keeps the coefficients of sparse fits."""
     rows, columns = table.shape
     if columns == 0:
         return sp.csr_matrix(table)

@@ -1,7 +1,5 @@
 //! Numbers to test with.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-
 /// A small generator with a fixed seed.
 pub struct Noise(u64);
 

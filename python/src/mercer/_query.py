@@ -1,4 +1,4 @@
-"""What every fitted machine can be asked beyond ``predict``."""
+"""Methods of every fitted machine beyond ``predict``: decide, tune, compress, explain, save and export."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 CERTAINTIES = np.array(["unsettled", "calibrated", "certified", "exact"])
 
 
-class QueryOptions:
-    """Decisions, explanations and files, for estimators and models alike.
+class QueryMixin:
+    """Decisions, explanations and files, for estimators and models.
 
-    A subclass says what its compiled model is (``_compiled``), how rows reach it (``_ready``), what the
-    labels of its answers are (``_labels``), and how many threads work (``_threads``).
+    A subclass provides its compiled model (``_compiled``), the conversion of input rows (``_prepare_rows``) and of
+    answers to labels (``_labels``), and the number of threads (``_threads``).
     """
 
     def decide(self, X, *, budget=None, tolerance=None, require=None):
@@ -24,16 +24,16 @@ class QueryOptions:
         ----------
         X : array-like or sparse matrix of shape (n_queries, n_features)
         budget : int, optional
-            Most multiply-adds that one query may cost; a query that needs more is ``unsettled``.
+            Maximum number of multiply-adds per query; a query that needs more is ``unsettled``.
         tolerance : float, optional
-            Half-width at which the value of a regression is settled.
+            A regression value is settled once it is known to within plus or minus this.
         require : {"certified"}, optional
-            Queries whose budget does not suffice are answered exactly instead.
+            Queries that exceed their budget are evaluated exactly instead.
 
         Returns
         -------
         ndarray of shape (n_queries,)
-            Structured, with the fields ``label``, ``low``, ``high`` (a range that contains the score, or
+            A structured array with the fields ``label``, ``low``, ``high`` (a range that contains the score, or
             with several classes the margin of the winner), ``certainty`` and ``cost`` in multiply-adds.
 
         Examples
@@ -49,8 +49,8 @@ class QueryOptions:
         ['exact', 'exact']
         """
         model = self._compiled()
-        demand = _demand(budget, tolerance, require)
-        found = model.decide(self._ready(X), demand, self._threads())
+        options = _query_options(budget, tolerance, require)
+        found = model.decide(self._prepare_rows(X), options, self._threads())
         label = self._labels(found["answer"])
         kinds = [
             ("label", label.dtype),
@@ -79,38 +79,39 @@ class QueryOptions:
         seed=1,
         trust_sample=False,
     ):
-        """Finds the fastest plan on this computer that honours a contract.
+        """Finds the fastest plan on this computer that satisfies a contract.
 
-        The sample is cut into parts that never meet: stages are fitted to one, plans are measured on another, and the
-        plan that is kept is tested once on the last. The estimator itself takes the plan; a ``Model`` stays as it is and
-        a new one is returned.
+        The sample is split into disjoint parts: stages are fitted on one, plans are timed on another, and the chosen
+        plan is validated once on the last. An estimator is changed in place; a ``Model`` is not changed, and a new one
+        is returned.
 
         Parameters
         ----------
         X_sample : array-like or sparse matrix of shape (n_queries, n_features)
-            Queries such as will be asked, none of them a training row.
+            Queries from the distribution expected in use; no training rows.
         contract : str
-            ``"certified"``: the same labels, proved. ``"calibrated(eps=1e-3, delta=0.05)"``: at most one in a thousand
-            gets another label, with 95 % confidence, for queries like the sample's. ``"exact"``: evaluated in full.
+            ``"certified"``: the same labels, proved. ``"calibrated(eps=1e-3, delta=0.05)"``: with 95 %
+            confidence, at most one query in a thousand from the distribution of the sample disagrees with the exact
+            machine. ``"exact"``: every query is evaluated in full.
         aim : {"throughput", "latency"}
-            What is to be fast: batches on all threads, or one query at a time.
+            What to optimise: batches on all threads, or one query at a time.
         budget_us : float, optional
-            Most microseconds that one query may take; ``tuning_["budget"]`` says how many multiply-adds that is.
+            Maximum microseconds per query; ``tuning_["budget"]`` gives the equivalent number of multiply-adds.
         tolerance : float, optional
             Values of a regression may be off by this much, proved.
         training : array-like, optional
-            Training rows, to learn from where something is estimated.
+            Training rows, for stages that are fitted to them.
         seconds : float
-            When the search ends with the best plan so far.
+            Time limit of the search; it then keeps the best plan so far.
         seed : int
-            Decides how the sample is cut.
+            Seed of the split of the sample.
         trust_sample : bool
-            The sample may repeat training rows: for data in which equal rows are common.
+            Accept a sample that repeats training rows: for data in which equal rows are common.
 
         Returns
         -------
         self or Model
-            Its ``tuning_`` says what was tried, measured and tested, and why this plan was kept.
+            Its ``tuning_`` reports the candidates, their timings, the validation, and the reason for the choice.
 
         Examples
         --------
@@ -121,17 +122,17 @@ class QueryOptions:
         >>> svc.tuning_["verification"]["disagreements"]
         0
         """
-        wish = {
+        options = {
             "contract": contract,
             "aim": aim,
             "budget_us": None if budget_us is None else float(budget_us),
             "tolerance": None if tolerance is None else float(tolerance),
-            "training": None if training is None else self._ready(training),
+            "training": None if training is None else self._prepare_rows(training),
             "seconds": float(seconds),
             "seed": int(seed),
             "trust_sample": bool(trust_sample),
         }
-        found = self._compiled().tune(self._ready(X_sample), wish, self._threads())
+        found = self._compiled().tune(self._prepare_rows(X_sample), options, self._threads())
         return self._tuned(found, tolerance)
 
     def _tuned(self, compiled, tolerance):
@@ -151,34 +152,34 @@ class QueryOptions:
         tolerance=None,
         keep_vectors=False,
     ):
-        """A smaller machine that stands for this one, and how far it is from it.
+        """A smaller machine that approximates this one, with a report of the error.
 
         Parameters
         ----------
         method : str
             ``"greedy"``, ``"moved"``, ``"quadratic"``, ``"exact_basis"``, ``"regression"``, ``"primal"`` or
-            ``"lasso"``, with parameters where wanted: ``"moved(iterations=200)"``.
+            ``"lasso"``, with optional parameters: ``"moved(iterations=200)"``.
         size : int, optional
-            This many vectors.
+            Number of vectors.
         error : float, optional
             The fewest vectors with ``|W - W~| <= error |W|``.
         disagreement : float, optional
-            The fewest vectors that give at most this share of ``X_sample`` another label.
+            The fewest vectors with at most this share of disagreements on ``X_sample``.
         certified : float, optional
             The fewest vectors that prove the label of at least this share of ``X_sample``.
         X_sample : array-like or sparse matrix, optional
-            Queries such as will be asked; labels are counted on them.
+            Queries from the distribution expected in use; disagreements are counted on them.
         training : array-like or sparse matrix, optional
             Training rows, for methods that learn from them.
         tolerance : float, optional
-            How far a value of a regression may be off to count as the same.
+            Regression values that differ by at most this count as equal.
         keep_vectors : bool
-            Linear machines keep vectors instead of becoming their weights.
+            Keep support vectors for linear machines too, instead of one weight vector.
 
         Returns
         -------
         Model
-            Its exact answers are exact for itself; ``compression_`` says how far it is from this machine.
+            An independent machine; ``compression_`` reports its distance from this one.
 
         Examples
         --------
@@ -186,23 +187,23 @@ class QueryOptions:
         >>> from mercer.svm import SVC
         >>> X, y = load_digits(return_X_y=True)
         >>> small = SVC().fit(X[:900], y[:900]).compress(size=100, X_sample=X[900:1200])
-        >>> small.n_support_, small.compression_["judged"]["queries"]
+        >>> small.n_support_, small.compression_["sample"]["queries"]
         (100, 300)
         """
         model = self._as_model()
-        wanted = {
+        options = {
             "method": method,
             "size": None if size is None else int(size),
             "error": None if error is None else float(error),
             "disagreement": None if disagreement is None else float(disagreement),
             "certified": None if certified is None else float(certified),
-            "sample": None if X_sample is None else self._ready(X_sample),
-            "training": None if training is None else self._ready(training),
+            "sample": None if X_sample is None else self._prepare_rows(X_sample),
+            "training": None if training is None else self._prepare_rows(training),
             "tolerance": None if tolerance is None else float(tolerance),
             "keep_vectors": bool(keep_vectors),
         }
-        small, told = model._saveable_machine().compress(wanted, self._threads())
-        return model._under(small, compression_=json.loads(told))
+        small, report = model._saveable_machine().compress(options, self._threads())
+        return model._with_compiled(small, compression_=json.loads(report))
 
     def _as_model(self):
         from ._convert import from_sklearn
@@ -211,9 +212,9 @@ class QueryOptions:
 
     @property
     def tuning_(self):
-        """How the plan was found: plans tried, times, the test and the reason; None if nobody looked for one."""
-        told = self._compiled().tuning
-        return None if told is None else json.loads(told)
+        """The tuning report: candidates, timings, validation and reason; None if the plan was not tuned."""
+        report = self._compiled().tuning
+        return None if report is None else json.loads(report)
 
     def explain(self, x, *, budget=None, tolerance=None, require=None):
         """How one query is answered, step by step.
@@ -227,15 +228,15 @@ class QueryOptions:
         Returns
         -------
         dict
-            The decision, the stages of the plan, which one closed the query, and what was known after
-            each step.
+            The decision, the stages of the plan, the stage that settled the query (``settled_by``), and the
+            range of the score after each step.
         """
         if getattr(x, "ndim", None) == 1 or (isinstance(x, (list, tuple)) and np.ndim(x) == 1):
             x = [x] if isinstance(x, (list, tuple)) else x.reshape(1, -1)
-        told = self._compiled().explain(self._ready(x), _demand(budget, tolerance, require))
-        label = self._labels(told.pop("answer"))[0]
-        told["certainty"] = str(CERTAINTIES[told["certainty"]])
-        return {"label": label, **told}
+        explanation = self._compiled().explain(self._prepare_rows(x), _query_options(budget, tolerance, require))
+        label = self._labels(explanation.pop("answer"))[0]
+        explanation["certainty"] = str(CERTAINTIES[explanation["certainty"]])
+        return {"label": label, **explanation}
 
     def save(self, path):
         """Writes the machine with its plan to a file that ``mercer.load`` and the command ``mercer`` read.
@@ -245,7 +246,7 @@ class QueryOptions:
         self._saveable().save(os.fspath(path), "mercer")
 
     def to_onnx(self, path=None):
-        """The machine as an ONNX model: bytes, or a file if a path is given. ONNX holds singles only."""
+        """The machine as an ONNX model: bytes, or a file if a path is given. ONNX stores f32 only."""
         return self._export("onnx", path)
 
     def to_libsvm(self, path=None):
@@ -267,7 +268,7 @@ class QueryOptions:
         return self._compiled()
 
 
-def _demand(budget, tolerance, require):
+def _query_options(budget, tolerance, require):
     if require not in (None, "certified"):
         raise ValueError(f"require is {require!r}; it must be None or 'certified'")
     if budget is not None and budget < 0:
