@@ -54,7 +54,7 @@ def mapped(rows):
 
 
 def program(words):
-    """What a program prints; it may say that singles cannot tell better points apart (3)."""
+    """What a program prints; it may say that it stalled at f32 precision (3)."""
     ended = subprocess.run(words, capture_output=True, text=True)
     if ended.returncode not in (0, 3):
         raise RuntimeError(ended.stderr)
@@ -79,10 +79,10 @@ class Times:
         told(f"{self.set_name}, turn {len(own)} of {self.repeats}: {name} {seconds:.3f} s")
 
 
-def own(options, path, kernel, price, solver="additive"):
+def own(options, path, kernel, c, solver="additive"):
     return program(
         [options.mercer, "train", path, "-o", options.rows / "own.mercer", "--kernel", kernel, "--solver", solver]
-        + ["--formulation", f"c_svc(C={price})", "--threads", "1", "--json"]
+        + ["--formulation", f"c_svc(C={c})", "--threads", "1", "--json"]
     )
 
 
@@ -111,18 +111,18 @@ def wide(path, spread, rows=40_000, columns=1_200_000, words=100):
             out.write(f"{label} " + " ".join(f"{column}:{size:.6g}" for column, size in entries) + "\n")
 
 
-def measured_wide(options, spread, price):
+def measured_wide(options, spread, c):
     path = options.rows / f"{spread}.train.svm"
     wide(path, spread)
     labels, rows = read(path)
-    plain, words = problem(labels, rows, 1), f"-s 3 -c {price} -B 1 -e 0.1 -q"
+    plain, words = problem(labels, rows, 1), f"-s 3 -c {c} -B 1 -e 0.1 -q"
     turns, found = Times(spread, options.repeats), None
     for _ in range(options.repeats):
         turns.add("LIBLINEAR", seconds_of(lambda: train(plain, words)))
-        found = own(options, path, "chi2", price)
+        found = own(options, path, "chi2", c)
         turns.add("mercer chi2", found["seconds"])
         turns.add("mercer chi2, without preparation", found["seconds"] - found["linear"]["preparation_seconds"])
-        turns.add("mercer linear", own(options, path, "linear", price, "linear")["seconds"])
+        turns.add("mercer linear", own(options, path, "linear", c, "linear")["seconds"])
     times = turns.all
     base = times["LIBLINEAR"]
     lines = {
@@ -136,25 +136,25 @@ def measured_wide(options, spread, price):
     return {"rows": count, "nonzeros": table["nonzeros"], "times": lines, "bytes_per_nonzero_beside_24_per_row": per}
 
 
-def measured(options, name, path, price):
+def measured(options, name, path, c):
     labels, rows = read(path)
     plain, wide = problem(labels, rows, 1), problem(labels, mapped(rows), 1)
-    words = f"-s 3 -c {price} -B 1 -e 0.1 -q"
+    words = f"-s 3 -c {c} -B 1 -e 0.1 -q"
     turns, found = Times(name, options.repeats), {}
     add, times = turns.add, turns.all
     for _ in range(options.repeats):
         add("LIBLINEAR", seconds_of(lambda: train(plain, words)))
         add("LIBLINEAR on mapped rows", seconds_of(lambda: train(wide, words)))
         for kernel in ("chi2", "intersection"):
-            found[kernel] = own(options, path, kernel, price)
+            found[kernel] = own(options, path, kernel, c)
             if kernel == "chi2":
                 kept = options.rows / f"{name}.mercer"
                 (options.rows / "own.mercer").replace(kept)
             add(f"mercer {kernel}", found[kernel]["seconds"])
             add(f"mercer {kernel}, without preparation",
                 found[kernel]["seconds"] - found[kernel]["linear"]["preparation_seconds"])
-        add("mercer linear", own(options, path, "linear", price, "linear")["seconds"])
-        add("PmSVM-LUT as printed", program([options.pmsvm, path, str(price)])["seconds"])
+        add("mercer linear", own(options, path, "linear", c, "linear")["seconds"])
+        add("PmSVM-LUT as printed", program([options.pmsvm, path, str(c)])["seconds"])
     base = {name: times[name] for name in ("LIBLINEAR", "PmSVM-LUT as printed", "LIBLINEAR on mapped rows")}
     ratio = lambda name, to: statistics.median(a / b for a, b in zip(times[name], base[to]))
     lines = {
@@ -175,7 +175,7 @@ def gram(left, right):
     return (halves + additive_chi2_kernel(left, right)) / 2
 
 
-def exact_scores(kernel, signs, price, queries):
+def exact_scores(kernel, signs, c, queries):
     """Dual coordinate descent on kernel values, a constant column included, until nothing moves by 1e-4."""
     beta, field = np.zeros(len(signs)), np.zeros(len(signs))
     order = np.random.default_rng(1)
@@ -183,7 +183,7 @@ def exact_scores(kernel, signs, price, queries):
         moved = 0.0
         for i in order.permutation(len(signs)):
             alpha = signs[i] * beta[i]
-            new = min(max(alpha - (signs[i] * field[i] - 1) / kernel[i, i], 0.0), price)
+            new = min(max(alpha - (signs[i] * field[i] - 1) / kernel[i, i], 0.0), c)
             if new != alpha:
                 change = signs[i] * (new - alpha)
                 beta[i] += change
@@ -194,7 +194,7 @@ def exact_scores(kernel, signs, price, queries):
     return queries @ beta
 
 
-def agreement(options, name, price):
+def agreement(options, name, c):
     """The share of test rows with the labels of the exact additive machine, both trained on the first rows."""
     told(f"{name}: labels beside the exact machine's")
     labels, rows = read(options.rows / f"{name}.train.svm")
@@ -210,14 +210,14 @@ def agreement(options, name, price):
     kernel, queries = gram(left, left) + 1, gram(right, left) + 1
     classes = np.unique(labels)
     questions = classes[1:] if len(classes) == 2 else classes
-    scores = np.stack([exact_scores(kernel, np.where(labels == c, 1.0, -1.0), price, queries) for c in questions])
+    scores = np.stack([exact_scores(kernel, np.where(labels == c, 1.0, -1.0), c, queries) for c in questions])
     answers = np.where(scores[0] > 0, classes[1], classes[0]) if len(classes) == 2 else classes[scores.argmax(axis=0)]
     part, test = options.rows / "part.svm", options.rows / "asked.svm"
     write(part, left, labels)
     write(test, right, asked_labels[: len(right)])
     model = options.rows / "part.mercer"
     program([options.mercer, "train", part, "-o", model, "--kernel", "chi2", "--solver", "additive", "--json"]
-            + ["--formulation", f"c_svc(C={price})", "--tolerance", "1e-3"])
+            + ["--formulation", f"c_svc(C={c})", "--tolerance", "1e-3"])
     said = subprocess.run([options.mercer, "predict", model, test], check=True, capture_output=True, text=True)
     ours = np.array([float(line.split(",")[0].split()[0]) for line in said.stdout.splitlines() if line[:1] in "-0123456789"])
     return {"rows": len(labels), "queries": len(ours), "equal": float(np.mean(ours == answers[: len(ours)]))}
@@ -241,15 +241,15 @@ def main():
     options = parser.parse_args()
     found = {"versions": {"liblinear-official": version("liblinear-official")}, "sets": {}}
     for text in options.sets:
-        name, price = text.split("=")
+        name, c = text.split("=")
         if name in ("zipf", "uniform"):
-            found["sets"][name] = measured_wide(options, name, float(price))
+            found["sets"][name] = measured_wide(options, name, float(c))
             continue
         path = options.rows / f"{name}.train.svm"
         if not path.is_file():
             told(f"{name} is left out: there is no {path}")
             continue
-        found["sets"][name] = measured(options, name, path, float(price)) | {"labels": agreement(options, name, float(price))}
+        found["sets"][name] = measured(options, name, path, float(c)) | {"labels": agreement(options, name, float(c))}
     print(json.dumps(found))
 
 

@@ -174,7 +174,7 @@ def kernel_matrix(machine, left, right):
     return inner**machine.degree if machine.kernel == "polynomial" else np.tanh(inner)
 
 
-def duels(machine):
+def pairwise(machine):
     """For each pair of classes: supports by number, and their coefficients."""
     ends = np.cumsum([0, *machine.counts])
     for i, j in combinations(range(len(machine.labels)), 2):
@@ -189,7 +189,7 @@ def decisions(machine, queries):
     """LIBSVM's decision values, one column per pair of classes."""
     supports = machine.supports if sparse.issparse(queries) else machine.supports.toarray()
     kernel = kernel_matrix(machine, queries, supports)
-    scores = [kernel[:, chosen] @ weights for chosen, weights in duels(machine)]
+    scores = [kernel[:, chosen] @ weights for chosen, weights in pairwise(machine)]
     return np.column_stack(scores) - machine.rho
 
 

@@ -19,7 +19,7 @@ from tasks import find_task, load_rows, run
 
 ROWS, FOLDS = 10_000, 5
 GAMMAS = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]
-PRICES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
+PENALTIES = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
 
 
 def main():
@@ -34,7 +34,7 @@ def main():
 
         grid = GridSearchCV(
             SVC(tol=1e-3, cache_size=1000),
-            {"gamma": GAMMAS, "C": PRICES},
+            {"gamma": GAMMAS, "C": PENALTIES},
             cv=PredefinedSplit(np.arange(ROWS) % FOLDS),
             refit=False,
             error_score="raise",
@@ -43,7 +43,7 @@ def main():
         grid.fit(examples, targets)
         seconds = time.perf_counter() - started
     found = dict(zip(map(str, grid.cv_results_["params"]), grid.cv_results_["mean_test_score"]))
-    means = [found[str({"C": price, "gamma": gamma})] for gamma in GAMMAS for price in PRICES]
+    means = [found[str({"C": c, "gamma": gamma})] for gamma in GAMMAS for c in PENALTIES]
     print(json.dumps({"seconds": seconds, "means": means} | estimators.machine_facts()))
 
 

@@ -33,7 +33,7 @@ def quadratic(machine):
     """1/2 c'Kc, summed over the pairs of classes."""
     dense = machine.supports.toarray()
     weights = np.zeros((len(dense), len(machine.rho)))
-    for pair, (chosen, coefficients) in enumerate(text.duels(machine)):
+    for pair, (chosen, coefficients) in enumerate(text.pairwise(machine)):
         weights[chosen, pair] = coefficients
     total = 0.0
     for start in range(0, len(dense), BLOCK):

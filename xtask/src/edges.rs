@@ -20,17 +20,17 @@ pub const VERB: Verb = Verb {
 };
 
 /// The only crate with `unsafe`.
-const METAL: &str = "mercer-simd";
+const SIMD: &str = "mercer-simd";
 /// The crate every other may use in its tests.
 const TESTKIT: &str = "mercer-testkit";
 
 /// Each crate and those it may depend on. A crate comes after all it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
-    (METAL, &[]),
+    (SIMD, &[]),
     ("mercer-spec", &[]),
-    ("mercer-data", &[METAL, "mercer-spec"]),
-    ("mercer-kernel", &[METAL, "mercer-spec", "mercer-data"]),
-    ("mercer-machine", &[METAL, "mercer-spec", "mercer-data", "mercer-kernel"]),
+    ("mercer-data", &[SIMD, "mercer-spec"]),
+    ("mercer-kernel", &[SIMD, "mercer-spec", "mercer-data"]),
+    ("mercer-machine", &[SIMD, "mercer-spec", "mercer-data", "mercer-kernel"]),
     ("mercer-query", UP_TO_MACHINE),
     ("mercer-train", UP_TO_MACHINE),
     ("mercer-compile", UP_TO_TRAIN),
@@ -47,7 +47,7 @@ const UP_TO_MACHINE: &[&str] = UP_TO_FACADE.split_at(5).0;
 const UP_TO_TRAIN: &[&str] = UP_TO_FACADE.split_at(7).0;
 const UP_TO_COMPILE: &[&str] = UP_TO_FACADE.split_at(8).0;
 const UP_TO_FACADE: &[&str] = &[
-    METAL,
+    SIMD,
     "mercer-spec",
     "mercer-data",
     "mercer-kernel",
@@ -73,7 +73,7 @@ pub fn check(workspace: &Workspace) -> Result<()> {
         wrong.push("Cargo.toml: [workspace.lints.rust] must say unsafe_code = \"forbid\"".into());
     }
     for package in packages(&workspace.metadata)? {
-        if text(package, "name")? != METAL {
+        if text(package, "name")? != SIMD {
             let manifest = Path::new(text(package, "manifest_path")?);
             wrong.extend(unsafe_ways(workspace, manifest)?);
         }
@@ -121,7 +121,7 @@ fn unsafe_ways(workspace: &Workspace, manifest: &Path) -> Result<Vec<String>> {
         let code = code_only(&fs::read_to_string(&file)?);
         for place in find_word(&code, "unsafe") {
             let line = line_of(&code, place);
-            wrong.push(format!("{}:{line}: only {METAL} may say unsafe", workspace.shown(&file)));
+            wrong.push(format!("{}:{line}: only {SIMD} may say unsafe", workspace.shown(&file)));
         }
     }
     Ok(wrong)

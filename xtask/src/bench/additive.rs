@@ -1,5 +1,5 @@
 //! Additive kernels beside LIBLINEAR, on rows and on mapped rows, and beside PmSVM-LUT as it is printed: the
-//! same rows, price, bias and stopping tolerance, one thread, in turns.
+//! same rows, C, bias and stopping tolerance, one thread, in turns.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,9 +14,9 @@ use crate::workspace::{self, Workspace, stdout_of};
 
 /// Sets of `[[yw12]]` in benches/tasks.toml that are measured.
 const SETS: [&str; 4] = ["MNIST", "gradients", "covtype", "Adult"];
-/// Sets of very many columns that benches/peers/additive.py makes, and their price.
+/// Sets of very many columns that benches/peers/additive.py makes, and their C.
 const WIDE: [&str; 2] = ["zipf", "uniform"];
-const WIDE_PRICE: f64 = 1.0;
+const WIDE_C: f64 = 1.0;
 /// The task that shows how time and memory grow, and its largest number of rows.
 const GROWTH: &str = "growth";
 const GROWTH_ROWS: usize = 10_000_000;
@@ -54,18 +54,18 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         print!("{HEAD}");
         write_rows(&workspace, &program("mercer"), &sets, &folder, options)?;
     }
-    let prices = sets.iter().map(|set| Ok((*set, price(&workspace, set)?)));
+    let penalties = sets.iter().map(|set| Ok((*set, penalty(&workspace, set)?)));
     let all: Vec<(&str, f64)> =
-        prices.chain(wide.iter().map(|set| Ok((*set, WIDE_PRICE)))).collect::<Result<_>>()?;
+        penalties.chain(wide.iter().map(|set| Ok((*set, WIDE_C)))).collect::<Result<_>>()?;
     let mut versions: Vec<String> = Vec::new();
-    for (set, price) in all {
+    for (set, c) in all {
         let mut command = workspace.command(python);
         command.arg("benches/peers/additive.py").arg("--rows").arg(&folder);
         command.arg("--mercer").arg(program("mercer"));
         command.arg("--pmsvm").arg(program("examples/pmsvm_lut"));
         command.arg("--tables").arg(program("examples/tables"));
         // It tells every turn.
-        command.arg(format!("{set}={price}")).stderr(Stdio::inherit());
+        command.arg(format!("{set}={c}")).stderr(Stdio::inherit());
         let found: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
         versions = report::versions_of(&found).into_iter().collect();
         page.add(told(&found))?;
@@ -149,14 +149,14 @@ fn grown(found: &Value) -> Vec<String> {
     rows.map(line).chain([format!("growth: time grows as rows^{exponent:.3}")]).collect()
 }
 
-/// The price of a set in benches/tasks.toml.
-fn price(workspace: &Workspace, set: &str) -> Result<f64> {
+/// C of a set in benches/tasks.toml.
+fn penalty(workspace: &Workspace, set: &str) -> Result<f64> {
     let text = fs::read_to_string(workspace.root.join("benches/tasks.toml"))?;
     let table: toml::Table = text.parse().context("benches/tasks.toml")?;
     let sets = table.get("yw12").and_then(toml::Value::as_array).into_iter().flatten();
     let named = |one: &&toml::Value| one.get("name").and_then(toml::Value::as_str) == Some(set);
     let found = sets.into_iter().find(named).and_then(|one| one.get("C")?.as_float());
-    found.with_context(|| format!("no price of {set} in benches/tasks.toml"))
+    found.with_context(|| format!("no C of {set} in benches/tasks.toml"))
 }
 
 /// Lines of the table, and what stands below it.

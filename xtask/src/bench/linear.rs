@@ -1,4 +1,4 @@
-//! Linear machines beside LIBLINEAR: the same rows, prices, bias and stopping tolerance, one thread.
+//! Linear machines beside LIBLINEAR: the same rows, C, bias and stopping tolerance, one thread.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -204,7 +204,7 @@ impl Places {
              other). Low rank: three seeds, the median time and the mean accuracy; smo and LIBSVM once"
                 .to_owned(),
             "Answers: microseconds for each query of a batch, one thread, exact".to_owned(),
-            "Memory: the factor alone is rows x rank x 4 bytes (8 in doubles)".to_owned(),
+            "Memory: the factor alone is rows x rank x 4 bytes (8 in f64)".to_owned(),
         ];
         notes.extend(self.notes.iter().cloned());
         notes.iter().for_each(|note| println!("{note}"));

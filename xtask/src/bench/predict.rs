@@ -174,7 +174,8 @@ fn ours(places: &Places, task: &Task, options: &Options) -> Result<(Value, Optio
     let answer = measure(mercer(places, "bench").arg(&model).arg(&queries).arg("--json"))?;
     let plan = answer.get("plan").and_then(Value::as_str);
     let differs = answer.get("disagreements").and_then(Value::as_u64);
-    let differs = differs.map(|count| format!(", {count} of {} labels unlike exact", second.len()));
+    let differs = differs
+        .map(|count| format!(", {count} disagreements with exact in {} labels", second.len()));
     let note = format!(
         "{}: `{}` under {contract}{}",
         task.name,

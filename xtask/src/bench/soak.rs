@@ -1,4 +1,5 @@
-//! `cargo xtask bench soak`: damaged files and the laws of certificates for as long as wanted.
+//! `cargo xtask bench soak`: damaged files and properties of certificates, as many as wanted.
+//! Tests run the same with few; nothing is timed here.
 
 use std::process::ExitCode;
 

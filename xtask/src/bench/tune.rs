@@ -15,13 +15,13 @@ use crate::workspace::{self, Workspace, stdout_of};
 /// Prepared machines of `benches/tasks.toml` that are tuned besides those drawn at random.
 const PREPARED: [&str; 6] = ["mnist38", "mnist38_poly2", "mnist10", "a9a", "abalone", "digits"];
 
-/// Two laps of the same plan may differ by so much.
+/// Two timing runs of the same plan may differ by so much.
 const NOISE: f64 = 0.10;
 /// Of the speed of the best plan written by hand at least so much is asked for.
 const OF_BY_HAND: f64 = 0.90;
 
 /// Tunes all machines, or the prepared ones that are named; fails if one of them is slower than exact, much slower than
-/// a plan by hand, or does not keep its contract.
+/// a hand-written plan, or does not keep its contract.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let prepared = match &options.prepared {
@@ -54,8 +54,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let failed: Vec<String> = rows.iter().filter_map(failure).collect();
     let mut notes = vec![
         "Times of exact answers over times of the plan that was kept, both in one run, in turns, on queries that \
-         tuning never saw; the best of 15 to 200 laps in \
-         five places of memory; few queries are repeated to a longer batch"
+         tuning never saw; the best of 15 to 200 timing runs in \
+         five memory layouts; few queries are repeated to a longer batch"
             .to_owned(),
         noise(&rows),
         "By hand: the fastest of the plans in `BY_HAND` of the sweep, compiled with the same sample and the same \
@@ -101,7 +101,7 @@ fn kind(row: &Value) -> &'static str {
     if text(row, "aim") == "latency" { "single" } else { "batch" }
 }
 
-/// The fastest plan by hand that keeps the contract, and its time over that of the plan that was kept.
+/// The fastest hand-written plan that keeps the contract, and its time over that of the plan that was kept.
 fn by_hand(row: &Value) -> Option<(&str, f64)> {
     let key = format!("{}_us", kind(row));
     let plans = row.get("hand_written")?.as_array()?.iter();
@@ -118,7 +118,7 @@ fn broken(row: &Value) -> Vec<String> {
     let told = |plan: &Value| {
         let (spec, others) = (text(plan, "plan"), number(plan, "disagreements"));
         format!(
-            "{machine}: `{spec}` by hand gives {others} of {queries} other labels and is not compared with"
+            "{machine}: `{spec}` by hand disagrees on {others} of {queries} labels and is not compared with"
         )
     };
     broken.map(told).collect()
@@ -172,7 +172,7 @@ fn failure(row: &Value) -> Option<String> {
 
 fn table(rows: &[Value]) -> String {
     let mut out = String::from(
-        "| machine | columns | supports | contract | for | plan | batch us | faster | single us | faster | other labels | \
+        "| machine | columns | supports | contract | for | plan | batch us | faster | single us | faster | disagreements | \
          by hand |\n|---|---:|---:|---|---|---|---:|---:|---:|---:|---:|---|\n",
     );
     for row in rows {
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(failure(&beside).as_deref(), Some("m, certified, batch: 0.80x as fast as `p`"));
         assert_eq!(
             broken(&beside),
-            ["m: `wrong` by hand gives 1 of 1000 other labels and is not compared with"]
+            ["m: `wrong` by hand disagrees on 1 of 1000 labels and is not compared with"]
         );
         // For single queries only those count.
         beside["aim"] = json!("latency");
