@@ -68,7 +68,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         command.arg(format!("{set}={c}")).stderr(Stdio::inherit());
         let found: Value = serde_json::from_str(&stdout_of(&mut command)?)?;
         versions = report::versions_of(&found).into_iter().collect();
-        page.add(told(&found))?;
+        let (lines, notes) = summary(&found);
+        page.add(&lines, notes)?;
     }
     if wanted(&GROWTH) {
         let rows = options.rows.first().copied().unwrap_or(GROWTH_ROWS).to_string();
@@ -77,11 +78,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         command.args(["--threads", "1", "--repeats", "3"]).stderr(Stdio::inherit());
         eprintln!("additive: growth up to {rows} rows");
         let found = serde_json::from_str(&stdout_of(&mut command)?)?;
-        page.add((String::new(), grown(&found)))?;
+        page.add("", grown(&found))?;
     }
     if !versions.is_empty() {
         versions.push(MEANT.to_owned());
-        page.add((String::new(), versions))?;
+        page.add("", versions)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -95,10 +96,10 @@ struct Page<'p> {
 }
 
 impl Page<'_> {
-    fn add(&mut self, (lines, notes): (String, Vec<String>)) -> Result<()> {
+    fn add(&mut self, lines: &str, notes: Vec<String>) -> Result<()> {
         print!("{lines}");
         notes.iter().for_each(|note| println!("{note}"));
-        self.table += &lines;
+        self.table += lines;
         self.notes.extend(notes);
         let Some(file) = &self.options.write else { return Ok(()) };
         let mut command = "cargo xtask bench additive --peers PYTHON".to_owned();
@@ -160,7 +161,7 @@ fn penalty(workspace: &Workspace, set: &str) -> Result<f64> {
 }
 
 /// Lines of the table, and what stands below it.
-fn told(found: &Value) -> (String, Vec<String>) {
+fn summary(found: &Value) -> (String, Vec<String>) {
     let mut table = String::new();
     let mut notes = Vec::new();
     for (set, measured) in found["sets"].as_object().into_iter().flatten() {
@@ -230,7 +231,7 @@ mod tests {
             "times": { "mercer chi2": line }, "labels": { "rows": 5, "queries": 4, "equal": 1.0 },
             "answering": { "scores": 10, "reading": { "ns_per_nonzero": 5.0, "value_ns": 4.0, "row_ns": 100.0 } },
         } } });
-        let (table, notes) = told(&found);
+        let (table, notes) = summary(&found);
         assert!(table.ends_with("| MNIST | mercer chi2 | 0.500 | 0.400 | 0.45 | 0.30 | 0.20 |\n"));
         assert!(
             notes[1].contains(

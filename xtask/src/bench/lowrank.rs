@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::train::{Task, measure, mercer, read_tasks, training_rows};
+use super::train::{TrainingTask, measure, mercer, read_tasks, training_rows};
 use super::{Options, report};
 use crate::workspace::{self, Workspace, stdout_of};
 
@@ -38,7 +38,7 @@ const SEEDS: u64 = 3;
 const TARGETS: [(f64, f64, f64); 2] = [(0.002, 20.0, 4.0), (0.004, 100.0, 10.0)];
 
 /// One program on one task.
-struct Line {
+struct LowRankLine {
     task: String,
     program: String,
     answer: Value,
@@ -46,7 +46,7 @@ struct Line {
     micros: Option<f64>,
 }
 
-impl Line {
+impl LowRankLine {
     fn number(&self, key: &str) -> Option<f64> {
         self.answer.get(key)?.as_f64()
     }
@@ -82,32 +82,32 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let build = ["build", "--release", "--locked", "-p", "mercer-train", "--example", "train"];
     workspace::run(&mut workspace.cargo(build))?;
     workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-cli"]))?;
-    let mut places = Places { workspace, prepared, lines: Vec::new(), notes: Vec::new() };
+    let mut bench = LowRankBench { workspace, prepared, lines: Vec::new(), notes: Vec::new() };
     let mut code = ExitCode::SUCCESS;
     for task in &ready {
-        if !places.own(task) {
+        if !bench.own(task) {
             code = ExitCode::FAILURE;
         }
         // The first task alone has targets beside LIBSVM, which takes minutes.
         if let (Some(python), true) = (&options.peers, task.name == SOLVERS[0].0) {
-            places.libsvm(task, python);
+            bench.libsvm(task, python);
         }
     }
-    places.notes.extend(verdicts(&places.lines));
-    places.publish(options)?;
+    bench.notes.extend(verdicts(&bench.lines));
+    bench.publish(options)?;
     Ok(code)
 }
 
-struct Places {
+struct LowRankBench {
     workspace: Workspace,
     prepared: PathBuf,
-    lines: Vec<Line>,
+    lines: Vec<LowRankLine>,
     notes: Vec<String>,
 }
 
-impl Places {
+impl LowRankBench {
     /// Our own solvers on a task; `false` if one failed.
-    fn own(&mut self, task: &Task) -> bool {
+    fn own(&mut self, task: &TrainingTask) -> bool {
         let solvers = SOLVERS.iter().find(|(name, _)| *name == task.name);
         let mut is_whole = true;
         for solver in solvers.into_iter().flat_map(|(_, solvers)| *solvers) {
@@ -131,7 +131,7 @@ impl Places {
 
     /// The training with the median processor time of several seeds, with the mean accuracy of all, and how
     /// its machine answers.
-    fn one(&self, task: &Task, solver: &str) -> Result<Line> {
+    fn one(&self, task: &TrainingTask, solver: &str) -> Result<LowRankLine> {
         let model = self.workspace.target.join("lowrank.mercer");
         let seeded = |seed: u64| match solver.strip_suffix(')') {
             Some(open) => format!("{open}, seed={seed})"),
@@ -147,10 +147,10 @@ impl Places {
         let micros = self.micros(&model, &self.queries(task));
         fs::remove_file(&model).ok();
         let (task, program) = (task.name.clone(), solver.to_owned());
-        Ok(Line { task, program, answer: of_seeds(answers)?, micros })
+        Ok(LowRankLine { task, program, answer: of_seeds(answers)?, micros })
     }
 
-    fn queries(&self, task: &Task) -> PathBuf {
+    fn queries(&self, task: &TrainingTask) -> PathBuf {
         self.prepared.join(format!("{}.test.svm", task.name))
     }
 
@@ -163,7 +163,7 @@ impl Places {
         answer.get("exact_batch_us")?.as_f64()
     }
 
-    fn libsvm(&mut self, task: &Task, python: &str) {
+    fn libsvm(&mut self, task: &TrainingTask, python: &str) {
         eprintln!("lowrank: {}, LIBSVM", task.name);
         let data = std::env::var_os("MERCER_DATA");
         let data = data.map_or_else(|| "../shared/data".into(), PathBuf::from);
@@ -186,7 +186,7 @@ impl Places {
             Ok(answer) => {
                 self.notes.extend(report::versions_of(&answer));
                 let program = "LIBSVM".to_owned();
-                self.lines.push(Line { task: task.name.clone(), program, answer, micros });
+                self.lines.push(LowRankLine { task: task.name.clone(), program, answer, micros });
             }
             Err(error) => {
                 eprintln!("lowrank: {}: {error:#}", task.name);
@@ -238,26 +238,30 @@ fn of_seeds(mut answers: Vec<Value>) -> Result<Value> {
 }
 
 /// The line of another program on the same task.
-fn beside<'a>(lines: &'a [Line], line: &Line, program: &str) -> Option<&'a Line> {
+fn beside<'a>(
+    lines: &'a [LowRankLine],
+    line: &LowRankLine,
+    program: &str,
+) -> Option<&'a LowRankLine> {
     lines.iter().find(|other| other.task == line.task && other.program == program)
 }
 
 /// How many times less processor time a line took than another program.
-fn faster(lines: &[Line], line: &Line, program: &str) -> Option<f64> {
+fn faster(lines: &[LowRankLine], line: &LowRankLine, program: &str) -> Option<f64> {
     Some(beside(lines, line, program)?.number("cpu_seconds")? / line.number("cpu_seconds")?)
 }
 
 /// How many times faster its machine answers than another's.
-fn answers_faster(lines: &[Line], line: &Line, program: &str) -> Option<f64> {
+fn answers_faster(lines: &[LowRankLine], line: &LowRankLine, program: &str) -> Option<f64> {
     Some(beside(lines, line, program)?.micros? / line.micros?)
 }
 
 /// By how much its accuracy is below that of the exact machine.
-fn below(lines: &[Line], line: &Line) -> Option<f64> {
+fn below(lines: &[LowRankLine], line: &LowRankLine) -> Option<f64> {
     Some(beside(lines, line, "smo")?.number("accuracy")? - line.number("accuracy")?)
 }
 
-fn table(lines: &[Line]) -> String {
+fn table(lines: &[LowRankLine]) -> String {
     let mut text = String::from(
         "| task | program | seconds | CPU s | LIBSVM / this | smo / this | accuracy | below smo | supports | \
          factor MB | peak MB | µs per query | LIBSVM / this |\n\
@@ -289,17 +293,17 @@ fn table(lines: &[Line]) -> String {
 }
 
 /// For each target, the fastest low rank that is accurate enough, guarded and not.
-fn verdicts(lines: &[Line]) -> Vec<String> {
+fn verdicts(lines: &[LowRankLine]) -> Vec<String> {
     let mut said = Vec::new();
     for (within, libsvm, smo) in TARGETS {
         for (kind, is_guarded) in [("without the guard", false), ("with the guard", true)] {
-            let fits = |line: &&Line| {
+            let fits = |line: &&LowRankLine| {
                 line.task == SOLVERS[0].0
                     && line.program.starts_with("low_rank")
                     && line.program.contains("guard=off") != is_guarded
                     && below(lines, line).is_some_and(|below| below <= within)
             };
-            let speed = |line: &&Line| line.number("cpu_seconds").unwrap_or(f64::INFINITY);
+            let speed = |line: &&LowRankLine| line.number("cpu_seconds").unwrap_or(f64::INFINITY);
             let best = lines.iter().filter(fits).min_by(|a, b| speed(a).total_cmp(&speed(b)));
             let Some(best) = best else {
                 said.push(format!("Within {within} {kind}: none"));
@@ -327,10 +331,10 @@ mod tests {
 
     use super::*;
 
-    fn line(program: &str, seconds: f64, accuracy: f64, micros: f64) -> Line {
+    fn line(program: &str, seconds: f64, accuracy: f64, micros: f64) -> LowRankLine {
         let answer = json!({ "cpu_seconds": seconds, "seconds": seconds, "accuracy": accuracy });
         let (task, program) = ("a9a".to_owned(), program.to_owned());
-        Line { task, program, answer, micros: Some(micros) }
+        LowRankLine { task, program, answer, micros: Some(micros) }
     }
 
     #[test]

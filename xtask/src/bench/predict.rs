@@ -14,11 +14,11 @@ use crate::workspace::{self, Workspace, stdout_of};
 
 /// A task of `benches/tasks.toml` that measures answering.
 #[derive(Debug, PartialEq)]
-struct Task {
+struct PredictionTask {
     name: String,
 }
 
-impl Task {
+impl PredictionTask {
     fn model(&self, prepared: &Path) -> PathBuf {
         prepared.join(format!("{}.model", self.name))
     }
@@ -33,7 +33,7 @@ impl Task {
 }
 
 /// Where everything is.
-struct Places {
+struct Paths {
     workspace: Workspace,
     prepared: PathBuf,
     data: PathBuf,
@@ -48,21 +48,21 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     };
     let data = std::env::var_os("MERCER_DATA");
     let data = workspace.root.join(data.map_or_else(|| "../shared/data".into(), PathBuf::from));
-    let places = Places { workspace, prepared, data };
+    let paths = Paths { workspace, prepared, data };
 
-    let tasks = prepared_tasks(&places, options)?;
+    let tasks = prepared_tasks(&paths, options)?;
     if tasks.is_empty() {
         println!("predict: skipped, no task is prepared");
         return Ok(ExitCode::SUCCESS);
     }
-    let workspace = &places.workspace;
+    let workspace = &paths.workspace;
     workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-cli"]))?;
 
     let python = options.peers.as_deref().map(program).transpose()?;
     let (mut series, mut notes, mut code) = (Vec::new(), Vec::new(), ExitCode::SUCCESS);
     for task in &tasks {
         eprintln!("predict: {}", task.name);
-        match ours(&places, task, options) {
+        match ours(&paths, task, options) {
             Ok((answer, note)) => {
                 series.extend(report::series_of("mercer", &task.name, &answer));
                 notes.extend(note);
@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             }
         }
         let Some(python) = &python else { continue };
-        match measure(&mut peers(&places, python, task)) {
+        match measure(&mut peers(&paths, python, task)) {
             Ok(answer) => {
                 series.extend(report::series_of("", &task.name, &answer));
                 notes.extend(report::versions_of(&answer));
@@ -83,18 +83,18 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     notes.sort();
     notes.dedup();
-    publish(&places, options, &series, &notes)?;
+    publish(&paths, options, &series, &notes)?;
     Ok(code)
 }
 
 /// Prints why a task has no times, and returns a note that names no folder of this machine.
-fn not_measured(task: &Task, whose: &str, error: &anyhow::Error) -> String {
+fn not_measured(task: &PredictionTask, whose: &str, error: &anyhow::Error) -> String {
     eprintln!("predict: {}: {error:#}", task.name);
     format!("Not measured: {whose} on {}", task.name)
 }
 
 /// Prints the table, and writes it where the options say.
-fn publish(places: &Places, options: &Options, rows: &[Series], notes: &[String]) -> Result<()> {
+fn publish(paths: &Paths, options: &Options, rows: &[Series], notes: &[String]) -> Result<()> {
     let table = report::table(rows);
     print!("{table}");
     for note in notes {
@@ -108,13 +108,13 @@ fn publish(places: &Places, options: &Options, rows: &[Series], notes: &[String]
     command.extend(options.peers.iter().map(|_| " --peers PYTHON"));
     command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
     command.extend(options.contract.iter().map(|text| format!(" --contract '{text}'")));
-    let page = report::page(&places.workspace, "Answering queries", &command, &table, notes);
+    let page = report::page(&paths.workspace, "Answering queries", &command, &table, notes);
     fs::write(file, page).with_context(|| format!("cannot write {file}"))
 }
 
 /// The tasks that can be measured; prints what is missing for the others, and what makes it.
-fn prepared_tasks(places: &Places, options: &Options) -> Result<Vec<Task>> {
-    let file = places.workspace.root.join("benches/tasks.toml");
+fn prepared_tasks(paths: &Paths, options: &Options) -> Result<Vec<PredictionTask>> {
+    let file = paths.workspace.root.join("benches/tasks.toml");
     let text = fs::read_to_string(&file).context("cannot read benches/tasks.toml")?;
     let mut tasks = read_tasks(&text)?;
     if let Some(name) = options.tasks.iter().find(|name| !tasks.iter().any(|t| t.name == **name)) {
@@ -123,11 +123,11 @@ fn prepared_tasks(places: &Places, options: &Options) -> Result<Vec<Task>> {
     tasks.retain(|task| options.tasks.is_empty() || options.tasks.contains(&task.name));
 
     let (ready, missing): (Vec<_>, Vec<_>) =
-        tasks.into_iter().partition(|task| task.is_prepared(&places.prepared));
+        tasks.into_iter().partition(|task| task.is_prepared(&paths.prepared));
     if !missing.is_empty() {
-        let shown = |path: &Path| places.workspace.shown(path);
+        let shown = |path: &Path| paths.workspace.shown(path);
         let names = missing.iter().map(|task| task.name.as_str()).collect::<Vec<_>>().join(" ");
-        let (data, out) = (shown(&places.data), shown(&places.prepared));
+        let (data, out) = (shown(&paths.data), shown(&paths.prepared));
         let python = options.peers.as_deref().unwrap_or("PYTHON");
         println!("predict: skipped, not prepared in {out}: {names}");
         println!(
@@ -138,40 +138,44 @@ fn prepared_tasks(places: &Places, options: &Options) -> Result<Vec<Task>> {
 }
 
 /// The tasks with `predictor = true`; whatever else is in the file is not looked at.
-fn read_tasks(text: &str) -> Result<Vec<Task>> {
+fn read_tasks(text: &str) -> Result<Vec<PredictionTask>> {
     let table: toml::Table = text.parse().context("benches/tasks.toml")?;
     let listed = table.get("task").and_then(toml::Value::as_array).into_iter().flatten();
     let predicts = |task: &&toml::Value| {
         task.get("predictor").and_then(toml::Value::as_bool).unwrap_or_default()
     };
     let name = |task: &toml::Value| task.get("name")?.as_str().map(str::to_owned);
-    Ok(listed.filter(predicts).filter_map(name).map(|name| Task { name }).collect())
+    Ok(listed.filter(predicts).filter_map(name).map(|name| PredictionTask { name }).collect())
 }
 
 /// What `mercer bench` says of a task, and under a contract the plan that was found first.
-fn ours(places: &Places, task: &Task, options: &Options) -> Result<(Value, Option<String>)> {
+fn ours(
+    paths: &Paths,
+    task: &PredictionTask,
+    options: &Options,
+) -> Result<(Value, Option<String>)> {
     let Some(contract) = &options.contract else {
-        let (model, queries) = (task.model(&places.prepared), task.queries(&places.prepared));
-        return Ok((measure(mercer(places, "bench").arg(model).arg(queries).arg("--json"))?, None));
+        let (model, queries) = (task.model(&paths.prepared), task.queries(&paths.prepared));
+        return Ok((measure(mercer(paths, "bench").arg(model).arg(queries).arg("--json"))?, None));
     };
-    let folder = places.workspace.target.join("bench-predict");
+    let folder = paths.workspace.target.join("bench-predict");
     fs::create_dir_all(&folder).context("cannot make a folder for the parts of the queries")?;
     let [sample, queries, model] = ["sample.svm", "queries.svm", "mercer"]
         .map(|end| folder.join(format!("{}.{end}", task.name)));
-    let text = fs::read_to_string(task.queries(&places.prepared)).context("the queries")?;
+    let text = fs::read_to_string(task.queries(&paths.prepared)).context("the queries")?;
     let lines: Vec<&str> = text.lines().collect();
     let (first, second) = lines.split_at(lines.len() * 3 / 5);
     fs::write(&sample, first.join("\n") + "\n")?;
     fs::write(&queries, second.join("\n") + "\n")?;
-    let mut tune = mercer(places, "tune");
-    tune.arg(task.model(&places.prepared)).arg("--sample").arg(&sample);
-    let training = places.prepared.join(format!("{}.train.svm", task.name));
+    let mut tune = mercer(paths, "tune");
+    tune.arg(task.model(&paths.prepared)).arg("--sample").arg(&sample);
+    let training = paths.prepared.join(format!("{}.train.svm", task.name));
     if training.is_file() {
         tune.arg("--training").arg(training);
     }
     tune.args(["--contract", contract, "--time-limit", "240s", "-o"]).arg(&model).arg("--quiet");
     workspace::run(&mut tune)?;
-    let answer = measure(mercer(places, "bench").arg(&model).arg(&queries).arg("--json"))?;
+    let answer = measure(mercer(paths, "bench").arg(&model).arg(&queries).arg("--json"))?;
     let plan = answer.get("plan").and_then(Value::as_str);
     let differs = answer.get("disagreements").and_then(Value::as_u64);
     let differs = differs
@@ -185,9 +189,9 @@ fn ours(places: &Places, task: &Task, options: &Options) -> Result<(Value, Optio
     Ok((answer, Some(note)))
 }
 
-fn mercer(places: &Places, verb: &str) -> Command {
-    let program = places.workspace.target.join(format!("release/mercer{EXE_SUFFIX}"));
-    let mut command = places.workspace.command(program);
+fn mercer(paths: &Paths, verb: &str) -> Command {
+    let program = paths.workspace.target.join(format!("release/mercer{EXE_SUFFIX}"));
+    let mut command = paths.workspace.command(program);
     command.arg(verb);
     command
 }
@@ -198,10 +202,10 @@ fn program(given: &str) -> Result<PathBuf> {
     Ok(if path.components().count() > 1 { std::path::absolute(path)? } else { path })
 }
 
-fn peers(places: &Places, python: &Path, task: &Task) -> Command {
-    let mut command = places.workspace.command(python);
-    command.arg("benches/peers/predict.py").arg("--data").arg(&places.data);
-    command.arg("--models").arg(&places.prepared).arg(&task.name);
+fn peers(paths: &Paths, python: &Path, task: &PredictionTask) -> Command {
+    let mut command = paths.workspace.command(python);
+    command.arg("benches/peers/predict.py").arg("--data").arg(&paths.data);
+    command.arg("--models").arg(&paths.prepared).arg(&task.name);
     command
 }
 

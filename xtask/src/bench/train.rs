@@ -16,7 +16,7 @@ const USUAL: [&str; 5] = ["mnist38", "mnist8rest20k", "mnist10", "a9a", "covtype
 
 /// A task of `benches/tasks.toml`.
 #[derive(Debug, PartialEq)]
-pub(super) struct Task {
+pub(super) struct TrainingTask {
     pub(super) name: String,
     kernel: String,
     /// `c_svc(C=10)`.
@@ -24,7 +24,7 @@ pub(super) struct Task {
 }
 
 /// One program on one task.
-struct Line {
+struct TrainingLine {
     task: String,
     /// The first rows only.
     rows: Option<usize>,
@@ -77,7 +77,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let name = shown(&task.name, rows);
         eprintln!("train: {name}");
         match measure(&mut mercer(&workspace, &prepared, task, rows)) {
-            Ok(answer) => lines.push(Line::new(task, rows, "mercer", answer)),
+            Ok(answer) => lines.push(TrainingLine::new(task, rows, "mercer", answer)),
             Err(error) => {
                 eprintln!("train: {name}: {error:#}");
                 code = ExitCode::FAILURE;
@@ -85,7 +85,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             }
         }
         if let Some(python) = &options.peers {
-            notes.extend(peers(&workspace, python, &data, (task, rows), &mut lines));
+            notes.extend(peers(&workspace, python, &data, task, rows, &mut lines));
         }
     }
     notes.dedup();
@@ -94,8 +94,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(code)
 }
 
-impl Line {
-    fn new(task: &Task, rows: Option<usize>, program: &str, answer: Value) -> Self {
+impl TrainingLine {
+    fn new(task: &TrainingTask, rows: Option<usize>, program: &str, answer: Value) -> Self {
         Self { task: task.name.clone(), rows, program: program.to_owned(), answer }
     }
 
@@ -110,7 +110,7 @@ fn shown(task: &str, rows: Option<usize>) -> String {
 }
 
 /// The exponent of the time in the number of rows, for each task and program measured at several.
-fn growth(lines: &[Line]) -> Vec<String> {
+fn growth(lines: &[TrainingLine]) -> Vec<String> {
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for line in lines {
         if !seen.contains(&(&line.task, &line.program)) {
@@ -139,12 +139,12 @@ fn slope(points: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Where the training rows of a task were written.
-pub(super) fn training_rows(prepared: &Path, task: &Task) -> PathBuf {
+pub(super) fn training_rows(prepared: &Path, task: &TrainingTask) -> PathBuf {
     prepared.join(format!("{}.train.svm", task.name))
 }
 
 /// The tasks of these names, in this order.
-pub(super) fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<Task>> {
+pub(super) fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<TrainingTask>> {
     let table: toml::Table = text.parse().context("benches/tasks.toml")?;
     let listed = table.get("task").and_then(toml::Value::as_array);
     let listed: Vec<&toml::Value> = listed.into_iter().flatten().collect();
@@ -163,7 +163,7 @@ pub(super) fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<Task>> {
             .iter()
             .filter_map(|key| Some(format!("{key}={}", number(key)?)))
             .collect();
-        Ok(Task {
+        Ok(TrainingTask {
             name: (*name).to_owned(),
             kernel: text("kernel").to_owned(),
             formulation: format!("{}({})", text("formulation"), parameters.join(", ")),
@@ -176,7 +176,7 @@ pub(super) fn read_tasks(text: &str, wanted: &[&str]) -> Result<Vec<Task>> {
 pub(super) fn mercer(
     workspace: &Workspace,
     prepared: &Path,
-    task: &Task,
+    task: &TrainingTask,
     rows: Option<usize>,
 ) -> Command {
     let program = format!("release/examples/train{}", std::env::consts::EXE_SUFFIX);
@@ -196,8 +196,9 @@ fn peers(
     workspace: &Workspace,
     python: &str,
     data: &Path,
-    (task, rows): (&Task, Option<usize>),
-    lines: &mut Vec<Line>,
+    task: &TrainingTask,
+    rows: Option<usize>,
+    lines: &mut Vec<TrainingLine>,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     for peer in ["intelex", "libsvm"] {
@@ -208,7 +209,7 @@ fn peers(
         match measure(&mut command) {
             Ok(answer) => {
                 notes.extend(report::versions_of(&answer));
-                lines.push(Line::new(task, rows, peer, answer));
+                lines.push(TrainingLine::new(task, rows, peer, answer));
             }
             Err(error) => {
                 let name = shown(&task.name, rows);
@@ -232,13 +233,13 @@ pub(super) fn measure(command: &mut Command) -> Result<Value> {
 }
 
 /// A Markdown table: times, ratios to Mercer's (2.00: takes twice as long), and what was found.
-fn table(lines: &[Line]) -> String {
+fn table(lines: &[TrainingLine]) -> String {
     let mut text = String::from(
         "| task | program | seconds | / mercer | CPU s | / mercer | objective | off by | supports | quality | peak MB |\n\
          |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for line in lines {
-        let same = |own: &&Line| (&own.task, own.rows) == (&line.task, line.rows);
+        let same = |own: &&TrainingLine| (&own.task, own.rows) == (&line.task, line.rows);
         let own = lines.iter().filter(same).find(|own| own.program == "mercer");
         let cell = |value: Option<f64>, digits: usize| {
             value.map_or_else(String::new, |value| format!("{value:.digits$}"))
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn growth_is_the_slope_in_logarithms() {
-        let line = |rows: usize| Line {
+        let line = |rows: usize| TrainingLine {
             task: "a".to_owned(),
             rows: Some(rows),
             program: "mercer".to_owned(),
@@ -302,7 +303,7 @@ mod tests {
     fn tasks_become_the_texts_of_kernel_and_formulation() {
         let text = "[[task]]\nname = 'a'\nkernel = 'linear'\nformulation = 'epsilon_svr'\n\
                     C = 10.0\nepsilon = 0.1\n[[task]]\nname = 'b'\n";
-        let task = Task {
+        let task = TrainingTask {
             name: "a".to_owned(),
             kernel: "linear".to_owned(),
             formulation: "epsilon_svr(C=10, epsilon=0.1)".to_owned(),
