@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mercer::compile::compress::{CurvePoint, Judged};
+use mercer::compile::compress::{CurvePoint, SampleAgreement};
 use mercer::compile::{
     CompileError, Compressed, Compression, FittingData, Goal, Watch, compile_with, compressor,
 };
@@ -176,23 +176,23 @@ impl CompressOptions<'_> {
             (Some(_), Some(_)) => Err(PyValueError::new_err(
                 "give only one of size, error, disagreement and certified",
             )),
-            (goal, _) => Ok(goal.unwrap_or(Goal::Own)),
+            (goal, _) => Ok(goal.unwrap_or(Goal::ByParameters)),
         }
     }
 }
 
 fn report(compressed: &Compressed, elapsed: Duration) -> Value {
     let report = &compressed.report;
-    let judged = |judged: &Judged| {
+    let agreement = |agreement: &SampleAgreement| {
         json!({
-            "queries": judged.queries, "disagreements": judged.others,
-            "disagreement": judged.disagreement(), "largest_difference": judged.most,
-            "certified": judged.certified_share(),
+            "queries": agreement.queries, "disagreements": agreement.disagreements,
+            "disagreement": agreement.disagreement(), "largest_difference": agreement.largest_difference,
+            "certified": agreement.certified_share(),
         })
     };
     let point = |point: &CurvePoint| {
-        let judged = point.judged.as_ref().map(judged);
-        json!({ "size": point.size, "error": point.error, "sample": judged })
+        let agreement = point.agreement.as_ref().map(agreement);
+        json!({ "size": point.size, "error": point.error, "sample": agreement })
     };
     json!({
         "method": report.method, "before": report.before, "after": report.after,
@@ -201,7 +201,7 @@ fn report(compressed: &Compressed, elapsed: Duration) -> Value {
             "absolute": report.error.absolute, "relative": report.error.relative,
             "offset": report.error.offset,
         },
-        "sample": report.judged.as_ref().map(judged),
+        "sample": report.agreement.as_ref().map(agreement),
         "curve": report.curve.iter().map(point).collect::<Vec<_>>(),
     })
 }

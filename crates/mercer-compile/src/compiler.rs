@@ -7,12 +7,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use mercer_data::{Matrix, Row};
 use mercer_machine::{Answer, Calibration, Machine, PlanSections, Section, file};
-use mercer_query::{Certainty, Exact, Plan};
+use mercer_query::{Exact, Plan};
 use mercer_spec::Spec;
 
 use crate::basis::PrincipalBasis;
 use crate::distillation_set::DistillationSet;
-use crate::risk::{self, Parts, Risk, Target};
+use crate::risk::{self, References, Risk, SampleSplit, Target};
 use crate::{CompileError, Fitter, FittingData, Watch, boundary, stages};
 
 /// What a stage is fitted to.
@@ -171,7 +171,7 @@ impl<'a> Compiler<'a> {
             repeated = self.repeated(sample)?;
         }
         let lesson = parts.as_ref().zip(sample);
-        let lesson = lesson.map(|(parts, rows)| rows.select(parts.lesson.iter().copied()));
+        let lesson = lesson.map(|(parts, rows)| rows.select(parts.fit.iter().copied()));
         let exact = Exact::new(self.machine);
         let fitting_data = FittingData { sample: lesson.as_ref().or(sample), ..self.fitting_data };
         let task = Task::new(&exact, fitting_data, self.watch);
@@ -194,8 +194,8 @@ impl<'a> Compiler<'a> {
         let fitted = Plan::load(self.machine, &sections)?;
         let mut sizes = [0; 3];
         if let (Some(parts), Some(sample)) = (parts, sample) {
-            let taught = parts.lesson.len() + training.map_or(0, Matrix::rows);
-            sizes = [taught, parts.scales.len(), parts.test.len()];
+            let taught = parts.fit.len() + training.map_or(0, Matrix::rows);
+            sizes = [taught, parts.measure.len(), parts.test.len()];
             sections.calibration = Some(self.calibrate(&fitted, sample, &parts)?);
             self.verify(&sections, sample, &parts)?;
         }
@@ -204,7 +204,7 @@ impl<'a> Compiler<'a> {
 
     /// How the sample is cut, if the plan is to be tested: a plan that estimates must be, one that only stops
     /// by rules is if there is a sample.
-    fn parts(&self, specs: &[Spec]) -> Result<Option<Parts>, CompileError> {
+    fn parts(&self, specs: &[Spec]) -> Result<Option<SampleSplit>, CompileError> {
         let fitter = |spec: &Spec| Fitter::named(spec.name());
         let estimating =
             specs.iter().find(|spec| fitter(spec).is_some_and(|fitter| fitter.estimates));
@@ -219,16 +219,12 @@ impl<'a> Compiler<'a> {
         }
         let rows = sample.map(Matrix::rows);
         let Some(stage) = estimating else {
-            let parts = Parts::of_rules(rows.unwrap_or(0), training.is_some(), self.seed);
+            let parts = SampleSplit::for_rules(rows.unwrap_or(0), training.is_some(), self.seed);
             return Ok(Some(parts));
         };
         let no_sample = || CompileError::NoSample { stage: stage.name().to_owned() };
         let rows = rows.ok_or_else(no_sample)?;
-        let share = match training {
-            Some(_) => risk::SMALL_LESSON_SHARE,
-            None => risk::LESSON_SHARE,
-        };
-        Parts::new(rows, share, &self.target, self.seed).map(Some)
+        SampleSplit::new(rows, training.is_some(), &self.target, self.seed).map(Some)
     }
 
     fn repeated(&self, sample: &Matrix) -> Result<usize, CompileError> {
@@ -244,18 +240,18 @@ impl<'a> Compiler<'a> {
         &self,
         plan: &Plan,
         sample: &Matrix,
-        parts: &Parts,
+        parts: &SampleSplit,
     ) -> Result<Calibration, CompileError> {
         self.watch.step("calibrating: scales", 0, 3)?;
-        let rows = self.for_scales(plan, sample.select(parts.scales.iter().copied()))?;
+        let rows = self.for_scales(plan, sample.select(parts.measure.iter().copied()))?;
         let scales = risk::fitted_scales(plan, &rows, &plan.scores(&rows)?)?;
         self.watch.step("calibrating: test", 1, 3)?;
         let rows = sample.select(parts.test.iter().copied());
         let label =
             |row: &usize| self.fitting_data.sample_labels.and_then(|labels| *labels.get(*row)?);
         let labels: Vec<Option<Answer>> = parts.test.iter().map(label).collect();
-        let known = (&*plan.scores(&rows)?, Some(labels.as_slice()));
-        risk::test(plan, &rows, known, scales, &self.target)
+        let references = References { scores: &plan.scores(&rows)?, labels: Some(&labels) };
+        risk::calibrate(plan, &rows, references, scales, &self.target)
     }
 
     /// The rows that scales come from: those of the sample, and made-up ones near the boundary if there are
@@ -273,22 +269,13 @@ impl<'a> Compiler<'a> {
         &self,
         sections: &PlanSections,
         sample: &Matrix,
-        parts: &Parts,
+        parts: &SampleSplit,
     ) -> Result<(), CompileError> {
         self.watch.step("calibrating: the finished plan", 2, 3)?;
         let plan = Plan::load(self.machine, sections)?;
         let rows = sample.select(parts.test.iter().copied());
-        let count = self.machine.scores().len();
-        let scores = plan.scores(&rows)?;
-        let decisions = plan.decide(&rows)?;
-        let is_wrong = |(decision, scores): &(&mercer_query::Decision, &[f64])| {
-            decision.certainty == Certainty::Calibrated
-                && decision.answer != self.machine.verdict(scores).answer
-        };
-        let pairs = decisions.iter().zip(scores.chunks_exact(count));
-        let found = pairs.filter(is_wrong).count() as u64;
         let expected = sections.calibration.as_ref().map_or(0, |known| known.disagreements);
-        if found == expected { Ok(()) } else { Err(CompileError::Unfaithful { found, expected }) }
+        risk::check_finished(&plan, &rows, &plan.scores(&rows)?, expected)
     }
 }
 

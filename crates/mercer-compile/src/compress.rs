@@ -1,8 +1,9 @@
-//! A machine of fewer vectors: `f = <W, Φ(x)> - b` becomes `f~ = <W~, Φ(x)> - b`, and `|W - W~|` is known.
+//! Reduced-set methods: a machine with fewer vectors. `f = <W, Φ(x)> - b` becomes `f~ = <W~, Φ(x)> - b`, and `|W - W~|`
+//! is known.
 //!
-//! A [`Compressor`] looks at a machine and proposes vectors; their coefficients follow by projection
-//! (\[OG98\] and after). What is proposed is measured here, whoever proposed it: the distance in feature
-//! space, other labels on a sample, and the share of a sample whose label the small machine proves.
+//! A [`Compressor`] chooses vectors; their coefficients follow by projection (\[OG98\] and after). Every method is
+//! measured in the same way: the distance in feature space, disagreements on a sample, and the share of a
+//! sample whose label the small machine proves. The stage that uses such vectors in a plan is `fit/compressed.rs`.
 //!
 //! ```
 //! use mercer_compile::{Compression, Goal, compressor};
@@ -24,12 +25,12 @@ pub(crate) mod greedy;
 mod lasso;
 mod measure;
 pub(crate) mod moved;
-mod points;
 mod primal;
+mod problem;
 mod quadratic;
+mod reduced_set;
 mod regression;
 mod search;
-mod teacher;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -38,47 +39,49 @@ use mercer_data::Matrix;
 use mercer_machine::Machine;
 use mercer_spec::{Entry, Registry, Spec, SpecError};
 
-pub use measure::{Judged, Length};
-pub use points::Points;
-pub(crate) use points::fitted;
-pub use teacher::Teacher;
+pub use measure::{FeatureDistance, SampleAgreement};
+pub use problem::CompressionProblem;
+pub use reduced_set::ReducedSet;
+pub(crate) use reduced_set::fit_coefficients;
 
 use crate::{CompileError, FittingData, Watch};
 
-/// A way to stand for a machine with fewer vectors.
+/// A method that approximates a machine with fewer vectors.
 pub trait Compressor: Debug + Send + Sync {
     /// Its text.
     fn spec(&self) -> Spec;
 
-    /// Begins to work on a machine.
+    /// Begins to compress a machine.
     ///
     /// # Errors
     /// If it does not fit the machine.
-    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError>;
+    fn begin<'a>(
+        &'a self,
+        problem: &'a CompressionProblem<'a>,
+    ) -> Result<Box<dyn CompressorRun + 'a>, CompileError>;
 }
 
-/// A compressor at work on one machine.
-pub trait Run {
+/// The run of a compressor on one machine.
+pub trait CompressorRun {
     /// The best it can do with at most `size` vectors; fewer if the method finds no more.
     ///
     /// # Errors
-    /// If nothing can be found, or whoever watches ends it.
-    fn at(&mut self, size: usize) -> Result<Points, CompileError>;
+    /// If nothing can be found, or the caller interrupts it.
+    fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError>;
 
-    /// What its own parameters say, for methods that need no other goal.
+    /// The size that follows from the method's parameters, for methods that need no other goal.
     ///
     /// # Errors
-    /// As [`Run::at`].
-    fn own(&mut self) -> Result<Option<Points>, CompileError> {
+    /// As [`CompressorRun::at_size`].
+    fn by_parameters(&mut self) -> Result<Option<ReducedSet>, CompileError> {
         Ok(None)
     }
 
-    /// A size that probably brings the relative error down to `error`, for methods that can tell before
-    /// they try.
+    /// A size that probably brings the relative error down to `error`, for methods that can predict it.
     ///
     /// # Errors
-    /// As [`Run::at`].
-    fn guess(&mut self, _error: f64) -> Result<Option<usize>, CompileError> {
+    /// As [`CompressorRun::at_size`].
+    fn predict_size(&mut self, _error: f64) -> Result<Option<usize>, CompileError> {
         Ok(None)
     }
 
@@ -119,13 +122,13 @@ pub fn compressor(text: &str) -> Result<CompressorRef, SpecError> {
 /// When a machine is small enough, or too small.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// What the method's own parameters say.
-    Own,
+    /// The size that follows from the method's parameters.
+    ByParameters,
     /// This many vectors.
     Size(usize),
     /// The fewest vectors with `|W - W~| <= e |W|`.
     Error(f64),
-    /// The fewest vectors that give at most this share of the sample another label.
+    /// The fewest vectors that disagree with the machine on at most this share of the sample.
     Disagreement(f64),
     /// The fewest vectors that prove the label of at least this share of the sample.
     Certified(f64),
@@ -143,16 +146,16 @@ pub struct Compression<'a> {
     watch: Watch<'a>,
 }
 
-/// A smaller machine, and how far it is from the one it stands for.
+/// A smaller machine, and how far it is from the original.
 #[derive(Debug, Clone)]
 pub struct Compressed {
     /// The smaller machine.
     pub machine: Machine,
-    /// What was done, and what it costs.
+    /// What was done, and its error.
     pub report: CompressionReport,
 }
 
-/// What became of a machine.
+/// How a machine was compressed.
 #[derive(Debug, Clone)]
 pub struct CompressionReport {
     /// The method, or `weights` where a linear machine became its weights.
@@ -162,9 +165,9 @@ pub struct CompressionReport {
     /// Vectors of the smaller machine.
     pub after: usize,
     /// Distance in feature space.
-    pub error: Length,
-    /// What a sample says, where there is one.
-    pub judged: Option<Judged>,
+    pub error: FeatureDistance,
+    /// Agreement with the original on a sample, where there is one.
+    pub agreement: Option<SampleAgreement>,
     /// Sizes that were tried, or that the method passed on its way, by size.
     pub curve: Vec<CurvePoint>,
 }
@@ -174,25 +177,25 @@ pub struct CompressionReport {
 pub struct CurvePoint {
     /// Vectors.
     pub size: usize,
-    /// `|W - W~| / |W|`: measured where the sample was asked too, else as the method estimates it.
+    /// `|W - W~| / |W|`: measured where there is an agreement too, else as the method estimates it.
     pub error: f64,
-    /// What the sample says.
-    pub judged: Option<Judged>,
+    /// Agreement with the original on the sample.
+    pub agreement: Option<SampleAgreement>,
 }
 
 impl Compressed {
-    /// What a sample says of it, beside the machine it stands for.
+    /// Its agreement with the original on a sample.
     ///
     /// # Errors
     /// If a query cannot be answered.
-    pub fn judge(
+    pub fn agreement(
         &self,
         machine: &Machine,
         fitting_data: FittingData<'_>,
         tolerance: Option<f64>,
-    ) -> Result<Option<Judged>, CompileError> {
-        let judge = measure::Judge::new(machine, fitting_data.sample, tolerance)?;
-        judge.judge(self.machine.supports(), &self.machine, &Watch::NOBODY)
+    ) -> Result<Option<SampleAgreement>, CompileError> {
+        let evaluator = measure::SampleEvaluator::new(machine, fitting_data.sample, tolerance)?;
+        evaluator.evaluate(self.machine.supports(), &self.machine, &Watch::NOBODY)
     }
 }
 
@@ -200,7 +203,7 @@ impl<'a> Compression<'a> {
     /// Compresses this machine with this method.
     pub fn new(machine: &'a Machine, method: CompressorRef) -> Self {
         let (fitting_data, watch) = (FittingData::default(), Watch::NOBODY);
-        let (goal, tolerance, keeps_vectors) = (Goal::Own, None, false);
+        let (goal, tolerance, keeps_vectors) = (Goal::ByParameters, None, false);
         Self { machine, method, goal, fitting_data, tolerance, keeps_vectors, watch }
     }
 
@@ -210,7 +213,7 @@ impl<'a> Compression<'a> {
         self
     }
 
-    /// Rows to look at: a sample of queries, and the training rows for methods that use them.
+    /// Rows to use: a sample of queries, and the training rows for methods that need them.
     pub fn fitting_data(mut self, fitting_data: FittingData<'a>) -> Self {
         self.fitting_data = fitting_data;
         self
@@ -228,36 +231,37 @@ impl<'a> Compression<'a> {
         self
     }
 
-    /// Who is told how far it is, and may end it.
+    /// Called with progress; may interrupt the run.
     pub fn watch(mut self, watch: Watch<'a>) -> Self {
         self.watch = watch;
         self
     }
 
-    /// Does it.
+    /// Compresses the machine.
     ///
     /// # Errors
-    /// If the method does not fit the machine, the goal lacks what it needs or cannot be reached, or
-    /// whoever watches ends it.
+    /// If the method does not fit the machine, the goal lacks what it needs or cannot be reached, or the caller
+    /// interrupts it.
     pub fn run(&self) -> Result<Compressed, CompileError> {
-        let judge = measure::Judge::new(self.machine, self.fitting_data.sample, self.tolerance)?;
+        let evaluator =
+            measure::SampleEvaluator::new(self.machine, self.fitting_data.sample, self.tolerance)?;
         if !self.keeps_vectors
             && let Some(machine) = collapse::linear(self.machine)?
         {
-            return self.collapsed(machine, &judge);
+            return self.collapsed(machine, &evaluator);
         }
-        let teacher = Teacher::new(self.machine, self.fitting_data, self.watch)?;
-        let mut run = self.method.begin(&teacher)?;
-        let found = search::find(&teacher, run.as_mut(), self.goal, &judge)?;
-        let ladder = search::ladder(&teacher, run.as_mut(), &judge, &found)?;
+        let problem = CompressionProblem::new(self.machine, self.fitting_data, self.watch)?;
+        let mut run = self.method.begin(&problem)?;
+        let found = search::find(&problem, run.as_mut(), self.goal, &evaluator)?;
+        let smaller_sizes = search::smaller_sizes(&problem, run.as_mut(), &evaluator, &found)?;
         let error = found.error;
-        let curve = search::curve(run.curve(), &ladder);
+        let curve = search::curve(run.curve(), &smaller_sizes);
         let report = CompressionReport {
             method: self.method.spec().to_string(),
             before: self.machine.supports().rows(),
             after: found.machine.supports().rows(),
             error,
-            judged: found.judged,
+            agreement: found.agreement,
             curve,
         };
         Ok(Compressed { machine: found.machine, report })
@@ -266,28 +270,28 @@ impl<'a> Compression<'a> {
     fn collapsed(
         &self,
         machine: Machine,
-        judge: &measure::Judge<'_>,
+        evaluator: &measure::SampleEvaluator<'_>,
     ) -> Result<Compressed, CompileError> {
-        let judged = judge.disagreement(&machine)?;
+        let agreement = evaluator.disagreement(&machine)?;
         let error = collapse::error(self.machine, &machine);
         let report = CompressionReport {
             method: "weights".to_owned(),
             before: self.machine.supports().rows(),
             after: 0,
             error,
-            judged,
+            agreement,
             curve: Vec::new(),
         };
         Ok(Compressed { machine, report })
     }
 }
 
-/// A refusal in a method's own words.
+/// The error of a method that does not fit a machine.
 fn unfit(method: &'static str, reason: impl Into<String>) -> CompileError {
     CompileError::Uncompressible { method, reason: reason.into() }
 }
 
-/// Rows of both.
+/// The rows of both matrices.
 fn stacked(first: &Matrix, second: &Matrix) -> Matrix {
     let mut rows = mercer_data::MatrixBuilder::new();
     first.iter().chain(second.iter()).for_each(|row| rows.push_row(row));

@@ -1,3 +1,5 @@
+//! Why a plan could not be made: the error type of this crate.
+
 /// Why a plan could not be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -26,7 +28,7 @@ pub enum CompileError {
         /// Why.
         reason: String,
     },
-    /// A machine that cannot be compressed so.
+    /// The method cannot compress this machine.
     #[error("{method}: {reason}")]
     Uncompressible {
         /// The method.
@@ -34,18 +36,18 @@ pub enum CompileError {
         /// Why not.
         reason: String,
     },
-    /// Whoever watched ended it.
-    #[error("the fitting was ended")]
-    Ended,
+    /// The caller interrupted it.
+    #[error("interrupted")]
+    Interrupted,
     /// The plan is calibrated on queries, and there are none.
     #[error("stage '{stage}' estimates, so its plan needs a sample of queries to be calibrated on")]
     NoSample {
         /// The stage.
         stage: String,
     },
-    /// There is nothing to set thresholds from.
+    /// There are no rows to set thresholds from.
     #[error(
-        "stage '{stage}' takes its thresholds from training rows or from a sample of queries: bring one"
+        "stage '{stage}' needs training rows or a sample of queries to set its thresholds from"
     )]
     NoRows {
         /// The stage.
@@ -65,7 +67,7 @@ pub enum CompileError {
         needed: usize,
         /// The risk asked for.
         risk: f64,
-        /// The chance of being misled asked for.
+        /// The delta asked for.
         delta: f64,
     },
     /// Too few queries to compare plans on.
@@ -84,7 +86,7 @@ pub enum CompileError {
         /// The value.
         value: f64,
     },
-    /// A risk or a chance that is not between 0 and 1.
+    /// A risk or a probability that is not between 0 and 1.
     #[error("{name} is {value}; it must lie between 0 and 1")]
     NotAShare {
         /// Which.
@@ -102,19 +104,21 @@ pub enum CompileError {
         /// Rows of the sample.
         rows: usize,
     },
-    /// Not even the widest margin keeps the promise.
+    /// Not even the largest threshold keeps the promise.
     #[error(
-        "at the widest margin {disagreements} of {queries} queries get another label: no width keeps the promise; ask for a larger eps, bring a larger sample, or leave the machine exact"
+        "even at the largest threshold {disagreements} of {queries} labels disagree with exact, so no threshold keeps the promise; use a larger eps, a larger sample, or the exact plan"
     )]
-    NothingToTrust {
-        /// Disagreements.
+    NoThreshold {
+        /// Labels that disagree with exact.
         disagreements: u64,
         /// Queries in the test.
         queries: u64,
     },
-    /// The calibrated plan does not do what was tested.
-    #[error("the finished plan has {found} disagreements on the test part, not {expected}")]
-    Unfaithful {
+    /// The calibrated plan does not answer as in its test.
+    #[error(
+        "the finished plan has {found} disagreements with exact on the test part, not {expected}"
+    )]
+    NotReproduced {
         /// Counted with the finished plan.
         found: u64,
         /// Counted in the test.

@@ -1,24 +1,35 @@
-//! From a contract to the fastest plan that honours it.
+//! `tune`: from a contract to the fastest plan that keeps it.
 //!
-//! The sample is cut at random into parts that never meet: stages are *fitted* to the first, plans are
-//! *measured* on the second, which gives estimates their scales too, and the last is not looked at until a plan is chosen. That one is tested on
-//! it, once: proved plans must give the exact labels there, and a plan that estimates gets its acceptance threshold there
-//! (see [`crate::risk`]); where that costs little, up to four contenders share the test, each at its
-//! part of `delta`, and the fastest is kept. If the test fails, the fastest proved plan or the exact one is
-//! kept; nothing is tried again on the same rows.
+//! The sample is cut at random into three disjoint parts. Stages are *fitted* to the first, plans are *measured* on the
+//! second, which also gives the scales of estimates, and the third is the *test*, which is used once. The search has
+//! five phases, a file each:
 //!
-//! Time decides, not only multiply-adds, and time is noisy: plans run in turns, and the best of several
-//! laps counts. All else follows from the seed.
+//! 1. *propose*: the registry lists the stages that are worth fitting to this machine;
+//! 2. *screen*: every stage is fitted and timed, then combinations of the fastest;
+//! 3. *refine*: local search from the best plan, then re-timing;
+//! 4. *validate*: candidates that estimate get their acceptance threshold on the test rows (see [`crate::risk`]);
+//! 5. *choose*: the fastest validated candidate is kept; exact, unless it is clearly slower.
+//!
+//! If a candidate fails the test, the fastest proved plan or the exact one is kept; nothing is tried again on the same
+//! rows. All constants are in [`TunePolicy`], all times come from a [`Clock`]. Measured times are noisy, so two runs may
+//! keep different plans; all else follows from the seed. ADR 0036 has the reasons.
 
+mod budget;
+mod choose;
 mod clock;
 mod contract;
-mod finish;
-mod foretell;
-mod last;
-mod parts;
-mod rate;
+mod limit;
+mod policy;
+mod predict;
+mod propose;
+mod refine;
+mod report;
+mod sample;
+mod screen;
 mod search;
-mod shelf;
+mod stages;
+mod timing;
+mod validate;
 
 use std::time::Duration;
 
@@ -26,20 +37,22 @@ use mercer_data::Matrix;
 use mercer_machine::{Machine, Output, PlanSections, Tuning, file};
 use mercer_query::{Certainty, Plan};
 
+pub use budget::two_digits;
+pub use clock::{Clock, SimulatedClock, SimulatedCosts, Stopwatch, TimedQueries, WallClock};
 pub use contract::{Aim, CONTRACTS, Contract};
-pub use rate::two_digits;
-
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_xoshiro::Xoshiro256PlusPlus;
+pub use policy::{
+    ChoosePolicy, LimitPolicy, PredictionPolicy, RefinePolicy, SamplePolicy, ScreenPolicy,
+    TimingPolicy, TunePolicy, ValidatePolicy,
+};
 
 use crate::compiler::{REPEATED, repeated};
 use crate::{CompileError, FittingData, Task, Watch};
-use parts::Parts;
-use search::Search;
-use shelf::Patience;
+use limit::TimeLimit;
+use sample::{TuneSample, drawn};
+use search::Context;
+use timing::Timer;
 
-/// Looks for the fastest plan that honours a contract.
+/// Searches for the fastest plan that keeps a contract.
 ///
 /// ```
 /// use mercer_compile::tune::{Contract, Tuner};
@@ -51,7 +64,10 @@ use shelf::Patience;
 /// let scores = vec![Score::expansion(&weights, 0.1)];
 /// let machine = Machine::new(kernel, supports, scores, Output::Novelty)?;
 /// let sample = synthetic::ripley(300, 2).examples;
-/// let tuned = Tuner::new(&machine, &sample).contract(Contract::Certified).run()?;
+/// let tuner = Tuner::new(&machine, &sample).contract(Contract::Certified);
+/// # let clock = mercer_compile::tune::SimulatedClock::default();
+/// # let tuner = tuner.clock(&clock);
+/// let tuned = tuner.run()?;
 /// assert_eq!(tuned.tuning().verification.disagreements, 0);
 /// let plan = mercer_query::Plan::load(&machine, &tuned.sections)?;
 /// println!("{}: {}", plan.spec(), tuned.tuning().reason);
@@ -70,6 +86,7 @@ pub struct Tuner<'a> {
     seed: u64,
     is_sample_trusted: bool,
     watch: Watch<'a>,
+    clock: &'a dyn Clock,
 }
 
 /// The plan that was kept, with the record of how it was found.
@@ -77,7 +94,7 @@ pub struct Tuner<'a> {
 pub struct Tuned {
     /// The plan; its `tuning` is there.
     pub sections: PlanSections,
-    /// What it made of the queries of the test, in no particular order.
+    /// Its answers to the test queries, in no particular order.
     pub points: Vec<Point>,
 }
 
@@ -88,7 +105,7 @@ pub struct Point {
     pub margin: f64,
     /// Multiply-adds.
     pub cost: u64,
-    /// Position of the stage that closed it.
+    /// Position of the stage that settled it.
     pub stage: usize,
     /// How sure the answer was.
     pub certainty: Certainty,
@@ -104,22 +121,10 @@ impl Tuned {
     }
 }
 
-/// More training rows teach little for their time.
-const MOST_TRAINING: usize = 20_000;
-
-/// At most so many rows, drawn at random.
-fn drawn(rows: &Matrix, seed: u64) -> Matrix {
-    let mut order: Vec<usize> = (0..rows.rows()).collect();
-    order.shuffle(&mut Xoshiro256PlusPlus::seed_from_u64(seed));
-    order.truncate(MOST_TRAINING);
-    rows.select(order)
-}
-
-/// Time in which most machines are searched.
-const TIME_LIMIT: Duration = Duration::from_secs(120);
+const POLICY: TunePolicy = TunePolicy::DEFAULT;
 
 impl<'a> Tuner<'a> {
-    /// For this machine and queries such as will be asked, none of them a training row.
+    /// For this machine and a sample of queries like those to come, none of them a training row.
     pub fn new(machine: &'a Machine, sample: &'a Matrix) -> Self {
         Self {
             machine,
@@ -129,26 +134,27 @@ impl<'a> Tuner<'a> {
             aim: Aim::default(),
             budget_us: None,
             tolerance: None,
-            time_limit: TIME_LIMIT,
+            time_limit: POLICY.limits.default_time,
             seed: 1,
             is_sample_trusted: false,
             watch: Watch::NOBODY,
+            clock: &WallClock,
         }
     }
 
-    /// What answers must be; certified if nothing is said.
+    /// What answers must be; certified by default.
     pub fn contract(mut self, contract: Contract) -> Self {
         self.contract = contract;
         self
     }
 
-    /// What is to be fast; batches if nothing is said.
+    /// What is to be fast; batches by default.
     pub fn aim(mut self, aim: Aim) -> Self {
         self.aim = aim;
         self
     }
 
-    /// Rows the machine was trained on, to learn from; nothing is measured or tested on them.
+    /// Rows the machine was trained on: stages are fitted to them too; nothing is measured or tested on them.
     pub fn training(mut self, rows: Option<&'a Matrix>) -> Self {
         self.training = rows;
         self
@@ -166,7 +172,7 @@ impl<'a> Tuner<'a> {
         self
     }
 
-    /// When the search ends with the best so far; two minutes if nothing is said.
+    /// When the search ends with the best plan so far; two minutes by default.
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self
@@ -184,9 +190,15 @@ impl<'a> Tuner<'a> {
         self
     }
 
-    /// Who is told how far it is, and may end it.
+    /// Called with progress; may interrupt the search.
     pub fn watch(mut self, watch: Watch<'a>) -> Self {
         self.watch = watch;
+        self
+    }
+
+    /// Where times come from; the computer's own clock by default.
+    pub fn clock(mut self, clock: &'a dyn Clock) -> Self {
+        self.clock = clock;
         self
     }
 
@@ -194,35 +206,47 @@ impl<'a> Tuner<'a> {
     ///
     /// # Errors
     /// If the sample is too small or holds training rows, a row cannot be answered, a number is out of its
-    /// range, or whoever watches ends it.
+    /// range, or the caller interrupts it.
     pub fn run(&self) -> Result<Tuned, CompileError> {
         self.check()?;
-        let found = repeated(self.machine, self.sample);
-        let rests_on_sample = matches!(self.contract, Contract::Calibrated(_));
-        let is_too_many = found as f64 > REPEATED * self.sample.rows() as f64;
-        if rests_on_sample && is_too_many && !self.is_sample_trusted {
-            return Err(CompileError::TrainingRows { found, rows: self.sample.rows() });
-        }
-        self.watch.step("options the sample exactly", 0, 1)?;
+        let (policy, repeated) = (&POLICY, self.check_sample()?);
+        self.watch.step("scoring the sample", 0, 1)?;
         let exact = Plan::exact(self.machine);
-        let has_training = self.training.is_some();
-        let parts = Parts::new(&exact, self.sample, &self.contract, has_training, self.seed)?;
-        let patience = Patience::new(self.watch, self.time_limit);
-        let ask = |progress| patience.ask(progress);
-        let training = self.training.map(|rows| drawn(rows, self.seed));
+        let sample = TuneSample::new(self, &exact, policy)?;
+        let limit = TimeLimit::new(self.watch, self.clock, self.time_limit, &policy.limits);
+        let may_go_on = |progress| limit.may_go_on(progress);
+        let most = policy.sample.most_training;
+        let training = self.training.map(|rows| drawn(rows, most, self.seed));
         let fitting_data = FittingData {
-            sample: Some(&parts.fitted),
+            sample: Some(&sample.fit),
             training: training.as_ref(),
             ..FittingData::default()
         };
-        let task = Task::new(exact.exact_stage(), fitting_data, Watch::new(&ask));
+        let task = Task::new(exact.exact_stage(), fitting_data, Watch::new(&may_go_on));
+        let timer = Timer { clock: self.clock, policy: &policy.timing, aim: self.aim };
         let digest = file::digest(self.machine);
-        let mut search = Search::new(self, &parts, &patience, digest)?;
-        if self.may_compile() {
-            search.run(&task)?;
+        let (tuner, sample, limit) = (self, &sample, &limit);
+        let context = Context { tuner, policy, sample, limit, timer, digest, repeated };
+
+        let mut search = propose::propose(context, &task)?;
+        for kind in search.kinds() {
+            search = screen::screen(search, &task, kind)?;
+            search = refine::refine(search)?;
         }
-        self.watch.step("testing the plan", 0, 1)?;
-        finish::finish(self, search, &parts, found)
+        let search = refine::finish(search)?;
+        let validated = validate::validate(search)?;
+        choose::choose(validated)
+    }
+
+    /// Rows of the sample that are supports; an error if a promise would rest on them.
+    fn check_sample(&self) -> Result<usize, CompileError> {
+        let (found, rows) = (repeated(self.machine, self.sample), self.sample.rows());
+        let rests_on_sample = matches!(self.contract, Contract::Calibrated(_));
+        let is_too_many = found as f64 > REPEATED * rows as f64;
+        if rests_on_sample && is_too_many && !self.is_sample_trusted {
+            return Err(CompileError::TrainingRows { found, rows });
+        }
+        Ok(found)
     }
 
     fn check(&self) -> Result<(), CompileError> {

@@ -34,7 +34,11 @@ impl<'a> Watch<'a> {
         done: usize,
         most: usize,
     ) -> Result<(), CompileError> {
-        if (self.0)(Progress { what, done, most }) { Ok(()) } else { Err(CompileError::Ended) }
+        if (self.0)(Progress { what, done, most }) {
+            Ok(())
+        } else {
+            Err(CompileError::Interrupted)
+        }
     }
 }
 

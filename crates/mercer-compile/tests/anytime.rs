@@ -332,7 +332,7 @@ fn what_does_not_fit_is_refused_with_a_sentence() {
     let plan = "cascade(anytime, exact)".parse().unwrap();
     let ended =
         compile_with(&machine, &plan, FittingData::default(), Watch::new(&|_| false)).unwrap_err();
-    assert_eq!(ended, CompileError::Ended);
+    assert_eq!(ended, CompileError::Interrupted);
 }
 
 /// A plan survives its file; a damaged section is refused, not trusted.

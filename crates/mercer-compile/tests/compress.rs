@@ -1,4 +1,4 @@
-//! Compression: what is reported is true, and what stands for a machine behaves like it.
+//! Compression: reported errors are true, and a compressed machine behaves like the original.
 
 use mercer_compile::{COMPRESSORS, CompileError, Compiler, Compression, Goal, Target, compressor};
 use mercer_data::{Matrix, synthetic};
@@ -28,7 +28,7 @@ fn distance(machine: &Machine, small: &Machine) -> (Dd, f64) {
             }
         }
     }
-    // Of its own, a sum of double-doubles has errors of 2^-100 of its terms.
+    // A sum in double-double arithmetic has errors of 2^-100 of its terms.
     (square, size * 0.5f64.powi(100))
 }
 
@@ -48,7 +48,7 @@ fn run(machine: &Machine, method: &str, goal: Goal) -> Option<mercer_compile::Co
 }
 
 #[test]
-fn the_reported_distance_is_that_of_double_doubles() {
+fn the_reported_distance_is_that_in_double_double_arithmetic() {
     let mut seen = 0;
     for text in generate::kernel_specs() {
         let kernel = parse(text).unwrap();
@@ -75,7 +75,7 @@ fn the_reported_distance_is_that_of_double_doubles() {
 
 #[test]
 fn a_full_basis_changes_no_label() {
-    let mut asked = 0;
+    let mut total = 0;
     for text in generate::kernel_specs() {
         let kernel = parse(text).unwrap();
         for (name, output) in machines::outputs() {
@@ -86,20 +86,22 @@ fn a_full_basis_changes_no_label() {
             let within = |rows| generate::within(kernel.domain(), &rows);
             let supports = within(generate::dense(24, 12, 3));
             let machine = machines::random(&kernel, &supports, &output, 4);
-            let Some(made) = run(&machine, "exact_basis(tolerance=0)", Goal::Own) else { continue };
+            let Some(made) = run(&machine, "exact_basis(tolerance=0)", Goal::ByParameters) else {
+                continue;
+            };
             let queries = within(generate::dense(60, 12, 5));
             let answers = |machine: &Machine| -> Vec<_> {
                 let decisions = Plan::exact(machine).decide(&queries).unwrap();
                 decisions.iter().map(|decision| decision.answer).collect()
             };
             assert_eq!(answers(&machine), answers(&made.machine), "{text}, {name}");
-            asked += 60;
+            total += 60;
             if *text == "linear" {
                 assert_eq!(made.report.after, 12, "rank of 24 rows of 12 columns");
             }
         }
     }
-    assert!(asked > 1000, "{asked}");
+    assert!(total > 1000, "{total}");
 }
 
 #[test]
@@ -110,7 +112,7 @@ fn duplicates_are_merged_before_anything_else() {
     let betas: Vec<f64> = (0..20).map(|n| f64::from(n % 7) - 3.2).collect();
     let scores = vec![Score::expansion(&betas, 0.0)];
     let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
-    let made = run(&machine, "exact_basis", Goal::Own).unwrap();
+    let made = run(&machine, "exact_basis", Goal::ByParameters).unwrap();
     assert_eq!((made.report.before, made.report.after), (10, 10));
     assert!(made.report.error.absolute < 1e-12, "{:?}", made.report.error);
 }
@@ -141,14 +143,14 @@ fn machines_of_degree_two_need_one_vector_more_than_columns() {
     ] {
         let kernel = parse(text).unwrap();
         let machine = machines::random(&kernel, &generate::dense(60, 5, 2), &Output::Novelty, 4);
-        let made = run(&machine, "quadratic", Goal::Own).unwrap();
+        let made = run(&machine, "quadratic", Goal::ByParameters).unwrap();
         let most = if text.contains("coef0=0") { 5 } else { 6 };
         assert!(made.report.after <= most, "{text}: {}", made.report.after);
         assert!(made.report.error.relative < 1e-7, "{text}: {:?}", made.report.error);
         // No other three vectors are nearer.
         let error = |method: &str| run(&machine, method, Goal::Size(3)).unwrap().report.error;
-        let (own, moved) = (error("quadratic").relative, error("moved").relative);
-        assert!(own <= moved * (1.0 + 1e-9), "{text}: {own}, moved {moved}");
+        let (quadratic, moved) = (error("quadratic").relative, error("moved").relative);
+        assert!(quadratic <= moved * (1.0 + 1e-9), "{text}: {quadratic}, moved {moved}");
     }
     let rbf = machines::random(
         &parse("rbf(gamma=1)").unwrap(),
@@ -156,7 +158,7 @@ fn machines_of_degree_two_need_one_vector_more_than_columns() {
         &Output::Novelty,
         4,
     );
-    assert!(run(&rbf, "quadratic", Goal::Own).is_none());
+    assert!(run(&rbf, "quadratic", Goal::ByParameters).is_none());
 }
 
 /// Ripley's clouds under smooth kernels, many coefficients at their bound.
@@ -187,14 +189,14 @@ fn goals_are_met() {
         let report = with(Goal::Error(0.01));
         assert!(report.error.relative <= 0.01 && report.after < 40, "{method}: {report:?}");
         let report = with(Goal::Disagreement(0.0));
-        assert_eq!(report.judged.unwrap().others, 0, "{method}");
+        assert_eq!(report.agreement.unwrap().disagreements, 0, "{method}");
         let report = with(Goal::Certified(0.9));
-        assert!(report.judged.unwrap().certified_share().unwrap() >= 0.9, "{method}");
+        assert!(report.agreement.unwrap().certified_share().unwrap() >= 0.9, "{method}");
         assert!(report.curve.windows(2).all(|pair| pair[0].size < pair[1].size));
     }
 }
 
-/// \[DM03\], section 5.3: the nearest neighbours of a reduced set are asked like those of the whole machine;
+/// \[DM03\], section 5.3: the nearest neighbours of a reduced set are evaluated like those of the whole machine;
 /// a compressed machine takes plans, calibrated and certified, like any other.
 #[test]
 fn a_compressed_machine_takes_calibrated_plans() {
@@ -214,9 +216,9 @@ fn a_compressed_machine_takes_calibrated_plans() {
         let plan = Plan::load(&made, &compiled.unwrap().sections).unwrap();
         let found = plan.decide(&queries).unwrap();
         let differs = |(a, b): &(&Decision, &Decision)| a.answer != b.answer;
-        let others = found.iter().zip(&truth).filter(differs).count();
+        let disagreements = found.iter().zip(&truth).filter(differs).count();
         let early = found.iter().filter(|decision| decision.certainty != Certainty::Exact).count();
-        assert!(others <= 20 && early > 100, "{text}: {others} others, {early} early");
+        assert!(disagreements <= 20 && early > 100, "{text}: {disagreements}, {early} early");
     }
 }
 
@@ -234,8 +236,8 @@ fn regressions_learn_at_the_training_rows_too() {
     let printed = with("regression(eps=0.05, on=training, refit=no)", fitting_data).unwrap();
     assert!(refitted.report.after < 120, "{:?}", refitted.report);
     assert_eq!(refitted.report.after, printed.report.after);
-    let (own, other) = (refitted.report.error.relative, printed.report.error.relative);
-    assert!(own < 0.2 && own <= other, "{own} re-fitted, {other} as printed");
+    let (best, other) = (refitted.report.error.relative, printed.report.error.relative);
+    assert!(best < 0.2 && best <= other, "{best} re-fitted, {other} as printed");
     // Vectors are training rows, none of which is a support.
     let rows = |rows: &Matrix| -> Vec<Vec<f64>> {
         (0..rows.rows()).map(|row| generate::row(rows, row)).collect()
@@ -248,9 +250,9 @@ fn regressions_learn_at_the_training_rows_too() {
     assert!(error.unwrap_err().to_string().contains("training"));
 }
 
-/// The nearest vectors of a reduced set, by the paper's own stage: thresholds from training rows, one test.
+/// The nearest vectors of a reduced set, by the stage of the paper: thresholds from training rows, one test.
 #[test]
-fn a_compressed_machine_is_asked_from_the_nearest_vector_on() {
+fn a_compressed_machine_is_evaluated_from_the_nearest_vector_on() {
     let machine = overlapping(200);
     let made = run(&machine, "moved(iterations=20)", Goal::Size(16)).unwrap().machine;
     let rows = synthetic::ripley(4000, 2).examples;
@@ -267,10 +269,11 @@ fn a_compressed_machine_is_asked_from_the_nearest_vector_on() {
     let plan = Plan::load(&made, &compiled.sections).unwrap();
     let found = plan.decide(&queries).unwrap();
     let truth = Plan::exact(&made).decide(&queries).unwrap();
-    let others = found.iter().zip(&truth).filter(|(a, b)| a.answer != b.answer).count();
+    let disagreements = found.iter().zip(&truth).filter(|(a, b)| a.answer != b.answer).count();
     assert!(found.iter().all(|decision| decision.certainty == Certainty::Calibrated));
     // What the test showed, and three standard deviations of a thousand queries.
-    assert!(others as f64 <= 1000.0 * (risk + 3.0 * (risk / 1000.0).sqrt()), "{others}, {risk}");
+    let allowed = 1000.0 * (risk + 3.0 * (risk / 1000.0).sqrt());
+    assert!(disagreements as f64 <= allowed, "{disagreements}, {risk}");
     let steps = plan.records(&queries).unwrap();
     let mean = steps.iter().map(|one| one[0].progress).sum::<usize>() as f64 / 1000.0;
     assert!(mean < 16.0, "{mean} of 16 vectors");
@@ -285,7 +288,7 @@ fn polynomials_of_small_maps_need_no_more_vectors_than_monomials() {
         let text = format!("polynomial(degree={degree}, gamma=1, coef0={constant})");
         let rows = generate::dense(90, columns, 2);
         let machine = machines::random(&parse(&text).unwrap(), &rows, &Output::Novelty, 4);
-        let made = run(&machine, "exact_basis", Goal::Own).unwrap();
+        let made = run(&machine, "exact_basis", Goal::ByParameters).unwrap();
         assert!(made.report.after <= monomials, "{text}: {}", made.report.after);
         assert!(made.report.error.relative < 1e-6, "{text}: {:?}", made.report.error);
         let queries = generate::dense(200, columns, 5);
@@ -298,13 +301,13 @@ fn polynomials_of_small_maps_need_no_more_vectors_than_monomials() {
 }
 
 #[test]
-fn what_goals_need_is_asked_for() {
+fn errors_name_what_a_goal_needs() {
     let machine = overlapping(40);
     let run = |method: &str, goal| {
         let made = Compression::new(&machine, compressor(method).unwrap()).goal(goal).run();
         made.unwrap_err().to_string()
     };
-    assert!(run("greedy", Goal::Own).contains("needs a goal"));
+    assert!(run("greedy", Goal::ByParameters).contains("needs a goal"));
     assert!(run("greedy", Goal::Certified(0.5)).contains("--sample"));
     assert!(run("greedy", Goal::Disagreement(0.5)).contains("--sample"));
     let sigmoid = parse("sigmoid(gamma=1, coef0=0)").unwrap();
@@ -319,7 +322,7 @@ fn what_goals_need_is_asked_for() {
 }
 
 #[test]
-fn hostile_machines_are_compressed_or_refused_in_a_sentence() {
+fn adversarial_machines_are_compressed_or_refused_in_a_sentence() {
     for text in [
         "rbf(gamma=1)",
         "rbf(gamma=1e-9)",

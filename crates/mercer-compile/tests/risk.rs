@@ -1,6 +1,9 @@
-//! Calibrated answers keep their promise, and break it as rarely as they say.
+//! Risk calibration: calibrated answers keep their promise, and break it no more often than delta.
 
-use mercer_compile::risk::{Effect, Opinion, Target, choose, tally, thresholds, upper_bound};
+use mercer_compile::risk::{
+    LabelEffect, LevelDecision, Target, choose_threshold, count_disagreements, thresholds,
+    upper_bound,
+};
 use mercer_compile::{CompileError, Compiler, compile};
 use mercer_data::{Dataset, Matrix, Targets, read, synthetic};
 use mercer_machine::{Machine, Model, Output, Score, file};
@@ -10,14 +13,14 @@ use mercer_testkit::{generate, machines};
 use rand::RngExt;
 
 /// Queries whose levels are wrong the less the stronger they are.
-fn opinions(count: usize, rng: &mut impl RngExt) -> Vec<Vec<Opinion>> {
+fn simulated(count: usize, rng: &mut impl RngExt) -> Vec<Vec<LevelDecision>> {
     let one = |rng: &mut _| {
         let truth = 4.0 * synthetic::normal(rng);
         [1.5, 0.7]
             .map(|noise: f64| {
-                let guess = truth + noise * synthetic::normal(rng);
-                let is_right = (guess > 0.0) == (truth > 0.0);
-                Opinion { strength: guess.abs() / noise, is_right, effect: Effect::None }
+                let estimate = truth + noise * synthetic::normal(rng);
+                let agrees = (estimate > 0.0) == (truth > 0.0);
+                LevelDecision { margin: estimate.abs() / noise, agrees, effect: LabelEffect::None }
             })
             .to_vec()
     };
@@ -25,8 +28,10 @@ fn opinions(count: usize, rng: &mut impl RngExt) -> Vec<Vec<Opinion>> {
 }
 
 /// What a careless calibration does: the boldest threshold whose share on the test part is within the risk.
-fn naive(queries: &[Vec<Opinion>], target: &Target) -> f64 {
-    let share = |threshold: &f64| tally(queries, *threshold).others as f64 / queries.len() as f64;
+fn naive(queries: &[Vec<LevelDecision>], target: &Target) -> f64 {
+    let share = |threshold: &f64| {
+        count_disagreements(queries, *threshold).disagreements as f64 / queries.len() as f64
+    };
     thresholds()
         .take_while(|threshold| share(threshold) <= target.risk)
         .last()
@@ -35,15 +40,17 @@ fn naive(queries: &[Vec<Opinion>], target: &Target) -> f64 {
 
 /// Draws many test parts from a pool of queries: the share of calibrations whose true rate is beyond the risk is at
 /// most delta, up to sampling error, and that of careless ones is not.
-fn law_of_validity(pool: &[Vec<Opinion>], target: &Target, size: usize, seed: u64) {
+fn check_validity(pool: &[Vec<LevelDecision>], target: &Target, size: usize, seed: u64) {
     let mut rng = generate::rng(seed);
-    let truth = |threshold: f64| tally(pool, threshold).others as f64 / pool.len() as f64;
+    let truth = |threshold: f64| {
+        count_disagreements(pool, threshold).disagreements as f64 / pool.len() as f64
+    };
     let (mut broken, mut careless) = (0, 0);
     let rounds = 300;
     for _ in 0..rounds {
-        let test: Vec<Vec<Opinion>> =
+        let test: Vec<Vec<LevelDecision>> =
             (0..size).map(|_| pool[rng.random_range(0..pool.len())].clone()).collect();
-        if let Ok(choice) = choose(&test, target) {
+        if let Ok(choice) = choose_threshold(&test, target) {
             broken += u32::from(truth(choice.threshold) > target.risk);
         }
         careless += u32::from(truth(naive(&test, target)) > target.risk);
@@ -57,9 +64,9 @@ fn law_of_validity(pool: &[Vec<Opinion>], target: &Target, size: usize, seed: u6
 
 #[test]
 fn promises_are_broken_no_more_often_than_delta_and_careless_ones_are() {
-    let pool = opinions(100_000, &mut generate::rng(5));
+    let pool = simulated(100_000, &mut generate::rng(5));
     let target = Target { risk: 0.005, delta: 0.1, ..Target::default() };
-    law_of_validity(&pool, &target, 1500, 6);
+    check_validity(&pool, &target, 1500, 6);
 }
 
 /// The same on real queries: even digits against odd ones, and what the levels of a plan make of digits that
@@ -90,20 +97,20 @@ fn promises_hold_on_handwritten_digits_and_careless_ones_do_not() {
     let plan = Plan::load(&machine, &compiled.sections).unwrap();
     let pool = data.examples.select(pool);
     let scores = plan.scores(&pool).unwrap();
-    let opinion = |record: &Record, score: f64| {
-        let (value, strength) = record.estimate.scaled(&scales[record.level.unwrap()]);
-        Opinion { strength, is_right: (value > 0.0) == (score > 0.0), effect: Effect::None }
+    let decision = |record: &Record, score: f64| {
+        let (value, margin) = record.estimate.scaled(&scales[record.level.unwrap()]);
+        LevelDecision { margin, agrees: (value > 0.0) == (score > 0.0), effect: LabelEffect::None }
     };
     let records = plan.records(&pool).unwrap();
-    let opinions: Vec<Vec<Opinion>> = records
+    let decisions: Vec<Vec<LevelDecision>> = records
         .iter()
         .zip(&scores)
-        .map(|(records, score)| records.iter().map(|record| opinion(record, *score)).collect())
+        .map(|(records, score)| records.iter().map(|record| decision(record, *score)).collect())
         .collect();
-    law_of_validity(&opinions, &target, 400, 7);
+    check_validity(&decisions, &target, 400, 7);
 }
 
-/// A two-class machine on crescents and queries like those it will be asked.
+/// A two-class machine on crescents and queries of the same kind.
 fn crescents(queries: usize, seed: u64) -> (Machine, Matrix) {
     let supports = synthetic::banana(60, seed).examples;
     let targets = (0..60).map(|row| if row % 2 == 0 { 1.0 } else { -1.0 });
@@ -239,7 +246,7 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
 }
 
 #[test]
-fn hostile_queries_never_stop_on_numbers_that_overflowed() {
+fn adversarial_queries_never_stop_on_numbers_that_overflowed() {
     let (machine, sample) = crescents(1500, 3);
     let target = Target { risk: 0.02, delta: 0.05, ..Target::default() };
     let text = "cascade(linear, student(2), exact)".parse().unwrap();

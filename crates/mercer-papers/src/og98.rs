@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use mercer::compile::compress::Judged;
+use mercer::compile::compress::SampleAgreement;
 use mercer::compile::{
     CompileError, Compressed, Compression, CompressionReport, FittingData, Goal, Progress, Watch,
     compile_with, compressor,
@@ -208,7 +208,7 @@ fn timed(
 
 fn refused<T>(made: Result<T, CompileError>) -> anyhow::Result<Result<T, String>> {
     match made {
-        Err(CompileError::Ended) => Err(Interrupted::default().into()),
+        Err(CompileError::Interrupted) => Err(Interrupted::default().into()),
         other => Ok(other.map_err(|error| error.to_string())),
     }
 }
@@ -226,8 +226,8 @@ fn compress(
         Err(reason) => return Ok(Err(reason)),
     };
     let fitting_data = FittingData { sample: Some(&trained.queries), ..FittingData::default() };
-    let judged = refused(small.judge(&trained.machine, fitting_data, None))?;
-    Ok(judged.map(|judged| (CompressionReport { judged, ..small.report }, seconds)))
+    let agreement = refused(small.agreement(&trained.machine, fitting_data, None))?;
+    Ok(agreement.map(|agreement| (CompressionReport { agreement, ..small.report }, seconds)))
 }
 
 /// Every method at one size.
@@ -238,7 +238,7 @@ fn methods(
 ) -> anyhow::Result<Vec<Value>> {
     let mut rows = Vec::new();
     for method in METHODS {
-        let goal = if method.starts_with("exact") { Goal::Own } else { Goal::Size(size) };
+        let goal = if method.starts_with("exact") { Goal::ByParameters } else { Goal::Size(size) };
         let found = compress(method, trained, goal, session)?;
         session.check()?;
         session.line(&match &found {
@@ -260,14 +260,14 @@ fn methods(
 }
 
 fn line(method: &str, size: usize, report: &CompressionReport, seconds: f64) -> String {
-    let judged = report.judged.as_ref();
+    let agreement = report.agreement.as_ref();
     let share = |share: Option<f64>| share.map_or(String::new(), |x| format!("{:.2} %", 100.0 * x));
     format!(
         "  {method:<30} {size:>8} {:>8} {:>12.4e} {:>14} {:>10} {seconds:>9.3}",
         report.after,
         report.error.relative,
-        share(judged.map(Judged::disagreement)),
-        share(judged.and_then(Judged::certified_share)),
+        share(agreement.map(SampleAgreement::disagreement)),
+        share(agreement.and_then(SampleAgreement::certified_share)),
     )
 }
 

@@ -3,7 +3,7 @@
 //! How a machine is compressed is in `mercer::compile::compress`.
 
 use mercer::compile::CompressionReport;
-use mercer::compile::compress::{CurvePoint, Judged};
+use mercer::compile::compress::{CurvePoint, SampleAgreement};
 use serde_json::{Value, json};
 
 use crate::Page;
@@ -11,11 +11,11 @@ use crate::svg::{self, Series};
 
 /// The report as a JSON object.
 pub fn object(report: &CompressionReport, seconds: f64) -> Value {
-    let CompressionReport { method, before, after, error, judged, curve } = report;
+    let CompressionReport { method, before, after, error, agreement, curve } = report;
     let point = |point: &CurvePoint| {
         json!({
             "size": point.size, "error": point.error,
-            "sample": point.judged.as_ref().map(sample_object),
+            "sample": point.agreement.as_ref().map(sample_object),
         })
     };
     let curve: Vec<Value> = curve.iter().map(point).collect();
@@ -25,26 +25,26 @@ pub fn object(report: &CompressionReport, seconds: f64) -> Value {
             "absolute": error.absolute, "relative": error.relative,
             "rounding_of_square": error.rounding, "offset": error.offset,
         },
-        "sample": judged.as_ref().map(sample_object), "curve": curve,
+        "sample": agreement.as_ref().map(sample_object), "curve": curve,
     })
 }
 
-fn sample_object(judged: &Judged) -> Value {
+fn sample_object(agreement: &SampleAgreement) -> Value {
     json!({
-        "queries": judged.queries, "disagreements": judged.others,
-        "disagreement_rate": judged.disagreement(), "largest_difference": judged.most,
-        "certified": judged.certified_share(),
+        "queries": agreement.queries, "disagreements": agreement.disagreements,
+        "disagreement_rate": agreement.disagreement(), "largest_difference": agreement.largest_difference,
+        "certified": agreement.certified_share(),
     })
 }
 
 /// Labels and scores of the two machines on a sample, in one sentence.
-pub fn sentence(judged: &Judged) -> String {
-    let Judged { queries, others, most, .. } = judged;
-    let proved = judged.certified_share().map_or(String::new(), |share| {
+pub fn sentence(agreement: &SampleAgreement) -> String {
+    let SampleAgreement { queries, disagreements, largest_difference, .. } = agreement;
+    let proved = agreement.certified_share().map_or(String::new(), |share| {
         format!("; the compressed machine certifies {:.2} % of the labels", 100.0 * share)
     });
     format!(
-        "{others} of {queries} labels disagree with exact; scores differ by at most {most:.3e}{proved}"
+        "{disagreements} of {queries} labels disagree with exact; scores differ by at most {largest_difference:.3e}{proved}"
     )
 }
 
@@ -56,7 +56,7 @@ pub fn shown(curve: &[CurvePoint]) -> Vec<CurvePoint> {
         if is_due {
             next = (point.size as f64 * 1.6).max(next);
         }
-        is_due || point.judged.is_some()
+        is_due || point.agreement.is_some()
     };
     curve.iter().enumerate().filter(|pair| keep(pair)).map(|(_, point)| *point).collect()
 }
@@ -70,9 +70,9 @@ pub fn figure(report: &CompressionReport) -> String {
     };
     let lines = [
         line("|W - W~| / |W|", &|p| Some(p.error)),
-        line("disagreements", &|p| p.judged.map(|judged| judged.disagreement())),
+        line("disagreements", &|p| p.agreement.map(|agreement| agreement.disagreement())),
         line("not certified", &|p| {
-            p.judged.and_then(|judged| judged.certified_share()).map(|share| 1.0 - share)
+            p.agreement.and_then(|agreement| agreement.certified_share()).map(|share| 1.0 - share)
         }),
     ];
     svg::lines(&format!("{}: size and error", report.method), "vectors", &lines)
@@ -80,14 +80,14 @@ pub fn figure(report: &CompressionReport) -> String {
 
 /// The report as an HTML page.
 pub fn page(report: &CompressionReport, seconds: f64) -> String {
-    let CompressionReport { method, before, after, error, judged, curve } = report;
+    let CompressionReport { method, before, after, error, agreement, curve } = report;
     let mut page = Page::new(&format!("{before} support vectors compressed to {after}"));
     page.text(&format!(
         "Method {method}, {seconds:.2} s. |W - W~| = {:.4e}, relative {:.4e}; |b - b~| = {:.2e}.",
         error.absolute, error.relative, error.offset
     ));
-    if let Some(judged) = judged {
-        page.text(&format!("{}.", sentence(judged)));
+    if let Some(agreement) = agreement {
+        page.text(&format!("{}.", sentence(agreement)));
     }
     page.add(&format!("<figure style=\"margin:0\">{}</figure>", figure(report)));
     let percent =
@@ -96,8 +96,8 @@ pub fn page(report: &CompressionReport, seconds: f64) -> String {
         vec![
             point.size.to_string(),
             format!("{:.4e}", point.error),
-            percent(point.judged.map(|judged| judged.disagreement())),
-            percent(point.judged.and_then(|judged| judged.certified_share())),
+            percent(point.agreement.map(|agreement| agreement.disagreement())),
+            percent(point.agreement.and_then(|agreement| agreement.certified_share())),
         ]
     };
     let heads = ["vectors#", "|W - W~| / |W|#", "disagreements#", "certified#"];

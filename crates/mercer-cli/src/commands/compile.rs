@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
         .run(&plan);
     status.finish_and_clear();
     let Compiled { sections, repeated, parts } = match compiled {
-        Err(CompileError::Ended) => return Err(Interrupted.into()),
+        Err(CompileError::Interrupted) => return Err(Interrupted.into()),
         other => other?,
     };
     let seconds = start.elapsed().as_secs_f64();

@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
         .run();
     status.finish_and_clear();
     let made = match made {
-        Err(CompileError::Ended) => return Err(Interrupted.into()),
+        Err(CompileError::Interrupted) => return Err(Interrupted.into()),
         other => other?,
     };
     let (seconds, report) = (start.elapsed().as_secs_f64(), &made.report);
@@ -87,20 +87,20 @@ fn goal(arguments: &Compress) -> Goal {
         (_, Some(error), ..) => Goal::Error(*error),
         (_, _, Some(share), _) => Goal::Disagreement(*share),
         (.., Some(share)) => Goal::Certified(*share),
-        _ => Goal::Own,
+        _ => Goal::ByParameters,
     }
 }
 
 fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Console) {
-    let CompressionReport { method, before, after, error, judged, .. } = report;
+    let CompressionReport { method, before, after, error, agreement, .. } = report;
     let what = if *after == 0 { "a weight vector".to_owned() } else { format!("{after} vectors") };
     println!("{place}: {before} supports compressed to {what} by {method} in {seconds:.2} s");
     println!("  |W - W~|       {:.4e}, relative {:.4e}", error.absolute, error.relative);
     if error.offset > 0.0 {
         println!("  |b - b~|       {:.4e}", error.offset);
     }
-    if let Some(judged) = judged {
-        println!("  sample         {}", compression::sentence(judged));
+    if let Some(agreement) = agreement {
+        println!("  sample         {}", compression::sentence(agreement));
     }
     if report.curve.len() > 1 {
         println!(
@@ -111,15 +111,16 @@ fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Consol
             let percent = |share: Option<f64>| {
                 share.map_or(String::new(), |share| format!("{:.3} %", 100.0 * share))
             };
-            let disagreements = percent(point.judged.map(|judged| judged.disagreement()));
-            let certified = percent(point.judged.and_then(|judged| judged.certified_share()));
+            let disagreements = percent(point.agreement.map(|agreement| agreement.disagreement()));
+            let certified =
+                percent(point.agreement.and_then(|agreement| agreement.certified_share()));
             println!(
                 "  {:>8}  {:>12.4e}  {disagreements:>13}  {certified:>10}",
                 point.size, point.error
             );
         }
     }
-    if judged.is_none() {
+    if agreement.is_none() {
         console.info("with --sample FILE the report counts disagreements and certified labels");
     }
 }

@@ -192,7 +192,7 @@ fn tune_row(
         .run();
     status.finish_and_clear();
     let found = match found {
-        Err(CompileError::Ended) => return Err(Interrupted.into()),
+        Err(CompileError::Interrupted) => return Err(Interrupted.into()),
         other => other?,
     };
     let plan = Plan::load(machine, &found.sections)?;

@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
         .run();
     status.finish_and_clear();
     let Tuned { sections, points } = match tuned {
-        Err(CompileError::Ended) => return Err(Interrupted.into()),
+        Err(CompileError::Interrupted) => return Err(Interrupted.into()),
         other => other?,
     };
     let tuned = Model { plan: Some(sections), ..model };

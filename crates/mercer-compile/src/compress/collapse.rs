@@ -5,7 +5,7 @@ use mercer_kernel::factor::Compensated;
 use mercer_machine::{Machine, Score};
 
 use super::measure::is_linear;
-use super::{Length, unfit};
+use super::{FeatureDistance, unfit};
 use crate::CompileError;
 
 /// The weights of a linear machine; nothing for other machines.
@@ -39,7 +39,7 @@ fn sums(machine: &Machine, score: &Score) -> Vec<Compensated> {
 }
 
 /// How far rounded weights are from the machine.
-pub(super) fn error(machine: &Machine, small: &Machine) -> Length {
+pub(super) fn error(machine: &Machine, small: &Machine) -> FeatureDistance {
     let (mut square, mut whole) = (0.0, 0.0);
     for (score, other) in machine.scores().iter().zip(small.scores()) {
         let Score::Linear { weights, .. } = other else { continue };
@@ -51,5 +51,5 @@ pub(super) fn error(machine: &Machine, small: &Machine) -> Length {
     }
     let absolute = f64::sqrt(square);
     let relative = if whole > 0.0 { absolute / whole.sqrt() } else { 0.0 };
-    Length { absolute, relative, rounding: 0.0, offset: 0.0 }
+    FeatureDistance { absolute, relative, rounding: 0.0, offset: 0.0 }
 }

@@ -5,66 +5,66 @@
 
 use mercer_kernel::factor::{GramColumns, KernelColumns};
 
-use super::Teacher;
+use super::CompressionProblem;
 use crate::CompileError;
 
 /// Sweeps over all supports, at most, for one penalty.
 const SWEEPS: usize = 200;
-/// A sweep that moves nothing farther than this share of the penalty ends it.
-const STILL: f64 = 1e-3;
+/// A sweep that changes nothing by more than this share of the penalty ends the descent.
+const CONVERGED: f64 = 1e-3;
 /// Penalties tried on the way to a size.
 const TRIES: usize = 24;
 
 /// A descent that can be continued with another penalty.
-pub(super) struct Descent<'a> {
-    teacher: &'a Teacher<'a>,
+pub(super) struct CoordinateDescent<'a> {
+    problem: &'a CompressionProblem<'a>,
     columns: KernelColumns,
     /// Weight of each support in the penalty.
     weights: Vec<f64>,
-    /// Coefficients and the inner products with what is left of W, score after score.
+    /// Coefficients, and the inner products with the residual `W - W~`, score after score.
     g: Vec<Vec<f64>>,
-    left: Vec<Vec<f64>>,
+    residual: Vec<Vec<f64>>,
     column: Vec<f64>,
 }
 
-impl<'a> Descent<'a> {
-    pub(super) fn new(teacher: &'a Teacher<'a>, weights: Vec<f64>) -> Self {
-        let columns = teacher.columns(teacher.supports.clone());
-        let (count, scores) = (teacher.len(), teacher.betas.len());
+impl<'a> CoordinateDescent<'a> {
+    pub(super) fn new(problem: &'a CompressionProblem<'a>, weights: Vec<f64>) -> Self {
+        let columns = problem.columns(problem.supports.clone());
+        let (count, scores) = (problem.len(), problem.betas.len());
         let g = vec![vec![0.0; count]; scores];
-        let (left, column) = (teacher.products.clone(), vec![0.0; count]);
-        Self { teacher, columns, weights, g, left, column }
+        let (residual, column) = (problem.inner_products.clone(), vec![0.0; count]);
+        Self { problem, columns, weights, g, residual, column }
     }
 
-    /// The least penalty at which nothing but what is free of it is kept.
-    pub(super) fn largest(&self) -> f64 {
+    /// The least penalty at which only supports without a penalty are kept.
+    pub(super) fn largest_penalty(&self) -> f64 {
         let size = |row: usize| {
-            let squares: f64 = self.teacher.products.iter().map(|p| p[row] * p[row]).sum();
+            let squares: f64 = self.problem.inner_products.iter().map(|p| p[row] * p[row]).sum();
             if self.weights[row] > 0.0 { squares.sqrt() / self.weights[row] } else { 0.0 }
         };
-        (0..self.teacher.len()).map(size).fold(0.0, f64::max)
+        (0..self.problem.len()).map(size).fold(0.0, f64::max)
     }
 
-    /// Supports that no penalty draws.
+    /// Number of supports without a penalty.
     pub(super) fn free(&self) -> usize {
         self.weights.iter().filter(|weight| **weight == 0.0).count()
     }
 
-    /// Goes down with a penalty, from where it is.
+    /// Minimises with a penalty, from the current coefficients.
     pub(super) fn solve(&mut self, penalty: f64) -> Result<(), CompileError> {
-        let all: Vec<usize> = (0..self.teacher.len()).collect();
+        let all: Vec<usize> = (0..self.problem.len()).collect();
         let mut done = 0;
         while done < SWEEPS {
-            self.teacher.watch.step("sweeping over supports", done, SWEEPS)?;
-            let moved = self.sweep(&all, penalty);
+            self.problem.watch.step("sweeping over supports", done, SWEEPS)?;
+            let change = self.sweep(&all, penalty);
             done += 1;
-            if moved <= STILL * penalty {
+            if change <= CONVERGED * penalty {
                 break;
             }
             let active: Vec<usize> = all.iter().copied().filter(|row| self.is_kept(*row)).collect();
             while done < SWEEPS {
                 done += 1;
-                if self.sweep(&active, penalty) <= STILL * penalty {
+                if self.sweep(&active, penalty) <= CONVERGED * penalty {
                     break;
                 }
             }
@@ -76,26 +76,27 @@ impl<'a> Descent<'a> {
     fn sweep(&mut self, rows: &[usize], penalty: f64) -> f64 {
         let mut most = 0.0f64;
         for row in rows.iter().copied() {
-            let own = self.columns.diagonal()[row];
-            if own.is_nan() || own <= 0.0 {
+            let diagonal = self.columns.diagonal()[row];
+            if diagonal.is_nan() || diagonal <= 0.0 {
                 continue;
             }
-            let wanted: Vec<f64> =
-                self.g.iter().zip(&self.left).map(|(g, left)| g[row] + left[row] / own).collect();
-            let length = wanted.iter().map(|v| v * v).sum::<f64>().sqrt();
-            let limit = penalty * self.weights[row] / own;
+            let pairs = self.g.iter().zip(&self.residual);
+            let minimum: Vec<f64> =
+                pairs.map(|(g, residual)| g[row] + residual[row] / diagonal).collect();
+            let length = minimum.iter().map(|v| v * v).sum::<f64>().sqrt();
+            let limit = penalty * self.weights[row] / diagonal;
             let share = if length > limit { 1.0 - limit / length } else { 0.0 };
             let change: Vec<f64> =
-                wanted.iter().zip(&self.g).map(|(v, g)| share * v - g[row]).collect();
+                minimum.iter().zip(&self.g).map(|(v, g)| share * v - g[row]).collect();
             if change.iter().all(|x| *x == 0.0) {
                 continue;
             }
             self.columns.column(row, &mut self.column);
-            for ((g, left), change) in self.g.iter_mut().zip(&mut self.left).zip(&change) {
+            for ((g, residual), change) in self.g.iter_mut().zip(&mut self.residual).zip(&change) {
                 g[row] += change;
-                left.iter_mut().zip(&self.column).for_each(|(place, k)| *place -= change * k);
+                residual.iter_mut().zip(&self.column).for_each(|(place, k)| *place -= change * k);
             }
-            most = most.max(change.iter().map(|x| x * x).sum::<f64>().sqrt() * own);
+            most = most.max(change.iter().map(|x| x * x).sum::<f64>().sqrt() * diagonal);
         }
         most
     }
@@ -106,20 +107,20 @@ impl<'a> Descent<'a> {
 
     /// Supports that are kept.
     pub(super) fn kept(&self) -> Vec<usize> {
-        (0..self.teacher.len()).filter(|row| self.is_kept(*row)).collect()
+        (0..self.problem.len()).filter(|row| self.is_kept(*row)).collect()
     }
 
     /// The most supports not above `size` that a penalty keeps: penalties fall, then the interval is
     /// halved.
-    pub(super) fn at(&mut self, size: usize) -> Result<Vec<usize>, CompileError> {
-        let mut high = self.largest();
+    pub(super) fn at_size(&mut self, size: usize) -> Result<Vec<usize>, CompileError> {
+        let mut high = self.largest_penalty();
         let (mut low, mut best) = (None, Vec::new());
         for _ in 0..TRIES {
             let penalty = match low {
                 Some(low) => f64::sqrt(low * high),
                 None => high / 4.0,
             };
-            if penalty < 1e-12 * self.largest() {
+            if penalty < 1e-12 * self.largest_penalty() {
                 break;
             }
             self.solve(penalty)?;

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use mercer_kernel::factor::{Factor, Greedy, KernelColumns};
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted};
+use super::{
+    CompressionProblem, Compressor, CompressorEntry, CompressorRun, ReducedSet, fit_coefficients,
+};
 use crate::CompileError;
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
@@ -20,7 +22,7 @@ pub(super) static ENTRY: CompressorEntry = CompressorEntry {
         name: "tolerance",
         kind: Kind::Number { low: 0.0, high: 0.1, closed: true },
         default: Some("1e-12"),
-        help: "a support this near to the span of others, of its own square, is left out",
+        help: "a support is left out if its squared distance from the span of others is below this share of K(x, x)",
     }],
     variadic: false,
     build: |checked| Ok(Arc::new(ExactBasis { tolerance: checked.number("tolerance") })),
@@ -39,44 +41,47 @@ impl Compressor for ExactBasis {
         Spec::new("exact_basis").set("tolerance", self.tolerance)
     }
 
-    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError> {
-        let factor = teacher.factor(self.tolerance.max(ROUNDING));
-        Ok(Box::new(Basis { teacher, factor }))
+    fn begin<'a>(
+        &'a self,
+        problem: &'a CompressionProblem<'a>,
+    ) -> Result<Box<dyn CompressorRun + 'a>, CompileError> {
+        let factor = problem.factor(self.tolerance.max(ROUNDING));
+        Ok(Box::new(ExactBasisRun { problem, factor }))
     }
 }
 
-struct Basis<'a> {
-    teacher: &'a Teacher<'a>,
+struct ExactBasisRun<'a> {
+    problem: &'a CompressionProblem<'a>,
     factor: Factor<KernelColumns>,
 }
 
-impl Run for Basis<'_> {
-    fn at(&mut self, size: usize) -> Result<Points, CompileError> {
-        let (teacher, mut ended) = (self.teacher, None);
-        let limit = size.min(teacher.most());
+impl CompressorRun for ExactBasisRun<'_> {
+    fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError> {
+        let (problem, mut interrupted) = (self.problem, None);
+        let limit = size.min(problem.max_rank());
         self.factor.grow(&mut Greedy, limit, &mut |factor| {
             if factor.rank().is_multiple_of(16) {
-                ended = teacher.watch.step("choosing vectors", factor.rank(), limit).err();
+                interrupted = problem.watch.step("choosing vectors", factor.rank(), limit).err();
             }
-            ended.is_none()
+            interrupted.is_none()
         });
-        if let Some(error) = ended {
+        if let Some(error) = interrupted {
             return Err(error);
         }
         let mut rows: Vec<usize> =
             self.factor.pivots().iter().take(size).filter_map(|pivot| pivot.row).collect();
-        // Nothing left out: nothing to change.
-        if rows.len() == teacher.len() {
-            rows = (0..teacher.len()).collect();
-            let offsets = teacher.machine.scores().iter().map(mercer_machine::Score::offset);
-            let coefficients = teacher.betas.clone();
-            let rows = teacher.supports.select(rows);
-            return Ok(Points { rows, coefficients, offsets: offsets.collect() });
+        // With all supports the coefficients stay as they are.
+        if rows.len() == problem.len() {
+            rows = (0..problem.len()).collect();
+            let offsets = problem.machine.scores().iter().map(mercer_machine::Score::offset);
+            let coefficients = problem.betas.clone();
+            let rows = problem.supports.select(rows);
+            return Ok(ReducedSet { rows, coefficients, offsets: offsets.collect() });
         }
-        fitted(teacher, &teacher.supports.select(rows))
+        fit_coefficients(problem, &problem.supports.select(rows))
     }
 
-    fn own(&mut self) -> Result<Option<Points>, CompileError> {
-        self.at(usize::MAX).map(Some)
+    fn by_parameters(&mut self) -> Result<Option<ReducedSet>, CompileError> {
+        self.at_size(usize::MAX).map(Some)
     }
 }

@@ -1,10 +1,10 @@
-//! Order-recursive pursuit of W, then backward elimination.
+//! Orthogonal matching pursuit of W over the supports, then backward elimination.
 //!
 //! Forward: the support that explains most of what is left of W is taken, again and again (the rule
 //! [`Gain`] of the pivoted Cholesky engine); what is left after each step is `|W - W~|²` after the best
 //! re-fit, so one run gives the whole curve of sizes and errors. Forward choices cannot be taken back, so
-//! it goes on to a few times as many vectors as are wanted, and then gives up the cheapest, one by one:
-//! without vector `j` the machine loses `Σ_s g_sj² / (K^-1)_jj` more.
+//! it goes on to a few times as many vectors as are needed, and then removes the least useful, one by one:
+//! without vector `j` the residual grows by `Σ_s g_sj² / (K^-1)_jj`.
 
 use std::sync::Arc;
 
@@ -13,25 +13,27 @@ use mercer_simd::{Isa, Real, Strided, StridedMut, add_row};
 use mercer_spec::{Kind, Parameter, Spec};
 use rayon::prelude::*;
 
-use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted};
+use super::{
+    CompressionProblem, Compressor, CompressorEntry, CompressorRun, ReducedSet, fit_coefficients,
+};
 use crate::CompileError;
 use crate::kernel_gradient::backwards;
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
     name: "greedy",
-    summary: "supports that explain most of W, one by one, then the cheapest are given up again",
+    summary: "forward selection of the supports that explain most of W, then backward elimination",
     parameters: &[
         Parameter {
             name: "ahead",
             kind: Kind::Number { low: 1.0, high: 16.0, closed: true },
             default: Some("3"),
-            help: "times as many vectors as wanted are taken before the cheapest are given up",
+            help: "forward selection takes this many times the vectors that elimination leaves",
         },
         Parameter {
             name: "pivot",
             kind: Kind::Number { low: 1e-15, high: 0.1, closed: true },
             default: Some("1e-10"),
-            help: "share of its own square that a vector must add",
+            help: "share of K(x, x) by which a vector must lie outside the span of the others",
         },
     ],
     variadic: false,
@@ -44,10 +46,10 @@ pub(super) static ENTRY: CompressorEntry = CompressorEntry {
 /// What is left of W when nothing more can be told from rounding, of its square.
 const EXPLAINED: f64 = 1e-16;
 
-/// More vectors than this are never taken to be given up again.
-const MOST_MORE: usize = 128;
-/// Nor more than this over the size: what they cost goes with both.
-const MOST_TIMES: usize = 160 * MOST_MORE;
+/// Not more vectors than this are selected to be eliminated again.
+const MOST_EXTRA: usize = 128;
+/// Nor more than this over the size: the cost of elimination grows with both.
+const MOST_TIMES: usize = 160 * MOST_EXTRA;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Greedy {
@@ -66,14 +68,17 @@ impl Compressor for Greedy {
         Spec::new("greedy").set("ahead", self.ahead).set("pivot", self.pivot)
     }
 
-    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError> {
-        Ok(Box::new(Pursuit::new(teacher, *self)))
+    fn begin<'a>(
+        &'a self,
+        problem: &'a CompressionProblem<'a>,
+    ) -> Result<Box<dyn CompressorRun + 'a>, CompileError> {
+        Ok(Box::new(GreedyRun::new(problem, *self)))
     }
 }
 
-/// A pursuit that can be continued.
-pub(crate) struct Pursuit<'a> {
-    teacher: &'a Teacher<'a>,
+/// A forward selection that can be continued.
+pub(crate) struct GreedyRun<'a> {
+    problem: &'a CompressionProblem<'a>,
     settings: Greedy,
     factor: Factor<KernelColumns>,
     /// Relative error after each forward step.
@@ -83,34 +88,34 @@ pub(crate) struct Pursuit<'a> {
     is_done: bool,
 }
 
-impl<'a> Pursuit<'a> {
-    pub(crate) fn new(teacher: &'a Teacher<'a>, settings: Greedy) -> Self {
-        let factor = teacher.factor(settings.pivot);
+impl<'a> GreedyRun<'a> {
+    pub(crate) fn new(problem: &'a CompressionProblem<'a>, settings: Greedy) -> Self {
+        let factor = problem.factor(settings.pivot);
         let (forward, backward) = (Vec::new(), Vec::new());
-        Self { teacher, settings, factor, forward, backward, is_done: false }
+        Self { problem, settings, factor, forward, backward, is_done: false }
     }
 
-    /// Goes on until there are `limit` vectors, or `is_enough` of the last error.
+    /// Selects until there are `limit` vectors, or the last error `is_enough`.
     fn grow(&mut self, limit: usize, is_enough: impl Fn(f64) -> bool) -> Result<(), CompileError> {
-        let limit = limit.min(self.teacher.most());
+        let limit = limit.min(self.problem.max_rank());
         if self.is_done || self.factor.rank() >= limit {
             return Ok(());
         }
-        let (teacher, forward) = (self.teacher, &mut self.forward);
-        let (mut ended, mut is_explained) = (None, false);
+        let (problem, forward) = (self.problem, &mut self.forward);
+        let (mut interrupted, mut is_explained) = (None, false);
         let mut go_on = |factor: &Factor<KernelColumns>| {
             let left: f64 = factor.targets().iter().map(|target| target.square().max(0.0)).sum();
-            forward.push(teacher.relative(left));
-            is_explained = left <= EXPLAINED * teacher.whole();
+            forward.push(problem.relative_error(left));
+            is_explained = left <= EXPLAINED * problem.squared_norm();
             if factor.rank().is_multiple_of(16) {
-                ended = teacher.watch.step("choosing vectors", factor.rank(), limit).err();
+                interrupted = problem.watch.step("choosing vectors", factor.rank(), limit).err();
             }
-            ended.is_none() && !is_explained && !is_enough(forward[forward.len() - 1])
+            interrupted.is_none() && !is_explained && !is_enough(forward[forward.len() - 1])
         };
-        let mut rule = Gain::new((0..teacher.len()).collect());
+        let mut rule = Gain::new((0..problem.len()).collect());
         let went_on = self.factor.grow(&mut rule, limit, &mut go_on);
         self.is_done = is_explained || (went_on && self.factor.rank() < limit);
-        ended.map_or(Ok(()), Err)
+        interrupted.map_or(Ok(()), Err)
     }
 
     /// The supports left when the first `from` pivots are cut down to `size`, in the order of pivots.
@@ -122,36 +127,36 @@ impl<'a> Pursuit<'a> {
         if from <= size {
             return Ok(rows(&(0..from).collect::<Vec<_>>(), &self.factor));
         }
-        let mut table = Table::new(&self.factor, from);
-        let mut left: f64 = self.forward[from - 1].powi(2) * self.teacher.whole();
+        let mut elimination = Elimination::new(&self.factor, from);
+        let mut left: f64 = self.forward[from - 1].powi(2) * self.problem.squared_norm();
         self.backward.clear();
-        while table.alive.len() > size {
-            if table.alive.len().is_multiple_of(64) {
-                let done = from - table.alive.len();
-                self.teacher.watch.step("giving up vectors", done, from - size)?;
+        while elimination.kept.len() > size {
+            if elimination.kept.len().is_multiple_of(64) {
+                let done = from - elimination.kept.len();
+                self.problem.watch.step("eliminating vectors", done, from - size)?;
             }
-            left += table.give_up();
-            self.backward.push((table.alive.len(), self.teacher.relative(left)));
+            left += elimination.remove_least();
+            self.backward.push((elimination.kept.len(), self.problem.relative_error(left)));
         }
-        Ok(rows(&table.alive, &self.factor))
+        Ok(rows(&elimination.kept, &self.factor))
     }
 
     /// The supports chosen for a size.
     pub(crate) fn rows(&mut self, size: usize) -> Result<Vec<usize>, CompileError> {
         let more = (size as f64 * (self.settings.ahead - 1.0)).ceil() as usize;
-        let from = size.saturating_add(more.min(MOST_MORE).min(MOST_TIMES / size));
+        let from = size.saturating_add(more.min(MOST_EXTRA).min(MOST_TIMES / size));
         self.grow(from, |_| false)?;
         self.eliminate(from, size)
     }
 }
 
-impl Run for Pursuit<'_> {
-    fn at(&mut self, size: usize) -> Result<Points, CompileError> {
+impl CompressorRun for GreedyRun<'_> {
+    fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError> {
         let rows = self.rows(size.max(1))?;
-        fitted(self.teacher, &self.teacher.supports.select(rows))
+        fit_coefficients(self.problem, &self.problem.supports.select(rows))
     }
 
-    fn guess(&mut self, error: f64) -> Result<Option<usize>, CompileError> {
+    fn predict_size(&mut self, error: f64) -> Result<Option<usize>, CompileError> {
         self.grow(usize::MAX, |left| left <= error)?;
         let enough = self.forward.iter().position(|left| *left <= error);
         let Some(enough) = enough.map(|at| at + 1) else {
@@ -165,7 +170,7 @@ impl Run for Pursuit<'_> {
     }
 
     fn curve(&self) -> Vec<(usize, f64)> {
-        // Where both ways know a size, the second choice is the better one.
+        // Where both give an error for a size, the smaller one counts.
         let mut curve: Vec<(usize, f64)> = (1..).zip(self.forward.iter().copied()).collect();
         for (size, error) in &self.backward {
             if let Some(place) = curve.get_mut(size - 1)
@@ -178,7 +183,7 @@ impl Run for Pursuit<'_> {
     }
 }
 
-/// Rows of a product made at once: always the same, so that bits do not depend on threads.
+/// Rows of a product computed at once: always the same, so that bits do not depend on threads.
 const LINES: usize = 64;
 
 /// The lower triangle of `U U'`, where nothing of U lies below its diagonal.
@@ -187,24 +192,24 @@ fn lower_products(upper: &[f64], size: usize) -> Vec<f64> {
     out.par_chunks_mut(LINES * size).enumerate().for_each(|(part, out)| {
         let start = part * LINES;
         let (count, inner) = (out.len() / size, size - start);
-        let own = Strided { values: &upper[start * size + start..], row: size, column: 1 };
+        let block = Strided { values: &upper[start * size + start..], row: size, column: 1 };
         let all = Strided { values: &upper[start..], row: 1, column: size };
         let out = StridedMut { values: out, row: size, column: 1 };
-        f64::product([count, start + count, inner], own, all, out, 0.0, 1.0);
+        f64::product([count, start + count, inner], block, all, out, 0.0, 1.0);
     });
     out
 }
 
 /// Coefficients of the vectors that are left, and the inverse of their kernel matrix.
-struct Table {
+struct Elimination {
     size: usize,
     /// Its lower triangle.
     inverse: Vec<f64>,
     coefficients: Vec<Vec<f64>>,
-    alive: Vec<usize>,
+    kept: Vec<usize>,
 }
 
-impl Table {
+impl Elimination {
     fn new(factor: &Factor<KernelColumns>, size: usize) -> Self {
         let rows: Vec<&[f64]> = factor.pivots()[..size]
             .iter()
@@ -212,45 +217,45 @@ impl Table {
             .map(|(at, pivot)| &pivot.coordinates[..=at])
             .collect();
         // Columns of the inverse of the triangle, as rows: K^-1 = T'T.
-        let mut turned = vec![0.0; size * size];
+        let mut transposed = vec![0.0; size * size];
         for (i, row) in crate::kernel_gradient::inverted(&rows).iter().enumerate() {
-            row.iter().enumerate().for_each(|(j, t)| turned[j * size + i] = *t);
+            row.iter().enumerate().for_each(|(j, t)| transposed[j * size + i] = *t);
         }
-        let inverse = lower_products(&turned, size);
+        let inverse = lower_products(&transposed, size);
         let triangle: Vec<Vec<f64>> = rows.iter().map(|row| row.to_vec()).collect();
         let solve = |target: &mercer_kernel::factor::Target| {
             backwards(&triangle, &target.coordinates()[..size])
         };
         let coefficients = factor.targets().iter().map(solve).collect();
-        Self { size, inverse, coefficients, alive: (0..size).collect() }
+        Self { size, inverse, coefficients, kept: (0..size).collect() }
     }
 
-    /// Gives up the cheapest vector; returns what the machine loses of its square.
-    fn give_up(&mut self) -> f64 {
+    /// Removes the vector whose loss is least; returns by how much the squared residual grows.
+    fn remove_least(&mut self) -> f64 {
         let n = self.size;
-        let price = |at: usize| {
-            let own = self.inverse[at * n + at];
+        let loss = |at: usize| {
+            let diagonal = self.inverse[at * n + at];
             let squares: f64 = self.coefficients.iter().map(|g| g[at] * g[at]).sum();
-            if own > 0.0 { squares / own } else { 0.0 }
+            if diagonal > 0.0 { squares / diagonal } else { 0.0 }
         };
         let (mut place, mut least) = (0, f64::INFINITY);
-        for (position, at) in self.alive.iter().enumerate() {
-            let own = price(*at);
-            if own < least {
-                (place, least) = (position, own);
+        for (position, at) in self.kept.iter().enumerate() {
+            let loss = loss(*at);
+            if loss < least {
+                (place, least) = (position, loss);
             }
         }
-        let gone = self.alive.remove(place);
-        let known = |at: usize| self.inverse[gone.max(at) * n + gone.min(at)];
+        let removed = self.kept.remove(place);
+        let known = |at: usize| self.inverse[removed.max(at) * n + removed.min(at)];
         let row: Vec<f64> = (0..n).map(known).collect();
-        let own = row[gone];
-        if own > 0.0 {
-            for at in &self.alive {
-                let share = row[*at] / own;
+        let diagonal = row[removed];
+        if diagonal > 0.0 {
+            for at in &self.kept {
+                let share = row[*at] / diagonal;
                 let line = &mut self.inverse[at * n..=at * n + at];
                 add_row(Isa::current(), -share, &row[..=*at], line);
                 for g in &mut self.coefficients {
-                    g[*at] -= share * g[gone];
+                    g[*at] -= share * g[removed];
                 }
             }
         }

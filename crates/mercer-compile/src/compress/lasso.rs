@@ -1,21 +1,24 @@
-//! Supports that survive a price on coefficients: `½ |W - W~|² + λ Σ|g_i|`, then a re-fit.
+//! Supports that an L1 penalty on coefficients leaves: `½ |W - W~|² + λ Σ|g_i|`, then a re-fit.
 
 use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::descent::Descent;
-use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted, unfit};
+use super::descent::CoordinateDescent;
+use super::{
+    CompressionProblem, Compressor, CompressorEntry, CompressorRun, ReducedSet, fit_coefficients,
+    unfit,
+};
 use crate::CompileError;
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
     name: "lasso",
-    summary: "supports that survive a price on coefficients, then re-fitted",
+    summary: "supports that an L1 penalty on coefficients leaves, then re-fitted",
     parameters: &[Parameter {
         name: "lambda",
         kind: Kind::Number { low: 1e-12, high: 1.0, closed: true },
         default: Some("0.01"),
-        help: "the price, as a share of the one at which nothing is left",
+        help: "penalty, as a share of the one at which no support is left",
     }],
     variadic: false,
     build: |checked| Ok(Arc::new(Lasso { lambda: checked.number("lambda") })),
@@ -31,36 +34,39 @@ impl Compressor for Lasso {
         Spec::new("lasso").set("lambda", self.lambda)
     }
 
-    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError> {
-        let descent = Descent::new(teacher, vec![1.0; teacher.len()]);
-        Ok(Box::new(Priced { teacher, descent, lambda: self.lambda }))
+    fn begin<'a>(
+        &'a self,
+        problem: &'a CompressionProblem<'a>,
+    ) -> Result<Box<dyn CompressorRun + 'a>, CompileError> {
+        let descent = CoordinateDescent::new(problem, vec![1.0; problem.len()]);
+        Ok(Box::new(LassoRun { problem, descent, lambda: self.lambda }))
     }
 }
 
-struct Priced<'a> {
-    teacher: &'a Teacher<'a>,
-    descent: Descent<'a>,
+struct LassoRun<'a> {
+    problem: &'a CompressionProblem<'a>,
+    descent: CoordinateDescent<'a>,
     lambda: f64,
 }
 
-impl Priced<'_> {
-    fn points(&self, rows: Vec<usize>) -> Result<Points, CompileError> {
+impl LassoRun<'_> {
+    fn reduced_set(&self, rows: Vec<usize>) -> Result<ReducedSet, CompileError> {
         if rows.is_empty() {
-            return Err(unfit("lasso", "no support survives"));
+            return Err(unfit("lasso", "no support is left"));
         }
-        fitted(self.teacher, &self.teacher.supports.select(rows))
+        fit_coefficients(self.problem, &self.problem.supports.select(rows))
     }
 }
 
-impl Run for Priced<'_> {
-    fn at(&mut self, size: usize) -> Result<Points, CompileError> {
-        let rows = self.descent.at(size)?;
-        self.points(rows)
+impl CompressorRun for LassoRun<'_> {
+    fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError> {
+        let rows = self.descent.at_size(size)?;
+        self.reduced_set(rows)
     }
 
-    fn own(&mut self) -> Result<Option<Points>, CompileError> {
-        self.descent.solve(self.lambda * self.descent.largest())?;
+    fn by_parameters(&mut self) -> Result<Option<ReducedSet>, CompileError> {
+        self.descent.solve(self.lambda * self.descent.largest_penalty())?;
         let rows = self.descent.kept();
-        self.points(rows).map(Some)
+        self.reduced_set(rows).map(Some)
     }
 }

@@ -1,4 +1,4 @@
-//! How far a small machine is from the one it stands for: in feature space, and on a sample.
+//! How far a small machine is from the original: in feature space, and on a sample.
 
 use mercer_data::Matrix;
 use mercer_kernel::bound::{self, gamma};
@@ -7,13 +7,13 @@ use mercer_kernel::{Form, Profile};
 use mercer_machine::{Answer, Machine, Output};
 use mercer_query::{Certainty, Plan, QueryOptions};
 
-use super::{Points, Teacher, stacked, teacher, unfit};
+use super::{CompressionProblem, ReducedSet, problem, stacked, unfit};
 use crate::fit::compressed;
 use crate::{CompileError, Watch};
 
-/// A length in feature space, all scores together.
+/// A distance in feature space, all scores together.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Length {
+pub struct FeatureDistance {
     /// `|W - W~|`.
     pub absolute: f64,
     /// The same over `|W|`.
@@ -24,23 +24,23 @@ pub struct Length {
     pub offset: f64,
 }
 
-/// What a sample says.
+/// Agreement of two machines on a sample.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judged {
-    /// Queries asked.
+pub struct SampleAgreement {
+    /// Queries of the sample.
     pub queries: usize,
-    /// Those that get another label, or a value beyond the tolerance.
-    pub others: usize,
+    /// Labels that disagree, or values beyond the tolerance.
+    pub disagreements: usize,
     /// Those whose label the vectors prove, with the certificate of the stage `compressed`.
     pub certified: Option<usize>,
     /// Largest difference of a score.
-    pub most: f64,
+    pub largest_difference: f64,
 }
 
-impl Judged {
-    /// Share of queries with another label.
+impl SampleAgreement {
+    /// Share of queries on which they disagree.
     pub fn disagreement(&self) -> f64 {
-        self.others as f64 / self.queries.max(1) as f64
+        self.disagreements as f64 / self.queries.max(1) as f64
     }
 
     /// Share of queries whose label is proved.
@@ -49,34 +49,40 @@ impl Judged {
     }
 }
 
-/// `|W - W~|`, computed from the two lists of vectors as one: equal vectors meet before anything is
+/// `|W - W~|`, computed from the two sets of vectors as one: equal vectors are merged before anything is
 /// squared, so that little cancels.
 ///
 /// With coefficients `c` over all distinct rows, `|R|² = Σ c_i <Φ_i, R>`. Each inner product is an exact
 /// answer, off by at most `(γ_(n/8 + 8) + ε) s_i C`, `C = Σ|c_i| s_i`, hence `|R|²` by that times `C`.
-pub(super) fn distance(teacher: &Teacher<'_>, points: &Points) -> Result<Length, CompileError> {
-    let rows = stacked(&teacher.supports, &points.rows);
+pub(super) fn distance(
+    problem: &CompressionProblem<'_>,
+    set: &ReducedSet,
+) -> Result<FeatureDistance, CompileError> {
+    let rows = stacked(&problem.supports, &set.rows);
     let join = |(beta, g): (&Vec<f64>, &Vec<f64>)| -> Vec<f64> {
         beta.iter().copied().chain(g.iter().map(|g| -g)).collect()
     };
-    let joined: Vec<Vec<f64>> = teacher.betas.iter().zip(&points.coefficients).map(join).collect();
-    let residual = teacher::scored(teacher.machine, rows, &joined)?;
-    let offset = |(score, own): (&mercer_machine::Score, &f64)| (score.offset() - own).abs();
-    let offsets = teacher.machine.scores().iter().zip(&points.offsets).map(offset);
-    let (square, rounding) = squared(teacher, &residual)?;
-    Ok(Length {
+    let joined: Vec<Vec<f64>> = problem.betas.iter().zip(&set.coefficients).map(join).collect();
+    let residual = problem::scored(problem.machine, rows, &joined)?;
+    let offset = |(score, other): (&mercer_machine::Score, &f64)| (score.offset() - other).abs();
+    let offsets = problem.machine.scores().iter().zip(&set.offsets).map(offset);
+    let (square, rounding) = squared(problem, &residual)?;
+    Ok(FeatureDistance {
         absolute: square.max(0.0).sqrt(),
-        relative: teacher.relative(square),
+        relative: problem.relative_error(square),
         rounding,
         offset: offsets.fold(0.0, f64::max),
     })
 }
 
 /// `Σ|R_s|²` of a machine without offsets, and its error.
-fn squared(teacher: &Teacher<'_>, residual: &Machine) -> Result<(f64, f64), CompileError> {
+fn squared(
+    problem: &CompressionProblem<'_>,
+    residual: &Machine,
+) -> Result<(f64, f64), CompileError> {
     let rows = residual.supports();
     let lists: Vec<Vec<f64>> =
-        residual.scores().iter().map(|score| teacher::dense(score, rows.rows())).collect();
+        residual.scores().iter().map(|score| problem::dense(score, rows.rows())).collect();
     if is_linear(residual) {
         let square = linear_square(rows, &lists);
         return Ok((square, 16.0 * f64::EPSILON * square));
@@ -85,9 +91,9 @@ fn squared(teacher: &Teacher<'_>, residual: &Machine) -> Result<(f64, f64), Comp
     let count = lists.len();
     let products = plan.scores(rows)?;
     let kernel = residual.kernel().as_ref();
-    let columns = teacher.columns(rows.as_ref().clone());
-    let sums = columns.squared_norms();
-    let longest = sums.iter().copied().fold(1e-300, f64::max);
+    let columns = problem.columns(rows.as_ref().clone());
+    let norms = columns.squared_norms();
+    let longest = norms.iter().copied().fold(1e-300, f64::max);
     let relative = bound::relative_error(kernel, residual.columns(), columns.is_shifted());
     let absolute = bound::error(kernel, residual.columns(), longest, longest, columns.is_shifted());
     let chain = gamma(rows.rows() as f64 / 8.0 + 12.0);
@@ -113,7 +119,7 @@ pub(super) fn is_linear(machine: &Machine) -> bool {
     matches!(machine.kernel().form(), Form::Dot(finish) if finish.profile() == Profile::Identity)
 }
 
-/// `|Σ c_i x_i|²`, each column summed with all its digits.
+/// `|Σ c_i x_i|²`, each column in compensated summation.
 fn linear_square(rows: &Matrix, lists: &[Vec<f64>]) -> f64 {
     let mut square = 0.0;
     for list in lists {
@@ -126,9 +132,9 @@ fn linear_square(rows: &Matrix, lists: &[Vec<f64>]) -> f64 {
     square
 }
 
-/// Asks a sample.
+/// Compares machines with the original on a sample.
 #[derive(Debug)]
-pub(super) struct Judge<'a> {
+pub(super) struct SampleEvaluator<'a> {
     machine: &'a Machine,
     sample: Option<&'a Matrix>,
     tolerance: Option<f64>,
@@ -136,7 +142,7 @@ pub(super) struct Judge<'a> {
     scores: Vec<f64>,
 }
 
-impl<'a> Judge<'a> {
+impl<'a> SampleEvaluator<'a> {
     pub(super) fn new(
         machine: &'a Machine,
         sample: Option<&'a Matrix>,
@@ -146,12 +152,13 @@ impl<'a> Judge<'a> {
         if let Some(sample) = sample {
             scores = Plan::exact(machine).scores(sample)?;
             let count = machine.scores().len().max(1);
-            answers = scores.chunks_exact(count).map(|own| machine.verdict(own).answer).collect();
+            answers =
+                scores.chunks_exact(count).map(|scores| machine.verdict(scores).answer).collect();
         }
         Ok(Self { machine, sample, tolerance, answers, scores })
     }
 
-    /// The sample, or a sentence that one is needed; values need a tolerance too.
+    /// An error without a sample; values need a tolerance too.
     pub(super) fn needed(&self, goal: &'static str) -> Result<(), CompileError> {
         if self.sample.is_none_or(|sample| sample.rows() == 0) {
             return Err(unfit("compress", format!("--{goal} needs queries to count (--sample)")));
@@ -163,36 +170,40 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// How the answers of another machine differ; nothing without a sample.
-    pub(super) fn disagreement(&self, other: &Machine) -> Result<Option<Judged>, CompileError> {
+    /// How the answers of another machine differ; none without a sample.
+    pub(super) fn disagreement(
+        &self,
+        other: &Machine,
+    ) -> Result<Option<SampleAgreement>, CompileError> {
         let Some(sample) = self.sample else { return Ok(None) };
         let scores = Plan::exact(other).scores(sample)?;
         let count = other.scores().len().max(1);
         let pairs = self.scores.iter().zip(&scores);
-        let most = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let largest_difference = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         let tolerance = self.tolerance.unwrap_or(f64::INFINITY);
-        let differs = |(own, scores): &(&Answer, &[f64])| match (own, other.verdict(scores).answer)
-        {
-            (Answer::Value(a), Answer::Value(b)) => (a - b).abs() > tolerance,
-            (own, other) => **own != other,
-        };
-        let others = self.answers.iter().zip(scores.chunks_exact(count)).filter(differs).count();
-        Ok(Some(Judged { queries: sample.rows(), others, certified: None, most }))
+        let differs =
+            |(exact, scores): &(&Answer, &[f64])| match (exact, other.verdict(scores).answer) {
+                (Answer::Value(a), Answer::Value(b)) => (a - b).abs() > tolerance,
+                (exact, other) => **exact != other,
+            };
+        let pairs = self.answers.iter().zip(scores.chunks_exact(count));
+        let (queries, disagreements) = (sample.rows(), pairs.filter(differs).count());
+        Ok(Some(SampleAgreement { queries, disagreements, certified: None, largest_difference }))
     }
 
     /// The same, and how many labels the vectors prove.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &self,
         vectors: &Matrix,
         small: &Machine,
         watch: &Watch<'_>,
-    ) -> Result<Option<Judged>, CompileError> {
-        let Some(mut judged) = self.disagreement(small)? else { return Ok(None) };
-        judged.certified = self.certified(vectors, watch)?;
-        Ok(Some(judged))
+    ) -> Result<Option<SampleAgreement>, CompileError> {
+        let Some(mut agreement) = self.disagreement(small)? else { return Ok(None) };
+        agreement.certified = self.certified(vectors, watch)?;
+        Ok(Some(agreement))
     }
 
-    /// Queries whose label the vectors prove; nothing where the certificate does not fit the machine.
+    /// Queries whose label the vectors prove; none where the certificate does not fit the machine.
     fn certified(
         &self,
         vectors: &Matrix,

@@ -5,11 +5,11 @@
 //!
 //! `dE = Σ_s (g_s' dK g_s - 2 g_s' dc_s)`,
 //!
-//! four matrix products a step. L-BFGS goes down. This is Burges' reduced set, begun where it is good to
-//! begin; the fixed-point iteration that is often used instead divides by sums that vanish.
+//! four matrix products a step, minimised by L-BFGS. This is Burges' reduced set method, started from the vectors
+//! of `greedy`; the fixed-point iteration that is often used instead divides by sums that vanish.
 
 mod joint;
-mod lists;
+mod sparse;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -19,22 +19,25 @@ use mercer_kernel::Profile;
 use mercer_machine::Machine;
 use mercer_spec::{Kind, Parameter, Spec};
 
-use self::joint::Joint;
-use super::greedy::{Greedy, Pursuit};
-use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted, unfit};
+use self::joint::JointObjective;
+use super::greedy::{Greedy, GreedyRun};
+use super::{
+    CompressionProblem, Compressor, CompressorEntry, CompressorRun, ReducedSet, fit_coefficients,
+    unfit,
+};
 use crate::kernel_gradient::profile;
 use crate::minimize::{Objective, minimize};
 use crate::{CompileError, Watch};
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
     name: "moved",
-    summary: "vectors of greedy, moved in input space until W is met best; dense rows, smooth kernels",
+    summary: "vectors of greedy, moved in input space to minimise |W - W~|; dense rows, smooth kernels",
     parameters: &[
         Parameter {
             name: "iterations",
             kind: Kind::Integer { low: 1, high: 10_000 },
             default: Some("80"),
-            help: "steps of the descent, at most",
+            help: "iterations of L-BFGS, at most",
         },
         Parameter {
             name: "ahead",
@@ -52,7 +55,7 @@ pub(super) static ENTRY: CompressorEntry = CompressorEntry {
 
 /// Wider machines would take too long, and their rows are sparse.
 const MOST_COLUMNS: usize = 4096;
-/// A vector nearer than this to the span of the others, of its own square, is forbidden.
+/// A vector whose squared distance from the span of the others is below this share of K(z, z) is forbidden.
 const NEAR: f64 = 1e-9;
 
 #[derive(Debug, Clone, Copy)]
@@ -83,73 +86,76 @@ impl Compressor for Moved {
         Spec::new("moved").set("iterations", self.iterations as f64).set("ahead", self.ahead)
     }
 
-    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError> {
-        if let Some(reason) = refusal(teacher.machine) {
+    fn begin<'a>(
+        &'a self,
+        problem: &'a CompressionProblem<'a>,
+    ) -> Result<Box<dyn CompressorRun + 'a>, CompileError> {
+        if let Some(reason) = refusal(problem.machine) {
             return Err(unfit("moved", reason));
         }
-        Ok(Box::new(Journey::new(teacher, *self)))
+        Ok(Box::new(MovedRun::new(problem, *self)))
     }
 }
 
-pub(crate) struct Journey<'a> {
-    teacher: &'a Teacher<'a>,
+pub(crate) struct MovedRun<'a> {
+    problem: &'a CompressionProblem<'a>,
     settings: Moved,
-    pursuit: Pursuit<'a>,
+    greedy: GreedyRun<'a>,
 }
 
-impl<'a> Journey<'a> {
-    pub(crate) fn new(teacher: &'a Teacher<'a>, settings: Moved) -> Self {
+impl<'a> MovedRun<'a> {
+    pub(crate) fn new(problem: &'a CompressionProblem<'a>, settings: Moved) -> Self {
         let greedy = Greedy { ahead: settings.ahead, pivot: 10.0 * NEAR };
-        Self { teacher, settings, pursuit: Pursuit::new(teacher, greedy) }
+        Self { problem, settings, greedy: GreedyRun::new(problem, greedy) }
     }
 
     /// The best vectors found; those of `greedy` if moving them gains nothing.
     pub(crate) fn rows(&mut self, size: usize) -> Result<Matrix, CompileError> {
-        let start = self.teacher.supports.select(self.pursuit.rows(size.max(1))?);
-        let valley = Watched {
-            joint: Joint::new(self.teacher, start.rows()),
-            watch: self.teacher.watch,
+        let start = self.problem.supports.select(self.greedy.rows(size.max(1))?);
+        let objective = WatchedObjective {
+            joint: JointObjective::new(self.problem, start.rows()),
+            watch: self.problem.watch,
             iterations: self.settings.iterations,
-            asked: Cell::new(0),
-            is_ended: Cell::new(false),
+            evaluations: Cell::new(0),
+            is_interrupted: Cell::new(false),
         };
-        if valley.joint.is_nowhere() {
+        if objective.joint.has_no_columns() {
             return Ok(start);
         }
-        let from = valley.joint.written(&start);
-        let before = valley.value(&from, &mut vec![0.0; from.len()]);
-        let (after, point) = minimize(&valley, from, self.settings.iterations);
-        if valley.is_ended.get() {
-            return Err(CompileError::Ended);
+        let from = objective.joint.to_coordinates(&start);
+        let before = objective.value(&from, &mut vec![0.0; from.len()]);
+        let (after, point) = minimize(&objective, from, self.settings.iterations);
+        if objective.is_interrupted.get() {
+            return Err(CompileError::Interrupted);
         }
         let is_better = after.is_finite() && (after < before || !before.is_finite());
-        Ok(if is_better { valley.joint.read(&point).unwrap_or(start) } else { start })
+        Ok(if is_better { objective.joint.to_rows(&point).unwrap_or(start) } else { start })
     }
 }
 
-impl Run for Journey<'_> {
-    fn at(&mut self, size: usize) -> Result<Points, CompileError> {
+impl CompressorRun for MovedRun<'_> {
+    fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError> {
         let rows = self.rows(size)?;
-        fitted(self.teacher, &rows)
+        fit_coefficients(self.problem, &rows)
     }
 }
 
-/// `E(Z)`, and who may end its descent.
-struct Watched<'a> {
-    joint: Joint,
+/// `E(Z)`, which reports progress and may be interrupted.
+struct WatchedObjective<'a> {
+    joint: JointObjective,
     watch: Watch<'a>,
     iterations: usize,
-    asked: Cell<usize>,
-    is_ended: Cell<bool>,
+    evaluations: Cell<usize>,
+    is_interrupted: Cell<bool>,
 }
 
-impl Objective for Watched<'_> {
+impl Objective for WatchedObjective<'_> {
     fn value(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
-        self.asked.set(self.asked.get() + 1);
-        let (done, most) = (self.asked.get(), 2 * self.iterations);
+        self.evaluations.set(self.evaluations.get() + 1);
+        let (done, most) = (self.evaluations.get(), 2 * self.iterations);
         if self.watch.step("moving vectors", done, most).is_err() {
-            self.is_ended.set(true);
+            self.is_interrupted.set(true);
         }
-        if self.is_ended.get() { f64::INFINITY } else { self.joint.value(point, gradient) }
+        if self.is_interrupted.get() { f64::INFINITY } else { self.joint.value(point, gradient) }
     }
 }

@@ -14,7 +14,7 @@ use mercer_kernel::eigen::{dot, symmetric};
 use mercer_machine::Score;
 use mercer_spec::Spec;
 
-use super::{Compressor, CompressorEntry, Points, Run, Teacher, unfit};
+use super::{CompressionProblem, Compressor, CompressorEntry, CompressorRun, ReducedSet, unfit};
 use crate::CompileError;
 use crate::kernel_gradient::profile;
 
@@ -39,57 +39,59 @@ impl Compressor for Quadratic {
         Spec::new("quadratic")
     }
 
-    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError> {
-        let (scale, shift, is_normalized) = match profile(teacher.machine) {
+    fn begin<'a>(
+        &'a self,
+        problem: &'a CompressionProblem<'a>,
+    ) -> Result<Box<dyn CompressorRun + 'a>, CompileError> {
+        let (scale, shift, is_normalized) = match profile(problem.machine) {
             Profile::Power { scale, shift, degree: 2 } => (scale, shift, false),
             Profile::NormalizedPower { scale, shift, degree: 2 } => (scale, shift, true),
             _ => {
-                let kernel = teacher.machine.kernel().spec();
-                let others = "exact_basis keeps as many vectors as a map of few columns has products, \
-                              and the stage monomials its weights";
+                let kernel = problem.machine.kernel().spec();
+                let others = "use exact_basis, or the stage monomials";
                 return Err(unfit("quadratic", format!("{kernel} is not of degree 2; {others}")));
             }
         };
-        let columns = teacher.machine.columns();
+        let columns = problem.machine.columns();
         if columns > MOST_COLUMNS {
             let reason = format!("{columns} columns are more than {MOST_COLUMNS}");
             return Err(unfit("quadratic", reason));
         }
-        let mut forms = Forms { teacher, scale, shift, is_normalized, parts: Vec::new() };
-        forms.decompose()?;
-        Ok(Box::new(forms))
+        let mut run = QuadraticRun { problem, scale, shift, is_normalized, pairs: Vec::new() };
+        run.decompose()?;
+        Ok(Box::new(run))
     }
 }
 
 /// An eigenvector, its eigenvalue and the score it belongs to.
-struct Part {
+struct Eigenpair {
     score: usize,
     value: f64,
     vector: Vec<f64>,
 }
 
-struct Forms<'a> {
-    teacher: &'a Teacher<'a>,
+struct QuadraticRun<'a> {
+    problem: &'a CompressionProblem<'a>,
     scale: f64,
     shift: f64,
     is_normalized: bool,
     /// The largest first.
-    parts: Vec<Part>,
+    pairs: Vec<Eigenpair>,
 }
 
-impl Forms<'_> {
+impl QuadraticRun<'_> {
     /// Components of `u`: columns, and one for the constant.
     fn width(&self) -> usize {
-        self.teacher.machine.columns() + usize::from(self.shift > 0.0)
+        self.problem.machine.columns() + usize::from(self.shift > 0.0)
     }
 
     fn decompose(&mut self) -> Result<(), CompileError> {
-        let (width, columns) = (self.width(), self.teacher.machine.columns());
+        let (width, columns) = (self.width(), self.problem.machine.columns());
         let mut u = vec![0.0; width];
-        for (score, betas) in self.teacher.betas.iter().enumerate() {
-            self.teacher.watch.step("decomposing forms", score, self.teacher.betas.len())?;
+        for (score, betas) in self.problem.betas.iter().enumerate() {
+            self.problem.watch.step("decomposing forms", score, self.problem.betas.len())?;
             let mut form = vec![0.0; width * width];
-            for (row, beta) in self.teacher.supports.iter().zip(betas) {
+            for (row, beta) in self.problem.supports.iter().zip(betas) {
                 row.write_dense(&mut u[..columns]);
                 u[..columns].iter_mut().for_each(|x| *x *= self.scale.sqrt());
                 if let Some(last) = u.get_mut(columns) {
@@ -99,9 +101,10 @@ impl Forms<'_> {
                 if *beta == 0.0 || size <= 0.0 {
                     continue;
                 }
-                for (line, own) in form.chunks_exact_mut(width).zip(&u).filter(|(_, x)| **x != 0.0)
+                for (line, factor) in
+                    form.chunks_exact_mut(width).zip(&u).filter(|(_, x)| **x != 0.0)
                 {
-                    let factor = beta / size * own;
+                    let factor = beta / size * factor;
                     line.iter_mut().zip(&u).for_each(|(place, x)| *place += factor * x);
                 }
             }
@@ -110,20 +113,20 @@ impl Forms<'_> {
             let most = values.iter().fold(0.0f64, |most, value| most.max(value.abs()));
             for (value, vector) in values.iter().zip(vectors.chunks_exact(width)) {
                 if value.abs() > ROUNDING * most {
-                    self.parts.push(Part { score, value: *value, vector: vector.to_vec() });
+                    self.pairs.push(Eigenpair { score, value: *value, vector: vector.to_vec() });
                 }
             }
         }
-        self.parts.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
+        self.pairs.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
         Ok(())
     }
 
     /// Vectors `√|λ| v` of one score and sign, turned until all have the same last component.
     fn turned(&self, score: usize, sign: f64, size: usize) -> Result<Vec<Vec<f64>>, CompileError> {
-        let mine = self.parts.iter().take(size);
-        let mine = mine.filter(|part| part.score == score && part.value * sign > 0.0);
-        let mut vectors: Vec<Vec<f64>> = mine
-            .map(|part| part.vector.iter().map(|x| x * part.value.abs().sqrt()).collect())
+        let kept = self.pairs.iter().take(size);
+        let kept = kept.filter(|pair| pair.score == score && pair.value * sign > 0.0);
+        let mut vectors: Vec<Vec<f64>> = kept
+            .map(|pair| pair.vector.iter().map(|x| x * pair.value.abs().sqrt()).collect())
             .collect();
         if self.shift == 0.0 || vectors.is_empty() {
             return Ok(vectors);
@@ -132,7 +135,7 @@ impl Forms<'_> {
         let (length, count) = (dot(&last, &last).sqrt(), vectors.len() as f64);
         let longest = vectors.iter().map(|v| dot(v, v).sqrt()).fold(0.0, f64::max);
         if length.is_nan() || length <= 1e-9 * longest {
-            let reason = "a part of the form has no constant: exact_basis takes such machines";
+            let reason = "the form has no constant term for one sign; use exact_basis";
             return Err(unfit("quadratic", reason));
         }
         // The reflection that takes `last` to a multiple of ones, of the sign that cancels less.
@@ -151,20 +154,20 @@ impl Forms<'_> {
     }
 }
 
-impl Run for Forms<'_> {
-    fn at(&mut self, size: usize) -> Result<Points, CompileError> {
-        let (teacher, columns) = (self.teacher, self.teacher.machine.columns());
-        let scores = teacher.betas.len();
+impl CompressorRun for QuadraticRun<'_> {
+    fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError> {
+        let (problem, columns) = (self.problem, self.problem.machine.columns());
+        let scores = problem.betas.len();
         let (mut values, mut named): (Vec<f64>, Vec<(usize, f64)>) = (Vec::new(), Vec::new());
         for score in 0..scores {
             for sign in [1.0, -1.0] {
                 for vector in self.turned(score, sign, size)? {
                     let share =
                         if self.shift > 0.0 { vector[columns] / self.shift.sqrt() } else { 1.0 };
-                    let own = values.len();
+                    let start = values.len();
                     let factor = 1.0 / (self.scale.sqrt() * share);
                     values.extend(vector[..columns].iter().map(|x| x * factor));
-                    let square: f64 = dot(&values[own..], &values[own..]);
+                    let square: f64 = dot(&values[start..], &values[start..]);
                     let norm = self.scale * square + self.shift;
                     let size = if self.is_normalized { norm } else { 1.0 };
                     named.push((score, sign * share * share * size));
@@ -175,24 +178,24 @@ impl Run for Forms<'_> {
             return Err(unfit("quadratic", "the form is zero"));
         }
         let list = |score: usize| {
-            named.iter().map(|(own, g)| if *own == score { *g } else { 0.0 }).collect()
+            named.iter().map(|(of, g)| if *of == score { *g } else { 0.0 }).collect()
         };
         let rows = Matrix::dense(columns, values)
             .map_err(|error| unfit("quadratic", format!("a vector is not finite: {error}")))?;
-        let offsets = teacher.machine.scores().iter().map(Score::offset).collect();
-        Ok(Points { rows, coefficients: (0..scores).map(list).collect(), offsets })
+        let offsets = problem.machine.scores().iter().map(Score::offset).collect();
+        Ok(ReducedSet { rows, coefficients: (0..scores).map(list).collect(), offsets })
     }
 
-    fn own(&mut self) -> Result<Option<Points>, CompileError> {
-        self.at(usize::MAX).map(Some)
+    fn by_parameters(&mut self) -> Result<Option<ReducedSet>, CompileError> {
+        self.at_size(usize::MAX).map(Some)
     }
 
     fn curve(&self) -> Vec<(usize, f64)> {
-        let mut left: f64 = self.parts.iter().map(|part| part.value * part.value).sum();
-        let after = |(size, part): (usize, &Part)| {
-            left -= part.value * part.value;
-            (size, self.teacher.relative(left))
+        let mut left: f64 = self.pairs.iter().map(|pair| pair.value * pair.value).sum();
+        let after = |(size, pair): (usize, &Eigenpair)| {
+            left -= pair.value * pair.value;
+            (size, self.problem.relative_error(left))
         };
-        (1..).zip(&self.parts).map(after).collect()
+        (1..).zip(&self.pairs).map(after).collect()
     }
 }

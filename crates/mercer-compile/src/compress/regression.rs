@@ -1,8 +1,8 @@
-//! The first method of \[OG98\]: a regression machine learns the scores.
+//! The first method of \[OG98\]: support vector regression of the scores.
 //!
 //! The classifier's scores at some points are targets of an ε-insensitive regression with the same kernel
-//! and a price that never binds; points inside the tube get no coefficient. Differs from the paper: what
-//! is left is re-fitted (`refit=no` leaves it as the regression says, with its own offset), because the
+//! and a C that is never reached; points inside the tube get no coefficient. Differs from the paper: the
+//! vectors are re-fitted (`refit=no` keeps the coefficients and the offset of the regression), because the
 //! regression's coefficients are not the projection of W onto its vectors.
 
 use std::sync::Arc;
@@ -10,9 +10,12 @@ use std::sync::Arc;
 use mercer_data::{Dataset, Matrix, MatrixBuilder, Targets};
 use mercer_machine::Score;
 use mercer_spec::{Kind, Parameter, Spec};
-use mercer_train::{Cancel, Training, formulation, train};
+use mercer_train::{Cancel, Training, formulation};
 
-use super::{Compressor, CompressorEntry, Points, Run, Teacher, fitted, unfit};
+use super::{
+    CompressionProblem, Compressor, CompressorEntry, CompressorRun, ReducedSet, fit_coefficients,
+    unfit,
+};
 use crate::CompileError;
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
@@ -23,13 +26,13 @@ pub(super) static ENTRY: CompressorEntry = CompressorEntry {
             name: "eps",
             kind: Kind::Number { low: 1e-9, high: 1e9, closed: true },
             default: Some("0.1"),
-            help: "error of a score that costs nothing",
+            help: "half width of the tube: smaller errors of a score cost nothing",
         },
         Parameter {
             name: "on",
             kind: Kind::Word(&["supports", "training"]),
             default: Some("supports"),
-            help: "where scores are learned: at the supports, or at the training rows",
+            help: "rows of the regression: the supports, or the training rows",
         },
         Parameter {
             name: "refit",
@@ -49,9 +52,9 @@ pub(super) static ENTRY: CompressorEntry = CompressorEntry {
     },
 };
 
-/// The price of an error, in largest coefficients: it must not bind.
-const PRICE: f64 = 1000.0;
-/// Pair steps for each row of one regression, at most, and some more: prices this large converge slowly
+/// C of the regression, in largest coefficients: no coefficient may reach it.
+const C_FACTOR: f64 = 1000.0;
+/// Pair steps for each row of one regression, at most, and some more: a C this large converges slowly
 /// where rows nearly repeat.
 const STEPS: u64 = 300;
 const MORE_STEPS: u64 = 2000;
@@ -74,17 +77,20 @@ impl Compressor for Regression {
             .set("refit", word(self.refits, "yes", "no"))
     }
 
-    fn begin<'a>(&'a self, teacher: &'a Teacher<'a>) -> Result<Box<dyn Run + 'a>, CompileError> {
+    fn begin<'a>(
+        &'a self,
+        problem: &'a CompressionProblem<'a>,
+    ) -> Result<Box<dyn CompressorRun + 'a>, CompileError> {
         let rows = if self.on_training {
-            let rows = teacher.training.ok_or_else(|| {
+            let rows = problem.training.ok_or_else(|| {
                 unfit("regression", "on=training needs the rows it was trained on (--training)")
             })?;
-            cut(rows, teacher.machine.columns())
+            cut(rows, problem.machine.columns())
         } else {
-            teacher.supports.clone()
+            problem.supports.clone()
         };
-        let products = teacher.products_with(&rows)?;
-        Ok(Box::new(Learned { teacher, rows, products, settings: *self }))
+        let products = problem.inner_products_with(&rows)?;
+        Ok(Box::new(RegressionRun { problem, rows, products, settings: *self }))
     }
 }
 
@@ -99,23 +105,23 @@ fn cut(rows: &Matrix, columns: usize) -> Matrix {
     builder.finish(columns).compact()
 }
 
-struct Learned<'a> {
-    teacher: &'a Teacher<'a>,
+struct RegressionRun<'a> {
+    problem: &'a CompressionProblem<'a>,
     rows: Matrix,
     products: Vec<Vec<f64>>,
     settings: Regression,
 }
 
-impl Learned<'_> {
-    /// Coefficients of all rows and an offset, score after score.
-    fn learn(&self, eps: f64) -> Result<Vec<(Vec<f64>, f64)>, CompileError> {
-        let teacher = self.teacher;
+impl RegressionRun<'_> {
+    /// Trains the regressions: coefficients of all rows and an offset, score after score.
+    fn train(&self, eps: f64) -> Result<Vec<(Vec<f64>, f64)>, CompileError> {
+        let problem = self.problem;
         let cancel = Cancel::new();
         let mut all = Vec::new();
-        for (number, (products, betas)) in self.products.iter().zip(&teacher.betas).enumerate() {
+        for (number, (products, betas)) in self.products.iter().zip(&problem.betas).enumerate() {
             let largest = betas.iter().fold(0.0f64, |most, beta| most.max(beta.abs()));
-            let price = PRICE * largest.max(1e-100);
-            let svr = formulation(&format!("epsilon_svr(C={price}, epsilon={eps})"))
+            let c = C_FACTOR * largest.max(1e-100);
+            let svr = formulation(&format!("epsilon_svr(C={c}, epsilon={eps})"))
                 .map_err(|error| unfit("regression", error.to_string()))?;
             let training = Training::default()
                 .tolerance((0.1 * eps).min(1e-3))
@@ -124,17 +130,19 @@ impl Learned<'_> {
             let targets = Targets::Numbers(products.clone());
             let data = Dataset { examples: self.rows.clone(), targets, names: None };
             let mut watch = |_: &mercer_train::Progress| {
-                if teacher.watch.step("learning scores", number, self.products.len()).is_err() {
+                if problem.watch.step("regressing scores", number, self.products.len()).is_err() {
                     cancel.cancel();
                 }
             };
-            let trained = train(&data, teacher.machine.kernel(), &svr, &training, &mut watch)
-                .map_err(|error| unfit("regression", error.to_string()))?;
+            let trained =
+                mercer_train::train(&data, problem.machine.kernel(), &svr, &training, &mut watch)
+                    .map_err(|error| unfit("regression", error.to_string()))?;
             if cancel.is_cancelled() {
-                return Err(CompileError::Ended);
+                return Err(CompileError::Interrupted);
             }
             let expansion = trained.expansions.into_iter().next();
-            let expansion = expansion.ok_or_else(|| unfit("regression", "nothing was learned"))?;
+            let expansion = expansion
+                .ok_or_else(|| unfit("regression", "the regression has no coefficients"))?;
             let mut list = vec![0.0; self.rows.rows()];
             for (example, beta) in expansion.examples.iter().zip(&expansion.coefficients) {
                 list[*example as usize] = *beta;
@@ -149,31 +157,32 @@ impl Learned<'_> {
         (0..rows).filter(|row| learned.iter().any(|(list, _)| list[*row] != 0.0)).collect()
     }
 
-    fn points(&self, learned: &[(Vec<f64>, f64)]) -> Result<Points, CompileError> {
+    fn reduced_set(&self, learned: &[(Vec<f64>, f64)]) -> Result<ReducedSet, CompileError> {
         let kept = Self::kept(learned);
         if kept.is_empty() {
             return Err(unfit("regression", "all scores lie within eps: nothing is left"));
         }
         let rows = self.rows.select(kept.iter().copied());
         if self.settings.refits {
-            return fitted(self.teacher, &rows);
+            return fit_coefficients(self.problem, &rows);
         }
-        let own = |(list, _): &(Vec<f64>, f64)| kept.iter().map(|row| list[*row]).collect();
-        let scores = self.teacher.machine.scores().iter().map(Score::offset);
-        let offsets = scores.zip(learned).map(|(offset, (_, own))| offset + own).collect();
-        Ok(Points { rows, coefficients: learned.iter().map(own).collect(), offsets })
+        let coefficients =
+            |(list, _): &(Vec<f64>, f64)| kept.iter().map(|row| list[*row]).collect();
+        let scores = self.problem.machine.scores().iter().map(Score::offset);
+        let offsets = scores.zip(learned).map(|(offset, (_, learned))| offset + learned).collect();
+        Ok(ReducedSet { rows, coefficients: learned.iter().map(coefficients).collect(), offsets })
     }
 }
 
-impl Run for Learned<'_> {
-    fn at(&mut self, size: usize) -> Result<Points, CompileError> {
-        let spread = |list: &Vec<f64>| list.iter().fold(0.0f64, |most, x| most.max(x.abs()));
-        let widest = self.products.iter().map(spread).fold(0.0, f64::max);
+impl CompressorRun for RegressionRun<'_> {
+    fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError> {
+        let largest = |list: &Vec<f64>| list.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+        let widest = self.products.iter().map(largest).fold(0.0, f64::max);
         let (mut low, mut high) = (1e-6 * widest, widest);
         let mut best: Option<(usize, Vec<(Vec<f64>, f64)>)> = None;
         for _ in 0..TRIES {
             let eps = f64::sqrt(low * high);
-            let learned = self.learn(eps)?;
+            let learned = self.train(eps)?;
             let count = Self::kept(&learned).len();
             if count <= size {
                 high = eps;
@@ -192,11 +201,11 @@ impl Run for Learned<'_> {
         }
         let refuse = || unfit("regression", format!("no eps leaves 1 to {size} vectors"));
         let (_, learned) = best.ok_or_else(refuse)?;
-        self.points(&learned)
+        self.reduced_set(&learned)
     }
 
-    fn own(&mut self) -> Result<Option<Points>, CompileError> {
-        let learned = self.learn(self.settings.eps)?;
-        self.points(&learned).map(Some)
+    fn by_parameters(&mut self) -> Result<Option<ReducedSet>, CompileError> {
+        let learned = self.train(self.settings.eps)?;
+        self.reduced_set(&learned).map(Some)
     }
 }

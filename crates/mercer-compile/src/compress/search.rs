@@ -1,95 +1,112 @@
-//! The fewest vectors that are enough.
+//! The search for the fewest vectors that reach a goal.
+//!
+//! How a reduced set is found for one size is the method's task; how it is measured is in `measure.rs`.
 
 use std::collections::BTreeMap;
 
 use mercer_machine::Machine;
 
-use super::measure::{Judge, Judged, Length, distance};
-use super::{CurvePoint, Goal, Points, Run, Teacher, unfit};
+use super::measure::{FeatureDistance, SampleAgreement, SampleEvaluator, distance};
+use super::{CompressionProblem, CompressorRun, CurvePoint, Goal, ReducedSet, unfit};
 use crate::CompileError;
 
-/// A candidate, measured.
+/// A reduced set, measured.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct MeasuredMachine {
     pub machine: Machine,
     pub size: usize,
-    pub error: Length,
-    pub judged: Option<Judged>,
+    pub error: FeatureDistance,
+    pub agreement: Option<SampleAgreement>,
 }
 
-/// Sizes nearer than this share are not told apart.
+/// Sizes are found to one part in so many.
 const FINE: usize = 20;
 
 fn measured(
-    teacher: &Teacher<'_>,
-    points: &Points,
-    judge: &Judge<'_>,
-) -> Result<Found, CompileError> {
-    let error = distance(teacher, points)?;
-    let machine = points.machine(teacher.machine)?;
-    let judged = judge.judge(&points.rows, &machine, &teacher.watch)?;
-    Ok(Found { size: points.rows.rows(), machine, error, judged })
+    problem: &CompressionProblem<'_>,
+    set: &ReducedSet,
+    evaluator: &SampleEvaluator<'_>,
+) -> Result<MeasuredMachine, CompileError> {
+    let error = distance(problem, set)?;
+    let machine = set.machine(problem.machine)?;
+    let agreement = evaluator.evaluate(&set.rows, &machine, &problem.watch)?;
+    Ok(MeasuredMachine { size: set.rows.rows(), machine, error, agreement })
 }
 
-/// Looks for what the goal asks.
+/// Finds the reduced set that the goal asks for.
 pub(super) fn find(
-    teacher: &Teacher<'_>,
-    run: &mut dyn Run,
+    problem: &CompressionProblem<'_>,
+    run: &mut dyn CompressorRun,
     goal: Goal,
-    judge: &Judge<'_>,
-) -> Result<Found, CompileError> {
+    evaluator: &SampleEvaluator<'_>,
+) -> Result<MeasuredMachine, CompileError> {
     match goal {
-        Goal::Own => {
-            let points = run.own()?.ok_or_else(|| {
+        Goal::ByParameters => {
+            let set = run.by_parameters()?.ok_or_else(|| {
                 let goals = "--size, --error, --disagreement or --certified";
                 unfit("compress", format!("this method needs a goal: {goals}"))
             })?;
-            measured(teacher, &points, judge)
+            measured(problem, &set, evaluator)
         }
-        Goal::Size(size) => measured(teacher, &run.at(size.max(1))?, judge),
+        Goal::Size(size) => measured(problem, &run.at_size(size.max(1))?, evaluator),
         Goal::Error(error) => {
-            let start = run.guess(error)?;
-            let is_enough = |found: &Found| found.error.relative <= error;
-            fewest(teacher, run, judge, start, &is_enough, &format!("a relative error of {error}"))
+            let start = run.predict_size(error)?;
+            let is_enough = |found: &MeasuredMachine| found.error.relative <= error;
+            fewest(
+                problem,
+                run,
+                evaluator,
+                start,
+                &is_enough,
+                &format!("a relative error of {error}"),
+            )
         }
         Goal::Disagreement(share) => {
-            judge.needed("disagreement")?;
-            let is_enough =
-                |found: &Found| found.judged.is_some_and(|judged| judged.disagreement() <= share);
-            fewest(teacher, run, judge, None, &is_enough, &format!("a disagreement of {share}"))
+            evaluator.needed("disagreement")?;
+            let is_enough = |found: &MeasuredMachine| {
+                found.agreement.is_some_and(|agreement| agreement.disagreement() <= share)
+            };
+            fewest(problem, run, evaluator, None, &is_enough, &format!("a disagreement of {share}"))
         }
         Goal::Certified(share) => {
-            judge.needed("certified")?;
-            let is_enough = |found: &Found| {
-                let proved = found.judged.and_then(|judged| judged.certified_share());
+            evaluator.needed("certified")?;
+            let is_enough = |found: &MeasuredMachine| {
+                let proved = found.agreement.and_then(|agreement| agreement.certified_share());
                 proved.is_some_and(|proved| proved >= share)
             };
-            fewest(teacher, run, judge, None, &is_enough, &format!("a certified share of {share}"))
+            fewest(
+                problem,
+                run,
+                evaluator,
+                None,
+                &is_enough,
+                &format!("a certified share of {share}"),
+            )
         }
     }
 }
 
-/// Doubles the size until it is enough, then halves the interval. With a size to start from, only that
+/// Multiplies the size by two until it is enough, then halves the interval. With a size to start from, only that
 /// one and larger ones are tried.
 fn fewest(
-    teacher: &Teacher<'_>,
-    run: &mut dyn Run,
-    judge: &Judge<'_>,
+    problem: &CompressionProblem<'_>,
+    run: &mut dyn CompressorRun,
+    evaluator: &SampleEvaluator<'_>,
     start: Option<usize>,
-    is_enough: &dyn Fn(&Found) -> bool,
-    wanted: &str,
-) -> Result<Found, CompileError> {
-    let most = teacher.most();
+    is_enough: &dyn Fn(&MeasuredMachine) -> bool,
+    goal: &str,
+) -> Result<MeasuredMachine, CompileError> {
+    let most = problem.max_rank();
     let (mut few, mut size) = (start.map_or(0, |size| size - 1), start.unwrap_or(1).min(most));
     let mut best = loop {
-        let found = measured(teacher, &run.at(size)?, judge)?;
+        let found = measured(problem, &run.at_size(size)?, evaluator)?;
         if is_enough(&found) {
             break found;
         }
         if size >= most || found.size < size {
-            let Found { size, error, .. } = found;
+            let MeasuredMachine { size, error, .. } = found;
             let reached = format!("{size} vectors have a relative error of {:.3e}", error.relative);
-            return Err(unfit("compress", format!("{wanted} is out of reach: {reached}")));
+            return Err(unfit("compress", format!("{goal} is out of reach: {reached}")));
         }
         few = size;
         let step = if start.is_some() { (size / FINE).max(1) } else { size };
@@ -97,7 +114,7 @@ fn fewest(
     };
     while best.size > few + 1 && best.size - few > best.size / FINE {
         let middle = few.midpoint(best.size);
-        let found = measured(teacher, &run.at(middle)?, judge)?;
+        let found = measured(problem, &run.at_size(middle)?, evaluator)?;
         if is_enough(&found) && found.size < best.size {
             best = found;
         } else {
@@ -107,20 +124,20 @@ fn fewest(
     Ok(best)
 }
 
-/// What the sample says of a few smaller sizes; nothing without a sample.
-pub(super) fn ladder(
-    teacher: &Teacher<'_>,
-    run: &mut dyn Run,
-    judge: &Judge<'_>,
-    found: &Found,
+/// A few smaller sizes, measured; only the one that was found without a sample.
+pub(super) fn smaller_sizes(
+    problem: &CompressionProblem<'_>,
+    run: &mut dyn CompressorRun,
+    evaluator: &SampleEvaluator<'_>,
+    found: &MeasuredMachine,
 ) -> Result<Vec<CurvePoint>, CompileError> {
-    let point = |found: &Found| CurvePoint {
+    let point = |found: &MeasuredMachine| CurvePoint {
         size: found.size,
         error: found.error.relative,
-        judged: found.judged,
+        agreement: found.agreement,
     };
     let mut points = vec![point(found)];
-    if found.judged.is_none() {
+    if found.agreement.is_none() {
         return Ok(points);
     }
     for share in [2, 4, 8] {
@@ -128,18 +145,18 @@ pub(super) fn ladder(
         if size == 0 {
             break;
         }
-        points.push(point(&measured(teacher, &run.at(size)?, judge)?));
+        points.push(point(&measured(problem, &run.at_size(size)?, evaluator)?));
     }
     Ok(points)
 }
 
-/// All that is known, by size; what was measured goes before what was estimated.
-pub(super) fn curve(estimated: Vec<(usize, f64)>, ladder: &[CurvePoint]) -> Vec<CurvePoint> {
+/// All that is known, by size; measured errors replace estimated ones.
+pub(super) fn curve(estimated: Vec<(usize, f64)>, smaller_sizes: &[CurvePoint]) -> Vec<CurvePoint> {
     let mut curve: BTreeMap<usize, CurvePoint> = BTreeMap::new();
     for (size, error) in estimated {
-        curve.insert(size, CurvePoint { size, error, judged: None });
+        curve.insert(size, CurvePoint { size, error, agreement: None });
     }
-    for point in ladder {
+    for point in smaller_sizes {
         curve.insert(point.size, *point);
     }
     curve.into_values().collect()

@@ -11,9 +11,9 @@ use mercer_spec::{Checked, Spec};
 use super::anytime::{Sequence, SequenceArrays};
 use super::constants::{Constants, ScoreNorms};
 use super::{Fitter, has_only_expansions};
-use crate::compress::Teacher;
-use crate::compress::greedy::{Greedy, Pursuit};
-use crate::compress::moved::{self, Journey, Moved};
+use crate::compress::CompressionProblem;
+use crate::compress::greedy::{Greedy, GreedyRun};
+use crate::compress::moved::{self, Moved, MovedRun};
 use crate::{CompileError, FittingData, Task, Watch};
 
 pub(super) static FITTER: Fitter =
@@ -104,9 +104,9 @@ fn choose(
         CompileError::Query(error) => unfit(error.to_string()),
         other => other,
     };
-    let teacher = Teacher::new(machine, fitting_data, task.watch).map_err(refuse)?;
-    let size = settings.size.unwrap_or_else(|| (teacher.len() / 10).clamp(8, 512));
-    let size = size.min(teacher.most());
+    let problem = CompressionProblem::new(machine, fitting_data, task.watch).map_err(refuse)?;
+    let size = settings.size.unwrap_or_else(|| (problem.len() / 10).clamp(8, 512));
+    let size = size.min(problem.max_rank());
     let refusal = moved::refusal(machine);
     let moves = match settings.method {
         Method::Greedy => false,
@@ -114,18 +114,18 @@ fn choose(
         // Moved vectors are dense: where rows are wide and sparse they cost more than they save.
         Method::Auto => {
             let is_narrow = machine.columns() <= FEW_COLUMNS;
-            refusal.is_none() && (is_narrow || !teacher.supports.is_sparse())
+            refusal.is_none() && (is_narrow || !problem.supports.is_sparse())
         }
     };
     if moves {
         if let Some(reason) = refusal {
             return Err(unfit(reason));
         }
-        return Journey::new(&teacher, Moved::default()).rows(size).map_err(refuse);
+        return MovedRun::new(&problem, Moved::default()).rows(size).map_err(refuse);
     }
     let greedy = Greedy { pivot: PIVOT, ..Greedy::default() };
-    let rows = Pursuit::new(&teacher, greedy).rows(size).map_err(refuse)?;
-    Ok(teacher.supports.select(rows))
+    let rows = GreedyRun::new(&problem, greedy).rows(size).map_err(refuse)?;
+    Ok(problem.supports.select(rows))
 }
 
 /// A plan of this stage and the exact one, with these vectors.

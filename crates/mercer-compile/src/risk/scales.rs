@@ -1,4 +1,6 @@
-//! What the guesses of each level are worth: a slope, a shift and a spread.
+//! The scale of each level: slope and shift turn its estimate into a score, the residual RMS is its error.
+//!
+//! What is accepted, given these scales, is decided by the threshold in `risk.rs`.
 
 use mercer_data::Matrix;
 use mercer_machine::{Machine, Scale};
@@ -18,7 +20,7 @@ pub(crate) fn fitted_scales(
     Ok(scales_of(exact.machine(), &records, scores, levels, exact.cost().multiply_adds))
 }
 
-/// As [`fitted_scales`], from what the levels made of the rows; `exact` is the cost of an exact answer.
+/// As [`fitted_scales`], from the estimates that the levels gave for the rows; `exact` is the cost of an exact answer.
 pub(crate) fn scales_of(
     machine: &Machine,
     records: &[Vec<Record>],
@@ -33,20 +35,20 @@ pub(crate) fn scales_of(
     scales
 }
 
-/// How little is gained by stopping early counts this much: the chance of another label falls off about as
-/// fast as a Gaussian tail, so that a few powers of ten of cost are worth a factor of two in threshold.
+/// Exponent of the ratio of costs. The probability of a disagreement falls about as fast as a Gaussian tail, so
+/// a few powers of ten in cost are worth a factor of two in the threshold.
 const CAUTION: f64 = 0.125;
 
-/// A level after which the next one costs little need not take risks: its spread is widened by a power of how
-/// much cheaper that is than the exact answer. All levels share one threshold, hence one allowance of other
-/// labels; this spends it where it saves most.
+/// A level after which the next one costs little need not take risks: its residual RMS is multiplied by a power of how
+/// much cheaper the next level is than the exact answer. All levels share one threshold, hence one number of allowed
+/// disagreements; this spends it where it saves most.
 fn caution(records: &[Vec<Record>], level: usize, exact: f64) -> f64 {
     let (mut sum, mut count) = (0.0, 0u32);
     for records in records {
-        let mut own = records.iter().skip_while(|record| record.level != Some(level));
-        if let Some(record) = own.next() {
+        let mut rest = records.iter().skip_while(|record| record.level != Some(level));
+        if let Some(record) = rest.next() {
             let before = record.cost.multiply_adds as f64;
-            sum += own.next().map_or(exact, |next| next.cost.multiply_adds as f64 - before);
+            sum += rest.next().map_or(exact, |next| next.cost.multiply_adds as f64 - before);
             count += 1;
         }
     }
@@ -56,54 +58,53 @@ fn caution(records: &[Vec<Record>], level: usize, exact: f64) -> f64 {
 
 /// Fewer samples near a change of label are filled up with the nearest ones.
 const LEAST_NEAR: usize = 30;
-/// A spread is at least this share of the usual size of a score, so that no level ever stops all queries.
+/// The residual RMS is at least this share of the usual size of a score, so that no level ever stops all queries.
 const FLOOR: f64 = 1e-4;
 
-/// The scale of each level from what it made of the second part, whose exact scores stand one row after
-/// the other: near a change of label the score is regressed on the guess, and the spread is the root mean
-/// square of what is left.
+/// The scale of each level from its estimates for rows with their exact scores, one row after the other: near a
+/// change of label the score is regressed on the estimate; the residual RMS is that of the regression.
 fn scales(machine: &Machine, records: &[Vec<Record>], scores: &[f64], levels: usize) -> Vec<Scale> {
     let count = machine.scores().len();
     let one = |level: usize| {
-        let said =
+        let pairs =
             records.iter().zip(scores.chunks_exact(count)).filter_map(|(records, scores)| {
                 let record = records.iter().find(|record| record.level == Some(level))?;
-                let (guess, truth) = match record.estimate {
+                let (estimate, truth) = match record.estimate {
                     Estimate::Score(score) => (score, scores[0]),
                     Estimate::Class { class, margin: lead } => {
                         (lead, machine.output().margin(scores, class))
                     }
                 };
-                let is_useful = guess.is_finite() && truth.is_finite();
-                // A class that leads by nothing is never trusted anyhow.
-                let is_led = matches!(record.estimate, Estimate::Score(_)) || guess > 0.0;
-                (is_useful && is_led).then_some((guess, truth))
+                let is_useful = estimate.is_finite() && truth.is_finite();
+                // A class without a lead is never accepted.
+                let has_lead = matches!(record.estimate, Estimate::Score(_)) || estimate > 0.0;
+                (is_useful && has_lead).then_some((estimate, truth))
             });
-        scale(said.collect())
+        scale(pairs.collect())
     };
     (0..levels).map(one).collect()
 }
 
-fn scale(mut said: Vec<(f64, f64)>) -> Scale {
+fn scale(mut pairs: Vec<(f64, f64)>) -> Scale {
     let never = Scale { slope: 0.0, shift: 0.0, residual_rms: 1.0 };
-    if said.len() < 3 {
+    if pairs.len() < 3 {
         return never;
     }
-    let truths: Vec<f64> = said.iter().map(|(_, truth)| *truth).collect();
+    let truths: Vec<f64> = pairs.iter().map(|(_, truth)| *truth).collect();
     let usual = (truths.iter().map(|t| t * t).sum::<f64>() / truths.len() as f64).sqrt();
     let unit = unit(&truths);
-    said.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-    let near = said.partition_point(|(_, truth)| truth.abs() < unit);
+    pairs.sort_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    let near = pairs.partition_point(|(_, truth)| truth.abs() < unit);
     let near =
-        if near < LEAST_NEAR { LEAST_NEAR.max(said.len() / 5).min(said.len()) } else { near };
-    let near = &said[..near];
+        if near < LEAST_NEAR { LEAST_NEAR.max(pairs.len() / 5).min(pairs.len()) } else { near };
+    let near = &pairs[..near];
     let mean = |values: &dyn Fn(&(f64, f64)) -> f64| {
         near.iter().map(values).sum::<f64>() / near.len() as f64
     };
-    let (guess, truth) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
-    let square = mean(&|pair| (pair.0 - guess).powi(2));
-    let slope = mean(&|pair| (pair.0 - guess) * (pair.1 - truth)) / square;
-    let shift = truth - slope * guess;
+    let (estimate, truth) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
+    let square = mean(&|pair| (pair.0 - estimate).powi(2));
+    let slope = mean(&|pair| (pair.0 - estimate) * (pair.1 - truth)) / square;
+    let shift = truth - slope * estimate;
     let residual_rms = mean(&|pair| (slope * pair.0 + shift - pair.1).powi(2)).sqrt();
     let residual_rms = residual_rms.max(FLOOR * usual).max(f64::MIN_POSITIVE);
     let found = Scale { slope, shift, residual_rms };
@@ -130,10 +131,10 @@ mod tests {
     }
 
     #[test]
-    fn a_level_that_is_always_right_still_has_a_spread() {
-        let said = (0..100).map(|n| (f64::from(n) - 50.0, f64::from(n) - 50.0)).collect();
-        assert!(scale(said).residual_rms > 1e-3);
+    fn a_level_that_is_always_right_still_has_a_residual() {
+        let pairs = (0..100).map(|n| (f64::from(n) - 50.0, f64::from(n) - 50.0)).collect();
+        assert!(scale(pairs).residual_rms > 1e-3);
         let constant = scale((0..100).map(|n| (1.0, f64::from(n))).collect());
-        assert_eq!((constant.slope, constant.shift), (0.0, 0.0), "it knows nothing");
+        assert_eq!((constant.slope, constant.shift), (0.0, 0.0), "it says nothing about the score");
     }
 }

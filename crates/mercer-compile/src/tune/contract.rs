@@ -1,3 +1,5 @@
+//! What answers must be, and what is to be fast: the task that `tune` is given.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,8 +14,7 @@ pub enum Contract {
     Exact,
     /// Every label is the exact one, proved; values of a regression lie within the tolerance.
     Certified,
-    /// With confidence `1 - delta`, at most the share `risk` of queries like the sample's get another
-    /// label than the exact one.
+    /// With confidence `1 - delta`, at most the share `risk` of queries like the sample's disagree with exact.
     Calibrated(Target),
 }
 
@@ -21,7 +22,7 @@ const SHARE: Kind = Kind::Number { low: 0.0, high: 1.0, closed: false };
 
 static EXACT: Entry<Contract> = Entry {
     name: "exact",
-    summary: "every answer is the specified evaluation in doubles",
+    summary: "every answer is the specified evaluation in f64",
     parameters: &[],
     variadic: false,
     build: |_| Ok(Contract::Exact),
@@ -37,19 +38,19 @@ static CERTIFIED: Entry<Contract> = Entry {
 
 static CALIBRATED: Entry<Contract> = Entry {
     name: "calibrated",
-    summary: "at most a share eps of queries gets another label, with confidence 1 - delta",
+    summary: "at most a share eps of queries disagrees with exact, with confidence 1 - delta",
     parameters: &[
         Parameter {
             name: "eps",
             kind: SHARE,
             default: Some("1e-3"),
-            help: "share of queries that may get another label than the exact one",
+            help: "share of queries that may get a label other than the exact one",
         },
         Parameter {
             name: "delta",
             kind: SHARE,
             default: Some("0.05"),
-            help: "how probably the sample may mislead",
+            help: "probability that the promise does not hold because the sample misled",
         },
     ],
     variadic: false,

@@ -110,7 +110,7 @@ impl Subject<'_> {
         let fitted = compile_with(self.machine, &plan, fitting_data, Watch::new(&watch));
         drop(status);
         match fitted {
-            Err(CompileError::Ended) => Err(Interrupted::default().into()),
+            Err(CompileError::Interrupted) => Err(Interrupted::default().into()),
             other => Ok(other?),
         }
     }

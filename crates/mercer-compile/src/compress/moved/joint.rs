@@ -1,4 +1,5 @@
-//! The distance of a machine from all machines of a few vectors, and how it changes when they move.
+//! The objective of `moved`: the squared distance of a machine from the span of a few vectors, and its gradient in
+//! them. Sparse supports are in `sparse.rs`; the iteration is in `minimize.rs`.
 
 use mercer_data::Matrix;
 use mercer_kernel::cholesky::Cholesky;
@@ -7,28 +8,29 @@ use mercer_kernel::{KernelRef, Profile};
 use mercer_simd::{Isa, Real, Strided, StridedMut, add_row, gemm_nt, row_dot};
 use rayon::prelude::*;
 
-use super::super::Teacher;
+use super::super::CompressionProblem;
 use super::NEAR;
-use super::lists::{Lists, Met};
+use super::sparse::{DenseSupports, SparseSupports, SupportProducts};
 use crate::kernel_gradient::{kernel_gradient, profile, self_gradient};
 
 /// `E(Z)`.
-pub(super) struct Joint {
+pub(super) struct JointObjective {
     kernel: KernelRef,
     profile: Profile,
-    /// Columns in which a support has a number, of all; in others vectors stay at zero.
+    /// Columns in which a support is not zero; in others vectors stay at zero.
     live: Vec<usize>,
     width: usize,
     columns: usize,
     size: usize,
     /// Supports less the centre, row after row.
     rows: Vec<f64>,
-    squares: Vec<f64>,
-    /// The supports as lists, where they have few numbers.
-    lists: Option<Lists>,
+    squared_norms: Vec<f64>,
+    /// The supports as sparse rows, where they have few nonzeros.
+    sparse: Option<SparseSupports>,
     /// β, score after score.
     betas: Vec<f64>,
-    whole: f64,
+    /// `Σ|W_s|²`.
+    machine_norm: f64,
     centre: Vec<f64>,
 }
 
@@ -43,47 +45,48 @@ fn transposed(values: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     out
 }
 
-impl Joint {
-    /// The machine's distance from machines of so many vectors.
-    pub(super) fn new(teacher: &Teacher<'_>, size: usize) -> Self {
-        let width = teacher.machine.columns();
+impl JointObjective {
+    /// The machine's distance from the span of so many vectors.
+    pub(super) fn new(problem: &CompressionProblem<'_>, size: usize) -> Self {
+        let width = problem.machine.columns();
         let mut is_live = vec![false; width];
-        for row in teacher.supports.iter() {
+        for row in problem.supports.iter() {
             row.nonzeros().for_each(|(column, _)| is_live[column as usize] = true);
         }
         let live: Vec<usize> = (0..width).filter(|column| is_live[*column]).collect();
         let columns = live.len();
-        let centre = teacher.machine.centre().map_or(vec![0.0; width], <[f64]>::to_vec);
-        let mut valley = Self {
-            kernel: teacher.machine.kernel().clone(),
-            profile: profile(teacher.machine),
+        let centre = problem.machine.centre().map_or(vec![0.0; width], <[f64]>::to_vec);
+        let mut objective = Self {
+            kernel: problem.machine.kernel().clone(),
+            profile: profile(problem.machine),
             live,
             width,
             columns,
             size,
             rows: Vec::new(),
-            squares: Vec::new(),
-            lists: None,
-            betas: teacher.betas.concat(),
-            whole: teacher.whole(),
+            squared_norms: Vec::new(),
+            sparse: None,
+            betas: problem.betas.concat(),
+            machine_norm: problem.squared_norm(),
             centre,
         };
-        valley.rows = valley.written(&teacher.supports);
-        valley.squares =
-            valley.rows.chunks_exact(columns.max(1)).map(|row| dot(row, row)).collect();
-        let kernel = (&valley.kernel, valley.profile);
-        let rows = (valley.rows.as_slice(), valley.squares.as_slice());
-        valley.lists = Lists::new(kernel, rows, columns, &valley.betas);
-        valley
+        objective.rows = objective.to_coordinates(&problem.supports);
+        let rows = objective.rows.chunks_exact(columns.max(1));
+        objective.squared_norms = rows.map(|row| dot(row, row)).collect();
+        let (rows, squared_norms) = (&objective.rows[..], &objective.squared_norms[..]);
+        let supports = DenseSupports { rows, squared_norms, columns };
+        let (kernel, profile) = (&objective.kernel, objective.profile);
+        objective.sparse = SparseSupports::new(kernel, profile, supports, &objective.betas);
+        objective
     }
 
-    /// Whether no support has a number: then there is nowhere to go.
-    pub(super) fn is_nowhere(&self) -> bool {
+    /// Whether all supports are zero: then there is nothing to move.
+    pub(super) fn has_no_columns(&self) -> bool {
         self.live.is_empty()
     }
 
     /// Rows less the centre, live columns only, one after the other.
-    pub(super) fn written(&self, rows: &Matrix) -> Vec<f64> {
+    pub(super) fn to_coordinates(&self, rows: &Matrix) -> Vec<f64> {
         let mut all = vec![0.0; self.width];
         let mut out = Vec::with_capacity(rows.rows() * self.columns);
         for row in rows.iter() {
@@ -94,76 +97,89 @@ impl Joint {
     }
 
     /// Vectors as rows of the machine.
-    pub(super) fn read(&self, point: &[f64]) -> Option<Matrix> {
+    pub(super) fn to_rows(&self, point: &[f64]) -> Option<Matrix> {
         let mut values = vec![0.0; self.size * self.width];
         let rows = values.chunks_exact_mut(self.width.max(1));
-        for (row, own) in rows.zip(point.chunks_exact(self.columns.max(1))) {
-            for (column, x) in self.live.iter().zip(own) {
+        for (row, vector) in rows.zip(point.chunks_exact(self.columns.max(1))) {
+            for (column, x) in self.live.iter().zip(vector) {
                 row[*column] = x + self.centre[*column];
             }
         }
         Matrix::dense(self.width, values).ok()
     }
 
-    /// Kernel values of the vectors with some rows, and how they change.
-    fn shapes(&self, z: &[f64], own: &[f64], rows: &[f64], squares: &[f64]) -> Shapes {
-        let (count, inner) = (squares.len().max(1), self.columns);
-        let mut values = vec![0.0; own.len() * count];
-        let lines = values.par_chunks_mut(LINES * count).zip(own.par_chunks(LINES));
+    /// Kernel values of the vectors with some rows and their gradients; `z_norms` and `row_norms` are squared norms.
+    fn kernel_block(
+        &self,
+        z: &[f64],
+        z_norms: &[f64],
+        rows: &[f64],
+        row_norms: &[f64],
+    ) -> KernelBlock {
+        let (count, inner) = (row_norms.len().max(1), self.columns);
+        let mut values = vec![0.0; z_norms.len() * count];
+        let lines = values.par_chunks_mut(LINES * count).zip(z_norms.par_chunks(LINES));
         let products = lines.zip(z.par_chunks((LINES * inner).max(1)));
         if let (Profile::Gaussian { gamma }, Some(finish)) =
             (self.profile, self.kernel.form().finish())
         {
-            products.for_each(|((values, own), z)| {
-                gemm_nt(own.len(), count, inner, z, rows, values);
-                for (line, own) in values.chunks_exact_mut(count).zip(own) {
-                    finish.finish(Isa::current(), line, *own, squares);
+            products.for_each(|((values, norms), z)| {
+                gemm_nt(norms.len(), count, inner, z, rows, values);
+                for (line, norm) in values.chunks_exact_mut(count).zip(norms) {
+                    finish.finish(Isa::current(), line, *norm, row_norms);
                 }
             });
-            return Shapes { values, slopes: Slopes::Width(2.0 * gamma) };
+            return KernelBlock { values, slopes: Slopes::Gaussian { two_gamma: 2.0 * gamma } };
         }
         let slopes: Vec<(Vec<f64>, Vec<f64>)> = products
-            .map(|((values, own), z)| {
-                gemm_nt(own.len(), count, inner, z, rows, values);
-                self.slopes(values, own, squares)
+            .map(|((values, norms), z)| {
+                gemm_nt(norms.len(), count, inner, z, rows, values);
+                self.slopes(values, norms, row_norms)
             })
             .collect();
         let (across, along): (Vec<_>, Vec<_>) = slopes.into_iter().unzip();
-        Shapes { values, slopes: Slopes::Lists { across: across.concat(), along: along.concat() } }
+        let slopes = Slopes::Tables { across: across.concat(), along: along.concat() };
+        KernelBlock { values, slopes }
     }
 
-    /// Products become kernel values; returns how they change.
-    fn slopes(&self, values: &mut [f64], own: &[f64], squares: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// Inner products become kernel values; returns their gradients.
+    fn slopes(
+        &self,
+        values: &mut [f64],
+        z_norms: &[f64],
+        row_norms: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
         let (mut across, mut along) = (Vec::new(), Vec::new());
-        for (line, own) in values.chunks_exact_mut(squares.len().max(1)).zip(own) {
-            for (value, square) in line.iter_mut().zip(squares) {
-                let gradient = kernel_gradient(self.profile, *value, *square, *own);
-                *value = gradient.value;
-                across.push(gradient.across);
-                along.push(gradient.along);
+        for (line, norm) in values.chunks_exact_mut(row_norms.len().max(1)).zip(z_norms) {
+            for (value, square) in line.iter_mut().zip(row_norms) {
+                let slope = kernel_gradient(self.profile, *value, *square, *norm);
+                *value = slope.value;
+                across.push(slope.across);
+                along.push(slope.along);
             }
         }
         (across, along)
     }
 
-    /// Adds `factor Σ_i w_ai dk(a, i)` to the gradient, `w` being what `weigh` makes of a line of zeros; all
-    /// but what goes along the vectors themselves, which is added to `along`.
-    fn pull(
+    /// Adds `factor Σ_i w_ai dk(a, i)` to the gradient; `weigh` writes the weights `w_a` of vector `a` into a line of
+    /// zeros.
+    fn add_gradient(
         &self,
-        (shapes, factor): (&Shapes, f64),
+        block: &KernelBlock,
+        factor: f64,
         rows: &[f64],
         weigh: &(dyn Fn(usize, &mut [f64]) + Sync),
-        (along, gradient): (&mut [f64], &mut [f64]),
+        sums: GradientSums<'_>,
     ) {
-        let columns = self.columns;
-        let count = shapes.values.len() / along.len().max(1);
+        let (columns, GradientSums { along, gradient }) = (self.columns, sums);
+        let count = block.values.len() / along.len().max(1);
         let parts = gradient.par_chunks_mut((LINES * columns).max(1)).enumerate();
         parts.zip(along.par_chunks_mut(LINES)).for_each(|((part, gradient), along)| {
             let mut weights = vec![0.0; along.len() * count];
             for (at, (line, along)) in weights.chunks_exact_mut(count).zip(&mut *along).enumerate()
             {
                 weigh(part * LINES + at, line);
-                *along += shapes.turn((part * LINES + at) * count, line, factor);
+                *along += block.apply_slopes((part * LINES + at) * count, line, factor);
             }
             let weights = Strided { values: &weights[..], row: count, column: 1 };
             let rows = Strided { values: rows, row: columns, column: 1 };
@@ -173,40 +189,50 @@ impl Joint {
     }
 }
 
-struct Shapes {
+/// A gradient in the vectors: `gradient`, plus `along` times each vector itself.
+struct GradientSums<'a> {
+    along: &'a mut [f64],
+    gradient: &'a mut [f64],
+}
+
+/// Kernel values of the vectors with some rows, and their gradients.
+struct KernelBlock {
     values: Vec<f64>,
     slopes: Slopes,
 }
 
-/// How values change with the vector: `across u + along z`.
+/// The gradients of kernel values in z: `across u + along z`.
 enum Slopes {
     /// Values times this, and times minus this.
-    Width(f64),
-    Lists {
+    Gaussian {
+        two_gamma: f64,
+    },
+    Tables {
         across: Vec<f64>,
         along: Vec<f64>,
     },
 }
 
-impl Shapes {
-    /// Turns what the values of one vector count for into what the rows do; returns what the vector does.
-    fn turn(&self, start: usize, counts: &mut [f64], factor: f64) -> f64 {
-        let range = start..start + counts.len();
+impl KernelBlock {
+    /// Multiplies the weights of the values of one vector by their slopes, which gives the weights of the rows; returns
+    /// the weight of the vector itself.
+    fn apply_slopes(&self, start: usize, weights: &mut [f64], factor: f64) -> f64 {
+        let range = start..start + weights.len();
         match &self.slopes {
-            Slopes::Width(width) => {
-                let width = factor * width;
-                let pairs = counts.iter_mut().zip(&self.values[range]);
-                pairs.for_each(|(count, value)| *count *= width * value);
-                -sum(counts)
+            Slopes::Gaussian { two_gamma } => {
+                let slope = factor * two_gamma;
+                let pairs = weights.iter_mut().zip(&self.values[range]);
+                pairs.for_each(|(weight, value)| *weight *= slope * value);
+                -sum(weights)
             }
-            Slopes::Lists { across, along } => {
-                let mut own = 0.0;
+            Slopes::Tables { across, along } => {
+                let mut total = 0.0;
                 let slopes = across[range.clone()].iter().zip(&along[range]);
-                for (count, (across, along)) in counts.iter_mut().zip(slopes) {
-                    own += factor * *count * along;
-                    *count *= factor * across;
+                for (weight, (across, along)) in weights.iter_mut().zip(slopes) {
+                    total += factor * *weight * along;
+                    *weight *= factor * across;
                 }
-                own
+                total
             }
         }
     }
@@ -226,44 +252,47 @@ fn sum(values: &[f64]) -> f64 {
     sums.iter().sum()
 }
 
-impl Joint {
+impl JointObjective {
     /// `E(Z)` and its gradient; infinite where a vector lies in the span of the others.
     pub(super) fn value(&self, z: &[f64], gradient: &mut [f64]) -> f64 {
         let n = self.size;
         let row = |a: usize| &z[a * self.columns..(a + 1) * self.columns];
-        let own: Vec<f64> = (0..n).map(|a| dot(row(a), row(a))).collect();
-        let selves: Vec<_> = own.iter().map(|own| self_gradient(self.profile, *own)).collect();
-        let mut among = self.shapes(z, &own, z, &own);
-        (0..n).for_each(|a| among.values[a * n + a] = selves[a].value);
-        let factor = || Cholesky::new(among.values.clone(), n, &mut |_| true).ok();
-        let (factor, (with, met)) = if n * self.squares.len() < WORTH_SHARING {
-            (factor(), self.met(z, &own))
+        let norms: Vec<f64> = (0..n).map(|a| dot(row(a), row(a))).collect();
+        let diagonal: Vec<_> =
+            norms.iter().map(|norm| self_gradient(self.profile, *norm)).collect();
+        let mut block = self.kernel_block(z, &norms, z, &norms);
+        (0..n).for_each(|a| block.values[a * n + a] = diagonal[a].value);
+        let factor = || Cholesky::new(block.values.clone(), n, &mut |_| true).ok();
+        let (factor, (with, c)) = if n * self.squared_norms.len() < WORTH_SHARING {
+            (factor(), self.support_products(z, &norms))
         } else {
-            rayon::join(factor, || self.met(z, &own))
+            rayon::join(factor, || self.support_products(z, &norms))
         };
         let is_near = |factor: &Cholesky, a: usize| {
-            factor.values()[a * n + a].powi(2) <= NEAR * selves[a].value
+            factor.values()[a * n + a].powi(2) <= NEAR * diagonal[a].value
         };
         let factor = factor.filter(|factor| !(0..n).any(|a| is_near(factor, a)));
         let Some(factor) = factor else { return f64::INFINITY };
-        let mut g = met.clone();
+        let mut g = c.clone();
         g.chunks_exact_mut(n).for_each(|list| factor.solve(list));
-        let value = self.whole - dot(&met, &g);
+        let value = self.machine_norm - dot(&c, &g);
         let mut along = vec![0.0; n];
         gradient.fill(0.0);
-        self.of_supports(&with, &g, &mut along, gradient);
-        // A vector's value with itself moves as one.
-        let mut alone = vec![0.0; n];
+        let sums = GradientSums { along: &mut along, gradient: &mut *gradient };
+        self.add_support_gradient(&with, &g, sums);
+        // K(z, z) is added apart, below.
+        let mut among = vec![0.0; n];
         let pair = |a: usize, line: &mut [f64]| {
             for list in g.chunks_exact(n) {
                 add_row(Isa::current(), list[a], list, line);
             }
             line[a] = 0.0;
         };
-        self.pull((&among, 2.0), z, &pair, (&mut alone, gradient));
-        for (a, (along, alone)) in along.iter_mut().zip(&alone).enumerate() {
-            let own: f64 = g.chunks_exact(n).map(|list| list[a] * list[a]).sum();
-            *along += alone + own * selves[a].along;
+        let sums = GradientSums { along: &mut among, gradient: &mut *gradient };
+        self.add_gradient(&block, 2.0, z, &pair, sums);
+        for (a, (along, among)) in along.iter_mut().zip(&among).enumerate() {
+            let squares: f64 = g.chunks_exact(n).map(|list| list[a] * list[a]).sum();
+            *along += among + squares * diagonal[a].along;
         }
         let width = self.columns.max(1);
         let lines = gradient.chunks_exact_mut(width).zip(z.chunks_exact(width));
@@ -275,44 +304,44 @@ impl Joint {
 }
 
 /// Kernel values of the vectors with the supports.
-enum With<'a> {
-    Rows(Shapes),
-    Lists(&'a Lists, Met),
+enum SupportKernel<'a> {
+    Dense(KernelBlock),
+    Sparse(&'a SparseSupports, SupportProducts),
 }
 
-impl Joint {
-    /// Kernel values with the supports, and `<z, W>`, score after score.
-    fn met(&self, z: &[f64], own: &[f64]) -> (With<'_>, Vec<f64>) {
-        if let Some(lists) = &self.lists {
-            let met = lists.meet(&transposed(z, self.size, self.columns), own);
-            let products = met.products.clone();
-            return (With::Lists(lists, met), products);
+impl JointObjective {
+    /// Kernel values with the supports, and `c = <z, W>`, score after score.
+    fn support_products(&self, z: &[f64], norms: &[f64]) -> (SupportKernel<'_>, Vec<f64>) {
+        if let Some(sparse) = &self.sparse {
+            let with = sparse.kernel_products(&transposed(z, self.size, self.columns), norms);
+            let products = with.products.clone();
+            return (SupportKernel::Sparse(sparse, with), products);
         }
-        let count = self.squares.len();
-        let with = self.shapes(z, own, &self.rows, &self.squares);
-        let met = self.betas.chunks_exact(count).flat_map(|betas| {
+        let count = self.squared_norms.len();
+        let with = self.kernel_block(z, norms, &self.rows, &self.squared_norms);
+        let products = self.betas.chunks_exact(count).flat_map(|betas| {
             with.values.chunks_exact(count).map(|line| row_dot(Isa::current(), line, betas))
         });
-        let met = met.collect();
-        (With::Rows(with), met)
+        let products = products.collect();
+        (SupportKernel::Dense(with), products)
     }
 
-    /// Adds the gradient of `-2 Σ_s g_s'c_s`, but for what the vectors count for along themselves.
-    fn of_supports(&self, with: &With<'_>, g: &[f64], along: &mut [f64], gradient: &mut [f64]) {
-        let (n, m) = (self.size, self.squares.len());
+    /// Adds the gradient of `-2 Σ_s g_s'c_s`.
+    fn add_support_gradient(&self, with: &SupportKernel<'_>, g: &[f64], sums: GradientSums<'_>) {
+        let (n, m) = (self.size, self.squared_norms.len());
         match with {
-            With::Lists(lists, met) => {
-                let turned = lists.turn(met, g, along);
-                gradient.copy_from_slice(&transposed(&turned, self.columns, n));
+            SupportKernel::Sparse(sparse, with) => {
+                let columns = sparse.gradient(with, g, sums.along);
+                sums.gradient.copy_from_slice(&transposed(&columns, self.columns, n));
             }
-            With::Rows(with) => {
-                // What each pair of a vector and a row counts for.
+            SupportKernel::Dense(with) => {
+                // The weight of each pair of a vector and a row.
                 let mix = |a: usize, line: &mut [f64]| {
                     for (list, betas) in g.chunks_exact(n).zip(self.betas.chunks_exact(m)) {
                         add_row(Isa::current(), list[a], betas, line);
                     }
                 };
-                self.pull((with, -2.0), &self.rows, &mix, (along, gradient));
+                self.add_gradient(with, -2.0, &self.rows, &mix, sums);
             }
         }
     }
@@ -333,7 +362,7 @@ mod tests {
         ];
         for (text, is_sparse) in kernels.iter().flat_map(|text| [(*text, false), (*text, true)]) {
             let kernel = mercer_kernel::parse(text).unwrap();
-            // Few numbers take the other way.
+            // Sparse supports take the other path.
             let columns = if is_sparse { 8 } else { 2 };
             let number = |n: usize| (n * n % 17) as f64 / 8.0 - 1.0;
             let kept = |n: &usize| !is_sparse || n % 8 == n / 8 % 8;
@@ -348,22 +377,23 @@ mod tests {
             let lists: [Vec<f64>; 3] = [betas(0), betas(1), betas(2)];
             let scores = lists.iter().map(|list| Score::expansion(list, 0.1)).collect();
             let machine = Machine::new(kernel, supports, scores, output).unwrap();
-            let teacher = Teacher::new(&machine, FittingData::default(), Watch::NOBODY).unwrap();
-            let valley = Joint::new(&teacher, 3);
-            assert_eq!(valley.lists.is_some(), is_sparse);
+            let problem =
+                CompressionProblem::new(&machine, FittingData::default(), Watch::NOBODY).unwrap();
+            let objective = JointObjective::new(&problem, 3);
+            assert_eq!(objective.sparse.is_some(), is_sparse);
             let some = [0.1, -0.4, 0.7, 0.3, -0.6, 0.9].iter().copied().cycle();
-            let z: Vec<f64> = some.take(3 * valley.columns).collect();
+            let z: Vec<f64> = some.take(3 * objective.columns).collect();
             let mut gradient = vec![0.0; z.len()];
-            let value = valley.value(&z, &mut gradient);
-            assert!(value > 0.0 && value < teacher.whole(), "{text}: {value}");
+            let value = objective.value(&z, &mut gradient);
+            assert!(value > 0.0 && value < problem.squared_norm(), "{text}: {value}");
             for at in 0..z.len() {
                 let step = |by: f64| {
                     let mut z = z.clone();
                     z[at] += by;
-                    valley.value(&z, &mut vec![0.0; z.len()])
+                    objective.value(&z, &mut vec![0.0; z.len()])
                 };
                 let slope = (step(1e-5) - step(-1e-5)) / 2e-5;
-                let size = teacher.whole();
+                let size = problem.squared_norm();
                 assert!((slope - gradient[at]).abs() < 1e-7 * size, "{text}: {slope} {gradient:?}");
             }
         }

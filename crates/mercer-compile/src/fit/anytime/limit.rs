@@ -7,7 +7,7 @@ use super::Constants;
 use super::pool::Pool;
 
 /// What things cost in time, in multiply-adds of an exact answer. Measured on machines of 3 to 784 columns
-/// (`cargo run --release -p mercer-compile --example turns`): a few basis points at once run half
+/// (`cargo run --release -p mercer-compile --example compare_plans`): a few basis points at once run half
 /// as fast as a panel of supports.
 const BASIS: f64 = 2.0;
 /// The sums and bounds of one step.

@@ -1,3 +1,5 @@
+//! The problem that all compressors solve: the machine with its coefficients and inner products in feature space.
+
 use mercer_data::Matrix;
 use mercer_kernel::factor::{Factor, KernelColumns};
 use mercer_machine::{Machine, Output, Score};
@@ -11,9 +13,9 @@ const COLUMN_BYTES: usize = 256 << 20;
 /// Coordinates of all rows along all pivots may take this much.
 const FACTOR_BYTES: usize = 2 << 30;
 
-/// A machine as compressors see it: supports that matter, coefficients, and inner products with W.
+/// A machine as compressors see it: its supports with coefficients, and inner products with W.
 #[derive(Debug)]
-pub struct Teacher<'a> {
+pub struct CompressionProblem<'a> {
     /// The machine.
     pub machine: &'a Machine,
     /// Its supports that have a coefficient; equal ones were merged when the machine was made.
@@ -21,19 +23,19 @@ pub struct Teacher<'a> {
     /// A coefficient for each support, score after score.
     pub betas: Vec<Vec<f64>>,
     /// `<Φ_i, W_s>` of each support, score after score.
-    pub products: Vec<Vec<f64>>,
+    pub inner_products: Vec<Vec<f64>>,
     /// `|W_s|²`.
-    pub squares: Vec<f64>,
+    pub squared_norms: Vec<f64>,
     /// Rows the machine was trained on, cut to its columns.
     pub training: Option<&'a Matrix>,
-    /// Who is told how far it is, and may end it.
+    /// Called with progress; may interrupt the run.
     pub watch: Watch<'a>,
     /// The machine whose scores are the inner products alone.
     plan: Plan,
 }
 
-impl<'a> Teacher<'a> {
-    /// Looks at a machine.
+impl<'a> CompressionProblem<'a> {
+    /// Prepares a machine for compression.
     ///
     /// # Errors
     /// If it has no expansions under a semidefinite kernel.
@@ -49,7 +51,7 @@ impl<'a> Teacher<'a> {
             return Err(refuse(reason));
         }
         if !machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. })) {
-            return Err(refuse("a linear score or a table is one product already".to_owned()));
+            return Err(refuse("a linear or additive score is a single sum already".to_owned()));
         }
         let mut is_used = vec![false; machine.supports().rows()];
         for score in machine.scores() {
@@ -73,22 +75,22 @@ impl<'a> Teacher<'a> {
             .collect();
         let plan = Plan::exact(&scored(machine, supports.clone(), &betas)?);
         watch.step("measuring the machine", 0, 1)?;
-        let products = products(&plan, &supports)?;
+        let inner_products = inner_products(&plan, &supports)?;
         let square = |(beta, products): (&Vec<f64>, &Vec<f64>)| {
             let mut sum = mercer_kernel::factor::Compensated::default();
             beta.iter().zip(products).for_each(|(beta, p)| sum.add_product(*beta, *p));
             sum.value().max(0.0)
         };
-        let squares: Vec<f64> = betas.iter().zip(&products).map(square).collect();
-        let whole: f64 = squares.iter().sum();
-        if !(whole > 0.0 && whole.is_finite() && whole > 1e-200) {
-            return Err(refuse(format!("its length |W| is {}", whole.sqrt())));
+        let squared_norms: Vec<f64> = betas.iter().zip(&inner_products).map(square).collect();
+        let total: f64 = squared_norms.iter().sum();
+        if !(total > 0.0 && total.is_finite() && total > 1e-200) {
+            return Err(refuse(format!("its norm |W| is {}", total.sqrt())));
         }
         let training = fitting_data.training;
-        Ok(Self { machine, supports, betas, products, squares, training, watch, plan })
+        Ok(Self { machine, supports, betas, inner_products, squared_norms, training, watch, plan })
     }
 
-    /// Supports that matter.
+    /// Supports that have a coefficient.
     pub fn len(&self) -> usize {
         self.supports.rows()
     }
@@ -99,16 +101,16 @@ impl<'a> Teacher<'a> {
     }
 
     /// `Σ|W_s|²`.
-    pub fn whole(&self) -> f64 {
-        self.squares.iter().sum()
+    pub fn squared_norm(&self) -> f64 {
+        self.squared_norms.iter().sum()
     }
 
     /// `<z, W_s>` of rows, score after score.
     ///
     /// # Errors
     /// If a row lies outside the kernel's domain or a score overflows.
-    pub fn products_with(&self, rows: &Matrix) -> Result<Vec<Vec<f64>>, CompileError> {
-        products(&self.plan, rows)
+    pub fn inner_products_with(&self, rows: &Matrix) -> Result<Vec<Vec<f64>>, CompileError> {
+        inner_products(&self.plan, rows)
     }
 
     /// Columns of the kernel matrix of some rows.
@@ -117,21 +119,21 @@ impl<'a> Teacher<'a> {
         KernelColumns::new(kernel, rows, self.machine.centre(), COLUMN_BYTES)
     }
 
-    /// A factor of the supports that follows all scores.
+    /// A factor of the supports with all scores as targets.
     pub(crate) fn factor(&self, floor: f64) -> Factor<KernelColumns> {
         let factor = Factor::new(self.columns(self.supports.clone()), floor);
-        let targets = self.products.iter().zip(&self.squares);
+        let targets = self.inner_products.iter().zip(&self.squared_norms);
         targets.fold(factor, |factor, (products, square)| factor.with_target(products, *square))
     }
 
     /// The most pivots that a factor of the supports may have.
-    pub fn most(&self) -> usize {
+    pub fn max_rank(&self) -> usize {
         self.len().min(FACTOR_BYTES / (16 * self.len()))
     }
 
-    /// What is left of the machine, of its length.
-    pub(crate) fn relative(&self, squares: f64) -> f64 {
-        (squares.max(0.0) / self.whole()).sqrt()
+    /// The norm of a residual with this square, relative to that of the machine.
+    pub(crate) fn relative_error(&self, squares: f64) -> f64 {
+        (squares.max(0.0) / self.squared_norm()).sqrt()
     }
 }
 
@@ -146,7 +148,7 @@ pub(super) fn dense(score: &Score, supports: usize) -> Vec<f64> {
     out
 }
 
-/// A machine of inner products: the same kernel, no offsets.
+/// The machine of inner products: the same kernel, no offsets.
 pub(super) fn scored(
     machine: &Machine,
     rows: Matrix,
@@ -155,13 +157,13 @@ pub(super) fn scored(
     let scores: Vec<Score> = coefficients.iter().map(|beta| Score::expansion(beta, 0.0)).collect();
     let output = if scores.len() == 1 { Output::Value } else { machine.output().clone() };
     let made = Machine::new(machine.kernel().clone(), rows, scores, output);
-    // Centred as the whole machine is, so that values agree to the last bit.
+    // Centred like the original, so that values agree to the last bit.
     let made = made.and_then(|made| made.with_centre(machine.centre().map(<[f64]>::to_vec)));
     made.map_err(|error| unfit("compress", error.to_string()))
 }
 
 /// Scores of all rows, score after score.
-fn products(plan: &Plan, rows: &Matrix) -> Result<Vec<Vec<f64>>, CompileError> {
+fn inner_products(plan: &Plan, rows: &Matrix) -> Result<Vec<Vec<f64>>, CompileError> {
     let count = plan.exact_stage().machine().scores().len();
     let scores = plan.scores(rows)?;
     Ok((0..count).map(|s| scores.iter().skip(s).step_by(count).copied().collect()).collect())

@@ -1,24 +1,24 @@
-//! Time as a number of multiply-adds, which is what a budget is counted in.
+//! A budget in microseconds as a number of multiply-adds, which is what plans count.
 
 use mercer_data::Matrix;
 use mercer_machine::Budget;
 
-use super::clock::race;
-use super::search::Candidate;
-use super::{Aim, Tuner};
+use super::Aim;
+use super::search::{Context, PlanCandidate};
 use crate::CompileError;
 
-/// Turns the time that a query may take into multiply-adds, at the rate at which this plan does them.
-pub(super) fn limit(
-    tuner: &Tuner<'_>,
-    candidate: &mut Candidate,
+/// Turns the time that a query may take into multiply-adds, at the rate of this plan.
+pub(super) fn set_budget(
+    context: &Context<'_>,
+    candidate: &mut PlanCandidate,
     timed: &Matrix,
 ) -> Result<(), CompileError> {
-    let Some(microseconds) = tuner.budget_us else { return Ok(()) };
-    let rows = timed.select(0..timed.rows().min(256));
-    let (laps, _) = race(&[candidate.runner(&rows)], Aim::Latency, 3, f64::INFINITY)?;
+    let Some(microseconds) = context.tuner.budget_us else { return Ok(()) };
+    let timer = context.timer.with_aim(Aim::Latency);
+    let rows = timed.select(0..timed.rows().min(timer.policy.budget_rows));
+    let times = timer.time(candidate.runner(&rows), timer.policy.baseline_rounds)?;
     let cost = candidate.plan.decide_with(&rows, &candidate.options)?.mean_cost();
-    let rate = two_digits(cost / laps[0].microseconds());
+    let rate = two_digits(cost / times.microseconds());
     let multiply_adds = (microseconds * rate).clamp(0.0, 1e18) as u64;
     candidate.options.budget = Some(multiply_adds);
     candidate.budget = Some(Budget { microseconds, rate, multiply_adds });

@@ -1,0 +1,69 @@
+//! How long the search may take, and whether the caller has interrupted it.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use super::Clock;
+use super::policy::LimitPolicy;
+use crate::{CompileError, Progress, Watch};
+
+/// The time limit of a search; all times are those of its clock.
+#[derive(Debug)]
+pub(super) struct TimeLimit<'a> {
+    watch: Watch<'a>,
+    clock: &'a dyn Clock,
+    /// When the search must end.
+    end: Duration,
+    /// How long one stage may be fitted.
+    pub fit_time: Duration,
+    /// When the current fit must end.
+    fit_end: Cell<Duration>,
+    is_interrupted: Cell<bool>,
+}
+
+impl<'a> TimeLimit<'a> {
+    pub(super) fn new(
+        watch: Watch<'a>,
+        clock: &'a dyn Clock,
+        limit: Duration,
+        policy: &LimitPolicy,
+    ) -> Self {
+        let end = clock.now().saturating_add(limit.mul_f64(policy.search_share));
+        let fit_time = limit.mul_f64(policy.fit_share);
+        let (fit_end, is_interrupted) = (Cell::new(end), Cell::new(false));
+        Self { watch, clock, end, fit_time, fit_end, is_interrupted }
+    }
+
+    /// Reports progress.
+    pub(super) fn step(
+        &self,
+        what: &'static str,
+        done: usize,
+        most: usize,
+    ) -> Result<(), CompileError> {
+        self.watch.step(what, done, most)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.clock.now() >= self.end
+    }
+
+    /// Begins the fit of a stage.
+    pub(super) fn begin_fit(&self) {
+        self.fit_end.set(self.clock.now().saturating_add(self.fit_time).min(self.end));
+    }
+
+    /// Whether a fit that reports progress may go on.
+    pub(super) fn may_go_on(&self, progress: Progress) -> bool {
+        if self.watch.step(progress.what, progress.done, progress.most).is_err() {
+            self.is_interrupted.set(true);
+        }
+        self.clock.fit_progressed();
+        !self.is_interrupted.get() && self.clock.now() < self.fit_end.get()
+    }
+
+    /// Whether the caller ended a fit, rather than the time limit.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.is_interrupted.get()
+    }
+}
