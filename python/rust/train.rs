@@ -224,8 +224,8 @@ fn ordered_columns(
 fn call_observer(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> PyResult<()> {
     let fields = PyDict::new(py);
     fields.set_item("iterations", progress.iterations)?;
-    fields.set_item("subproblem", progress.part)?;
-    fields.set_item("subproblems", progress.parts)?;
+    fields.set_item("subproblem", progress.subproblem)?;
+    fields.set_item("subproblems", progress.subproblems)?;
     fields.set_item("violation", progress.violation)?;
     fields.set_item("gap", progress.gap)?;
     fields.set_item("supports", progress.supports)?;
@@ -239,7 +239,7 @@ fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict
     let report = &trained.report;
     let fields = PyDict::new(py);
     let mut subproblems = Vec::new();
-    for (number, subproblem) in report.parts.iter().enumerate() {
+    for (number, subproblem) in report.subproblems.iter().enumerate() {
         let fields = PyDict::new(py);
         // Machines of weights and tables name no examples.
         if let Some(expansion) = trained.expansions.get(number) {
@@ -276,7 +276,7 @@ fn report<'py>(py: Python<'py>, trained: &Trained) -> PyResult<Bound<'py, PyDict
     fields.set_item("kernel_values", report.kernel_values)?;
     fields.set_item("peak_memory_bytes", report.peak_memory_bytes)?;
     fields.set_item("seconds", report.seconds)?;
-    let left_out = trained.left_out.as_ref();
+    let left_out = trained.leave_one_out.as_ref();
     fields.set_item("leave_one_out", left_out.map(|left_out| left_out.quality))?;
     Ok(fields)
 }

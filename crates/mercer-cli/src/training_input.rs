@@ -10,7 +10,7 @@ use mercer::data::{Dataset, Scaling, read};
 use mercer::kernel::{KERNELS, KernelRef, fit_words};
 use mercer::machine::{self, ClassName, Machine, Model, Provenance, Scheme, file};
 use mercer::spec::Spec;
-use mercer::train::{Cancel, FormulationRef, Rows as _, Training, solver};
+use mercer::train::{Cancel, FormulationRef, RowSource as _, Training, solver};
 
 use crate::args::{Input, SchemeName, TrainingFlags};
 use crate::commands::{StopSignal, input_options};

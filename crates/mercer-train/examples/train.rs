@@ -60,7 +60,7 @@ fn main() -> Result<(), Failure> {
         print_json(&trained.report, quality, used, peak);
     } else {
         let mut report = trained.report;
-        report.parts.clear();
+        report.subproblems.clear();
         println!("{report:#?}\n{quality:?}");
         println!("kernel rows: {:.1}", report.kernel_values as f64 / data.examples.rows() as f64);
     }

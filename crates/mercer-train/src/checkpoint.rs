@@ -1,4 +1,5 @@
-//! Checkpoints: all that the next round depends on, written whole.
+//! Checkpoint files: the state that the next round of a training depends on, written atomically.
+//! When they are written is decided in [`crate::control`] and [`crate::linear`].
 
 use std::fs;
 use std::io::Write;
@@ -14,7 +15,7 @@ use crate::{Optimality, TrainError};
 /// Where and how often a training is saved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
-    /// The file; it always holds a whole checkpoint.
+    /// The file; it always holds one complete checkpoint.
     pub path: PathBuf,
     /// Time from one to the next.
     pub every: Duration,
@@ -28,7 +29,7 @@ const DIGEST: usize = 32;
 
 /// Writes checkpoints of one training.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct Checkpointer {
     checkpoint: Checkpoint,
     digest: [u8; DIGEST],
     finished: Vec<Solution>,
@@ -37,56 +38,43 @@ pub(crate) struct Keeper {
 
 /// What a checkpoint holds.
 #[derive(Debug)]
-pub(crate) struct Saved {
+pub(crate) struct SavedState {
     pub(crate) elapsed: Duration,
     pub(crate) iterations: u64,
-    pub(crate) part: usize,
+    pub(crate) subproblem: usize,
     pub(crate) finished: Vec<Solution>,
     pub(crate) state: State,
 }
 
-impl Keeper {
+impl Checkpointer {
     pub(crate) fn new(checkpoint: &Checkpoint, digest: [u8; DIGEST]) -> Self {
         let (checkpoint, finished) = (checkpoint.clone(), Vec::new());
         Self { checkpoint, digest, finished, last: Instant::now() }
     }
 
-    /// Remembers a part that is done.
-    pub(crate) fn finish_part(&mut self, solution: &Solution) {
+    /// Remembers a subproblem that is solved.
+    pub(crate) fn finish_subproblem(&mut self, solution: &Solution) {
         self.finished.push(solution.clone());
-    }
-
-    pub(crate) fn save_if_due(
-        &mut self,
-        elapsed: Duration,
-        iterations: u64,
-        part: usize,
-        state: &State,
-    ) -> Result<(), TrainError> {
-        if !self.is_due() {
-            return Ok(());
-        }
-        self.save(elapsed, iterations, part, state)
     }
 
     pub(crate) fn save(
         &mut self,
         elapsed: Duration,
         iterations: u64,
-        part: usize,
+        subproblem: usize,
         state: &State,
     ) -> Result<(), TrainError> {
-        let mut out = Out::default();
+        let mut out = CheckpointWriter::default();
         out.number(elapsed.as_micros() as u64);
         out.number(iterations);
-        out.number(part as u64);
+        out.number(subproblem as u64);
         out.number(self.finished.len() as u64);
         self.finished.iter().for_each(|solution| out.solution(solution));
         out.state(state);
         self.write(&out)
     }
 
-    /// How often it is to be written.
+    /// Time from one checkpoint to the next.
     pub(crate) fn every(&self) -> Duration {
         self.checkpoint.every
     }
@@ -96,8 +84,8 @@ impl Keeper {
         self.last.elapsed() >= self.checkpoint.every
     }
 
-    /// Writes what the next round depends on.
-    pub(crate) fn write(&mut self, body: &Out) -> Result<(), TrainError> {
+    /// Writes the file anew.
+    pub(crate) fn write(&mut self, body: &CheckpointWriter) -> Result<(), TrainError> {
         let mut sha = Sha256::new();
         [&MAGIC[..], &self.digest, &body.0].iter().for_each(|bytes| sha.update(bytes));
         let check = sha.finalize();
@@ -116,19 +104,19 @@ impl Keeper {
     }
 
     /// Reads the file, if resuming was asked for and it exists.
-    pub(crate) fn load(&mut self) -> Result<Option<Saved>, TrainError> {
+    pub(crate) fn load(&mut self) -> Result<Option<SavedState>, TrainError> {
         let Some(body) = self.read()? else { return Ok(None) };
-        let saved = In(&body).saved().ok_or_else(|| self.damaged())?;
+        let saved = CheckpointReader(&body).saved().ok_or_else(|| self.damaged())?;
         self.finished.clone_from(&saved.finished);
         Ok(Some(saved))
     }
 
-    /// A file whose bytes are not what was written.
+    /// The error for a file whose bytes are not what was written.
     pub(crate) fn damaged(&self) -> TrainError {
         self.error("the file is damaged")
     }
 
-    /// What was written last, if resuming was asked for and the file exists.
+    /// The body that was written last, if resuming was asked for and the file exists.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, TrainError> {
         if !self.checkpoint.resume {
             return Ok(None);
@@ -153,35 +141,35 @@ impl Keeper {
 
 /// Bytes of a checkpoint being made.
 #[derive(Debug, Default)]
-pub(crate) struct Out(Vec<u8>);
+pub(crate) struct CheckpointWriter(Vec<u8>);
 
-impl Out {
+impl CheckpointWriter {
     pub(crate) fn number(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    pub(crate) fn doubles(&mut self, values: &[f64]) {
+    pub(crate) fn f64s(&mut self, values: &[f64]) {
         self.number(values.len() as u64);
         values.iter().for_each(|value| self.number(value.to_bits()));
     }
 
-    pub(crate) fn words(&mut self, values: &[u32]) {
+    pub(crate) fn u32s(&mut self, values: &[u32]) {
         self.number(values.len() as u64);
         values.iter().for_each(|value| self.0.extend_from_slice(&value.to_le_bytes()));
     }
 
     fn solution(&mut self, solution: &Solution) {
-        self.doubles(&solution.beta);
+        self.f64s(&solution.beta);
         let o = &solution.optimality;
-        self.doubles(&[o.objective, o.gap, o.violation]);
-        self.doubles(&o.multipliers);
+        self.f64s(&[o.objective, o.gap, o.violation]);
+        self.f64s(&o.multipliers);
     }
 
     fn state(&mut self, state: &State) {
-        self.doubles(&state.beta);
-        self.doubles(&state.k_beta);
-        self.words(&state.active);
-        self.words(&state.previous);
+        self.f64s(&state.beta);
+        self.f64s(&state.k_beta);
+        self.u32s(&state.active);
+        self.u32s(&state.previous);
         for value in [state.rounds, state.steps, state.next_check, state.next_shrink] {
             self.number(value);
         }
@@ -192,9 +180,9 @@ impl Out {
 
 /// Bytes of a checkpoint being read.
 #[derive(Debug)]
-pub(crate) struct In<'a>(pub(crate) &'a [u8]);
+pub(crate) struct CheckpointReader<'a>(pub(crate) &'a [u8]);
 
-impl In<'_> {
+impl CheckpointReader<'_> {
     pub(crate) fn number(&mut self) -> Option<u64> {
         let (head, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
@@ -207,12 +195,12 @@ impl In<'_> {
         (length <= self.0.len() / size).then_some(length)
     }
 
-    pub(crate) fn doubles(&mut self) -> Option<Vec<f64>> {
+    pub(crate) fn f64s(&mut self) -> Option<Vec<f64>> {
         let length = self.length(8)?;
         (0..length).map(|_| self.number().map(f64::from_bits)).collect()
     }
 
-    pub(crate) fn words(&mut self) -> Option<Vec<u32>> {
+    pub(crate) fn u32s(&mut self) -> Option<Vec<u32>> {
         let length = self.length(4)?;
         let (head, rest) = self.0.split_at(4 * length);
         self.0 = rest;
@@ -221,24 +209,24 @@ impl In<'_> {
     }
 
     fn solution(&mut self) -> Option<Solution> {
-        let beta = self.doubles()?;
-        let [objective, gap, violation] = <[f64; 3]>::try_from(self.doubles()?).ok()?;
-        let multipliers = self.doubles()?;
+        let beta = self.f64s()?;
+        let [objective, gap, violation] = <[f64; 3]>::try_from(self.f64s()?).ok()?;
+        let multipliers = self.f64s()?;
         let optimality = Optimality { objective, gap, violation, multipliers };
         Some(Solution { beta, optimality, k_beta: Vec::new(), stop: None })
     }
 
-    fn saved(&mut self) -> Option<Saved> {
+    fn saved(&mut self) -> Option<SavedState> {
         let elapsed = Duration::from_micros(self.number()?);
         let iterations = self.number()?;
-        let part = usize::try_from(self.number()?).ok()?;
+        let subproblem = usize::try_from(self.number()?).ok()?;
         let finished = self.length(8)?;
         let finished = (0..finished).map(|_| self.solution()).collect::<Option<Vec<_>>>()?;
         let state = State {
-            beta: self.doubles()?,
-            k_beta: self.doubles()?,
-            active: self.words()?,
-            previous: self.words()?,
+            beta: self.f64s()?,
+            k_beta: self.f64s()?,
+            active: self.u32s()?,
+            previous: self.u32s()?,
             rounds: self.number()?,
             steps: self.number()?,
             next_check: self.number()?,
@@ -246,6 +234,7 @@ impl In<'_> {
             idle: u32::try_from(self.number()?).ok()?,
             is_f64: self.number()? != 0,
         };
-        (finished.len() == part).then_some(Saved { elapsed, iterations, part, finished, state })
+        let saved = SavedState { elapsed, iterations, subproblem, finished, state };
+        (saved.finished.len() == subproblem).then_some(saved)
     }
 }

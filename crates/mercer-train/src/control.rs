@@ -1,24 +1,25 @@
-//! Watching and stopping: progress, limits, the cancel token.
+//! Progress, limits and the cancel token of a training.
+//! Checkpoints are written in [`crate::checkpoint`]; search has a progress of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::TrainError;
-use crate::checkpoint::Keeper;
+use crate::checkpoint::Checkpointer;
 use crate::solvers::State;
 
-/// Stops a training from another thread; clones share one switch.
+/// Stops a training from another thread; clones share one flag.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// A switch that is off.
+    /// A flag that is not set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A switch over a flag that someone else owns, such as a signal handler.
+    /// Uses a flag that someone else sets, such as a signal handler.
     pub fn from_flag(flag: Arc<AtomicBool>) -> Self {
         Self(flag)
     }
@@ -28,7 +29,7 @@ impl Cancel {
         self.0.store(true, Ordering::SeqCst);
     }
 
-    /// Whether that was asked.
+    /// Whether the flag is set.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }
@@ -48,7 +49,7 @@ pub enum Stop {
     Stalled,
     /// Stalled at f32 precision: rounding errors are larger than the progress of a step.
     F32Stalled,
-    /// The solver's own limit of steps was reached, long after others converge: kernel values are too unequal.
+    /// The solver's limit of steps was reached: the problem is too badly scaled to converge.
     GivenUp,
 }
 
@@ -66,20 +67,20 @@ impl Stop {
     }
 }
 
-/// Where a training stands.
+/// The progress of a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Pair steps so far, all parts together.
+    /// Pair steps or coordinate updates so far, all subproblems together.
     pub iterations: u64,
-    /// The binary question being solved, from 0.
-    pub part: usize,
+    /// The binary subproblem being solved, from 0.
+    pub subproblem: usize,
     /// How many there are.
-    pub parts: usize,
-    /// Maximal violation of the part being solved, by the running gradient.
+    pub subproblems: usize,
+    /// Maximal violation of the subproblem being solved, by the running gradient.
     pub violation: f64,
-    /// Duality gap of the part being solved, by the running gradient.
+    /// Duality gap of the subproblem being solved, by the running gradient.
     pub gap: f64,
-    /// Examples with a non-zero coefficient in the part being solved.
+    /// Examples with a non-zero coefficient in the subproblem being solved.
     pub supports: usize,
     /// Time since the start; time before a resumed checkpoint included.
     pub elapsed: Duration,
@@ -87,16 +88,16 @@ pub struct Progress {
     pub time_left: Option<Duration>,
 }
 
-/// What the running gradient says of a part.
+/// What the running gradient says of the subproblem being solved.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Standing {
+pub(crate) struct Status {
     pub(crate) violation: f64,
     pub(crate) gap: f64,
     pub(crate) supports: usize,
 }
 
-/// Everything a solver has to ask and tell while it runs.
-pub(crate) struct Control<'a> {
+/// Limits, progress and checkpoints of one training, as solvers use them while they run.
+pub struct Control<'a> {
     pub(crate) observer: &'a mut dyn FnMut(&Progress),
     pub(crate) cancel: Cancel,
     pub(crate) time_limit: Option<Duration>,
@@ -106,17 +107,23 @@ pub(crate) struct Control<'a> {
     /// Time spent before the checkpoint that was resumed.
     pub(crate) earlier: Duration,
     pub(crate) iterations: u64,
-    pub(crate) part: usize,
-    pub(crate) parts: usize,
-    pub(crate) keeper: Option<Keeper>,
+    pub(crate) subproblem: usize,
+    pub(crate) subproblems: usize,
+    pub(crate) checkpointer: Option<Checkpointer>,
     pace: Option<Pace>,
 }
 
-/// How fast the violation of the present part falls.
+/// How fast the violation of the present subproblem falls.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     started: Instant,
     violation: f64,
+}
+
+impl std::fmt::Debug for Control<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Control").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
 }
 
 impl<'a> Control<'a> {
@@ -130,9 +137,9 @@ impl<'a> Control<'a> {
             started: Instant::now(),
             earlier: Duration::ZERO,
             iterations: 0,
-            part: 0,
-            parts: 1,
-            keeper: None,
+            subproblem: 0,
+            subproblems: 1,
+            checkpointer: None,
             pace: None,
         }
     }
@@ -141,21 +148,21 @@ impl<'a> Control<'a> {
         self.earlier + self.started.elapsed()
     }
 
-    pub(crate) fn start_part(&mut self, part: usize) {
-        self.part = part;
+    pub(crate) fn start_subproblem(&mut self, number: usize) {
+        self.subproblem = number;
         self.pace = None;
     }
 
-    /// Tells the observer.
-    pub(crate) fn tell(&mut self, standing: Standing) {
-        let time_left = self.time_left(standing.violation);
+    /// Reports to the observer.
+    pub(crate) fn report(&mut self, status: Status) {
+        let time_left = self.time_left(status.violation);
         let progress = Progress {
             iterations: self.iterations,
-            part: self.part,
-            parts: self.parts,
-            violation: standing.violation,
-            gap: standing.gap,
-            supports: standing.supports,
+            subproblem: self.subproblem,
+            subproblems: self.subproblems,
+            violation: status.violation,
+            gap: status.gap,
+            supports: status.supports,
             elapsed: self.elapsed(),
             time_left,
         };
@@ -168,20 +175,25 @@ impl<'a> Control<'a> {
         if self.steps_left() == 0 {
             return Ok(());
         }
-        let (elapsed, iterations, part) = (self.elapsed(), self.iterations, self.part);
-        match &mut self.keeper {
-            Some(keeper) => keeper.save_if_due(elapsed, iterations, part, state),
-            None => Ok(()),
+        match &self.checkpointer {
+            Some(checkpointer) if checkpointer.is_due() => self.write_checkpoint(state),
+            _ => Ok(()),
         }
     }
 
     /// Writes a checkpoint before a limit ends the training, unless the limit cut the last round short.
     pub(crate) fn save_before_end(&mut self, state: &State) -> Result<(), TrainError> {
-        let (elapsed, iterations, part) = (self.elapsed(), self.iterations, self.part);
-        let whole = self.steps_left() > 0;
-        match &mut self.keeper {
-            Some(keeper) if whole => keeper.save(elapsed, iterations, part, state),
-            _ => Ok(()),
+        if self.steps_left() == 0 {
+            return Ok(());
+        }
+        self.write_checkpoint(state)
+    }
+
+    fn write_checkpoint(&mut self, state: &State) -> Result<(), TrainError> {
+        let (elapsed, iterations) = (self.elapsed(), self.iterations);
+        match &mut self.checkpointer {
+            Some(checkpointer) => checkpointer.save(elapsed, iterations, self.subproblem, state),
+            None => Ok(()),
         }
     }
 
@@ -198,13 +210,13 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Whether a thread that made so many steps since it last looked should stop, with `share` threads at
-    /// work.
-    pub(crate) fn brake(&self, share: usize) -> impl Fn(u64) -> bool + Sync + use<> {
+    /// A test for worker threads: whether one that made so many steps since its last test should stop, with
+    /// `threads` of them sharing the steps that are left.
+    pub(crate) fn stop_check(&self, threads: usize) -> impl Fn(u64) -> bool + Sync + use<> {
         let cancel = self.cancel.clone();
         let left = self.time_limit.map(|limit| limit.saturating_sub(self.elapsed()));
         let now = Instant::now();
-        let steps = self.steps_left() / share.max(1) as u64;
+        let steps = self.steps_left() / threads.max(1) as u64;
         move |made| {
             cancel.is_cancelled() || left.is_some_and(|left| now.elapsed() >= left) || made >= steps
         }
@@ -215,19 +227,22 @@ impl<'a> Control<'a> {
         self.max_iterations.map_or(u64::MAX, |limit| limit.saturating_sub(self.iterations))
     }
 
-    /// The violation falls by a constant factor per second, roughly; parts take equally long, roughly.
+    /// An estimate: the violation falls by a constant factor per second, and subproblems take equally long.
     fn time_left(&mut self, violation: f64) -> Option<Duration> {
         let now = Instant::now();
         let pace = *self.pace.get_or_insert(Pace { started: now, violation });
         let spent = now.duration_since(pace.started).as_secs_f64();
         let fallen = (pace.violation / violation).ln();
         let left = (violation / self.tolerance).ln().max(0.0);
-        let this_part = (fallen > 0.0 && left.is_finite()).then(|| spent * left / fallen)?;
-        let done = self.part as f64 + fallen / (fallen + left);
+        let this_one = (fallen > 0.0 && left.is_finite()).then(|| spent * left / fallen)?;
+        let done = self.subproblem as f64 + fallen / (fallen + left);
         let all_spent = self.elapsed().as_secs_f64();
-        let parts = self.parts as f64;
-        let seconds =
-            if self.parts == 1 { this_part } else { all_spent * (parts - done) / done.max(1e-3) };
+        let count = self.subproblems as f64;
+        let seconds = if self.subproblems == 1 {
+            this_one
+        } else {
+            all_spent * (count - done) / done.max(1e-3)
+        };
         Duration::try_from_secs_f64(seconds).ok()
     }
 }

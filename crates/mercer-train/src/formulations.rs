@@ -33,6 +33,17 @@ pub trait Formulation: Debug + Send + Sync {
     /// The kind of targets it needs.
     fn goal(&self) -> Goal;
 
+    /// The form of its training problem, which decides the solvers that suit it.
+    fn form(&self) -> ProblemForm {
+        ProblemForm::QuadraticProgram
+    }
+
+    /// Whether the constraints of [`Formulation::quadratic_program`] may have no solution, so that all
+    /// subproblems are checked before any work starts.
+    fn can_be_infeasible(&self) -> bool {
+        false
+    }
+
     /// The quadratic program of one subproblem, for solvers on the Gram matrix and on a low-rank factor.
     ///
     /// # Errors
@@ -51,7 +62,7 @@ pub trait Formulation: Debug + Send + Sync {
     }
 
     /// Corrects leave-one-out scores where leaving one example out also changes the targets of the others.
-    fn left_out(&self, _: &Subproblem<'_>, _scores: &mut [f64]) {}
+    fn correct_leave_one_out(&self, _: &Subproblem<'_>, _scores: &mut [f64]) {}
 
     /// How β and the multiplier of each group become a score: coefficients `scale β`, offset `b`.
     ///
@@ -60,6 +71,17 @@ pub trait Formulation: Debug + Send + Sync {
     fn conclude(&self, multipliers: &[f64]) -> Result<Conclusion, TrainError> {
         Ok(Conclusion { scale: 1.0, offset: multipliers[0] })
     }
+}
+
+/// The mathematical form of a training problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProblemForm {
+    /// A quadratic program over kernel values.
+    QuadraticProgram,
+    /// A sum of losses that is no quadratic program over kernel values: for linear and additive solvers.
+    SumOfLosses,
+    /// A linear system.
+    LinearSystem,
 }
 
 /// The kind of targets that a formulation needs.

@@ -12,41 +12,52 @@
 //! assert!(trained.report.gap < 1e-3 * trained.report.objective.abs());
 //! ```
 
+mod additive;
 mod assemble;
+mod backend;
 mod checkpoint;
+mod conclude;
 mod control;
+mod decomposition;
+mod digest;
 mod error;
 mod formulations;
 mod gram;
 mod labels;
+mod linear;
 mod lowrank;
 mod optimality;
+mod packed;
 mod probability_calibration;
+mod problem;
 mod qp;
 mod reduce;
 mod report;
+mod row_source;
 mod search;
 mod solvers;
 mod systems;
-mod tables;
 mod training;
 mod validate;
 mod warm;
 
+pub use additive::{BinPlacement, FactorReport, Nodes};
 pub use checkpoint::Checkpoint;
 pub use control::{Cancel, Progress, Stop};
 pub use error::TrainError;
 pub use formulations::{
-    Conclusion, FORMULATIONS, Formulation, FormulationRef, Goal, Subproblem, formulation,
+    Conclusion, FORMULATIONS, Formulation, FormulationRef, Goal, ProblemForm, Subproblem,
+    formulation,
 };
-pub use lowrank::{GuardReport, LostReport, LowRankReport, PolishReport, Systems};
+pub use linear::{Duals, LinearReport, Loss};
+pub use lowrank::{ApproximationReport, GuardReport, LowRankReport, PolishReport, Systems};
 pub use optimality::Optimality;
 pub use probability_calibration::{Calibrator, calibrate_probabilities};
 pub use qp::Qp;
 pub use report::{Expansion, Report, SubproblemReport, Trained};
-pub use search::{Candidate, Found, GridError, Search, SearchProgress, expand, search};
+pub use row_source::RowSource;
+pub use search::{Candidate, GridError, Search, SearchProgress, SearchResult, expand, search};
 pub use solvers::{Direct, Method, SOLVERS, Solver, SolverRef, solver};
 pub use systems::{System, SystemReport, is_system};
-pub use tables::{BinPlacement, Duals, FactorReport, LinearReport, Loss, Nodes, Rows};
 pub use training::{Training, train, train_rows};
 pub use validate::{Folds, Measure, Validation, by_class, cross_validate};

@@ -5,18 +5,18 @@
 //! its scores are those of the low-rank kernel, never multipliers put into the exact one. What was lost is
 //! measured and reported.
 
+mod approximation;
+mod backend;
 mod choice;
-mod course;
 mod descent;
+pub(crate) mod duality_gap;
+mod factor_rows;
 mod folds;
 mod guard;
 pub(crate) mod interior;
-pub(crate) mod judge;
-mod lost;
-mod outcome;
 mod polish;
-mod question;
-mod rows;
+mod problem;
+mod report;
 mod solve;
 mod stages;
 pub(crate) mod systems;
@@ -24,10 +24,9 @@ pub(crate) mod systems;
 use mercer_machine::Scheme;
 use mercer_spec::{Checked, Spec};
 
+pub use approximation::ApproximationReport;
 pub(crate) use choice::choose;
-pub(crate) use course::{cross_validate, train};
 pub use guard::GuardReport;
-pub use lost::LostReport;
 pub use polish::PolishReport;
 pub use systems::Systems;
 
@@ -103,7 +102,7 @@ impl Precision {
     pub(crate) const WORDS: &'static [&'static str] = &["auto", "single", "double"];
 }
 
-/// The low-rank solver, as it was asked for.
+/// The low-rank solver, as it was problem for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LowRank {
     spec: Spec,
@@ -204,9 +203,9 @@ pub struct LowRankReport {
     /// Seconds for the last solution.
     pub solve_seconds: f64,
     /// What was lost, question by question.
-    pub lost: Vec<LostReport>,
+    pub approximation: Vec<ApproximationReport>,
     /// The exact machine on a part of the examples, where one was trained.
     pub guard: Option<GuardReport>,
-    /// The way from here to the exact machine, where it was asked for.
+    /// The way from here to the exact machine, where it was problem for.
     pub polish: Option<PolishReport>,
 }

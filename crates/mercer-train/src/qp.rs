@@ -77,12 +77,12 @@ impl Qp {
         let most =
             |values: &[f64]| values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
         let largest = most(coefficients);
-        let at_limit = coefficients.iter().filter(|beta| beta.abs() >= largest * (1.0 - 1e-12));
+        let is_bounded = coefficients.iter().filter(|beta| beta.abs() >= largest * (1.0 - 1e-12));
         if largest == 0.0 {
             1.0
         } else if sum(&self.start) > 0.0 {
             sum(&self.start) / sum(coefficients)
-        } else if at_limit.count() > 1 {
+        } else if is_bounded.count() > 1 {
             most(&self.upper).max(most(&self.lower)) / largest
         } else {
             1.0

@@ -1,6 +1,13 @@
+//! What training gives: the machine and its report, and how both are built from what a backend found.
+
 use mercer_machine::Machine;
 
-use crate::{Duals, LinearReport, LowRankReport, Stop, SystemReport, Validation};
+use crate::assemble;
+use crate::backend::{Fit, FittedScores};
+use crate::control::Control;
+use crate::problem::Problem;
+use crate::validate;
+use crate::{Duals, LinearReport, LowRankReport, Qp, Stop, SystemReport, TrainError, Validation};
 
 /// What training gives.
 #[derive(Debug, Clone)]
@@ -9,16 +16,17 @@ pub struct Trained {
     pub machine: Machine,
     /// How it went.
     pub report: Report,
-    /// What each question gave, example by example: the machine before equal supports were merged.
+    /// The score of each subproblem as a sum over examples: the machine before equal support vectors were
+    /// merged.
     pub expansions: Vec<Expansion>,
     /// Coefficients to start another training from, where they were asked for.
     pub duals: Option<Duals>,
-    /// What each example is answered by the machine of all others, where the algebra gives it for nothing:
-    /// every example is a fold of its own.
-    pub left_out: Option<Validation>,
+    /// Leave-one-out validation, where it costs no more training: each example is scored by the machine of
+    /// all others.
+    pub leave_one_out: Option<Validation>,
 }
 
-/// The score of one question: coefficients of examples, and b.
+/// The score of one subproblem: coefficients of examples, and b.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expansion {
     /// Examples with a coefficient, by position.
@@ -29,51 +37,51 @@ pub struct Expansion {
     pub offset: f64,
 }
 
-/// How a training went. Objective, gap and violation are recomputed from kernel values in doubles.
+/// How a training went. Objective, gap and violation are recomputed from kernel values in f64.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// Wall-clock time; time before a resumed checkpoint included.
     pub seconds: f64,
-    /// Pair steps.
+    /// Pair steps or coordinate updates.
     pub iterations: u64,
-    /// Whether every part reached the tolerance, by the honest test.
+    /// Whether every subproblem reached the tolerance, by the recomputed violation.
     pub converged: bool,
     /// Why it ended early, if it did.
     pub stop: Option<Stop>,
-    /// Dual objective as LIBSVM prints it, summed over the parts.
+    /// Dual objective as LIBSVM prints it, summed over the subproblems.
     pub objective: f64,
-    /// Duality gap, summed over the parts.
+    /// Duality gap, summed over the subproblems.
     pub gap: f64,
-    /// Maximal violation, the worst of the parts.
+    /// Maximal violation of the optimality conditions, the largest of the subproblems.
     pub violation: f64,
     /// Distinct support vectors of the machine.
     pub supports: usize,
-    /// Coefficients at their limit, summed over the parts.
+    /// Coefficients at bound (bounded support vectors), summed over the subproblems.
     pub bounded: usize,
     /// Kernel values computed for the solver's rows; those of the final test are not counted.
     pub kernel_values: u64,
-    /// The most bytes of packed rows and kept kernel rows held at once.
+    /// Largest number of bytes of packed rows and cached kernel rows at one time.
     pub peak_memory_bytes: usize,
-    /// Levels and factors, where the solver uses some.
-    pub table: Option<Box<LinearReport>>,
-    /// Rank and what it leaves, where the solver is `direct`.
+    /// Bins and factors, for linear and additive solvers.
+    pub linear: Option<Box<LinearReport>>,
+    /// Rank and the trace that is left, for `direct`.
     pub system: Option<SystemReport>,
-    /// The factor and what it cost, where the solver uses one.
+    /// The factor and its approximation error, for `low_rank`.
     pub low_rank: Option<Box<LowRankReport>>,
-    /// Which solver was chosen and why, where that was left open.
+    /// Which solver was chosen and why, for `auto`.
     pub chosen: Option<String>,
-    /// Each binary question.
-    pub parts: Vec<SubproblemReport>,
+    /// Each binary subproblem.
+    pub subproblems: Vec<SubproblemReport>,
 }
 
-/// How one binary question went.
+/// How one binary subproblem was solved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubproblemReport {
-    /// What it is about: `3 against 8`, `8 against the rest`, `all examples`.
+    /// Its name: `3 against 8`, `8 against the rest`, `all examples`.
     pub name: String,
     /// Whether it reached the tolerance.
     pub converged: bool,
-    /// Pair steps; none are known of a question that a checkpoint had finished.
+    /// Pair steps or coordinate updates; 0 if a checkpoint had already finished it.
     pub iterations: u64,
     /// Dual objective as LIBSVM prints it.
     pub objective: f64,
@@ -83,6 +91,79 @@ pub struct SubproblemReport {
     pub violation: f64,
     /// Non-zero coefficients.
     pub supports: usize,
-    /// Coefficients at their limit.
+    /// Coefficients at bound.
     pub bounded: usize,
+}
+
+impl SubproblemReport {
+    /// A subproblem of which nothing is known.
+    pub(crate) fn unsolved(name: String) -> Self {
+        Self {
+            name,
+            converged: false,
+            iterations: 0,
+            objective: 0.0,
+            gap: f64::INFINITY,
+            violation: f64::INFINITY,
+            supports: 0,
+            bounded: 0,
+        }
+    }
+
+    /// The same with the support vectors of a point of its quadratic program.
+    pub(crate) fn with_point(self, qp: &Qp, beta: &[f64]) -> Self {
+        let is_bounded = |v: &usize| {
+            let value = beta[*v];
+            value != 0.0 && (value <= qp.lower[*v] || value >= qp.upper[*v])
+        };
+        Self {
+            supports: qp.fold(beta).iter().filter(|value| **value != 0.0).count(),
+            bounded: (0..beta.len()).filter(is_bounded).count(),
+            ..self
+        }
+    }
+}
+
+/// Builds the machine and the report of a training that ended.
+///
+/// # Errors
+/// If the scores make no valid machine.
+pub(crate) fn conclude(
+    problem: &Problem<'_>,
+    fit: Fit,
+    control: &Control<'_>,
+) -> Result<Trained, TrainError> {
+    let has_supports = matches!(fit.scores, FittedScores::Expansions { .. });
+    let (machine, expansions) = assemble::machine(problem, fit.scores)?;
+    let leave_one_out = fit.leave_one_out.map(|scores| {
+        let mut validation = validate::leave_one_out(problem, scores);
+        validation.seconds = control.elapsed().as_secs_f64();
+        validation
+    });
+    let subproblems = fit.subproblems;
+    let supports = if has_supports {
+        machine.supports().rows()
+    } else {
+        // The machine keeps weights, not examples.
+        subproblems.iter().map(|one| one.supports).sum()
+    };
+    let report = Report {
+        seconds: control.elapsed().as_secs_f64(),
+        iterations: control.iterations,
+        converged: subproblems.iter().all(|one| one.converged),
+        stop: fit.stop,
+        objective: subproblems.iter().map(|one| one.objective).sum(),
+        gap: subproblems.iter().map(|one| one.gap).sum(),
+        violation: subproblems.iter().map(|one| one.violation).fold(0.0, f64::max),
+        supports,
+        bounded: subproblems.iter().map(|one| one.bounded).sum(),
+        kernel_values: fit.kernel_values,
+        peak_memory_bytes: fit.peak_memory_bytes,
+        linear: fit.details.linear,
+        system: fit.details.system,
+        low_rank: fit.details.low_rank,
+        chosen: None,
+        subproblems,
+    };
+    Ok(Trained { machine, report, expansions, duals: fit.duals, leave_one_out })
 }

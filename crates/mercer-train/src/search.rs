@@ -1,6 +1,6 @@
 //! Model selection: which kernel and which formulation answer best, by cross-validation.
 //!
-//! Candidates of one kernel are one piece of work: they share a Gram matrix, and each starts where the one
+//! Candidates of one kernel are one group of work: they share a Gram matrix, and each starts where the one
 //! before it ended. Pieces run side by side as far as memory allows, which never changes a result.
 
 mod grid;
@@ -19,7 +19,7 @@ use rayon::prelude::*;
 pub use grid::{GridError, expand};
 use journal::Journal;
 
-use crate::validate::dealt;
+use crate::validate::shuffled_by_class;
 use crate::{
     Folds, FormulationRef, Measure, Stop, TrainError, Training, Validation, by_class,
     cross_validate,
@@ -66,7 +66,7 @@ pub struct Candidate {
     pub kernel: String,
     /// Text of the formulation.
     pub formulation: String,
-    /// Examples it was judged by.
+    /// RoundData it was judged by.
     pub rows: usize,
     /// Quality in each fold, or why there is none.
     pub folds: Result<Vec<f64>, String>,
@@ -93,7 +93,7 @@ impl Candidate {
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     /// What is measured.
     pub measure: Measure,
     /// All candidates of all rounds, in the order of the kernels and formulations.
@@ -111,7 +111,7 @@ pub struct SearchProgress {
     pub done: usize,
     /// Candidates of this round.
     pub all: usize,
-    /// Examples of this round.
+    /// RoundData of this round.
     pub rows: usize,
     /// The best mean so far in this round.
     pub best: Option<f64>,
@@ -130,7 +130,7 @@ pub fn search(
     formulations: &[FormulationRef],
     options: &Search,
     observer: &(dyn Fn(&SearchProgress) + Sync),
-) -> Result<Found, TrainError> {
+) -> Result<SearchResult, TrainError> {
     let Some(first) = formulations.first().filter(|_| !kernels.is_empty()) else {
         return Err(TrainError::NoCandidates);
     };
@@ -138,23 +138,29 @@ pub fn search(
     if measure == Measure::Accepted {
         return Err(TrainError::NoTargetsToScore { formulation: first.spec().name().to_owned() });
     }
-    let mut pieces: Vec<Piece> = kernels
+    let mut groups: Vec<KernelGroup> = kernels
         .iter()
-        .map(|kernel| Piece { kernel: kernel.clone(), formulations: formulations.to_vec() })
+        .map(|kernel| KernelGroup { kernel: kernel.clone(), formulations: formulations.to_vec() })
         .collect();
     let journal = Mutex::new(Journal::open(options, data)?);
     let (started, sizes) =
-        (Instant::now(), sizes(data, pieces.len() * formulations.len(), options));
-    let mut found = Found { measure, candidates: Vec::new(), best: None, stop: None };
+        (Instant::now(), sizes(data, groups.len() * formulations.len(), options));
+    let mut found = SearchResult { measure, candidates: Vec::new(), best: None, stop: None };
     for (number, rows) in sizes.iter().copied().enumerate() {
-        let examples = Examples::new(data, rows, by_class(first), options)?;
-        let round =
-            Round { options, examples: &examples, started, measure, journal: &journal, observer };
-        let (candidates, stop) = round.run(&pieces)?;
+        let examples = RoundData::new(data, rows, by_class(first), options)?;
+        let round = SearchRound {
+            options,
+            examples: &examples,
+            started,
+            measure,
+            journal: &journal,
+            observer,
+        };
+        let (candidates, stop) = round.run(&groups)?;
         if number + 1 == sizes.len() {
             found.best = best(&candidates, measure).map(|at| found.candidates.len() + at);
         } else {
-            pieces = survivors(pieces, &candidates, measure, options.factor());
+            groups = survivors(groups, &candidates, measure, options.factor());
         }
         found.candidates.extend(candidates);
         if stop.is_some() {
@@ -166,7 +172,7 @@ pub fn search(
 }
 
 /// Candidates that share a kernel.
-struct Piece {
+struct KernelGroup {
     kernel: KernelRef,
     formulations: Vec<FormulationRef>,
 }
@@ -191,13 +197,13 @@ fn sizes(data: &Dataset, candidates: usize, options: &Search) -> Vec<usize> {
     sizes
 }
 
-/// The best of `factor`, in their pieces.
+/// The best of `factor`, in their groups.
 fn survivors(
-    pieces: Vec<Piece>,
+    groups: Vec<KernelGroup>,
     found: &[Candidate],
     measure: Measure,
     factor: usize,
-) -> Vec<Piece> {
+) -> Vec<KernelGroup> {
     let mut ranked: Vec<(usize, f64)> =
         found.iter().enumerate().filter_map(|(at, one)| Some((at, one.mean()?))).collect();
     ranked.sort_by(
@@ -206,11 +212,11 @@ fn survivors(
     ranked.truncate(found.len().div_ceil(factor));
     let kept: HashSet<usize> = ranked.into_iter().map(|(at, _)| at).collect();
     let mut positions = 0..;
-    let narrowed = pieces.into_iter().map(|mut piece| {
-        piece.formulations.retain(|_| positions.next().is_some_and(|at| kept.contains(&at)));
-        piece
+    let narrowed = groups.into_iter().map(|mut group| {
+        group.formulations.retain(|_| positions.next().is_some_and(|at| kept.contains(&at)));
+        group
     });
-    narrowed.filter(|piece| !piece.formulations.is_empty()).collect()
+    narrowed.filter(|group| !group.formulations.is_empty()).collect()
 }
 
 /// Position of the best mean, the first of equals.
@@ -223,13 +229,13 @@ fn best(candidates: &[Candidate], measure: Measure) -> Option<usize> {
 }
 
 /// The examples of a round, their folds, and how machines are trained on them.
-struct Examples<'d> {
+struct RoundData<'d> {
     data: Cow<'d, Dataset>,
     folds: Folds,
     training: Training,
 }
 
-impl<'d> Examples<'d> {
+impl<'d> RoundData<'d> {
     fn new(
         whole: &'d Dataset,
         rows: usize,
@@ -249,7 +255,7 @@ impl<'d> Examples<'d> {
             return Ok(Self { data: Cow::Borrowed(whole), folds, training });
         }
         // Every n-th of the rows dealt by class, in the order of the data.
-        let order = dealt(whole, by_class, seed)?;
+        let order = shuffled_by_class(&whole.targets, all, by_class, seed)?;
         let mut chosen: Vec<usize> = (0..rows).map(|at| order[at * all / rows]).collect();
         chosen.sort_unstable();
         let data = whole.select(&chosen);
@@ -272,29 +278,29 @@ impl<'d> Examples<'d> {
 }
 
 /// One round of a search.
-struct Round<'r> {
+struct SearchRound<'r> {
     options: &'r Search,
-    examples: &'r Examples<'r>,
+    examples: &'r RoundData<'r>,
     started: Instant,
     measure: Measure,
     journal: &'r Mutex<Journal>,
     observer: &'r (dyn Fn(&SearchProgress) + Sync),
 }
 
-impl Round<'_> {
-    /// Candidates in the order of the pieces, those of pieces that were not begun left out.
-    fn run(&self, pieces: &[Piece]) -> Result<(Vec<Candidate>, Option<Stop>), TrainError> {
-        let all = pieces.iter().map(|piece| piece.formulations.len()).sum();
-        let wave = self.examples.side_by_side().min(pieces.len()).max(1);
+impl SearchRound<'_> {
+    /// Candidates in the order of the groups, those of groups that were not begun left out.
+    fn run(&self, groups: &[KernelGroup]) -> Result<(Vec<Candidate>, Option<Stop>), TrainError> {
+        let all = groups.iter().map(|group| group.formulations.len()).sum();
+        let wave = self.examples.side_by_side().min(groups.len()).max(1);
         let rows = self.examples.data.examples.rows();
         let progress = Mutex::new(SearchProgress { done: 0, all, rows, best: None });
         let mut candidates = Vec::with_capacity(all);
-        for pieces in pieces.chunks(wave) {
-            let done: Vec<Result<Vec<Candidate>, TrainError>> = pieces
+        for groups in groups.chunks(wave) {
+            let done: Vec<Result<Vec<Candidate>, TrainError>> = groups
                 .par_iter()
-                .map(|piece| {
-                    let found = self.piece(piece, wave)?;
-                    self.tell(&progress, &found);
+                .map(|group| {
+                    let found = self.group(group, wave)?;
+                    self.report(&progress, &found);
                     Ok(found)
                 })
                 .collect();
@@ -309,7 +315,7 @@ impl Round<'_> {
         Ok((candidates, None))
     }
 
-    fn tell(&self, progress: &Mutex<SearchProgress>, found: &[Candidate]) {
+    fn report(&self, progress: &Mutex<SearchProgress>, found: &[Candidate]) {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.done += found.len();
         for mean in found.iter().filter_map(Candidate::mean) {
@@ -320,12 +326,12 @@ impl Round<'_> {
         (self.observer)(&progress);
     }
 
-    fn piece(&self, piece: &Piece, wave: usize) -> Result<Vec<Candidate>, TrainError> {
+    fn group(&self, group: &KernelGroup, wave: usize) -> Result<Vec<Candidate>, TrainError> {
         let rows = self.examples.data.examples.rows();
-        let kernel = piece.kernel.spec().to_string();
+        let kernel = group.kernel.spec().to_string();
         let journal = || self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let texts: Vec<String> =
-            piece.formulations.iter().map(|formulation| formulation.spec().to_string()).collect();
+            group.formulations.iter().map(|formulation| formulation.spec().to_string()).collect();
         if let Some(known) = journal().find(rows, &kernel, &texts) {
             return Ok(known);
         }
@@ -339,8 +345,8 @@ impl Round<'_> {
         let (data, folds) = (&self.examples.data, &self.examples.folds);
         let validations = cross_validate(
             data,
-            &piece.kernel,
-            &piece.formulations,
+            &group.kernel,
+            &group.formulations,
             folds,
             &training,
             &mut |_| {},

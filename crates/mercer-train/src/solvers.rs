@@ -1,4 +1,5 @@
-//! How a quadratic program is solved: one file for each solver, one line in [`SOLVERS`].
+//! Solvers by name: one file for each, one line in [`SOLVERS`].
+//! What a solver works on is its [`Method`]; the training around it is in [`crate::backend`].
 
 mod additive;
 mod auto;
@@ -21,14 +22,14 @@ pub(crate) use smo::State;
 
 use crate::control::{Control, Stop};
 use crate::gram::{Gram, View};
+use crate::linear::LinearSolver;
 use crate::lowrank::LowRank;
-use crate::tables::Recipe;
 use crate::{Optimality, Qp, TrainError};
 
-/// A solver shared by parts.
+/// A solver that several owners share.
 pub type SolverRef = Arc<dyn Solver>;
 
-/// How a quadratic program is solved.
+/// How a formulation is minimised.
 pub trait Solver: Debug + Send + Sync {
     /// The text that builds it again.
     fn spec(&self) -> Spec;
@@ -36,20 +37,20 @@ pub trait Solver: Debug + Send + Sync {
     /// What it works on.
     fn method(&self) -> Method<'_>;
 
-    /// The violation at which it stops where nothing else is asked for.
+    /// The violation at which it stops by default.
     fn tolerance(&self) -> f64 {
         match self.method() {
             Method::Gram(_) | Method::LowRank(_) | Method::Auto => 1e-3,
-            Method::Tables(_) => 0.1,
+            Method::Linear(_) => 0.1,
             Method::System(_) => 1e-6,
         }
     }
 
-    /// How it reduces several classes where nothing else is asked for.
+    /// How it reduces several classes by default.
     fn scheme(&self) -> Scheme {
         match self.method() {
             Method::Gram(_) | Method::LowRank(_) | Method::Auto => Scheme::OneVsOne,
-            Method::Tables(_) | Method::System(_) => Scheme::OneVsRest,
+            Method::Linear(_) | Method::System(_) => Scheme::OneVsRest,
         }
     }
 }
@@ -58,26 +59,29 @@ pub trait Solver: Debug + Send + Sync {
 #[derive(Debug)]
 pub enum Method<'s> {
     /// Kernel values of pairs of examples.
-    Gram(&'s dyn OnGram),
-    /// Look-up factors of an additive kernel.
-    Tables(&'s Recipe),
+    Gram(&'s dyn GramSolver),
+    /// The weights of a linear machine: in the values, or in look-up factors of an additive kernel.
+    Linear(&'s LinearSolver),
     /// A linear system over all examples.
     System(&'s Direct),
     /// A low-rank factor of the Gram matrix.
     LowRank(&'s LowRank),
-    /// What another solver works on, chosen when the examples are seen.
+    /// The solver is chosen when the examples are known.
     Auto,
 }
 
-/// A solver that works on kernel values of pairs.
-pub trait OnGram: Debug + Send + Sync {
-    /// Solves one question. A solver never hangs: it asks the control between blocks of work, and tells
-    /// it where it stands.
+/// A solver of quadratic programs over kernel values of pairs.
+pub trait GramSolver: Debug + Send + Sync {
+    /// Solves one quadratic program. Between blocks of work it reports to the control and asks it whether to
+    /// stop.
+    ///
+    /// # Errors
+    /// If a checkpoint cannot be written.
     #[doc(hidden)]
     fn solve(
         &self,
         problem: &mut GramProblem<'_, '_>,
-        control: &mut Steering<'_, '_>,
+        control: &mut Control<'_>,
     ) -> Result<Solution, TrainError>;
 }
 
@@ -87,26 +91,26 @@ pub struct GramProblem<'q, 'a> {
     pub(crate) gram: &'q mut Gram<'a>,
     pub(crate) view: View,
     pub(crate) qp: &'q Qp,
-    /// Where to begin: a feasible point, or a state that was saved.
+    /// A feasible point, or a state that was saved.
     pub(crate) from: StartPoint,
-    /// Whether other questions read the same columns, so that none may be left out.
+    /// Whether other subproblems read the same columns, so that none may be shrunk.
     pub(crate) shared: bool,
-    /// By what the end is stopping_test.
+    /// How convergence is tested.
     pub(crate) stopping_test: StoppingTest,
     pub(crate) memory: usize,
 }
 
-/// By what a solver that works on rows in singles knows that it is done.
+/// How a solver that works on rows in f32 tests convergence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoppingTest {
-    /// `Kβ` of all rows, recomputed in doubles.
+    /// By `Kβ` of all rows, recomputed in f64.
     Recomputed,
-    /// The running `Kβ`, if that of a sample of the rows is the one in doubles: for one of many trainings
-    /// none of whose machines is kept.
+    /// By the running `Kβ`, if that of a sample of the rows agrees with f64: for the many trainings of a
+    /// cross-validation, whose machines are not kept.
     Sampled,
 }
 
-/// Where a solver begins.
+/// Where a solver starts.
 #[derive(Debug)]
 pub(crate) enum StartPoint {
     /// At a feasible point.
@@ -117,23 +121,14 @@ pub(crate) enum StartPoint {
     State(Box<State>),
 }
 
-/// The control of a training, as solvers see it.
-pub struct Steering<'c, 'o>(pub(crate) &'c mut Control<'o>);
-
-impl Debug for Steering<'_, '_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Steering")
-    }
-}
-
 /// What a solver found.
 #[derive(Debug, Clone)]
 pub struct Solution {
     /// β of each variable.
     pub(crate) beta: Vec<f64>,
-    /// What it is worth, from kernel values as the question wanted it stopping_test.
+    /// Objective, gap and violation, computed as the stopping test says.
     pub(crate) optimality: Optimality,
-    /// `Kβ` of each row that says so; empty for a solution that was read from a file.
+    /// `Kβ` of each row that the optimality was computed from; empty for a solution read from a file.
     pub(crate) k_beta: Vec<f64>,
     /// Why it ended early, if it did.
     pub(crate) stop: Option<Stop>,

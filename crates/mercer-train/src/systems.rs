@@ -1,71 +1,82 @@
-//! Machines that keep all coefficients: one linear system instead of a quadratic program.
+//! Backend of linear systems (LS-SVM, Fisher, ridge): one system instead of a quadratic program.
 //!
-//! `(K + diag(r)) β + c = t`, with `Σ β = 0` where there is a bias `c = -b`: the best point of
-//! `½|w|² + ½ Σ (t_i - f(x_i))² / r_i`. Questions that read the same examples with the same ridge share one
-//! factor, so that one-vs-rest costs little more than two classes.
+//! `(K + diag(r)) β + c = t`, with `Σ β = 0` where there is a bias `c = -b`: the minimum of
+//! `½|w|² + ½ Σ (t_i - f(x_i))² / r_i`. Subproblems over the same examples with the same ridge share one
+//! factor, so that one-vs-rest costs little more than two classes. `dense` holds all kernel values,
+//! `low_rank` a factor of them.
 
 mod dense;
+mod folds;
 mod low_rank;
 
-use std::time::Instant;
-
-use mercer_data::Dataset;
-use mercer_kernel::KernelRef;
-
-use crate::assemble;
-use crate::control::{Control, Standing, Stop};
+use crate::backend::{Backend, Fit, FitDetails, FittedScores, Prepared};
+use crate::control::{Control, Status, Stop};
 use crate::gram::{Source, kernel_sums};
-use crate::reduce::{Binary, Reduction};
-use crate::report::{Report, SubproblemReport, Trained};
-use crate::training::prepare;
-use crate::validate::judged;
-use crate::{Direct, Expansion, FormulationRef, Subproblem, TrainError, Training};
+use crate::problem::Problem;
+use crate::reduce::{BinarySubproblem, Reduction};
+use crate::validate::FoldRun;
+use crate::{
+    Direct, Expansion, Folds, FormulationRef, ProblemForm, SubproblemReport, TrainError, Training,
+};
 
-/// A linear system over the rows of a part.
+/// A linear system over the rows of a subproblem.
 #[derive(Debug, Clone, PartialEq)]
 pub struct System {
     /// t.
     pub targets: Vec<f64>,
     /// r: what is added to the diagonal; above zero.
     pub ridge: Vec<f64>,
-    /// Whether a constant is fitted beside.
+    /// Whether there is a bias.
     pub has_bias: bool,
 }
 
-/// How the kernel values of a system were held.
+/// How the kernel matrix of a system was represented.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SystemReport {
-    /// Pivots of the low-rank factor, the most of the questions; `None` if all kernel values were used.
+    /// Pivots of the low-rank factor, the largest of the subproblems; `None` if all kernel values were used.
     pub rank: Option<usize>,
-    /// Share of the trace of the kernel values that the factor leaves over, the worst of the questions.
+    /// Share of the trace of the kernel values that the factor leaves out, the largest of the subproblems.
     pub trace_left: f64,
 }
 
-/// Questions over the same examples with the same ridge.
-pub(crate) struct Group<'g> {
-    pub(crate) name: &'g str,
-    pub(crate) examples: &'g [u32],
-    pub(crate) systems: Vec<System>,
-    /// Whether scores of examples left out are wanted.
-    pub(crate) wants_left_out: bool,
+/// Subproblems over the same examples with the same ridge.
+struct SystemGroup<'g> {
+    name: &'g str,
+    examples: &'g [u32],
+    systems: Vec<System>,
+    /// Whether leave-one-out scores are wanted.
+    wants_leave_one_out: bool,
 }
 
-/// The solution of one question.
+impl<'g> SystemGroup<'g> {
+    fn new(
+        subproblems: &'g [BinarySubproblem],
+        examples: &'g [u32],
+        formulation: &FormulationRef,
+        wants_leave_one_out: bool,
+    ) -> Self {
+        let systems =
+            subproblems.iter().filter_map(|one| formulation.system(&one.view())).collect();
+        Self { name: &subproblems[0].name, examples, systems, wants_leave_one_out }
+    }
+}
+
+/// The solution of one system.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) expansion: Expansion,
+struct SystemSolution {
+    expansion: Expansion,
     objective: f64,
     gap: f64,
     /// Largest error of an equation, relative to the largest target.
     violation: f64,
     /// Scores of the group's examples by the machine of all others.
-    left_out: Option<Vec<f64>>,
+    leave_one_out: Option<Vec<f64>>,
 }
 
-/// What came of a group.
+/// The solutions of a group.
 #[derive(Debug)]
-pub(crate) struct Solved {
-    pub(crate) answers: Vec<Answer>,
+struct GroupSolution {
+    solutions: Vec<SystemSolution>,
     report: SystemReport,
     kernel_values: u64,
     bytes: usize,
@@ -75,33 +86,113 @@ pub(crate) struct Solved {
 
 /// Whether a formulation is a linear system.
 pub fn is_system(formulation: &FormulationRef) -> bool {
-    formulation.system(&Subproblem { name: "", targets: &[], weights: &[] }).is_some()
+    formulation.form() == ProblemForm::LinearSystem
 }
 
-/// Where systems are solved, and with what.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bench<'b> {
-    pub(crate) source: &'b Source<'b>,
-    pub(crate) direct: &'b Direct,
-    pub(crate) memory: usize,
-}
-
-impl Bench<'_> {
-    pub(crate) fn solve(
-        &self,
-        group: &Group<'_>,
-        control: &mut Control<'_>,
-    ) -> Result<Solved, TrainError> {
-        match self.direct.rank_of(group.examples.len(), self.memory) {
-            None => dense::solve(self.source, group, control),
-            Some(rank) => low_rank::solve(self.source, group, rank, control),
-        }
+impl Backend for &Direct {
+    fn prepare<'p>(
+        &'p self,
+        problem: &'p Problem<'p>,
+    ) -> Result<Box<dyn Prepared + 'p>, TrainError> {
+        check(problem.formulation, problem.training)?;
+        let source = problem.kernel_source()?;
+        let memory = problem.training.memory_beside(problem.matrix()?);
+        Ok(Box::new(PreparedSystems { problem, source, direct: self, memory }))
     }
 }
 
-/// Tells how many rows or pivots are done; whether to go on.
+/// Refuses what does not go with a system.
+fn check(formulation: &FormulationRef, training: &Training) -> Result<(), TrainError> {
+    let unsuited = |reason: String| {
+        Err(TrainError::Unsuited { solver: training.solver.spec().name().to_owned(), reason })
+    };
+    if !is_system(formulation) {
+        let name = formulation.spec().name().to_owned();
+        return unsuited(format!("it solves ls_svm, fisher and ridge, not {name}"));
+    }
+    if training.checkpoint.is_some() {
+        return unsuited("it writes no checkpoints; leave them out".to_owned());
+    }
+    if training.warm.is_some() {
+        return unsuited("it solves in one go and starts from nothing".to_owned());
+    }
+    Ok(())
+}
+
+/// Examples whose kernel values are known to be finite.
+struct PreparedSystems<'p> {
+    problem: &'p Problem<'p>,
+    source: Source<'p>,
+    direct: &'p Direct,
+    memory: usize,
+}
+
+impl Prepared for PreparedSystems<'_> {
+    fn solve(self: Box<Self>, control: &mut Control<'_>) -> Result<Fit, TrainError> {
+        let reduction = self.problem.reduction();
+        let mut run = SystemRun::new(&self, control.tolerance);
+        run.solve_all(reduction.as_ref(), control)?;
+        let SystemRun { expansions, reports, leave_one_out, report, .. } = run;
+        let scores = FittedScores::Expansions { blocks: reduction.blocks(), expansions };
+        Ok(Fit {
+            stop: run.stop,
+            kernel_values: run.kernel_values,
+            peak_memory_bytes: run.bytes,
+            details: FitDetails { system: Some(report), ..FitDetails::default() },
+            leave_one_out,
+            ..Fit::new(scores, reports)
+        })
+    }
+
+    fn cross_validate(
+        self: Box<Self>,
+        folds: &Folds,
+        runs: &mut [FoldRun<'_>],
+        control: &mut Control<'_>,
+    ) -> Result<(), TrainError> {
+        folds::cross_validate(&self, folds, runs, control)
+    }
+}
+
+impl PreparedSystems<'_> {
+    fn solve_group(
+        &self,
+        group: &SystemGroup<'_>,
+        control: &mut Control<'_>,
+    ) -> Result<GroupSolution, TrainError> {
+        match self.direct.rank_of(group.examples.len(), self.memory) {
+            None => dense::solve(&self.source, group, control),
+            Some(rank) => low_rank::solve(&self.source, group, rank, control),
+        }
+    }
+
+    /// Scores of examples by the machine of one subproblem.
+    fn scores(&self, examples: &[u32], machine: &Expansion) -> Vec<f64> {
+        let sums = kernel_sums(&self.source, examples, &machine.examples, &machine.coefficients);
+        sums.into_iter().map(|sum| sum - machine.offset).collect()
+    }
+}
+
+/// The subproblem of this number and those that follow it over the same examples, up to `count`.
+fn shared_group(
+    first: BinarySubproblem,
+    number: usize,
+    count: usize,
+    next: impl Fn(usize) -> Option<BinarySubproblem>,
+) -> Vec<BinarySubproblem> {
+    let mut group = vec![first];
+    while number + group.len() < count {
+        match next(number + group.len()) {
+            Some(next) if next.shares_examples(&group[0]) => group.push(next),
+            _ => break,
+        }
+    }
+    group
+}
+
+/// Reports how many rows or pivots are done; whether to go on.
 fn go_on(control: &mut Control<'_>, done: usize) -> bool {
-    control.tell(Standing { violation: f64::NAN, gap: f64::NAN, supports: done });
+    control.report(Status { violation: f64::NAN, gap: f64::NAN, supports: done });
     control.stop().is_none()
 }
 
@@ -110,76 +201,28 @@ fn scale_of(targets: &[f64]) -> f64 {
     targets.iter().fold(f64::MIN_POSITIVE, |most: f64, target| most.max(target.abs()))
 }
 
-pub(crate) fn train(
-    data: &Dataset,
-    kernel: &KernelRef,
-    formulation: &FormulationRef,
-    (training, direct): (&Training, &Direct),
-    control: &mut Control<'_>,
-) -> Result<Trained, TrainError> {
-    check(formulation, training)?;
-    let started = Instant::now();
-    let inputs = prepare::inputs(data, Some(kernel), formulation, training)?;
-    let source = Source::new(kernel, &data.examples);
-    prepare::check_diagonal(&source)?;
-    let reduction = inputs.reduction(training.scheme_used());
-    control.parts = reduction.questions();
-    let memory = training.memory_beside(&data.examples);
-    let bench = Bench { source: &source, direct, memory };
-    let mut course = Course::new(bench, formulation, data.examples.rows());
-    course.run(reduction.as_ref(), control)?;
-    let learned = std::mem::take(&mut course.learned);
-    let (blocks, output) = (reduction.blocks(), inputs.output.clone());
-    let machine = assemble::machine(kernel, &data.examples, &blocks, &learned, output)?;
-    let left_out = course.left_out.take().map(|scores| {
-        let mut validation = judged(data, &inputs, formulation, scores);
-        validation.seconds = started.elapsed().as_secs_f64();
-        validation
-    });
-    let report = course.report(control, machine.supports().rows());
-    Ok(Trained { machine, report, expansions: learned, duals: None, left_out })
-}
-
-/// Refuses what does not go with a system.
-pub(crate) fn check(formulation: &FormulationRef, training: &Training) -> Result<(), TrainError> {
-    let unsuited = |reason: String| {
-        Err(TrainError::Unsuited { solver: training.solver.spec().name().to_owned(), reason })
-    };
-    if !is_system(formulation) {
-        let name = formulation.spec().name().to_owned();
-        return unsuited(format!("it solves ls_svm, fisher and ridge, not {name}"));
-    }
-    if training.has_checkpoint() {
-        return unsuited("it writes no checkpoints; leave them out".to_owned());
-    }
-    if training.has_warm_machine() {
-        return unsuited("it solves in one go and starts from nothing".to_owned());
-    }
-    Ok(())
-}
-
-/// A training under way.
-struct Course<'c> {
-    bench: Bench<'c>,
-    formulation: &'c FormulationRef,
-    learned: Vec<Expansion>,
-    parts: Vec<SubproblemReport>,
-    /// Of each example; `None` once a question has none.
-    left_out: Option<Vec<Vec<f64>>>,
+/// A training over all subproblems.
+struct SystemRun<'c> {
+    prepared: &'c PreparedSystems<'c>,
+    tolerance: f64,
+    expansions: Vec<Expansion>,
+    reports: Vec<SubproblemReport>,
+    /// Of each example; `None` once a subproblem has none.
+    leave_one_out: Option<Vec<Vec<f64>>>,
     report: SystemReport,
     kernel_values: u64,
     bytes: usize,
     stop: Option<Stop>,
 }
 
-impl<'c> Course<'c> {
-    fn new(bench: Bench<'c>, formulation: &'c FormulationRef, rows: usize) -> Self {
+impl<'c> SystemRun<'c> {
+    fn new(prepared: &'c PreparedSystems<'c>, tolerance: f64) -> Self {
         Self {
-            bench,
-            formulation,
-            learned: Vec::new(),
-            parts: Vec::new(),
-            left_out: Some(vec![Vec::new(); rows]),
+            prepared,
+            tolerance,
+            expansions: Vec::new(),
+            reports: Vec::new(),
+            leave_one_out: Some(vec![Vec::new(); prepared.problem.examples.rows()]),
             report: SystemReport { rank: None, trace_left: 0.0 },
             kernel_values: 0,
             bytes: 0,
@@ -187,127 +230,81 @@ impl<'c> Course<'c> {
         }
     }
 
-    fn run(
+    fn solve_all(
         &mut self,
         reduction: &dyn Reduction,
         control: &mut Control<'_>,
     ) -> Result<(), TrainError> {
-        let (blocks, questions) = (reduction.blocks(), reduction.questions());
+        let (blocks, count) = (reduction.blocks(), reduction.count());
+        let everyone: Vec<u32> = blocks.concat();
         let mut number = 0;
-        while number < questions {
-            control.start_part(number);
-            let mut asked = vec![reduction.question(number)];
-            while number + asked.len() < questions {
-                let next = reduction.question(number + asked.len());
-                if next.blocks != asked[0].blocks || next.weights != asked[0].weights {
-                    break;
-                }
-                asked.push(next);
-            }
-            let examples: Vec<u32> =
-                asked[0].blocks.iter().flat_map(|block| blocks[*block].iter().copied()).collect();
-            let everyone: Vec<u32> = blocks.concat();
-            let group = group(&asked, &examples, self.formulation, true);
-            let solved = self.bench.solve(&group, control)?;
-            self.take(&asked, &group, &everyone, solved, control.tolerance);
-            number += asked.len();
+        while number < count {
+            control.start_subproblem(number);
+            let first = reduction.subproblem(number);
+            let next = |number: usize| Some(reduction.subproblem(number));
+            let subproblems = shared_group(first, number, count, next);
+            let examples = subproblems[0].examples(&blocks);
+            let formulation = self.prepared.problem.formulation;
+            let group = SystemGroup::new(&subproblems, &examples, formulation, true);
+            let solved = self.prepared.solve_group(&group, control)?;
+            self.add(&subproblems, &examples, &everyone, solved);
+            number += subproblems.len();
         }
         Ok(())
     }
 
-    fn take(
+    fn add(
         &mut self,
-        asked: &[Binary],
-        group: &Group<'_>,
+        subproblems: &[BinarySubproblem],
+        examples: &[u32],
         everyone: &[u32],
-        solved: Solved,
-        tolerance: f64,
+        solved: GroupSolution,
     ) {
         self.report.rank = self.report.rank.max(solved.report.rank);
         self.report.trace_left = self.report.trace_left.max(solved.report.trace_left);
         self.kernel_values += solved.kernel_values;
         self.bytes = self.bytes.max(solved.bytes);
         self.stop = self.stop.or(solved.stop);
-        for (binary, answer) in asked.iter().zip(solved.answers) {
-            self.parts.push(SubproblemReport {
-                name: binary.name.clone(),
-                converged: answer.violation <= tolerance && solved.stop.is_none(),
-                iterations: 0,
-                objective: answer.objective,
-                gap: answer.gap,
-                violation: answer.violation,
-                supports: answer.expansion.examples.len(),
-                bounded: 0,
+        for (binary, solution) in subproblems.iter().zip(solved.solutions) {
+            self.reports.push(SubproblemReport {
+                converged: solution.violation <= self.tolerance && solved.stop.is_none(),
+                objective: solution.objective,
+                gap: solution.gap,
+                violation: solution.violation,
+                supports: solution.expansion.examples.len(),
+                ..SubproblemReport::unsolved(binary.name.clone())
             });
-            self.leave_out(binary, group, everyone, &answer);
-            self.learned.push(answer.expansion);
+            self.add_leave_one_out(binary, examples, everyone, &solution);
+            self.expansions.push(solution.expansion);
         }
     }
 
-    /// Scores of all examples: of those that were learned from by the machine of the others, of the rest by
+    /// Scores of all examples: of those that were trained on by the machine of the others, of the rest by
     /// the machine itself.
-    fn leave_out(&mut self, binary: &Binary, group: &Group<'_>, everyone: &[u32], answer: &Answer) {
-        let (Some(all), Some(own)) = (&mut self.left_out, &answer.left_out) else {
-            self.left_out = None;
+    fn add_leave_one_out(
+        &mut self,
+        binary: &BinarySubproblem,
+        examples: &[u32],
+        everyone: &[u32],
+        solution: &SystemSolution,
+    ) {
+        let (Some(all), Some(scores)) = (&mut self.leave_one_out, &solution.leave_one_out) else {
+            self.leave_one_out = None;
             return;
         };
-        let mut own = own.clone();
-        self.formulation.left_out(&part(binary), &mut own);
-        let mut is_own = vec![false; all.len()];
-        for (example, score) in group.examples.iter().zip(own) {
-            is_own[*example as usize] = true;
+        let mut scores = scores.clone();
+        let formulation = self.prepared.problem.formulation;
+        formulation.correct_leave_one_out(&binary.view(), &mut scores);
+        let mut is_trained_on = vec![false; all.len()];
+        for (example, score) in examples.iter().zip(scores) {
+            is_trained_on[*example as usize] = true;
             all[*example as usize].push(score);
         }
         let others: Vec<u32> =
-            everyone.iter().copied().filter(|example| !is_own[*example as usize]).collect();
-        let scores = self.bench.scores(&others, &answer.expansion);
+            everyone.iter().copied().filter(|example| !is_trained_on[*example as usize]).collect();
+        let scores = self.prepared.scores(&others, &solution.expansion);
         for (example, score) in others.iter().zip(scores) {
             all[*example as usize].push(score);
         }
     }
-
-    fn report(&self, control: &Control<'_>, supports: usize) -> Report {
-        let parts = &self.parts;
-        Report {
-            seconds: control.elapsed().as_secs_f64(),
-            iterations: 0,
-            converged: parts.iter().all(|part| part.converged),
-            stop: self.stop,
-            objective: parts.iter().map(|part| part.objective).sum(),
-            gap: parts.iter().map(|part| part.gap).sum(),
-            violation: parts.iter().map(|part| part.violation).fold(0.0, f64::max),
-            supports,
-            bounded: 0,
-            kernel_values: self.kernel_values,
-            peak_memory_bytes: self.bytes,
-            table: None,
-            low_rank: None,
-            chosen: None,
-            system: Some(self.report),
-            parts: parts.clone(),
-        }
-    }
-}
-
-impl Bench<'_> {
-    /// Scores of examples under one question's machine.
-    pub(crate) fn scores(&self, examples: &[u32], machine: &Expansion) -> Vec<f64> {
-        let sums = kernel_sums(self.source, examples, &machine.examples, &machine.coefficients);
-        sums.into_iter().map(|sum| sum - machine.offset).collect()
-    }
-}
-
-fn part(binary: &Binary) -> Subproblem<'_> {
-    Subproblem { name: &binary.name, targets: &binary.targets, weights: &binary.weights }
-}
-
-/// Questions that share examples and ridge.
-pub(crate) fn group<'g>(
-    asked: &'g [Binary],
-    examples: &'g [u32],
-    formulation: &FormulationRef,
-    wants_left_out: bool,
-) -> Group<'g> {
-    let systems = asked.iter().filter_map(|binary| formulation.system(&part(binary))).collect();
-    Group { name: &asked[0].name, examples, systems, wants_left_out }
 }

@@ -1,27 +1,27 @@
-//! Training: options, and the way from data to a machine.
-
-pub(crate) mod digest;
-mod on_gram;
-pub(crate) mod prepare;
+//! Training: the options, and the one path from examples to a machine.
+//!
+//! [`train`] chooses the solver, checks the [`Problem`], lets the solver's backend prepare and solve it
+//! ([`crate::backend`]) and builds machine and report ([`crate::report`]).
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use mercer_data::{Dataset, Matrix, Targets};
 use mercer_kernel::KernelRef;
-use mercer_machine::{ClassName, Machine, Output, Scheme};
+use mercer_machine::{ClassName, Machine, Scheme};
 
+use crate::backend::backend_of;
+use crate::checkpoint::Checkpointer;
 use crate::control::Control;
+use crate::digest;
 use crate::lowrank;
-use crate::report::Trained;
+use crate::problem::{Problem, needs_matrix};
+use crate::report::{self, Trained};
+use crate::row_source::RowSource;
 use crate::solvers::Method;
-use crate::systems;
-use crate::tables;
 use crate::{
-    Cancel, Checkpoint, Duals, FormulationRef, Progress, Rows, SolverRef, Subproblem, TrainError,
+    Cancel, Checkpoint, Duals, FormulationRef, ProblemForm, Progress, SolverRef, TrainError,
 };
-
-pub(crate) use on_gram::{conclusion, conclusion_of, majority, on_gram};
 
 /// How to train: solver, limits, memory, weights, checkpoints.
 #[derive(Debug, Clone)]
@@ -36,13 +36,12 @@ pub struct Training {
     pub(crate) max_iterations: Option<u64>,
     pub(crate) cancel: Cancel,
     pub(crate) weights: Option<Vec<f64>>,
-    class_weights: Vec<(ClassName, f64)>,
-    checkpoint: Option<Checkpoint>,
-    warm: Option<Machine>,
-    keep_duals: bool,
-    duals: Option<Duals>,
-    polish: bool,
-    starts: Option<Vec<Vec<f64>>>,
+    pub(crate) class_weights: Vec<(ClassName, f64)>,
+    pub(crate) checkpoint: Option<Checkpoint>,
+    pub(crate) warm: Option<Machine>,
+    pub(crate) keep_duals: bool,
+    pub(crate) duals: Option<Duals>,
+    pub(crate) polish: bool,
 }
 
 impl Default for Training {
@@ -64,44 +63,33 @@ impl Default for Training {
             keep_duals: false,
             duals: None,
             polish: false,
-            starts: None,
         }
     }
 }
 
 impl Training {
-    /// How it is solved; where nothing is said, `direct` for linear systems and `smo` for the rest.
+    /// The solver; by default `direct` for linear systems and `smo` for the rest.
     pub fn solver(mut self, solver: SolverRef) -> Self {
         self.solver = solver;
         self.solver_given = true;
         self
     }
 
-    /// With the solver that this formulation needs, unless one was asked for.
-    pub(crate) fn settled(&self, formulation: &FormulationRef) -> Cow<'_, Self> {
-        let nothing = Subproblem { name: "", targets: &[], weights: &[] };
-        if self.solver_given || formulation.system(&nothing).is_none() {
-            return Cow::Borrowed(self);
-        }
-        let solver = crate::solver("direct").expect("direct is registered");
-        Cow::Owned(Self { solver, ..self.clone() })
-    }
-
-    /// How many classes become binary questions; the solver's own way where nothing is said.
+    /// How several classes are reduced to binary subproblems; by default the solver's own scheme.
     pub fn scheme(mut self, scheme: Scheme) -> Self {
         self.scheme = Some(scheme);
         self
     }
 
-    /// LIBSVM's ε: the largest violation of the optimality conditions that is accepted; the solver's own
-    /// where nothing is said.
+    /// LIBSVM's ε: the largest violation of the optimality conditions that is accepted; by default the
+    /// solver's own.
     pub fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = Some(tolerance);
         self
     }
 
-    /// Bytes for the whole training: examples, packed rows, kept kernel rows, and a tenth for buffers.
-    /// However large the examples are, a quarter stays for the rows.
+    /// Bytes for the whole training: examples, packed rows, cached kernel rows, and a tenth for buffers.
+    /// However large the examples are, a quarter is left for the rows.
     pub fn memory(mut self, bytes: usize) -> Self {
         self.memory = bytes;
         self
@@ -113,25 +101,25 @@ impl Training {
         self
     }
 
-    /// Ends after this many pair steps, all questions together.
+    /// Ends after this many pair steps, all subproblems together.
     pub fn max_iterations(mut self, limit: Option<u64>) -> Self {
         self.max_iterations = limit;
         self
     }
 
-    /// A switch that ends the training from elsewhere.
+    /// A token that ends the training from another thread.
     pub fn cancel(mut self, cancel: Cancel) -> Self {
         self.cancel = cancel;
         self
     }
 
-    /// One weight per example; zero leaves an example out.
+    /// One weight per example; examples of weight zero are not used.
     pub fn weights(mut self, weights: Option<Vec<f64>>) -> Self {
         self.weights = weights;
         self
     }
 
-    /// The weights, where some were given.
+    /// The weights of the examples, where they were given.
     pub fn example_weights(&self) -> Option<&[f64]> {
         self.weights.as_deref()
     }
@@ -142,24 +130,24 @@ impl Training {
         self
     }
 
-    /// Saves the training now and then, and continues from there.
+    /// Saves the training at intervals, and resumes from the file.
     pub fn checkpoint(mut self, checkpoint: Option<Checkpoint>) -> Self {
         self.checkpoint = checkpoint;
         self
     }
 
-    /// Starts from a machine of the same classes; its coefficients are fitted into the new limits.
+    /// Starts from a machine of the same classes; its coefficients are clipped to the new bounds.
     pub fn warm_start(mut self, machine: Option<Machine>) -> Self {
         self.warm = machine;
         self
     }
 
-    /// What the examples leave for packed and kept rows.
+    /// Bytes that the examples leave for packed and cached rows.
     pub(crate) fn memory_beside(&self, examples: &Matrix) -> usize {
         self.memory_beside_bytes(examples.bytes())
     }
 
-    /// What examples of so many bytes leave for packed and kept rows.
+    /// Bytes that examples of this size leave for packed and cached rows.
     pub(crate) fn memory_beside_bytes(&self, examples: usize) -> usize {
         let rows = self.memory - self.memory / 10;
         rows.saturating_sub(examples).max(self.memory / 4)
@@ -167,11 +155,11 @@ impl Training {
 
     /// Whether the solver can read examples in pieces ([`train_rows`]).
     pub fn reads_pieces(&self) -> bool {
-        matches!(self.solver.method(), Method::Tables(_))
+        matches!(self.solver.method(), Method::Linear(_))
     }
 
     /// Keeps the coefficients of all examples, so that a training with another C can start from them; for
-    /// solvers of tables.
+    /// linear and additive solvers.
     pub fn keep_duals(mut self) -> Self {
         self.keep_duals = true;
         self
@@ -183,49 +171,20 @@ impl Training {
         self
     }
 
-    /// Whether a low-rank solution is led on to the exact one.
+    /// Whether a low-rank solution is continued to the exact one.
     pub fn polish(mut self, polish: bool) -> Self {
         self.polish = polish;
         self
     }
 
-    pub(crate) fn polishes(&self) -> bool {
-        self.polish
-    }
-
-    /// Feasible points to start from, one for each question.
-    pub(crate) fn starts(mut self, starts: Vec<Vec<f64>>) -> Self {
-        self.starts = Some(starts);
-        self
-    }
-
-    /// The tolerance is the solver's own again.
-    pub(crate) fn no_tolerance(mut self) -> Self {
+    /// Goes back to the solver's own tolerance.
+    pub(crate) fn default_tolerance(mut self) -> Self {
         self.tolerance = None;
         self
     }
 
-    pub(crate) fn keeps_duals(&self) -> bool {
-        self.keep_duals
-    }
-
-    pub(crate) fn duals(&self) -> Option<&Duals> {
-        self.duals.as_ref()
-    }
-
-    pub(crate) fn has_checkpoint(&self) -> bool {
-        self.checkpoint.is_some()
-    }
-
-    pub(crate) fn checkpoint_wanted(&self) -> Option<&Checkpoint> {
-        self.checkpoint.as_ref()
-    }
-
-    pub(crate) fn has_warm_machine(&self) -> bool {
-        self.warm.is_some()
-    }
-
-    fn control<'o>(&self, observer: &'o mut dyn FnMut(&Progress)) -> Control<'o> {
+    /// A new control with the limits of this training.
+    pub(crate) fn control<'o>(&self, observer: &'o mut dyn FnMut(&Progress)) -> Control<'o> {
         let mut control = Control::new(observer, self.cancel.clone());
         control.time_limit = self.time_limit;
         control.max_iterations = self.max_iterations;
@@ -251,11 +210,11 @@ impl Training {
     }
 }
 
-/// Learns a machine from examples. Work runs in the rayon pool of the caller; the result does not depend
-/// on the number of threads.
+/// Trains a machine on examples. Work runs in the rayon pool of the caller; the result does not depend on
+/// the number of threads.
 ///
-/// `observer` is told where the training stands after every round. A limit or the cancel token ends it
-/// with the best machine so far, and the report says so.
+/// `observer` is called after every round. A limit or the cancel token ends the training with the best
+/// machine so far, and the report says so.
 ///
 /// # Errors
 /// If targets, weights or options do not fit, if ν is infeasible, or if kernel values overflow: before
@@ -267,58 +226,69 @@ pub fn train(
     training: &Training,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Trained, TrainError> {
-    let settled = training.settled(formulation);
-    let training = settled.as_ref();
-    training.check()?;
-    if let Method::Auto = training.solver.method() {
-        let (solver, chosen) = lowrank::choose(data, kernel, formulation, training);
-        let training = training.clone().solver(solver);
-        let mut trained = train(data, kernel, formulation, &training, observer)?;
-        trained.report.chosen = Some(chosen);
-        return Ok(trained);
-    }
+    let (chosen, reason) = choose_solver(&data.examples, kernel, formulation, training)?;
+    let training = chosen.as_ref();
     let mut control = training.control(observer);
-    if let Method::Tables(recipe) = training.solver.method() {
-        let rows = (&data.examples as &dyn Rows, &data.targets);
-        return tables::train(rows, kernel, formulation, (training, recipe), &mut control);
-    }
-    if let Method::System(direct) = training.solver.method() {
-        return systems::train(data, kernel, formulation, (training, direct), &mut control);
-    }
-    if let Method::LowRank(recipe) = training.solver.method() {
-        return lowrank::train(data, kernel, formulation, (training, recipe), &mut control);
-    }
-    on_gram(data, kernel, formulation, training, &mut control)
+    let problem = Problem::new(&data.examples, &data.targets, kernel, formulation, training)?;
+    let mut trained = run(&problem, &mut control)?;
+    trained.report.chosen = reason;
+    Ok(trained)
 }
 
-/// The same from examples that are read in pieces, by a solver of tables: they are packed into a file where
-/// memory does not hold them.
+/// The same from examples that are read in pieces, by a linear or additive solver: they are packed into a
+/// temporary file if they do not fit in memory.
 ///
 /// # Errors
-/// As [`train`], and if the solver is none of tables.
+/// As [`train`], and if the solver needs all examples in memory.
 pub fn train_rows(
-    (examples, targets): (&dyn Rows, &Targets),
+    examples: &dyn RowSource,
+    targets: &Targets,
     kernel: &KernelRef,
     formulation: &FormulationRef,
     training: &Training,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Trained, TrainError> {
     training.check()?;
-    let Method::Tables(recipe) = training.solver.method() else {
-        let solver = training.solver.spec().name().to_owned();
-        let reason = "it needs all examples in memory".to_owned();
-        return Err(TrainError::Unsuited { solver, reason });
-    };
+    if !training.reads_pieces() {
+        return Err(needs_matrix(training));
+    }
     let mut control = training.control(observer);
-    let rows = (examples, targets);
-    tables::train(rows, kernel, formulation, (training, recipe), &mut control)
+    let problem = Problem::new(examples, targets, kernel, formulation, training)?;
+    run(&problem, &mut control)
 }
 
-/// The output of a formulation over these classes.
-fn output(goal: crate::Goal, names: Vec<ClassName>, scheme: Scheme) -> Output {
-    match goal {
-        crate::Goal::Classes => Output::Classes { names, scheme },
-        crate::Goal::Value => Output::Value,
-        crate::Goal::Novelty => Output::Novelty,
+/// Prepares, solves and concludes: the path of every training.
+fn run(problem: &Problem<'_>, control: &mut Control<'_>) -> Result<Trained, TrainError> {
+    let backend = backend_of(problem.training.solver.as_ref());
+    backend.check_formulation(problem.formulation)?;
+    let prepared = backend.prepare(problem)?;
+    if let Some(checkpoint) = &problem.training.checkpoint {
+        let what = format!("{} {}", problem.kernel.spec(), problem.formulation.spec());
+        let digest = digest::of(&what, problem.examples, problem.targets, problem.training)?;
+        control.checkpointer = Some(Checkpointer::new(checkpoint, digest));
     }
+    control.subproblems = problem.subproblem_count();
+    let fit = prepared.solve(control)?;
+    report::conclude(problem, fit, control)
+}
+
+/// The training with the solver that it will use, and why that one where `auto` chose it.
+pub(crate) fn choose_solver<'t>(
+    examples: &Matrix,
+    kernel: &KernelRef,
+    formulation: &FormulationRef,
+    training: &'t Training,
+) -> Result<(Cow<'t, Training>, Option<String>), TrainError> {
+    let is_system = formulation.form() == ProblemForm::LinearSystem;
+    let mut chosen = Cow::Borrowed(training);
+    if is_system && !training.solver_given {
+        let direct = crate::solver("direct").expect("direct is registered");
+        chosen = Cow::Owned(training.clone().solver(direct));
+    }
+    chosen.check()?;
+    let Method::Auto = chosen.solver.method() else { return Ok((chosen, None)) };
+    let (solver, reason) = lowrank::choose(examples, kernel, formulation, training);
+    let chosen = training.clone().solver(solver);
+    chosen.check()?;
+    Ok((Cow::Owned(chosen), Some(reason)))
 }

@@ -110,13 +110,13 @@ fn a_cancelled_training_of_many_classes_still_gives_a_machine() {
         let cancel = Cancel::new();
         let training = small_sets().cancel(cancel.clone()).scheme(scheme);
         let trained = watch(&data, "c_svc(C=10)", &training, &mut |progress| {
-            if progress.part == 1 {
+            if progress.subproblem == 1 {
                 cancel.cancel();
             }
         });
         assert_eq!((trained.report.stop, trained.report.converged), (Some(Stop::Cancelled), false));
         assert!(trained.report.gap.is_finite() && trained.report.gap > 0.0);
-        assert!(trained.report.parts[0].converged);
+        assert!(trained.report.subproblems[0].converged);
     }
 }
 
@@ -241,6 +241,6 @@ fn both_schemes_learn_four_classes() {
         let trained = learn(&data, "c_svc(C=100)", &Training::default().scheme(scheme));
         assert!(trained.report.converged);
         assert_eq!(trained.machine.scores().len(), scores);
-        assert_eq!(trained.report.parts.len(), scores);
+        assert_eq!(trained.report.subproblems.len(), scores);
     }
 }

@@ -161,7 +161,7 @@ fn random_problems_reach_the_least_objective_and_meet_every_condition() {
         assert!(-report.objective <= own * (1.0 + 1e-12), "{text} {report:?}");
         assert!(report.gap < 1e-5 * own, "{text} {c} {report:?}");
         let kept = w[..w.len() - 1].iter().filter(|w| **w != 0.0).count();
-        assert_eq!(report.table.as_ref().unwrap().weights, Some(kept));
+        assert_eq!(report.linear.as_ref().unwrap().weights, Some(kept));
     }
 }
 
@@ -246,7 +246,7 @@ fn a_small_c_leaves_every_weight_at_zero() {
         let below = run(0.999 * limit);
         assert!(weights(&below, 0).iter().all(|w| *w == 0.0));
         assert!(below.report.converged && below.report.gap.abs() < 1e-9, "{:?}", below.report);
-        assert_eq!(below.report.table.as_ref().unwrap().weights, Some(0));
+        assert_eq!(below.report.linear.as_ref().unwrap().weights, Some(0));
         assert!(weights(&run(1.01 * limit), 0).iter().any(|w| *w != 0.0));
     }
 }
@@ -323,7 +323,7 @@ fn classes_against_the_rest_and_folds_are_single_questions() {
     };
     let (all, again) = (run(1), run(3));
     assert_eq!(all.machine.scores(), again.machine.scores());
-    assert_eq!(all.report.parts, again.report.parts);
+    assert_eq!(all.report.subproblems, again.report.subproblems);
     for (number, name) in all.machine.classes().iter().enumerate() {
         let Targets::Numbers(kinds) = &data.targets else { panic!("numbers") };
         let side = |kind: &f64| if ClassName::Number(*kind) == *name { 1.0 } else { -1.0 };

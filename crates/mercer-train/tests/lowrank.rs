@@ -27,11 +27,11 @@ fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>, so
     let low_rank = report.low_rank.as_ref().unwrap();
     assert!(low_rank.iterations <= 40, "{text}: {} iterations", low_rank.iterations);
     let (_, best) = common::best(&formulation, &kernel, data, weights);
-    let found = low_rank.lost[0].objective;
+    let found = low_rank.approximation[0].objective;
     // What is left out of the trace, and the tolerance of the reference.
-    let slack = low_rank.lost[0].quadratic + 1e-6 * best.abs();
+    let slack = low_rank.approximation[0].quadratic + 1e-6 * best.abs();
     assert!((found - best).abs() <= slack, "{text} {found} {best} {low_rank:?}");
-    assert!(low_rank.lost[0].is_exact);
+    assert!(low_rank.approximation[0].is_exact);
 }
 
 fn waves(rows: usize) -> Dataset {
@@ -108,7 +108,7 @@ fn the_objective_of_low_rank_bounds_that_of_smo_as_the_theorem_says() {
         let text = format!("low_rank(rank={rank}, guard=off, precision=double)");
         let trained = learn(&data, "rbf(gamma=2)", "c_svc(C=5)", &text, 1e-7);
         let low_rank = trained.report.low_rank.unwrap();
-        let (lost, objective) = (&low_rank.lost[0], trained.report.objective);
+        let (lost, objective) = (&low_rank.approximation[0], trained.report.objective);
         // Minimised: the low-rank objective lies below the exact one, by at most the quadratic.
         let slack = 1e-5 * exact.abs();
         assert!(exact - objective >= -slack, "{rank} {objective} {exact}");
@@ -149,7 +149,7 @@ fn many_classes_share_one_factor() {
         let c_svc = formulation("c_svc(C=1)").unwrap();
         let trained = train(&data, &kernel, &c_svc, &training, &mut |_| {}).unwrap();
         assert!(trained.report.converged, "{:?}", trained.report);
-        assert_eq!((trained.report.parts.len(), trained.report.supports), (3, 60));
+        assert_eq!((trained.report.subproblems.len(), trained.report.supports), (3, 60));
     }
 }
 

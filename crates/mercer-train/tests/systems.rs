@@ -146,7 +146,7 @@ fn leaving_one_out_for_nothing_is_what_training_without_it_gives() {
                     .solver(solver(solver_text).unwrap())
                     .scheme(scheme)
                     .weights(Some(weights(50)));
-                let free = learn(&data, &rbf, text, &training).left_out.unwrap();
+                let free = learn(&data, &rbf, text, &training).leave_one_out.unwrap();
                 let truth = one_by_one(&data, &rbf, &formulation(text).unwrap(), &training);
                 // Rank 60 spans all rows, with and without one of them, up to the pivot floor.
                 let close = if solver_text == "direct" { 1e-8 } else { 1e-3 };
@@ -232,7 +232,7 @@ fn the_result_does_not_depend_on_the_number_of_threads() {
         };
         let (one, three) = (with(1), with(3));
         assert_eq!(one.expansions, three.expansions);
-        assert_eq!(one.left_out.unwrap().scores, three.left_out.unwrap().scores);
+        assert_eq!(one.leave_one_out.unwrap().scores, three.leave_one_out.unwrap().scores);
     }
 }
 

@@ -116,7 +116,7 @@ fn rank_eight_is_the_exact_machine_of_every_additive_kernel() {
         assert!(report.converged, "{text} {report:?}");
         assert!(relative < 1e-3, "{text}: {} against {exact}", report.objective);
         assert!(report.gap.abs() < 1e-2 * exact.abs(), "{text}: gap {}", report.gap);
-        assert!(report.table.as_ref().unwrap().factor.relative_error < 0.02, "{text}");
+        assert!(report.linear.as_ref().unwrap().factor.relative_error < 0.02, "{text}");
     }
 }
 
@@ -137,7 +137,7 @@ fn the_two_level_table_of_intersection_is_exact() {
     assert!(report.converged, "{report:?}");
     assert!((report.objective / exact - 1.0).abs() < 1e-5, "{} {exact}", report.objective);
     assert!(report.gap.abs() < 1e-3 * exact.abs(), "{}", report.gap);
-    let table = report.table.as_ref().unwrap();
+    let table = report.linear.as_ref().unwrap();
     assert_eq!((table.rank, table.factor.relative_error), (255, 0.0));
     assert!(trained.machine.bins().unwrap().is_one_hot());
     // Every loss, levels finer near zero and of ranks, and several questions go the same way.
@@ -187,7 +187,7 @@ fn the_linear_solver_gives_a_plain_linear_machine() {
         let trained = learn(data, "linear", "c_svc(C=1)", &by("linear").tolerance(1e-5));
         let report = &trained.report;
         assert!(matches!(trained.machine.scores(), [Score::Linear { .. }]));
-        assert_eq!(report.table.as_ref().unwrap().levels, "off");
+        assert_eq!(report.linear.as_ref().unwrap().bins, "off");
         assert!((report.objective / exact - 1.0).abs() < 1e-7, "{} {exact}", report.objective);
         assert!(report.gap.abs() < 1e-6 * exact.abs(), "{}", report.gap);
         // The score is the sum that was minimised: the cost of the weights is the objective.
@@ -201,7 +201,7 @@ fn the_linear_solver_gives_a_plain_linear_machine() {
         // On levels the machine is another one.
         let rounded =
             learn(data, "linear", "c_svc(C=1)", &by("linear(levels=auto)").tolerance(1e-3));
-        assert_eq!(rounded.report.table.as_ref().unwrap().levels, levels);
+        assert_eq!(rounded.report.linear.as_ref().unwrap().bins, levels);
         assert!((rounded.report.objective / exact - 1.0).abs() < allowed, "{exact}");
     }
 }
@@ -356,7 +356,7 @@ fn the_number_of_threads_changes_nothing() {
         let (one, three) = (run(1, scheme), run(3, scheme));
         assert_eq!(one.machine.scores(), three.machine.scores());
         assert_eq!(one.report.iterations, three.report.iterations);
-        assert_eq!(one.report.parts, three.report.parts);
+        assert_eq!(one.report.subproblems, three.report.subproblems);
     }
 }
 

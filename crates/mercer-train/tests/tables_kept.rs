@@ -5,8 +5,8 @@ use std::time::Duration;
 use mercer_data::{Dataset, Matrix, Targets};
 use mercer_machine::{Machine, Score};
 use mercer_train::{
-    Cancel, Checkpoint, Progress, Rows, Stop, TrainError, Trained, Training, formulation, solver,
-    train, train_rows,
+    Cancel, Checkpoint, Progress, RowSource, Stop, TrainError, Trained, Training, formulation,
+    solver, train, train_rows,
 };
 
 /// Histograms of `kinds` overlapping kinds, and a value for each row.
@@ -142,8 +142,8 @@ fn chunks_of_a_file_give_the_machine_of_the_same_objective() {
         let inside = watch(&data, (kernel, text), &training, &mut |_| {}).unwrap();
         let training = training.memory(24_000);
         let outside = watch(&data, (kernel, text), &training, &mut |_| {}).unwrap();
-        assert_eq!(inside.report.table.as_ref().unwrap().chunks, None);
-        let chunks = outside.report.table.as_ref().unwrap().chunks;
+        assert_eq!(inside.report.linear.as_ref().unwrap().chunks, None);
+        let chunks = outside.report.linear.as_ref().unwrap().chunks;
         assert!(chunks.is_some_and(|chunks| chunks > 3), "{name}: {chunks:?}");
         assert!(outside.report.converged, "{name}");
         let (a, b) = (inside.report.objective, outside.report.objective);
@@ -159,7 +159,7 @@ fn chunks_of_a_file_give_the_machine_of_the_same_objective() {
 /// Rows that are shown a few at a time.
 struct Pieces<'a>(&'a Matrix, usize);
 
-impl Rows for Pieces<'_> {
+impl RowSource for Pieces<'_> {
     fn rows(&self) -> usize {
         self.0.rows()
     }
@@ -203,13 +203,14 @@ fn rows_read_in_pieces_give_the_machine_of_rows_in_memory() {
         let inside = watch(&data, (kernel, text), &by(name), &mut |_| {}).unwrap();
         let pieces = Pieces(&data.examples, 13);
         let (kernel, text) = (mercer_kernel::parse(kernel).unwrap(), formulation(text).unwrap());
-        let rows = (&pieces as &dyn Rows, &data.targets);
-        let outside = train_rows(rows, &kernel, &text, &by(name), &mut |_| {}).unwrap();
+        let outside =
+            train_rows(&pieces, &data.targets, &kernel, &text, &by(name), &mut |_| {}).unwrap();
         assert_eq!(bits(&inside.machine), bits(&outside.machine), "{name}");
     }
     let (kernel, text) = (mercer_kernel::parse("chi2").unwrap(), formulation("c_svc").unwrap());
-    let rows = (&data.examples as &dyn Rows, &data.targets);
-    let refused = train_rows(rows, &kernel, &text, &by("smo"), &mut |_| {}).unwrap_err();
+    let refused =
+        train_rows(&data.examples, &data.targets, &kernel, &text, &by("smo"), &mut |_| {})
+            .unwrap_err();
     assert!(refused.to_string().contains("all examples in memory"), "{refused}");
 }
 

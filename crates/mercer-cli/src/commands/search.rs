@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::Context;
 use mercer::train::{
-    Candidate, FormulationRef, Found, Progress, SearchProgress, Stop, expand, formulation, search,
-    train,
+    Candidate, FormulationRef, Progress, SearchProgress, SearchResult, Stop, expand, formulation,
+    search, train,
 };
 use mercer_report::save_text;
 use mercer_report::svg::HeatMap;
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
 }
 
 /// Why there is no best candidate.
-fn no_candidate(found: &Found) -> String {
+fn no_candidate(found: &SearchResult) -> String {
     let failed = found.candidates.iter().find_map(|one| one.folds.as_ref().err());
     match (found.stop, failed) {
         (Some(stop), _) => format!("{} before a candidate was evaluated", stop.reason()),
@@ -89,7 +89,7 @@ fn no_candidate(found: &Found) -> String {
     }
 }
 
-fn report(found: &Found, seconds: f64, console: &Console) {
+fn report(found: &SearchResult, seconds: f64, console: &Console) {
     if console.json {
         let one = |candidate: &Candidate| {
             json!({
@@ -144,7 +144,7 @@ fn report(found: &Found, seconds: f64, console: &Console) {
 }
 
 /// Candidates as CSV; texts are quoted.
-fn table(found: &Found) -> String {
+fn table(found: &SearchResult) -> String {
     let name = found.measure.name();
     let mut text = format!("kernel,formulation,rows,{name},deviation,seconds,converged,folds\n");
     for one in &found.candidates {
@@ -169,7 +169,7 @@ fn table(found: &Found) -> String {
 
 /// One row per kernel, one column per formulation. If halving evaluated a candidate several times, the last
 /// result counts.
-fn heat_map(found: &Found) -> String {
+fn heat_map(found: &SearchResult) -> String {
     let (mut kernels, mut formulations): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for one in &found.candidates {
         if !kernels.contains(&one.kernel.as_str()) {

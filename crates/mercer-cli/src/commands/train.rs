@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use mercer::kernel::KernelRef;
 use mercer::train::{
-    Calibrator, Checkpoint, Folds, FormulationRef, Progress, Rows, Stop, Training, Validation,
-    by_class, calibrate_probabilities, cross_validate, formulation, is_system, train, train_rows,
+    Calibrator, Checkpoint, Folds, FormulationRef, Progress, Stop, Training, Validation, by_class,
+    calibrate_probabilities, cross_validate, formulation, is_system, train, train_rows,
 };
 
 use super::{StopSignal, load};
@@ -35,8 +35,7 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
     let mut show = |progress: &Progress| status.set_message(message(progress));
     let trained = match &input.file_rows {
         Some(rows) => {
-            let rows = (rows as &dyn Rows, &input.data.targets);
-            train_rows(rows, &kernel, &formulation, &training, &mut show)
+            train_rows(rows, &input.data.targets, &kernel, &formulation, &training, &mut show)
         }
         None => train(&input.data, &kernel, &formulation, &training, &mut show),
     };
@@ -45,7 +44,7 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
     let mut model = input.model(trained.machine, &formulation);
     if let Some(name) = arguments.probabilities {
         // Linear systems give leave-one-out scores at no cost; they are used unless folds are given.
-        let held_out = validation.as_ref().or(trained.left_out.as_ref());
+        let held_out = validation.as_ref().or(trained.leave_one_out.as_ref());
         let held_out = held_out.context("probabilities need cross-validation or leave-one-out")?;
         let weights = training.example_weights();
         model.probabilities =
@@ -54,7 +53,7 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
     training_input::save(&model, &arguments.output)?;
     let validations = report::Validations {
         cross_validation: validation.as_ref(),
-        leave_one_out: trained.left_out.as_ref(),
+        leave_one_out: trained.leave_one_out.as_ref(),
     };
     if console.json {
         println!("{}", report::object(&trained.report, &validations));
@@ -103,8 +102,8 @@ fn settings(arguments: &Train, stop: &StopSignal, console: &Console) -> anyhow::
 
 /// The status line.
 fn message(progress: &Progress) -> String {
-    let subproblem = if progress.parts > 1 {
-        format!("binary subproblem {} of {}, ", progress.part + 1, progress.parts)
+    let subproblem = if progress.subproblems > 1 {
+        format!("binary subproblem {} of {}, ", progress.subproblem + 1, progress.subproblems)
     } else {
         String::new()
     };

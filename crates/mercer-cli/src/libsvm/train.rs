@@ -282,7 +282,7 @@ impl SvmTraining<'_> {
     fn print(&self, trained: &Trained) -> anyhow::Result<()> {
         let classes = trained.machine.classes();
         let pairs: Vec<(usize, usize)> = mercer::machine::pairs(classes.len()).collect();
-        for (number, subproblem) in trained.report.parts.iter().enumerate() {
+        for (number, subproblem) in trained.report.subproblems.iter().enumerate() {
             let learned = &trained.expansions[number];
             let rows = match pairs.get(number) {
                 Some((first, second)) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mercer::data::{DataError, Dataset, Matrix, Targets, read};
-use mercer::train::{Rows, Stop, TrainError};
+use mercer::train::{RowSource, Stop, TrainError};
 
 use crate::commands::StopSignal;
 
@@ -65,7 +65,7 @@ impl FileRows {
     }
 }
 
-impl Rows for FileRows {
+impl RowSource for FileRows {
     fn rows(&self) -> usize {
         self.rows
     }

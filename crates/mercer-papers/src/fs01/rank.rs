@@ -34,7 +34,7 @@ pub(super) fn run(run: &Run<'_>) -> anyhow::Result<Value> {
         let row = [
             report.rank as f64,
             trained.report.objective,
-            report.lost[0].square.sqrt(),
+            report.approximation[0].square.sqrt(),
             frobenius(&data, &examples)?,
             report.trace_share,
             error(&trained.machine, &data)?,

@@ -39,7 +39,7 @@ pub(super) fn run(session: &Session<'_>) -> anyhow::Result<Value> {
     let (mut lines, mut points) = (Vec::new(), Vec::new());
     for report in best.iter().flatten() {
         let rows = sets[lines.len()].examples.rows();
-        let table = report.table.as_deref();
+        let table = report.linear.as_deref();
         let (nonzeros, preparation) = table.map_or((0, 0.0), |t| (t.nonzeros, t.preparation));
         // Without the memory of each row and of the model.
         let model = COLUMNS * 4 * table.map_or(0, |table| table.rank);

@@ -52,7 +52,7 @@ pub(super) struct TrainingRow {
 impl TrainingRow {
     pub(super) fn object(&self) -> Value {
         let report = &self.trained.report;
-        let table = report.table.as_deref();
+        let table = report.linear.as_deref();
         json!({
             "training_seconds": report.seconds,
             "preparation_seconds": table.map(|table| table.preparation),
@@ -67,7 +67,7 @@ impl TrainingRow {
 
     pub(super) fn line(&self) -> String {
         let report = &self.trained.report;
-        let preparation = report.table.as_ref().map_or(0.0, |table| table.preparation);
+        let preparation = report.linear.as_ref().map_or(0.0, |table| table.preparation);
         format!(
             "{:>9.3} {preparation:>9.3} {:>9.2} {:>9.1} {:>9.2}",
             report.seconds,

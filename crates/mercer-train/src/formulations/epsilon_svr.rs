@@ -54,7 +54,7 @@ impl Formulation for EpsilonSvr {
     }
 
     fn loss(&self) -> Option<Loss> {
-        Some(Loss::Tube { c: self.c, width: self.epsilon })
+        Some(Loss::EpsilonInsensitive { c: self.c, epsilon: self.epsilon })
     }
 
     fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {

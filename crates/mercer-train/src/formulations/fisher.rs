@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Subproblem, needs_direct_solver};
+use super::{Formulation, FormulationEntry, Goal, ProblemForm, Subproblem, needs_direct_solver};
 use crate::systems::System;
 use crate::{Qp, TrainError};
 
@@ -55,6 +55,10 @@ impl Formulation for Fisher {
         Goal::Classes
     }
 
+    fn form(&self) -> ProblemForm {
+        ProblemForm::LinearSystem
+    }
+
     fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {
         Err(needs_direct_solver("fisher"))
     }
@@ -71,7 +75,7 @@ impl Formulation for Fisher {
 
     /// Leaving one example out changes the targets of all others. With a bias, the new targets `a t + d` give
     /// the score `a f + d`.
-    fn left_out(&self, subproblem: &Subproblem<'_>, scores: &mut [f64]) {
+    fn correct_leave_one_out(&self, subproblem: &Subproblem<'_>, scores: &mut [f64]) {
         let (plus, minus) = sums(subproblem);
         let (high, low) = targets(plus, minus);
         for ((score, y), weight) in

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Subproblem, needs_additive_solver};
+use super::{Formulation, FormulationEntry, Goal, ProblemForm, Subproblem, needs_additive_solver};
 use crate::{Loss, Qp, TrainError};
 
 /// `min ½|w|² + C Σ w_i ln(1 + exp(-y_i f(x_i)))` (\[YHL11\]); solved by the linear and additive solvers.
@@ -33,6 +33,10 @@ impl Formulation for Logistic {
 
     fn goal(&self) -> Goal {
         Goal::Classes
+    }
+
+    fn form(&self) -> ProblemForm {
+        ProblemForm::SumOfLosses
     }
 
     fn loss(&self) -> Option<Loss> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Subproblem, needs_direct_solver};
+use super::{Formulation, FormulationEntry, Goal, ProblemForm, Subproblem, needs_direct_solver};
 use crate::systems::System;
 use crate::{Qp, TrainError};
 
@@ -35,6 +35,10 @@ impl Formulation for LsSvm {
 
     fn goal(&self) -> Goal {
         Goal::Classes
+    }
+
+    fn form(&self) -> ProblemForm {
+        ProblemForm::LinearSystem
     }
 
     fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {

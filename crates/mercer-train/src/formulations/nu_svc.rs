@@ -48,6 +48,10 @@ impl Formulation for NuSvc {
         Goal::Classes
     }
 
+    fn can_be_infeasible(&self) -> bool {
+        true
+    }
+
     fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
         subproblem.check_signs()?;
         let sides = || subproblem.targets.iter().zip(subproblem.weights);

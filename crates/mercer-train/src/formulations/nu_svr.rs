@@ -54,6 +54,10 @@ impl Formulation for NuSvr {
         Goal::Value
     }
 
+    fn can_be_infeasible(&self) -> bool {
+        true
+    }
+
     fn quadratic_program(&self, subproblem: &Subproblem<'_>) -> Result<Qp, TrainError> {
         let rows = subproblem.targets.len();
         let limits: Vec<f64> = subproblem.weights.iter().map(|w| self.c * w).collect();

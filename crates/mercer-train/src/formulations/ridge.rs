@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Subproblem, needs_direct_solver};
+use super::{Formulation, FormulationEntry, Goal, ProblemForm, Subproblem, needs_direct_solver};
 use crate::systems::System;
 use crate::{Qp, TrainError};
 
@@ -49,6 +49,10 @@ impl Formulation for Ridge {
 
     fn goal(&self) -> Goal {
         Goal::Value
+    }
+
+    fn form(&self) -> ProblemForm {
+        ProblemForm::LinearSystem
     }
 
     fn quadratic_program(&self, _: &Subproblem<'_>) -> Result<Qp, TrainError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Formulation, FormulationEntry, Goal, Subproblem, needs_additive_solver};
+use super::{Formulation, FormulationEntry, Goal, ProblemForm, Subproblem, needs_additive_solver};
 use crate::{Loss, Qp, TrainError};
 
 /// `min ½|w|² + C Σ w_i max(0, 1 - y_i f(x_i))²` (\[HCLKS08\]); solved by the linear and additive
@@ -35,6 +35,10 @@ impl Formulation for SquaredHinge {
 
     fn goal(&self) -> Goal {
         Goal::Classes
+    }
+
+    fn form(&self) -> ProblemForm {
+        ProblemForm::SumOfLosses
     }
 
     fn loss(&self) -> Option<Loss> {

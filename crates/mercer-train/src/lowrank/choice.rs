@@ -1,14 +1,14 @@
 //! The rule of the solver `auto`: `direct` for linear systems, `low_rank` for large data with a fast-decaying spectrum,
 //! else `smo`.
 
-use mercer_data::Dataset;
+use mercer_data::Matrix;
 use mercer_kernel::KernelRef;
 use mercer_kernel::factor::{Blocked, Draw, GrowthLimit};
 
-use super::course::suits;
-use super::rows::Rows;
+use super::backend::suits;
+use super::factor_rows::FactorRows;
 use crate::gram::Source;
-use crate::{FormulationRef, SolverRef, Training, solver};
+use crate::{FormulationRef, ProblemForm, SolverRef, Training, solver};
 
 /// With fewer examples `smo` is faster than computing a factor.
 const LEAST_EXAMPLES: usize = 8000;
@@ -20,36 +20,36 @@ const DECAYED: f64 = 0.2;
 
 /// The solver for these data, and the reason in words.
 pub(crate) fn choose(
-    data: &Dataset,
+    examples: &Matrix,
     kernel: &KernelRef,
     formulation: &FormulationRef,
     training: &Training,
 ) -> (SolverRef, String) {
     let named = |text: &str| solver(text).expect("solvers of these names are registered");
     let smo = |reason: String| (named("smo"), format!("smo: {reason}"));
-    if crate::is_system(formulation) {
+    if formulation.form() == ProblemForm::LinearSystem {
         let name = formulation.spec().name().to_owned();
         return (named("direct"), format!("direct: {name} is a linear system"));
     }
     if let Err(reason) = suits(kernel, formulation) {
         return smo(reason);
     }
-    if training.has_checkpoint() || training.has_warm_machine() {
+    if training.checkpoint.is_some() || training.warm.is_some() {
         return smo("only smo has checkpoints and warm starts".to_owned());
     }
-    let rows = data.examples.rows();
+    let rows = examples.rows();
     if rows < LEAST_EXAMPLES {
         return smo(format!("{rows} examples are few; a low-rank factor would not be faster"));
     }
     let sample: Vec<usize> = (0..SAMPLE).map(|at| at * rows / SAMPLE).collect();
-    let examples = data.examples.select(sample);
-    let source = Source::new(kernel, &examples);
+    let sampled = examples.select(sample);
+    let source = Source::new(kernel, &sampled);
     if source.diagonal.iter().any(|value| !value.is_finite()) {
         return smo("kernel values overflow".to_owned());
     }
     let all: Vec<u32> = (0..SAMPLE as u32).collect();
     let is_f64 = !source.fits_f32 || source.f32_rows.is_none();
-    let measured = Rows::new(&source, &all, is_f64);
+    let measured = FactorRows::new(&source, &all, is_f64);
     let mut factor = Blocked::<f64>::new(&source.diagonal, RANK, 1e-8, 1, None);
     let cancel = &training.cancel;
     factor.grow(

@@ -3,8 +3,8 @@
 use mercer_kernel::factor::Store;
 use mercer_simd::{Isa, Real, add_row, row_dot};
 
+use super::duality_gap::Inside;
 use super::interior::{FactorSolution, evaluate};
-use super::judge::Inside;
 use crate::{Qp, Stop};
 
 /// Passes over all rows before descent may give up.

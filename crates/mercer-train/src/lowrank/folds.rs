@@ -1,162 +1,144 @@
-//! Cross-validation over one factor: all folds, questions and values of C read the same rows.
+//! Cross-validation over one factor: all folds, subproblems and values of C read the same rows.
 //!
-//! The pivots are drawn without looking at targets, so that what is held out stays unknown.
-
-use std::time::Instant;
+//! The pivots are drawn without the targets, so that the held-out examples stay unseen.
 
 use mercer_kernel::factor::{Blocked, Draw, GrowthLimit};
 use mercer_simd::Real;
 
+use super::backend::pivot_floor;
+use super::factor_rows::FactorRows;
 use super::guard::without;
-use super::question::{Ask, Asked, Solved};
-use super::rows::Rows;
+use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
+use crate::conclude::{conclude, one_sided_score};
 use crate::control::Control;
 use crate::gram::GramValue;
-use crate::training::{conclusion_of, majority};
-use crate::validate::Course;
+use crate::validate::{FoldRun, FoldTrainer, train_folds};
 use crate::{Folds, Goal, Stop, TrainError};
 
 /// The rank where it is free.
 const RANK: usize = 512;
 
 /// Trains every formulation on all folds but one, and scores the rows of that one.
-pub(super) fn run<T: Real + GramValue>(
-    asked: &[Asked<'_>],
+pub(super) fn cross_validate<T: Real + GramValue>(
+    problems: &[LowRankProblem<'_>],
     folds: &Folds,
-    courses: &mut [Course<'_>],
+    runs: &mut [FoldRun<'_>],
     control: &mut Control<'_>,
 ) -> Result<(), TrainError> {
-    let Some(first) = asked.first() else { return Ok(()) };
+    let Some(first) = problems.first() else { return Ok(()) };
     let count = first.examples.len();
-    let rank = first.recipe.rank.unwrap_or(RANK).min(count);
-    let rows = Rows::new(first.source, first.examples, T::BYTES == 8);
-    let diagonal: Vec<f64> =
-        first.examples.iter().map(|row| first.source.diagonal[*row as usize]).collect();
-    let floor = if T::BYTES == 4 { 1e-5 } else { 1e-10 };
+    let rank = first.solver.rank.unwrap_or(RANK).min(count);
+    let rows = FactorRows::new(first.source, first.examples, T::BYTES == 8);
     let file = first.file(count * rank * T::BYTES)?;
-    let mut factor = Blocked::<T>::new(&diagonal, rank, floor, first.recipe.seed, file);
-    factor.grow(&rows, Draw::Random, GrowthLimit { rank, trace_share: 1e-6 }, &mut |_| {
-        control.stop().is_none()
-    });
+    let (diagonal, floor) = (first.diagonal(), pivot_floor::<T>());
+    let mut factor = Blocked::<T>::new(&diagonal, rank, floor, first.solver.seed, file);
+    let limit = GrowthLimit { rank, trace_share: 1e-6 };
+    factor.grow(&rows, Draw::Random, limit, &mut |_| control.stop().is_none());
     if let Some(reason) = factor.store().failure() {
         return Err(TrainError::FactorFile { reason });
     }
-    let asks: Vec<Option<Vec<Ask>>> = asked
-        .iter()
-        .zip(courses.iter_mut())
-        .map(|(asked, course)| match asked.asks() {
-            Ok(asks) => Some(asks),
-            Err(failure) => {
-                course.failure = Some(failure);
-                None
-            }
-        })
-        .collect();
-    let questions = first.reduction.questions();
-    control.parts = folds.count() * questions * courses.len();
-    let mut part = 0;
-    for fold in 0..folds.count() as u32 {
-        let held: Vec<u32> = (0..count as u32)
-            .filter(|row| folds.of()[first.examples[*row as usize] as usize] == fold)
-            .collect();
-        let round = Round { factor: &factor, held: &held, count };
-        for question in 0..questions {
-            let mut last: Option<Solved> = None;
-            for (at, course) in courses.iter_mut().enumerate() {
-                control.start_part(part);
-                part += 1;
-                let Some(ask) = asks[at].as_ref().map(|asks| &asks[question]) else { continue };
-                if course.failure.is_none() {
-                    round.validate(&asked[at], ask, course, &mut last, control)?;
-                }
-            }
-        }
-    }
-    Ok(())
+    let programs = |(problem, run): (&LowRankProblem<'_>, &mut FoldRun<'_>)| {
+        problem.programs().map_err(|failure| run.fail(failure)).unwrap_or_default()
+    };
+    let programs = problems.iter().zip(runs.iter_mut()).map(programs).collect();
+    let mut trainer = FactorFolds {
+        problems,
+        programs,
+        factor: &factor,
+        folds,
+        subproblem: 0,
+        held_out_rows: Vec::new(),
+        held_out: Vec::new(),
+    };
+    train_folds(&mut trainer, folds.count(), first.reduction.count(), runs, control)
 }
 
-/// The rows held out of one round.
-struct Round<'r, T> {
+/// The trainings of all folds, subproblems and formulations.
+struct FactorFolds<'r, T> {
+    problems: &'r [LowRankProblem<'r>],
+    /// The programs of each formulation; none of one that failed.
+    programs: Vec<Vec<FactorQp>>,
     factor: &'r Blocked<T>,
-    held: &'r [u32],
-    count: usize,
+    folds: &'r Folds,
+    subproblem: usize,
+    /// Rows of the factor that are held out, and their examples.
+    held_out_rows: Vec<u32>,
+    held_out: Vec<u32>,
 }
 
-impl<T: Real> Round<'_, T> {
-    fn validate(
-        &self,
-        asked: &Asked<'_>,
-        ask: &Ask,
-        course: &mut Course<'_>,
-        last: &mut Option<Solved>,
-        control: &mut Control<'_>,
-    ) -> Result<(), TrainError> {
-        let started = Instant::now();
-        let before = control.iterations;
-        let mut is_held = vec![false; self.count];
-        self.held.iter().for_each(|row| is_held[*row as usize] = true);
-        let scores = match one_sided(asked, ask, &is_held) {
-            Some(score) => vec![score; self.held.len()],
-            None => match without(asked.formulation, ask, &is_held) {
-                Ok(own) => {
-                    let from =
-                        last.take().filter(|one| one.found.point.below.len() == own.qp.len());
-                    let asks = [own];
-                    let tolerance = asked.training.tolerance_used();
-                    let start = from.as_ref().map(|one| fitted(one, &asks[0]));
-                    let mut found =
-                        asked.solve_from(self.factor, &asks, start, tolerance, control)?;
-                    let one = found.pop().expect("one question gives one solution");
-                    if let Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) = one.found.stop {
-                        return Err(TrainError::Stopped(stop));
-                    }
-                    course.converged &= one.found.evaluation.relative() <= tolerance;
-                    let scores = self.scores(asked, &asks[0], &one, course);
-                    *last = Some(one);
-                    scores
-                }
-                Err(failure) => {
-                    course.failure = Some(failure);
-                    return Ok(());
-                }
-            },
-        };
-        for (row, score) in self.held.iter().zip(scores) {
-            course.scores[asked.examples[*row as usize] as usize].push(score);
-        }
-        course.iterations += control.iterations - before;
-        course.seconds += started.elapsed().as_secs_f64();
-        Ok(())
+impl<T: Real> FoldTrainer for FactorFolds<'_, T> {
+    type Start = SolvedProgram;
+
+    fn begin(&mut self, fold: usize, subproblem: usize) {
+        let (examples, of) = (self.problems[0].examples, self.folds.of());
+        let is_held = |row: &u32| of[examples[*row as usize] as usize] as usize == fold;
+        self.held_out_rows = (0..examples.len() as u32).filter(is_held).collect();
+        self.held_out = self.held_out_rows.iter().map(|row| examples[*row as usize]).collect();
+        self.subproblem = subproblem;
     }
 
+    fn held_out(&self) -> &[u32] {
+        &self.held_out
+    }
+
+    fn train(
+        &mut self,
+        run: &mut FoldRun<'_>,
+        number: usize,
+        start: &mut Option<SolvedProgram>,
+        control: &mut Control<'_>,
+    ) -> Result<Vec<f64>, TrainError> {
+        let (problem, program) = (&self.problems[number], &self.programs[number][self.subproblem]);
+        let mut is_held = vec![false; problem.examples.len()];
+        self.held_out_rows.iter().for_each(|row| is_held[*row as usize] = true);
+        if let Some(score) = one_sided(problem, program, &is_held) {
+            return Ok(vec![score; self.held_out_rows.len()]);
+        }
+        let program = match without(problem.formulation, program, &is_held) {
+            Ok(program) => program,
+            Err(failure) => return Ok(run.fail(failure)),
+        };
+        let last = start.take().filter(|one| one.found.point.below.len() == program.qp.len());
+        let first = last.as_ref().map(|one| scaled_start(one, &program));
+        let tolerance = problem.training().tolerance_used();
+        let programs = [program];
+        let mut found = problem.solve_from(self.factor, &programs, first, tolerance, control)?;
+        let one = found.pop().expect("one program gives one solution");
+        if let Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) = one.found.stop {
+            return Err(TrainError::Stopped(stop));
+        }
+        run.converged &= one.found.evaluation.relative() <= tolerance;
+        let scores = self.scores(problem, &programs[0], &one);
+        *start = Some(one);
+        Ok(scores.unwrap_or_else(|failure| run.fail(failure)))
+    }
+}
+
+impl<T: Real> FactorFolds<'_, T> {
+    /// Scores of the rows held out.
     fn scores(
         &self,
-        asked: &Asked<'_>,
-        ask: &Ask,
-        one: &Solved,
-        course: &mut Course<'_>,
-    ) -> Vec<f64> {
-        let is_over = one.found.stop.is_some();
-        let end = match conclusion_of(asked.formulation, &one.found.evaluation.multipliers, is_over)
-        {
-            Ok(end) => end,
-            Err(failure) => {
-                course.failure = Some(failure);
-                return Vec::new();
-            }
-        };
-        let nothing = one.found.w.iter().all(|w| *w == 0.0);
-        let offset = if nothing { majority(&ask.targets, end.offset) } else { end.offset };
+        problem: &LowRankProblem<'_>,
+        program: &FactorQp,
+        one: &SolvedProgram,
+    ) -> Result<Vec<f64>, TrainError> {
+        let multipliers = &one.found.evaluation.multipliers;
+        let is_constant = one.found.w.iter().all(|w| *w == 0.0);
+        let ended_early = one.found.stop.is_some();
+        let targets = &program.targets;
+        let end = conclude(problem.formulation, multipliers, targets, is_constant, ended_early)?;
         let isa = mercer_simd::Isa::current();
-        let values = self.factor.store().gather(self.held);
+        let values = self.factor.store().gather(&self.held_out_rows);
         let rows = values.chunks_exact(self.factor.rank().max(1));
-        rows.map(|row| end.scale * mercer_simd::row_dot(isa, row, &one.found.w) - offset).collect()
+        let score =
+            |row: &[T]| end.scale * mercer_simd::row_dot(isa, row, &one.found.w) - end.offset;
+        Ok(rows.map(score).collect())
     }
 }
 
-/// The solution of a smaller C, fitted into the new limits.
-fn fitted(one: &Solved, ask: &Ask) -> Vec<f64> {
-    let qp = &ask.qp;
+/// The solution for a smaller C, scaled to the new bounds.
+fn scaled_start(one: &SolvedProgram, program: &FactorQp) -> Vec<f64> {
+    let qp = &program.qp;
     let width = |at: usize| qp.upper[at] - qp.lower[at];
     let value = |v: usize| {
         let (below, above) = (one.found.point.below[v], one.found.point.above[v]);
@@ -166,18 +148,11 @@ fn fitted(one: &Solved, ask: &Ask) -> Vec<f64> {
     (0..qp.len()).map(value).collect()
 }
 
-/// The score where the other folds have one class of a duel only, or none of them.
-fn one_sided(asked: &Asked<'_>, ask: &Ask, is_held: &[bool]) -> Option<f64> {
-    if asked.formulation.goal() != Goal::Classes {
+/// The score where the other folds have one class of a subproblem only, or none.
+fn one_sided(problem: &LowRankProblem<'_>, program: &FactorQp, is_held: &[bool]) -> Option<f64> {
+    if problem.formulation.goal() != Goal::Classes {
         return None;
     }
-    let row_of = |at: usize| ask.rows.as_ref().map_or(at, |rows| rows[at] as usize);
-    let has =
-        |sign: f64| (0..ask.qp.rows).any(|at| ask.targets[at] == sign && !is_held[row_of(at)]);
-    match (has(1.0), has(-1.0)) {
-        (true, true) => None,
-        (true, false) => Some(1.0),
-        (false, true) => Some(-1.0),
-        (false, false) => Some(0.0),
-    }
+    let (has_plus, has_minus) = program.classes_left(is_held);
+    one_sided_score(has_plus, has_minus)
 }

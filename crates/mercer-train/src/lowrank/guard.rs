@@ -1,16 +1,19 @@
-//! The guard: an exact machine on a part of the examples that costs as much, judged on the same held-out
+//! The guard: an exact machine on a part of the examples that costs as much, compared on the same held-out
 //! rows. The better one is kept.
 
 use mercer_kernel::factor::Blocked;
-use mercer_machine::Answer;
 use mercer_simd::Real;
 
-use super::question::{Ask, Asked, Solved};
+use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
+use crate::backend::{Fit, FittedScores};
+use crate::conclude::conclude;
 use crate::control::Control;
+use crate::decomposition::Decomposition;
 use crate::gram::kernel_sums;
-use crate::training::{conclusion_of, majority, on_gram};
-use crate::validate::dealt;
-use crate::{FormulationRef, Goal, Measure, Qp, Subproblem, TrainError, Trained, solver};
+use crate::problem::Problem;
+use crate::solvers::Method;
+use crate::validate::{merit, shuffled_by_class};
+use crate::{FormulationRef, Goal, Measure, Qp, Subproblem, TrainError, solver};
 
 /// Below so many rows nothing is held out.
 const LEAST: usize = 1000;
@@ -44,39 +47,43 @@ pub struct GuardReport {
     pub low_rank: f64,
     /// Of the last exact machine.
     pub exact: f64,
-    /// What the exact machine of equal cost would have reached if its curve goes on as that of smaller ones, where
-    /// it was not trained for that reason: foretold, not proved.
+    /// The extrapolated quality of the exact machine of equal cost, where it was not trained because of it.
     pub within_reach: Option<f64>,
     /// Which one won and why.
     pub sentence: String,
 }
 
-/// Rows held out, and the questions without them.
-pub(super) struct Held {
+/// Rows held out, and the programs without them.
+pub(super) struct HeldOut {
     /// Rows of the factor.
     rows: Vec<u32>,
     /// The others, dealt by class.
     rest: Vec<u32>,
-    pub(super) asks: Vec<Ask>,
+    pub(super) programs: Vec<FactorQp>,
 }
 
-/// What the guard says; a machine where the exact one won.
-pub(super) struct Outcome {
+/// The comparison, and the exact machine where that one is better.
+pub(super) struct GuardOutcome {
     pub(super) report: GuardReport,
-    pub(super) machine: Option<Box<Trained>>,
+    pub(super) exact: Option<Box<Fit>>,
 }
 
-impl Held {
-    /// `None` where nothing can be compared, or it was not asked for.
-    pub(super) fn new(asked: &Asked<'_>, asks: &[Ask]) -> Result<Option<Self>, TrainError> {
-        let count = asked.examples.len();
-        let goal = asked.formulation.goal();
-        if !asked.recipe.guard || count < LEAST || goal == Goal::Novelty {
+impl HeldOut {
+    /// `None` where nothing can be compared, or it was not problem for.
+    pub(super) fn new(
+        problem: &LowRankProblem<'_>,
+        programs: &[FactorQp],
+    ) -> Result<Option<Self>, TrainError> {
+        let count = problem.examples.len();
+        let goal = problem.formulation.goal();
+        if !problem.solver.guard || count < LEAST || goal == Goal::Novelty {
             return Ok(None);
         }
-        let mut place = vec![u32::MAX; asked.data.examples.rows()];
-        (0u32..).zip(asked.examples).for_each(|(row, example)| place[*example as usize] = row);
-        let order = dealt(asked.data, goal == Goal::Classes, asked.recipe.seed)?;
+        let mut place = vec![u32::MAX; problem.problem.examples.rows()];
+        (0u32..).zip(problem.examples).for_each(|(row, example)| place[*example as usize] = row);
+        let (targets, rows) = (problem.problem.targets, problem.problem.examples.rows());
+        let by_class = goal == Goal::Classes;
+        let order = shuffled_by_class(targets, rows, by_class, problem.solver.seed)?;
         let order: Vec<u32> =
             order.into_iter().map(|row| place[row]).filter(|row| *row != u32::MAX).collect();
         let step = SHARE.max(count.div_ceil(MOST));
@@ -86,23 +93,23 @@ impl Held {
         }
         let mut is_held = vec![false; count];
         rows.iter().for_each(|row| is_held[*row as usize] = true);
-        let asks: Option<Vec<Ask>> =
-            asks.iter().map(|ask| trained_without(asked, ask, &is_held)).collect();
-        Ok(asks.map(|asks| Self { rows, rest, asks }))
+        let programs: Option<Vec<FactorQp>> =
+            programs.iter().map(|program| trained_without(problem, program, &is_held)).collect();
+        Ok(programs.map(|programs| Self { rows, rest, programs }))
     }
 
     /// Compares the low-rank machine of the other rows with exact ones of more and more of them, up to as many
     /// as cost the same; not so far where their curve does not lead to the low-rank machine.
-    pub(super) fn judge<T: Real>(
+    pub(super) fn compare<T: Real>(
         &self,
-        asked: &Asked<'_>,
+        problem: &LowRankProblem<'_>,
         factor: &Blocked<T>,
-        solved: &[Solved],
+        solved: &[SolvedProgram],
         control: &mut Control<'_>,
-    ) -> Result<Outcome, TrainError> {
-        let measure = Measure::of(asked.formulation.goal(), &asked.data.targets);
-        let low_rank = self.quality(asked, &self.low_rank_scores(asked, factor, solved)?);
-        let equal = self.equal_cost(asked, factor.rank(), solved);
+    ) -> Result<GuardOutcome, TrainError> {
+        let measure = Measure::of(problem.formulation.goal(), problem.problem.targets);
+        let low_rank = self.quality(problem, &self.low_rank_scores(problem, factor, solved)?);
+        let equal = self.equal_cost(problem, factor.rank(), solved);
         let mut report = GuardReport {
             kept_low_rank: true,
             examples: equal,
@@ -114,69 +121,85 @@ impl Held {
             within_reach: None,
             sentence: "no exact machine could be trained on a part of the examples".to_owned(),
         };
-        let mut last: Option<(f64, Box<Trained>)> = None;
+        let mut last: Option<(f64, Box<Fit>)> = None;
         let mut is_ahead = equal / PARTS[0] < SMALL;
         for part in PARTS {
             // A part that is better already leaves nothing to foresee.
             if is_ahead && part > 1 {
                 continue;
             }
-            let Some((exact, trained)) = self.rival(asked, equal / part, control) else { continue };
+            let Some((exact, fit)) = self.exact_fit(problem, equal / part, control) else {
+                continue;
+            };
             report.within_reach = match &last {
                 Some((before, _)) if part > 1 => Some(reach(measure, *before, exact, part)),
                 _ => None,
             };
             (report.examples, report.exact) = (equal / part, exact);
             is_ahead |= measure.prefers(exact, low_rank);
-            last = Some((exact, trained));
+            last = Some((exact, fit));
             let is_beyond = |reach: f64| !measure.prefers(reach, low_rank);
             if control.stop().is_some() || report.within_reach.is_some_and(is_beyond) {
                 break;
             }
         }
-        let Some((exact, trained)) = last else { return Ok(Outcome { report, machine: None }) };
+        let Some((exact, fit)) = last else { return Ok(GuardOutcome { report, exact: None }) };
         let is_whole = report.examples == equal && control.stop().is_none();
         report.kept_low_rank = !(is_whole && measure.prefers(exact, low_rank));
         report.sentence = sentence(&report, self.rest.len(), factor);
-        let machine = (!report.kept_low_rank).then_some(trained);
-        Ok(Outcome { report, machine })
+        let exact = (!report.kept_low_rank).then_some(fit);
+        Ok(GuardOutcome { report, exact })
     }
 
-    /// An exact machine of some of the rows that are not held out, and what it is worth on those that are.
-    fn rival(
+    /// Exact scores from some of the rows that are not held out, and their quality on those that are.
+    fn exact_fit(
         &self,
-        asked: &Asked<'_>,
-        examples: usize,
+        problem: &LowRankProblem<'_>,
+        count: usize,
         control: &mut Control<'_>,
-    ) -> Option<(f64, Box<Trained>)> {
-        let chosen = self.subsample(examples);
-        let named: Vec<usize> =
-            chosen.iter().map(|row| asked.examples[*row as usize] as usize).collect();
-        let data = asked.data.select(&named);
-        let weights = asked.training.example_weights();
-        let weights = weights.map(|all| named.iter().map(|row| all[*row]).collect());
-        let training = asked.training.clone().solver(solver("smo").expect("smo is registered"));
-        let training = training.weights(weights).polish(false).no_tolerance();
-        let parts = (control.parts, control.tolerance);
+    ) -> Option<(f64, Box<Fit>)> {
+        let rows = self.subsample(count);
+        let chosen: Vec<usize> =
+            rows.iter().map(|row| problem.examples[*row as usize] as usize).collect();
+        let whole = problem.problem;
+        let examples = whole.matrix().ok()?.select(chosen.iter().copied());
+        let targets = whole.targets.select(&chosen);
+        let weights = problem.training().example_weights();
+        let weights = weights.map(|all| chosen.iter().map(|row| all[*row]).collect());
+        let smo = solver("smo").expect("smo is registered");
+        let Method::Gram(gram_solver) = smo.method() else { return None };
+        let training = problem.training().clone().solver(smo.clone());
+        let training = training.weights(weights).polish(false).default_tolerance();
+        let part =
+            Problem::new(&examples, &targets, whole.kernel, problem.formulation, &training).ok()?;
+        let before = (control.subproblems, control.tolerance);
+        control.subproblems = part.subproblem_count();
         control.tolerance = training.tolerance_used();
-        let trained = on_gram(&data, asked.kernel, asked.formulation, &training, control);
-        (control.parts, control.tolerance) = parts;
-        let trained = trained.ok()?;
-        let exact = self.quality(asked, &self.exact_scores(asked, &named, &trained));
-        Some((exact, Box::new(trained)))
+        let fit = Decomposition { solver: gram_solver }.solve_from(&part, None, control);
+        (control.subproblems, control.tolerance) = before;
+        let mut fit = fit.ok()?;
+        name_examples(&mut fit.scores, &chosen);
+        let exact = self.quality(problem, &self.exact_scores(problem, &fit.scores));
+        Some((exact, Box::new(fit)))
     }
 
     /// Examples for which sequential minimal optimisation costs what the low rank cost, in multiply-adds.
-    fn equal_cost(&self, asked: &Asked<'_>, rank: usize, solved: &[Solved]) -> usize {
-        let (rows, k, width) = (asked.examples.len() as f64, rank as f64, asked.width() as f64);
+    fn equal_cost(
+        &self,
+        problem: &LowRankProblem<'_>,
+        rank: usize,
+        solved: &[SolvedProgram],
+    ) -> usize {
+        let (rows, k, width) =
+            (problem.examples.len() as f64, rank as f64, problem.numbers_per_value() as f64);
         // The last solution, of all examples, costs about as much again.
         let updates = 2 * solved.iter().map(|one| one.found.updates).sum::<u64>();
         let iterations: usize = solved.iter().map(|one| one.found.iterations).sum();
         let cost = rows * k * (width + 0.5 * k)
             + 2.0 * updates as f64 * k
             + iterations as f64 * rows * k * (0.5 * k + 10.0);
-        let questions = solved.len().max(1) as f64;
-        let each = 0.5 * (width + PAIR) * questions.sqrt();
+        let subproblems = solved.len().max(1) as f64;
+        let each = 0.5 * (width + PAIR) * subproblems.sqrt();
         ((cost / each).sqrt() as usize).clamp(2, self.rest.len())
     }
 
@@ -190,90 +213,93 @@ impl Held {
 
     fn low_rank_scores<T: Real>(
         &self,
-        asked: &Asked<'_>,
+        problem: &LowRankProblem<'_>,
         factor: &Blocked<T>,
-        solved: &[Solved],
+        solved: &[SolvedProgram],
     ) -> Result<Vec<Vec<f64>>, TrainError> {
         let mut scores = vec![Vec::new(); self.rows.len()];
         let values = factor.store().gather(&self.rows);
         let isa = mercer_simd::Isa::current();
-        for (ask, one) in self.asks.iter().zip(solved) {
-            let end = conclusion_of(asked.formulation, &one.found.evaluation.multipliers, true)?;
-            let nothing = one.found.w.iter().all(|w| *w == 0.0);
-            let offset = if nothing { majority(&ask.targets, end.offset) } else { end.offset };
+        for (program, one) in self.programs.iter().zip(solved) {
+            let is_constant = one.found.w.iter().all(|w| *w == 0.0);
+            let multipliers = &one.found.evaluation.multipliers;
+            let targets = &program.targets;
+            let end = conclude(problem.formulation, multipliers, targets, is_constant, true)?;
             for (row, scores) in values.chunks_exact(factor.rank().max(1)).zip(&mut scores) {
                 let sum = mercer_simd::row_dot(isa, row, &one.found.w);
-                scores.push(end.scale * sum - offset);
+                scores.push(end.scale * sum - end.offset);
             }
         }
         Ok(scores)
     }
 
-    fn exact_scores(&self, asked: &Asked<'_>, named: &[usize], trained: &Trained) -> Vec<Vec<f64>> {
-        let held: Vec<u32> = self.rows.iter().map(|row| asked.examples[*row as usize]).collect();
-        let mut scores = vec![Vec::new(); held.len()];
-        for part in &trained.expansions {
-            let supports: Vec<u32> =
-                part.examples.iter().map(|row| named[*row as usize] as u32).collect();
-            let sums = kernel_sums(asked.source, &held, &supports, &part.coefficients);
-            scores.iter_mut().zip(sums).for_each(|(all, sum)| all.push(sum - part.offset));
+    fn exact_scores(&self, problem: &LowRankProblem<'_>, scores: &FittedScores) -> Vec<Vec<f64>> {
+        let held: Vec<u32> = self.rows.iter().map(|row| problem.examples[*row as usize]).collect();
+        let mut all = vec![Vec::new(); held.len()];
+        let FittedScores::Expansions { expansions, .. } = scores else { return all };
+        for score in expansions {
+            let sums = kernel_sums(problem.source, &held, &score.examples, &score.coefficients);
+            all.iter_mut().zip(sums).for_each(|(all, sum)| all.push(sum - score.offset));
         }
-        scores
+        all
     }
 
-    fn quality(&self, asked: &Asked<'_>, scores: &[Vec<f64>]) -> f64 {
+    fn quality(&self, problem: &LowRankProblem<'_>, scores: &[Vec<f64>]) -> f64 {
         let mut sum = 0.0;
         for (row, scores) in self.rows.iter().zip(scores) {
-            let example = asked.examples[*row as usize] as usize;
-            sum += match asked.inputs.output.verdict(scores).answer {
-                Answer::Class(class) => {
-                    f64::from(u8::from(class == asked.inputs.labels.class_of[example] as usize))
-                }
-                Answer::Value(value) => (value - asked.inputs.values[example]).powi(2),
-                Answer::Inlier(_) => 0.0,
-            };
+            sum += merit(problem.problem, problem.examples[*row as usize] as usize, scores);
         }
         sum / self.rows.len().max(1) as f64
     }
 }
 
-/// The question without the held-out rows; `None` if a class is then missing or it cannot be asked.
-fn trained_without(asked: &Asked<'_>, ask: &Ask, is_held: &[bool]) -> Option<Ask> {
-    let row_of = |at: usize| ask.rows.as_ref().map_or(at, |rows| rows[at] as usize);
-    let has =
-        |sign: f64| (0..ask.qp.rows).any(|at| ask.targets[at] == sign && !is_held[row_of(at)]);
-    if asked.formulation.goal() == Goal::Classes && !(has(1.0) && has(-1.0)) {
-        return None;
+/// Names examples of a sample by their numbers in the whole data.
+fn name_examples(scores: &mut FittedScores, chosen: &[usize]) {
+    let FittedScores::Expansions { blocks, expansions } = scores else { return };
+    let examples = expansions.iter_mut().map(|score| &mut score.examples).chain(blocks);
+    for example in examples.flatten() {
+        *example = chosen[*example as usize] as u32;
     }
-    without(asked.formulation, ask, is_held).ok()
 }
 
-/// The question with the held-out rows at zero.
+/// The program without the held-out rows; `None` if a class is then missing or it cannot be problem.
+fn trained_without(
+    problem: &LowRankProblem<'_>,
+    program: &FactorQp,
+    is_held: &[bool],
+) -> Option<FactorQp> {
+    if problem.formulation.goal() == Goal::Classes && program.classes_left(is_held) != (true, true)
+    {
+        return None;
+    }
+    without(problem.formulation, program, is_held).ok()
+}
+
+/// The program with the held-out rows at zero.
 pub(super) fn without(
     formulation: &FormulationRef,
-    ask: &Ask,
+    program: &FactorQp,
     is_held: &[bool],
-) -> Result<Ask, TrainError> {
-    let row_of = |at: usize| ask.rows.as_ref().map_or(at, |rows| rows[at] as usize);
-    let kept: Vec<usize> = (0..ask.qp.rows).filter(|at| !is_held[row_of(*at)]).collect();
+) -> Result<FactorQp, TrainError> {
+    let kept: Vec<usize> = (0..program.qp.rows).filter(|at| !is_held[program.row(*at)]).collect();
     let pick = |values: &[f64]| -> Vec<f64> { kept.iter().map(|at| values[*at]).collect() };
-    let (targets, weights) = (pick(&ask.targets), pick(&ask.weights));
-    let part = Subproblem { name: &ask.name, targets: &targets, weights: &weights };
-    let qp = formulation.quadratic_program(&part)?;
-    Ok(Ask {
-        name: ask.name.clone(),
-        rows: ask.rows.clone(),
-        places: ask.places.clone(),
-        targets: ask.targets.clone(),
-        weights: ask.weights.clone(),
-        qp: widened(&qp, &kept, ask.qp.rows),
+    let (targets, weights) = (pick(&program.targets), pick(&program.weights));
+    let subproblem = Subproblem { name: &program.name, targets: &targets, weights: &weights };
+    let qp = formulation.quadratic_program(&subproblem)?;
+    Ok(FactorQp {
+        name: program.name.clone(),
+        rows: program.rows.clone(),
+        places: program.places.clone(),
+        targets: program.targets.clone(),
+        weights: program.weights.clone(),
+        qp: widened(&qp, &kept, program.qp.rows),
     })
 }
 
-/// A quadratic program over more rows: the others stay at zero.
+/// A program over more rows: the others stay at zero.
 fn widened(qp: &Qp, kept: &[usize], rows: usize) -> Qp {
     let sides = qp.len() / qp.rows.max(1);
-    let spread = |values: &[f64]| {
+    let widen = |values: &[f64]| {
         let mut wide = vec![0.0; sides * rows];
         for (v, value) in values.iter().enumerate() {
             wide[v / qp.rows * rows + kept[v % qp.rows]] = *value;
@@ -286,10 +312,10 @@ fn widened(qp: &Qp, kept: &[usize], rows: usize) -> Qp {
     }
     Qp {
         rows,
-        lower: spread(&qp.lower),
-        upper: spread(&qp.upper),
-        linear: spread(&qp.linear),
-        start: spread(&qp.start),
+        lower: widen(&qp.lower),
+        upper: widen(&qp.upper),
+        linear: widen(&qp.linear),
+        start: widen(&qp.start),
         groups,
     }
 }

@@ -11,7 +11,7 @@ use mercer_kernel::factor::Store;
 use mercer_simd::Real;
 
 use self::state::InteriorRun;
-use super::judge::{GapEvaluation, Inside, evaluate_gap, gap_beside, restore_sums};
+use super::duality_gap::{GapEvaluation, Inside, evaluate_gap, gap_beside, restore_sums};
 use super::systems::{Factored, Systems, squared_norms};
 use crate::{Qp, Stop};
 

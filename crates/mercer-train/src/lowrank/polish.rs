@@ -1,11 +1,13 @@
 //! From the low-rank solution to the exact one.
 
-use super::question::{Ask, Asked, Solved};
+use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
+use crate::backend::Fit;
 use crate::control::Control;
+use crate::decomposition::Decomposition;
 use crate::gram::{Gram, Source, View};
-use crate::solvers::{GramProblem, Method, StartPoint, Steering, StoppingTest};
-use crate::training::on_gram;
-use crate::{Qp, TrainError, Trained, solver};
+use crate::problem::Problem;
+use crate::solvers::{GramProblem, GramSolver, Method, StartPoint, StoppingTest};
+use crate::{LowRankReport, Qp, TrainError, solver};
 
 /// The active set is solved first where no more than this share of the objective was lost.
 const GATE: f64 = 1e-2;
@@ -25,67 +27,71 @@ pub struct PolishReport {
 
 /// Solves the active sets exactly, then hands the coefficients to `smo`.
 pub(super) fn polish(
-    asked: &Asked<'_>,
-    asks: &[Ask],
-    solved: &[Solved],
-    low_rank: Trained,
+    problem: &LowRankProblem<'_>,
+    programs: &[FactorQp],
+    solved: &[SolvedProgram],
+    mut report: LowRankReport,
     control: &mut Control<'_>,
-) -> Result<Trained, TrainError> {
+) -> Result<Fit, TrainError> {
     let smo = solver("smo").expect("smo is registered");
-    let training = asked.training.clone().solver(smo).polish(false).no_tolerance();
+    let Method::Gram(gram_solver) = smo.method() else {
+        unreachable!("smo works on kernel values of pairs")
+    };
+    let training = problem.training().clone().solver(smo.clone());
+    let training = training.polish(false).default_tolerance();
     control.tolerance = training.tolerance_used();
     let before = control.iterations;
     let (mut starts, mut active_examples) = (Vec::new(), 0);
-    let report = low_rank.report.low_rank;
-    let lost = report.iter().flat_map(|report| &report.lost);
-    let is_gated = lost.clone().all(|lost| lost.quadratic <= GATE * lost.objective.abs());
-    for (number, (ask, one)) in asks.iter().zip(solved).enumerate() {
-        let beta = one.found.point.beta(&ask.qp);
+    let mut errors = report.approximation.iter();
+    let is_gated = errors.all(|error| error.quadratic <= GATE * error.objective.abs());
+    for (number, (program, one)) in programs.iter().zip(solved).enumerate() {
+        let beta = one.found.point.beta(&program.qp);
         if !is_gated || control.stop().is_some() {
-            starts.push(placed(ask, &beta));
+            starts.push(reordered(program, &beta));
             continue;
         }
-        control.start_part(number);
-        let (beta, count) = on_active(asked, ask, beta, &training, control)?;
+        control.start_subproblem(number);
+        let (beta, count) = solve_active(problem, program, beta, gram_solver, control)?;
         active_examples += count;
-        starts.push(placed(ask, &beta));
+        starts.push(reordered(program, &beta));
     }
     let active_steps = control.iterations - before;
-    let training = training.starts(starts);
-    let mut trained = on_gram(asked.data, asked.kernel, asked.formulation, &training, control)?;
+    let whole = problem.problem;
+    let exact =
+        Problem::new(whole.examples, whole.targets, whole.kernel, problem.formulation, &training)?;
+    let decomposition = Decomposition { solver: gram_solver };
+    let mut fit = decomposition.solve_from(&exact, Some(starts), control)?;
     let steps = control.iterations - before - active_steps;
-    trained.report.low_rank = report.map(|mut report| {
-        report.polish = Some(PolishReport { active_steps, active_examples, is_gated, steps });
-        report
-    });
-    Ok(trained)
+    report.polish = Some(PolishReport { active_steps, active_examples, is_gated, steps });
+    fit.details.low_rank = Some(Box::new(report));
+    Ok(fit)
 }
 
-/// The same point in the order in which `smo` asks the question.
-fn placed(ask: &Ask, beta: &[f64]) -> Vec<f64> {
-    let rows = ask.qp.rows;
+/// The same point in the order of the reduction.
+fn reordered(program: &FactorQp, beta: &[f64]) -> Vec<f64> {
+    let rows = program.qp.rows;
     let mut out = vec![0.0; beta.len()];
     for (v, value) in beta.iter().enumerate() {
-        out[v / rows * rows + ask.places[v % rows] as usize] = *value;
+        out[v / rows * rows + program.places[v % rows] as usize] = *value;
     }
     out
 }
 
-/// Solves the quadratic program over the examples that have a coefficient; the others stay at zero.
-fn on_active(
-    asked: &Asked<'_>,
-    ask: &Ask,
+/// Solves the program over the examples that have a coefficient; the others stay at zero.
+fn solve_active(
+    problem: &LowRankProblem<'_>,
+    program: &FactorQp,
     mut beta: Vec<f64>,
-    training: &crate::Training,
+    solver: &dyn GramSolver,
     control: &mut Control<'_>,
 ) -> Result<(Vec<f64>, usize), TrainError> {
-    let qp = &ask.qp;
+    let qp = &program.qp;
     let folded = qp.fold(&beta);
     let active: Vec<usize> = (0..qp.rows).filter(|row| folded[*row] != 0.0).collect();
     if active.is_empty() {
         return Ok((beta, 0));
     }
-    let examples = asked.examples_of(ask);
+    let examples = problem.examples_of(program);
     let named: Vec<u32> = active.iter().map(|row| examples[*row]).collect();
     let variables: Vec<usize> = (0..qp.len() / qp.rows)
         .flat_map(|side| active.iter().map(move |row| side * qp.rows + row))
@@ -100,18 +106,16 @@ fn on_active(
         start: start.clone(),
         groups: variables.iter().map(|v| qp.groups[*v]).collect(),
     };
-    let memory = training.memory_beside(&asked.data.examples);
-    let source = Source::new(asked.kernel, &asked.data.examples);
+    let matrix = problem.problem.matrix()?;
+    let memory = problem.training().memory_beside(matrix);
+    let source = Source::new(problem.problem.kernel, matrix);
     let mut gram = Gram::new(source, vec![named], memory);
-    let Method::Gram(smo) = training.solver.method() else {
-        return Ok((beta, 0));
-    };
     let view = View::new(&[0]);
     let from = StartPoint::Point(start);
     let (gram, stopping_test) = (&mut gram, StoppingTest::Recomputed);
     let mut problem =
         GramProblem { gram, view, qp: &part, from, shared: false, stopping_test, memory };
-    let solution = smo.solve(&mut problem, &mut Steering(control))?;
+    let solution = solver.solve(&mut problem, control)?;
     for (v, value) in variables.iter().zip(&solution.beta) {
         beta[*v] = *value;
     }

@@ -5,67 +5,69 @@ use mercer_simd::Real;
 use rayon::prelude::*;
 
 use super::interior::{self, InteriorOptions};
-use super::question::{Ask, Asked, FINE, Solved};
+use super::problem::{FINE, FactorQp, LowRankProblem, SolvedProgram};
 use super::{How, descent};
-use crate::control::{Control, Standing};
+use crate::control::{Control, Status};
 use crate::{Qp, Stop, TrainError};
 
 /// For a larger `C |g|²` coordinate descent is slower than the interior point method.
 const DESCENT_LIMIT: f64 = 100.0;
 
-impl Asked<'_> {
+impl LowRankProblem<'_> {
     /// Solves all subproblems over a factor, starting from earlier solutions of the same quadratic programs.
     pub(super) fn solve<T: Real>(
         &self,
         factor: &Blocked<T>,
-        asks: &[Ask],
-        from: Option<&[Solved]>,
+        programs: &[FactorQp],
+        from: Option<&[SolvedProgram]>,
         tolerance: f64,
         control: &mut Control<'_>,
-    ) -> Result<Vec<Solved>, TrainError> {
-        let betas = from.into_iter().flatten().zip(asks);
-        let starts = betas.map(|(one, ask)| one.found.point.beta(&ask.qp)).collect::<Vec<_>>();
-        self.solve_from(factor, asks, starts, tolerance, control)
+    ) -> Result<Vec<SolvedProgram>, TrainError> {
+        let betas = from.into_iter().flatten().zip(programs);
+        let starts =
+            betas.map(|(one, program)| one.found.point.beta(&program.qp)).collect::<Vec<_>>();
+        self.solve_from(factor, programs, starts, tolerance, control)
     }
 
     /// Solves all subproblems over a factor, starting from these points if there are any.
     pub(super) fn solve_from<T: Real>(
         &self,
         factor: &Blocked<T>,
-        asks: &[Ask],
+        programs: &[FactorQp],
         starts: impl IntoIterator<Item = Vec<f64>>,
         tolerance: f64,
         control: &mut Control<'_>,
-    ) -> Result<Vec<Solved>, TrainError> {
+    ) -> Result<Vec<SolvedProgram>, TrainError> {
         let starts: Vec<Vec<f64>> = starts.into_iter().collect();
-        let mut solved = Vec::with_capacity(asks.len());
-        let threads = if asks.len() == 1 { 1 } else { rayon::current_num_threads().max(1) };
-        for (first, some) in asks.chunks(threads).enumerate() {
-            control.start_part(first * threads);
+        let mut solved = Vec::with_capacity(programs.len());
+        let threads = if programs.len() == 1 { 1 } else { rayon::current_num_threads().max(1) };
+        for (first, some) in programs.chunks(threads).enumerate() {
+            control.start_subproblem(first * threads);
             let begin = |at: usize| starts.get(first * threads + at).cloned();
-            if let [ask] = some {
+            if let [program] = some {
                 let mut monitor = |made: u64, gap: f64| {
                     if !gap.is_nan() {
-                        let standing = Standing { violation: gap, gap: f64::NAN, supports: 0 };
-                        control.tell(standing);
+                        let status = Status { violation: gap, gap: f64::NAN, supports: 0 };
+                        control.report(status);
                     }
                     let over = control
                         .max_iterations
                         .is_some_and(|limit| control.iterations + made >= limit);
                     control.stop().or(over.then_some(Stop::IterationLimit))
                 };
-                let one = self.solve_one(factor.store(), ask, begin(0), tolerance, &mut monitor);
+                let one =
+                    self.solve_one(factor.store(), program, begin(0), tolerance, &mut monitor);
                 control.iterations += one.found.updates + one.found.iterations as u64;
                 solved.push(one);
             } else {
-                let brake = control.brake(some.len());
-                let found: Vec<Solved> = some
+                let brake = control.stop_check(some.len());
+                let found: Vec<SolvedProgram> = some
                     .par_iter()
                     .enumerate()
-                    .map(|(at, ask)| {
+                    .map(|(at, program)| {
                         let mut monitor =
                             |made: u64, _: f64| brake(made).then_some(Stop::TimeLimit);
-                        self.solve_one(factor.store(), ask, begin(at), tolerance, &mut monitor)
+                        self.solve_one(factor.store(), program, begin(at), tolerance, &mut monitor)
                     })
                     .collect();
                 control.iterations += found
@@ -74,7 +76,7 @@ impl Asked<'_> {
                     .sum::<u64>();
                 let worst =
                     found.iter().map(|one| one.found.evaluation.relative()).fold(0.0, f64::max);
-                control.tell(Standing { violation: worst, gap: f64::NAN, supports: 0 });
+                control.report(Status { violation: worst, gap: f64::NAN, supports: 0 });
                 let stop = control.stop();
                 solved.extend(found.into_iter().map(|mut one| {
                     one.found.stop = one.found.stop.map(|own| stop.unwrap_or(own));
@@ -91,40 +93,41 @@ impl Asked<'_> {
     fn solve_one<T: Real>(
         &self,
         store: &Store<T>,
-        ask: &Ask,
+        program: &FactorQp,
         start: Option<Vec<f64>>,
         tolerance: f64,
         monitor: &mut dyn FnMut(u64, f64) -> Option<Stop>,
-    ) -> Solved {
-        let chosen = ask.rows.as_ref().map(|rows| {
+    ) -> SolvedProgram {
+        let chosen = program.rows.as_ref().map(|rows| {
             let file = if store.is_on_disk() { tempfile::tempfile().ok() } else { None };
             store.select(rows, file)
         });
         let store = chosen.as_ref().unwrap_or(store);
-        let seed = self.recipe.seed;
+        let seed = self.solver.seed;
         let mut updates = 0;
         let mut switched = false;
-        if self.descends(store, &ask.qp, tolerance) {
-            let may_give_up = self.recipe.how == How::Auto;
+        if self.descends(store, &program.qp, tolerance) {
+            let may_give_up = self.solver.how == How::Auto;
             let mut options =
                 descent::DescentOptions { tolerance, seed, may_give_up, monitor: &mut *monitor };
-            let (found, gave_up) = descent::solve(&ask.qp, store, start.as_deref(), &mut options);
+            let (found, gave_up) =
+                descent::solve(&program.qp, store, start.as_deref(), &mut options);
             if !gave_up {
-                return Solved { found, switched };
+                return SolvedProgram { found, switched };
             }
             updates = found.updates;
             switched = true;
         }
-        let systems = self.recipe.systems;
+        let systems = self.solver.systems;
         let mut monitor = |made: usize, gap: f64| monitor(updates + made as u64, gap);
         let mut options = InteriorOptions { systems, tolerance, monitor: &mut monitor };
-        let mut found = interior::solve(&ask.qp, store, &mut options);
+        let mut found = interior::solve(&program.qp, store, &mut options);
         found.updates = updates;
-        Solved { found, switched }
+        SolvedProgram { found, switched }
     }
 
     fn descends<T: Real>(&self, store: &Store<T>, qp: &Qp, tolerance: f64) -> bool {
-        match self.recipe.how {
+        match self.solver.how {
             _ if !descent::fits(qp) => false,
             How::Descent => true,
             How::Interior => false,

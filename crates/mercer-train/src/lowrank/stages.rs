@@ -3,9 +3,9 @@
 use mercer_kernel::factor::{Blocked, Draw, GrowthLimit};
 use mercer_simd::Real;
 
-use super::lost;
-use super::question::{Ask, Asked, Solved};
-use super::rows::Rows;
+use super::approximation;
+use super::factor_rows::FactorRows;
+use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use super::{LowRank, Rule};
 use crate::TrainError;
 use crate::control::Control;
@@ -27,46 +27,49 @@ const WORTHWHILE: f64 = 0.9;
 /// Grows the factor to its final rank; returns the last intermediate solutions as a starting point.
 pub(super) fn grow<T: Real + GramValue>(
     factor: &mut Blocked<T>,
-    rows: &Rows<'_>,
-    asked: &Asked<'_>,
-    asks: &[Ask],
+    rows: &FactorRows<'_>,
+    problem: &LowRankProblem<'_>,
+    programs: &[FactorQp],
     control: &mut Control<'_>,
-) -> Result<Option<Vec<Solved>>, TrainError> {
-    let recipe: &LowRank = asked.recipe;
+) -> Result<Option<Vec<SolvedProgram>>, TrainError> {
+    let solver: &LowRank = problem.solver;
     let all = rows.examples.len();
-    let limit = recipe.rank.unwrap_or(LARGEST_RANK).min(all);
-    let is_aware = matches!(recipe.pivots, Rule::Auto | Rule::SolutionAware);
-    let (mut weights, mut solved): (Option<Vec<f64>>, Option<Vec<Solved>>) = (None, None);
+    let limit = solver.rank.unwrap_or(LARGEST_RANK).min(all);
+    let is_aware = matches!(solver.pivots, Rule::Auto | Rule::SolutionAware);
+    let (mut weights, mut solved): (Option<Vec<f64>>, Option<Vec<SolvedProgram>>) = (None, None);
     let mut before = f64::INFINITY;
     loop {
-        let one_go = recipe.rank.is_some() && !is_aware;
+        let one_go = solver.rank.is_some() && !is_aware;
         let target = if one_go { limit } else { limit.min(FIRST_RANK.max(2 * factor.rank())) };
         let was = factor.rank();
-        let is_whole = step(factor, rows, recipe, weights.as_deref(), target, control);
+        let is_whole = step(factor, rows, solver, weights.as_deref(), target, control);
         if let Some(reason) = factor.store().failure() {
             return Err(TrainError::FactorFile { reason });
         }
         if !is_whole || factor.rank() >= limit || factor.rank() == was {
             return Ok(solved);
         }
-        let found = asked.solve(factor, asks, solved.as_deref(), INTERMEDIATE_GAP, control)?;
+        let found =
+            problem.solve(factor, programs, solved.as_deref(), INTERMEDIATE_GAP, control)?;
         if control.stop().is_some() {
             return Ok(Some(found));
         }
-        if recipe.rank.is_none() {
-            let lost: f64 = asks
+        if solver.rank.is_none() {
+            let lost: f64 = programs
                 .iter()
                 .zip(&found)
-                .map(|(ask, one)| lost::sampled(asked, factor, ask, one, recipe.seed).quadratic)
+                .map(|(program, one)| {
+                    approximation::sampled(problem, factor, program, one, solver.seed).quadratic
+                })
                 .sum();
             let size: f64 = found.iter().map(|one| one.found.evaluation.objective.abs()).sum();
-            if lost <= recipe.tolerance * size || lost > WORTHWHILE * before {
+            if lost <= solver.tolerance * size || lost > WORTHWHILE * before {
                 return Ok(Some(found));
             }
             before = lost;
         }
         if is_aware {
-            weights = Some(importance(all, asks, &found));
+            weights = Some(importance(all, programs, &found));
         }
         solved = Some(found);
     }
@@ -75,45 +78,45 @@ pub(super) fn grow<T: Real + GramValue>(
 /// Grows the factor to a rank; `false` if it was stopped.
 fn step<T: Real + GramValue>(
     factor: &mut Blocked<T>,
-    rows: &Rows<'_>,
-    recipe: &LowRank,
+    rows: &FactorRows<'_>,
+    solver: &LowRank,
     weights: Option<&[f64]>,
     target: usize,
     control: &mut Control<'_>,
 ) -> bool {
     let mut go_on = |factor: &Blocked<T>| {
-        let standing = crate::control::Standing {
+        let status = crate::control::Status {
             violation: factor.trace_share(),
             gap: f64::NAN,
             supports: factor.rank(),
         };
-        control.tell(standing);
+        control.report(status);
         control.stop().is_none()
     };
     // The residual trace cannot fall below rounding errors.
     let floor = if T::BYTES == 4 { 1e-6 } else { 1e-14 };
     let limit = |trace_share: f64| GrowthLimit { rank: target, trace_share };
-    if recipe.pivots == Rule::Greedy {
+    if solver.pivots == Rule::Greedy {
         return factor.grow(rows, Draw::Greedy, limit(floor), &mut go_on);
     }
     let draw = weights.map_or(Draw::Random, Draw::Weighted);
-    let share = if recipe.pivots == Rule::Random { floor } else { GREEDY_SHARE };
+    let share = if solver.pivots == Rule::Random { floor } else { GREEDY_SHARE };
     factor.grow(rows, draw, limit(share), &mut go_on)
         && (share == floor || factor.grow(rows, Draw::Greedy, limit(floor), &mut go_on))
 }
 
 /// Sampling weight of each row: the largest `(β / bound)²` over the subproblems.
-fn importance(rows: usize, asks: &[Ask], solved: &[Solved]) -> Vec<f64> {
+fn importance(rows: usize, programs: &[FactorQp], solved: &[SolvedProgram]) -> Vec<f64> {
     let mut weights = vec![LEAST_WEIGHT; rows];
-    for (ask, one) in asks.iter().zip(solved) {
-        let qp = &ask.qp;
+    for (program, one) in programs.iter().zip(solved) {
+        let qp = &program.qp;
         let beta = qp.fold(&one.found.point.beta(qp));
         for (at, beta) in beta.iter().enumerate() {
             let limit = (at..qp.len())
                 .step_by(qp.rows)
                 .map(|v| qp.upper[v].max(-qp.lower[v]))
                 .fold(0.0, f64::max);
-            let row = ask.rows.as_ref().map_or(at, |rows| rows[at] as usize);
+            let row = program.rows.as_ref().map_or(at, |rows| rows[at] as usize);
             if limit > 0.0 {
                 weights[row] = weights[row].max((beta / limit).powi(2) + LEAST_WEIGHT);
             }

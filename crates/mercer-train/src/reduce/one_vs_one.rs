@@ -1,14 +1,23 @@
-use mercer_machine::pairs;
+//! One subproblem for each pair of classes.
 
-use super::{Binary, Reduction};
+use mercer_machine::{Scheme, pairs};
 
-/// A duel for each pair of classes in LIBSVM's order; the first class is +1. Rows within a class serve all
-/// duels of that class.
+use super::{BinarySubproblem, ClassPair, Reduction, subproblem_count};
+
+/// A pairwise classifier for each pair of classes in LIBSVM's order; the first class is +1. Kernel rows of a
+/// class serve all pairs of that class.
 #[derive(Debug)]
 pub(crate) struct OneVsOne<'a> {
     pub(crate) names: Vec<String>,
+    /// Examples of each class, of weight above zero.
     pub(crate) members: Vec<Vec<u32>>,
     pub(crate) weights: &'a [f64],
+}
+
+impl OneVsOne<'_> {
+    fn pair(&self, number: usize) -> (usize, usize) {
+        pairs(self.members.len()).nth(number).expect("there is a pair for each subproblem")
+    }
 }
 
 impl Reduction for OneVsOne<'_> {
@@ -16,20 +25,30 @@ impl Reduction for OneVsOne<'_> {
         if self.members.len() == 2 { vec![self.members.concat()] } else { self.members.clone() }
     }
 
-    fn questions(&self) -> usize {
-        self.members.len() * (self.members.len() - 1) / 2
+    fn count(&self) -> usize {
+        subproblem_count(self.members.len(), Scheme::OneVsOne)
     }
 
-    fn question(&self, number: usize) -> Binary {
-        let (first, second) = pairs(self.members.len()).nth(number).expect("a pair for each duel");
+    fn name(&self, number: usize) -> String {
+        let (first, second) = self.pair(number);
+        format!("{} against {}", self.names[first], self.names[second])
+    }
+
+    fn classes(&self, number: usize) -> ClassPair {
+        let (first, second) = self.pair(number);
+        ClassPair { plus: first as u32, minus: Some(second as u32) }
+    }
+
+    fn subproblem(&self, number: usize) -> BinarySubproblem {
+        let (first, second) = self.pair(number);
         let (plus, minus) = (&self.members[first], &self.members[second]);
         let blocks = if self.members.len() == 2 { vec![0] } else { vec![first, second] };
-        let sides = plus.iter().map(|_| 1.0).chain(minus.iter().map(|_| -1.0));
+        let targets = plus.iter().map(|_| 1.0).chain(minus.iter().map(|_| -1.0));
         let weights = plus.iter().chain(minus).map(|example| self.weights[*example as usize]);
-        Binary {
-            name: format!("{} against {}", self.names[first], self.names[second]),
+        BinarySubproblem {
+            name: self.name(number),
             blocks,
-            targets: sides.collect(),
+            targets: targets.collect(),
             weights: weights.collect(),
         }
     }

@@ -1,6 +1,10 @@
-use super::{Binary, Reduction};
+//! One subproblem for each class against all others.
 
-/// Each class against all others; all questions read the same rows. Two classes need one question only.
+use mercer_machine::Scheme;
+
+use super::{BinarySubproblem, ClassPair, Reduction, subproblem_count};
+
+/// Each class against all others; all subproblems read the same examples. Two classes need one subproblem.
 #[derive(Debug)]
 pub(crate) struct OneVsRest<'a> {
     pub(crate) names: Vec<String>,
@@ -15,18 +19,26 @@ impl Reduction for OneVsRest<'_> {
         vec![self.examples.clone()]
     }
 
-    fn questions(&self) -> usize {
-        if self.names.len() == 2 { 1 } else { self.names.len() }
+    fn count(&self) -> usize {
+        subproblem_count(self.names.len(), Scheme::OneVsRest)
     }
 
-    fn question(&self, number: usize) -> Binary {
-        let side = |example: &u32| {
+    fn name(&self, number: usize) -> String {
+        format!("{} against the rest", self.names[number])
+    }
+
+    fn classes(&self, number: usize) -> ClassPair {
+        ClassPair { plus: number as u32, minus: None }
+    }
+
+    fn subproblem(&self, number: usize) -> BinarySubproblem {
+        let target = |example: &u32| {
             if self.class_of[*example as usize] as usize == number { 1.0 } else { -1.0 }
         };
-        Binary {
-            name: format!("{} against the rest", self.names[number]),
+        BinarySubproblem {
+            name: self.name(number),
             blocks: vec![0],
-            targets: self.examples.iter().map(side).collect(),
+            targets: self.examples.iter().map(target).collect(),
             weights: self.examples.iter().map(|e| self.weights[*e as usize]).collect(),
         }
     }

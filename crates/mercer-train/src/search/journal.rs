@@ -10,7 +10,7 @@ use mercer_data::write::AtomicFile;
 
 use super::{Candidate, Search};
 use crate::TrainError;
-use crate::training::digest;
+use crate::digest;
 
 const NAME: &str = "mercer search 1";
 
@@ -30,8 +30,8 @@ impl Journal {
             Self { path: options.journal.clone(), head: String::new(), known: vec![] };
         let Some(path) = &options.journal else { return Ok(journal) };
         let Search { folds, seed, given_folds, .. } = options;
-        let asked = format!("{folds} folds, seed {seed}, {given_folds:?}");
-        let digest = digest::of(&asked, (&data.examples, &data.targets), &options.training)?;
+        let what = format!("{folds} folds, seed {seed}, {given_folds:?}");
+        let digest = digest::of(&what, &data.examples, &data.targets, &options.training)?;
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
         journal.head = format!("{NAME}\t{digest}");
         let text = match fs::read_to_string(path) {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::SolverRef;
-use crate::tables::{BIAS, LEVELS, Map, Recipe, SEED};
+use crate::additive::FeatureMap;
+use crate::linear::{BIAS, BINS, LinearSolver, SEED};
 
 /// Dual coordinate descent for any additive kernel, on a factorised kernel table.
 ///
@@ -23,7 +24,7 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             default: Some("auto"),
             help: "features per column; auto takes 4, 8 or 16 for a kernel error of 1e-3, and an exact table for intersection",
         },
-        LEVELS,
+        BINS,
         BIAS,
         SEED,
     ],
@@ -36,6 +37,6 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             Some(rank) => spec.set("rank", rank as f64),
             None => spec.set("rank", "auto"),
         };
-        Ok(Arc::new(Recipe::new(spec, Map::Components { rank }, 256, checked)))
+        Ok(Arc::new(LinearSolver::new(spec, FeatureMap::Components { rank }, 256, checked)))
     },
 };

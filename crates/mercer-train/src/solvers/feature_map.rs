@@ -6,7 +6,8 @@ use std::sync::Arc;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::SolverRef;
-use crate::tables::{BIAS, LEVELS, Map, Recipe, SEED};
+use crate::additive::FeatureMap;
+use crate::linear::{BIAS, BINS, LinearSolver, SEED};
 
 /// The explicit feature map of \[VZ12\] for homogeneous kernels, through a look-up table: the baseline of
 /// \[YW12\].
@@ -20,7 +21,7 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             default: Some("3"),
             help: "features per column; must be odd",
         },
-        LEVELS,
+        BINS,
         BIAS,
         SEED,
     ],
@@ -32,6 +33,6 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
                 .refuse("dims must be odd: one constant feature, then cosine and sine pairs"));
         }
         let spec = Spec::new("feature_map").set("dims", dims as f64);
-        Ok(Arc::new(Recipe::new(spec, Map::Fourier { dims }, 256, checked)))
+        Ok(Arc::new(LinearSolver::new(spec, FeatureMap::Fourier { dims }, 256, checked)))
     },
 };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use mercer_spec::{Entry, Spec};
 
 use super::SolverRef;
-use crate::tables::{BIAS, LINEAR_LEVELS, Map, PASSES, PENALTY, Recipe, SEED, SPACE, Space};
+use crate::additive::FeatureMap;
+use crate::linear::{BIAS, LINEAR_BINS, LinearSolver, PASSES, PENALTY, SEED, SPACE, Space};
 
 /// Dual coordinate descent for linear machines (\[HCLKS08\]) on the values in f64; or, with bins, on values
 /// quantised to a byte (`additive` with rank 1). For few columns and many examples Newton's method on the
@@ -13,10 +14,10 @@ use crate::tables::{BIAS, LINEAR_LEVELS, Map, PASSES, PENALTY, Recipe, SEED, SPA
 pub(super) static ENTRY: Entry<SolverRef> = Entry {
     name: "linear",
     summary: "linear machines by dual coordinate descent, or by Newton's method (space=primal), or with an l1 penalty",
-    parameters: &[LINEAR_LEVELS, SPACE, PENALTY, BIAS, SEED, PASSES],
+    parameters: &[LINEAR_BINS, SPACE, PENALTY, BIAS, SEED, PASSES],
     variadic: false,
     build: |checked| {
-        let recipe = Recipe::new(Spec::new("linear"), Map::Value, 256, checked);
+        let solver = LinearSolver::new(Spec::new("linear"), FeatureMap::Value, 256, checked);
         let is = |name: &str, word: &str| checked.spec(name).is_some_and(|w| w.name() == word);
         let space = if is("penalty", "l1") {
             Space::Lasso
@@ -25,6 +26,6 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
         } else {
             Space::Dual
         };
-        Ok(Arc::new(recipe.within(space, checked.integer("passes") as u64)))
+        Ok(Arc::new(solver.within(space, checked.integer("passes") as u64)))
     },
 };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use mercer_spec::{Entry, Spec};
 
 use super::SolverRef;
-use crate::tables::{BIAS, Map, Nodes, Recipe, SEED};
+use crate::additive::{FeatureMap, Nodes};
+use crate::linear::{BIAS, LinearSolver, SEED};
 
 /// PmSVM of \[YW12\]: the kernel is interpolated in one of its arguments at 0.01, 0.06 and 0.75 by a polynomial of
 /// degree 2 in `ln(x + 0.05)`.
@@ -20,7 +21,7 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
     parameters: &[BIAS, SEED],
     variadic: false,
     build: |checked| {
-        let map = Map::Polynomial { degree: 2, nodes: Nodes::AdHoc };
-        Ok(Arc::new(Recipe::new(Spec::new("pmsvm"), map, 1 << 16, checked)))
+        let map = FeatureMap::Polynomial { degree: 2, nodes: Nodes::AdHoc };
+        Ok(Arc::new(LinearSolver::new(Spec::new("pmsvm"), map, 1 << 16, checked)))
     },
 };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::SolverRef;
-use crate::tables::{BIAS, Map, Nodes, Recipe, SEED};
+use crate::additive::{FeatureMap, Nodes};
+use crate::linear::{BIAS, LinearSolver, SEED};
 
 /// PmSVM-LUT of \[YW12\]: interpolation as in `pmsvm`, of any degree, through look-up tables with `bins` entries.
 ///
@@ -48,6 +49,11 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
         let bins = checked.integer("bins") as usize;
         let spec = Spec::new("pmsvm_lut").set("degree", degree as f64);
         let spec = spec.set("bins", bins as f64).set("nodes", word);
-        Ok(Arc::new(Recipe::new(spec, Map::Polynomial { degree, nodes }, bins + 1, checked)))
+        Ok(Arc::new(LinearSolver::new(
+            spec,
+            FeatureMap::Polynomial { degree, nodes },
+            bins + 1,
+            checked,
+        )))
     },
 };

@@ -17,10 +17,10 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 pub(crate) use state::State;
 
 use super::{
-    GramProblem, Method, OnGram, Solution, Solver, SolverRef, StartPoint, Steering, StoppingTest,
+    GramProblem, GramSolver, Method, Solution, Solver, SolverRef, StartPoint, StoppingTest,
 };
 use crate::TrainError;
-use crate::control::{Control, Standing, Stop};
+use crate::control::{Control, Status, Stop};
 use crate::gram::kernel_sums;
 use crate::optimality::Optimality;
 use inner::WorkingSetProblem;
@@ -102,13 +102,13 @@ impl Solver for Smo {
     }
 }
 
-impl OnGram for Smo {
+impl GramSolver for Smo {
     fn solve(
         &self,
         problem: &mut GramProblem<'_, '_>,
-        control: &mut Steering<'_, '_>,
+        control: &mut Control<'_>,
     ) -> Result<Solution, TrainError> {
-        SmoRun::new(self, problem).finish(control.0)
+        SmoRun::new(self, problem).finish(control)
     }
 }
 
@@ -190,7 +190,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         loop {
             let scan = select::scan(self.problem.qp, &self.state);
             let (violation, gap) = (scan.violation(), scan.gap(self.problem.qp, &self.state));
-            control.tell(Standing { violation, gap, supports: scan.supports });
+            control.report(Status { violation, gap, supports: scan.supports });
             control.save(&self.state)?;
             if let Some(stop) = control.stop() {
                 control.save_before_end(&self.state)?;

@@ -5,7 +5,7 @@ use mercer_kernel::cholesky::{Cholesky, CholeskyError, dot};
 use mercer_simd::Isa;
 use rayon::prelude::*;
 
-use super::{Answer, Group, Solved, System, SystemReport, go_on, scale_of};
+use super::{GroupSolution, System, SystemGroup, SystemReport, SystemSolution, go_on, scale_of};
 use crate::control::Control;
 use crate::gram::Source;
 use crate::{Expansion, TrainError};
@@ -17,9 +17,9 @@ const ENOUGH: f64 = 1e-12;
 
 pub(super) fn solve(
     source: &Source<'_>,
-    group: &Group<'_>,
+    group: &SystemGroup<'_>,
     control: &mut Control<'_>,
-) -> Result<Solved, TrainError> {
+) -> Result<GroupSolution, TrainError> {
     let size = group.examples.len();
     let ridge = &group.systems[0].ridge;
     let mut values = square(source, group.examples);
@@ -33,17 +33,17 @@ pub(super) fn solve(
         .map_err(|refusal| refused(refusal, control))?;
     let mut ones = vec![1.0; size];
     factor.solve(&mut ones);
-    let gram = Gram { factor: &factor, own: &own, ones: &ones };
-    let points: Vec<Point> = group.systems.iter().map(|system| gram.point(system)).collect();
-    let inverse = if group.wants_left_out {
+    let gram = FactoredGram { factor: &factor, own: &own, ones: &ones };
+    let points: Vec<SystemPoint> = group.systems.iter().map(|system| gram.point(system)).collect();
+    let inverse = if group.wants_leave_one_out {
         let inverse = factor.inverse_diagonal(&mut |done| go_on(control, done));
         Some(inverse.ok_or_else(|| refused(CholeskyError::Cancelled, control))?)
     } else {
         None
     };
     let total: f64 = ones.iter().sum();
-    let answer = |(system, point): (&System, Point)| {
-        let left_out = inverse.as_ref().and_then(|inverse| {
+    let solution = |(system, point): (&System, SystemPoint)| {
+        let leave_one_out = inverse.as_ref().and_then(|inverse| {
             let share = |at: usize| {
                 let border = if system.has_bias { ones[at] * ones[at] / total } else { 0.0 };
                 inverse[at] - border
@@ -53,10 +53,10 @@ pub(super) fn solve(
             let scores: Vec<f64> = (0..size).map(score).collect();
             scores.iter().all(|score| score.is_finite()).then_some(scores)
         });
-        answer(group, system, point, left_out)
+        solution(group, system, point, leave_one_out)
     };
-    Ok(Solved {
-        answers: group.systems.iter().zip(points).map(answer).collect(),
+    Ok(GroupSolution {
+        solutions: group.systems.iter().zip(points).map(solution).collect(),
         report: SystemReport { rank: None, trace_left: 0.0 },
         kernel_values: (size * size) as u64,
         bytes: 8 * size * size,
@@ -89,7 +89,7 @@ fn square(source: &Source<'_>, examples: &[u32]) -> Vec<f64> {
 }
 
 /// A factor, with the kernel values above its diagonal.
-struct Gram<'g> {
+struct FactoredGram<'g> {
     factor: &'g Cholesky,
     /// Kernel values on the diagonal.
     own: &'g [f64],
@@ -98,7 +98,7 @@ struct Gram<'g> {
 }
 
 /// A solution and what it is worth.
-struct Point {
+struct SystemPoint {
     beta: Vec<f64>,
     bias: f64,
     /// `Kβ`.
@@ -108,9 +108,9 @@ struct Point {
     worst: f64,
 }
 
-impl Gram<'_> {
+impl FactoredGram<'_> {
     /// Solves one system and refines it as long as that helps.
-    fn point(&self, system: &System) -> Point {
+    fn point(&self, system: &System) -> SystemPoint {
         let size = system.targets.len();
         let mut best = self.judge(system, vec![0.0; size], 0.0);
         let enough = ENOUGH * scale_of(&system.targets);
@@ -136,13 +136,13 @@ impl Gram<'_> {
         best
     }
 
-    fn judge(&self, system: &System, beta: Vec<f64>, bias: f64) -> Point {
+    fn judge(&self, system: &System, beta: Vec<f64>, bias: f64) -> SystemPoint {
         let k_beta = self.multiply(&beta);
         let error =
             |at: usize| system.targets[at] - k_beta[at] - bias - system.ridge[at] * beta[at];
         let errors: Vec<f64> = (0..beta.len()).map(error).collect();
         let worst = errors.iter().fold(0.0, |worst: f64, error| worst.max(error.abs()));
-        Point { beta, bias, k_beta, errors, worst }
+        SystemPoint { beta, bias, k_beta, errors, worst }
     }
 
     /// `Kx`, from the values above the diagonal.
@@ -160,8 +160,13 @@ impl Gram<'_> {
 }
 
 /// The gap is `½ Σ (t - f - rβ)² / r`: what the cost of `f` exceeds the dual of β by.
-fn answer(group: &Group<'_>, system: &System, point: Point, left_out: Option<Vec<f64>>) -> Answer {
-    let Point { beta, bias, k_beta, errors, worst } = point;
+fn solution(
+    group: &SystemGroup<'_>,
+    system: &System,
+    point: SystemPoint,
+    leave_one_out: Option<Vec<f64>>,
+) -> SystemSolution {
+    let SystemPoint { beta, bias, k_beta, errors, worst } = point;
     let gap =
         errors.iter().zip(&system.ridge).map(|(error, r)| error * error / r).sum::<f64>() / 2.0;
     let each = |at: usize| {
@@ -170,7 +175,7 @@ fn answer(group: &Group<'_>, system: &System, point: Point, left_out: Option<Vec
     };
     let objective = (0..beta.len()).map(each).sum();
     let kept: Vec<usize> = (0..beta.len()).filter(|at| beta[*at] != 0.0).collect();
-    Answer {
+    SystemSolution {
         expansion: Expansion {
             examples: kept.iter().map(|at| group.examples[*at]).collect(),
             coefficients: kept.iter().map(|at| beta[*at]).collect(),
@@ -179,6 +184,6 @@ fn answer(group: &Group<'_>, system: &System, point: Point, left_out: Option<Vec
         objective,
         gap,
         violation: worst / scale_of(&system.targets),
-        left_out,
+        leave_one_out,
     }
 }

@@ -5,7 +5,7 @@ use mercer_kernel::factor::{Factor, Greedy, KernelColumns};
 use mercer_simd::gemm_nt;
 use rayon::prelude::*;
 
-use super::{Answer, Group, Solved, System, SystemReport, go_on, scale_of};
+use super::{GroupSolution, System, SystemGroup, SystemReport, SystemSolution, go_on, scale_of};
 use crate::control::Control;
 use crate::gram::{Source, kernel_sums};
 use crate::{Expansion, TrainError};
@@ -19,10 +19,10 @@ const PIECE: usize = 64;
 
 pub(super) fn solve(
     source: &Source<'_>,
-    group: &Group<'_>,
+    group: &SystemGroup<'_>,
     rank: usize,
     control: &mut Control<'_>,
-) -> Result<Solved, TrainError> {
+) -> Result<GroupSolution, TrainError> {
     if !source.kernel.is_positive_semidefinite() {
         let reason = format!(
             "{} is not semidefinite and has no low-rank factor; take fewer examples",
@@ -44,15 +44,15 @@ pub(super) fn solve(
     }
     let squares = Squares::new(&factor, &group.systems[0])
         .ok_or_else(|| TrainError::NotPositiveDefinite { subproblem: group.name.to_owned() })?;
-    let leverages = group.wants_left_out.then(|| squares.leverages());
-    let answers = group
+    let leverages = group.wants_leave_one_out.then(|| squares.leverages());
+    let solutions = group
         .systems
         .iter()
-        .map(|system| answer(source, group, (&factor, &squares), system, leverages.as_deref()))
+        .map(|system| solution(source, group, (&factor, &squares), system, leverages.as_deref()))
         .collect();
     let trace_left = if whole > 0.0 { factor.trace() / whole } else { 0.0 };
-    Ok(Solved {
-        answers,
+    Ok(GroupSolution {
+        solutions,
         report: SystemReport { rank: Some(factor.rank()), trace_left },
         kernel_values: (size * factor.rank()) as u64,
         bytes: 16 * size * factor.rank(),
@@ -114,13 +114,13 @@ impl Squares {
 
 /// The gap is a bound: with `β = (t - f) / r` it is `½ βᵀ(K - GGᵀ)β <= ½ (Σ |β_i| √d_i)²`, `d_i` the squared
 /// distance of row `i` from the span of the pivots.
-fn answer(
+fn solution(
     source: &Source<'_>,
-    group: &Group<'_>,
+    group: &SystemGroup<'_>,
     (factor, squares): (&Factor<KernelColumns>, &Squares),
     system: &System,
     leverages: Option<&[f64]>,
-) -> Answer {
+) -> SystemSolution {
     let rank = factor.rank();
     let weights = squares.weights(&system.targets);
     let (weights, bias) = (&weights[..rank], weights.get(rank).copied().unwrap_or(0.0));
@@ -129,7 +129,7 @@ fn answer(
     let examples: Vec<u32> = factor.pivots().iter().filter_map(row).collect();
     let sums = kernel_sums(source, group.examples, &examples, &coefficients);
     let (scale, mut worst, mut spread, mut cost) = (scale_of(&system.targets), 0.0f64, 0.0, 0.0);
-    let mut left_out = Vec::with_capacity(sums.len());
+    let mut leave_one_out = Vec::with_capacity(sums.len());
     for (at, sum) in sums.iter().enumerate() {
         let meant: f64 = (0..rank).map(|j| weights[j] * factor.coordinate(j)[at]).sum();
         worst = worst.max((sum - meant).abs());
@@ -138,17 +138,17 @@ fn answer(
         cost += error * error / ridge;
         spread += (error / ridge).abs() * factor.distances()[at].max(0.0).sqrt();
         if let Some(leverages) = leverages {
-            left_out.push(system.targets[at] - error / (1.0 - leverages[at]));
+            leave_one_out.push(system.targets[at] - error / (1.0 - leverages[at]));
         }
     }
-    let is_known = leverages.is_some() && left_out.iter().all(|score| score.is_finite());
+    let is_known = leverages.is_some() && leave_one_out.iter().all(|score| score.is_finite());
     let length: f64 = weights.iter().map(|w| w * w).sum();
-    Answer {
+    SystemSolution {
         expansion: Expansion { examples, coefficients, offset: -bias },
         objective: -0.5 * (length + cost),
         gap: 0.5 * spread * spread,
         violation: worst / scale,
-        left_out: is_known.then_some(left_out),
+        leave_one_out: is_known.then_some(leave_one_out),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which examples are held out together.
+//! Folds: which examples are held out together.
 
 use mercer_data::{Dataset, Targets, shuffled};
 
@@ -27,7 +27,9 @@ impl Folds {
         let rows = data.examples.rows();
         check(count, rows)?;
         let mut of = vec![0; rows];
-        for (place, row) in dealt(data, by_class, seed)?.into_iter().enumerate() {
+        for (place, row) in
+            shuffled_by_class(&data.targets, rows, by_class, seed)?.into_iter().enumerate()
+        {
             of[row] = (place % count) as u32;
         }
         Ok(Self { of, count })
@@ -70,10 +72,15 @@ fn check(count: usize, rows: usize) -> Result<(), TrainError> {
 
 /// All rows in random order, class after class if `by_class`: dealt out in turn, every share has the
 /// classes in equal parts.
-pub(crate) fn dealt(data: &Dataset, by_class: bool, seed: u64) -> Result<Vec<usize>, TrainError> {
-    let mut order = shuffled(data.examples.rows(), seed);
-    if by_class && !matches!(data.targets, Targets::Absent) {
-        let labels = Labels::new(&data.targets)?;
+pub(crate) fn shuffled_by_class(
+    targets: &Targets,
+    rows: usize,
+    by_class: bool,
+    seed: u64,
+) -> Result<Vec<usize>, TrainError> {
+    let mut order = shuffled(rows, seed);
+    if by_class && !matches!(targets, Targets::Absent) {
+        let labels = Labels::new(targets)?;
         order.sort_by_key(|row| labels.class_of[*row]);
     }
     Ok(order)

@@ -14,7 +14,7 @@ use crate::console::Console;
 /// The report of a linear or additive solver.
 fn linear_object(linear: &LinearReport) -> Value {
     json!({
-        "bins": linear.levels, "rank": linear.rank,
+        "bins": linear.bins, "rank": linear.rank,
         "relative_error": linear.factor.relative_error, "worst_error": linear.factor.worst_error,
         "nonzeros": linear.nonzeros, "example_bytes": linear.example_bytes,
         "nonzero_weights": linear.weights,
@@ -25,7 +25,7 @@ fn linear_object(linear: &LinearReport) -> Value {
 
 /// The report of a low-rank training.
 fn low_rank_object(report: &LowRankReport) -> Value {
-    let subproblem = |lost: &mercer::train::LostReport| {
+    let subproblem = |lost: &mercer::train::ApproximationReport| {
         json!({
             "subproblem": lost.name, "objective": lost.objective, "gap": lost.gap,
             "square_of_w": lost.square,
@@ -55,7 +55,7 @@ fn low_rank_object(report: &LowRankReport) -> Value {
         "switched": report.switched, "fallbacks": report.fallbacks, "computed_gap": report.running_gap,
         "factor_bytes": report.factor_bytes, "on_disk": report.on_disk,
         "factor_seconds": report.factor_seconds, "solve_seconds": report.solve_seconds,
-        "approximation": report.lost.iter().map(subproblem).collect::<Vec<_>>(),
+        "approximation": report.approximation.iter().map(subproblem).collect::<Vec<_>>(),
         "guard": guard, "polish": polish,
     })
 }
@@ -70,13 +70,13 @@ fn linear_sentence(linear: &LinearReport) -> String {
     if let Some(weights) = linear.weights {
         return format!("{weights} non-zero weights; values not binned, {place}");
     }
-    if linear.levels == "off" {
+    if linear.bins == "off" {
         return format!("values not binned, {place}");
     }
     format!(
         "{} bins, rank {}, relative error of the kernel {:.1e} (at most {:.1e} of its largest value), \
          {place}",
-        linear.levels, linear.rank, linear.factor.relative_error, linear.factor.worst_error,
+        linear.bins, linear.rank, linear.factor.relative_error, linear.factor.worst_error,
     )
 }
 
@@ -91,8 +91,10 @@ fn low_rank_summary(report: &LowRankReport, console: &Console) {
         report.factor_bytes as f64 / f64::from(1 << 20),
         if report.on_disk { " in a temporary file" } else { "" },
     ));
-    let sum = |of: fn(&mercer::train::LostReport) -> f64| report.lost.iter().map(of).sum::<f64>();
-    let about = if report.lost.iter().all(|lost| lost.is_exact) { "" } else { "about " };
+    let sum = |of: fn(&mercer::train::ApproximationReport) -> f64| {
+        report.approximation.iter().map(of).sum::<f64>()
+    };
+    let about = if report.approximation.iter().all(|lost| lost.is_exact) { "" } else { "about " };
     console.summary(&format!(
         "low-rank error: {about}{:.3e} of the objective {:.6e} (bound of theorem 1: {:.1e}); gap {:.1e} on the low-rank \
          problem, {about}{:.3e} on the original one",
@@ -126,7 +128,7 @@ pub(super) fn object(report: &Report, validations: &Validations<'_>) -> Value {
         "converged": report.converged, "objective": report.objective, "gap": report.gap,
         "supports": report.supports, "bounded": report.bounded,
         "peak_memory_bytes": report.peak_memory_bytes,
-        "violation": report.violation, "linear": report.table.as_deref().map(linear_object),
+        "violation": report.violation, "linear": report.linear.as_deref().map(linear_object),
         "low_rank": report.low_rank.as_deref().map(low_rank_object),
         "chosen": report.chosen,
     });
@@ -163,7 +165,7 @@ pub(super) fn print(
     if let Some(low_rank) = &report.low_rank {
         low_rank_summary(low_rank, console);
     }
-    if let Some(linear) = &report.table {
+    if let Some(linear) = &report.linear {
         console.summary(&linear_sentence(linear));
     }
     if let Some(rank) = report.system.and_then(|system| system.rank) {

@@ -1,7 +1,7 @@
 //! The initial point of the interior point method.
 
 use crate::Qp;
-use crate::lowrank::judge::wanted;
+use crate::lowrank::duality_gap::wanted;
 
 /// A point well inside the box with the right sums, and which variables are fixed: those with equal bounds, and groups
 /// whose sum allows only one point.

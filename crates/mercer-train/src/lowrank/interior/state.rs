@@ -6,7 +6,7 @@ use mercer_simd::Real;
 use super::start::start;
 use super::{FactorSolution, evaluate, least_objective};
 use crate::Qp;
-use crate::lowrank::judge::{Inside, multipliers, wanted};
+use crate::lowrank::duality_gap::{Inside, multipliers, wanted};
 
 /// The current iterate; see [`super::solve`] for the symbols.
 pub(super) struct InteriorRun<'r, T> {

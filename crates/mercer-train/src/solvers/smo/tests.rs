@@ -40,7 +40,7 @@ fn solve(
     let mut control = Control::new(&mut observer, Cancel::new());
     control.tolerance = 1e-3;
     let smo = Smo { working_set: 16, shrinking: false, step_limit };
-    let solution = smo.solve(&mut problem, &mut Steering(&mut control)).unwrap();
+    let solution = smo.solve(&mut problem, &mut control).unwrap();
     (solution, control.iterations)
 }
 

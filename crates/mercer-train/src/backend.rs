@@ -1,0 +1,128 @@
+//! Backends: the four ways to solve a training problem, behind one interface.
+//!
+//! [`crate::training`] prepares a backend, lets it solve and builds machine and report from its [`Fit`];
+//! [`crate::validate`] prepares it and lets it train on the folds. Backends are [`crate::decomposition`]
+//! (quadratic programs over kernel values of pairs), [`crate::lowrank`] (the same over a low-rank factor),
+//! [`crate::systems`] (linear systems) and [`crate::linear`] (linear machines, also in the look-up factors of
+//! [`crate::additive`]).
+
+use std::sync::Arc;
+
+use mercer_machine::{Bins, Score};
+
+use crate::control::Control;
+use crate::decomposition::Decomposition;
+use crate::problem::Problem;
+use crate::solvers::{Method, Solver};
+use crate::validate::FoldRun;
+use crate::{
+    Duals, Expansion, Folds, FormulationRef, LinearReport, LowRankReport, Stop, SubproblemReport,
+    SystemReport, TrainError,
+};
+
+/// One way to solve training problems.
+pub(crate) trait Backend {
+    /// Refuses a formulation that it cannot minimise, so that others of a path can still be validated.
+    ///
+    /// # Errors
+    /// [`TrainError::Unsuited`].
+    fn check_formulation(&self, _: &FormulationRef) -> Result<(), TrainError> {
+        Ok(())
+    }
+
+    /// Checks that it suits the problem, and prepares the examples.
+    ///
+    /// # Errors
+    /// If it does not suit the problem, or the examples are not what the kernel needs.
+    fn prepare<'p>(
+        &'p self,
+        problem: &'p Problem<'p>,
+    ) -> Result<Box<dyn Prepared + 'p>, TrainError>;
+}
+
+/// A problem whose examples are ready.
+pub(crate) trait Prepared {
+    /// Solves all subproblems. A limit or the cancel token ends it with the best scores so far.
+    ///
+    /// # Errors
+    /// If a subproblem has no solution, or a file cannot be read or written.
+    fn solve(self: Box<Self>, control: &mut Control<'_>) -> Result<Fit, TrainError>;
+
+    /// Trains the formulation of each run on all folds but one, and scores the examples of that one.
+    ///
+    /// # Errors
+    /// As [`Prepared::solve`]; [`TrainError::Stopped`] if a limit of time or the cancel token ended it.
+    fn cross_validate(
+        self: Box<Self>,
+        folds: &Folds,
+        runs: &mut [FoldRun<'_>],
+        control: &mut Control<'_>,
+    ) -> Result<(), TrainError>;
+}
+
+/// The backend of a solver.
+pub(crate) fn backend_of(solver: &dyn Solver) -> Box<dyn Backend + '_> {
+    match solver.method() {
+        Method::Gram(solver) => Box::new(Decomposition { solver }),
+        Method::Linear(solver) => Box::new(solver),
+        Method::System(solver) => Box::new(solver),
+        Method::LowRank(solver) => Box::new(solver),
+        Method::Auto => unreachable!("another solver was chosen before"),
+    }
+}
+
+/// What a backend found: scores, and what the report says of them.
+#[derive(Debug)]
+pub(crate) struct Fit {
+    pub(crate) scores: FittedScores,
+    /// One report for each subproblem.
+    pub(crate) subproblems: Vec<SubproblemReport>,
+    /// Why it ended early, if it did.
+    pub(crate) stop: Option<Stop>,
+    pub(crate) kernel_values: u64,
+    pub(crate) peak_memory_bytes: usize,
+    pub(crate) details: FitDetails,
+    /// Coefficients to start another training from, where they were asked for.
+    pub(crate) duals: Option<Duals>,
+    /// Leave-one-out scores of each example, where they are known.
+    pub(crate) leave_one_out: Option<Vec<Vec<f64>>>,
+}
+
+/// What only one backend reports.
+#[derive(Debug, Default)]
+pub(crate) struct FitDetails {
+    pub(crate) linear: Option<Box<LinearReport>>,
+    pub(crate) system: Option<SystemReport>,
+    pub(crate) low_rank: Option<Box<LowRankReport>>,
+}
+
+/// The scores of a machine, one for each subproblem.
+#[derive(Debug)]
+pub(crate) enum FittedScores {
+    /// Sums over examples.
+    Expansions {
+        /// The examples of the machine in this order, block after block.
+        blocks: Vec<Vec<u32>>,
+        expansions: Vec<Expansion>,
+    },
+    /// Linear in the values of so many columns.
+    Linear { columns: usize, scores: Vec<Score> },
+    /// Linear in look-up factors of so many columns.
+    Tables { columns: usize, grid: Arc<Bins>, scores: Vec<Score> },
+}
+
+impl Fit {
+    /// Scores and the reports of their subproblems; nothing else is known yet.
+    pub(crate) fn new(scores: FittedScores, subproblems: Vec<SubproblemReport>) -> Self {
+        Self {
+            scores,
+            subproblems,
+            stop: None,
+            kernel_values: 0,
+            peak_memory_bytes: 0,
+            details: FitDetails::default(),
+            duals: None,
+            leave_one_out: None,
+        }
+    }
+}

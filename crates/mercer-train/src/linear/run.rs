@@ -1,0 +1,133 @@
+//! The loop that solves all subproblems over packed examples: side by side, with limits and checkpoints.
+
+use std::time::Duration;
+
+use mercer_simd::factors::{Encoding, Float, RowHead};
+use rayon::prelude::*;
+
+use super::checkpoint::RunState;
+use super::subproblem::{LinearProblem, SubproblemSolution, SubproblemState};
+use crate::checkpoint::Checkpointer;
+use crate::control::{Control, Status};
+use crate::packed::MAX_CHUNKS_IN_MEMORY;
+use crate::problem::Problem;
+use crate::reduce::ClassPair;
+use crate::{Stop, TrainError};
+
+/// How long subproblems are worked on between two reports.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Which rows a subproblem is trained on.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RowSelection {
+    pub(super) name: String,
+    pub(super) classes: ClassPair,
+    /// The fold that is held out.
+    pub(super) fold: Option<u32>,
+}
+
+impl RowSelection {
+    /// Those of all subproblems, without folds.
+    pub(super) fn all(problem: &Problem<'_>) -> Vec<Self> {
+        let reduction = problem.reduction();
+        let selection = |number| {
+            let (name, classes) = (reduction.name(number), reduction.classes(number));
+            Self { name, classes, fold: None }
+        };
+        (0..reduction.count()).map(selection).collect()
+    }
+
+    /// Whether a row is trained on.
+    pub(super) fn trains_on(&self, folds: &[u32], row: RowHead) -> bool {
+        let ClassPair { plus, minus } = self.classes;
+        let is_named = minus.is_none_or(|minus| row.tag == minus || row.tag == plus);
+        is_named && !self.holds_out(folds, row)
+    }
+
+    /// Whether a row is in the fold that is held out.
+    pub(super) fn holds_out(&self, folds: &[u32], row: RowHead) -> bool {
+        self.fold.is_some_and(|fold| folds[row.row as usize] == fold)
+    }
+}
+
+/// Solves as many subproblems at once as there are threads; each is solved by one thread, so the result does
+/// not depend on their number. A checkpoint holds all of them after complete passes.
+pub(super) fn solve_all<M: Encoding>(
+    problem: &LinearProblem<M>,
+    selections: &[RowSelection],
+    warm: &[Vec<M::Real>],
+    control: &mut Control<'_>,
+) -> Result<Vec<Option<SubproblemSolution<M::Real>>>, TrainError> {
+    let threads = rayon::current_num_threads().max(1);
+    let most = if problem.store.is_on_disk() { threads.min(MAX_CHUNKS_IN_MEMORY) } else { threads };
+    let slice =
+        control.checkpointer.as_ref().map_or(SLICE, |checkpointer| checkpointer.every().min(SLICE));
+    // Earlier rounds of a cross-validation count.
+    let first = control.subproblem;
+    let mut all = RunState::new(problem, selections, control)?;
+    loop {
+        while all.next < selections.len() && all.active.len() < most {
+            let warm = warm.get(all.next).map(Vec::as_slice);
+            all.active.push(SubproblemState::new(
+                problem,
+                all.next,
+                selections[all.next].clone(),
+                warm,
+            ));
+            all.next += 1;
+        }
+        if all.active.is_empty() {
+            return Ok(all.solved);
+        }
+        let stop = control.stop_check(all.active.len());
+        let work = |state: &mut SubproblemState<M::Real>| state.run(problem, slice, &stop);
+        if let [only] = all.active.as_mut_slice() {
+            work(only);
+        } else {
+            all.active.par_iter_mut().for_each(work);
+        }
+        problem.store.check()?;
+        control.iterations = all.done + all.active.iter().map(|state| state.updates).sum::<u64>();
+        report(&all.active, first + all.next, control);
+        let stop = control.stop();
+        if stop.is_some() {
+            all.save(problem, control)?;
+        }
+        let (ended, rest): (Vec<_>, Vec<_>) =
+            all.active.into_iter().partition(|state| state.termination.is_some() || stop.is_some());
+        all.active = rest;
+        for (number, solution) in solutions(problem, ended, stop) {
+            all.done += solution.updates;
+            all.solved[number] = Some(solution);
+        }
+        problem.store.check()?;
+        if stop.is_some() {
+            return Ok(all.solved);
+        }
+        if control.checkpointer.as_ref().is_some_and(Checkpointer::is_due) {
+            all.save(problem, control)?;
+        }
+    }
+}
+
+fn solutions<M: Encoding>(
+    problem: &LinearProblem<M>,
+    ended: Vec<SubproblemState<M::Real>>,
+    stop: Option<Stop>,
+) -> Vec<(usize, SubproblemSolution<M::Real>)> {
+    let finish = |state: SubproblemState<M::Real>| (state.number, state.finish(problem, stop));
+    if ended.len() < 2 {
+        return ended.into_iter().map(finish).collect();
+    }
+    ended.into_par_iter().map(finish).collect()
+}
+
+fn report<T: Float>(active: &[SubproblemState<T>], next: usize, control: &mut Control<'_>) {
+    let worst = active.iter().map(|state| state.violation).fold(0.0, f64::max);
+    let supports = |state: &SubproblemState<T>| {
+        state.coefficients.iter().filter(|alpha| **alpha != T::default()).count()
+    };
+    let supports = active.iter().map(supports).max().unwrap_or(0);
+    control.subproblem = next - active.len();
+    control.report(Status { violation: worst, gap: f64::NAN, supports });
+}

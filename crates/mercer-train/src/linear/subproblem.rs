@@ -1,0 +1,501 @@
+//! One subproblem over packed examples: its state, its passes, and what is recomputed at its end.
+//! The coordinate step is in [`super::dual`]; Newton's method and the lasso have files of their own.
+
+use std::time::{Duration, Instant};
+
+use mercer_simd::factors::{
+    BiasColumn, DualCoefficients, EncodedRows, Encoding, Float, LinearFunction, LinearFunctionMut,
+    Order, Records, RowHead, Weights, accumulate, sweep, values,
+};
+use mercer_simd::{Isa, large_pages};
+
+use super::dual::{Dual, GradientRange};
+use super::lasso::Lasso;
+use super::newton::Newton;
+use super::run::RowSelection;
+use super::transposed::Transposed;
+use super::{Loss, Space};
+use crate::Stop;
+use crate::packed::{ColumnOrder, ExampleStore};
+
+/// The packed examples with their targets, the loss and the options: what all subproblems read.
+#[derive(Debug)]
+pub(crate) struct LinearProblem<M: Encoding> {
+    pub(crate) store: ExampleStore,
+    pub(crate) columns: ColumnOrder,
+    pub(crate) encoding: M,
+    /// Weight of each packed row, where they differ.
+    pub(super) weights: Option<Vec<M::Real>>,
+    /// Target of each packed row, for values.
+    pub(super) targets: Vec<M::Real>,
+    /// The fold of each packed row, in a cross-validation.
+    pub(super) folds: Vec<u32>,
+    pub(super) loss: Loss,
+    pub(super) bias: M::Real,
+    pub(super) tolerance: f64,
+    /// Passes after which a subproblem is given up.
+    pub(super) passes: u64,
+    pub(super) seed: u64,
+    pub(super) is_symmetric: bool,
+    pub(super) space: Space,
+    /// The examples by columns, for the L1 penalty.
+    pub(super) transposed: Option<Transposed>,
+    pub(super) isa: Isa,
+}
+
+/// The state of one subproblem.
+#[derive(Debug)]
+pub(super) struct SubproblemState<T> {
+    pub(super) number: usize,
+    pub(super) selection: RowSelection,
+    pub(super) coefficients: Vec<T>,
+    pub(super) weights: Weights<T>,
+    pub(super) constant: BiasColumn<T>,
+    /// The rows of each chunk.
+    pub(super) orders: Vec<Order>,
+    pub(super) random: u64,
+    pub(super) before: GradientRange<T>,
+    pub(super) violation: f64,
+    pub(super) updates: u64,
+    pub(super) passes: u64,
+    /// Number of passes at the end of the last one over all rows.
+    pub(super) full_pass_at: u64,
+    /// The smallest violation over all rows that was clearly below those before it, and the passes until then.
+    pub(super) least: (f64, u64),
+    pub(super) newton: Option<Newton>,
+    pub(super) lasso: Option<Lasso>,
+    /// Whether the last pass was interrupted: what follows is not what follows a complete one.
+    pub(super) is_interrupted: bool,
+    /// How it ended, if it did.
+    pub(super) termination: Option<Termination>,
+}
+
+/// How a subproblem ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Termination {
+    Optimal,
+    Stopped(Stop),
+}
+
+/// Passes after which the running sums are recomputed: sums in f32 drift.
+const RECOMPUTE: u64 = 200;
+
+/// Rows are shrunk when their gradient is beyond this share of the range of the last pass. \[HCLKS08\] waits for
+/// all of it; with less of it MNIST, its gradient histograms and covtype took 17 to 30 % fewer coordinate updates to
+/// the same objective, and all rows are checked again before the end in either case.
+const SHRINK: f64 = 0.4;
+
+/// The active rows go on to this share of the tolerance before all are checked again. Passes over the few that are
+/// left cost little, a pass over all rows that is not the last costs two: 15 % fewer coordinate updates on MNIST, its
+/// gradient histograms and Adult, and hardly any random variation in their number.
+const BEYOND: f64 = 0.6;
+
+/// Passes over a part of the rows after which all are checked again: f32 may not settle the few that are left.
+const MAX_PARTIAL_PASSES: u64 = 100;
+
+/// A violation of this share of another is clearly below it.
+const CLEARLY: f64 = 0.9;
+
+/// Passes in f32 without a violation over all rows that is clearly below those before: only rounding is left.
+const PLATEAU: u64 = 1000;
+
+/// Sweeps over a chunk of a file each time that it is read, at most.
+const SWEEPS_PER_READ: usize = 5;
+
+/// A random number below `below`; the state advances.
+pub(super) fn next_below(state: &mut u64, below: u32) -> u32 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    ((u64::from((mixed >> 32) as u32) * u64::from(below)) >> 32) as u32
+}
+
+/// Zero coefficients, on large pages: rows are read in random order.
+fn zeros<T: Float>(count: usize) -> Vec<T> {
+    let mut zeros = Vec::with_capacity(count);
+    large_pages(zeros.as_ptr(), count);
+    zeros.resize(count, T::default());
+    zeros
+}
+
+/// The solution of one subproblem.
+#[derive(Debug, Clone)]
+pub(crate) struct SubproblemSolution<T> {
+    pub(crate) weights: Vec<T>,
+    pub(crate) offset: f64,
+    pub(super) objective: f64,
+    pub(super) gap: f64,
+    pub(super) violation: f64,
+    pub(super) supports: usize,
+    pub(super) bounded: usize,
+    pub(super) updates: u64,
+    pub(super) termination: Termination,
+    /// Coefficients as they are stored, of all rows, for a warm start.
+    pub(super) coefficients: Vec<T>,
+    /// Scores of the rows of the fold that is held out.
+    pub(super) held_out: Vec<(u32, f64)>,
+}
+
+impl<T> SubproblemSolution<T> {
+    /// Why it ended early, if it did.
+    pub(super) fn stop(&self) -> Option<Stop> {
+        match self.termination {
+            Termination::Stopped(stop) => Some(stop),
+            Termination::Optimal => None,
+        }
+    }
+}
+
+impl<T: Float> SubproblemState<T> {
+    pub(super) fn new<M: Encoding<Real = T>>(
+        problem: &LinearProblem<M>,
+        number: usize,
+        selection: RowSelection,
+        warm: Option<&[T]>,
+    ) -> Self {
+        let (rows, columns) = (problem.store.rows(), problem.store.columns());
+        // A chunk that cannot be read has no rows, and the store says so.
+        let mut orders = vec![ExampleStore::buffer().order(|_| true); problem.store.chunks()];
+        problem.store.each(|chunk, records| {
+            orders[chunk] = records.order(|row| selection.trains_on(&problem.folds, row));
+        });
+        let mut state = Self {
+            number,
+            selection,
+            coefficients: warm.map_or_else(|| zeros(rows), <[T]>::to_vec),
+            weights: Weights::zeroed(columns, problem.encoding.rank()),
+            constant: BiasColumn { value: problem.bias, weight: T::default() },
+            orders,
+            random: problem.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            before: GradientRange::all(),
+            violation: f64::INFINITY,
+            updates: 0,
+            passes: 0,
+            full_pass_at: 0,
+            least: (f64::INFINITY, 0),
+            newton: None,
+            lasso: None,
+            is_interrupted: false,
+            termination: None,
+        };
+        if warm.is_some() {
+            state.recompute(problem);
+        }
+        state
+    }
+
+    /// Makes complete passes for about this long.
+    pub(super) fn run<M: Encoding<Real = T>>(
+        &mut self,
+        problem: &LinearProblem<M>,
+        slice: Duration,
+        stop: &(dyn Fn(u64) -> bool + Sync),
+    ) {
+        let (started, updates) = (Instant::now(), self.updates);
+        while self.termination.is_none() {
+            let made = self.updates - updates;
+            self.pass(problem, &|more| stop(made + more));
+            if self.is_interrupted || stop(self.updates - updates) || started.elapsed() >= slice {
+                break;
+            }
+        }
+    }
+
+    /// One pass over all active rows; those of a chunk from a file a few times more while it is in memory.
+    fn pass<M: Encoding<Real = T>>(
+        &mut self,
+        problem: &LinearProblem<M>,
+        stop: &dyn Fn(u64) -> bool,
+    ) {
+        if let Some(columns) = &problem.transposed {
+            return self.lasso_step(problem, columns, stop);
+        }
+        if problem.space == Space::Primal {
+            return self.newton_step(problem);
+        }
+        let is_full = self.active() == self.all();
+        let (mut buffer, mut now) = (ExampleStore::buffer(), GradientRange::none());
+        for chunk in self.chunks() {
+            if self.orders[chunk].is_empty() {
+                continue;
+            }
+            if problem.store.is_on_disk() && stop(0) {
+                self.is_interrupted = true;
+                return;
+            }
+            let Some(records) = problem.store.chunk(chunk, &mut buffer) else { continue };
+            now.join(self.sweep(problem, chunk, records));
+            if problem.store.is_on_disk() {
+                for _ in 1..SWEEPS_PER_READ {
+                    let left = self.sweep(problem, chunk, records);
+                    if left.violation().to_f64() <= problem.tolerance {
+                        break;
+                    }
+                }
+            }
+        }
+        self.passes += 1;
+        self.conclude(problem, now, is_full);
+    }
+
+    /// Number of active rows.
+    fn active(&self) -> usize {
+        self.orders.iter().map(Order::len).sum()
+    }
+
+    /// Number of rows of the subproblem.
+    fn all(&self) -> usize {
+        self.orders.iter().map(Order::all).sum()
+    }
+
+    /// A random permutation of the chunks.
+    fn chunks(&mut self) -> Vec<usize> {
+        let mut chunks: Vec<usize> = (0..self.orders.len()).collect();
+        for at in 1..chunks.len() {
+            let other = self.below(at as u32 + 1) as usize;
+            chunks.swap(at, other);
+        }
+        chunks
+    }
+
+    /// A random number below `below`.
+    fn below(&mut self, below: u32) -> u32 {
+        next_below(&mut self.random, below)
+    }
+
+    /// One sweep over the active rows of one chunk.
+    fn sweep<M: Encoding<Real = T>>(
+        &mut self,
+        problem: &LinearProblem<M>,
+        chunk: usize,
+        records: &Records,
+    ) -> GradientRange<T> {
+        // A pass over all rows after the active ones have settled changes few of them, so the order need not be random:
+        // rows come as they lie in memory.
+        let is_check =
+            self.passes > 0 && self.before == GradientRange::all() && problem.is_symmetric;
+        if is_check {
+            let selection = &self.selection;
+            records.reset_order(&mut self.orders[chunk], |row| {
+                selection.trains_on(&problem.folds, row)
+            });
+        } else {
+            let random = &mut self.random;
+            self.orders[chunk].shuffle(|below| next_below(random, below));
+        }
+        let mut dual = Dual {
+            loss: problem.loss,
+            plus: self.selection.classes.plus,
+            c: T::from_f64(problem.loss.c()),
+            weights: problem.weights.as_deref(),
+            targets: &problem.targets,
+            constant: problem.bias * problem.bias,
+            before: self.before,
+            now: GradientRange::none(),
+            changes: 0,
+        };
+        self.updates += self.orders[chunk].len() as u64;
+        sweep(
+            problem.isa,
+            EncodedRows { records, encoding: &problem.encoding },
+            LinearFunctionMut { weights: &mut self.weights, bias: &mut self.constant },
+            DualCoefficients { order: &mut self.orders[chunk], values: &mut self.coefficients },
+            &mut dual,
+        );
+        dual.now
+    }
+
+    /// Decides after a pass: the end, all rows again, or fewer.
+    fn conclude<M: Encoding<Real = T>>(
+        &mut self,
+        problem: &LinearProblem<M>,
+        now: GradientRange<T>,
+        is_full: bool,
+    ) {
+        let violation = now.violation().to_f64();
+        if is_full {
+            self.violation = violation;
+            self.full_pass_at = self.passes;
+            if violation < CLEARLY * self.least.0 {
+                self.least = (violation, self.passes);
+            }
+        }
+        let share = if is_full || !problem.is_symmetric { 1.0 } else { BEYOND };
+        let is_settled = violation <= share * problem.tolerance;
+        if is_settled || self.passes - self.full_pass_at >= MAX_PARTIAL_PASSES {
+            // Rows shrunk within this pass were within the bounds of the last.
+            if is_full && violation <= problem.tolerance && self.active() == self.all() {
+                self.termination = Some(Termination::Optimal);
+            } else {
+                self.orders.iter_mut().for_each(Order::restore);
+                self.before = GradientRange::all();
+            }
+        } else {
+            let is_tube = matches!(problem.loss, Loss::EpsilonInsensitive { .. });
+            let zero = T::default();
+            let high = if now.high > zero || is_tube { now.high } else { T::INFINITY };
+            let low = if now.low < zero { now.low } else { -T::INFINITY };
+            // Without a dual objective only the published rule is known to end.
+            let share = T::from_f64(if problem.is_symmetric { SHRINK } else { 1.0 });
+            self.before = GradientRange { high: high * share, low: low * share };
+        }
+        self.termination =
+            self.termination.or_else(|| self.gives_up(problem).map(Termination::Stopped));
+        if self.termination.is_none() && self.passes.is_multiple_of(RECOMPUTE) {
+            self.recompute(problem);
+        }
+    }
+
+    /// Whether further passes are not worth their time. Most of them read a few rows only, so updates are limited,
+    /// unless only the published rule is known to end.
+    fn gives_up<M: Encoding<Real = T>>(&self, problem: &LinearProblem<M>) -> Option<Stop> {
+        let most = problem.passes.saturating_mul(self.all().max(1) as u64);
+        let is_f32 = T::BYTES < size_of::<f64>();
+        let most_passes = if is_f32 { problem.passes.min(PLATEAU) } else { problem.passes };
+        let next = self.updates + self.active() as u64;
+        if next > most || (!problem.is_symmetric && self.passes >= problem.passes) {
+            Some(Stop::GivenUp)
+        } else if self.passes - self.least.1 >= most_passes {
+            Some(if is_f32 { Stop::F32Stalled } else { Stop::Stalled })
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn row_c<M: Encoding<Real = T>>(problem: &LinearProblem<M>, row: RowHead) -> f64 {
+        let c = T::from_f64(problem.loss.c());
+        match &problem.weights {
+            Some(weights) => (c * weights[row.row as usize]).to_f64(),
+            None => c.to_f64(),
+        }
+    }
+
+    pub(super) fn target<M: Encoding<Real = T>>(
+        &self,
+        problem: &LinearProblem<M>,
+        row: RowHead,
+    ) -> f64 {
+        match problem.loss {
+            Loss::EpsilonInsensitive { .. } => problem.targets[row.row as usize].to_f64(),
+            _ if row.tag == self.selection.classes.plus => 1.0,
+            _ => -1.0,
+        }
+    }
+
+    /// Recomputes the weights from the coefficients, summed in f64; returns `|w|²`.
+    fn recompute<M: Encoding<Real = T>>(&mut self, problem: &LinearProblem<M>) -> f64 {
+        let rank = problem.encoding.rank();
+        let mut sums = Weights::<f64>::zeroed(problem.store.columns(), rank);
+        let sums = sums.values_mut();
+        let beta = |row: RowHead| {
+            let stored = self.coefficients[row.row as usize].to_f64();
+            if stored == 0.0 {
+                return 0.0;
+            }
+            let (y, c) = (self.target(problem, row), Self::row_c(problem, row));
+            problem.loss.beta(y, c, stored)
+        };
+        let total = std::cell::Cell::new(0.0);
+        let counted = |row: RowHead| {
+            let beta = beta(row);
+            total.set(total.get() + beta);
+            beta
+        };
+        problem.store.each(|_, records| {
+            let rows = EncodedRows { records, encoding: &problem.encoding };
+            accumulate(problem.isa, rows, &counted, sums);
+        });
+        let constant = total.get() * problem.bias.to_f64();
+        self.constant.weight = T::from_f64(constant);
+        for (place, sum) in self.weights.values_mut().iter_mut().zip(&*sums) {
+            *place = T::from_f64(*sum);
+        }
+        problem.encoding.squared_norm(sums) + constant * constant
+    }
+
+    /// `|w - gradient|²`: of the weights that the coefficients make.
+    fn dual_norm(&self, gradient: &[f64]) -> f64 {
+        let constant = self.constant.weight.to_f64() - gradient[gradient.len() - 1];
+        let weights = self.weights.values().iter().zip(gradient).map(|(w, g)| w.to_f64() - g);
+        weights.map(|w| w * w).sum::<f64>() + constant * constant
+    }
+
+    /// The penalty of the weights, and the term of the dual that corresponds to it; `recomputed` is `|w|²` of the
+    /// coefficients.
+    fn penalty<M: Encoding<Real = T>>(
+        &self,
+        problem: &LinearProblem<M>,
+        recomputed: Option<f64>,
+    ) -> (f64, f64) {
+        let weights: Vec<f64> = self.weights.values().iter().map(|w| w.to_f64()).collect();
+        let constant = self.constant.weight.to_f64();
+        if problem.transposed.is_some() {
+            return (weights.iter().map(|w| w.abs()).sum::<f64>() + constant.abs(), 0.0);
+        }
+        let stored = problem.encoding.squared_norm(&weights) + constant.powi(2);
+        // Newton's gradient is the difference of the weights and those that the coefficients make.
+        let summed = match &self.newton {
+            Some(newton) => self.dual_norm(&newton.gradient),
+            None => recomputed.unwrap_or(stored),
+        };
+        (0.5 * stored, 0.5 * summed)
+    }
+
+    /// Recomputes the weights, and the gap between the cost of the weights as they will be stored and the dual of
+    /// the coefficients.
+    pub(super) fn finish<M: Encoding<Real = T>>(
+        mut self,
+        problem: &LinearProblem<M>,
+        stop: Option<Stop>,
+    ) -> SubproblemSolution<T> {
+        // Running sums drift in f32; in f64 they are as good as recomputed ones.
+        let recomputed = (T::BYTES < size_of::<f64>()).then(|| self.recompute(problem));
+        let columns = problem.transposed.as_ref();
+        let share = columns.map_or(1.0, |columns| self.feasible(problem, columns));
+        let (mut cost, mut gain, mut supports, mut bounded) = (0.0, 0.0, 0, 0);
+        let mut held_out = Vec::new();
+        let state = &self;
+        let mut see = |row: RowHead, value: T| {
+            if state.selection.holds_out(&problem.folds, row) {
+                held_out.push((row.row, value.to_f64()));
+            }
+            if !state.selection.trains_on(&problem.folds, row) {
+                return;
+            }
+            let stored = state.coefficients[row.row as usize].to_f64();
+            let (y, c) = (state.target(problem, row), Self::row_c(problem, row));
+            cost += problem.loss.cost(y, c, value.to_f64());
+            gain += problem.loss.gain(y, c, problem.loss.shrunk(y, c, stored, share));
+            supports += usize::from(stored != 0.0);
+            bounded += usize::from(stored.abs() >= c);
+        };
+        if let Some(columns) = columns {
+            let scores = self.scores_by(columns, problem.store.rows());
+            problem.store.heads(|row| see(row, T::from_f64(scores[row.row as usize])));
+        } else {
+            problem.store.each(|_, records| {
+                let rows = EncodedRows { records, encoding: &problem.encoding };
+                let function = LinearFunction { weights: &self.weights, bias: &self.constant };
+                values(problem.isa, rows, function, &mut see);
+            });
+        }
+        let (penalty, summed) = self.penalty(problem, recomputed);
+        let dual = gain - summed;
+        let gap = if problem.is_symmetric { penalty + cost - dual } else { f64::NAN };
+        SubproblemSolution {
+            weights: self.weights.values().to_vec(),
+            offset: -self.constant.weight.to_f64() * problem.bias.to_f64(),
+            objective: -dual,
+            gap,
+            violation: self.violation,
+            supports,
+            bounded,
+            updates: self.updates,
+            termination: self
+                .termination
+                .or(stop.map(Termination::Stopped))
+                .unwrap_or(Termination::Optimal),
+            coefficients: self.coefficients,
+            held_out,
+        }
+    }
+}
