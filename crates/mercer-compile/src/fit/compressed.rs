@@ -73,6 +73,9 @@ fn propose(task: &Task<'_>) -> Vec<Spec> {
 
 fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let settings = CompressedSettings::new(arguments);
+    if let Some(size) = settings.size.filter(|size| *size > MOST) {
+        return Err(unfit(format!("k is {size}; it must be between 1 and {MOST}")));
+    }
     let machine = task.exact.machine();
     check(machine)?;
     let rows = choose(machine, settings, task)?;

@@ -27,7 +27,8 @@ pub static ENTRY: StageEntry = StageEntry {
     parameters: &[
         Parameter {
             name: "k",
-            kind: Kind::IntegerOr { low: 1, high: 4096, word: "auto" },
+            // As many as a file may hold; fits take no more than 4096.
+            kind: Kind::IntegerOr { low: 1, high: 1 << 16, word: "auto" },
             default: Some("auto"),
             help: "vectors; auto takes a tenth of the supports",
         },
