@@ -110,7 +110,7 @@ fn categories_and_ids_go_through_training_to_the_answers() {
 }
 
 #[test]
-fn means_of_the_examples_travel_with_the_model() {
+fn means_of_the_examples_are_stored_in_the_model() {
     let folder = Folder::new();
     let row = |at: u32| {
         let size = if at.is_multiple_of(7) { String::new() } else { (at % 10).to_string() };
@@ -126,14 +126,14 @@ fn means_of_the_examples_travel_with_the_model() {
     // The mean of the examples, whatever else the file of queries holds.
     let sizes: Vec<f64> = (1..60).filter(|at| at % 7 != 0).map(|at| f64::from(at % 10)).collect();
     let mean: f64 = sizes.iter().map(|size| size / sizes.len() as f64).sum();
-    let holes = folder.write("q.csv", "size,other\n,1\n900,2\nNA,0\n");
-    let filled = format!("size,other\n{mean},1\n900,2\n{mean},0\n");
+    let holes = folder.write("q.csv", "size,kind\n,1\n900,2\nNA,0\n");
+    let filled = format!("size,kind\n{mean},1\n900,2\n{mean},0\n");
     let filled = folder.write("f.csv", &filled);
     let table = |data: &str| done(&["predict", &model, data, "--format", "csv"]);
     assert_eq!(table(&holes), table(&filled));
     let said = refused(&["predict", &model, &holes, "--missing", "error"]);
     assert!(said.contains("line 2: column 'size' is empty"), "{said}");
-    done(&["train", &filled, "-o", &model, "--label", "other"]);
+    done(&["train", &filled, "-o", &model, "--label", "kind"]);
     let said = refused(&["predict", &model, &holes, "--missing", "mean"]);
     assert!(said.contains("q.csv: the model contains no means"), "{said}");
 }
@@ -237,7 +237,7 @@ fn exports_tell_what_they_lose_on_a_sample() {
 }
 
 #[test]
-fn the_doctor_finds_what_is_wrong_with_data() {
+fn check_finds_what_is_wrong_with_data() {
     let folder = Folder::new();
     let row = |row: u32| {
         let small = f64::from(row % 7) / 7.0;
@@ -251,7 +251,7 @@ fn the_doctor_finds_what_is_wrong_with_data() {
     assert_eq!(found["constant_columns"], 1);
     assert_eq!(found["conflicting_rows"], 2);
     let remarks = found["remarks"].to_string();
-    for wanted in ["'same'", "'large'", "carry another label", "--class-weight"] {
+    for wanted in ["'same'", "'large'", "have another label", "--class-weight"] {
         assert!(remarks.contains(wanted), "{wanted}: {remarks}");
     }
     let text = done(&["check", &data]);
