@@ -2,23 +2,17 @@
 //!
 //! Every kernel value of packed rows is computed in these columns only.
 
-use mercer_data::{Matrix, Row};
-
-/// The slot of dead columns: those that are zero in every packed row.
-const DEAD: u32 = u32::MAX;
+use mercer_data::{LiveColumns, Matrix, Row};
 
 /// The columns in which at least one packed row is non-zero, after centring.
 #[derive(Debug)]
-pub(crate) struct LiveColumns {
-    /// LiveColumns columns in increasing order.
-    columns: Vec<u32>,
-    /// Column to position in `columns`, or `DEAD`.
-    slots: Vec<u32>,
+pub(crate) struct PackedColumns {
+    live: LiveColumns,
     /// Columns that are shifted, with the shift; increasing.
     shifts: Vec<(u32, f64)>,
 }
 
-impl LiveColumns {
+impl PackedColumns {
     /// All columns of `rows` that are not zero throughout; all columns if `keep_all`.
     pub(crate) fn new(rows: &Matrix, centre: Option<&[f64]>, keep_all: bool) -> Self {
         let centre = centre.unwrap_or(&[]);
@@ -33,23 +27,17 @@ impl LiveColumns {
                 }
             }
         }
-        let columns: Vec<u32> =
-            (0u32..).zip(&used).filter(|(_, used)| **used).map(|(column, _)| column).collect();
-        let mut slots = vec![DEAD; rows.columns()];
-        for (slot, column) in (0u32..).zip(&columns) {
-            slots[*column as usize] = slot;
-        }
-        Self { columns, slots, shifts }
+        Self { live: LiveColumns::select(rows.columns(), |column| used[column]), shifts }
     }
 
     /// Number of live columns.
     pub(crate) fn len(&self) -> usize {
-        self.columns.len()
+        self.live.len()
     }
 
     /// The live columns, in increasing order.
     pub(crate) fn columns(&self) -> &[u32] {
-        &self.columns
+        self.live.columns()
     }
 
     /// Whether no column is shifted.
@@ -63,7 +51,7 @@ impl LiveColumns {
 
     /// Position of a column among the live ones.
     pub(crate) fn slot(&self, column: u32) -> Option<u32> {
-        self.slots.get(column as usize).copied().filter(|slot| *slot != DEAD)
+        self.live.slot(column)
     }
 
     /// Writes slots and converted values of the entries in live columns, and drops the others.
@@ -80,10 +68,10 @@ impl LiveColumns {
         let mut kept = 0;
         // Each entry is written, and kept only if live: no branch to mispredict.
         for (column, value) in columns.iter().zip(values) {
-            let slot = self.slots.get(*column as usize).copied().unwrap_or(DEAD);
+            let slot = self.live.slot_or_dead(*column);
             slots[kept] = slot;
             kept_values[kept] = convert(*value);
-            kept += usize::from(slot != DEAD);
+            kept += usize::from(slot != LiveColumns::DEAD);
         }
         slots.truncate(kept);
         kept_values.truncate(kept);
@@ -91,7 +79,7 @@ impl LiveColumns {
 
     /// Whether all columns of a dense row are live and unshifted.
     pub(crate) fn covers(&self, row: &[f64]) -> bool {
-        self.is_unshifted() && self.columns.len() == row.len() && self.slots.len() == row.len()
+        self.is_unshifted() && self.live.len() == row.len() && self.live.all() == row.len()
     }
 
     /// Writes the live columns of a dense unshifted row; returns whether all other columns are zero.
@@ -100,7 +88,7 @@ impl LiveColumns {
             out.copy_from_slice(row);
             return true;
         }
-        for (place, column) in out.iter_mut().zip(&self.columns) {
+        for (place, column) in out.iter_mut().zip(self.columns()) {
             *place = row.get(*column as usize).copied().unwrap_or(0.0);
         }
         let nonzeros = |values: &[f64]| values.iter().map(|v| u32::from(*v != 0.0)).sum::<u32>();
@@ -108,7 +96,7 @@ impl LiveColumns {
     }
 }
 
-impl LiveColumns {
+impl PackedColumns {
     /// See [`crate::block::Packed::loose_squared_norm`].
     pub(crate) fn loose_norm(&self, row: Row<'_>) -> f64 {
         let mut sums = [0.0; 8];
@@ -230,7 +218,7 @@ mod tests {
     #[test]
     fn columns_that_are_zero_throughout_are_dead() {
         let rows = Matrix::dense(3, vec![1.0, 0.0, 7.0, 2.0, 0.0, 7.0]).unwrap();
-        let live = LiveColumns::new(&rows, Some(&[0.0, 0.0, 7.0]), false);
+        let live = PackedColumns::new(&rows, Some(&[0.0, 0.0, 7.0]), false);
         assert_eq!(
             (live.len(), live.slot(0), live.slot(1), live.slot(2)),
             (1, Some(0), None, None)

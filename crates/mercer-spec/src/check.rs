@@ -51,7 +51,7 @@ impl<'a> Checked<'a> {
         self.text.name()
     }
 
-    /// A refusal in the component's own words.
+    /// An error with the reason of the component.
     pub fn refuse(&self, reason: impl Into<String>) -> SpecError {
         SpecError::Refused { component: self.component().to_owned(), reason: reason.into() }
     }
@@ -97,7 +97,7 @@ impl<'a> Checked<'a> {
         self.spec(name).map_or("", Spec::name)
     }
 
-    /// The whole number given, or nothing for the word that stands for one ([`Kind::IntegerOr`]).
+    /// The integer given, or nothing if the word was given ([`Kind::IntegerOr`]).
     pub fn integer_or_word(&self, name: &str) -> Option<usize> {
         match self.value(name) {
             Value::Number(number) => Some(*number as usize),

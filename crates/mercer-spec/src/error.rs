@@ -1,3 +1,5 @@
+//! The error type of this crate: why a component text was refused.
+
 /// Why a component text was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -92,7 +94,7 @@ pub enum SpecError {
         /// What was given.
         value: f64,
     },
-    /// A combination that makes no sense, in the component's own words.
+    /// A combination of arguments that the component does not accept, with its reason.
     #[error("{component}: {reason}")]
     Refused {
         /// The component.

@@ -1,4 +1,4 @@
-//! What the user asked for: parse, print and check component texts such as `rbf(gamma=0.5)`.
+//! Component texts such as `rbf(gamma=0.5)`: parsing, printing and checking.
 //!
 //! A [`Spec`] is the text form of every kernel, solver, compressor, stage and contract. A [`Registry`]
 //! lists the components of one room; each [`Entry`] names its parameters with ranges and defaults, so

@@ -1,3 +1,5 @@
+//! The parser of component texts. What the arguments may be is checked in `check.rs`.
+
 use std::str::FromStr;
 
 use crate::{Spec, SpecError, Value};

@@ -21,7 +21,7 @@ pub enum Kind {
         /// Largest value.
         high: i64,
     },
-    /// A whole number `low..=high`, or a word that stands for one.
+    /// An integer `low..=high`, or a word instead of one.
     IntegerOr {
         /// Smallest value.
         low: i64,

@@ -1,3 +1,5 @@
+//! A parsed component text: name and arguments, and how they are printed.
+
 use std::fmt;
 
 /// A component by name with its arguments: `rbf(gamma=0.5)`, `cascade(low_precision, exact)`.

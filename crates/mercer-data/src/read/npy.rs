@@ -149,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told() {
+    fn damaged_files_are_reported() {
         let huge = "(99999999999, 99999999999)";
         let nan = f64::NAN.to_le_bytes();
         let long = (1i64 << 53) + 1;
         for (bytes, message) in [
-            (file("<f8", "False", huge, &[]), "NPY: the sizes are beyond any memory"),
+            (file("<f8", "False", huge, &[]), "NPY: the sizes are too large"),
             (
                 file("<f8", "False", "(999999999, 9)", &[0; 80]),
                 "NPY: the file ends before its 999999999 rows do",

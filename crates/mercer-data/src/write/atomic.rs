@@ -33,13 +33,13 @@ impl AtomicFile {
         let mut prefix = std::ffi::OsString::from(".");
         prefix.push(name);
         prefix.push(".");
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(&prefix).suffix(".tmp");
-        // As for any new file; tempfile would make it private.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        // Opened here and not by tempfile: it gets the permissions of any new file, and errors do not name the
+        // temporary file.
+        let open = |path: &Path| fs::OpenOptions::new().write(true).create_new(true).open(path);
         let folder = target.parent().unwrap_or(Path::new(""));
-        let (file, temporary) = builder.tempfile_in(folder).map_err(without_path)?.into_parts();
+        let mut builder = tempfile::Builder::new();
+        let (file, temporary) =
+            builder.prefix(&prefix).suffix(".tmp").make_in(folder, open)?.into_parts();
         let writer = BufWriter::with_capacity(1 << 18, file);
         Ok(Self { writer, temporary: Some(temporary), target: target.to_owned() })
     }
@@ -53,16 +53,6 @@ impl AtomicFile {
             temporary.persist(target).map_err(|failed| failed.error)?;
         }
         Ok(())
-    }
-}
-
-/// The error of the system behind one of `tempfile`, which would name the temporary file in its message.
-fn without_path(error: io::Error) -> io::Error {
-    let cause = error.get_ref().and_then(|inner| inner.source());
-    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
-    match cause.and_then(io::Error::raw_os_error) {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => error,
     }
 }
 

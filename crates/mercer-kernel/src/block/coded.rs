@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use mercer_data::{Matrix, Row};
+use mercer_data::{LiveColumns, Matrix, Row};
 use mercer_simd::{BytePanels, ByteQueries, Isa};
 
 /// Rows of products per tile, whatever the instruction set: whole panels of 32, 48, 64, 80 or 96 rows, and whole chunks of
@@ -150,8 +150,7 @@ impl Coded {
             }
             used.iter_mut().zip(&codes).for_each(|(used, code)| *used |= *code != 0);
         }
-        let mut columns: Vec<u32> =
-            (0..).zip(&used).filter(|pair| *pair.1).map(|(at, _)| at).collect();
+        let mut columns = LiveColumns::select(width, |column| used[column]).columns().to_vec();
         let live = columns.len();
         if live > BytePanels::MOST_COLUMNS {
             return None;

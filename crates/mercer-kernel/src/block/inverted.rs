@@ -4,7 +4,7 @@ use mercer_data::Matrix;
 use mercer_simd::Isa;
 
 use crate::Term;
-use crate::live::{CentredRow, LiveColumns, SparseEntries};
+use crate::live::{CentredRow, PackedColumns, SparseEntries};
 
 /// Rows per tile: the sums of a tile stay in the nearest cache.
 const TILE_ROWS: usize = 1920;
@@ -24,7 +24,7 @@ struct TileColumns {
 }
 
 impl Inverted {
-    pub(super) fn new(rows: &Matrix, live: &LiveColumns) -> Self {
+    pub(super) fn new(rows: &Matrix, live: &PackedColumns) -> Self {
         let mut tiles = Vec::new();
         let mut scratch = CentredRow::default();
         for first in (0..rows.rows()).step_by(TILE_ROWS) {

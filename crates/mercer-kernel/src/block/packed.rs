@@ -10,7 +10,7 @@ use mercer_simd::{Isa, Panels64};
 
 use super::inverted::Inverted;
 use super::queries::{Layout, Norms, Queries};
-use crate::live::{CentredRow, LiveColumns, SparseEntries};
+use crate::live::{CentredRow, PackedColumns, SparseEntries};
 use crate::{Form, KernelRef};
 
 /// Panels per tile: 4 x 48 rows of values for 256 queries stay in the second cache.
@@ -23,7 +23,7 @@ pub(super) const MAX_PANEL_BYTES: usize = 4 << 30;
 pub struct Packed {
     kernel: KernelRef,
     rows: usize,
-    pub(super) live: Arc<LiveColumns>,
+    pub(super) live: Arc<PackedColumns>,
     /// `b(z, z)` of the packed rows, zero-padded to whole lanes.
     squared_norms: Vec<f64>,
     store: Storage,
@@ -68,7 +68,7 @@ impl Packed {
             Form::Dot(_) | Form::Shift(_) => false,
             Form::Opaque => true,
         };
-        let live = Arc::new(LiveColumns::new(rows, centre, keep_all));
+        let live = Arc::new(PackedColumns::new(rows, centre, keep_all));
         let is_inverted = inverts(&form) && prefers_inverted(rows, &live);
         Self::in_columns(kernel.clone(), rows, live, is_inverted)
     }
@@ -105,7 +105,7 @@ impl Packed {
     fn in_columns(
         kernel: KernelRef,
         rows: &Matrix,
-        live: Arc<LiveColumns>,
+        live: Arc<PackedColumns>,
         is_inverted: bool,
     ) -> Self {
         let form = kernel.form();
@@ -355,7 +355,7 @@ fn inverts(form: &Form<'_>) -> bool {
     }
 }
 
-fn pack(rows: &Matrix, live: &LiveColumns) -> Panels64 {
+fn pack(rows: &Matrix, live: &PackedColumns) -> Panels64 {
     let mut scratch = CentredRow::default();
     Panels64::pack(rows.rows(), live.len(), |row, out| {
         let SparseEntries { columns, values } = scratch.apply(rows.row(row), live.shifts());
@@ -367,7 +367,7 @@ fn pack(rows: &Matrix, live: &LiveColumns) -> Panels64 {
     })
 }
 
-fn centred_squared_norm(form: &Form<'_>, row: Row<'_>, live: &LiveColumns) -> f64 {
+fn centred_squared_norm(form: &Form<'_>, row: Row<'_>, live: &PackedColumns) -> f64 {
     if live.is_unshifted() {
         return form.base(row, row);
     }
@@ -378,7 +378,7 @@ fn centred_squared_norm(form: &Form<'_>, row: Row<'_>, live: &LiveColumns) -> f6
 
 /// Compares the expected work for queries with the density of the packed rows: the inverted form touches the
 /// rows that share a column, the panels touch all rows for each non-zero of the query, in vectors.
-fn prefers_inverted(rows: &Matrix, live: &LiveColumns) -> bool {
+fn prefers_inverted(rows: &Matrix, live: &PackedColumns) -> bool {
     if !live.is_unshifted() {
         return false;
     }

@@ -8,7 +8,7 @@ use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
 
 use super::packed::{MAX_PANEL_BYTES, Packed};
 use super::queries::{Layout, choose};
-use crate::live::{CentredRow, LiveColumns, SparseEntries};
+use crate::live::{CentredRow, PackedColumns, SparseEntries};
 
 /// Panels per tile: 2 x 96 rows of products for 256 queries stay in the second cache.
 const TILE_PANELS: usize = 2;
@@ -17,7 +17,7 @@ const TILE_PANELS: usize = 2;
 #[derive(Debug)]
 pub struct PackedF32 {
     panels: Panels32,
-    live: Arc<LiveColumns>,
+    live: Arc<PackedColumns>,
 }
 
 /// A block of queries in f32; reuse it to avoid allocations.
@@ -155,7 +155,7 @@ impl PackedF32 {
 }
 
 impl QueriesF32 {
-    fn push_dense(&mut self, live: &LiveColumns, row: Row<'_>) {
+    fn push_dense(&mut self, live: &PackedColumns, row: Row<'_>) {
         match row {
             Row::Dense(values) if live.is_unshifted() => {
                 live.gather(values, &mut self.gathered);
@@ -176,7 +176,7 @@ impl QueriesF32 {
         self.dense.push(&self.row);
     }
 
-    fn push_sparse(&mut self, live: &LiveColumns, row: Row<'_>) {
+    fn push_sparse(&mut self, live: &PackedColumns, row: Row<'_>) {
         let entries = self.shifted.apply(row, live.shifts());
         live.keep_live(entries, |value| value as f32, &mut self.columns, &mut self.values);
         self.sparse.push(&self.columns, &self.values);

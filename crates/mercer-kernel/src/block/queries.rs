@@ -5,7 +5,7 @@ use mercer_simd::{DenseQueries64, Isa, SparseQueries64};
 
 use super::packed::Packed;
 use crate::Form;
-use crate::live::{CentredRow, LiveColumns, SparseEntries};
+use crate::live::{CentredRow, PackedColumns, SparseEntries};
 
 /// A block of queries prepared for one [`Packed`]; reuse it to avoid allocations.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Queries {
         }
     }
 
-    /// LiveColumns columns and values of the non-zero entries of one query.
+    /// Live columns and values of the non-zero entries of one query.
     pub(super) fn entries(&self, query: usize) -> SparseEntries<'_> {
         let range = self.starts[query]..self.starts[query + 1];
         SparseEntries { columns: &self.slots[range.clone()], values: &self.values[range] }
@@ -201,7 +201,7 @@ impl Queries {
 }
 
 pub(super) fn choose<'a>(
-    live: &LiveColumns,
+    live: &PackedColumns,
     rows: &(impl Iterator<Item = Row<'a>> + Clone),
 ) -> Layout {
     if live.len() <= FEW_COLUMNS {

@@ -33,7 +33,7 @@ enum LibsvmTask {
     Value,
 }
 
-/// Where the coefficient of pair `(first, second)` stands in the line of a vector of class `own`: vectors
+/// Position of the coefficient of pair `(first, second)` in the line of a vector of class `own`: vectors
 /// of the first class use column `second - 1`, those of the second column `first`.
 pub(in crate::file) fn column_of(first: usize, second: usize, own: usize) -> usize {
     if own == first { second - 1 } else { first }

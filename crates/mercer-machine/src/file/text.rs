@@ -87,7 +87,7 @@ pub(super) fn digits(value: f64) -> String {
     if plain.len() <= 24 { plain } else { format!("{value:e}") }
 }
 
-/// Whether a class name can stand where whole numbers are expected.
+/// Whether a class name is an integer that other programs accept.
 pub(super) fn is_label(number: f64) -> bool {
     number.fract() == 0.0 && number.abs() <= f64::from(i32::MAX)
 }

@@ -1,6 +1,6 @@
 //! The examples, prepared for kernel values: centred, without constant columns, and in f32 where the kernel allows it.
 
-use mercer_data::{Matrix, Row};
+use mercer_data::{LiveColumns, Matrix, Row};
 use mercer_kernel::{Form, KernelRef, Profile};
 use rayon::prelude::*;
 
@@ -32,16 +32,13 @@ pub(crate) struct Source<'a> {
 pub(crate) struct F32Rows {
     /// Whether rows are multiplied as lists of non-zeros.
     pub(super) is_sparse: bool,
-    slots: Vec<u32>,
+    live: LiveColumns,
     /// What is subtracted from each kept column.
     centre: Vec<f64>,
     /// A row of zeros, centred.
     empty: Vec<f32>,
     pub(super) profile: Profile,
 }
-
-/// Marks a column that is left out.
-const LEFT_OUT: u32 = u32::MAX;
 
 impl<'a> Source<'a> {
     pub(crate) fn new(kernel: &'a KernelRef, examples: &'a Matrix) -> Self {
@@ -77,24 +74,19 @@ impl F32Rows {
             return None;
         }
         let is_shift = matches!(kernel.form(), Form::Shift(_));
-        let live = |column: usize| {
+        let live = LiveColumns::select(examples.columns(), |column| {
             if is_shift { !columns.is_constant(column) } else { columns.counts[column] > 0 }
-        };
-        let kept: Vec<usize> = (0..examples.columns()).filter(|column| live(*column)).collect();
+        });
         let per_row = examples.nonzeros() as f64 / examples.rows().max(1) as f64;
-        let is_sparse = SPARSE_COST * per_row < kept.len() as f64;
-        let mut slots = vec![LEFT_OUT; examples.columns()];
-        for (slot, column) in (0u32..).zip(&kept) {
-            slots[*column] = slot;
-        }
-        let shift = |column: &usize| match (is_shift, is_sparse) {
+        let is_sparse = SPARSE_COST * per_row < live.len() as f64;
+        let shift = |column: &u32| match (is_shift, is_sparse) {
             (false, _) => 0.0,
-            (true, false) => columns.means[*column],
-            (true, true) => far.map_or(0.0, |far| far[*column]),
+            (true, false) => columns.means[*column as usize],
+            (true, true) => far.map_or(0.0, |far| far[*column as usize]),
         };
-        let centre: Vec<f64> = kept.iter().map(shift).collect();
+        let centre: Vec<f64> = live.columns().iter().map(shift).collect();
         let empty = centre.iter().map(|shift| -*shift as f32).collect();
-        Some(Self { is_sparse, slots, centre, empty, profile })
+        Some(Self { is_sparse, live, centre, empty, profile })
     }
 
     pub(super) fn columns(&self) -> usize {
@@ -106,8 +98,7 @@ impl F32Rows {
         slots.clear();
         values.clear();
         for (column, value) in row.nonzeros() {
-            let slot = self.slots[column as usize];
-            if slot != LEFT_OUT {
+            if let Some(slot) = self.live.slot(column) {
                 slots.push(slot);
                 values.push((value - self.centre[slot as usize]) as f32);
             }
@@ -119,8 +110,7 @@ impl F32Rows {
     pub(super) fn write(&self, row: Row<'_>, out: &mut [f32]) -> f32 {
         out.copy_from_slice(&self.empty);
         for (column, value) in row.nonzeros() {
-            let slot = self.slots[column as usize];
-            if slot != LEFT_OUT {
+            if let Some(slot) = self.live.slot(column) {
                 out[slot as usize] = (value - self.centre[slot as usize]) as f32;
             }
         }

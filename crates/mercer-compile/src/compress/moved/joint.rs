@@ -1,7 +1,7 @@
 //! The objective of `moved`: the squared distance of a machine from the span of a few vectors, and its gradient in
 //! them. Sparse supports are in `sparse.rs`; the iteration is in `minimize.rs`.
 
-use mercer_data::Matrix;
+use mercer_data::{LiveColumns, Matrix};
 use mercer_kernel::cholesky::Cholesky;
 use mercer_kernel::eigen::dot;
 use mercer_kernel::{KernelRef, Profile};
@@ -49,11 +49,8 @@ impl JointObjective {
     /// The machine's distance from the span of so many vectors.
     pub(super) fn new(problem: &CompressionProblem<'_>, size: usize) -> Self {
         let width = problem.machine.columns();
-        let mut is_live = vec![false; width];
-        for row in problem.supports.iter() {
-            row.nonzeros().for_each(|(column, _)| is_live[column as usize] = true);
-        }
-        let live: Vec<usize> = (0..width).filter(|column| is_live[*column]).collect();
+        let live = LiveColumns::of(&problem.supports);
+        let live: Vec<usize> = live.columns().iter().map(|column| *column as usize).collect();
         let columns = live.len();
         let centre = problem.machine.centre().map_or(vec![0.0; width], <[f64]>::to_vec);
         let mut objective = Self {

@@ -1,3 +1,5 @@
+//! The kernel function of the C file.
+
 use std::io::Write;
 
 use mercer_spec::{Spec, Value};

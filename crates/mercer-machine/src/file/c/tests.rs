@@ -1,3 +1,5 @@
+//! Tests of the C writer: the text, and what the compiled program answers.
+
 use std::path::Path;
 use std::process::Command;
 

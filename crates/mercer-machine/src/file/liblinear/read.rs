@@ -1,3 +1,5 @@
+//! Reads LIBLINEAR model text.
+
 use mercer_data::Matrix;
 
 use super::super::text::Lines;

@@ -1,3 +1,5 @@
+//! Tests of the LIBLINEAR format.
+
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{Answer, Model, Output, Probabilities, Score};

@@ -1,3 +1,5 @@
+//! Writes LIBLINEAR model text.
+
 use std::io::Write;
 
 use super::super::fold::without_scaling;

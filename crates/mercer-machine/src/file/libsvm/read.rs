@@ -1,3 +1,5 @@
+//! Reads LIBSVM model text.
+
 use mercer_data::{Matrix, MatrixBuilder};
 use mercer_kernel::KernelRef;
 use mercer_spec::Spec;

@@ -1,3 +1,5 @@
+//! Tests of the LIBSVM format.
+
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{Model, Output, Probabilities, Score};

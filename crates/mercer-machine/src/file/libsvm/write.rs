@@ -1,3 +1,5 @@
+//! Writes LIBSVM model text; also the order of the vectors, which ONNX shares.
+
 use std::io::Write;
 
 use mercer_data::Row;

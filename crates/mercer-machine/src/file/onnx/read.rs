@@ -1,3 +1,5 @@
+//! Reads an ONNX model: finds the SVM node and the nodes around it that are understood.
+
 use mercer_data::scale::{Map, Norm};
 use mercer_data::{Matrix, Scaling};
 use mercer_kernel::KernelRef;
@@ -65,7 +67,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     Ok(model)
 }
 
-/// The scaling a `Scaler` or `Normalizer` stands for.
+/// The scaling of a `Scaler` or `Normalizer` node.
 fn scaling(node: &Node<'_>, columns: usize) -> Result<Scaling, MachineError> {
     let (mut offsets, mut factors, mut norm) = (vec![0.0], vec![1.0], Norm::Max);
     for message in &node.attributes {

@@ -1,3 +1,5 @@
+//! Tests of the ONNX format, on files of skl2onnx as well.
+
 use super::super::{format, from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{Answer, ClassName, Machine, Model, Output, Score};

@@ -1,3 +1,5 @@
+//! Writes an ONNX model.
+
 use std::io::Write;
 
 use mercer_data::scale::Map;
@@ -20,8 +22,8 @@ const FLOATS: i64 = 6;
 const INTEGERS: i64 = 7;
 const TEXTS: i64 = 8;
 /// Element kinds of rows.
-const SINGLES: i64 = 1;
-const DOUBLES: i64 = 11;
+const FLOAT: i64 = 1;
+const DOUBLE: i64 = 11;
 /// Centres this many times as large as the spread cost 32-bit floats six of their 24 bits.
 const FAR: f64 = 64.0;
 
@@ -48,8 +50,8 @@ pub(super) fn write(saved: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         (regressor(saved, shift.as_deref())?, vec![("score", 1, Some(1))])
     };
     let outputs = answers.iter().fold(svm, |svm, (name, ..)| svm.bytes(node::OUTPUT, name));
-    // Values far from zero would lose their digits on the way in: such rows are read as doubles.
-    let rows_kind = if shift.is_some() { DOUBLES } else { SINGLES };
+    // Values far from zero would lose their digits on the way in: such rows are read as f64.
+    let rows_kind = if shift.is_some() { DOUBLE } else { FLOAT };
     let nodes = scaling.into_iter().chain([outputs]);
     let mut whole = nodes
         .fold(Message::default(), |whole, node| whole.message(graph::NODE, node))
