@@ -10,6 +10,8 @@
 //! (\[WSR24\], Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024.)
 
 use mercer_data::{Matrix, Row};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::{Certainty, Decision, Plan, QueryError};
 
@@ -225,12 +227,9 @@ fn edge(has: impl Fn(f64) -> bool, is_below: bool) -> f64 {
 
 /// A number in [0, 1) for a query: the same however queries come in batches.
 fn uniform(seed: u64, number: u64) -> f64 {
-    // SplitMix64.
-    let mut x = seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    // The golden ratio spreads consecutive numbers over all seeds.
+    let mut random = SplitMix64::seed_from_u64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// How far a row lies from a sample: distance from its mean, columns in units of their spread.
@@ -289,6 +288,12 @@ impl Distances {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_random_number_of_a_query_stays_the_same() {
+        let drawn = [0, 1, 12345].map(|number| uniform(7, number));
+        assert_eq!(drawn, [0.3898297483912715, 0.9237001069304558, 0.4299290985364814]);
+    }
 
     /// Runs an audit over made-up labels; the share of disagreements may change on the way.
     fn simulate(audit: &mut Audit, queries: u64, seed: u64, other: impl Fn(u64) -> f64) {

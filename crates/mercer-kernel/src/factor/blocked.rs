@@ -5,6 +5,8 @@
 use std::fs::File;
 
 use mercer_simd::{Real, Strided, StridedMut};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::store::{Store, TILE};
 use crate::triangle;
@@ -67,7 +69,7 @@ pub struct Blocked<T> {
     distances: Vec<f64>,
     whole: f64,
     floor: f64,
-    random: u64,
+    random: SplitMix64,
     all: Vec<u32>,
 }
 
@@ -90,7 +92,7 @@ impl<T: Real> Blocked<T> {
             distances: diagonal.to_vec(),
             whole,
             floor: floor * whole / rows.max(1) as f64,
-            random: seed,
+            random: SplitMix64::seed_from_u64(seed),
             all: (0..rows as u32).collect(),
         }
     }
@@ -201,7 +203,7 @@ impl<T: Real> Blocked<T> {
         if !(total > 0.0 && total.is_finite()) {
             return Vec::new();
         }
-        let mut random = self.random;
+        let mut random = self.random.clone();
         let mut drawn: Vec<u32> = Vec::with_capacity(count);
         // Draws that fall on a row drawn before are made again, a few times.
         for _ in 0..4 * count {
@@ -371,11 +373,20 @@ fn inverse_transposed(lower: &[f64], size: usize) -> Vec<f64> {
     out
 }
 
-/// A number in [0, 1) by SplitMix64.
-fn uniform(state: &mut u64) -> f64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut x = *state;
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((x ^ (x >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+/// A uniform random number in [0, 1).
+fn uniform(random: &mut SplitMix64) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod uniform_tests {
+    use super::*;
+
+    /// Factors are the same bits as before only if this stream is.
+    #[test]
+    fn the_random_stream_of_a_seed_stays_the_same() {
+        let mut random = SplitMix64::seed_from_u64(1);
+        let drawn: Vec<f64> = (0..3).map(|_| uniform(&mut random)).collect();
+        assert_eq!(drawn, [0.5665615751722809, 0.7457817572627011, 0.9710027535867962]);
+    }
 }

@@ -5,6 +5,8 @@ use std::time::Instant;
 use mercer_kernel::KernelRef;
 use mercer_kernel::factor::Blocked;
 use mercer_simd::Real;
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::SeedableRng;
 
 use super::factor_rows::FactorRows;
 use super::guard::{self, HeldOut};
@@ -41,7 +43,7 @@ fn unsuited(reason: impl Into<String>) -> TrainError {
 /// All examples in random order: descent walks through neighbouring rows, which must not be of one class.
 fn shuffled(reduction: &dyn Reduction, seed: u64) -> Vec<u32> {
     let mut examples = reduction.blocks().concat();
-    descent::shuffle(&mut examples, &mut seed.wrapping_add(7));
+    descent::shuffle(&mut examples, &mut SplitMix64::seed_from_u64(seed.wrapping_add(7)));
     examples
 }
 

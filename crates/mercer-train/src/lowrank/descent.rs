@@ -2,6 +2,8 @@
 
 use mercer_kernel::factor::Store;
 use mercer_simd::{Isa, Real, add_row, row_dot};
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::duality_gap::Inside;
 use super::interior::{FactorSolution, evaluate};
@@ -127,7 +129,7 @@ struct DescentRun<'r, T> {
     squares: Vec<f64>,
     /// Active variables (not shrunk) of each tile.
     active: Vec<Vec<u32>>,
-    random: u64,
+    random: SplitMix64,
     updates: u64,
 }
 
@@ -164,7 +166,7 @@ impl<'r, T: Real> DescentRun<'r, T> {
             mean_row,
             squares,
             active: Vec::new(),
-            random: seed,
+            random: SplitMix64::seed_from_u64(seed),
             updates: 0,
         };
         if start.is_some() {
@@ -272,13 +274,22 @@ impl<'r, T: Real> DescentRun<'r, T> {
     }
 }
 
-/// Fisher and Yates with SplitMix64.
-pub(super) fn shuffle<V>(items: &mut [V], state: &mut u64) {
+/// A random permutation in place, by Fisher and Yates.
+pub(super) fn shuffle<V>(items: &mut [V], random: &mut SplitMix64) {
     for last in (1..items.len()).rev() {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = *state;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        items.swap(last, ((x ^ (x >> 31)) % (last as u64 + 1)) as usize);
+        items.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Trained machines are the same bits as before only if this permutation is.
+    #[test]
+    fn the_permutation_of_a_seed_stays_the_same() {
+        let mut items: Vec<usize> = (0..10).collect();
+        shuffle(&mut items, &mut SplitMix64::seed_from_u64(1));
+        assert_eq!(items, [4, 2, 8, 1, 9, 3, 0, 6, 7, 5]);
     }
 }
