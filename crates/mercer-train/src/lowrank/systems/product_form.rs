@@ -85,8 +85,8 @@ pub(crate) struct FullProductForm {
 impl FullProductForm {
     pub(super) fn new<T: Real>(store: &Store<T>, d: &[f64]) -> Self {
         let used: Vec<u32> = (0..d.len() as u32).filter(|v| d[*v as usize].is_finite()).collect();
-        let d: Vec<f64> = used.iter().map(|v| d[*v as usize]).collect();
-        let form = ProductForm::new(rows_f64(store, &used), store.rank(), &d);
+        let used_d: Vec<f64> = used.iter().map(|v| d[*v as usize]).collect();
+        let form = ProductForm::new(rows_f64(store, &used), store.rank(), &used_d);
         Self { form, used, variables: d.len() }
     }
 
