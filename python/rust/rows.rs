@@ -12,9 +12,9 @@ use rayon::prelude::*;
 #[derive(FromPyObject)]
 pub(crate) enum Rows<'py> {
     /// f64, in any order of storage.
-    Doubles(PyReadonlyArray2<'py, f64>),
+    F64(PyReadonlyArray2<'py, f64>),
     /// f32, in any order of storage.
-    Singles(PyReadonlyArray2<'py, f32>),
+    F32(PyReadonlyArray2<'py, f32>),
     /// Row starts, columns, values, number of columns.
     Compressed(Integers<'py>, Integers<'py>, Floats<'py>, usize),
 }
@@ -27,15 +27,15 @@ pub(crate) enum Integers<'py> {
 
 #[derive(FromPyObject)]
 pub(crate) enum Floats<'py> {
-    Doubles(PyReadonlyArray1<'py, f64>),
-    Singles(PyReadonlyArray1<'py, f32>),
+    F64(PyReadonlyArray1<'py, f64>),
+    F32(PyReadonlyArray1<'py, f32>),
 }
 
 /// The same rows as views that may be read without the interpreter lock.
 #[derive(Clone, Copy)]
 pub(crate) enum View<'a> {
-    Doubles(ArrayView2<'a, f64>),
-    Singles(ArrayView2<'a, f32>),
+    F64(ArrayView2<'a, f64>),
+    F32(ArrayView2<'a, f32>),
     Compressed(IntegersView<'a>, IntegersView<'a>, FloatsView<'a>, usize),
 }
 
@@ -47,15 +47,15 @@ pub(crate) enum IntegersView<'a> {
 
 #[derive(Clone, Copy)]
 pub(crate) enum FloatsView<'a> {
-    Doubles(ArrayView1<'a, f64>),
-    Singles(ArrayView1<'a, f32>),
+    F64(ArrayView1<'a, f64>),
+    F32(ArrayView1<'a, f32>),
 }
 
 impl Rows<'_> {
     pub(crate) fn view(&self) -> View<'_> {
         match self {
-            Self::Doubles(array) => View::Doubles(array.as_array()),
-            Self::Singles(array) => View::Singles(array.as_array()),
+            Self::F64(array) => View::F64(array.as_array()),
+            Self::F32(array) => View::F32(array.as_array()),
             Self::Compressed(starts, columns, values, width) => {
                 View::Compressed(starts.view(), columns.view(), values.view(), *width)
             }
@@ -75,8 +75,8 @@ impl Integers<'_> {
 impl Floats<'_> {
     fn view(&self) -> FloatsView<'_> {
         match self {
-            Self::Doubles(array) => FloatsView::Doubles(array.as_array()),
-            Self::Singles(array) => FloatsView::Singles(array.as_array()),
+            Self::F64(array) => FloatsView::F64(array.as_array()),
+            Self::F32(array) => FloatsView::F32(array.as_array()),
         }
     }
 }
@@ -108,15 +108,15 @@ impl IntegersView<'_> {
 impl FloatsView<'_> {
     fn len(&self) -> usize {
         match self {
-            Self::Doubles(array) => array.len(),
-            Self::Singles(array) => array.len(),
+            Self::F64(array) => array.len(),
+            Self::F32(array) => array.len(),
         }
     }
 
     fn get(&self, place: usize) -> f64 {
         match self {
-            Self::Doubles(array) => array[place],
-            Self::Singles(array) => f64::from(array[place]),
+            Self::F64(array) => array[place],
+            Self::F32(array) => f64::from(array[place]),
         }
     }
 }
@@ -124,8 +124,8 @@ impl FloatsView<'_> {
 impl View<'_> {
     pub(crate) fn rows(&self) -> usize {
         match self {
-            Self::Doubles(array) => array.nrows(),
-            Self::Singles(array) => array.nrows(),
+            Self::F64(array) => array.nrows(),
+            Self::F32(array) => array.nrows(),
             Self::Compressed(starts, ..) => starts.len().saturating_sub(1),
         }
     }
@@ -133,8 +133,8 @@ impl View<'_> {
     /// Some of the rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
         match self {
-            Self::Doubles(array) => Self::Doubles(cut(*array, rows)),
-            Self::Singles(array) => Self::Singles(cut(*array, rows)),
+            Self::F64(array) => Self::F64(cut(*array, rows)),
+            Self::F32(array) => Self::F32(cut(*array, rows)),
             Self::Compressed(starts, columns, values, width) => {
                 Self::Compressed(starts.part(rows.start..rows.end + 1), *columns, *values, *width)
             }
@@ -159,8 +159,8 @@ impl View<'_> {
         order: Option<&[usize]>,
     ) -> Result<Matrix, DataError> {
         match self {
-            Self::Doubles(array) => dense(array, memory, order, |value| value),
-            Self::Singles(array) => dense(array, memory, order, f64::from),
+            Self::F64(array) => dense(array, memory, order, |value| value),
+            Self::F32(array) => dense(array, memory, order, f64::from),
             Self::Compressed(starts, columns, values, width) => {
                 let (starts, columns, values) = (*starts, *columns, *values);
                 let parts = Compressed { starts, columns, values, width: *width };

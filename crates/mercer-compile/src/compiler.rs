@@ -170,10 +170,11 @@ impl<'a> Compiler<'a> {
         if let (Some(_), Some(sample)) = (&parts, sample) {
             repeated = self.repeated(sample)?;
         }
-        let lesson = parts.as_ref().zip(sample);
-        let lesson = lesson.map(|(parts, rows)| rows.select(parts.fit.iter().copied()));
+        let fitting_rows = parts.as_ref().zip(sample);
+        let fitting_rows = fitting_rows.map(|(parts, rows)| rows.select(parts.fit.iter().copied()));
         let exact = Exact::new(self.machine);
-        let fitting_data = FittingData { sample: lesson.as_ref().or(sample), ..self.fitting_data };
+        let fitting_data =
+            FittingData { sample: fitting_rows.as_ref().or(sample), ..self.fitting_data };
         let task = Task::new(&exact, fitting_data, self.watch);
         let mut sections: Vec<Section> = Vec::new();
         let count = specs.len();

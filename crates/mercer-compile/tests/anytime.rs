@@ -44,7 +44,13 @@ fn fit(
 
 /// All properties of a machine under a stage, unless the stage refuses it, which it may.
 fn check(stage: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
-    common::hold(fit(machine, stage, Some(queries)), (stage, name), machine, queries, tally);
+    common::hold(
+        fit(machine, stage, Some(queries)),
+        common::TestNames { plan: stage, case: name },
+        machine,
+        queries,
+        tally,
+    );
 }
 
 #[test]

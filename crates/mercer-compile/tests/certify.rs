@@ -43,7 +43,7 @@ fn without_offset(machine: &Machine) -> Machine {
 /// A plan for a machine, or nothing if the stage refuses it, which it may.
 fn check(plan: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     let sections = compile(machine, &plan.parse().unwrap(), None);
-    common::hold(sections, (plan, name), machine, queries, tally);
+    common::hold(sections, common::TestNames { plan, case: name }, machine, queries, tally);
 }
 
 #[test]

@@ -14,7 +14,13 @@ use mercer_testkit::{generate, machines};
 /// All properties of a machine under the stage, unless it refuses the machine, which it may.
 fn check(stage: &str, name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     let plan = format!("cascade({stage}, exact)").parse().unwrap();
-    common::hold(compile(machine, &plan, None), (stage, name), machine, queries, tally);
+    common::hold(
+        compile(machine, &plan, None),
+        common::TestNames { plan: stage, case: name },
+        machine,
+        queries,
+        tally,
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ const KERNELS: [&str; 8] = [
 
 fn check(name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) -> bool {
     let sections = compile(machine, &PLAN.parse().unwrap(), None);
-    common::hold(sections, (PLAN, name), machine, queries, tally)
+    common::hold(sections, common::TestNames { plan: PLAN, case: name }, machine, queries, tally)
 }
 
 /// Rows such as histograms: many zeros, some values repeated.

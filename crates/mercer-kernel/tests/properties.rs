@@ -208,7 +208,7 @@ fn blocks_against_any_number_of_supports_have_the_bits_of_single_values() {
 }
 
 #[test]
-fn blocks_of_hostile_rows_have_the_bits_of_single_values() {
+fn blocks_of_adversarial_rows_have_the_bits_of_single_values() {
     let mut failures = Failures::default();
     for kernel in registered() {
         for case in cases(kernel.domain()) {

@@ -234,7 +234,7 @@ impl Quadratic<'_> {
         let mut sums = [0.0f64; 8];
         for lane in (0..width).step_by(LANES) {
             let mut products = [0.0f32; LANES];
-            // SAFETY: `size` rows of `width` singles were checked, and `LANES` of each lie within it; `N` times
+            // SAFETY: `size` rows of `width` f32 values were checked, and `LANES` of each lie within it; `N` times
             // the lanes of `V` are `LANES` wherever this is run, and `V` belongs to the backend at work.
             unsafe {
                 let mut chains = [[V::splat(0.0); N]; CHAINS];

@@ -52,9 +52,9 @@ pub(crate) fn prepare<'p>(packing: Packing<'p>) -> Result<Box<dyn Prepared + 'p>
         let seconds = started.elapsed().as_secs_f64();
         PreparationReport { bins: bins.name(), factor, seconds }
     };
-    if let Some(stairs) = solver.map.stairs(kernel.as_term(), &values, columns.all()) {
+    if let Some(steps) = solver.map.step_encoding(kernel.as_term(), &values, columns.all()) {
         let store = writer.finish(|records| records.set_squared_norms(&values))?;
-        let packed = packing.linear_problem(store, columns, stairs, true);
+        let packed = packing.linear_problem(store, columns, steps, true);
         let report = report(FactorReport { relative_error: 0.0, worst_error: 0.0 });
         let build_scores: BuildScores<StepEncoding> =
             Box::new(move |problem, solved| tables::curve_scores(problem, &bins, solved));

@@ -90,11 +90,11 @@ impl How {
 /// What numbers the factor is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {
-    /// Singles where they suffice.
+    /// f32 where that suffices.
     Auto,
-    /// Singles.
+    /// f32.
     Single,
-    /// Doubles.
+    /// f64.
     Double,
 }
 

@@ -133,7 +133,7 @@ fn a_linear_kernel_at_a_large_c_on_unscaled_data_hits_its_limit_or_ends() {
 /// Passes over the few rows that are left are cheap, and many of them are no reason to give up; where rounding is all that
 /// is left, it says so, and how far the machine is from the optimum.
 #[test]
-fn tight_tolerances_in_singles_are_reached_or_end_at_their_rounding() {
+fn tight_tolerances_in_f32_are_reached_or_end_at_their_rounding() {
     let rows = histograms(600, 40, 3);
     let mut stopped = 0;
     for kernel in ["chi2", "intersection"] {
@@ -149,7 +149,7 @@ fn tight_tolerances_in_singles_are_reached_or_end_at_their_rounding() {
             }
         }
     }
-    assert!(stopped > 0, "a tolerance that singles do not reach");
+    assert!(stopped > 0, "a tolerance that f32 does not reach");
 }
 
 #[test]

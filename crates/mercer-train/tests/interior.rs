@@ -5,7 +5,7 @@ mod common;
 use mercer_data::{Dataset, Matrix, Targets, synthetic};
 use mercer_train::{Training, formulation, solver, train};
 
-const PRICES: [&str; 8] = ["1e-3", "1e-2", "0.1", "1", "10", "100", "1e3", "1e4"];
+const PENALTIES: [&str; 8] = ["1e-3", "1e-2", "0.1", "1", "10", "100", "1e3", "1e4"];
 
 /// Iterations to a relative gap of 1e-8, which must be reached.
 fn iterations(data: &Dataset, kernel: &str, rank: usize, text: &str) -> usize {
@@ -109,7 +109,7 @@ fn iterations_stay_few_for_c_over_seven_orders_of_magnitude() {
     ];
     let mut all = Vec::new();
     for (data, kernel, rank) in problems {
-        for c in PRICES {
+        for c in PENALTIES {
             for text in [format!("c_svc(C={c})"), format!("epsilon_svr(C={c}, epsilon=0.1)")] {
                 let made = iterations(data, kernel, rank, &text);
                 all.push((format!("{text} {kernel}"), made));
@@ -139,7 +139,7 @@ fn iterations_stay_few_for_features_over_six_orders_of_magnitude() {
             (0..data.examples.rows()).map(|row| 10f64.powi(row as i32 * 7 % 5 - 2)).collect();
         for size in [1.0, 1e4, 1e6] {
             let data = scaled(data, size);
-            for c in PRICES {
+            for c in PENALTIES {
                 for text in [format!("c_svc(C={c})"), format!("epsilon_svr(C={c}, epsilon=0.1)")] {
                     let made = iterations(&data, "linear", 10, &text);
                     all.push((format!("{name} x{size:e} {text}"), made));

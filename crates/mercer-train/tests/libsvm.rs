@@ -75,7 +75,7 @@ fn objective(case: &Case<'_>, data: &Dataset, model: &SvmModel) -> f64 {
             Some(*sum)
         }))
         .collect();
-    let duels: Vec<Vec<(usize, f64)>> = if model.n_sv.is_empty() {
+    let pairwise: Vec<Vec<(usize, f64)>> = if model.n_sv.is_empty() {
         vec![(0..model.sv.len()).map(|s| (s, model.sv_coef[0][s])).collect()]
     } else {
         mercer_machine::pairs(model.nr_class)
@@ -88,12 +88,12 @@ fn objective(case: &Case<'_>, data: &Dataset, model: &SvmModel) -> f64 {
     };
     let row = |s: usize| data.examples.row(model.sv_indices[s] - 1);
     let targets = numbers(data);
-    duels
+    pairwise
         .iter()
-        .map(|duel| {
+        .map(|classifier| {
             let mut sum = 0.0;
-            for (i, a) in duel {
-                sum += duel
+            for (i, a) in classifier {
+                sum += classifier
                     .iter()
                     .map(|(j, b)| 0.5 * a * b * kernel.value(row(*i), row(*j)))
                     .sum::<f64>();

@@ -1,4 +1,4 @@
-//! Low-rank training against a dense interior-point solver, against `smo`, and on hostile data.
+//! Low-rank training against a dense interior-point solver, against `smo`, and on adversarial data.
 #![allow(non_snake_case, reason = "matrices of the solver")]
 
 mod common;

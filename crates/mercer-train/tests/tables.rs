@@ -121,7 +121,7 @@ fn rank_eight_is_the_exact_machine_of_every_additive_kernel() {
 }
 
 /// Values on the levels themselves, so that quantising changes nothing: the table of intersection is then the
-/// exact machine, to the accuracy of singles and of the stopping rule.
+/// exact machine, to the accuracy of f32 and of the stopping rule.
 #[test]
 fn the_two_level_table_of_intersection_is_exact() {
     let mut data = histograms(200, 9, 13);

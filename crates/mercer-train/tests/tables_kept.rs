@@ -1,4 +1,4 @@
-//! Solvers of tables that are interrupted and resumed, and examples that memory does not hold.
+//! Linear and additive solvers that are interrupted and resumed, and examples that memory does not hold.
 
 use std::time::Duration;
 
@@ -33,11 +33,12 @@ fn histograms(rows: usize, columns: usize, kinds: usize) -> Dataset {
 
 fn watch(
     data: &Dataset,
-    (kernel, text): (&str, &str),
+    texts: (&str, &str),
     training: &Training,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Trained, TrainError> {
-    let (kernel, formulation) = (mercer_kernel::parse(kernel).unwrap(), formulation(text).unwrap());
+    let kernel = mercer_kernel::parse(texts.0).unwrap();
+    let formulation = formulation(texts.1).unwrap();
     train(data, &kernel, &formulation, training, observer)
 }
 
@@ -59,7 +60,7 @@ fn bits(machine: &Machine) -> Vec<u64> {
     machine.scores().iter().flat_map(of).collect()
 }
 
-/// Kernel, formulation and solver of every kind of course: factors, stairs, values, Newton's.
+/// Kernel, formulation and solver of every kind of problem: factors, step encoding, values, Newton's.
 const COURSES: [[&str; 3]; 5] = [
     ["chi2", "c_svc(C=1)", "additive"],
     ["intersection", "c_svc(C=1)", "additive"],

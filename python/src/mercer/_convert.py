@@ -231,14 +231,14 @@ def _units(serials, columns):
 
 
 def _pairwise_columns(table, counts):
-    """LIBSVM's table of coefficients as one row for each duel."""
+    """LIBSVM's table of coefficients as one row for each pairwise classifier."""
     classes = len(counts)
     of = np.repeat(np.arange(classes), counts)
-    duels = []
+    rows = []
     for first in range(classes):
         for second in range(first + 1, classes):
             row = np.zeros(len(of))
             row[of == first] = table[second - 1, of == first]
             row[of == second] = table[first, of == second]
-            duels.append(row)
-    return np.array(duels).reshape(len(duels), len(of))
+            rows.append(row)
+    return np.array(rows).reshape(len(rows), len(of))

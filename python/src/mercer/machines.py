@@ -48,7 +48,7 @@ class _Classifier(ClassifierMixin, TrainingMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), optional
-            Factors of the price of errors; samples of weight zero or less are left out.
+            Factors of the penalty of errors; samples of weight zero or less are left out.
 
         Returns
         -------
@@ -244,7 +244,7 @@ class LowRankSVC(_Classifier):
     degree, gamma, coef0
         As in scikit-learn's ``SVC``.
     rank : int or "auto", default="auto"
-        Supports; ``"auto"`` doubles them until at most ``loss`` of the objective is lost.
+        Supports; ``"auto"`` multiplies them by two until at most ``loss`` of the objective is lost.
     loss : float, default=0.01
         Share of the objective that may be lost where ``rank`` is ``"auto"``.
     guard : bool, default=True

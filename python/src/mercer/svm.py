@@ -35,7 +35,7 @@ from ._linear import LinearSVC
 
 __all__ = ["SVC", "SVR", "LinearSVC", "NuSVC", "NuSVR", "OneClassSVM"]
 
-#: A price of errors without end: no coefficient reaches it.
+#: An unlimited C: no coefficient reaches it.
 ENDLESS = 1e12
 
 _MORE = {"n_jobs": [Integral, None], "callback": [callable, None]}
@@ -95,7 +95,7 @@ class SVC(ClassifierBase, theirs.SVC):
         self.callback = callback
 
     def _formulation(self):
-        return f"c_svc(C={_price(self.C)!r})"
+        return f"c_svc(C={_penalty(self.C)!r})"
 
 
 class NuSVC(ClassifierBase, theirs.NuSVC):
@@ -201,7 +201,7 @@ class SVR(RegressorBase, theirs.SVR):
         self.callback = callback
 
     def _formulation(self):
-        return f"epsilon_svr(C={_price(self.C)!r}, epsilon={float(self.epsilon)!r})"
+        return f"epsilon_svr(C={_penalty(self.C)!r}, epsilon={float(self.epsilon)!r})"
 
 
 class NuSVR(RegressorBase, theirs.NuSVR):
@@ -249,7 +249,7 @@ class NuSVR(RegressorBase, theirs.NuSVR):
         self.callback = callback
 
     def _formulation(self):
-        return f"nu_svr(nu={float(self.nu)!r}, C={_price(self.C)!r})"
+        return f"nu_svr(nu={float(self.nu)!r}, C={_penalty(self.C)!r})"
 
 
 class OneClassSVM(RegressorBase, theirs.OneClassSVM):
@@ -311,5 +311,5 @@ class OneClassSVM(RegressorBase, theirs.OneClassSVM):
         return f"one_class(nu={float(self.nu)!r})"
 
 
-def _price(C):
+def _penalty(C):
     return float(C) if np.isfinite(C) else ENDLESS

@@ -110,7 +110,7 @@ fn by_hand(row: &Value) -> Option<(&str, f64)> {
     Some((text(best, "plan"), number(best, &key) / number(row, &key)))
 }
 
-/// Plans by hand that are left out of the comparison, as they break the contract.
+/// Hand-written plans that are left out of the comparison, as they break the contract.
 fn broken(row: &Value) -> Vec<String> {
     let plans = row.get("hand_written").and_then(Value::as_array).into_iter().flatten();
     let broken = plans.filter(|plan| number(plan, "disagreements") > most_others(row));
@@ -124,7 +124,7 @@ fn broken(row: &Value) -> Vec<String> {
     broken.map(told).collect()
 }
 
-/// Other labels that the contract leaves room for. A proved label is never another one; a calibrated share of 0.01
+/// Disagreements that the contract allows. A proved label is never another one; a calibrated share of 0.01
 /// may be exceeded by three standard deviations.
 fn most_others(row: &Value) -> f64 {
     match text(row, "contract") {

@@ -282,7 +282,7 @@ fn text_with_holes(folder: &Folder) -> String {
 }
 
 #[test]
-fn the_doctor_tells_what_exports_of_a_model_lose() {
+fn check_reports_what_exports_of_a_model_lose() {
     let folder = Folder::new();
     let model = dataset("digits/digits.model");
     let found: Value = serde_json::from_str(&done(&["check", &model, "--json"])).unwrap();

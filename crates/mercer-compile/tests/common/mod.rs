@@ -5,14 +5,22 @@ use mercer_data::Matrix;
 use mercer_machine::{Machine, PlanSections};
 use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 
+/// The plan and the case that a failure names.
+#[derive(Clone, Copy)]
+pub struct TestNames<'a> {
+    pub plan: &'a str,
+    pub case: &'a str,
+}
+
 /// All properties of a machine under a plan; false if the stage refuses the machine, which it may.
 pub fn hold(
     sections: Result<PlanSections, CompileError>,
-    (plan, case): (&str, &str),
+    names: TestNames<'_>,
     machine: &Machine,
     queries: &Matrix,
     tally: &mut Tally,
 ) -> bool {
+    let TestNames { plan, case } = names;
     let sections = match sections {
         Ok(sections) => sections,
         Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return false,

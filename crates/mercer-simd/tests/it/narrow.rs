@@ -81,7 +81,7 @@ fn the_largest_products_of_bytes_do_not_overflow() {
 }
 
 #[test]
-fn short_sums_of_singles_have_the_bits_of_their_definition() {
+fn short_f32_sums_have_the_bits_of_their_definition() {
     let mut noise = Noise::new(53);
     for length in [0, 1, 15, 16, 17, 40, 192] {
         let mut row =

@@ -17,7 +17,8 @@ fn kept(records: &mut Records) -> (Vec<u8>, RecordsMeta) {
     (bytes.to_vec(), meta)
 }
 
-fn again(into: &mut Records, (bytes, meta): &(Vec<u8>, RecordsMeta)) -> bool {
+fn again(into: &mut Records, kept: &(Vec<u8>, RecordsMeta)) -> bool {
+    let (bytes, meta) = kept;
     into.import(meta, |place| {
         place.copy_from_slice(bytes);
         true

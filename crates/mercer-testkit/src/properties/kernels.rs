@@ -40,7 +40,7 @@ pub fn symmetry(kernel: &KernelRef, rows: &Matrix) -> Verdict {
         let (forth, back) = (kernel.value(u, v), kernel.value(v, u));
         let excused = || error_bound(kernel, u, v, rows.columns(), false) == f64::INFINITY;
         if forth.to_bits() != back.to_bits() || forth.is_nan() && !excused() {
-            return Err(broken(kernel, rows, (i, j), &[forth, back], "asymmetric"));
+            return Err(broken(kernel, rows, i, j, &[forth, back], "asymmetric"));
         }
     }
     Ok(())
@@ -58,7 +58,7 @@ pub fn storage(kernel: &KernelRef, rows: &Matrix) -> Verdict {
         ];
         if found.iter().any(|value| !same(*value, found[0])) {
             let what = "dense·dense, dense·sparse, sparse·dense, sparse·sparse differ";
-            return Err(broken(kernel, rows, (i, j), &found, what));
+            return Err(broken(kernel, rows, i, j, &found, what));
         }
     }
     Ok(())
@@ -75,7 +75,7 @@ pub fn round_trip(kernel: &KernelRef, rows: &Matrix) -> Verdict {
         let (u, v) = (rows.row(i), rows.row(j));
         let found = [kernel.value(u, v), again.value(u, v)];
         if !same(found[0], found[1]) {
-            return Err(broken(kernel, rows, (i, j), &found, "changed by printing"));
+            return Err(broken(kernel, rows, i, j, &found, "changed by printing"));
         }
     }
     Ok(())
@@ -107,7 +107,7 @@ pub fn accuracy(
         if !is_within {
             let what = "value, reference, gap and bound on it";
             let numbers = [found, truth.hi, gap, error];
-            return Err(broken(kernel, rows, (i, j), &numbers, what));
+            return Err(broken(kernel, rows, i, j, &numbers, what));
         }
         if gap > 0.0 {
             summary.worst = summary.worst.max(gap / error);
@@ -117,7 +117,7 @@ pub fn accuracy(
         if !(found.abs() <= most && truth.abs() <= Dd::from(most)) {
             let what = "value, reference and bound on them";
             let numbers = [found, truth.hi, most];
-            return Err(broken(kernel, rows, (i, j), &numbers, what));
+            return Err(broken(kernel, rows, i, j, &numbers, what));
         }
     }
     Ok(summary)
@@ -281,7 +281,8 @@ pub(super) fn same(a: f64, b: f64) -> bool {
 fn broken(
     kernel: &KernelRef,
     rows: &Matrix,
-    (i, j): (usize, usize),
+    i: usize,
+    j: usize,
     numbers: &[f64],
     what: &str,
 ) -> String {

@@ -49,7 +49,7 @@ pub(super) struct KernelFactors {
 
 impl FeatureMap {
     /// The kernel as it is, where it is the smaller of both and no rank is asked for.
-    pub(super) fn stairs(
+    pub(super) fn step_encoding(
         self,
         term: &dyn Term,
         values: &[f64],

@@ -71,20 +71,40 @@ impl<T: Float> Step<T> for Dual<'_, T> {
         };
         let curve = T::from_f64(f64::from(row.squared_norm)) + self.constant;
         let change = match self.loss {
-            Loss::Hinge { .. } => self.hinge(row, value, coefficient, (curve, T::default(), c)),
+            Loss::Hinge { .. } => {
+                let terms = HingeTerms { curve, ridge: T::default(), limit: c };
+                self.hinge(row, value, coefficient, terms)
+            }
             Loss::SquaredHinge { .. } => {
                 let ridge = T::from_f64(0.5) / c;
-                self.hinge(row, value, coefficient, (curve, ridge, T::INFINITY))
+                let terms = HingeTerms { curve, ridge, limit: T::INFINITY };
+                self.hinge(row, value, coefficient, terms)
             }
-            Loss::Logistic { .. } => self.logistic(row, value, coefficient, (curve, c)),
+            Loss::Logistic { .. } => self.logistic(row, value, coefficient, curve, c),
             Loss::EpsilonInsensitive { epsilon, .. } => {
-                let limits = (curve, T::from_f64(epsilon), c);
-                self.epsilon_insensitive(self.targets[row.row as usize], value, coefficient, limits)
+                let terms = EpsilonTerms { curve, epsilon: T::from_f64(epsilon), limit: c };
+                self.epsilon_insensitive(self.targets[row.row as usize], value, coefficient, terms)
             }
         };
         self.changes += u64::from(matches!(change, Change::By(by) if by != T::default()));
         change
     }
+}
+
+/// The quadratic of one hinge coefficient: `Q_ii`, what is added to it, and the largest coefficient.
+#[derive(Clone, Copy)]
+struct HingeTerms<T> {
+    curve: T,
+    ridge: T,
+    limit: T,
+}
+
+/// The same of one coefficient of a regression.
+#[derive(Clone, Copy)]
+struct EpsilonTerms<T> {
+    curve: T,
+    epsilon: T,
+    limit: T,
 }
 
 impl<T: Float> Dual<'_, T> {
@@ -100,7 +120,7 @@ impl<T: Float> Dual<'_, T> {
         row: RowHead,
         value: T,
         alpha: &mut T,
-        (curve, ridge, limit): (T, T, T),
+        HingeTerms { curve, ridge, limit }: HingeTerms<T>,
     ) -> Change<T> {
         let zero = T::default();
         let y = self.side(row);
@@ -134,7 +154,7 @@ impl<T: Float> Dual<'_, T> {
         target: T,
         value: T,
         beta: &mut T,
-        (curve, epsilon, limit): (T, T, T),
+        EpsilonTerms { curve, epsilon, limit }: EpsilonTerms<T>,
     ) -> Change<T> {
         let zero = T::default();
         let gradient = value - target;
@@ -183,13 +203,7 @@ impl<T: Float> Dual<'_, T> {
     /// One row of \[YHL11\] algorithm 5: Newton on the half of `[0, C]` that holds the solution. Stored is
     /// α, or `α - C` (negative) beyond the middle; zero means that the row was never updated.
     #[inline(never)]
-    fn logistic(
-        &mut self,
-        row: RowHead,
-        value: T,
-        stored: &mut T,
-        (curve, c): (T, T),
-    ) -> Change<T> {
+    fn logistic(&mut self, row: RowHead, value: T, stored: &mut T, curve: T, c: T) -> Change<T> {
         let y = self.side(row).to_f64();
         let (c, curve) = (c.to_f64(), curve.to_f64().max(1e-12));
         let first = *stored == T::default();

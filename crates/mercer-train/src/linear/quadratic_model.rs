@@ -141,7 +141,7 @@ pub(super) struct QuadraticModel<'m> {
 /// Passes over the columns in one step.
 const MOST_PASSES: u64 = 1000;
 /// Passes after which products of few columns are made.
-const PATIENCE: u64 = 4;
+const PASSES_BEFORE_PRODUCTS: u64 = 4;
 /// Passes over products.
 const MOST_ON_PRODUCTS: usize = 300;
 /// The share of the violations wanted that passes over products leave: they cost little.
@@ -192,7 +192,7 @@ impl<'m> QuadraticModel<'m> {
                     return;
                 }
                 (active, rest) = (self.active.len(), f64::INFINITY);
-            } else if pass == PATIENCE && self.settle(FINER * wanted, random) {
+            } else if pass == PASSES_BEFORE_PRODUCTS && self.settle(FINER * wanted, random) {
                 return;
             }
         }

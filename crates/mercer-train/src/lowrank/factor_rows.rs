@@ -10,7 +10,7 @@ pub(super) struct FactorRows<'a> {
     /// The example of each row.
     pub(super) examples: &'a [u32],
     diagonal: Vec<f64>,
-    /// Whether kernel values are computed in doubles.
+    /// Whether kernel values are computed in f64.
     exact: bool,
 }
 

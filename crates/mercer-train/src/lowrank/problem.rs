@@ -7,9 +7,9 @@ use crate::problem::Problem;
 use crate::reduce::Reduction;
 use crate::{FormulationRef, Qp, Subproblem, TrainError, Training};
 
-/// Beyond this `C |g|²` singles are too coarse for the factor.
+/// Beyond this `C |g|²` f32 is too coarse for the factor.
 const COARSE: f64 = 1e6;
-/// Tolerances up to this one program for interior points and doubles.
+/// Tolerances up to this one call for interior points and f64.
 pub(super) const FINE: f64 = 1e-6;
 
 /// All that a low-rank training reads.

@@ -17,7 +17,7 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             name: "rank",
             kind: Kind::IntegerOr { low: 1, high: 65536, word: "auto" },
             default: Some("auto"),
-            help: "rank of the factor and number of supports; auto doubles it until the loss is below tolerance",
+            help: "rank of the factor and number of supports; auto multiplies it by two until the loss is below tolerance",
         },
         Parameter {
             name: "tolerance",

@@ -65,7 +65,7 @@ const DRIFT_SHARE: f64 = 0.25;
 const IDLE_ROUNDS: u32 = 10;
 /// Twice LIBSVM's limit. Unscaled data with huge kernel values can be too ill-conditioned for pair steps.
 const STEP_LIMIT: StepLimit = StepLimit { steps: 20_000_000, per_variable: 200 };
-/// Round at which the gradient is first compared with an f64 one; the interval doubles each time.
+/// Round at which the gradient is first compared with an f64 one; the interval grows by a factor of two each time.
 const FIRST_CHECK: u64 = 64;
 /// Rows compared in such a check.
 const SAMPLE: usize = 256;

@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::gram::Source;
 use crate::{Expansion, TrainError};
 
-/// Rounds of refinement; each divides the error by what doubles leave of the condition.
+/// Rounds of refinement; each divides the error by what f64 leaves of the condition.
 const ROUNDS: usize = 4;
 /// Errors of the equations beyond this, relative to the largest target, are refined.
 const ENOUGH: f64 = 1e-12;
@@ -64,7 +64,7 @@ pub(super) fn solve(
     })
 }
 
-/// Kernel values of all pairs, in doubles.
+/// Kernel values of all pairs, in f64.
 fn square(source: &Source<'_>, examples: &[u32]) -> Vec<f64> {
     let (isa, size) = (Isa::current(), examples.len());
     let rows = source.examples.select(examples.iter().map(|row| *row as usize));

@@ -48,7 +48,7 @@ pub(super) fn solve(
     let solutions = group
         .systems
         .iter()
-        .map(|system| solution(source, group, (&factor, &squares), system, leverages.as_deref()))
+        .map(|system| solution(source, group, &factor, &squares, system, leverages.as_deref()))
         .collect();
     let trace_left = if whole > 0.0 { factor.trace() / whole } else { 0.0 };
     Ok(GroupSolution {
@@ -117,7 +117,8 @@ impl Squares {
 fn solution(
     source: &Source<'_>,
     group: &SystemGroup<'_>,
-    (factor, squares): (&Factor<KernelColumns>, &Squares),
+    factor: &Factor<KernelColumns>,
+    squares: &Squares,
     system: &System,
     leverages: Option<&[f64]>,
 ) -> SystemSolution {
