@@ -82,7 +82,7 @@ pub(crate) struct Fit {
     pub(crate) kernel_values: u64,
     pub(crate) peak_memory_bytes: usize,
     pub(crate) details: FitDetails,
-    /// Coefficients to start another training from, where they were asked for.
+    /// Coefficients to start another training from, where they were requested.
     pub(crate) duals: Option<Duals>,
     /// Leave-one-out scores of each example, where they are known.
     pub(crate) leave_one_out: Option<Vec<Vec<f64>>>,

@@ -103,7 +103,7 @@ impl Checkpointer {
         TrainError::Checkpoint { path: self.checkpoint.path.clone(), reason: reason.into() }
     }
 
-    /// Reads the file, if resuming was asked for and it exists.
+    /// Reads the file, if resuming was requested and it exists.
     pub(crate) fn load(&mut self) -> Result<Option<SavedState>, TrainError> {
         let Some(body) = self.read()? else { return Ok(None) };
         let saved = CheckpointReader(&body).saved().ok_or_else(|| self.damaged())?;
@@ -116,7 +116,7 @@ impl Checkpointer {
         self.error("the file is damaged")
     }
 
-    /// The body that was written last, if resuming was asked for and the file exists.
+    /// The body that was written last, if resuming was requested and the file exists.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, TrainError> {
         if !self.checkpoint.resume {
             return Ok(None);

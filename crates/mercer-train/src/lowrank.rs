@@ -1,9 +1,9 @@
 //! Low-rank training: the Gram matrix becomes `G G'` by an incomplete Cholesky factorisation, and the
 //! quadratic program over `G` is solved by coordinate descent or by an interior point method (\[FS01\] and beyond).
 //!
-//! One factor serves all questions, all values of C and all folds. The machine has the pivots as supports:
-//! its scores are those of the low-rank kernel, never multipliers put into the exact one. What was lost is
-//! measured and reported.
+//! One factor serves all subproblems, all values of C and all folds. The machine has the pivots as supports:
+//! its scores are those of the low-rank kernel, never multipliers put into the exact one. The approximation
+//! error is measured and reported.
 
 mod approximation;
 mod backend;
@@ -102,7 +102,7 @@ impl Precision {
     pub(crate) const WORDS: &'static [&'static str] = &["auto", "single", "double"];
 }
 
-/// The low-rank solver, as it was problem for.
+/// The options of the low-rank solver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LowRank {
     spec: Spec,
@@ -180,11 +180,11 @@ pub struct LowRankReport {
     pub pivots: &'static str,
     /// `single` or `double`.
     pub precision: &'static str,
-    /// `descent`, `interior`, or both where questions differ.
+    /// `descent`, `interior`, or both where subproblems differ.
     pub method: &'static str,
     /// How linear systems were solved.
     pub systems: &'static str,
-    /// Iterations of the interior point method, all questions together.
+    /// Iterations of the interior point method, all subproblems together.
     pub iterations: usize,
     /// Coordinate updates of descent, of all subproblems together.
     pub coordinate_updates: u64,
@@ -202,10 +202,10 @@ pub struct LowRankReport {
     pub factor_seconds: f64,
     /// Seconds for the last solution.
     pub solve_seconds: f64,
-    /// What was lost, question by question.
+    /// The approximation error of each subproblem.
     pub approximation: Vec<ApproximationReport>,
     /// The exact machine on a part of the examples, where one was trained.
     pub guard: Option<GuardReport>,
-    /// The way from here to the exact machine, where it was problem for.
+    /// How the exact machine was reached from here, where that was requested.
     pub polish: Option<PolishReport>,
 }

@@ -16,7 +16,7 @@ use crate::{FormulationRef, Goal, TrainError, Training};
 /// More subproblems than this are refused.
 const MAX_SUBPROBLEMS: usize = 1_000_000;
 
-/// What is to be learned, from which examples, with which options.
+/// What is trained, on which examples, with which options.
 pub(crate) struct Problem<'p> {
     pub(crate) examples: &'p dyn RowSource,
     pub(crate) targets: &'p Targets,

@@ -19,7 +19,7 @@ pub struct Trained {
     /// The score of each subproblem as a sum over examples: the machine before equal support vectors were
     /// merged.
     pub expansions: Vec<Expansion>,
-    /// Coefficients to start another training from, where they were asked for.
+    /// Coefficients to start another training from, where they were requested.
     pub duals: Option<Duals>,
     /// Leave-one-out validation, where it costs no more training: each example is scored by the machine of
     /// all others.

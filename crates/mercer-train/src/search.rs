@@ -25,7 +25,7 @@ use crate::{
     cross_validate,
 };
 
-/// Rounds of halving with fewer examples tell nothing.
+/// Rounds of halving with fewer examples are too noisy.
 const LEAST: usize = 200;
 
 /// How to search.
@@ -66,7 +66,7 @@ pub struct Candidate {
     pub kernel: String,
     /// Text of the formulation.
     pub formulation: String,
-    /// RoundData it was judged by.
+    /// Examples it was validated on.
     pub rows: usize,
     /// Quality in each fold, or why there is none.
     pub folds: Result<Vec<f64>, String>,
@@ -111,7 +111,7 @@ pub struct SearchProgress {
     pub done: usize,
     /// Candidates of this round.
     pub all: usize,
-    /// RoundData of this round.
+    /// Examples of this round.
     pub rows: usize,
     /// The best mean so far in this round.
     pub best: Option<f64>,
@@ -119,7 +119,7 @@ pub struct SearchProgress {
 
 /// Compares every kernel with every formulation; formulations that differ in C come in increasing order.
 ///
-/// `observer` is told after each kernel; it may be called by any thread. The result does not depend on
+/// `observer` is called after each kernel; it may be called by any thread. The result does not depend on
 /// their number.
 ///
 /// # Errors

@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Training {
     pub(crate) solver: SolverRef,
-    /// Whether the solver was asked for.
+    /// Whether the solver was given by the caller.
     solver_given: bool,
     pub(crate) scheme: Option<Scheme>,
     pub(crate) tolerance: Option<f64>,

@@ -23,7 +23,7 @@ fn key(row: Row<'_>) -> Key {
 
 impl<'a> Warm<'a> {
     /// # Errors
-    /// If the machine answers another kind of question.
+    /// If the machine has other outputs.
     pub(crate) fn new(
         machine: &'a Machine,
         examples: &Matrix,

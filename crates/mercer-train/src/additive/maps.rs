@@ -33,7 +33,7 @@ const SHIFT: f64 = 0.05;
 /// Weighted error that needs no larger rank.
 const GOOD: f64 = 1e-3;
 /// Up to so many columns an exact table of every column is held: some 9 MB for each subproblem.
-const MOST_STAIRS: usize = 8192;
+const MAX_STEP_COLUMNS: usize = 8192;
 /// From so many columns on weights of more numbers would fall out of every cache.
 const WIDE: usize = 1_000_000;
 
@@ -48,14 +48,15 @@ pub(super) struct KernelFactors {
 }
 
 impl FeatureMap {
-    /// The kernel as it is, where it is the smaller of both and no rank is asked for.
+    /// The exact kernel, where it is the minimum of both values and no rank is given.
     pub(super) fn step_encoding(
         self,
         term: &dyn Term,
         values: &[f64],
         columns: usize,
     ) -> Option<StepEncoding> {
-        let is_free = matches!(self, Self::Components { rank: None }) && columns <= MOST_STAIRS;
+        let is_free =
+            matches!(self, Self::Components { rank: None }) && columns <= MAX_STEP_COLUMNS;
         let in_f32 = || values.iter().map(|value| *value as f32).collect::<Vec<f32>>();
         (is_free && is_minimum(term, values)).then(|| StepEncoding::new(&in_f32()))
     }

@@ -26,6 +26,13 @@ pub(super) struct Dual<'a, T> {
     pub(super) changes: u64,
 }
 
+/// The second derivative of the dual in one coefficient, and the bound of its absolute value.
+#[derive(Debug, Clone, Copy)]
+struct Coordinate<T> {
+    curve: T,
+    bound: T,
+}
+
 /// Largest and smallest projected gradient of a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct GradientRange<T> {
@@ -72,18 +79,20 @@ impl<T: Float> Step<T> for Dual<'_, T> {
         let curve = T::from_f64(f64::from(row.squared_norm)) + self.constant;
         let change = match self.loss {
             Loss::Hinge { .. } => {
-                let terms = HingeTerms { curve, ridge: T::default(), limit: c };
-                self.hinge(row, value, coefficient, terms)
+                self.hinge(row, value, coefficient, Coordinate { curve, bound: c }, T::default())
             }
             Loss::SquaredHinge { .. } => {
                 let ridge = T::from_f64(0.5) / c;
-                let terms = HingeTerms { curve, ridge, limit: T::INFINITY };
-                self.hinge(row, value, coefficient, terms)
+                self.hinge(row, value, coefficient, Coordinate { curve, bound: T::INFINITY }, ridge)
             }
-            Loss::Logistic { .. } => self.logistic(row, value, coefficient, curve, c),
+            Loss::Logistic { .. } => {
+                self.logistic(row, value, coefficient, Coordinate { curve, bound: c })
+            }
             Loss::EpsilonInsensitive { epsilon, .. } => {
-                let terms = EpsilonTerms { curve, epsilon: T::from_f64(epsilon), limit: c };
-                self.epsilon_insensitive(self.targets[row.row as usize], value, coefficient, terms)
+                let target = self.targets[row.row as usize];
+                let coordinate = Coordinate { curve, bound: c };
+                let epsilon = T::from_f64(epsilon);
+                self.epsilon_insensitive(target, value, coefficient, coordinate, epsilon)
             }
         };
         self.changes += u64::from(matches!(change, Change::By(by) if by != T::default()));
@@ -120,8 +129,10 @@ impl<T: Float> Dual<'_, T> {
         row: RowHead,
         value: T,
         alpha: &mut T,
-        HingeTerms { curve, ridge, limit }: HingeTerms<T>,
+        coordinate: Coordinate<T>,
+        ridge: T,
     ) -> Change<T> {
+        let Coordinate { curve, bound: limit } = coordinate;
         let zero = T::default();
         let y = self.side(row);
         let gradient = y * value - T::from_f64(1.0) + ridge * *alpha;
@@ -154,8 +165,10 @@ impl<T: Float> Dual<'_, T> {
         target: T,
         value: T,
         beta: &mut T,
-        EpsilonTerms { curve, epsilon, limit }: EpsilonTerms<T>,
+        coordinate: Coordinate<T>,
+        epsilon: T,
     ) -> Change<T> {
+        let Coordinate { curve, bound: limit } = coordinate;
         let zero = T::default();
         let gradient = value - target;
         let (up, down) = (gradient + epsilon, gradient - epsilon);
@@ -203,7 +216,14 @@ impl<T: Float> Dual<'_, T> {
     /// One row of \[YHL11\] algorithm 5: Newton on the half of `[0, C]` that holds the solution. Stored is
     /// α, or `α - C` (negative) beyond the middle; zero means that the row was never updated.
     #[inline(never)]
-    fn logistic(&mut self, row: RowHead, value: T, stored: &mut T, curve: T, c: T) -> Change<T> {
+    fn logistic(
+        &mut self,
+        row: RowHead,
+        value: T,
+        stored: &mut T,
+        coordinate: Coordinate<T>,
+    ) -> Change<T> {
+        let Coordinate { curve, bound: c } = coordinate;
         let y = self.side(row).to_f64();
         let (c, curve) = (c.to_f64(), curve.to_f64().max(1e-12));
         let first = *stored == T::default();

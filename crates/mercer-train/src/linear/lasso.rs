@@ -235,7 +235,7 @@ fn search<M: Encoding>(
         model.terms.slope(column) * (to - from) + to.abs() - from.abs()
     };
     let promised: f64 = model.active.iter().map(promised).sum();
-    // Decreases below what rounding leaves of the sum cannot be told from none.
+    // Decreases below the rounding of the sum are not significant.
     let noise = 8.0 * f64::EPSILON * (lasso.at.costs.iter().sum::<f64>() + sizes);
     let (mut step, workspace) = (1.0, &mut lasso.workspace);
     for _ in 0..MOST_LINE {

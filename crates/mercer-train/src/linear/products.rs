@@ -9,7 +9,7 @@ pub(super) struct Products {
     values: Vec<f64>,
 }
 
-/// ColumnOrder of which products are made, at most.
+/// Columns of which products are made, at most.
 const MOST_COLUMNS: usize = 512;
 /// Products made for each entry, at most: about what so many passes over the columns cost.
 const MOST_PRODUCTS: usize = 12;

@@ -134,7 +134,7 @@ pub(super) struct QuadraticModel<'m> {
     pub(super) least: f64,
     /// Second derivative of every row's cost, and the change of its score so far.
     pub(super) moves: Vec<[f64; 2]>,
-    /// ColumnOrder that are not at rest.
+    /// Columns that are not shrunk.
     pub(super) active: Vec<u32>,
 }
 
@@ -294,9 +294,9 @@ mod tests {
     use super::{LossDerivatives, Shrinking, Transposed, next_below};
     use crate::packed::{ColumnOrder, RowsToPack};
 
-    /// What is known of columns that were far from leaving spares looks at them, never a column that left.
+    /// Bounds on the gradient save scans of columns that stay at zero, and never miss a column that leaves.
     #[test]
-    fn columns_that_are_not_looked_at_are_at_rest() {
+    fn columns_that_are_not_scanned_stay_at_zero() {
         let (rows, columns, mut random) = (60, 40, 5);
         let mut unit = || f64::from(next_below(&mut random, 1 << 20)) / f64::from(1 << 20);
         let mut value = |at: usize| {

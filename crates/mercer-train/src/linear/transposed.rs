@@ -82,7 +82,7 @@ impl Transposed {
         Ok(Ok(made))
     }
 
-    /// ColumnOrder, the constant included.
+    /// Columns, the constant included.
     pub(super) fn columns(&self) -> usize {
         self.starts.len()
     }

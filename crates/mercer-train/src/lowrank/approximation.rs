@@ -1,4 +1,4 @@
-//! What the low rank cost, on the original problem.
+//! The approximation error of a low-rank solution on the original problem.
 
 use mercer_kernel::factor::Blocked;
 use mercer_simd::Real;
@@ -7,16 +7,16 @@ use super::duality_gap::{evaluate_gap, wanted};
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use crate::gram::kernel_sums;
 
-/// Rows looked at where all would cost more than the training.
+/// Rows sampled where all would cost more than the training.
 const SAMPLE: usize = 512;
 /// Up to so many pairs of rows and supports everything is computed.
 const PAIRS: usize = 1 << 24;
 
-/// What one question lost. With `f*` the best objective of the original quadratic program and `f` the one found,
+/// The approximation error of one subproblem. With `f*` the best objective of the original quadratic program and `f` the one found,
 /// `0 <= f* - f <= quadratic <= bound` (objectives as LIBSVM prints them).
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApproximationReport {
-    /// The question.
+    /// The subproblem.
     pub name: String,
     /// Objective on the low-rank problem.
     pub objective: f64,
@@ -59,13 +59,13 @@ pub(super) fn measure<T: Real>(
     let k_beta = kernel_sums(problem.source, &examples, &supports.0, &supports.1);
     let beta = program.qp.fold(&solved.found.point.beta(&program.qp));
     let square: f64 = beta.iter().zip(&k_beta).map(|(b, f)| b * f).sum();
-    let judged = &solved.found.evaluation;
-    let quadratic = 0.5 * (square - judged.square).max(0.0);
+    let evaluation = &solved.found.evaluation;
+    let quadratic = 0.5 * (square - evaluation.square).max(0.0);
     ApproximationReport {
         quadratic,
         original_gap: evaluate_gap(&program.qp, &solved.found.point, &k_beta)
             .gap
-            .min(judged.gap + quadratic),
+            .min(evaluation.gap + quadratic),
         is_exact: true,
         error: 0.0,
         ..known(factor, program, solved)

@@ -137,8 +137,8 @@ pub(crate) fn restore_sums(qp: &Qp, point: &mut Inside) {
         if missing.abs() <= 1e-15 * scale {
             continue;
         }
-        let room = |v: usize| point.below[v].min(point.above[v]);
-        members.sort_unstable_by(|a, b| room(*b).total_cmp(&room(*a)));
+        let slack = |v: usize| point.below[v].min(point.above[v]);
+        members.sort_unstable_by(|a, b| slack(*b).total_cmp(&slack(*a)));
         for v in members {
             let (below, above) = (point.below[v], point.above[v]);
             let moved = missing.clamp(-below, above);

@@ -1,4 +1,4 @@
-//! Examples in the order of a factor, as the factor programs for them.
+//! Examples in the order of a factor, as the factorisation reads them.
 
 use mercer_kernel::factor::Tiles;
 

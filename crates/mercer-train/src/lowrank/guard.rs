@@ -69,7 +69,7 @@ pub(super) struct GuardOutcome {
 }
 
 impl HeldOut {
-    /// `None` where nothing can be compared, or it was not problem for.
+    /// `None` where nothing can be compared, or the guard is off.
     pub(super) fn new(
         problem: &LowRankProblem<'_>,
         programs: &[FactorQp],

@@ -9,7 +9,7 @@ use crate::{FormulationRef, Qp, Subproblem, TrainError, Training};
 
 /// Beyond this `C |g|²` f32 is too coarse for the factor.
 const COARSE: f64 = 1e6;
-/// Tolerances up to this one call for interior points and f64.
+/// Tolerances up to this one need interior points and f64.
 pub(super) const FINE: f64 = 1e-6;
 
 /// All that a low-rank training reads.
@@ -28,7 +28,7 @@ pub(super) struct FactorQp {
     pub(super) name: String,
     /// The rows, increasing, unless all.
     pub(super) rows: Option<Vec<u32>>,
-    /// The place of each row in the question as solvers of Gram matrices program it.
+    /// The position of each row in the subproblem as the reduction orders it.
     pub(super) places: Vec<u32>,
     pub(super) targets: Vec<f64>,
     pub(super) weights: Vec<f64>,

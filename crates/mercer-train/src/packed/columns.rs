@@ -9,7 +9,7 @@ use crate::row_source::{RowSource, pieces};
 /// More columns than this are renumbered: their weights leave the fast caches.
 const MOST_AS_THEY_ARE: usize = 1 << 16;
 
-/// More occurrences than this are not told apart.
+/// More occurrences than this count as equal.
 const COUNTED: u32 = 1 << 16;
 
 /// Which column is at which place.

@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::gram::Source;
 use crate::{Expansion, TrainError};
 
-/// Rounds of refinement; each divides the error by what f64 leaves of the condition.
+/// Rounds of refinement; each reduces the error as far as the condition number allows in f64.
 const ROUNDS: usize = 4;
 /// Errors of the equations beyond this, relative to the largest target, are refined.
 const ENOUGH: f64 = 1e-12;
@@ -75,9 +75,9 @@ fn square(source: &Source<'_>, examples: &[u32]) -> Vec<f64> {
         || (packed.queries(), Vec::new()),
         |(queries, scratch), (block, values)| {
             let count = values.len() / size;
-            let asked = (0..count).map(|at| rows.row(block * BLOCK + at));
-            packed.load(isa, asked.clone(), queries);
-            packed.visit(isa, queries, asked, scratch, |tile| {
+            let queried = (0..count).map(|at| rows.row(block * BLOCK + at));
+            packed.load(isa, queried.clone(), queries);
+            packed.visit(isa, queries, queried, scratch, |tile| {
                 for query in tile.queries.clone() {
                     let row = &mut values[query * size..(query + 1) * size];
                     row[tile.rows.clone()].copy_from_slice(tile.of(query));
@@ -112,7 +112,7 @@ impl FactoredGram<'_> {
     /// Solves one system and refines it as long as that helps.
     fn point(&self, system: &System) -> SystemPoint {
         let size = system.targets.len();
-        let mut best = self.judge(system, vec![0.0; size], 0.0);
+        let mut best = self.evaluate(system, vec![0.0; size], 0.0);
         let enough = ENOUGH * scale_of(&system.targets);
         for _ in 0..ROUNDS {
             let mut step = best.errors.clone();
@@ -124,7 +124,7 @@ impl FactoredGram<'_> {
                 beta.iter_mut().zip(self.ones).for_each(|(beta, one)| *beta -= shift * one);
                 bias += shift;
             }
-            let next = self.judge(system, beta, bias);
+            let next = self.evaluate(system, beta, bias);
             if next.worst.is_nan() || next.worst >= best.worst {
                 break;
             }
@@ -136,7 +136,7 @@ impl FactoredGram<'_> {
         best
     }
 
-    fn judge(&self, system: &System, beta: Vec<f64>, bias: f64) -> SystemPoint {
+    fn evaluate(&self, system: &System, beta: Vec<f64>, bias: f64) -> SystemPoint {
         let k_beta = self.multiply(&beta);
         let error =
             |at: usize| system.targets[at] - k_beta[at] - bias - system.ridge[at] * beta[at];

@@ -48,7 +48,7 @@ pub(super) fn solve(
     let solutions = group
         .systems
         .iter()
-        .map(|system| solution(source, group, &factor, &squares, system, leverages.as_deref()))
+        .map(|system| squares.solution(source, group, &factor, system, leverages.as_deref()))
         .collect();
     let trace_left = if whole > 0.0 { factor.trace() / whole } else { 0.0 };
     Ok(GroupSolution {
@@ -112,44 +112,47 @@ impl Squares {
     }
 }
 
-/// The gap is a bound: with `β = (t - f) / r` it is `½ βᵀ(K - GGᵀ)β <= ½ (Σ |β_i| √d_i)²`, `d_i` the squared
-/// distance of row `i` from the span of the pivots.
-fn solution(
-    source: &Source<'_>,
-    group: &SystemGroup<'_>,
-    factor: &Factor<KernelColumns>,
-    squares: &Squares,
-    system: &System,
-    leverages: Option<&[f64]>,
-) -> SystemSolution {
-    let rank = factor.rank();
-    let weights = squares.weights(&system.targets);
-    let (weights, bias) = (&weights[..rank], weights.get(rank).copied().unwrap_or(0.0));
-    let coefficients = back(factor, weights);
-    let row = |at: &mercer_kernel::factor::Pivot| at.row.map(|row| group.examples[row]);
-    let examples: Vec<u32> = factor.pivots().iter().filter_map(row).collect();
-    let sums = kernel_sums(source, group.examples, &examples, &coefficients);
-    let (scale, mut worst, mut spread, mut cost) = (scale_of(&system.targets), 0.0f64, 0.0, 0.0);
-    let mut leave_one_out = Vec::with_capacity(sums.len());
-    for (at, sum) in sums.iter().enumerate() {
-        let meant: f64 = (0..rank).map(|j| weights[j] * factor.coordinate(j)[at]).sum();
-        worst = worst.max((sum - meant).abs());
-        let (score, ridge) = (sum + bias, system.ridge[at]);
-        let error = system.targets[at] - score;
-        cost += error * error / ridge;
-        spread += (error / ridge).abs() * factor.distances()[at].max(0.0).sqrt();
-        if let Some(leverages) = leverages {
-            leave_one_out.push(system.targets[at] - error / (1.0 - leverages[at]));
+impl Squares {
+    /// The gap is a bound: with `β = (t - f) / r` it is `½ βᵀ(K - GGᵀ)β <= ½ (Σ |β_i| √d_i)²`, `d_i` the squared
+    /// distance of row `i` from the span of the pivots.
+    fn solution(
+        &self,
+        source: &Source<'_>,
+        group: &SystemGroup<'_>,
+        factor: &Factor<KernelColumns>,
+        system: &System,
+        leverages: Option<&[f64]>,
+    ) -> SystemSolution {
+        let rank = factor.rank();
+        let weights = self.weights(&system.targets);
+        let (weights, bias) = (&weights[..rank], weights.get(rank).copied().unwrap_or(0.0));
+        let coefficients = back(factor, weights);
+        let row = |at: &mercer_kernel::factor::Pivot| at.row.map(|row| group.examples[row]);
+        let examples: Vec<u32> = factor.pivots().iter().filter_map(row).collect();
+        let sums = kernel_sums(source, group.examples, &examples, &coefficients);
+        let (scale, mut worst, mut spread, mut cost) =
+            (scale_of(&system.targets), 0.0f64, 0.0, 0.0);
+        let mut leave_one_out = Vec::with_capacity(sums.len());
+        for (at, sum) in sums.iter().enumerate() {
+            let meant: f64 = (0..rank).map(|j| weights[j] * factor.coordinate(j)[at]).sum();
+            worst = worst.max((sum - meant).abs());
+            let (score, ridge) = (sum + bias, system.ridge[at]);
+            let error = system.targets[at] - score;
+            cost += error * error / ridge;
+            spread += (error / ridge).abs() * factor.distances()[at].max(0.0).sqrt();
+            if let Some(leverages) = leverages {
+                leave_one_out.push(system.targets[at] - error / (1.0 - leverages[at]));
+            }
         }
-    }
-    let is_known = leverages.is_some() && leave_one_out.iter().all(|score| score.is_finite());
-    let length: f64 = weights.iter().map(|w| w * w).sum();
-    SystemSolution {
-        expansion: Expansion { examples, coefficients, offset: -bias },
-        objective: -0.5 * (length + cost),
-        gap: 0.5 * spread * spread,
-        violation: worst / scale,
-        leave_one_out: is_known.then_some(leave_one_out),
+        let is_known = leverages.is_some() && leave_one_out.iter().all(|score| score.is_finite());
+        let length: f64 = weights.iter().map(|w| w * w).sum();
+        SystemSolution {
+            expansion: Expansion { examples, coefficients, offset: -bias },
+            objective: -0.5 * (length + cost),
+            gap: 0.5 * spread * spread,
+            violation: worst / scale,
+            leave_one_out: is_known.then_some(leave_one_out),
+        }
     }
 }
 

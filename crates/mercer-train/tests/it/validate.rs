@@ -1,8 +1,6 @@
 //! Cross-validation and search against the same done step by step.
 
-mod common;
-
-use common::{abalone, answer, select};
+use crate::common::{abalone, answer, select};
 use mercer_data::synthetic::{banana, ripley};
 use mercer_data::{Dataset, Targets};
 use mercer_machine::{Answer, Scheme};

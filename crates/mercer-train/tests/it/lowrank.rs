@@ -1,8 +1,6 @@
 //! Low-rank training against a dense interior-point solver, against `smo`, and on adversarial data.
 #![allow(non_snake_case, reason = "matrices of the solver")]
 
-mod common;
-
 use mercer_data::{Dataset, Matrix, Targets, synthetic};
 use mercer_kernel::KernelRef;
 use mercer_train::{Subproblem, Trained, Training, formulation, solver, train};
@@ -26,7 +24,7 @@ fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>, so
     assert!(report.converged, "{text} {report:?}");
     let low_rank = report.low_rank.as_ref().unwrap();
     assert!(low_rank.iterations <= 40, "{text}: {} iterations", low_rank.iterations);
-    let (_, best) = common::best(&formulation, &kernel, data, weights);
+    let (_, best) = crate::common::best(&formulation, &kernel, data, weights);
     let found = low_rank.approximation[0].objective;
     // What is left out of the trace, and the tolerance of the reference.
     let slack = low_rank.approximation[0].quadratic + 1e-6 * best.abs();
@@ -129,7 +127,9 @@ fn the_machine_scores_as_the_factor_does() {
     let far = (0..300)
         .map(|row| {
             let row = fresh.examples.row(row);
-            (common::scores(&exact.machine, row)[0] - common::scores(&low.machine, row)[0]).abs()
+            (crate::common::scores(&exact.machine, row)[0]
+                - crate::common::scores(&low.machine, row)[0])
+                .abs()
         })
         .fold(0.0, f64::max);
     assert!(far < 0.02, "{far}");
@@ -138,7 +138,7 @@ fn the_machine_scores_as_the_factor_does() {
 #[test]
 fn many_classes_share_one_factor() {
     let mut data = synthetic::banana(900, 5);
-    let targets = common::numbers(&data).to_vec();
+    let targets = crate::common::numbers(&data).to_vec();
     let third = |row: usize| if row.is_multiple_of(3) { 2.0 } else { targets[row] };
     data.targets = Targets::Numbers((0..900).map(third).collect());
     for scheme in [mercer_machine::Scheme::OneVsOne, mercer_machine::Scheme::OneVsRest] {
@@ -160,7 +160,7 @@ fn toy(scale: f64) -> Dataset {
     let mut targets = Vec::new();
     for copy in 0..4 {
         for row in 0..40 {
-            let side = common::numbers(&base)[row];
+            let side = crate::common::numbers(&base)[row];
             let own = base.examples.row(row);
             // Separable: the classes are pushed apart.
             values.push(scale * (own.get(0) + 2.0 * side));
@@ -339,7 +339,7 @@ fn targets_that_are_no_sides_are_rejected_at_the_door() {
     }
     // Names of classes are anything, as long as there are two.
     let mut data = synthetic::ripley(60, 1);
-    let sides = common::numbers(&data).iter().map(|side| (side + 1.0) / 2.0).collect();
+    let sides = crate::common::numbers(&data).iter().map(|side| (side + 1.0) / 2.0).collect();
     data.targets = Targets::Numbers(sides);
     let trained = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", "low_rank(rank=20)", 1e-3);
     assert_eq!(trained.machine.classes().len(), 2);

@@ -1,9 +1,7 @@
 //! LIBSVM's answers: objective within 1e-4 relative at tolerance 1e-3, the same predictions on 99.9 % of
 //! held-out rows. A regression agrees where it differs by less than 1 % of the spread of the targets.
 
-mod common;
-
-use common::{
+use crate::common::{
     abalone, answer, minmax, numbered, numbers, quadratic, repository, select, shared, split,
 };
 use libsvm_rs::predict::predict;

@@ -1,4 +1,4 @@
-//! Linear and additive solvers that are interrupted and resumed, and examples that memory does not hold.
+//! Linear and additive trainings that are interrupted and resumed, and examples that memory does not hold.
 
 use std::time::Duration;
 
@@ -33,7 +33,8 @@ fn histograms(rows: usize, columns: usize, kinds: usize) -> Dataset {
 
 fn watch(
     data: &Dataset,
-    texts: (&str, &str),
+    kernel: &str,
+    text: &str,
     training: &Training,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Trained, TrainError> {
@@ -55,13 +56,13 @@ fn bits(machine: &Machine) -> Vec<u64> {
             let weights = weights.iter().map(|x| u64::from(x.to_bits()));
             weights.chain([offset.to_bits()]).collect()
         }
-        Score::Expansion { .. } => panic!("a machine of tables"),
+        Score::Expansion { .. } => panic!("an additive machine"),
     };
     machine.scores().iter().flat_map(of).collect()
 }
 
-/// Kernel, formulation and solver of every kind of problem: factors, step encoding, values, Newton's.
-const COURSES: [[&str; 3]; 5] = [
+/// Kernel, formulation and solver of every kind of training: factors, step encodings, values, Newton's.
+const TRAININGS: [[&str; 3]; 5] = [
     ["chi2", "c_svc(C=1)", "additive"],
     ["intersection", "c_svc(C=1)", "additive"],
     ["chi2", "epsilon_svr(C=1, epsilon=0.1)", "additive(rank=8)"],
@@ -76,31 +77,31 @@ const COLUMNS: [&str; 3] = ["linear", "logistic(C=1)", "linear(penalty=l1)"];
 fn a_resumed_training_ends_in_the_same_bits_wherever_it_was_killed() {
     let folder = tempfile::tempdir().unwrap();
     let data = histograms(120, 12, 3);
-    for (number, [kernel, text, name]) in COURSES.into_iter().chain([COLUMNS]).enumerate() {
+    for (number, [kernel, text, name]) in TRAININGS.into_iter().chain([COLUMNS]).enumerate() {
         // In memory, and in chunks.
-        let places = if number < COURSES.len() { &[1 << 30, 9000][..] } else { &[1 << 30] };
+        let places = if number < TRAININGS.len() { &[1 << 30, 9000][..] } else { &[1 << 30] };
         for memory in places.iter().copied() {
             let training = by(name).tolerance(1e-3).memory(memory);
             let (whole, mut rounds) =
-                (watch(&data, (kernel, text), &training, &mut |_| {}).unwrap(), 0);
+                (watch(&data, kernel, text, &training, &mut |_| {}).unwrap(), 0);
             let path = folder.path().join(format!("{number}-{memory}"));
             let save =
                 |resume| Some(Checkpoint { path: path.clone(), every: Duration::ZERO, resume });
             let kept = training.clone().checkpoint(save(false));
-            watch(&data, (kernel, text), &kept, &mut |_| rounds += 1).unwrap();
+            watch(&data, kernel, text, &kept, &mut |_| rounds += 1).unwrap();
             assert!(rounds > 3, "{name}: {rounds}");
             for killed_at in [1, rounds / 2, rounds - 1] {
                 let mut round = 0;
                 // A panic in the observer stands for the kill: nothing after it is written.
                 let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    watch(&data, (kernel, text), &kept, &mut |_| {
+                    watch(&data, kernel, text, &kept, &mut |_| {
                         round += 1;
                         assert!(round <= killed_at, "killed on purpose");
                     })
                 }));
                 assert!(killed.is_err());
                 let again = training.clone().checkpoint(save(true));
-                let resumed = watch(&data, (kernel, text), &again, &mut |_| {}).unwrap();
+                let resumed = watch(&data, kernel, text, &again, &mut |_| {}).unwrap();
                 assert_eq!(bits(&whole.machine), bits(&resumed.machine), "{name} {killed_at}");
                 assert_eq!(whole.report.iterations, resumed.report.iterations);
                 assert_eq!(whole.report.gap.to_bits(), resumed.report.gap.to_bits());
@@ -117,32 +118,32 @@ fn a_limit_that_was_hit_can_be_raised_and_a_foreign_checkpoint_is_refused() {
     let keep =
         Some(Checkpoint { path: path.clone(), every: Duration::from_hours(1), resume: true });
     let training = by("additive").tolerance(1e-4);
-    let whole = watch(&data, ("chi2", "c_svc(C=1)"), &training, &mut |_| {}).unwrap();
+    let whole = watch(&data, "chi2", "c_svc(C=1)", &training, &mut |_| {}).unwrap();
     let cut = training.clone().checkpoint(keep.clone());
     let cut = cut.max_iterations(Some(whole.report.iterations / 2));
-    let half = watch(&data, ("chi2", "c_svc(C=1)"), &cut, &mut |_| {}).unwrap();
+    let half = watch(&data, "chi2", "c_svc(C=1)", &cut, &mut |_| {}).unwrap();
     assert_eq!(half.report.stop, Some(Stop::IterationLimit));
     let rest = training.clone().checkpoint(keep.clone());
-    let other = watch(&data, ("chi2", "c_svc(C=2)"), &rest, &mut |_| {}).unwrap_err();
+    let other = watch(&data, "chi2", "c_svc(C=2)", &rest, &mut |_| {}).unwrap_err();
     assert!(other.to_string().ends_with("other data or other parameters"), "{other}");
-    let second = watch(&data, ("chi2", "c_svc(C=1)"), &rest, &mut |_| {}).unwrap();
+    let second = watch(&data, "chi2", "c_svc(C=1)", &rest, &mut |_| {}).unwrap();
     assert_eq!(bits(&whole.machine), bits(&second.machine));
     let mut bytes = std::fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     std::fs::write(&path, &bytes).unwrap();
-    let damaged = watch(&data, ("chi2", "c_svc(C=1)"), &rest, &mut |_| {}).unwrap_err();
+    let damaged = watch(&data, "chi2", "c_svc(C=1)", &rest, &mut |_| {}).unwrap_err();
     assert!(damaged.to_string().ends_with("the file is damaged"), "{damaged}");
 }
 
 #[test]
 fn chunks_of_a_file_give_the_machine_of_the_same_objective() {
     let data = histograms(600, 20, 3);
-    for [kernel, text, name] in COURSES {
+    for [kernel, text, name] in TRAININGS {
         let training = by(name).tolerance(1e-3);
-        let inside = watch(&data, (kernel, text), &training, &mut |_| {}).unwrap();
+        let inside = watch(&data, kernel, text, &training, &mut |_| {}).unwrap();
         let training = training.memory(24_000);
-        let outside = watch(&data, (kernel, text), &training, &mut |_| {}).unwrap();
+        let outside = watch(&data, kernel, text, &training, &mut |_| {}).unwrap();
         assert_eq!(inside.report.linear.as_ref().unwrap().chunks, None);
         let chunks = outside.report.linear.as_ref().unwrap().chunks;
         assert!(chunks.is_some_and(|chunks| chunks > 3), "{name}: {chunks:?}");
@@ -152,7 +153,7 @@ fn chunks_of_a_file_give_the_machine_of_the_same_objective() {
         assert!((a - b).abs() <= gaps.abs() + 1e-5 * a.abs(), "{name}: {a} {b} {gaps}");
         // Any number of threads gives the same bits.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        let alone = pool.install(|| watch(&data, (kernel, text), &training, &mut |_| {})).unwrap();
+        let alone = pool.install(|| watch(&data, kernel, text, &training, &mut |_| {})).unwrap();
         assert_eq!(bits(&outside.machine), bits(&alone.machine), "{name}");
     }
 }
@@ -201,7 +202,7 @@ fn rows_read_in_pieces_give_the_machine_of_rows_in_memory() {
         ["chi2", "c_svc(C=1)", "additive(levels=quantile)"],
         ["linear", "c_svc(C=1)", "linear"],
     ] {
-        let inside = watch(&data, (kernel, text), &by(name), &mut |_| {}).unwrap();
+        let inside = watch(&data, kernel, text, &by(name), &mut |_| {}).unwrap();
         let pieces = Pieces(&data.examples, 13);
         let (kernel, text) = (mercer_kernel::parse(kernel).unwrap(), formulation(text).unwrap());
         let outside =
@@ -220,6 +221,6 @@ fn a_cancelled_training_in_chunks_ends_with_a_machine() {
     let data = histograms(600, 20, 3);
     let cancel = Cancel::new();
     let training = by("additive").tolerance(1e-6).memory(24_000).cancel(cancel.clone());
-    let ended = watch(&data, ("chi2", "c_svc(C=100)"), &training, &mut |_| cancel.cancel());
+    let ended = watch(&data, "chi2", "c_svc(C=100)", &training, &mut |_| cancel.cancel());
     assert_eq!(ended.unwrap().report.stop, Some(Stop::Cancelled));
 }

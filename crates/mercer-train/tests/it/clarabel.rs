@@ -1,8 +1,6 @@
 //! Every formulation against a dense interior-point solver.
 #![allow(non_snake_case, reason = "matrices of the solver")]
 
-mod common;
-
 use mercer_data::{Dataset, Targets, synthetic};
 use mercer_kernel::KernelRef;
 use mercer_train::{Training, formulation, train};
@@ -15,7 +13,7 @@ fn check(text: &str, kernel: &str, data: &Dataset, weights: Option<Vec<f64>>) {
     let report = &trained.report;
     assert!(report.converged, "{text} {report:?}");
 
-    let (qp, best) = common::best(&formulation, &kernel, data, weights);
+    let (qp, best) = crate::common::best(&formulation, &kernel, data, weights);
     if text.starts_with("nu_svc") {
         // The report is in LIBSVM's scale, in which β is divided by the margin.
         let sum: f64 = match &trained.machine.scores()[0] {

@@ -1,7 +1,5 @@
 //! Iterations of the interior point method: few, whatever C, the kernel and the size of features.
 
-mod common;
-
 use mercer_data::{Dataset, Matrix, Targets, synthetic};
 use mercer_train::{Training, formulation, solver, train};
 
@@ -32,7 +30,7 @@ fn weighted(
 
 /// Up to nine rings or more, a column for each sex, all columns from -1 to 1.
 fn abalone(rows: usize) -> Dataset {
-    let text = include_str!("../../../datasets/abalone/abalone.csv");
+    let text = include_str!("../../../../datasets/abalone/abalone.csv");
     let (mut values, mut targets) = (Vec::new(), Vec::new());
     for line in text.lines().skip(1).take(rows) {
         let fields: Vec<&str> = line.split(',').collect();

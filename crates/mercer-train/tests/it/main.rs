@@ -1,0 +1,14 @@
+//! All integration tests of training in one binary; one module for each subject.
+
+mod additive;
+mod clarabel;
+mod common;
+mod control;
+mod hard_cases;
+mod interior;
+mod libsvm;
+mod linear_checkpoints;
+mod linear_l1;
+mod lowrank;
+mod systems;
+mod validate;
