@@ -124,7 +124,7 @@ class AdditiveSVC(_Classifier):
     Parameters
     ----------
     C : float, default=1.0
-        Price of errors.
+        Penalty of errors.
     kernel : str, default="chi2"
         ``"intersection"``, ``"chi2"``, ``"jensen_shannon"``, ``"hellinger"``, ``"power_mean(p=-1)"`` or ``"linear"``.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
@@ -239,7 +239,7 @@ class LowRankSVC(_Classifier):
     Parameters
     ----------
     C : float, default=1.0
-        Price of errors.
+        Penalty of errors.
     kernel : {"linear", "poly", "rbf", "laplacian", "chi2", "cosine"}, default="rbf"
     degree, gamma, coef0
         As in scikit-learn's ``SVC``.
@@ -378,7 +378,7 @@ _PARAMETERS = """
     Parameters
     ----------
     C : float, default=1.0
-        Price of squared errors.
+        Penalty of squared errors.
     kernel : {"linear", "poly", "rbf", "sigmoid", "laplacian", "chi2", "cosine"}, default="rbf"
     degree, gamma, coef0
         As in scikit-learn's ``SVC``.

@@ -100,22 +100,6 @@ impl<T: Float> Step<T> for Dual<'_, T> {
     }
 }
 
-/// The quadratic of one hinge coefficient: `Q_ii`, what is added to it, and the largest coefficient.
-#[derive(Clone, Copy)]
-struct HingeTerms<T> {
-    curve: T,
-    ridge: T,
-    limit: T,
-}
-
-/// The same of one coefficient of a regression.
-#[derive(Clone, Copy)]
-struct EpsilonTerms<T> {
-    curve: T,
-    epsilon: T,
-    limit: T,
-}
-
 impl<T: Float> Dual<'_, T> {
     #[inline(always)]
     fn side(&self, row: RowHead) -> T {

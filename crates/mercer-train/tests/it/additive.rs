@@ -165,7 +165,7 @@ fn every_loss_closes_its_gap() {
             let tight = learn(&data, kernel, text, &by("additive(rank=8)").tolerance(1e-3));
             let (size, report) = (tight.report.objective.abs(), &tight.report);
             assert!(report.converged, "{text} {kernel} {report:?}");
-            // Singles leave a relative error of about 1e-6 in the gap.
+            // f32 leaves a relative error of about 1e-6 in the gap.
             assert!(
                 report.gap > -1e-5 * size && report.gap < 3e-3 * size,
                 "{text} {kernel} {report:?}"

@@ -38,8 +38,8 @@ fn watch(
     training: &Training,
     observer: &mut dyn FnMut(&Progress),
 ) -> Result<Trained, TrainError> {
-    let kernel = mercer_kernel::parse(texts.0).unwrap();
-    let formulation = formulation(texts.1).unwrap();
+    let kernel = mercer_kernel::parse(kernel).unwrap();
+    let formulation = formulation(text).unwrap();
     train(data, &kernel, &formulation, training, observer)
 }
 
