@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use super::Options;
 use crate::workspace::{Workspace, run as run_command};
 
-/// Damages files, then runs the soak of the compile room; both print how far they have come, Ctrl-C stops.
+/// Damages files, then runs the soak of the compile crate; both print how far they have come, Ctrl-C stops.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let variants = number("--variants", options.variants.as_deref().unwrap_or("1e6"))?;
     let pairs = number("--pairs", options.pairs.as_deref().unwrap_or("1e9"))?;
@@ -21,10 +21,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     if pairs >= 1.0 {
         let words =
-            ["test", "--release", "-p", "mercer-compile", "--test", "soak", "--", "--ignored"];
+            ["test", "--release", "-p", "mercer-compile", "--test", "it", "--", "--ignored"];
         let mut command = workspace.cargo(words);
         let count = format!("{pairs:e}");
-        command.args(["--exact", "soak", "--nocapture"]).env("MERCER_SOAK", count);
+        command.args(["--exact", "soak::soak", "--nocapture"]).env("MERCER_SOAK", count);
         // Fused multiply-adds of the reference in one instruction: the same numbers, several times as many.
         command.env("RUSTFLAGS", "-C target-cpu=native");
         command.env("CARGO_TARGET_DIR", workspace.target.join("soak"));

@@ -1,4 +1,8 @@
 //! What the tests of certifying stages share.
+//! Machines are in `clouds`, stages with their kernels in `stages`.
+
+pub mod clouds;
+pub mod stages;
 
 use mercer_compile::CompileError;
 use mercer_data::Matrix;

@@ -1,21 +1,16 @@
 //! A long test of certificates: ranges of every certifying stage against scores in double-double arithmetic, as many
 //! as `MERCER_SOAK` says. `cargo xtask bench soak` runs it.
 
-#[path = "common/clouds.rs"]
-mod clouds;
-#[path = "common/stages.rs"]
-mod stages;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use clouds::{clouds, trained};
+use crate::common::clouds::{clouds, trained};
+use crate::common::stages::stages;
 use mercer_compile::{CompileError, compile};
 use mercer_data::Matrix;
 use mercer_machine::{Machine, Output};
 use mercer_testkit::generate;
 use mercer_testkit::properties::certify::{CertifyProperty, Tally, Truth};
 use rayon::prelude::*;
-use stages::stages;
 
 /// Queries of one machine.
 const QUERIES: usize = 2000;

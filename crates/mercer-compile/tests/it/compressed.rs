@@ -1,7 +1,6 @@
 //! The stage `compressed`: certificates under every kernel, for every size and method, on adversarial machines.
 
-mod common;
-
+use crate::common;
 use mercer_compile::compile;
 use mercer_data::{Matrix, synthetic};
 use mercer_kernel::parse;

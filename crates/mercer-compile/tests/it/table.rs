@@ -1,7 +1,6 @@
 //! The properties of certificates for tables of curves, over every additive kernel.
 
-mod common;
-
+use crate::common;
 use mercer_compile::compile;
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};

@@ -1,12 +1,8 @@
 //! The properties of certificates, over every certifying stage, on sane, trained-like and adversarial machines.
 
-#[path = "common/clouds.rs"]
-mod clouds;
-mod common;
-#[path = "common/stages.rs"]
-mod stages;
-
-use clouds::{clouds, trained};
+use crate::common;
+use crate::common::clouds::{clouds, trained};
+use crate::common::stages::{QUADRATIC, stages};
 use mercer_compile::compile;
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, parse};
@@ -15,7 +11,6 @@ use mercer_machine::{Answer, ClassName, Machine, Output, Scheme, Score};
 use mercer_query::{Certainty, Plan, QueryOptions};
 use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 use mercer_testkit::{generate, machines};
-use stages::{QUADRATIC, stages};
 
 const SPECTRAL: &str = "cascade(spectral, exact)";
 const SINGLE: &str = "cascade(low_precision, exact)";

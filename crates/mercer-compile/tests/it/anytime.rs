@@ -1,10 +1,7 @@
 //! The stage `anytime`: certificates over every kernel and order, and the traps of the paper's formulas.
 
-#[path = "common/clouds.rs"]
-mod clouds;
-mod common;
-
-use clouds::{clouds, trained};
+use crate::common;
+use crate::common::clouds::{clouds, trained};
 use mercer_compile::{CompileError, FittingData, Watch, compile, compile_with};
 use mercer_data::Matrix;
 use mercer_kernel::parse;
