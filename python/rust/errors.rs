@@ -14,7 +14,7 @@ use pyo3::types::PyDict;
 
 /// An error that knows its Python class and its fields.
 pub(crate) trait ToPyErr: Debug + ToString {
-    /// PyClassName of the exception in `mercer.errors`.
+    /// Class name of the exception in `mercer.errors`.
     const CLASS: &'static str;
 
     /// Writes the fields into a dictionary.

@@ -1,8 +1,9 @@
 //! `tune`: from a contract to the fastest plan that keeps it.
 //!
 //! The sample is cut at random into three disjoint parts. Stages are *fitted* to the first, plans are *measured* on the
-//! second, which also gives the scales of estimates, and the third is the *test*, which is used once. The search has
-//! five phases, a file each:
+//! second, which also gives the scales of estimates, and the third is the *test*, which only the phases validate and
+//! choose use. The search has five phases, a file each; screen and refine run twice, first for certifying stages, then
+//! for estimating ones in front of the fastest certified plan. Every comparison of two plans is in `search.rs`:
 //!
 //! 1. *propose*: the registry lists the stages that are worth fitting to this machine;
 //! 2. *screen*: every stage is fitted and timed, then combinations of the fastest;
@@ -10,8 +11,8 @@
 //! 4. *validate*: candidates that estimate get their acceptance threshold on the test rows (see [`crate::risk`]);
 //! 5. *choose*: the fastest validated candidate is kept; exact, unless it is clearly slower.
 //!
-//! If a candidate fails the test, the fastest proved plan or the exact one is kept; nothing is tried again on the same
-//! rows. All constants are in [`TunePolicy`], all times come from a [`Clock`]. Measured times are noisy, so two runs may
+//! Candidates are tested together, with `delta` shared among them; those that fail are dropped, and nothing is tried
+//! again on the same rows. The constants of the search are in [`TunePolicy`], all times come from a [`Clock`]. Measured times are noisy, so two runs may
 //! keep different plans; all else follows from the seed. ADR 0036 has the reasons.
 
 mod budget;

@@ -1,4 +1,4 @@
-//! The rounding bound eps_f of the exact evaluation, without the sum it would avoid.
+//! The rounding bound eps_f of the exact evaluation, computed without the second sum Σ|β||K|.
 //!
 //! The computed score is `fl(Σ β_i K̂_i) - b`, where partial sum `l` chains every eighth term and a tree of
 //! three levels joins the eight. A term passes at most `n = ceil(m / 8) + 3` roundings, the difference

@@ -27,7 +27,8 @@ pub trait Stage: Debug + Send + Sync {
         false
     }
 
-    /// Whether it reads squared norms of queries or proves ranges, which need them.
+    /// Whether it reads squared norms of queries or proves ranges. The worker then computes the norms and the rounding
+    /// bounds of the exact scores; without those bounds nothing is ever certified.
     fn needs_norms(&self) -> bool {
         true
     }

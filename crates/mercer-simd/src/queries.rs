@@ -139,7 +139,7 @@ impl<T: Element + PlainNumber> Task for DenseNorms<'_, T> {
 
 /// Sparse queries: the values that are not zero, cut into chunks of columns.
 ///
-/// ColumnChunk by chunk, the entries of all queries lie one after the other, in the order in which
+/// Chunk by chunk, the entries of all queries lie one after the other, in the order in which
 /// the products read them.
 #[derive(Clone, Debug)]
 pub struct SparseQueries<T> {

@@ -300,7 +300,7 @@ impl<T: Element + PlainNumber> Task for SparseDots<'_, T> {
                     // SAFETY: `push` checked that the columns exist, `values` is a whole panel, and
                     // `out` covers its lanes; `B` is the backend this body is compiled for.
                     unsafe {
-                        SparseSweep { values, width, entries, first, last }.panel::<T::On<B>>(out)
+                        SparseSweep { values, width, entries, first, last }.panel::<T::On<B>>(out);
                     };
                     start = end;
                 }

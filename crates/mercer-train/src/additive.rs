@@ -27,7 +27,7 @@ use crate::linear::{BuildScores, Packing, PreparationReport, PreparedLinear, lin
 use crate::packed::{ColumnOrder, RowsToPack};
 use maps::KernelFactors;
 
-/// ValueBins the values, factors the scalar kernel and packs the examples.
+/// Assigns values to bins, factors the scalar kernel and packs the examples.
 ///
 /// # Errors
 /// If the kernel is not additive, or the values do not fit into bins.

@@ -38,7 +38,7 @@ pub fn of(sources: &[(PathBuf, String)]) -> Vec<String> {
 fn package_of(path: &Path) -> Option<String> {
     let parts: Vec<&str> = path.iter().filter_map(|part| part.to_str()).collect();
     let is_test = |part: &&str| matches!(*part, "tests" | "tests.rs" | "examples" | "benches");
-    if parts.iter().any(|part| is_test(part)) {
+    if parts.iter().any(is_test) {
         return None;
     }
     let root = parts.iter().position(|part| matches!(*part, "src" | "rust"))?;

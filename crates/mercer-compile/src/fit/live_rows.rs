@@ -1,4 +1,4 @@
-//! LiveRows in the live columns of a machine, centred as it centres, dense.
+//! Rows in the live columns of a machine, centred as it centres, dense.
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::{Form, Profile};

@@ -22,7 +22,7 @@ pub(super) static FITTER: Fitter =
 
 /// Wider machines would take minutes.
 const MOST_COLUMNS: usize = 3000;
-/// LiveRows of a sample that are looked at.
+/// Rows of a sample that are used.
 const MOST_ROWS: usize = 512;
 /// Numbers of dimensions that are tried where none is asked for.
 const TRIED: [usize; 9] = [12, 16, 24, 32, 48, 64, 80, 96, 128];
@@ -293,7 +293,7 @@ impl Ready {
     }
 }
 
-/// LiveRows to fit to and rows to choose the dimensions by: every other row of the sample, or the supports
+/// Rows to fit to and rows to choose the dimensions by: every other row of the sample, or the supports
 /// themselves.
 fn sample(task: &Task<'_>) -> (LiveRows, Option<Vec<usize>>, Matrix) {
     let spread = |rows: usize, from: usize| -> Vec<usize> {

@@ -16,7 +16,7 @@ pub(super) static FITTER: Fitter =
 
 /// Wider machines would take minutes.
 const MOST_COLUMNS: usize = 3000;
-/// LiveRows of a chunk; in the first one they are the middle, the slope, some of M and some of A.
+/// Rows of a chunk; in the first one they are the middle, the slope, some of M and some of A.
 const CHUNK: usize = 16;
 const RESTS: usize = 7;
 const CURVES: usize = 7;

@@ -32,9 +32,9 @@ pub fn lower_bound(count: u64, total: u64, delta: f64) -> f64 {
             break;
         }
         if binomial_cdf(count - 1, total, middle) > 1.0 - delta {
-            low = middle
+            low = middle;
         } else {
-            high = middle
+            high = middle;
         }
     }
     low

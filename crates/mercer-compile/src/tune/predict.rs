@@ -256,10 +256,10 @@ mod tests {
         target: Target,
         spec: &str,
     ) -> (ThresholdPredictor<'a>, Plan) {
+        const POLICY: PredictionPolicy = TunePolicy::DEFAULT.prediction;
         let sample = crescents(3000, 2);
         let compiler = Compiler::new(machine).sample(&sample).target(target);
         let sections = compiler.run(&spec.parse().unwrap()).unwrap().sections;
-        const POLICY: PredictionPolicy = TunePolicy::DEFAULT.prediction;
         let mut predictor = ThresholdPredictor::new(machine, rows, target, 20_000, &POLICY);
         for (number, section) in sections.sections.iter().enumerate() {
             let mut alone = sections.clone();

@@ -66,7 +66,7 @@ pub(super) struct Timer<'a> {
     pub aim: Aim,
 }
 
-impl<'a> Timer<'a> {
+impl Timer<'_> {
     pub(super) fn with_aim(self, aim: Aim) -> Self {
         Self { aim, ..self }
     }

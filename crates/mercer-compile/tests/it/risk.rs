@@ -245,6 +245,23 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
     }
 }
 
+/// Panels of bytes hold 48, 64 or 96 supports, by instruction set; the order of sums must not follow them.
+#[test]
+fn estimates_in_bytes_have_the_same_bits_on_every_instruction_set() {
+    let kernel = mercer_kernel::parse("rbf(gamma=0.2)").unwrap();
+    let machine = machines::random(&kernel, &generate::dense(500, 8, 4), &Output::Novelty, 9);
+    let (sample, queries) = (generate::dense(600, 8, 5), generate::dense(40, 8, 6));
+    let target = Target { risk: 0.05, delta: 0.1, ..Target::default() };
+    let text = "cascade(pca(3, 6, arithmetic=int8), exact)".parse().unwrap();
+    let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text).unwrap();
+    let expected = Plan::load(&machine, &compiled.sections).unwrap().records(&queries).unwrap();
+    assert!(expected.iter().all(|records| !records.is_empty()));
+    for isa in mercer_simd::Isa::available() {
+        let plan = Plan::with_isa(&machine, &compiled.sections, *isa).unwrap();
+        assert_eq!(expected, plan.records(&queries).unwrap(), "{}", isa.name());
+    }
+}
+
 #[test]
 fn adversarial_queries_never_stop_on_numbers_that_overflowed() {
     let (machine, sample) = crescents(1500, 3);

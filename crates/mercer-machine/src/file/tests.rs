@@ -23,7 +23,7 @@ fn adversarial_files_with_valid_digests_are_read() {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let is_model = name.ends_with(".mercer") || name.ends_with(".model");
+        let is_model = [".mercer", ".model"].iter().any(|ending| name.ends_with(ending));
         if !is_model || NOT_READ.contains(&name.as_str()) {
             continue;
         }

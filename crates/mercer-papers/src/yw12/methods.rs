@@ -87,7 +87,7 @@ pub(super) fn train_on(
     learner: Learner<'_>,
     c: f64,
 ) -> anyhow::Result<Trained> {
-    // SetRows are packed in memory, however many there are.
+    // Rows are packed in memory, however many there are.
     let Learner { kernel, solver: text } = learner;
     let training = Training::default().solver(solver(text)?).memory(usize::MAX);
     let training = training.cancel(session.cancel());

@@ -39,7 +39,7 @@ struct Yw12File {
     yw12: Vec<Set>,
 }
 
-/// SetRows to learn from, and rows to ask.
+/// Rows to train on, and rows to predict.
 pub(super) struct SetRows {
     pub(super) examples: Dataset,
     pub(super) queries: Dataset,

@@ -15,7 +15,7 @@
 //! `δ = γ η (2 d' + η) + 3.2 v T`, where `T = min(88, γ d'²)` and `d' = sqrt(T / γ)`.
 //!
 //! Both terms grow with d'; where the computed exponent exceeds `126 ln 2 = 87.3` the value is taken as
-//! `2^-126 < 2e-38`, and then `K < 5e-38` as long as `δ <= 1/2`. The rest is as for f32_bound: `r = e^δ / (1 - ε) - 1`.
+//! `2^-126 < 2e-38`, and then `K < 5e-38` as long as `δ <= 1/2`. The rest is as in single precision: `r = e^δ / (1 - ε) - 1`.
 //!
 //! **Others.** `x·z = x'·z' + r·z + x'·ρ`, so the product of the grid rows is off by at most
 //! `|r| Z + (|x| + |r|) |ρ|`. It is put together from integers in f64,
@@ -30,7 +30,7 @@ use mercer_kernel::bound::UNIT;
 
 use super::single_precision::{F32Bound, F32Query, HIDDEN, SINGLE, is_sane};
 
-/// Offline constants of one machine beside those for f32_bound.
+/// Constants of one machine, computed at load, beside those for single precision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodedBound {
     step: f64,

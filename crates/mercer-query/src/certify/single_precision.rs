@@ -77,7 +77,7 @@ pub(crate) struct F32Weights {
 pub(crate) struct F32Query {
     /// `r` (Gaussian) or `e` (powers).
     pub error: f64,
-    /// F32Bound on `|t|^p` (powers).
+    /// Bound on `|t|^p` (powers).
     most: f64,
     /// `t(x, x)^(p/2)` (normalised powers) or 1.
     divisor: f64,

@@ -86,7 +86,7 @@ pub(crate) struct TaylorQuery {
     high: f64,
 }
 
-/// FormSums over the eigenvectors of one form: `Σ λ_j ŷ_j²`, `Σ ŷ_j²`, and how many there are.
+/// Sums over the eigenvectors of one form: `Σ λ_j ŷ_j²`, `Σ ŷ_j²`, and how many there are.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FormSums {
     pub head: f64,

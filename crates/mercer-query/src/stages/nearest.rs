@@ -1,4 +1,4 @@
-//! SupportRows from the nearest on, until a sample says that the sign no longer changes (\[DM03\]).
+//! Adds supports from the nearest on, until a sample says that the sign no longer changes (\[DM03\]).
 
 mod order;
 mod products;

@@ -40,8 +40,9 @@ pub static ENTRY: StageEntry = StageEntry {
     build: load,
 };
 
-/// Panels per tile: 2 x 96 supports.
-const TILE_PANELS: usize = 2;
+/// Supports per tile. Panels hold 48, 64 or 96 of them, by instruction set and arithmetic; tiles are equal everywhere,
+/// so that sums have the same order.
+const TILE_SUPPORTS: usize = 192;
 
 /// The machine with dot products cut to the leading dimensions; norms stay whole. Each level adds
 /// dimensions to the products of the one before.
@@ -53,7 +54,7 @@ struct Pca {
     levels: Vec<PcaLevel>,
     kernel_sums: KernelSums,
     offsets: Vec<f64>,
-    /// PcaSupports, padded to whole lanes.
+    /// Number of supports, padded to whole lanes.
     stride: usize,
     supports: usize,
 }
@@ -71,7 +72,7 @@ enum PcaSupports {
     Bytes(ByteSupports),
 }
 
-/// PcaQueries of a level, ready to be multiplied.
+/// Queries of a level, ready to be multiplied.
 enum PcaQueries {
     F32(DenseQueries32),
     Bytes(ByteScratch),
@@ -83,6 +84,11 @@ impl PcaSupports {
             Self::F32(panels) => panels.panels(),
             Self::Bytes(supports) => supports.panels(),
         }
+    }
+
+    /// Only the last panel may be smaller than the others, so the first says how many make a tile.
+    fn panels_per_tile(&self) -> usize {
+        if self.panels() < 2 { 1 } else { TILE_SUPPORTS / self.lanes(0..1).len() }
     }
 
     fn lanes(&self, panels: Range<usize>) -> Range<usize> {
@@ -131,7 +137,7 @@ impl PcaSupports {
                 panels.dots_dense(isa, dense, range, out, width);
             }
             (Self::Bytes(supports), PcaQueries::Bytes(work)) => {
-                supports.dots(work, range, out, width)
+                supports.dots(work, range, out, width);
             }
             _ => unreachable!("made by these supports"),
         }
@@ -213,8 +219,9 @@ impl Pca {
         let (exact, scores) = (block.exact(), self.offsets.len());
         partials.clear();
         partials.resize(loaded.len() * scores, [0.0; 8]);
-        for first in (0..supports.panels()).step_by(TILE_PANELS) {
-            let range = first..(first + TILE_PANELS).min(supports.panels());
+        let panels = supports.panels_per_tile();
+        for first in (0..supports.panels()).step_by(panels) {
+            let range = first..(first + panels).min(supports.panels());
             let lanes = supports.lanes(range.clone());
             let width = lanes.len();
             products.resize(loaded.len() * width, 0.0);

@@ -74,7 +74,7 @@ struct Projected {
     cost: u64,
 }
 
-/// TileFactors of one score for the supports of a tile, each row one for each support.
+/// Factors of one score for the supports of a tile, each row one for each support.
 #[derive(Debug)]
 struct TileFactors {
     score: usize,

@@ -89,7 +89,7 @@ fn degree_two(machine: &Machine) -> Option<(f64, f64, bool)> {
     }
 }
 
-/// SpectralArrays, all scores one after the other: `counts` eigenvectors of each score, `values` (eigenvalues),
+/// Arrays, all scores one after the other: `counts` eigenvectors of each score, `values` (eigenvalues),
 /// `vectors` (live columns, then the constant one), and `errors` (residual and defect of each score).
 fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("spectral", reason);
@@ -324,7 +324,7 @@ impl StageWithScratch for Spectral {
     fn scratch(&self) -> Self::Scratch {
         let mut chunks = self.forms.iter().flat_map(|form| &form.chunks);
         let queries = chunks.next().map(|chunk| chunk.vectors.queries());
-        let scratch = queries.map(|queries| SpectralScratch {
+        queries.map(|queries| SpectralScratch {
             queries,
             products: Vec::new(),
             coordinates: Vec::new(),
@@ -333,8 +333,7 @@ impl StageWithScratch for Spectral {
             energies: Vec::new(),
             undecided: Vec::new(),
             runs: Vec::new(),
-        });
-        scratch
+        })
     }
 
     fn run(

@@ -1,4 +1,4 @@
-//! ValueBins of values: where they lie, and which value each of them represents.
+//! Bins of values: where they lie, and which value each of them represents.
 
 use mercer_data::Row;
 use mercer_machine::Spacing;

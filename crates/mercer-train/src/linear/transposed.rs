@@ -4,7 +4,7 @@ use crate::TrainError;
 use crate::packed::{RowsToPack, check_range};
 use crate::row_source::pieces;
 
-/// ColumnValues of the examples, column by column; the constant is the last column.
+/// Values of the examples, column by column; the constant is the last column.
 #[derive(Debug)]
 pub(super) struct Transposed {
     starts: Vec<usize>,
@@ -87,7 +87,7 @@ impl Transposed {
         self.starts.len()
     }
 
-    /// ColumnValues that are not zero, the constant's not counted.
+    /// Values that are not zero, the constant's not counted.
     pub(super) fn entries(&self) -> usize {
         self.rows.len()
     }

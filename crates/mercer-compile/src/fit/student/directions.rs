@@ -20,12 +20,12 @@ use crate::{CompileError, Watch};
 const MIXED: usize = 64;
 /// Coordinates of the form whose gradients say where to start.
 const FIRST_GUESS: usize = 32;
-/// CoordinateRows that are looked at; the forms themselves are fitted to all.
+/// Rows that are used; the forms themselves are fitted to all.
 const MOST_ROWS: usize = 8192;
 /// Steps down: more change little.
 const ROUNDS: usize = 4;
 const STEPS: usize = 25;
-/// CoordinateRows at a time: a fixed number, so that sums do not depend on threads.
+/// Rows at a time: a fixed number, so that sums do not depend on threads.
 const BLOCK: usize = 256;
 
 /// `sizes.last()` directions as mixtures of principal ones, row after row, and how many are mixed.
@@ -108,7 +108,7 @@ struct CoordinateRows {
 
 impl CoordinateRows {
     fn new(set: &DistillationSet, mixed: usize, first: usize, end: usize) -> Self {
-        // CoordinateRows are taken in even steps, so that all kinds are among them.
+        // Rows are taken in even steps, so that all kinds are among them.
         let step = |row: usize| row * set.rows / end;
         let rows: Vec<usize> = (first..(first + BLOCK).min(end)).map(step).collect();
         let count = rows.len();

@@ -6,7 +6,7 @@ use super::super::projection::Basis;
 use crate::block::Block;
 use crate::tracker::DecisionTracker;
 
-/// SupportProducts of queries with the supports in all directions of a basis.
+/// Products of queries with the supports in all directions of a basis.
 #[derive(Debug)]
 pub(super) struct SupportProducts {
     dense: DenseQueries32,

@@ -9,7 +9,7 @@ use crate::Exact;
 /// Kernel values computed at once.
 pub(super) const FEW: usize = 8;
 
-/// SupportRows in live columns, row after row.
+/// Supports in live columns, row after row.
 #[derive(Debug)]
 pub(super) struct SupportRows {
     rows: Vec<f64>,

@@ -141,7 +141,7 @@ impl<'a> ProjectedArrays<'a> {
         })
     }
 
-    /// TileFactors of each tile and score with coefficients in it.
+    /// Factors of each tile and score with coefficients in it.
     pub(super) fn factors(
         &self,
         shape: &ProjectedShape,
