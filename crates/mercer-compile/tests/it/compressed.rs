@@ -124,7 +124,14 @@ fn damaged_sections_are_refused() {
     let plan = "cascade(compressed(8), exact)".parse().unwrap();
     let sections = compile(&machine, &plan, None).unwrap();
     assert!(Plan::load(&machine, &sections).is_ok());
-    for name in ["coefficients", "strays", "slants", "weights", "counts", "basis_values"] {
+    for name in [
+        "coefficients",
+        "difference_norms",
+        "difference_products",
+        "weights",
+        "counts",
+        "basis_values",
+    ] {
         for damage in 0..4 {
             let mut bad = sections.clone();
             let arrays = &mut bad.sections[0].arrays;
@@ -133,7 +140,9 @@ fn damaged_sections_are_refused() {
                 (_, 0) => drop(arrays.remove(place)),
                 (F64(values), 1) => values.push(1.0),
                 (F64(values), 2) => values[0] = f64::NAN,
-                (F64(values), 3) if matches!(name, "strays" | "slants") => values[0] = -1.0,
+                (F64(values), 3) if matches!(name, "difference_norms" | "difference_products") => {
+                    values[0] = -1.0
+                }
                 (U32(values), 1) => values.push(7),
                 _ => continue,
             }
