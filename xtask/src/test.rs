@@ -174,7 +174,7 @@ fn python(workspace: &Workspace) -> Result<Outcome> {
     let has_tests = workspace.root.join("python/tests").is_dir();
     let tests = if has_tests { "python/tests" } else { "python" };
     // Some tests run what the command writes elsewhere.
-    run_cargo(workspace, &["build", "--locked", "-p", "mercer-cli"])?;
+    run_cargo(workspace, &["build", "--locked", "--workspace", "--bin", "mercer"])?;
     let command = format!("debug/mercer{}", std::env::consts::EXE_SUFFIX);
     let mut pytest = workspace.command(&python);
     pytest.args(["-m", "pytest", tests]).env("MERCER_COMMAND", workspace.target.join(command));

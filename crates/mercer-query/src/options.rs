@@ -18,7 +18,7 @@ pub struct QueryOptions {
 /// What to do when the budget does not suffice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Require {
-    /// The best estimate is good enough, marked [`Certainty::Unsettled`].
+    /// The best estimate is good enough, marked [`crate::Certainty::Unsettled`].
     #[default]
     Nothing,
     /// The query goes on to the exact stage, budget or not.
