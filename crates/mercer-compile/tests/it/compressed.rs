@@ -141,7 +141,7 @@ fn damaged_sections_are_refused() {
                 (F64(values), 1) => values.push(1.0),
                 (F64(values), 2) => values[0] = f64::NAN,
                 (F64(values), 3) if matches!(name, "difference_norms" | "difference_products") => {
-                    values[0] = -1.0
+                    values[0] = -1.0;
                 }
                 (U32(values), 1) => values.push(7),
                 _ => continue,
