@@ -118,7 +118,7 @@ fn broken(row: &Value) -> Vec<String> {
     let told = |plan: &Value| {
         let (spec, others) = (text(plan, "plan"), number(plan, "disagreements"));
         format!(
-            "{machine}: `{spec}` by hand disagrees on {others} of {queries} labels and is not compared with"
+            "{machine}: the hand-written plan `{spec}` disagrees on {others} of {queries} labels and is not compared with"
         )
     };
     broken.map(told).collect()
@@ -241,7 +241,9 @@ mod tests {
         assert_eq!(failure(&beside).as_deref(), Some("m, certified, batch: 0.80x as fast as `p`"));
         assert_eq!(
             broken(&beside),
-            ["m: `wrong` by hand disagrees on 1 of 1000 labels and is not compared with"]
+            [
+                "m: the hand-written plan `wrong` disagrees on 1 of 1000 labels and is not compared with"
+            ]
         );
         // For single queries only those count.
         beside["aim"] = json!("latency");
