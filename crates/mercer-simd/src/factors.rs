@@ -13,6 +13,7 @@
 
 mod encoding;
 mod order;
+mod packed_row;
 mod records;
 mod step_encoding;
 mod sweep;

@@ -4,8 +4,8 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use super::packed_row::{PackedRow, RecordTask};
 use super::records::Cells;
-use super::sweep::{PackedRow, RecordTask};
 use super::{Factors, Records};
 use crate::aligned;
 use crate::real::Real;

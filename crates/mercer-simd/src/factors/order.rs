@@ -1,6 +1,9 @@
 //! The order in which a pass of coordinate descent updates rows: active rows first, shuffled.
+//! How rows are stored is in `records.rs`; the pass itself in `sweep.rs`.
 
-use super::sweep::prefetch;
+use super::packed_row::prefetch;
+use super::{Records, RowHead};
+use crate::pages::large_pages;
 
 /// Rows that are shuffled as one batch.
 const BATCH: usize = 32;
@@ -50,6 +53,70 @@ impl Order {
                 prefetch(&raw const rows[*other]);
             }
             batch.zip(&others).for_each(|(at, other)| rows.swap(at, *other));
+        }
+    }
+}
+
+impl Records {
+    /// These rows, by their numbers, in this order, the first `active` of them active; none if a row does not
+    /// exist or is named twice.
+    pub fn order_of(&self, numbers: &[u32], active: usize) -> Option<Order> {
+        let mut offset_of = vec![u32::MAX; self.limit()];
+        let mut offset = 0;
+        while offset < self.words().len() {
+            let (row, length) = self.head(offset);
+            offset_of[row.row as usize] = offset as u32;
+            offset += self.size(length);
+        }
+        let mut take = |number: &u32| {
+            let offset = std::mem::replace(offset_of.get_mut(*number as usize)?, u32::MAX);
+            (offset != u32::MAX).then_some(offset)
+        };
+        let offsets = numbers.iter().map(&mut take).collect::<Option<Vec<u32>>>()?;
+        (active <= offsets.len()).then_some(Order {
+            offsets,
+            active,
+            generation: self.generation(),
+        })
+    }
+
+    /// The numbers of the rows of an order, shrunk ones last.
+    ///
+    /// # Panics
+    /// If the order is one of other records.
+    pub fn numbers(&self, order: &Order) -> Vec<u32> {
+        assert_eq!(order.generation, self.generation(), "an order of other records");
+        order.offsets.iter().map(|offset| self.words()[*offset as usize]).collect()
+    }
+
+    /// The rows for which `keep` is true, in the order of the records, all active.
+    pub fn order(&self, keep: impl FnMut(RowHead) -> bool) -> Order {
+        let mut offsets = Vec::with_capacity(self.rows());
+        large_pages(offsets.as_ptr(), offsets.capacity());
+        self.gather(keep, &mut offsets);
+        offsets.shrink_to_fit();
+        Order { active: offsets.len(), offsets, generation: self.generation() }
+    }
+
+    /// [`Records::order`] in the memory of an earlier order.
+    ///
+    /// # Panics
+    /// If the order is one of other records.
+    pub fn reset_order(&self, order: &mut Order, keep: impl FnMut(RowHead) -> bool) {
+        assert_eq!(order.generation, self.generation(), "an order of other records");
+        order.offsets.clear();
+        self.gather(keep, &mut order.offsets);
+        order.active = order.offsets.len();
+    }
+
+    fn gather(&self, mut keep: impl FnMut(RowHead) -> bool, offsets: &mut Vec<u32>) {
+        let mut offset = 0;
+        while offset < self.words().len() {
+            let (row, length) = self.head(offset);
+            if keep(row) {
+                offsets.push(offset as u32);
+            }
+            offset += self.size(length);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::Records;
 use super::encoding::{Encoding, Reader, Stored};
+use super::packed_row::{PackedRow, RecordTask};
 use super::records::Cells;
-use super::sweep::{PackedRow, RecordTask};
 use crate::aligned::AlignedBuffer;
 
 /// Bins of a block, and number of blocks.

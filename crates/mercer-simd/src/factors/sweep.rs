@@ -1,9 +1,10 @@
 //! Passes over packed rows: coordinate updates, values, and sums of rows.
 //!
-//! The rule of an update is the caller's ([`Step`]); the solvers that use these passes are in `mercer-train`.
+//! The rule of an update is the caller's ([`Step`]); the solvers that use these passes are in `mercer-train`. How a row
+//! is read from its record is in `packed_row.rs`.
 
 use super::encoding::{Encoding, Float, Reader, Stored};
-use super::records::HEAD;
+use super::packed_row::{BoundTask, PackedRow, RecordTask, prefetch};
 use super::{Order, Records, RowHead, Weights};
 use crate::isa::Isa;
 use crate::vector::{SimdBackend, Task};
@@ -179,91 +180,6 @@ pub fn curvature<E: Encoding>(
     rows.check(sums.len());
     rows.check(weights.len());
     encoding.choose(records, Curvature { isa, records, weights, bias, factor, sums })
-}
-
-/// A task over records that is compiled for each size of columns and cells and each way to read them.
-pub trait RecordTask<T> {
-    /// What it returns.
-    type Output;
-
-    /// Runs it.
-    fn run<C, L, R>(self, reader: R) -> Self::Output
-    where
-        C: Stored<Read = usize>,
-        L: Stored,
-        R: Reader<C, L, Real = T>;
-}
-
-/// One row: where its columns and cells are. `Records` checked that the columns and bins exist.
-#[derive(Debug, Clone, Copy)]
-pub struct PackedRow<C, L> {
-    columns: *const C,
-    cells: *const L,
-    pub(super) length: usize,
-}
-
-impl<C: Stored<Read = usize>, L: Stored> PackedRow<C, L> {
-    /// The record at word `offset`.
-    ///
-    /// # Safety
-    /// A record must start at `offset`, of columns `C` and cells `L`.
-    #[inline(always)]
-    unsafe fn at(words: &[u32], offset: usize) -> (RowHead, Self) {
-        // SAFETY: a record starts here, so its head and its entries lie within the words.
-        unsafe {
-            let head = words.as_ptr().add(offset);
-            let length = *head.add(3) as usize;
-            let columns = head.add(HEAD).cast::<C>();
-            let cells = columns.add(length).cast::<L>();
-            let entry = RowHead {
-                row: *head,
-                tag: *head.add(1),
-                squared_norm: f32::from_bits(*head.add(2)),
-            };
-            (entry, Self { columns, cells, length })
-        }
-    }
-
-    /// # Safety
-    /// There must be such an entry.
-    #[inline(always)]
-    pub(super) unsafe fn column(&self, i: usize) -> usize {
-        // SAFETY: the caller says that the entry exists.
-        unsafe { C::read(self.columns.add(i)) }
-    }
-
-    /// # Safety
-    /// There must be such an entry.
-    #[inline(always)]
-    pub(super) unsafe fn cell(&self, i: usize) -> L::Read {
-        // SAFETY: the caller says that the entry exists.
-        unsafe { L::read(self.cells.add(i)) }
-    }
-}
-
-/// Prefetches a cache line: a hint, sound for any address.
-#[inline(always)]
-pub(super) fn prefetch<T>(from: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching never faults; SSE is part of the architecture.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(from.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = from;
-}
-
-/// A task and the reader of its rows, as one [`Task`] for an instruction set.
-struct BoundTask<W, R, C, L> {
-    work: W,
-    reader: R,
-    stored: std::marker::PhantomData<(C, L)>,
-}
-
-impl<W, R, C, L> BoundTask<W, R, C, L> {
-    fn new(work: W, reader: R) -> Self {
-        Self { work, reader, stored: std::marker::PhantomData }
-    }
 }
 
 struct Sweep<'a, S, T> {

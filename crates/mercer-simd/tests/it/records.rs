@@ -72,7 +72,7 @@ fn orders_are_made_of_numbers_that_exist_once() {
 }
 
 #[test]
-fn rows_with_columns_or_levels_that_do_not_exist_are_not_packed() {
+fn rows_with_columns_or_bins_that_do_not_exist_are_not_packed() {
     let wrong: [(&[u32], &[u16]); 4] =
         [(&[5], &[1]), (&[0, 1], &[1, 256]), (&[0, 1], &[1]), (&[0], &[1, 1])];
     for (columns, bins) in wrong {
