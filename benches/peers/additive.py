@@ -87,7 +87,7 @@ def own(options, path, kernel, c, solver="additive"):
 
 
 def answering(options, model, rows):
-    """Nanoseconds for a non-zero value and for a row: to find levels, to read entries, and in all."""
+    """Nanoseconds for a non-zero value and for a row: to find bins, to read entries, and in all."""
     told(f"{model.stem}: answering")
     return program([options.tables, model, rows])
 

@@ -18,7 +18,7 @@ ESTIMATORS = [
     SVR(),
     NuSVR(),
     OneClassSVM(),
-    AdditiveSVC(kernel="intersection", levels="quantile"),
+    AdditiveSVC(kernel="intersection", bins="quantile"),
     AdditiveSVC(),
     # gamma="scale" looks at rows, not at weights.
     LSSVC(gamma=0.5),
@@ -50,7 +50,7 @@ _NEGATIVE = {
 
 
 def expected_to_fail(estimator):
-    if isinstance(estimator, AdditiveSVC) and estimator.levels != "quantile":
+    if isinstance(estimator, AdditiveSVC) and estimator.bins != "quantile":
         return {**_TWICE, **_NEGATIVE}
     if isinstance(estimator, LSSVC):
         return {}

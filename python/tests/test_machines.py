@@ -43,7 +43,7 @@ def test_additive_is_the_exact_additive_machine():
     y = np.where(X[:, 0] + X[:, 1] > X[:, 2] + X[:, 3], 1, -1)
     queries = random.integers(0, 17, size=(30, 6)).astype(float)
     expected = exact_chi2_scores(X, y, queries, C=0.1)
-    machine = AdditiveSVC(C=0.1, rank=16, levels="uniform", tol=1e-6).fit(X, y)
+    machine = AdditiveSVC(C=0.1, rank=16, bins="uniform", tol=1e-6).fit(X, y)
     found = machine.decision_function(queries)
     assert np.max(np.abs(found - expected)) < 0.02 * np.max(np.abs(expected))
 

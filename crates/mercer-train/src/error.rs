@@ -208,7 +208,7 @@ pub enum TrainError {
     /// A negative value where the bins of a column start at zero.
     #[error(
         "example {row} holds {value} in column {column}; {kernel} needs values of at least 0: shift the \
-         column, split it into a positive and a negative part, or bin by quantiles (levels=quantile)"
+         column, split it into a positive and a negative part, or bin by quantiles (bins=quantile)"
     )]
     NegativeForBins {
         /// The example, from 1.

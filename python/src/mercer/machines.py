@@ -130,7 +130,7 @@ class AdditiveSVC(_Classifier):
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
     rank : int or "auto", default="auto"
         Numbers per column and level; ``"auto"`` takes 4, 8 or 16 for an error of 1e-3.
-    levels : {"auto", "uniform", "power", "quantile"}, default="auto"
+    bins : {"auto", "uniform", "power", "quantile"}, default="auto"
         Where the bins lie. ``"quantile"`` takes values below zero.
     intercept_scaling : float, default=1.0
         Value of a constant column; 0 for none.
@@ -167,7 +167,7 @@ class AdditiveSVC(_Classifier):
         "kernel": [str],
         "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
         "rank": [Interval(Integral, 1, 16, closed="both"), StrOptions({"auto"})],
-        "levels": [StrOptions({"auto", "uniform", "power", "quantile"})],
+        "bins": [StrOptions({"auto", "uniform", "power", "quantile"})],
         "intercept_scaling": [Interval(Real, 0.0, None, closed="left")],
         "tol": [_POSITIVE],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
@@ -182,7 +182,7 @@ class AdditiveSVC(_Classifier):
         kernel="chi2",
         loss="hinge",
         rank="auto",
-        levels="auto",
+        bins="auto",
         intercept_scaling=1.0,
         tol=0.1,
         class_weight=None,
@@ -196,7 +196,7 @@ class AdditiveSVC(_Classifier):
         self.kernel = kernel
         self.loss = loss
         self.rank = rank
-        self.levels = levels
+        self.bins = bins
         self.intercept_scaling = intercept_scaling
         self.tol = tol
         self.class_weight = class_weight
@@ -210,14 +210,14 @@ class AdditiveSVC(_Classifier):
         formulation = {"hinge": "c_svc"}.get(self.loss, self.loss)
         seed = 1 if self.random_state is None else int(self.random_state)
         solver = (
-            f"additive(rank={self.rank}, levels={self.levels},"
+            f"additive(rank={self.rank}, bins={self.bins},"
             f" bias={float(self.intercept_scaling)!r}, seed={seed})"
         )
         return self.kernel, f"{formulation}(C={float(self.C)!r})", solver
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        takes_negative = self.kernel == "linear" or self.levels == "quantile"
+        takes_negative = self.kernel == "linear" or self.bins == "quantile"
         tags.input_tags.positive_only = not takes_negative
         return tags
 

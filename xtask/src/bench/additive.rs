@@ -26,7 +26,7 @@ const BASES: [&str; 3] = ["LIBLINEAR", "PmSVM-LUT as printed", "LIBLINEAR on map
 const HEAD: &str = "| set | program | seconds | least | / LIBLINEAR | / PmSVM-LUT | / mapped |\n\
                     |---|---|---:|---:|---:|---:|---:|\n";
 const MEANT: &str = "Equal C (benches/tasks.toml; 1 for zipf and uniform), hinge, bias 1, tolerance 0.1, one thread; reading \
-                     not counted, levels and packing counted unless it says without preparation; ratios are medians over \
+                     not counted, bins and packing counted unless it says without preparation; ratios are medians over \
                      turns";
 
 /// Prints medians of seconds and of ratios within a turn, labels beside the exact machine's, and memory.
@@ -199,18 +199,18 @@ fn summary(found: &Value) -> (String, Vec<String>) {
     (table, notes)
 }
 
-/// What an answer takes: to find levels, and to read entries of rows that have them.
+/// What an answer takes: to find bins, and to read entries of rows that have them.
 fn answered(set: &str, found: &Value) -> Option<String> {
     let scores = found["scores"].as_f64()?;
     let part = |name: &str| {
         let number = |key: &str| found[name][key].as_f64().unwrap_or(f64::NAN);
         (number("ns_per_nonzero"), number("value_ns"), number("row_ns"))
     };
-    let [(all, ..), (level, value, row), (read, read_value, read_row)] =
+    let [(all, ..), (binning, value, row), (read, read_value, read_row)] =
         ["all", "binning", "reading"].map(part);
     Some(format!(
-        "{set}: an answer of {scores} scores takes {all:.2} ns per non-zero; to find levels {level:.2} ({value:.2} for a value \
-         and {row:.0} for a row), to read entries of rows with levels {read:.2} ({read_value:.2} for a value and {read_row:.0} \
+        "{set}: an answer of {scores} scores takes {all:.2} ns per non-zero; to find bins {binning:.2} ({value:.2} for a value \
+         and {row:.0} for a row), to read entries of rows with bins {read:.2} ({read_value:.2} for a value and {read_row:.0} \
          for a row), {:.2} for each score",
         read / scores,
     ))
@@ -235,7 +235,7 @@ mod tests {
         assert!(table.ends_with("| MNIST | mercer chi2 | 0.500 | 0.400 | 0.45 | 0.30 | 0.20 |\n"));
         assert!(
             notes[1].contains(
-                "rows with levels 5.00 (4.00 for a value and 100 for a row), 0.50 for each"
+                "rows with bins 5.00 (4.00 for a value and 100 for a row), 0.50 for each"
             )
         );
         assert!(notes[2].starts_with("MNIST: 100.00 % of 4 labels"));

@@ -40,7 +40,7 @@ const MOST_PAPER_PASSES: u64 = 1000;
 
 /// Parameter of solvers that choose their bins.
 pub(crate) const BINS: Parameter = Parameter {
-    name: "levels",
+    name: "bins",
     kind: Kind::Word(BinPlacement::WORDS),
     default: Some("auto"),
     help: "where the bins of values lie",
@@ -48,7 +48,7 @@ pub(crate) const BINS: Parameter = Parameter {
 
 /// Parameter of the linear solver.
 pub(crate) const LINEAR_BINS: Parameter = Parameter {
-    name: "levels",
+    name: "bins",
     kind: Kind::Word(BinPlacement::LINEAR_WORDS),
     default: Some("off"),
     help: "values as they are (off), or where the bins lie that they are rounded to",
@@ -107,10 +107,10 @@ impl LinearSolver {
         let bins = if is_paper {
             BinPlacement::Uniform
         } else {
-            BinPlacement::named(checked.spec("levels").map_or("auto", |word| word.name()))
+            BinPlacement::named(checked.spec("bins").map_or("auto", |word| word.name()))
         };
         let (bias, seed) = (checked.number("bias"), checked.integer("seed") as u64);
-        let spec = if is_paper { spec } else { spec.set("levels", bins.name()) };
+        let spec = if is_paper { spec } else { spec.set("bins", bins.name()) };
         let spec = spec.set("bias", bias).set("seed", seed as f64);
         let passes = if is_paper { MOST_PAPER_PASSES } else { MOST_PASSES };
         Self { spec, map, bin_count, bins, bias, seed, passes, space: Space::Dual }

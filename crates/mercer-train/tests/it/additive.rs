@@ -108,7 +108,7 @@ fn rank_eight_is_the_exact_machine_of_every_additive_kernel() {
         let kernel = mercer_kernel::parse(text).unwrap();
         // The components of intersection fall like 1/k² only: its own table is exact.
         let rank = if text == "intersection" { "auto" } else { "8" };
-        let training = by(&format!("additive(rank={rank}, levels=uniform)")).tolerance(1e-3);
+        let training = by(&format!("additive(rank={rank}, bins=uniform)")).tolerance(1e-3);
         let trained = learn(&data, text, "c_svc(C=2)", &training);
         let exact = exact_objective(&data, &kernel, 2.0, 1.0);
         let report = &trained.report;
@@ -120,7 +120,7 @@ fn rank_eight_is_the_exact_machine_of_every_additive_kernel() {
     }
 }
 
-/// Values on the levels themselves, so that quantising changes nothing: the table of intersection is then the
+/// Values on the bins themselves, so that quantising changes nothing: the table of intersection is then the
 /// exact machine, to the accuracy of f32 and of the stopping rule.
 #[test]
 fn the_two_level_table_of_intersection_is_exact() {
@@ -131,7 +131,7 @@ fn the_two_level_table_of_intersection_is_exact() {
     data.examples = Matrix::dense(9, values).unwrap();
     let kernel = mercer_kernel::parse("intersection").unwrap();
     let exact = exact_objective(&data, &kernel, 2.0, 1.0);
-    let training = by("additive(levels=uniform)").tolerance(1e-4);
+    let training = by("additive(bins=uniform)").tolerance(1e-4);
     let trained = learn(&data, "intersection", "c_svc(C=2)", &training);
     let report = &trained.report;
     assert!(report.converged, "{report:?}");
@@ -140,11 +140,11 @@ fn the_two_level_table_of_intersection_is_exact() {
     let table = report.linear.as_ref().unwrap();
     assert_eq!((table.rank, table.factor.relative_error), (255, 0.0));
     assert!(trained.machine.bins().unwrap().is_one_hot());
-    // Every loss, levels finer near zero and of ranks, and several questions go the same way.
+    // Every loss, bins finer near zero and of ranks, and several questions go the same way.
     let four = four_kinds(200);
     for text in ["squared_hinge(C=0.5)", "logistic(C=0.5)", "c_svc(C=0.5)"] {
-        for levels in ["power", "quantile"] {
-            let training = by(&format!("additive(levels={levels})")).tolerance(1e-3);
+        for bins in ["power", "quantile"] {
+            let training = by(&format!("additive(bins={bins})")).tolerance(1e-3);
             let report = learn(&four, "intersection", text, &training).report;
             let size = report.objective.abs();
             assert!(report.gap > -1e-5 * size && report.gap < 5e-3 * size, "{text} {report:?}");
@@ -182,7 +182,7 @@ fn the_linear_solver_gives_a_plain_linear_machine() {
     // Columns may be negative, and values need not be short.
     let values = data.examples.as_dense().unwrap().iter().map(|x| x / 0.3 - 0.5).collect();
     let shifted = Dataset { examples: Matrix::dense(8, values).unwrap(), ..data.clone() };
-    for (data, levels, allowed) in [(&data, "uniform", 3e-3), (&shifted, "signed", 1e-2)] {
+    for (data, bins, allowed) in [(&data, "uniform", 3e-3), (&shifted, "signed", 1e-2)] {
         let exact = exact_objective(data, &kernel, 1.0, 1.0);
         let trained = learn(data, "linear", "c_svc(C=1)", &by("linear").tolerance(1e-5));
         let report = &trained.report;
@@ -198,10 +198,9 @@ fn the_linear_solver_gives_a_plain_linear_machine() {
         let cost: f64 = data.examples.iter().zip(y).map(slack).sum();
         let primal = 0.5 * (weights.iter().map(|w| w * w).sum::<f64>() + offset * offset) + cost;
         assert!((primal + exact).abs() < 1e-6 * exact.abs(), "{primal} {exact}");
-        // On levels the machine is another one.
-        let rounded =
-            learn(data, "linear", "c_svc(C=1)", &by("linear(levels=auto)").tolerance(1e-3));
-        assert_eq!(rounded.report.linear.as_ref().unwrap().bins, levels);
+        // On bins the machine is another one.
+        let rounded = learn(data, "linear", "c_svc(C=1)", &by("linear(bins=auto)").tolerance(1e-3));
+        assert_eq!(rounded.report.linear.as_ref().unwrap().bins, bins);
         assert!((rounded.report.objective / exact - 1.0).abs() < allowed, "{exact}");
     }
 }
@@ -323,7 +322,7 @@ fn weights_are_copies_and_classes_have_their_own() {
         names: None,
     };
     let weights: Vec<f64> = (0..120).map(|row| if row % 3 == 0 { 2.0 } else { 1.0 }).collect();
-    let training = by("additive(rank=8, levels=uniform)").tolerance(1e-4);
+    let training = by("additive(rank=8, bins=uniform)").tolerance(1e-4);
     for text in ["c_svc(C=0.3)", "logistic(C=0.3)", "squared_hinge(C=0.3)"] {
         let one = learn(&copied, "chi2", text, &training);
         let other =
@@ -386,7 +385,7 @@ fn folds_share_the_packed_rows() {
     let penalties =
         ["c_svc(C=0.1)", "c_svc(C=1)", "logistic(C=1)"].map(|text| formulation(text).unwrap());
     // With a gap of G, scores are within sqrt(2 G k(x, x)) of the best; the gap is at most 150 C tolerance.
-    let training = by("additive(rank=8, levels=uniform)").tolerance(1e-4);
+    let training = by("additive(rank=8, bins=uniform)").tolerance(1e-4);
     let found = cross_validate(&data, &kernel, &penalties, &folds, &training, &mut |_| {}).unwrap();
     for (number, (validation, text)) in found.iter().zip(&penalties).enumerate() {
         let validation = validation.as_ref().unwrap();
@@ -402,7 +401,7 @@ fn folds_share_the_packed_rows() {
                     let place = trained.machine.classes().iter().position(|class| *class == name);
                     let alone = score(&trained.machine, place.unwrap(), data.examples.row(row));
                     let shared = validation.scores[row][question as usize];
-                    // Levels differ where a fold holds the largest value.
+                    // Bins differ where a fold holds the largest value.
                     assert!((alone - shared).abs() < 0.06, "{number} {row}: {alone} {shared}");
                 }
             }
@@ -446,11 +445,11 @@ fn odd_data_end_in_a_machine() {
     ];
     for data in &cases {
         for text in ["c_svc(C=1)", "squared_hinge", "logistic", "epsilon_svr"] {
-            for levels in ["auto", "uniform", "power", "quantile"] {
+            for bins in ["auto", "uniform", "power", "quantile"] {
                 for (kernel, bias) in [("chi2", 0), ("chi2", 1), ("intersection", 1)] {
-                    let training = by(&format!("additive(levels={levels}, bias={bias})"));
+                    let training = by(&format!("additive(bins={bins}, bias={bias})"));
                     let trained = learn(data, kernel, text, &training);
-                    assert!(trained.report.converged, "{text} {levels} {:?}", trained.report);
+                    assert!(trained.report.converged, "{text} {bins} {:?}", trained.report);
                     let first = score(&trained.machine, 0, data.examples.row(0));
                     assert!(first.is_finite());
                 }
@@ -487,8 +486,8 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     let values = data.examples.as_dense().unwrap().iter().map(|x| x - 0.1).collect();
     let negative = Dataset { examples: Matrix::dense(3, values).unwrap(), ..data.clone() };
     let refused = attempt(&negative, "chi2", "c_svc", &plain).unwrap_err().to_string();
-    assert!(refused.contains("levels=quantile") && refused.contains("split"), "{refused}");
-    let ranks = by("additive(levels=quantile)");
+    assert!(refused.contains("bins=quantile") && refused.contains("split"), "{refused}");
+    let ranks = by("additive(bins=quantile)");
     assert!(attempt(&negative, "intersection", "c_svc", &ranks).is_ok());
     let huge = data.examples.as_dense().unwrap().iter().map(|x| x * 1e150).collect();
     let huge = Dataset { examples: Matrix::dense(3, huge).unwrap(), ..data.clone() };

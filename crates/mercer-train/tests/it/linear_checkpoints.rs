@@ -199,7 +199,7 @@ fn rows_read_in_pieces_give_the_machine_of_rows_in_memory() {
     let data = histograms(150, 11, 2);
     for [kernel, text, name] in [
         ["chi2", "c_svc(C=1)", "additive"],
-        ["chi2", "c_svc(C=1)", "additive(levels=quantile)"],
+        ["chi2", "c_svc(C=1)", "additive(bins=quantile)"],
         ["linear", "c_svc(C=1)", "linear"],
     ] {
         let inside = watch(&data, kernel, text, &by(name), &mut |_| {}).unwrap();

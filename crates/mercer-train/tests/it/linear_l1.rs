@@ -378,8 +378,8 @@ fn what_does_not_fit_is_refused_with_a_reason() {
             "{refused}"
         );
     }
-    let levels = solver("linear(penalty=l1, levels=uniform)").unwrap();
-    assert!(message("logistic", &Training::default().solver(levels)).contains("levels=off"));
+    let bins = solver("linear(penalty=l1, bins=uniform)").unwrap();
+    assert!(message("logistic", &Training::default().solver(bins)).contains("bins=off"));
     let refused = message("logistic", &l1(1.0).memory(2000));
     assert!(refused.contains("by columns") && refused.contains("--memory"), "{refused}");
     let first = learn(&data, "logistic", &l1(1.0).keep_duals());
