@@ -2,7 +2,7 @@
 
 mod additive;
 mod linear;
-mod lowrank;
+mod low_rank;
 mod predict;
 mod read;
 mod report;
@@ -27,7 +27,7 @@ pub const VERB: Verb = Verb {
             read      LIBSVM text of 100 MB: seconds and memory\n\
             soak      damaged files of every kind, then proved ranges against double-double scores, on random\n\
             \u{20}         machines; only if named\n\
-            lowrank   low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
+            low_rank  low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
             additive  additive kernels beside LIBLINEAR and PmSVM-LUT; needs --peers; tasks MNIST, gradients,\n\
@@ -66,7 +66,7 @@ const TOPICS: &[Topic] = &[
     ("train", train::run, true),
     ("linear", linear::run, true),
     ("additive", additive::run, true),
-    ("lowrank", lowrank::run, true),
+    ("low_rank", low_rank::run, true),
     ("search", search::run, true),
     ("tune", tune::run, true),
     ("read", read::run, true),

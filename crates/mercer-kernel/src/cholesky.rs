@@ -234,7 +234,7 @@ fn invert_tile(tile: TileRows<'_>, rows: &[f64], start: usize) {
     let mut sums = vec![0.0; columns * width];
     if start > begin {
         let inner = start - begin;
-        let known: Vec<f64> = work
+        let solved: Vec<f64> = work
             .chunks_exact(size)
             .enumerate()
             .flat_map(|(at, row)| {
@@ -247,7 +247,7 @@ fn invert_tile(tile: TileRows<'_>, rows: &[f64], start: usize) {
             .collect();
         let factor: Vec<f64> =
             rows.chunks_exact(size).flat_map(|row| row[begin..start].iter().copied()).collect();
-        gemm_nt(columns, width, inner, &known, &factor, &mut sums);
+        gemm_nt(columns, width, inner, &solved, &factor, &mut sums);
     }
     for (at, (row, sums)) in work.chunks_mut(size).zip(sums.chunks_exact_mut(width)).enumerate() {
         for k in 0..width {

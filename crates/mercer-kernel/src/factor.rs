@@ -204,11 +204,11 @@ impl<C: GramColumns> Factor<C> {
 
     /// Inner products of all rows with what is left of one: `K(i, row) - g_i·g_row`.
     pub fn residual_column(&mut self, row: usize, out: &mut [f64]) {
-        let known = self.prefetched.copy(row, out);
-        if known.is_none() {
+        let prefetched_rank = self.prefetched.copy(row, out);
+        if prefetched_rank.is_none() {
             self.columns.column(row, out);
         }
-        let from = known.unwrap_or(0);
+        let from = prefetched_rank.unwrap_or(0);
         let factors: Vec<f64> =
             (from..self.rank()).map(|number| self.coordinate(number)[row]).collect();
         self.subtract_explained(&factors, from, out);

@@ -1,4 +1,5 @@
 //! Kernel texts that leave a number to the data: `rbf(gamma=scale)`, `rbf(gamma=auto)`.
+//! The kernels themselves take numbers only (`families`).
 
 use mercer_data::Matrix;
 use mercer_spec::{Spec, Value};

@@ -1,4 +1,5 @@
 //! All products of at most a few columns: a polynomial kernel is a plain product of such lists.
+//! For the stage `monomials` of a plan; elsewhere polynomial kernels are computed by their form.
 
 use mercer_simd::Factor;
 

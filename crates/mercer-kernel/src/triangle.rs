@@ -1,4 +1,5 @@
 //! Triangular systems, row-major, in f64; blocks of columns are one matrix product each.
+//! The factors come from `cholesky` and `factor`.
 
 use mercer_simd::{Isa, Real, Strided, StridedMut, add_row, row_dot};
 

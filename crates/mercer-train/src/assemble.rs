@@ -1,4 +1,5 @@
-//! From fitted scores to a machine.
+//! From fitted scores to a machine: sums over examples are put over one set of support vectors.
+//! Scores are made in the backends; the report is built in [`crate::report`].
 
 use mercer_data::Matrix;
 use mercer_machine::{Machine, MachineError, Score};
@@ -17,8 +18,8 @@ pub(crate) fn machine(
 ) -> Result<(Machine, Vec<Expansion>), TrainError> {
     let (kernel, output) = (problem.kernel.clone(), problem.output.clone());
     Ok(match scores {
-        FittedScores::Expansions { blocks, expansions } => {
-            let (supports, scores) = shared_supports(problem.matrix()?, &blocks, &expansions);
+        FittedScores::Expansions { example_sets, expansions } => {
+            let (supports, scores) = shared_supports(problem.matrix()?, &example_sets, &expansions);
             (Machine::new(kernel, supports, scores, output)?, expansions)
         }
         FittedScores::Linear { columns, scores } => {
@@ -31,28 +32,29 @@ pub(crate) fn machine(
     })
 }
 
-/// Puts the scores over one set of support vectors, in the order of `blocks`: those of a class are
+/// Puts the scores over one set of support vectors, in the order of `example_sets`: those of a class are
 /// contiguous, so that a pairwise classifier reads two runs of them and skips the others.
 fn shared_supports(
     examples: &Matrix,
-    blocks: &[Vec<u32>],
+    example_sets: &[Vec<u32>],
     expansions: &[Expansion],
 ) -> (Matrix, Vec<Score>) {
-    let mut used = vec![false; examples.rows()];
-    expansions.iter().flat_map(|score| &score.examples).for_each(|row| used[*row as usize] = true);
-    let ordered = blocks.iter().flatten().map(|row| *row as usize);
-    let supports: Vec<usize> = ordered.filter(|row| used[*row]).collect();
-    let mut place = vec![0u32; examples.rows()];
-    for (position, row) in (0u32..).zip(&supports) {
-        place[*row] = position;
+    let mut is_support = vec![false; examples.rows()];
+    let with_coefficients = expansions.iter().flat_map(|expansion| &expansion.examples);
+    with_coefficients.for_each(|example| is_support[*example as usize] = true);
+    let ordered = example_sets.iter().flatten().map(|example| *example as usize);
+    let supports: Vec<usize> = ordered.filter(|example| is_support[*example]).collect();
+    let mut support_of = vec![0u32; examples.rows()];
+    for (support, example) in (0u32..).zip(&supports) {
+        support_of[*example] = support;
     }
-    let score = |score: &Expansion| {
-        let pairs = score.examples.iter().zip(&score.coefficients);
-        let mut pairs: Vec<(u32, f64)> =
-            pairs.map(|(row, beta)| (place[*row as usize], *beta)).collect();
-        pairs.sort_unstable_by_key(|(support, _)| *support);
-        let (supports, coefficients) = pairs.into_iter().unzip();
-        Score::Expansion { supports, coefficients, offset: score.offset }
+    let score = |expansion: &Expansion| {
+        let terms = expansion.examples.iter().zip(&expansion.coefficients);
+        let mut terms: Vec<(u32, f64)> =
+            terms.map(|(example, beta)| (support_of[*example as usize], *beta)).collect();
+        terms.sort_unstable_by_key(|(support, _)| *support);
+        let (supports, coefficients) = terms.into_iter().unzip();
+        Score::Expansion { supports, coefficients, offset: expansion.offset }
     };
     let scores = expansions.iter().map(score).collect();
     (examples.select(supports), scores)

@@ -2,7 +2,7 @@
 //!
 //! [`crate::training`] prepares a backend, lets it solve and builds machine and report from its [`Fit`];
 //! [`crate::validate`] prepares it and lets it train on the folds. Backends are [`crate::decomposition`]
-//! (quadratic programs over kernel values of pairs), [`crate::lowrank`] (the same over a low-rank factor),
+//! (quadratic programs over kernel values of pairs), [`crate::low_rank`] (the same over a low-rank factor),
 //! [`crate::systems`] (linear systems) and [`crate::linear`] (linear machines, also in the look-up factors of
 //! [`crate::additive`]).
 
@@ -17,7 +17,7 @@ use crate::solvers::{Method, Solver};
 use crate::validate::FoldRun;
 use crate::{
     Duals, Expansion, Folds, FormulationRef, LinearReport, LowRankReport, Stop, SubproblemReport,
-    SystemReport, TrainError,
+    SystemReport, TrainError, Training,
 };
 
 /// One way to solve training problems.
@@ -63,15 +63,31 @@ pub(crate) trait Prepared {
 /// The backend of a solver.
 pub(crate) fn backend_of(solver: &dyn Solver) -> Box<dyn Backend + '_> {
     match solver.method() {
-        Method::Gram(solver) => Box::new(Decomposition { solver }),
+        Method::Decomposition(solver) => Box::new(Decomposition { solver }),
         Method::Linear(solver) => Box::new(solver),
-        Method::System(solver) => Box::new(solver),
+        Method::Systems(solver) => Box::new(solver),
         Method::LowRank(solver) => Box::new(solver),
         Method::Auto => unreachable!("another solver was chosen before"),
     }
 }
 
-/// What a backend found: scores, and what the report says of them.
+/// Refuses checkpoints and warm starts, for backends that have neither.
+///
+/// # Errors
+/// [`TrainError::Unsuited`].
+pub(crate) fn refuse_saved_state(training: &Training) -> Result<(), TrainError> {
+    let reason = if training.checkpoint.is_some() {
+        "it writes no checkpoints; leave them out"
+    } else if training.warm.is_some() {
+        "it starts from nothing; leave the warm start out"
+    } else {
+        return Ok(());
+    };
+    let solver = training.solver.spec().name().to_owned();
+    Err(TrainError::Unsuited { solver, reason: reason.to_owned() })
+}
+
+/// The result of a backend: scores, and what the report says of them.
 #[derive(Debug)]
 pub(crate) struct Fit {
     pub(crate) scores: FittedScores,
@@ -101,8 +117,8 @@ pub(crate) struct FitDetails {
 pub(crate) enum FittedScores {
     /// Sums over examples.
     Expansions {
-        /// The examples of the machine in this order, block after block.
-        blocks: Vec<Vec<u32>>,
+        /// The examples of the machine in this order, set after set.
+        example_sets: Vec<Vec<u32>>,
         expansions: Vec<Expansion>,
     },
     /// Linear in the values of so many columns.

@@ -65,6 +65,15 @@ impl Stop {
             Self::GivenUp => "steps gain too little; scale the columns or lower C",
         }
     }
+
+    /// An error where the cancel token or the time limit ended a training: cross-validation ends with it. After any
+    /// other stop it goes on with the best point so far.
+    pub(crate) fn check_limits(stop: Option<Self>) -> Result<(), TrainError> {
+        match stop {
+            Some(stop @ (Self::Cancelled | Self::TimeLimit)) => Err(TrainError::Stopped(stop)),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The progress of a training.

@@ -6,22 +6,23 @@ mod folds;
 mod start;
 
 use crate::backend::{Backend, Fit, FittedScores, Prepared};
-use crate::conclude::{conclude, majority};
 use crate::control::Control;
 use crate::gram::{Gram, Source, View};
 use crate::problem::Problem;
 use crate::reduce::{BinarySubproblem, Reduction};
-use crate::solvers::{GramProblem, GramSolver, Solution, StartPoint, State, StoppingTest};
+use crate::score_from_multipliers::{majority_offset, scale_and_offset};
+use crate::solvers::{DecompositionSolver, GramProblem, Solution, StartPoint, State, StoppingTest};
 use crate::validate::FoldRun;
 use crate::warm::Warm;
 use crate::{
-    Expansion, Folds, Optimality, ProblemForm, Qp, Stop, SubproblemReport, TrainError, Training,
+    Expansion, Folds, Optimality, ProblemForm, Qp, ScaleAndOffset, Stop, SubproblemReport,
+    TrainError, Training,
 };
 
 /// Training by a solver that works on kernel values of pairs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decomposition<'s> {
-    pub(crate) solver: &'s dyn GramSolver,
+    pub(crate) solver: &'s dyn DecompositionSolver,
 }
 
 impl Backend for Decomposition<'_> {
@@ -34,9 +35,12 @@ impl Backend for Decomposition<'_> {
 }
 
 impl Decomposition<'_> {
-    fn prepared<'p>(&'p self, problem: &'p Problem<'p>) -> Result<PreparedGram<'p>, TrainError> {
+    fn prepared<'p>(
+        &'p self,
+        problem: &'p Problem<'p>,
+    ) -> Result<PreparedDecomposition<'p>, TrainError> {
         let source = problem.kernel_source()?;
-        Ok(PreparedGram { problem, solver: self.solver, source, starts: None })
+        Ok(PreparedDecomposition { problem, solver: self.solver, source, starts: None })
     }
 
     /// Solves all subproblems, each from a given feasible point.
@@ -49,21 +53,21 @@ impl Decomposition<'_> {
         starts: Option<Vec<Vec<f64>>>,
         control: &mut Control<'_>,
     ) -> Result<Fit, TrainError> {
-        let prepared = PreparedGram { starts, ..self.prepared(problem)? };
+        let prepared = PreparedDecomposition { starts, ..self.prepared(problem)? };
         prepared.solve_all(control)
     }
 }
 
 /// Examples whose kernel values are known to be finite.
-struct PreparedGram<'p> {
+struct PreparedDecomposition<'p> {
     problem: &'p Problem<'p>,
-    solver: &'p dyn GramSolver,
+    solver: &'p dyn DecompositionSolver,
     source: Source<'p>,
     /// Feasible points to start from, one for each subproblem.
     starts: Option<Vec<Vec<f64>>>,
 }
 
-impl Prepared for PreparedGram<'_> {
+impl Prepared for PreparedDecomposition<'_> {
     fn solve(self: Box<Self>, control: &mut Control<'_>) -> Result<Fit, TrainError> {
         self.solve_all(control)
     }
@@ -78,24 +82,34 @@ impl Prepared for PreparedGram<'_> {
     }
 }
 
-impl PreparedGram<'_> {
+impl PreparedDecomposition<'_> {
     fn solve_all(self, control: &mut Control<'_>) -> Result<Fit, TrainError> {
         let Self { problem, solver, source, starts } = self;
         let (training, matrix) = (problem.training, problem.matrix()?);
         let reduction = problem.reduction();
-        let programs = Programs { problem, reduction: reduction.as_ref() };
+        let programs = Programs { problem, reduction: &reduction };
         programs.check()?;
         let warm = match &training.warm {
             Some(machine) => Some(Warm::new(machine, matrix, &problem.output)?),
             None => None,
         };
         let memory = training.memory_beside(matrix);
-        let gram = Gram::new(source, reduction.blocks(), memory);
+        let gram = Gram::new(source, reduction.example_sets().to_vec(), memory);
         let reports = Vec::new();
-        let mut run =
-            GramRun { training, solver, programs, gram, memory, warm, starts, reports, stop: None };
+        let mut run = DecompositionRun {
+            training,
+            solver,
+            programs,
+            gram,
+            memory,
+            warm,
+            starts,
+            reports,
+            stop: None,
+        };
         let expansions = run.solve_all(control)?;
-        let scores = FittedScores::Expansions { blocks: reduction.blocks(), expansions };
+        let example_sets = reduction.example_sets().to_vec();
+        let scores = FittedScores::Expansions { example_sets, expansions };
         Ok(Fit {
             stop: run.stop,
             kernel_values: run.gram.computed(),
@@ -108,7 +122,7 @@ impl PreparedGram<'_> {
 /// The quadratic program of each subproblem.
 struct Programs<'r> {
     problem: &'r Problem<'r>,
-    reduction: &'r dyn Reduction,
+    reduction: &'r Reduction<'r>,
 }
 
 impl Programs<'_> {
@@ -130,9 +144,9 @@ impl Programs<'_> {
 }
 
 /// A training over one Gram matrix.
-struct GramRun<'c, 'a> {
+struct DecompositionRun<'c, 'a> {
     training: &'c Training,
-    solver: &'c dyn GramSolver,
+    solver: &'c dyn DecompositionSolver,
     programs: Programs<'c>,
     gram: Gram<'a>,
     memory: usize,
@@ -143,7 +157,7 @@ struct GramRun<'c, 'a> {
     stop: Option<Stop>,
 }
 
-impl GramRun<'_, '_> {
+impl DecompositionRun<'_, '_> {
     fn solve_all(&mut self, control: &mut Control<'_>) -> Result<Vec<Expansion>, TrainError> {
         let saved = match &mut control.checkpointer {
             Some(checkpointer) => checkpointer.load()?,
@@ -174,7 +188,7 @@ impl GramRun<'_, '_> {
                 }
             };
             let steps = control.iterations - steps_before;
-            expansions.push(self.conclude(&binary, &qp, solution, steps)?);
+            expansions.push(self.add_solution(&binary, &qp, solution, steps)?);
         }
         Ok(expansions)
     }
@@ -187,10 +201,10 @@ impl GramRun<'_, '_> {
         state: Option<State>,
         control: &mut Control<'_>,
     ) -> Result<Solution, TrainError> {
-        let view = View::new(&binary.blocks);
+        let view = View::new(&binary.sets);
         let from = self.start(number, &view, qp, state)?;
         control.start_subproblem(number);
-        let shared = self.programs.reduction.shares_blocks();
+        let shared = self.programs.reduction.shares_example_sets();
         let memory = self.memory;
         let (gram, stopping_test) = (&mut self.gram, StoppingTest::Recomputed);
         let mut problem = GramProblem { gram, view, qp, from, shared, stopping_test, memory };
@@ -223,7 +237,8 @@ impl GramRun<'_, '_> {
         })
     }
 
-    fn conclude(
+    /// Adds the report of a solved subproblem and returns its score.
+    fn add_solution(
         &mut self,
         binary: &BinarySubproblem,
         qp: &Qp,
@@ -235,9 +250,11 @@ impl GramRun<'_, '_> {
         let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
         let multipliers = &optimality.multipliers;
         let formulation = self.programs.problem.formulation;
-        let conclusion =
-            conclude(formulation, multipliers, &binary.targets, used.is_empty(), stop.is_some())?;
-        let square = conclusion.scale * conclusion.scale;
+        let targets = &binary.targets;
+        let ended_early = stop.is_some();
+        let ScaleAndOffset { scale, offset } =
+            scale_and_offset(formulation, multipliers, targets, used.is_empty(), ended_early)?;
+        let square = scale * scale;
         let report = SubproblemReport {
             converged: optimality.violation <= self.training.tolerance_used(),
             iterations,
@@ -248,11 +265,11 @@ impl GramRun<'_, '_> {
         };
         self.reports.push(report.with_point(qp, &beta));
         self.stop = stop.or(self.stop);
-        let all = self.gram.examples(&View::new(&binary.blocks));
+        let all = self.gram.examples(&View::new(&binary.sets));
         Ok(Expansion {
             examples: used.iter().map(|row| all[*row]).collect(),
-            coefficients: used.iter().map(|row| conclusion.scale * folded[*row]).collect(),
-            offset: conclusion.offset,
+            coefficients: used.iter().map(|row| scale * folded[*row]).collect(),
+            offset,
         })
     }
 
@@ -269,7 +286,7 @@ impl GramRun<'_, '_> {
             ..SubproblemReport::unsolved(binary.name.clone())
         });
         self.stop = stop.or(self.stop);
-        let offset = majority(&binary.targets, 0.0);
+        let offset = majority_offset(&binary.targets, 0.0);
         Expansion { examples: Vec::new(), coefficients: Vec::new(), offset }
     }
 }

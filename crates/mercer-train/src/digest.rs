@@ -1,4 +1,5 @@
 //! The digest by which a checkpoint or a search journal recognises its training.
+//! The files themselves are in [`crate::checkpoint`] and `search/journal.rs`.
 
 use mercer_data::Targets;
 use sha2::{Digest, Sha256};

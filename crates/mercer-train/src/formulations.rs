@@ -68,8 +68,8 @@ pub trait Formulation: Debug + Send + Sync {
     ///
     /// # Errors
     /// If the solution has no finite machine.
-    fn conclude(&self, multipliers: &[f64]) -> Result<Conclusion, TrainError> {
-        Ok(Conclusion { scale: 1.0, offset: multipliers[0] })
+    fn scale_and_offset(&self, multipliers: &[f64]) -> Result<ScaleAndOffset, TrainError> {
+        Ok(ScaleAndOffset { scale: 1.0, offset: multipliers[0] })
     }
 }
 
@@ -120,9 +120,9 @@ impl Subproblem<'_> {
     }
 }
 
-/// How a solution becomes a score.
+/// How a solution becomes a score: `scale Σ β K - offset`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Conclusion {
+pub struct ScaleAndOffset {
     /// Factor of the coefficients.
     pub scale: f64,
     /// b, which is subtracted.

@@ -1,4 +1,5 @@
 //! Targets become classes.
+//! Which classes are compared with which is in [`crate::reduce`].
 
 use std::collections::HashMap;
 

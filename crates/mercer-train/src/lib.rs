@@ -16,7 +16,6 @@ mod additive;
 mod assemble;
 mod backend;
 mod checkpoint;
-mod conclude;
 mod control;
 mod decomposition;
 mod digest;
@@ -25,7 +24,7 @@ mod formulations;
 mod gram;
 mod labels;
 mod linear;
-mod lowrank;
+mod low_rank;
 mod optimality;
 mod packed;
 mod probability_calibration;
@@ -34,6 +33,7 @@ mod qp;
 mod reduce;
 mod report;
 mod row_source;
+mod score_from_multipliers;
 mod search;
 mod solvers;
 mod systems;
@@ -46,11 +46,11 @@ pub use checkpoint::Checkpoint;
 pub use control::{Cancel, Progress, Stop};
 pub use error::TrainError;
 pub use formulations::{
-    Conclusion, FORMULATIONS, Formulation, FormulationRef, Goal, ProblemForm, Subproblem,
+    FORMULATIONS, Formulation, FormulationRef, Goal, ProblemForm, ScaleAndOffset, Subproblem,
     formulation,
 };
 pub use linear::{Duals, LinearReport, Loss};
-pub use lowrank::{ApproximationReport, GuardReport, LowRankReport, PolishReport, Systems};
+pub use low_rank::{ApproximationReport, GuardReport, LowRankReport, PolishReport, Systems};
 pub use optimality::Optimality;
 pub use probability_calibration::{Calibrator, calibrate_probabilities};
 pub use qp::Qp;

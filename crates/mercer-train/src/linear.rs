@@ -15,6 +15,7 @@ mod products;
 mod quadratic_model;
 mod run;
 mod scores;
+mod solution;
 mod solver;
 mod subproblem;
 mod transposed;
@@ -24,9 +25,10 @@ mod warm;
 pub(crate) use backend::{BuildScores, Packing, PreparationReport, PreparedLinear};
 pub use loss::Loss;
 pub(crate) use scores::linear_scores;
+pub(crate) use solution::SubproblemSolution;
 pub use solver::LinearSolver;
 pub(crate) use solver::{BIAS, BINS, LINEAR_BINS, PASSES, PENALTY, SEED, SPACE, Space};
-pub(crate) use subproblem::{LinearProblem, SubproblemSolution};
+pub(crate) use subproblem::LinearProblem;
 
 use crate::FactorReport;
 

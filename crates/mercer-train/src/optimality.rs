@@ -1,4 +1,6 @@
 //! [`Optimality`]: objective, duality gap and maximal violation of a point, recomputed from f64 kernel values.
+//! For quadratic programs over kernel values; low-rank and linear solutions have their own (`low_rank/duality_gap.rs`,
+//! `linear/solution.rs`).
 
 use crate::Qp;
 

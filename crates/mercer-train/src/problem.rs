@@ -1,5 +1,5 @@
 //! The training problem: examples, kernel and formulation, with targets and weights checked.
-//! How many classes become binary subproblems is in [`crate::reduce`]; how they are solved in
+//! How several classes become binary subproblems is in [`crate::reduce`]; how they are solved in
 //! [`crate::backend`].
 
 use mercer_data::{Matrix, Targets};
@@ -9,7 +9,7 @@ use mercer_simd::Real;
 
 use crate::gram::Source;
 use crate::labels::Labels;
-use crate::reduce::{self, AllExamples, OneVsOne, OneVsRest, Reduction};
+use crate::reduce::{self, Reduction};
 use crate::row_source::RowSource;
 use crate::{FormulationRef, Goal, TrainError, Training};
 
@@ -139,27 +139,8 @@ impl<'p> Problem<'p> {
     }
 
     /// The binary subproblems.
-    pub(crate) fn reduction(&self) -> Box<dyn Reduction + '_> {
-        let weights = &self.weights;
-        let names = || self.labels.names.iter().map(ToString::to_string).collect();
-        match &self.output {
-            Output::Classes { scheme: Scheme::OneVsOne, .. } => Box::new(OneVsOne {
-                names: names(),
-                members: self.labels.members(weights),
-                weights,
-            }),
-            Output::Classes { scheme: Scheme::OneVsRest, .. } => Box::new(OneVsRest {
-                names: names(),
-                class_of: &self.labels.class_of,
-                examples: self.weighted_examples(),
-                weights,
-            }),
-            _ => Box::new(AllExamples {
-                targets: self.values,
-                examples: self.weighted_examples(),
-                weights,
-            }),
-        }
+    pub(crate) fn reduction(&self) -> Reduction<'_> {
+        Reduction::new(self)
     }
 }
 
@@ -220,9 +201,9 @@ fn apply_class_weights(
             let place = format!("class '{name}'");
             return Err(TrainError::BadWeight { place, value: *weight });
         }
-        let Some(class) = labels.names.iter().position(|known| known == name) else {
-            let known: Vec<String> = labels.names.iter().map(ToString::to_string).collect();
-            let (name, known) = (name.to_string(), known.join(", "));
+        let Some(class) = labels.names.iter().position(|class| class == name) else {
+            let classes: Vec<String> = labels.names.iter().map(ToString::to_string).collect();
+            let (name, known) = (name.to_string(), classes.join(", "));
             return Err(TrainError::UnknownClass { name, known });
         };
         factors[class] = *weight;

@@ -1,4 +1,5 @@
-//! What training gives: the machine and its report, and how both are built from what a backend found.
+//! What training gives: the machine and its report, and how both are built from the [`Fit`] of a backend.
+//! The machine itself is put together in [`crate::assemble`]; what a backend reports is in [`crate::backend`].
 
 use mercer_machine::Machine;
 
@@ -128,7 +129,7 @@ impl SubproblemReport {
 ///
 /// # Errors
 /// If the scores make no valid machine.
-pub(crate) fn conclude(
+pub(crate) fn build_trained(
     problem: &Problem<'_>,
     fit: Fit,
     control: &Control<'_>,
@@ -145,18 +146,18 @@ pub(crate) fn conclude(
         machine.supports().rows()
     } else {
         // The machine keeps weights, not examples.
-        subproblems.iter().map(|one| one.supports).sum()
+        subproblems.iter().map(|subproblem| subproblem.supports).sum()
     };
     let report = Report {
         seconds: control.elapsed().as_secs_f64(),
         iterations: control.iterations,
-        converged: subproblems.iter().all(|one| one.converged),
+        converged: subproblems.iter().all(|subproblem| subproblem.converged),
         stop: fit.stop,
-        objective: subproblems.iter().map(|one| one.objective).sum(),
-        gap: subproblems.iter().map(|one| one.gap).sum(),
-        violation: subproblems.iter().map(|one| one.violation).fold(0.0, f64::max),
+        objective: subproblems.iter().map(|subproblem| subproblem.objective).sum(),
+        gap: subproblems.iter().map(|subproblem| subproblem.gap).sum(),
+        violation: subproblems.iter().map(|subproblem| subproblem.violation).fold(0.0, f64::max),
         supports,
-        bounded: subproblems.iter().map(|one| one.bounded).sum(),
+        bounded: subproblems.iter().map(|subproblem| subproblem.bounded).sum(),
         kernel_values: fit.kernel_values,
         peak_memory_bytes: fit.peak_memory_bytes,
         linear: fit.details.linear,

@@ -1,4 +1,5 @@
 //! Examples that are read from the first to the last, as often as needed.
+//! A matrix in memory is one; linear and additive solvers also take others. File formats are read in `mercer-data`.
 
 use mercer_data::Matrix;
 

@@ -1,7 +1,8 @@
 //! Model selection: which kernel and which formulation answer best, by cross-validation.
 //!
 //! Candidates of one kernel are one group of work: they share a Gram matrix, and each starts where the one
-//! before it ended. Pieces run side by side as far as memory allows, which never changes a result.
+//! before it ended. Groups run side by side as far as memory allows, which never changes a result. How one kernel is
+//! validated is in [`crate::validate`]; what is kept in a file is in `journal`.
 
 mod grid;
 mod journal;
@@ -145,7 +146,7 @@ pub fn search(
     let journal = Mutex::new(Journal::open(options, data)?);
     let (started, sizes) =
         (Instant::now(), sizes(data, groups.len() * formulations.len(), options));
-    let mut found = SearchResult { measure, candidates: Vec::new(), best: None, stop: None };
+    let mut result = SearchResult { measure, candidates: Vec::new(), best: None, stop: None };
     for (number, rows) in sizes.iter().copied().enumerate() {
         let examples = RoundData::new(data, rows, by_class(first), options)?;
         let round = SearchRound {
@@ -158,17 +159,17 @@ pub fn search(
         };
         let (candidates, stop) = round.run(&groups)?;
         if number + 1 == sizes.len() {
-            found.best = best(&candidates, measure).map(|at| found.candidates.len() + at);
+            result.best = best(&candidates, measure).map(|at| result.candidates.len() + at);
         } else {
             groups = survivors(groups, &candidates, measure, options.factor());
         }
-        found.candidates.extend(candidates);
+        result.candidates.extend(candidates);
         if stop.is_some() {
-            found.stop = stop;
+            result.stop = stop;
             break;
         }
     }
-    Ok(found)
+    Ok(result)
 }
 
 /// Candidates that share a kernel.
@@ -200,16 +201,15 @@ fn sizes(data: &Dataset, candidates: usize, options: &Search) -> Vec<usize> {
 /// The best of `factor`, in their groups.
 fn survivors(
     groups: Vec<KernelGroup>,
-    found: &[Candidate],
+    candidates: &[Candidate],
     measure: Measure,
     factor: usize,
 ) -> Vec<KernelGroup> {
-    let mut ranked: Vec<(usize, f64)> =
-        found.iter().enumerate().filter_map(|(at, one)| Some((at, one.mean()?))).collect();
+    let mut ranked: Vec<(usize, f64)> = means(candidates).collect();
     ranked.sort_by(
         |(_, a), (_, b)| if measure.prefers(1.0, 0.0) { b.total_cmp(a) } else { a.total_cmp(b) },
     );
-    ranked.truncate(found.len().div_ceil(factor));
+    ranked.truncate(candidates.len().div_ceil(factor));
     let kept: HashSet<usize> = ranked.into_iter().map(|(at, _)| at).collect();
     let mut positions = 0..;
     let narrowed = groups.into_iter().map(|mut group| {
@@ -219,13 +219,18 @@ fn survivors(
     narrowed.filter(|group| !group.formulations.is_empty()).collect()
 }
 
+/// Positions and means of the candidates that could be trained.
+fn means(candidates: &[Candidate]) -> impl Iterator<Item = (usize, f64)> {
+    let numbered = candidates.iter().enumerate();
+    numbered.filter_map(|(at, candidate)| Some((at, candidate.mean()?)))
+}
+
 /// Position of the best mean, the first of equals.
 fn best(candidates: &[Candidate], measure: Measure) -> Option<usize> {
-    let means = candidates.iter().enumerate().filter_map(|(at, one)| Some((at, one.mean()?)));
     let better = |best: (usize, f64), next: (usize, f64)| {
         if measure.prefers(next.1, best.1) { next } else { best }
     };
-    means.reduce(better).map(|(at, _)| at)
+    means(candidates).reduce(better).map(|(at, _)| at)
 }
 
 /// The examples of a round, their folds, and how machines are trained on them.
@@ -296,17 +301,17 @@ impl SearchRound<'_> {
         let progress = Mutex::new(SearchProgress { done: 0, all, rows, best: None });
         let mut candidates = Vec::with_capacity(all);
         for groups in groups.chunks(wave) {
-            let done: Vec<Result<Vec<Candidate>, TrainError>> = groups
+            let validated: Vec<Result<Vec<Candidate>, TrainError>> = groups
                 .par_iter()
                 .map(|group| {
-                    let found = self.group(group, wave)?;
-                    self.report(&progress, &found);
-                    Ok(found)
+                    let of_group = self.validate_group(group, wave)?;
+                    self.report(&progress, &of_group);
+                    Ok(of_group)
                 })
                 .collect();
-            for found in done {
-                match found {
-                    Ok(found) => candidates.extend(found),
+            for of_group in validated {
+                match of_group {
+                    Ok(of_group) => candidates.extend(of_group),
                     Err(TrainError::Stopped(stop)) => return Ok((candidates, Some(stop))),
                     Err(error) => return Err(error),
                 }
@@ -315,10 +320,10 @@ impl SearchRound<'_> {
         Ok((candidates, None))
     }
 
-    fn report(&self, progress: &Mutex<SearchProgress>, found: &[Candidate]) {
+    fn report(&self, progress: &Mutex<SearchProgress>, of_group: &[Candidate]) {
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.done += found.len();
-        for mean in found.iter().filter_map(Candidate::mean) {
+        progress.done += of_group.len();
+        for mean in of_group.iter().filter_map(Candidate::mean) {
             if progress.best.is_none_or(|best| self.measure.prefers(mean, best)) {
                 progress.best = Some(mean);
             }
@@ -326,14 +331,19 @@ impl SearchRound<'_> {
         (self.observer)(&progress);
     }
 
-    fn group(&self, group: &KernelGroup, wave: usize) -> Result<Vec<Candidate>, TrainError> {
+    /// The candidates of one kernel: from the journal, or by cross-validation with a share of the memory.
+    fn validate_group(
+        &self,
+        group: &KernelGroup,
+        wave: usize,
+    ) -> Result<Vec<Candidate>, TrainError> {
         let rows = self.examples.data.examples.rows();
         let kernel = group.kernel.spec().to_string();
         let journal = || self.journal.lock().unwrap_or_else(PoisonError::into_inner);
         let texts: Vec<String> =
             group.formulations.iter().map(|formulation| formulation.spec().to_string()).collect();
-        if let Some(known) = journal().find(rows, &kernel, &texts) {
-            return Ok(known);
+        if let Some(candidates) = journal().find(rows, &kernel, &texts) {
+            return Ok(candidates);
         }
         let mut training = self.examples.training.clone();
         training.memory /= wave;
@@ -363,8 +373,9 @@ impl SearchRound<'_> {
                 }
             }
         };
-        let found: Vec<Candidate> = texts.into_iter().zip(validations).map(candidate).collect();
-        journal().add(&found)?;
-        Ok(found)
+        let candidates: Vec<Candidate> =
+            texts.into_iter().zip(validations).map(candidate).collect();
+        journal().add(&candidates)?;
+        Ok(candidates)
     }
 }

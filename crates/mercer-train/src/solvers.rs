@@ -23,7 +23,7 @@ pub(crate) use smo::State;
 use crate::control::{Control, Stop};
 use crate::gram::{Gram, View};
 use crate::linear::LinearSolver;
-use crate::lowrank::LowRank;
+use crate::low_rank::LowRank;
 use crate::{Optimality, Qp, TrainError};
 
 /// A solver that several owners share.
@@ -40,17 +40,17 @@ pub trait Solver: Debug + Send + Sync {
     /// The violation at which it stops by default.
     fn tolerance(&self) -> f64 {
         match self.method() {
-            Method::Gram(_) | Method::LowRank(_) | Method::Auto => 1e-3,
+            Method::Decomposition(_) | Method::LowRank(_) | Method::Auto => 1e-3,
             Method::Linear(_) => 0.1,
-            Method::System(_) => 1e-6,
+            Method::Systems(_) => 1e-6,
         }
     }
 
     /// How it reduces several classes by default.
     fn scheme(&self) -> Scheme {
         match self.method() {
-            Method::Gram(_) | Method::LowRank(_) | Method::Auto => Scheme::OneVsOne,
-            Method::Linear(_) | Method::System(_) => Scheme::OneVsRest,
+            Method::Decomposition(_) | Method::LowRank(_) | Method::Auto => Scheme::OneVsOne,
+            Method::Linear(_) | Method::Systems(_) => Scheme::OneVsRest,
         }
     }
 }
@@ -59,11 +59,11 @@ pub trait Solver: Debug + Send + Sync {
 #[derive(Debug)]
 pub enum Method<'s> {
     /// Kernel values of pairs of examples.
-    Gram(&'s dyn GramSolver),
+    Decomposition(&'s dyn DecompositionSolver),
     /// The weights of a linear machine: in the values, or in look-up factors of an additive kernel.
     Linear(&'s LinearSolver),
     /// A linear system over all examples.
-    System(&'s Direct),
+    Systems(&'s Direct),
     /// A low-rank factor of the Gram matrix.
     LowRank(&'s LowRank),
     /// The solver is chosen when the examples are known.
@@ -71,7 +71,7 @@ pub enum Method<'s> {
 }
 
 /// A solver of quadratic programs over kernel values of pairs.
-pub trait GramSolver: Debug + Send + Sync {
+pub trait DecompositionSolver: Debug + Send + Sync {
     /// Solves one quadratic program. Between blocks of work it reports to the control and asks it whether to
     /// stop.
     ///

@@ -3,13 +3,13 @@
 //! `(K + diag(r)) β + c = t`, with `Σ β = 0` where there is a bias `c = -b`: the minimum of
 //! `½|w|² + ½ Σ (t_i - f(x_i))² / r_i`. Subproblems over the same examples with the same ridge share one
 //! factor, so that one-vs-rest costs little more than two classes. `dense` holds all kernel values,
-//! `low_rank` a factor of them.
+//! `factored` a low-rank factor of them.
 
 mod dense;
+mod factored;
 mod folds;
-mod low_rank;
 
-use crate::backend::{Backend, Fit, FitDetails, FittedScores, Prepared};
+use crate::backend::{Backend, Fit, FitDetails, FittedScores, Prepared, refuse_saved_state};
 use crate::control::{Control, Status, Stop};
 use crate::gram::{Source, kernel_sums};
 use crate::problem::Problem;
@@ -56,7 +56,7 @@ impl<'g> SystemGroup<'g> {
         wants_leave_one_out: bool,
     ) -> Self {
         let systems =
-            subproblems.iter().filter_map(|one| formulation.system(&one.view())).collect();
+            subproblems.iter().filter_map(|binary| formulation.system(&binary.view())).collect();
         Self { name: &subproblems[0].name, examples, systems, wants_leave_one_out }
     }
 }
@@ -103,20 +103,13 @@ impl Backend for &Direct {
 
 /// Refuses what does not go with a system.
 fn check(formulation: &FormulationRef, training: &Training) -> Result<(), TrainError> {
-    let unsuited = |reason: String| {
-        Err(TrainError::Unsuited { solver: training.solver.spec().name().to_owned(), reason })
-    };
     if !is_system(formulation) {
+        let solver = training.solver.spec().name().to_owned();
         let name = formulation.spec().name().to_owned();
-        return unsuited(format!("it solves ls_svm, fisher and ridge, not {name}"));
+        let reason = format!("it solves ls_svm, fisher and ridge, not {name}");
+        return Err(TrainError::Unsuited { solver, reason });
     }
-    if training.checkpoint.is_some() {
-        return unsuited("it writes no checkpoints; leave them out".to_owned());
-    }
-    if training.warm.is_some() {
-        return unsuited("it solves in one go and starts from nothing".to_owned());
-    }
-    Ok(())
+    refuse_saved_state(training)
 }
 
 /// Examples whose kernel values are known to be finite.
@@ -131,9 +124,10 @@ impl Prepared for PreparedSystems<'_> {
     fn solve(self: Box<Self>, control: &mut Control<'_>) -> Result<Fit, TrainError> {
         let reduction = self.problem.reduction();
         let mut run = SystemRun::new(&self, control.tolerance);
-        run.solve_all(reduction.as_ref(), control)?;
+        run.solve_all(&reduction, control)?;
         let SystemRun { expansions, reports, leave_one_out, report, .. } = run;
-        let scores = FittedScores::Expansions { blocks: reduction.blocks(), expansions };
+        let example_sets = reduction.example_sets().to_vec();
+        let scores = FittedScores::Expansions { example_sets, expansions };
         Ok(Fit {
             stop: run.stop,
             kernel_values: run.kernel_values,
@@ -162,7 +156,7 @@ impl PreparedSystems<'_> {
     ) -> Result<GroupSolution, TrainError> {
         match self.direct.rank_of(group.examples.len(), self.memory) {
             None => dense::solve(&self.source, group, control),
-            Some(rank) => low_rank::solve(&self.source, group, rank, control),
+            Some(rank) => factored::solve(&self.source, group, rank, control),
         }
     }
 
@@ -232,22 +226,22 @@ impl<'c> SystemRun<'c> {
 
     fn solve_all(
         &mut self,
-        reduction: &dyn Reduction,
+        reduction: &Reduction<'_>,
         control: &mut Control<'_>,
     ) -> Result<(), TrainError> {
-        let (blocks, count) = (reduction.blocks(), reduction.count());
-        let everyone: Vec<u32> = blocks.concat();
+        let (example_sets, count) = (reduction.example_sets(), reduction.count());
+        let all_examples: Vec<u32> = example_sets.concat();
         let mut number = 0;
         while number < count {
             control.start_subproblem(number);
             let first = reduction.subproblem(number);
             let next = |number: usize| Some(reduction.subproblem(number));
             let subproblems = shared_group(first, number, count, next);
-            let examples = subproblems[0].examples(&blocks);
+            let examples = subproblems[0].examples(example_sets);
             let formulation = self.prepared.problem.formulation;
             let group = SystemGroup::new(&subproblems, &examples, formulation, true);
             let solved = self.prepared.solve_group(&group, control)?;
-            self.add(&subproblems, &examples, &everyone, solved);
+            self.add(&subproblems, &examples, &all_examples, solved);
             number += subproblems.len();
         }
         Ok(())
@@ -257,7 +251,7 @@ impl<'c> SystemRun<'c> {
         &mut self,
         subproblems: &[BinarySubproblem],
         examples: &[u32],
-        everyone: &[u32],
+        all_examples: &[u32],
         solved: GroupSolution,
     ) {
         self.report.rank = self.report.rank.max(solved.report.rank);
@@ -274,7 +268,7 @@ impl<'c> SystemRun<'c> {
                 supports: solution.expansion.examples.len(),
                 ..SubproblemReport::unsolved(binary.name.clone())
             });
-            self.add_leave_one_out(binary, examples, everyone, &solution);
+            self.add_leave_one_out(binary, examples, all_examples, &solution);
             self.expansions.push(solution.expansion);
         }
     }
@@ -285,26 +279,30 @@ impl<'c> SystemRun<'c> {
         &mut self,
         binary: &BinarySubproblem,
         examples: &[u32],
-        everyone: &[u32],
+        all_examples: &[u32],
         solution: &SystemSolution,
     ) {
-        let (Some(all), Some(scores)) = (&mut self.leave_one_out, &solution.leave_one_out) else {
+        let (Some(scores_of), Some(scores)) = (&mut self.leave_one_out, &solution.leave_one_out)
+        else {
             self.leave_one_out = None;
             return;
         };
         let mut scores = scores.clone();
         let formulation = self.prepared.problem.formulation;
         formulation.correct_leave_one_out(&binary.view(), &mut scores);
-        let mut is_trained_on = vec![false; all.len()];
+        let mut is_trained_on = vec![false; scores_of.len()];
         for (example, score) in examples.iter().zip(scores) {
             is_trained_on[*example as usize] = true;
-            all[*example as usize].push(score);
+            scores_of[*example as usize].push(score);
         }
-        let others: Vec<u32> =
-            everyone.iter().copied().filter(|example| !is_trained_on[*example as usize]).collect();
+        let others: Vec<u32> = all_examples
+            .iter()
+            .copied()
+            .filter(|example| !is_trained_on[*example as usize])
+            .collect();
         let scores = self.prepared.scores(&others, &solution.expansion);
         for (example, score) in others.iter().zip(scores) {
-            all[*example as usize].push(score);
+            scores_of[*example as usize].push(score);
         }
     }
 }

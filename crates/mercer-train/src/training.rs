@@ -14,7 +14,7 @@ use crate::backend::backend_of;
 use crate::checkpoint::Checkpointer;
 use crate::control::Control;
 use crate::digest;
-use crate::lowrank;
+use crate::low_rank;
 use crate::problem::{Problem, needs_matrix};
 use crate::report::{self, Trained};
 use crate::row_source::RowSource;
@@ -257,7 +257,7 @@ pub fn train_rows(
     run(&problem, &mut control)
 }
 
-/// Prepares, solves and concludes: the path of every training.
+/// Prepares and solves, then builds machine and report: the path of every training.
 fn run(problem: &Problem<'_>, control: &mut Control<'_>) -> Result<Trained, TrainError> {
     let backend = backend_of(problem.training.solver.as_ref());
     backend.check_formulation(problem.formulation)?;
@@ -269,7 +269,7 @@ fn run(problem: &Problem<'_>, control: &mut Control<'_>) -> Result<Trained, Trai
     }
     control.subproblems = problem.subproblem_count();
     let fit = prepared.solve(control)?;
-    report::conclude(problem, fit, control)
+    report::build_trained(problem, fit, control)
 }
 
 /// The training with the solver that it will use, and why that one where `auto` chose it.
@@ -287,7 +287,7 @@ pub(crate) fn choose_solver<'t>(
     }
     chosen.check()?;
     let Method::Auto = chosen.solver.method() else { return Ok((chosen, None)) };
-    let (solver, reason) = lowrank::choose(examples, kernel, formulation, training);
+    let (solver, reason) = low_rank::choose(examples, kernel, formulation, training);
     let chosen = training.clone().solver(solver);
     chosen.check()?;
     Ok((Cow::Owned(chosen), Some(reason)))

@@ -1,4 +1,5 @@
 //! Sparse rows stored by column (an inverted index), for sums over the columns of a sparse query.
+//! For very sparse rows only; `packed` chooses the layout.
 
 use mercer_data::Matrix;
 use mercer_simd::Isa;

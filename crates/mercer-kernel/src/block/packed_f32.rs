@@ -1,4 +1,5 @@
 //! Rows packed once for many dot products in f32; the error bounds are left to the caller.
+//! f64 values with the bits of `Kernel::value` are in `packed`.
 
 use std::ops::Range;
 use std::sync::Arc;

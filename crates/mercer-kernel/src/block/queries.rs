@@ -1,4 +1,5 @@
 //! A block of queries in the layout that suits it: dense, sparse, or lists of entries.
+//! The packed rows they are multiplied with are in `packed`.
 
 use mercer_data::Row;
 use mercer_simd::{DenseQueries64, Isa, SparseQueries64};

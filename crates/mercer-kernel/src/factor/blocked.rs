@@ -191,8 +191,8 @@ impl<T: Real> Blocked<T> {
                     best = row;
                 }
             }
-            let found = !self.distances.is_empty() && self.is_open(best);
-            return if found { vec![best as u32] } else { Vec::new() };
+            let is_available = !self.distances.is_empty() && self.is_open(best);
+            return if is_available { vec![best as u32] } else { Vec::new() };
         }
         let mut sums = Vec::with_capacity(self.distances.len());
         let mut total = 0.0;

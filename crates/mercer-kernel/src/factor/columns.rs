@@ -1,4 +1,5 @@
 //! Columns of a Gram matrix: the source of kernel values of a factor, with a cache.
+//! How columns become coordinates is in `factor`.
 
 use std::collections::HashMap;
 

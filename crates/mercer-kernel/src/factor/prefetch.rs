@@ -1,4 +1,5 @@
 //! Residual columns of the next pivots, computed together before they are needed.
+//! Which pivots come next is decided by `rules`.
 
 use mercer_simd::{Real, Strided, StridedMut};
 use rayon::prelude::*;
@@ -26,7 +27,7 @@ impl PrefetchedColumns {
 
     /// Copies a known column; returns the number of coordinates already subtracted from it.
     pub(super) fn copy(&self, row: usize, out: &mut [f64]) -> Option<usize> {
-        let at = self.rows.iter().position(|known| *known == row)?;
+        let at = self.rows.iter().position(|prefetched| *prefetched == row)?;
         out.copy_from_slice(&self.columns[at * out.len()..][..out.len()]);
         Some(self.rank)
     }

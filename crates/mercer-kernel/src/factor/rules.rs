@@ -1,4 +1,5 @@
 //! Rules that choose the pivots of a factor.
+//! Blocks of random pivots are drawn in `blocked`.
 
 use super::{Factor, GramColumns};
 
@@ -87,12 +88,12 @@ impl<C: GramColumns> Pivots<C> for Gain {
 
 /// The row of the largest value; the first of equals.
 fn best(rows: impl Iterator<Item = usize>, value: impl Fn(usize) -> f64) -> Option<usize> {
-    let mut found: Option<(usize, f64)> = None;
+    let mut best: Option<(usize, f64)> = None;
     for row in rows {
         let new = value(row);
-        if found.is_none_or(|(_, old)| new > old) {
-            found = Some((row, new));
+        if best.is_none_or(|(_, largest)| new > largest) {
+            best = Some((row, new));
         }
     }
-    found.map(|(row, _)| row)
+    best.map(|(row, _)| row)
 }

@@ -1,4 +1,5 @@
 //! Coordinates of many rows, in memory or in a file, and products with them.
+//! The factorisation that fills it is in `blocked`.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -126,8 +127,9 @@ impl<T: Real> Store<T> {
         // A tile never written is zeros.
         let length = file.seek(SeekFrom::End(0)).unwrap_or(0);
         if start < length {
-            let found = file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut bytes));
-            if let Err(error) = found {
+            let outcome =
+                file.seek(SeekFrom::Start(start)).and_then(|_| file.read_exact(&mut bytes));
+            if let Err(error) = outcome {
                 failure.get_or_insert(error);
             }
         }

@@ -69,11 +69,11 @@ impl Finish for Exponential {
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
         let inner = finish_of(&self.inner);
         inner.finish(isa, sums, uu, vv);
-        let mut own_values = [vv, &[uu]].concat();
-        inner.self_values(isa, &mut own_values);
-        let own = own_values[vv.len()];
-        for (sum, other) in sums.iter_mut().zip(own_values) {
-            let distance = (-2.0f64).mul_add(*sum, own + other);
+        let mut self_values = [vv, &[uu]].concat();
+        inner.self_values(isa, &mut self_values);
+        let query_value = self_values[vv.len()];
+        for (sum, row_value) in sums.iter_mut().zip(self_values) {
+            let distance = (-2.0f64).mul_add(*sum, query_value + row_value);
             // NaN (from sums that overflow) stays NaN, so that the query's score says so.
             *sum = -(self.gamma * if distance < 0.0 { 0.0 } else { distance });
         }

@@ -61,9 +61,9 @@ impl Finish for Normalized {
     fn finish(&self, isa: Isa, sums: &mut [f64], uu: f64, vv: &[f64]) {
         let inner = finish_of(&self.inner);
         inner.finish(isa, sums, uu, vv);
-        let mut own = [uu];
-        inner.self_values(isa, &mut own);
-        mercer_simd::sqrt(isa, &mut own);
+        let mut query_root = [uu];
+        inner.self_values(isa, &mut query_root);
+        mercer_simd::sqrt(isa, &mut query_root);
         // On the stack, piece by piece: this runs for every query and tile.
         let mut roots = [0.0; PIECE];
         for (sums, vv) in sums.chunks_mut(PIECE).zip(vv.chunks(PIECE)) {
@@ -71,8 +71,8 @@ impl Finish for Normalized {
             roots.copy_from_slice(vv);
             inner.self_values(isa, roots);
             mercer_simd::sqrt(isa, roots);
-            for (sum, other) in sums.iter_mut().zip(&*roots) {
-                let norm = own[0] * other;
+            for (sum, root) in sums.iter_mut().zip(&*roots) {
+                let norm = query_root[0] * root;
                 // Subnormal self-values are coarse enough to push the quotient beyond 1.
                 *sum = if norm > 0.0 { (*sum / norm).clamp(-1.0, 1.0) } else { 0.0 };
             }
@@ -95,7 +95,7 @@ impl Finish for Normalized {
     /// underflowed nothing is known but that both the value and the quotient lie within [-1, 1].
     fn error(&self, relative: f64, uu: f64, vv: f64, _: f64) -> f64 {
         let inner = finish_of(&self.inner);
-        let size = |own: f64| inner.bound(own, own, own);
+        let size = |square: f64| inner.bound(square, square, square);
         let (least, most) = (size(uu).min(size(vv)), size(uu).max(size(vv)));
         if !most.is_finite() {
             f64::INFINITY

@@ -1,4 +1,5 @@
 //! Bins of values: where they lie, and which value each of them represents.
+//! How rows are stored as bins is in `pack`; the kernel on the bins in `maps`.
 
 use mercer_data::Row;
 use mercer_machine::Spacing;
@@ -121,7 +122,7 @@ fn value_range(examples: &dyn RowSource, rows: &[u32]) -> Result<ValueRange, Tra
         (tops.into_iter().fold(0.0, f64::max), lows.into_iter().fold(0.0, f64::min))
     };
     let wider = |a: (f64, f64), b: (f64, f64)| (a.0.max(b.0), a.1.min(b.1));
-    let (mut found, mut negative) = ((0.0, 0.0), None);
+    let (mut range, mut negative) = ((0.0, 0.0), None);
     pieces(examples, rows, |piece| {
         let parts = piece.cut(PIECE).into_par_iter().map(extremes);
         let here = parts.reduce(|| (0.0, 0.0), wider);
@@ -130,10 +131,10 @@ fn value_range(examples: &dyn RowSource, rows: &[u32]) -> Result<ValueRange, Tra
             negative =
                 first.map(|(row, column, value)| (row as usize + 1, column as usize + 1, value));
         }
-        found = wider(found, here);
+        range = wider(range, here);
         Ok(())
     })?;
-    Ok(ValueRange { top: found.0, low: found.1, negative })
+    Ok(ValueRange { top: range.0, low: range.1, negative })
 }
 
 /// Whether most non-zero values are below an eighth of the largest: even steps would be coarse there.

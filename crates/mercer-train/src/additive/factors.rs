@@ -1,4 +1,5 @@
 //! The scalar kernel on the bins as a product of small factors.
+//! How a term is mapped to numbers is in `maps`; the descent over them in [`crate::linear`].
 
 use mercer_kernel::eigen::{dot, symmetric};
 

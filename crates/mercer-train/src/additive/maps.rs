@@ -1,4 +1,5 @@
 //! Feature maps: how a scalar kernel on bins becomes look-up factors.
+//! Where the bins lie is in `bins`; how well a factor approximates the kernel is measured in `factors`.
 
 use mercer_kernel::Term;
 use mercer_simd::factors::{Factors, StepEncoding};
@@ -162,7 +163,7 @@ fn chosen(
 
 /// The next rank with a loop of its own.
 fn padded(rank: usize) -> usize {
-    mercer_simd::factors::RANKS.into_iter().find(|own| *own >= rank).unwrap_or(16)
+    mercer_simd::factors::RANKS.into_iter().find(|padded| *padded >= rank).unwrap_or(16)
 }
 
 fn pad(factors: &[f64], rank: usize, stored: usize) -> Vec<f32> {

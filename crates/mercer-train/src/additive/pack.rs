@@ -1,4 +1,5 @@
 //! Packing of rows as records of bins.
+//! Values as they are, without bins, are packed in `linear/values.rs`.
 
 use mercer_data::Row;
 use mercer_simd::factors::{Records, RowKey};
@@ -38,17 +39,17 @@ pub(super) fn pack(
         // A few pieces at a time, so that little is held twice.
         for band in piece.cut(PIECE).chunks(threads) {
             let make = |part: &RowPiece<'_>| {
-                let (mut own, mut counts) = (Records::new(columns, count), vec![0; count]);
-                let made = binning.pack(*part, &mut counts, &mut own);
-                made.map(|()| (own, counts))
+                let (mut records, mut counts) = (Records::new(columns, count), vec![0; count]);
+                let made = binning.pack(*part, &mut counts, &mut records);
+                made.map(|()| (records, counts))
             };
             let made: Vec<_> = band.par_iter().map(make).collect();
             for part in made {
-                let (own, seen) = part?;
-                if !all.join(&own) {
+                let (records, part_counts) = part?;
+                if !all.join(&records) {
                     return Err(full());
                 }
-                counts.iter_mut().zip(&seen).for_each(|(all, own)| *all += own);
+                counts.iter_mut().zip(&part_counts).for_each(|(all, part)| *all += part);
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
 //! The scalar kernel of an additive kernel: `K(x, z) = Σ_j κ(x_j, z_j)`.
+//! How κ becomes look-up factors is in `maps`; kernels on whole rows are in `mercer-kernel`.
 
 use mercer_kernel::{Form, Profile, Term};
 

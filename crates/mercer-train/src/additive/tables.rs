@@ -1,4 +1,5 @@
 //! Scores of additive machines: tables of one number per column and bin.
+//! The weights they are made of come from [`crate::linear`]; answers are computed in `mercer-query`.
 
 use std::sync::Arc;
 

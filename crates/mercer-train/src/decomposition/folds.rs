@@ -3,15 +3,15 @@
 //! Each solution is where the next formulation of the path starts, its gradient included. Trainings end by
 //! the gradient from rows in f32, a sample of which is compared with f64.
 
-use super::PreparedGram;
+use super::PreparedDecomposition;
 use super::start::PathStart;
-use crate::conclude::conclude;
 use crate::control::Control;
 use crate::gram::{Gram, View};
 use crate::reduce::BinarySubproblem;
-use crate::solvers::{GramProblem, GramSolver, Solution, StartPoint, StoppingTest};
+use crate::score_from_multipliers::scale_and_offset;
+use crate::solvers::{DecompositionSolver, GramProblem, Solution, StartPoint, StoppingTest};
 use crate::validate::{FoldRun, FoldSubproblems, FoldTrainer, train_folds};
-use crate::{Folds, Qp, Stop, TrainError};
+use crate::{Folds, Qp, ScaleAndOffset, Stop, TrainError};
 
 /// Kernel rows of support vectors fetched at once to score the examples held out.
 const FETCH: usize = 256;
@@ -19,52 +19,58 @@ const FETCH: usize = 256;
 const ROUNDING: f64 = 1e-12;
 
 pub(super) fn cross_validate(
-    prepared: PreparedGram<'_>,
+    prepared: PreparedDecomposition<'_>,
     folds: &Folds,
     runs: &mut [FoldRun<'_>],
     control: &mut Control<'_>,
 ) -> Result<(), TrainError> {
-    let PreparedGram { problem, solver, source, .. } = prepared;
+    let PreparedDecomposition { problem, solver, source, .. } = prepared;
     let subproblems = FoldSubproblems::new(problem, folds);
     let memory = problem.training.memory_beside(problem.matrix()?);
-    let gram = Gram::new(source, subproblems.blocks().to_vec(), memory);
+    let gram = Gram::new(source, subproblems.example_sets().to_vec(), memory);
     let max_iterations = problem.training.max_iterations;
-    let mut trainer =
-        GramFolds { solver, subproblems: &subproblems, gram, memory, max_iterations, now: None };
+    let mut trainer = DecompositionFolds {
+        solver,
+        subproblems: &subproblems,
+        gram,
+        memory,
+        max_iterations,
+        present: None,
+    };
     train_folds(&mut trainer, folds.count(), subproblems.count(), runs, control)
 }
 
 /// The trainings of all folds, subproblems and formulations.
-struct GramFolds<'r, 'a> {
-    solver: &'r dyn GramSolver,
+struct DecompositionFolds<'r, 'a> {
+    solver: &'r dyn DecompositionSolver,
     subproblems: &'r FoldSubproblems<'r>,
     gram: Gram<'a>,
     memory: usize,
     /// Pair steps of one training.
     max_iterations: Option<u64>,
-    now: Option<WithoutFold>,
+    present: Option<WithoutFold>,
 }
 
 /// A subproblem without one fold.
 struct WithoutFold {
     binary: BinarySubproblem,
     held_out: Vec<u32>,
-    held_out_blocks: Vec<usize>,
+    held_out_sets: Vec<usize>,
 }
 
-impl FoldTrainer for GramFolds<'_, '_> {
+impl FoldTrainer for DecompositionFolds<'_, '_> {
     type Start = PathStart;
 
     fn begin(&mut self, fold: usize, number: usize) {
-        self.now = Some(WithoutFold {
+        self.present = Some(WithoutFold {
             binary: self.subproblems.subproblem(number, fold),
             held_out: self.subproblems.held_out(fold),
-            held_out_blocks: self.subproblems.held_out_blocks(fold),
+            held_out_sets: self.subproblems.held_out_sets(fold),
         });
     }
 
     fn held_out(&self) -> &[u32] {
-        self.now.as_ref().map_or(&[], |now| &now.held_out)
+        self.present.as_ref().map_or(&[], |present| &present.held_out)
     }
 
     fn train(
@@ -74,24 +80,24 @@ impl FoldTrainer for GramFolds<'_, '_> {
         start: &mut Option<PathStart>,
         control: &mut Control<'_>,
     ) -> Result<Vec<f64>, TrainError> {
-        let now = self.now.take().expect("begin was called");
-        let scores = self.train_one(&now, run, start, control);
-        self.now = Some(now);
+        let present = self.present.take().expect("begin was called");
+        let scores = self.train_without_fold(&present, run, start, control);
+        self.present = Some(present);
         scores
     }
 }
 
-impl GramFolds<'_, '_> {
-    fn train_one(
+impl DecompositionFolds<'_, '_> {
+    fn train_without_fold(
         &mut self,
-        now: &WithoutFold,
+        present: &WithoutFold,
         run: &mut FoldRun<'_>,
         start: &mut Option<PathStart>,
         control: &mut Control<'_>,
     ) -> Result<Vec<f64>, TrainError> {
-        let binary = &now.binary;
+        let binary = &present.binary;
         if let Some(score) = self.subproblems.one_sided(binary) {
-            return Ok(vec![score; now.held_out.len()]);
+            return Ok(vec![score; present.held_out.len()]);
         }
         let qp = match run.formulation.quadratic_program(&binary.view()) {
             Ok(qp) => qp,
@@ -108,14 +114,15 @@ impl GramFolds<'_, '_> {
         let multipliers = &solution.optimality.multipliers;
         let ended_early = solution.stop.is_some();
         let targets = &binary.targets;
-        let found = conclude(run.formulation, multipliers, targets, is_constant, ended_early);
-        let scores = match found {
-            Ok(found) => {
-                let k_beta = self.held_out_sums(now, &coefficients);
-                k_beta.iter().map(|sum| found.scale * sum - found.offset).collect()
-            }
-            Err(failure) => run.fail(failure),
-        };
+        let formulation = run.formulation;
+        let scores =
+            match scale_and_offset(formulation, multipliers, targets, is_constant, ended_early) {
+                Ok(ScaleAndOffset { scale, offset }) => {
+                    let k_beta = self.held_out_sums(present, &coefficients);
+                    k_beta.iter().map(|sum| scale * sum - offset).collect()
+                }
+                Err(failure) => run.fail(failure),
+            };
         *start = Some(PathStart::new(&qp, &solution.beta, solution.k_beta));
         Ok(scores)
     }
@@ -127,7 +134,7 @@ impl GramFolds<'_, '_> {
         let mut k_beta: Vec<f64> = last.k_beta.iter().map(|sum| scale * sum).collect();
         let coefficients = qp.fold(&beta);
         let largest = coefficients.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
-        let view = View::new(&binary.blocks);
+        let view = View::new(&binary.sets);
         let examples = self.gram.examples(&view);
         let moved = coefficients.iter().zip(&last.coefficients).map(|(new, old)| new - scale * old);
         let moved = examples.iter().zip(moved).filter(|(_, by)| by.abs() > ROUNDING * largest);
@@ -144,24 +151,22 @@ impl GramFolds<'_, '_> {
         control: &mut Control<'_>,
     ) -> Result<Solution, TrainError> {
         control.max_iterations = self.max_iterations.map(|limit| control.iterations + limit);
-        let view = View::new(&binary.blocks);
+        let view = View::new(&binary.sets);
         let (gram, memory) = (&mut self.gram, self.memory);
         let stopping_test = StoppingTest::Sampled;
         let mut problem = GramProblem { gram, view, qp, from, shared: true, stopping_test, memory };
         let solution = self.solver.solve(&mut problem, control)?;
-        match solution.stop {
-            Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) => Err(TrainError::Stopped(stop)),
-            _ => Ok(solution),
-        }
+        Stop::check_limits(solution.stop)?;
+        Ok(solution)
     }
 
     /// `Σ β K` of the examples held out.
-    fn held_out_sums(&mut self, now: &WithoutFold, coefficients: &[f64]) -> Vec<f64> {
-        let examples = self.gram.examples(&View::new(&now.binary.blocks));
+    fn held_out_sums(&mut self, present: &WithoutFold, coefficients: &[f64]) -> Vec<f64> {
+        let examples = self.gram.examples(&View::new(&present.binary.sets));
         let used = examples.iter().zip(coefficients).filter(|(_, beta)| **beta != 0.0);
         let (supports, weights): (Vec<u32>, Vec<f64>) = used.unzip();
-        let mut sums = vec![0.0; now.held_out.len()];
-        self.add(&View::new(&now.held_out_blocks), &supports, &weights, &mut sums);
+        let mut sums = vec![0.0; present.held_out.len()];
+        self.add(&View::new(&present.held_out_sets), &supports, &weights, &mut sums);
         sums
     }
 

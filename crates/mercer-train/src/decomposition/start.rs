@@ -1,4 +1,5 @@
 //! Where the next formulation of a path starts: at the solution of the last, scaled or as it is.
+//! Warm starts of a training from a machine are in [`crate::warm`].
 
 use crate::Qp;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Conclusion, Formulation, FormulationEntry, Goal, Subproblem, fill};
+use super::{Formulation, FormulationEntry, Goal, ScaleAndOffset, Subproblem, fill};
 use crate::{Qp, TrainError};
 
 /// ν-SVC (\[SSWB00\], \[CL11\] eq. 3): ν is an upper bound of the share of margin errors and a lower bound of
@@ -80,12 +80,12 @@ impl Formulation for NuSvc {
         })
     }
 
-    fn conclude(&self, multipliers: &[f64]) -> Result<Conclusion, TrainError> {
+    fn scale_and_offset(&self, multipliers: &[f64]) -> Result<ScaleAndOffset, TrainError> {
         let margin = (multipliers[0] - multipliers[1]) / 2.0;
         if margin <= LEAST_MARGIN {
             return Err(TrainError::NoMargin { nu: self.nu, margin });
         }
         let middle = f64::midpoint(multipliers[0], multipliers[1]);
-        Ok(Conclusion { scale: 1.0 / margin, offset: middle / margin })
+        Ok(ScaleAndOffset { scale: 1.0 / margin, offset: middle / margin })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::{Conclusion, Formulation, FormulationEntry, Goal, Subproblem, fill};
+use super::{Formulation, FormulationEntry, Goal, ScaleAndOffset, Subproblem, fill};
 use crate::{Qp, TrainError};
 
 /// ν-SVR (\[SSWB00\], \[CL11\] eq. 12): ε is part of the solution; ν is an upper bound of the share of
@@ -75,7 +75,7 @@ impl Formulation for NuSvr {
         })
     }
 
-    fn conclude(&self, multipliers: &[f64]) -> Result<Conclusion, TrainError> {
-        Ok(Conclusion { scale: 1.0, offset: f64::midpoint(multipliers[0], multipliers[1]) })
+    fn scale_and_offset(&self, multipliers: &[f64]) -> Result<ScaleAndOffset, TrainError> {
+        Ok(ScaleAndOffset { scale: 1.0, offset: f64::midpoint(multipliers[0], multipliers[1]) })
     }
 }

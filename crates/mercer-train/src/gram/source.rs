@@ -1,4 +1,5 @@
 //! The examples, prepared for kernel values: centred, without constant columns, and in f32 where the kernel allows it.
+//! Values are computed in `columns` and cached in `cache`.
 
 use mercer_data::{LiveColumns, Matrix, Row};
 use mercer_kernel::{Form, KernelRef, Profile};
@@ -68,9 +69,9 @@ impl F32Rows {
         far: Option<&[f64]>,
     ) -> Option<Self> {
         let profile = kernel.form().finish()?.profile();
-        let known =
+        let has_f32_form =
             matches!(profile, Profile::Identity | Profile::Power { .. } | Profile::Gaussian { .. });
-        if !known || !matches!(kernel.form(), Form::Dot(_) | Form::Shift(_)) {
+        if !has_f32_form || !matches!(kernel.form(), Form::Dot(_) | Form::Shift(_)) {
             return None;
         }
         let is_shift = matches!(kernel.form(), Form::Shift(_));

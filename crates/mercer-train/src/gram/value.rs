@@ -1,4 +1,5 @@
 //! The type of stored kernel values: f32 or f64.
+//! When f32 suffices is decided in `source` and by the solver.
 
 /// A stored kernel value: f32 or f64.
 pub(crate) trait GramValue: Copy + Default + Send + Sync + 'static {

@@ -1,10 +1,12 @@
 //! Backend of linear and additive solvers: packs the examples, solves all subproblems, builds scores.
+//! How values are packed is in `values` and [`crate::additive`]; the loop over subproblems is in `run`.
 
 use mercer_simd::factors::{Encoding, Float};
 use mercer_simd::{Isa, Real as _};
 
 use super::run::{RowSelection, solve_all};
-use super::subproblem::{LinearProblem, SubproblemSolution, Termination};
+use super::solution::SubproblemSolution;
+use super::subproblem::{LinearProblem, Termination};
 use super::transposed::Transposed;
 use super::warm::warm_start;
 use super::{Duals, LinearReport, LinearSolver, Loss, Space, folds, values};
@@ -53,10 +55,10 @@ pub(super) fn loss_of(
     let is_suited = loss.is_smooth() && solver.bins == BinPlacement::Off;
     match solver.space {
         Space::Primal if !is_suited => Err(unsuited(
-            "space=primal minimises squared_hinge or logistic, with levels=off".to_owned(),
+            "space=primal minimises squared_hinge or logistic, with bins=off".to_owned(),
         )),
         Space::Lasso if !is_suited => Err(unsuited(
-            "penalty=l1 minimises squared_hinge or logistic, with levels=off; other losses have penalty=l2"
+            "penalty=l1 minimises squared_hinge or logistic, with bins=off; other losses have penalty=l2"
                 .to_owned(),
         )),
         _ => Ok(loss),
@@ -224,8 +226,8 @@ fn peak_memory_bytes<M: Encoding>(packed: &LinearProblem<M>, subproblems: usize)
 
 /// Weights that are not zero, of all subproblems.
 fn nonzero_weights<T: Float>(solved: &[Option<SubproblemSolution<T>>]) -> usize {
-    let count = |one: &SubproblemSolution<T>| {
-        one.weights.iter().filter(|weight| **weight != T::default()).count()
+    let count = |solution: &SubproblemSolution<T>| {
+        solution.weights.iter().filter(|weight| **weight != T::default()).count()
     };
     solved.iter().flatten().map(count).sum()
 }

@@ -10,7 +10,8 @@ use super::dual::GradientRange;
 use super::lasso::Lasso;
 use super::newton::Newton;
 use super::run::RowSelection;
-use super::subproblem::{LinearProblem, SubproblemSolution, SubproblemState, Termination};
+use super::solution::SubproblemSolution;
+use super::subproblem::{LinearProblem, SubproblemState, Termination};
 use crate::checkpoint::{CheckpointReader, CheckpointWriter};
 use crate::control::Control;
 use crate::{Stop, TrainError};
@@ -34,13 +35,13 @@ impl<T: Float> RunState<T> {
         control: &mut Control<'_>,
     ) -> Result<Self, TrainError> {
         let solved = vec![None; selections.len()];
-        let mut begin = Self { solved, active: Vec::new(), next: 0, done: control.iterations };
-        let Some(checkpointer) = &control.checkpointer else { return Ok(begin) };
-        let Some(body) = checkpointer.read()? else { return Ok(begin) };
-        let elapsed = begin.read(&mut CheckpointReader(&body), problem, selections);
+        let mut state = Self { solved, active: Vec::new(), next: 0, done: control.iterations };
+        let Some(checkpointer) = &control.checkpointer else { return Ok(state) };
+        let Some(body) = checkpointer.read()? else { return Ok(state) };
+        let elapsed = state.read(&mut CheckpointReader(&body), problem, selections);
         control.earlier = elapsed.ok_or_else(|| checkpointer.damaged())?;
         problem.store.check()?;
-        Ok(begin)
+        Ok(state)
     }
 
     /// Writes a checkpoint, unless a pass was interrupted.
@@ -58,9 +59,11 @@ impl<T: Float> RunState<T> {
         out.number(elapsed.as_micros() as u64);
         out.number(self.next as u64);
         out.number(self.done);
-        let known = || self.solved.iter().enumerate().filter_map(|(n, l)| Some((n, l.as_ref()?)));
-        out.number(known().count() as u64);
-        for (number, solution) in known() {
+        let numbered = self.solved.iter().enumerate();
+        let solved: Vec<(usize, &SubproblemSolution<T>)> =
+            numbered.filter_map(|(number, solution)| Some((number, solution.as_ref()?))).collect();
+        out.number(solved.len() as u64);
+        for (number, solution) in solved {
             out.number(number as u64);
             write_solution(&mut out, solution);
         }
@@ -218,9 +221,9 @@ fn read_state<M: Encoding>(
     state.coefficients = from_f64s(&coefficients);
     state.weights.values_mut().copy_from_slice(&from_f64s(&weights));
     let [constant, high, low, violation, least] = <[f64; 5]>::try_from(from.f64s()?).ok()?;
-    let of = <M::Real as mercer_simd::Real>::from_f64;
-    state.constant.weight = of(constant);
-    state.before = GradientRange { high: of(high), low: of(low) };
+    let real = <M::Real as mercer_simd::Real>::from_f64;
+    state.constant.weight = real(constant);
+    state.before = GradientRange { high: real(high), low: real(low) };
     state.violation = violation;
     (state.random, state.updates, state.passes) = (from.number()?, from.number()?, from.number()?);
     state.full_pass_at = from.number()?.min(state.passes);
@@ -229,12 +232,12 @@ fn read_state<M: Encoding>(
     let mut is_complete = true;
     let orders = &mut state.orders;
     problem.store.each(|chunk, records| {
-        let found = || {
+        let read_order = || {
             let active = usize::try_from(from.number()?).ok()?;
             let order = records.order_of(&from.u32s()?, active)?;
             (order.all() == orders[chunk].all()).then_some(order)
         };
-        match { found }() {
+        match { read_order }() {
             Some(order) => orders[chunk] = order,
             None => is_complete = false,
         }

@@ -1,4 +1,5 @@
 //! The coordinate step of dual coordinate descent, for each loss.
+//! Passes, shrinking and the end of a subproblem are in `subproblem`.
 
 use mercer_simd::factors::{Change, Float, RowHead, Step};
 

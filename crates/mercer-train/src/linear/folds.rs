@@ -1,6 +1,10 @@
 //! Cross-validation over one set of packed examples: all folds, subproblems and values of C read the same rows.
 //!
 //! Bins and factors are made from all examples: they depend on values, never on targets.
+//!
+//! The loop is not the one of [`crate::validate`], which trains one subproblem of one fold after the other: here all
+//! folds and subproblems of a formulation are solved side by side, one thread each, over the same pass through the
+//! packed rows.
 
 use std::mem::discriminant;
 use std::time::Instant;
@@ -28,10 +32,10 @@ pub(super) fn cross_validate<M: Encoding>(
     let Packing { problem, solver, rows, .. } = packing;
     let all = RowSelection::all(problem);
     let of_fold =
-        |fold: u32| all.iter().map(move |one| RowSelection { fold: Some(fold), ..one.clone() });
+        |fold: u32| all.iter().map(move |rows| RowSelection { fold: Some(fold), ..rows.clone() });
     let selections: Vec<RowSelection> = (0..folds.count() as u32).flat_map(of_fold).collect();
     packed.folds = rows.iter().map(|row| folds.of()[*row as usize]).collect();
-    let mut last: Option<Duals> = None;
+    let mut last_duals: Option<Duals> = None;
     for (number, run) in runs.iter_mut().enumerate() {
         if run.failure.is_some() {
             continue;
@@ -41,15 +45,13 @@ pub(super) fn cross_validate<M: Encoding>(
         let is_same = discriminant(&packed.loss) == discriminant(&loss);
         packed.loss = loss;
         // Coefficients do not determine the weights of an L1 penalty.
-        let warm = last.take().filter(|_| is_same && packed.transposed.is_none());
+        let warm = last_duals.take().filter(|_| is_same && packed.transposed.is_none());
         let warm = warm.map(|duals| scaled(&duals, &packed)).unwrap_or_default();
         let limit = problem.training.max_iterations;
         control.max_iterations = limit.map(|limit| before + limit * selections.len() as u64);
         control.start_subproblem(number * selections.len());
         let mut solved = solve_all(&packed, &selections, &warm, control)?;
-        if let Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) = control.stop() {
-            return Err(TrainError::Stopped(stop));
-        }
+        Stop::check_limits(control.stop())?;
         for (selection, solution) in selections.iter().zip(&solved) {
             let Some(solution) = solution else {
                 // A limit of steps was used up before this subproblem began: a constant, as in training.
@@ -63,7 +65,7 @@ pub(super) fn cross_validate<M: Encoding>(
                 run.scores[rows[*row as usize] as usize].push(*value);
             }
         }
-        last = Some(Duals::take(&packed, &mut solved));
+        last_duals = Some(Duals::take(&packed, &mut solved));
         run.iterations += control.iterations - before;
         run.seconds += started.elapsed().as_secs_f64();
     }

@@ -1,4 +1,5 @@
 //! Coordinate descent over the weights for the L1 penalty (newGLMNET).
+//! The second-order model of each step is in `quadratic_model`; without the penalty see `newton` and `dual`.
 
 use std::mem::{swap, take};
 

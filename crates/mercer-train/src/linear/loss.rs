@@ -1,4 +1,5 @@
 //! Losses of linear and additive solvers: cost, dual gain and derivatives.
+//! Which formulation has which loss is said in [`crate::formulations`].
 
 use mercer_simd::Isa;
 

@@ -1,4 +1,5 @@
 //! Newton's method on the primal, for smooth losses.
+//! For `space=primal`; the default is dual coordinate descent (`dual`), the L1 penalty has `lasso`.
 
 use mercer_simd::factors::{
     BiasColumn, EncodedRows, Encoding, Float, LinearFunction, RowHead, Weights, accumulate,

@@ -1,4 +1,5 @@
 //! Products of a few columns with each other: a model of few weights is solved on them alone.
+//! Larger models are solved over the columns themselves, in `quadratic_model`.
 
 use super::transposed::Transposed;
 
@@ -70,11 +71,11 @@ impl Products {
             if weight == 0.0 {
                 continue;
             }
-            let (places, own) =
+            let (places, row_values) =
                 (&by_row.places[range[0]..range[1]], &by_row.values[range[0]..range[1]]);
-            for (at, (place, x)) in places.iter().zip(own).enumerate() {
+            for (at, (place, x)) in places.iter().zip(row_values).enumerate() {
                 let (line, by) = (&mut values[usize::from(*place) * size..][..size], weight * x);
-                for (other, z) in places[..=at].iter().zip(own) {
+                for (other, z) in places[..=at].iter().zip(row_values) {
                     line[usize::from(*other)] += by * z;
                 }
             }

@@ -1,4 +1,5 @@
 //! The second-order model of a cost around some weights, with the L1 penalty.
+//! When the model is made, and the line search along its solution, are in `lasso`.
 
 use super::products::Products;
 use super::subproblem::next_below;

@@ -1,4 +1,8 @@
 //! The loop that solves all subproblems over packed examples: side by side, with limits and checkpoints.
+//!
+//! A subproblem is a selection of the packed rows, not a list of its examples as for the other backends: rows may be in
+//! a file and are read in the order in which they were packed, so that membership and target follow from the class in
+//! the head of each row, by the rules of [`ClassPair`]. One subproblem is solved in [`super::subproblem`].
 
 use std::time::Duration;
 
@@ -6,7 +10,8 @@ use mercer_simd::factors::{Encoding, Float, RowHead};
 use rayon::prelude::*;
 
 use super::checkpoint::RunState;
-use super::subproblem::{LinearProblem, SubproblemSolution, SubproblemState};
+use super::solution::SubproblemSolution;
+use super::subproblem::{LinearProblem, SubproblemState};
 use crate::checkpoint::Checkpointer;
 use crate::control::{Control, Status};
 use crate::packed::MAX_CHUNKS_IN_MEMORY;
@@ -39,9 +44,7 @@ impl RowSelection {
 
     /// Whether a row is trained on.
     pub(super) fn trains_on(&self, folds: &[u32], row: RowHead) -> bool {
-        let ClassPair { plus, minus } = self.classes;
-        let is_named = minus.is_none_or(|minus| row.tag == minus || row.tag == plus);
-        is_named && !self.holds_out(folds, row)
+        self.classes.contains(row.tag) && !self.holds_out(folds, row)
     }
 
     /// Whether a row is in the fold that is held out.
@@ -115,11 +118,12 @@ fn solutions<M: Encoding>(
     ended: Vec<SubproblemState<M::Real>>,
     stop: Option<Stop>,
 ) -> Vec<(usize, SubproblemSolution<M::Real>)> {
-    let finish = |state: SubproblemState<M::Real>| (state.number, state.finish(problem, stop));
+    let solution =
+        |state: SubproblemState<M::Real>| (state.number, state.into_solution(problem, stop));
     if ended.len() < 2 {
-        return ended.into_iter().map(finish).collect();
+        return ended.into_iter().map(solution).collect();
     }
-    ended.into_par_iter().map(finish).collect()
+    ended.into_par_iter().map(solution).collect()
 }
 
 fn report<T: Float>(active: &[SubproblemState<T>], next: usize, control: &mut Control<'_>) {

@@ -1,10 +1,12 @@
 //! Scores of plain linear machines.
+//! Those of additive machines, over bins, are in `additive/tables.rs`.
 
 use mercer_machine::Score;
 use mercer_simd::Real as _;
 use mercer_simd::factors::Encoding;
 
-use super::subproblem::{LinearProblem, SubproblemSolution};
+use super::solution::SubproblemSolution;
+use super::subproblem::LinearProblem;
 use crate::TrainError;
 use crate::backend::FittedScores;
 

@@ -1,4 +1,5 @@
 //! Examples by columns, for solvers that update one weight after the other.
+//! Rows for dual coordinate descent are packed in [`crate::packed`].
 
 use crate::TrainError;
 use crate::packed::{RowsToPack, check_range};
@@ -57,14 +58,14 @@ impl Transposed {
         if bytes > most {
             return Ok(Err(bytes));
         }
-        let (mut own, mut next) = (vec![0u32; entries], starts.clone());
+        let (mut entry_rows, mut next) = (vec![0u32; entries], starts.clone());
         let mut values =
             same.map_or_else(|| ColumnValues::Own(vec![0.0; entries]), ColumnValues::Same);
         pieces(source, rows, |piece| {
             for (position, row) in (piece.position as u32..).zip(piece.rows) {
                 piece.row(*row).nonzeros().for_each(|(column, value)| {
                     let place = &mut next[places.of(column) as usize];
-                    own[*place] = position;
+                    entry_rows[*place] = position;
                     if let ColumnValues::Own(values) = &mut values {
                         values[*place] = value;
                     }
@@ -73,7 +74,7 @@ impl Transposed {
             }
             Ok(())
         })?;
-        let mut made = Self { starts, rows: own, values, constant, norms: Vec::new() };
+        let mut made = Self { starts, rows: entry_rows, values, constant, norms: Vec::new() };
         let norms = |column| {
             let [sizes, squares] = made.sum(column, |_, x| [x.abs(), x * x]);
             Norms { sizes, squares }

@@ -1,9 +1,11 @@
 //! Warm starts of linear trainings from the coefficients of an earlier one.
+//! Machines are no starting point here: coefficients of all examples are needed.
 
 use mercer_simd::Real as _;
 use mercer_simd::factors::Encoding;
 
-use super::subproblem::{LinearProblem, SubproblemSolution};
+use super::solution::SubproblemSolution;
+use super::subproblem::LinearProblem;
 use super::{Duals, Loss};
 use crate::{TrainError, Training};
 

@@ -97,9 +97,9 @@ impl ColumnOrder {
     pub(crate) fn scatter<T: Copy + Default>(&self, weights: &[T], rank: usize) -> Vec<T> {
         let Some(kept) = &self.kept else { return weights.to_vec() };
         let mut scattered = vec![T::default(); self.all * rank];
-        for (own, column) in weights.chunks_exact(rank).zip(kept) {
+        for (column_weights, column) in weights.chunks_exact(rank).zip(kept) {
             let at = *column as usize * rank;
-            scattered[at..at + rank].copy_from_slice(own);
+            scattered[at..at + rank].copy_from_slice(column_weights);
         }
         scattered
     }

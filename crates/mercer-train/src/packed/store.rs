@@ -1,4 +1,5 @@
 //! The store of packed examples: in memory, or in a file of chunks that are read one after the other.
+//! How one row is laid out is in `mercer_simd::factors`; what its cells mean is decided by the solvers.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -155,8 +156,8 @@ fn read(
     let mut reason = None;
     let is_same = into.import(meta, |bytes| {
         let mut file = file.lock().expect("no thread fails while it holds the file");
-        let found = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(bytes));
-        reason = found.err().map(|error| error.to_string());
+        let outcome = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(bytes));
+        reason = outcome.err().map(|error| error.to_string());
         reason.is_none()
     });
     if is_same { Ok(()) } else { Err(reason.unwrap_or_else(|| "its bytes changed".to_owned())) }
@@ -252,12 +253,15 @@ impl Writer {
         self.file.is_none().then(|| &mut self.buckets[0].records)
     }
 
-    /// No more rows. Each is given what `own` makes of its chunk.
-    pub(crate) fn finish(self, own: impl Fn(&mut Records)) -> Result<ExampleStore, TrainError> {
+    /// No more rows; `complete` is called with the records of each chunk, and may set squared norms.
+    pub(crate) fn finish(
+        self,
+        complete: impl Fn(&mut Records),
+    ) -> Result<ExampleStore, TrainError> {
         let Self { mut buckets, file, shape, .. } = self;
         let Some(mut file) = file else {
             let mut records = buckets.swap_remove(0).records;
-            own(&mut records);
+            complete(&mut records);
             return Ok(ExampleStore::in_memory(records));
         };
         for bucket in &mut buckets {
@@ -279,7 +283,7 @@ impl Writer {
                     });
                 }
             }
-            own(&mut records);
+            complete(&mut records);
             entries += records.entries();
             heads.extend(records.heads());
             if records.rows() > 0 {

@@ -1,4 +1,5 @@
 //! Texts with several values: `rbf(gamma={0.1, 1, 10})`, `c_svc(C={2^-5..2^15; 11})`.
+//! A text without braces is itself; kernels and formulations are parsed by their registries.
 
 /// Why a text with several values cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +72,7 @@ fn values(inside: &str) -> Result<Vec<String>, GridError> {
         };
         return Ok((0..count).map(|at| if at == 0 { low } else { step(at) }.to_string()).collect());
     }
-    let one = |word: &str| {
+    let checked = |word: &str| {
         let word = word.trim();
         match number(word) {
             Ok(value) => Ok(value.to_string()),
@@ -79,7 +80,7 @@ fn values(inside: &str) -> Result<Vec<String>, GridError> {
             Err(error) => Err(error),
         }
     };
-    inside.split(',').map(one).collect()
+    inside.split(',').map(checked).collect()
 }
 
 /// `0.5`, `1e-3` or `2^-5`.

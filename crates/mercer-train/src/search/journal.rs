@@ -1,4 +1,5 @@
-//! What a search has found so far, in a file that always holds whole lines.
+//! The candidates that a search has validated so far, in a file that always holds whole lines.
+//! Checkpoints of a single training are in [`crate::checkpoint`].
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +20,7 @@ const NAME: &str = "mercer search 1";
 pub(super) struct Journal {
     path: Option<PathBuf>,
     head: String,
-    known: Vec<Candidate>,
+    candidates: Vec<Candidate>,
 }
 
 impl Journal {
@@ -27,7 +28,7 @@ impl Journal {
     /// If the file is there and belongs to another search.
     pub(super) fn open(options: &Search, data: &Dataset) -> Result<Self, TrainError> {
         let mut journal =
-            Self { path: options.journal.clone(), head: String::new(), known: vec![] };
+            Self { path: options.journal.clone(), head: String::new(), candidates: vec![] };
         let Some(path) = &options.journal else { return Ok(journal) };
         let Search { folds, seed, given_folds, .. } = options;
         let what = format!("{folds} folds, seed {seed}, {given_folds:?}");
@@ -46,42 +47,42 @@ impl Journal {
         }
         for (number, line) in (2..).zip(lines) {
             match parse(line) {
-                Some(candidate) => journal.known.push(candidate),
+                Some(candidate) => journal.candidates.push(candidate),
                 None => return Err(journal.trouble(&format!("line {number} is damaged"))),
             }
         }
         Ok(journal)
     }
 
-    /// Candidates with this kernel and these formulations, if all are known.
+    /// Candidates with this kernel and these formulations, if the journal has all of them.
     pub(super) fn find(
         &self,
         rows: usize,
         kernel: &str,
         formulations: &[String],
     ) -> Option<Vec<Candidate>> {
-        let one = |formulation: &String| {
-            let same = |known: &&Candidate| {
-                (known.rows, known.kernel.as_str()) == (rows, kernel)
-                    && known.formulation == *formulation
+        let candidate_of = |formulation: &String| {
+            let is_same = |candidate: &&Candidate| {
+                (candidate.rows, candidate.kernel.as_str()) == (rows, kernel)
+                    && candidate.formulation == *formulation
             };
-            self.known.iter().find(same).cloned()
+            self.candidates.iter().find(is_same).cloned()
         };
-        formulations.iter().map(one).collect()
+        formulations.iter().map(candidate_of).collect()
     }
 
-    pub(super) fn add(&mut self, found: &[Candidate]) -> Result<(), TrainError> {
+    pub(super) fn add(&mut self, candidates: &[Candidate]) -> Result<(), TrainError> {
         if self.path.is_none() {
             return Ok(());
         }
-        self.known.extend_from_slice(found);
+        self.candidates.extend_from_slice(candidates);
         self.write().map_err(|error| self.trouble(&error.to_string()))
     }
 
     fn write(&self) -> std::io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let mut text = format!("{}\n", self.head);
-        self.known.iter().for_each(|candidate| text.push_str(&line(candidate)));
+        self.candidates.iter().for_each(|candidate| text.push_str(&line(candidate)));
         let mut file = AtomicFile::create(path)?;
         file.write_all(text.as_bytes())?;
         file.commit()

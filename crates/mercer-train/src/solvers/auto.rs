@@ -1,4 +1,4 @@
-//! `auto`: chooses `smo`, `low_rank` or `direct` when the data are known. The rule is in `lowrank/choice.rs`.
+//! `auto`: chooses `smo`, `low_rank` or `direct` when the data are known. The rule is in `low_rank/choice.rs`.
 
 use std::sync::Arc;
 

@@ -69,6 +69,6 @@ impl Solver for Direct {
     }
 
     fn method(&self) -> Method<'_> {
-        Method::System(self)
+        Method::Systems(self)
     }
 }

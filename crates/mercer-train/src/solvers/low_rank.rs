@@ -1,11 +1,11 @@
-//! `low_rank`: declares the parameters of the low-rank solver. The algorithm is in `lowrank/`.
+//! `low_rank`: declares the parameters of the low-rank solver. The algorithm is in `low_rank/`.
 
 use std::sync::Arc;
 
 use mercer_spec::{Entry, Kind, Parameter};
 
 use super::SolverRef;
-use crate::lowrank::{How, LowRank, Precision, Rule, Systems};
+use crate::low_rank::{How, LowRank, Precision, Rule, Systems};
 
 /// An incomplete Cholesky factor of the Gram matrix, then coordinate descent or an interior point method on
 /// the rows of the factor (\[FS01\]).

@@ -1,7 +1,8 @@
 //! `smo`: sequential minimal optimisation on working sets of hundreds of examples.
 //!
-//! This file has the outer loop. `inner` solves one working set, `select` chooses it, `shrink` leaves examples out,
-//! `state` is what a checkpoint holds.
+//! This file has the main loop ([`SmoRun::run`]). `inner` solves one working set, `select` chooses it, `shrink` leaves examples out,
+//! `state` is what a checkpoint holds. Subproblems, checkpoints and warm starts around it are in
+//! [`crate::decomposition`].
 
 mod inner;
 mod select;
@@ -17,7 +18,7 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 pub(crate) use state::State;
 
 use super::{
-    GramProblem, GramSolver, Method, Solution, Solver, SolverRef, StartPoint, StoppingTest,
+    DecompositionSolver, GramProblem, Method, Solution, Solver, SolverRef, StartPoint, StoppingTest,
 };
 use crate::TrainError;
 use crate::control::{Control, Status, Stop};
@@ -98,17 +99,17 @@ impl Solver for Smo {
     }
 
     fn method(&self) -> Method<'_> {
-        Method::Gram(self)
+        Method::Decomposition(self)
     }
 }
 
-impl GramSolver for Smo {
+impl DecompositionSolver for Smo {
     fn solve(
         &self,
         problem: &mut GramProblem<'_, '_>,
         control: &mut Control<'_>,
     ) -> Result<Solution, TrainError> {
-        SmoRun::new(self, problem).finish(control)
+        SmoRun::new(self, problem).run(control)
     }
 }
 
@@ -143,8 +144,8 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
     fn new(settings: &'r Smo, problem: &'r mut GramProblem<'q, 'a>) -> Self {
         let examples = problem.gram.examples(&problem.view);
         let rows = examples.len();
-        let begin = std::mem::replace(&mut problem.from, StartPoint::Point(Vec::new()));
-        match begin {
+        let start = std::mem::replace(&mut problem.from, StartPoint::Point(Vec::new()));
+        match start {
             StartPoint::Point(beta) => {
                 let state = State::new(vec![0.0; rows], beta, problem.gram.is_f64());
                 let slots = (0..rows as u32).collect();
@@ -186,7 +187,8 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         }
     }
 
-    fn finish(mut self, control: &mut Control<'_>) -> Result<Solution, TrainError> {
+    /// The main loop: rounds until the stopping test passes or a limit ends it.
+    fn run(mut self, control: &mut Control<'_>) -> Result<Solution, TrainError> {
         loop {
             let scan = select::scan(self.problem.qp, &self.state);
             let (violation, gap) = (scan.violation(), scan.gap(self.problem.qp, &self.state));

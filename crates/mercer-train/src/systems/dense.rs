@@ -1,4 +1,5 @@
-//! All kernel values at once.
+//! Linear systems over all kernel values at once: Cholesky, and refinement of the solution.
+//! For more examples than memory holds pairs of, see `factored`.
 
 use mercer_kernel::block::{BLOCK, Packed};
 use mercer_kernel::cholesky::{Cholesky, CholeskyError, dot};
@@ -23,7 +24,7 @@ pub(super) fn solve(
     let size = group.examples.len();
     let ridge = &group.systems[0].ridge;
     let mut values = square(source, group.examples);
-    let own: Vec<f64> = (0..size).map(|at| values[at * size + at]).collect();
+    let diagonal: Vec<f64> = (0..size).map(|at| values[at * size + at]).collect();
     ridge.iter().enumerate().for_each(|(at, ridge)| values[at * size + at] += ridge);
     let refused = |refusal: CholeskyError, control: &Control<'_>| match (refusal, control.stop()) {
         (CholeskyError::Cancelled, Some(stop)) => TrainError::Stopped(stop),
@@ -33,7 +34,7 @@ pub(super) fn solve(
         .map_err(|refusal| refused(refusal, control))?;
     let mut ones = vec![1.0; size];
     factor.solve(&mut ones);
-    let gram = FactoredGram { factor: &factor, own: &own, ones: &ones };
+    let gram = FactoredGram { factor: &factor, diagonal: &diagonal, ones: &ones };
     let points: Vec<SystemPoint> = group.systems.iter().map(|system| gram.point(system)).collect();
     let inverse = if group.wants_leave_one_out {
         let inverse = factor.inverse_diagonal(&mut |done| go_on(control, done));
@@ -92,7 +93,7 @@ fn square(source: &Source<'_>, examples: &[u32]) -> Vec<f64> {
 struct FactoredGram<'g> {
     factor: &'g Cholesky,
     /// Kernel values on the diagonal.
-    own: &'g [f64],
+    diagonal: &'g [f64],
     /// `A⁻¹ 1`.
     ones: &'g [f64],
 }
@@ -148,7 +149,7 @@ impl FactoredGram<'_> {
     /// `Kx`, from the values above the diagonal.
     fn multiply(&self, x: &[f64]) -> Vec<f64> {
         let size = x.len();
-        let mut sums: Vec<f64> = self.own.iter().zip(x).map(|(own, x)| own * x).collect();
+        let mut sums: Vec<f64> = self.diagonal.iter().zip(x).map(|(k, x)| k * x).collect();
         for (at, row) in self.factor.values().chunks_exact(size).enumerate() {
             let right = &row[at + 1..];
             sums[at] += dot(right, &x[at + 1..]);

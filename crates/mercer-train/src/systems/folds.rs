@@ -1,4 +1,7 @@
 //! Cross-validation of linear systems: each is solved on the other folds.
+//!
+//! The loop is not the one of [`crate::validate`], which trains one subproblem after the other and hands a solution on
+//! along the path: here subproblems over the same examples share one factor, and a system starts from nothing.
 
 use std::time::Instant;
 
@@ -50,7 +53,7 @@ fn train_fold(
             let next = subproblems.subproblem(number, fold);
             subproblems.one_sided(&next).is_none().then_some(next)
         });
-        let examples = group[0].examples(subproblems.blocks());
+        let examples = group[0].examples(subproblems.example_sets());
         let systems = SystemGroup::new(&group, &examples, run.formulation, false);
         let solved = match prepared.solve_group(&systems, control) {
             Ok(solved) => solved,
@@ -60,6 +63,7 @@ fn train_fold(
                 return Ok(());
             }
         };
+        // A factor that a limit ended, whichever it was, is not the one that was asked for.
         if let Some(stop) = control.stop() {
             return Err(TrainError::Stopped(stop));
         }

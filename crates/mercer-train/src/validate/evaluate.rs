@@ -1,4 +1,5 @@
 //! What cross-validation scores are worth: the quality of the answers they give, and correlation.
+//! The scores are computed by the backends.
 
 use mercer_data::Targets;
 use mercer_machine::{Answer, Output};
@@ -67,7 +68,7 @@ fn quality(problem: &Problem<'_>, rows: impl Iterator<Item = usize>, scores: &[V
 
 /// 1 or 0 for a right or wrong answer; the squared error of a value.
 pub(crate) fn merit(problem: &Problem<'_>, row: usize, scores: &[f64]) -> f64 {
-    let known = match problem.targets {
+    let numbers = match problem.targets {
         Targets::Numbers(numbers) => Some(numbers.as_slice()),
         _ => None,
     };
@@ -75,7 +76,7 @@ pub(crate) fn merit(problem: &Problem<'_>, row: usize, scores: &[f64]) -> f64 {
         Answer::Class(class) => f64::from(u8::from(class == problem.labels.class_of[row] as usize)),
         Answer::Value(value) => (value - problem.values[row]).powi(2),
         Answer::Inlier(inside) => {
-            let expected = known.is_none_or(|targets| targets[row] > 0.0);
+            let expected = numbers.is_none_or(|numbers| numbers[row] > 0.0);
             f64::from(u8::from(inside == expected))
         }
     }

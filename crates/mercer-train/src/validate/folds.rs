@@ -1,4 +1,5 @@
 //! Folds: which examples are held out together.
+//! How machines are trained on them is in [`crate::validate`] and the backends.
 
 use mercer_data::{Dataset, Targets, shuffled};
 

@@ -9,6 +9,6 @@ mod interior;
 mod libsvm;
 mod linear_checkpoints;
 mod linear_l1;
-mod lowrank;
+mod low_rank;
 mod systems;
 mod validate;

@@ -1,4 +1,5 @@
 //! Shrinking: examples whose variables stay at a bound are left out until the stopping test.
+//! Shrinking of linear solvers is in `linear/subproblem.rs`.
 
 use super::SmoRun;
 use super::select::Scan;

@@ -1,4 +1,5 @@
 //! The state of a run of `smo`: what a checkpoint holds.
+//! The file is written in [`crate::checkpoint`].
 
 /// Everything that the next round depends on, and nothing else.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,5 @@
 //! Dual coordinate descent on the rows of a low-rank factor; the alternative is `interior`.
+//! The coordinate descent of linear solvers, over packed rows, is in [`crate::linear`].
 
 use mercer_kernel::factor::Store;
 use mercer_simd::{Isa, Real, add_row, row_dot};
@@ -76,7 +77,7 @@ pub(crate) fn solve<T: Real>(
         let is_over = run.updates > updates_of(MOST_PASSES);
         if is_done || stop.is_some() || gave_up || is_over {
             let stop = stop.or((is_over && !is_done).then_some(Stop::Stalled));
-            let found = FactorSolution {
+            let solution = FactorSolution {
                 point,
                 w,
                 evaluation,
@@ -86,7 +87,7 @@ pub(crate) fn solve<T: Real>(
                 fallbacks: 0,
                 stop,
             };
-            return (found, gave_up);
+            return (solution, gave_up);
         }
         inner = (inner * INNER_FACTOR).max(1e-12);
         run.multiplier -= run.rho * run.sum;
@@ -147,7 +148,7 @@ impl<'r, T: Real> DescentRun<'r, T> {
         let mean_row = store.transposed_times(&vec![share; store.rows()]);
         let dot_mean = store.times(&mean_row);
         let mean_square: f64 = mean_row.iter().map(|g| g * g).sum();
-        let mut squares = super::systems::squared_norms(store);
+        let mut squares = super::interior_systems::squared_norms(store);
         for (square, dot) in squares.iter_mut().zip(&dot_mean) {
             *square = (*square - 2.0 * dot + mean_square).max(0.0);
         }

@@ -1,4 +1,5 @@
-//! The best machine in the span of some examples: `K ≈ G Gᵀ`, and least squares in the numbers of `G`.
+//! Linear systems over a low-rank factor: the best machine in the span of some examples, `K ≈ G Gᵀ`, by least squares
+//! in the numbers of `G`. For few examples all kernel values are used: see `dense`.
 
 use mercer_kernel::cholesky::Cholesky;
 use mercer_kernel::factor::{Factor, Greedy, KernelColumns};
@@ -83,8 +84,8 @@ impl Squares {
         let size = rank + usize::from(system.has_bias);
         let mut normal = vec![0.0; size * size];
         let pieces = normal.par_chunks_mut(PIECE * size.max(1));
-        pieces.zip(features.par_chunks(PIECE * rows)).for_each(|(out, own)| {
-            gemm_nt(own.len() / rows, size, rows, own, &features, out);
+        pieces.zip(features.par_chunks(PIECE * rows)).for_each(|(out, piece)| {
+            gemm_nt(piece.len() / rows, size, rows, piece, &features, out);
         });
         (0..rank).for_each(|at| normal[at * size + at] += 1.0);
         let factor = Cholesky::new(normal, size, &mut |_| true).ok()?;
@@ -103,10 +104,10 @@ impl Squares {
     /// How much each row's score follows its own target.
     fn leverages(&self) -> Vec<f64> {
         let leverage = |row: usize| {
-            let mut own: Vec<f64> =
+            let mut features: Vec<f64> =
                 self.features.chunks_exact(self.rows).map(|feature| feature[row]).collect();
-            self.factor.forward(&mut own);
-            own.iter().map(|x| x * x).sum::<f64>()
+            self.factor.forward(&mut features);
+            features.iter().map(|x| x * x).sum::<f64>()
         };
         (0..self.rows).into_par_iter().map(leverage).collect()
     }
@@ -134,8 +135,8 @@ impl Squares {
             (scale_of(&system.targets), 0.0f64, 0.0, 0.0);
         let mut leave_one_out = Vec::with_capacity(sums.len());
         for (at, sum) in sums.iter().enumerate() {
-            let meant: f64 = (0..rank).map(|j| weights[j] * factor.coordinate(j)[at]).sum();
-            worst = worst.max((sum - meant).abs());
+            let factor_score: f64 = (0..rank).map(|j| weights[j] * factor.coordinate(j)[at]).sum();
+            worst = worst.max((sum - factor_score).abs());
             let (score, ridge) = (sum + bias, system.ridge[at]);
             let error = system.targets[at] - score;
             cost += error * error / ridge;
@@ -144,14 +145,15 @@ impl Squares {
                 leave_one_out.push(system.targets[at] - error / (1.0 - leverages[at]));
             }
         }
-        let is_known = leverages.is_some() && leave_one_out.iter().all(|score| score.is_finite());
+        let has_leave_one_out =
+            leverages.is_some() && leave_one_out.iter().all(|score| score.is_finite());
         let length: f64 = weights.iter().map(|w| w * w).sum();
         SystemSolution {
             expansion: Expansion { examples, coefficients, offset: -bias },
             objective: -0.5 * (length + cost),
             gap: 0.5 * spread * spread,
             violation: worst / scale,
-            leave_one_out: is_known.then_some(leave_one_out),
+            leave_one_out: has_leave_one_out.then_some(leave_one_out),
         }
     }
 }
@@ -160,8 +162,8 @@ impl Squares {
 fn back(factor: &Factor<KernelColumns>, weights: &[f64]) -> Vec<f64> {
     let mut left = weights.to_vec();
     for (at, pivot) in factor.pivots().iter().enumerate().rev() {
-        let (own, before) = pivot.coordinates.split_last().expect("a pivot has its own axis");
-        left[at] /= own;
+        let (diagonal, before) = pivot.coordinates.split_last().expect("a pivot has its own axis");
+        left[at] /= diagonal;
         let value = left[at];
         left[..at].iter_mut().zip(before).for_each(|(x, v)| *x -= v * value);
     }

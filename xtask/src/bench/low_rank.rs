@@ -70,7 +70,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .partition(|task| training_rows(&prepared, task).is_file());
     for task in missing {
         let out = workspace.shown(&prepared);
-        println!("lowrank: skipped, no rows in {out}: {}", task.name);
+        println!("low_rank: skipped, no rows in {out}: {}", task.name);
         println!(
             "  this writes them: PYTHON benches/peers/rows.py --data DATA --out {out} {}",
             task.name
@@ -111,7 +111,7 @@ impl LowRankBench {
         let solvers = SOLVERS.iter().find(|(name, _)| *name == task.name);
         let mut is_whole = true;
         for solver in solvers.into_iter().flat_map(|(_, solvers)| *solvers) {
-            eprintln!("lowrank: {}, {solver}", task.name);
+            eprintln!("low_rank: {}, {solver}", task.name);
             match self.one(task, solver) {
                 Ok(line) => {
                     let sentence = line.answer.get("guard").and_then(Value::as_str);
@@ -120,7 +120,7 @@ impl LowRankBench {
                     self.lines.push(line);
                 }
                 Err(error) => {
-                    eprintln!("lowrank: {}, {solver}: {error:#}", task.name);
+                    eprintln!("low_rank: {}, {solver}: {error:#}", task.name);
                     self.notes.push(format!("Not measured: {solver} on {}", task.name));
                     is_whole = false;
                 }
@@ -132,7 +132,7 @@ impl LowRankBench {
     /// The training with the median processor time of several seeds, with the mean accuracy of all, and how
     /// its machine answers.
     fn one(&self, task: &TrainingTask, solver: &str) -> Result<LowRankLine> {
-        let model = self.workspace.target.join("lowrank.mercer");
+        let model = self.workspace.target.join("low_rank.mercer");
         let seeded = |seed: u64| match solver.strip_suffix(')') {
             Some(open) => format!("{open}, seed={seed})"),
             None => solver.to_owned(),
@@ -164,7 +164,7 @@ impl LowRankBench {
     }
 
     fn libsvm(&mut self, task: &TrainingTask, python: &str) {
-        eprintln!("lowrank: {}, LIBSVM", task.name);
+        eprintln!("low_rank: {}, LIBSVM", task.name);
         let data = std::env::var_os("MERCER_DATA");
         let data = data.map_or_else(|| "../shared/data".into(), PathBuf::from);
         let data = self.workspace.root.join(data);
@@ -189,7 +189,7 @@ impl LowRankBench {
                 self.lines.push(LowRankLine { task: task.name.clone(), program, answer, micros });
             }
             Err(error) => {
-                eprintln!("lowrank: {}: {error:#}", task.name);
+                eprintln!("low_rank: {}: {error:#}", task.name);
                 self.notes.push(format!("Not measured: LIBSVM on {}", task.name));
             }
         }
@@ -211,7 +211,7 @@ impl LowRankBench {
         let Some(file) = &options.write else {
             return Ok(());
         };
-        let mut command = "cargo xtask bench lowrank --prepared DIR".to_owned();
+        let mut command = "cargo xtask bench low_rank --prepared DIR".to_owned();
         command.extend(options.peers.iter().map(|_| " --peers PYTHON"));
         command.extend(options.tasks.iter().map(|name| format!(" --task {name}")));
         let page = report::page(&self.workspace, "Low-rank training", &command, &table, &notes);

@@ -1,4 +1,5 @@
 //! From the low-rank solution to the exact one.
+//! It hands a starting point to [`crate::decomposition`], which trains as always.
 
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use crate::backend::Fit;
@@ -6,7 +7,7 @@ use crate::control::Control;
 use crate::decomposition::Decomposition;
 use crate::gram::{Gram, Source, View};
 use crate::problem::Problem;
-use crate::solvers::{GramProblem, GramSolver, Method, StartPoint, StoppingTest};
+use crate::solvers::{DecompositionSolver, GramProblem, Method, StartPoint, StoppingTest};
 use crate::{LowRankReport, Qp, TrainError, solver};
 
 /// The active set is solved first where no more than this share of the objective was lost.
@@ -34,7 +35,7 @@ pub(super) fn polish(
     control: &mut Control<'_>,
 ) -> Result<Fit, TrainError> {
     let smo = solver("smo").expect("smo is registered");
-    let Method::Gram(gram_solver) = smo.method() else {
+    let Method::Decomposition(gram_solver) = smo.method() else {
         unreachable!("smo works on kernel values of pairs")
     };
     let training = problem.training().clone().solver(smo.clone());
@@ -44,8 +45,8 @@ pub(super) fn polish(
     let (mut starts, mut active_examples) = (Vec::new(), 0);
     let mut errors = report.approximation.iter();
     let is_gated = errors.all(|error| error.quadratic <= GATE * error.objective.abs());
-    for (number, (program, one)) in programs.iter().zip(solved).enumerate() {
-        let beta = one.found.point.beta(&program.qp);
+    for (number, (program, result)) in programs.iter().zip(solved).enumerate() {
+        let beta = result.solution.point.beta(&program.qp);
         if !is_gated || control.stop().is_some() {
             starts.push(reordered(program, &beta));
             continue;
@@ -82,7 +83,7 @@ fn solve_active(
     problem: &LowRankProblem<'_>,
     program: &FactorQp,
     mut beta: Vec<f64>,
-    solver: &dyn GramSolver,
+    solver: &dyn DecompositionSolver,
     control: &mut Control<'_>,
 ) -> Result<(Vec<f64>, usize), TrainError> {
     let qp = &program.qp;

@@ -1,4 +1,5 @@
 //! The default method: variables with small D are handled separately, the rest by one Cholesky factor.
+//! When it applies and what replaces it is decided in [`super`].
 
 use mercer_kernel::cholesky::Cholesky;
 use mercer_kernel::factor::Store;

@@ -1,4 +1,5 @@
 //! Solves subproblems over a low-rank factor: by coordinate descent where it is fast, else by the interior point method.
+//! The order of a training (factor, guard, solution, report) is in `backend`.
 
 use mercer_kernel::factor::{Blocked, Store};
 use mercer_simd::Real;
@@ -24,8 +25,9 @@ impl LowRankProblem<'_> {
         control: &mut Control<'_>,
     ) -> Result<Vec<SolvedProgram>, TrainError> {
         let betas = from.into_iter().flatten().zip(programs);
-        let starts =
-            betas.map(|(one, program)| one.found.point.beta(&program.qp)).collect::<Vec<_>>();
+        let starts = betas
+            .map(|(result, program)| result.solution.point.beta(&program.qp))
+            .collect::<Vec<_>>();
         self.solve_from(factor, programs, starts, tolerance, control)
     }
 
@@ -41,46 +43,60 @@ impl LowRankProblem<'_> {
         let starts: Vec<Vec<f64>> = starts.into_iter().collect();
         let mut solved = Vec::with_capacity(programs.len());
         let threads = if programs.len() == 1 { 1 } else { rayon::current_num_threads().max(1) };
-        for (first, some) in programs.chunks(threads).enumerate() {
+        for (first, group) in programs.chunks(threads).enumerate() {
             control.start_subproblem(first * threads);
-            let begin = |at: usize| starts.get(first * threads + at).cloned();
-            if let [program] = some {
+            let start_of = |at: usize| starts.get(first * threads + at).cloned();
+            if let [program] = group {
                 let mut monitor = |made: u64, gap: f64| {
                     if !gap.is_nan() {
                         let status = Status { violation: gap, gap: f64::NAN, supports: 0 };
                         control.report(status);
                     }
-                    let over = control
+                    let is_limit_reached = control
                         .max_iterations
                         .is_some_and(|limit| control.iterations + made >= limit);
-                    control.stop().or(over.then_some(Stop::IterationLimit))
+                    control.stop().or(is_limit_reached.then_some(Stop::IterationLimit))
                 };
-                let one =
-                    self.solve_one(factor.store(), program, begin(0), tolerance, &mut monitor);
-                control.iterations += one.found.updates + one.found.iterations as u64;
-                solved.push(one);
+                let result = self.solve_program(
+                    factor.store(),
+                    program,
+                    start_of(0),
+                    tolerance,
+                    &mut monitor,
+                );
+                control.iterations += result.solution.updates + result.solution.iterations as u64;
+                solved.push(result);
             } else {
-                let brake = control.stop_check(some.len());
-                let found: Vec<SolvedProgram> = some
+                let must_stop = control.stop_check(group.len());
+                let results: Vec<SolvedProgram> = group
                     .par_iter()
                     .enumerate()
                     .map(|(at, program)| {
                         let mut monitor =
-                            |made: u64, _: f64| brake(made).then_some(Stop::TimeLimit);
-                        self.solve_one(factor.store(), program, begin(at), tolerance, &mut monitor)
+                            |made: u64, _: f64| must_stop(made).then_some(Stop::TimeLimit);
+                        self.solve_program(
+                            factor.store(),
+                            program,
+                            start_of(at),
+                            tolerance,
+                            &mut monitor,
+                        )
                     })
                     .collect();
-                control.iterations += found
+                control.iterations += results
                     .iter()
-                    .map(|one| one.found.updates + one.found.iterations as u64)
+                    .map(|result| result.solution.updates + result.solution.iterations as u64)
                     .sum::<u64>();
-                let worst =
-                    found.iter().map(|one| one.found.evaluation.relative()).fold(0.0, f64::max);
+                let worst = results
+                    .iter()
+                    .map(|result| result.solution.evaluation.relative())
+                    .fold(0.0, f64::max);
                 control.report(Status { violation: worst, gap: f64::NAN, supports: 0 });
                 let stop = control.stop();
-                solved.extend(found.into_iter().map(|mut one| {
-                    one.found.stop = one.found.stop.map(|own| stop.unwrap_or(own));
-                    one
+                solved.extend(results.into_iter().map(|mut result| {
+                    let own_stop = result.solution.stop;
+                    result.solution.stop = own_stop.map(|own| stop.unwrap_or(own));
+                    result
                 }));
             }
             if let Some(reason) = factor.store().failure() {
@@ -90,7 +106,8 @@ impl LowRankProblem<'_> {
         Ok(solved)
     }
 
-    fn solve_one<T: Real>(
+    /// By descent, and by the interior point method where descent does not suit or gave up.
+    fn solve_program<T: Real>(
         &self,
         store: &Store<T>,
         program: &FactorQp,
@@ -110,20 +127,20 @@ impl LowRankProblem<'_> {
             let may_give_up = self.solver.how == How::Auto;
             let mut options =
                 descent::DescentOptions { tolerance, seed, may_give_up, monitor: &mut *monitor };
-            let (found, gave_up) =
+            let (solution, gave_up) =
                 descent::solve(&program.qp, store, start.as_deref(), &mut options);
             if !gave_up {
-                return SolvedProgram { found, switched };
+                return SolvedProgram { solution, switched };
             }
-            updates = found.updates;
+            updates = solution.updates;
             switched = true;
         }
         let systems = self.solver.systems;
         let mut monitor = |made: usize, gap: f64| monitor(updates + made as u64, gap);
         let mut options = InteriorOptions { systems, tolerance, monitor: &mut monitor };
-        let mut found = interior::solve(&program.qp, store, &mut options);
-        found.updates = updates;
-        SolvedProgram { found, switched }
+        let mut solution = interior::solve(&program.qp, store, &mut options);
+        solution.updates = updates;
+        SolvedProgram { solution, switched }
     }
 
     fn descends<T: Real>(&self, store: &Store<T>, qp: &Qp, tolerance: f64) -> bool {
@@ -132,7 +149,7 @@ impl LowRankProblem<'_> {
             How::Descent => true,
             How::Interior => false,
             How::Auto => {
-                let squares = super::systems::squared_norms(store);
+                let squares = super::interior_systems::squared_norms(store);
                 let mean = squares.iter().sum::<f64>() / squares.len().max(1) as f64;
                 let limit = qp.upper.iter().chain(&qp.lower);
                 let limit = limit.fold(0.0, |most: f64, c| most.max(c.abs()));

@@ -6,14 +6,13 @@ use mercer_simd::Real;
 
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use crate::backend::{Fit, FittedScores};
-use crate::conclude::conclude;
 use crate::control::Control;
 use crate::decomposition::Decomposition;
 use crate::gram::kernel_sums;
 use crate::problem::Problem;
 use crate::solvers::Method;
 use crate::validate::{merit, shuffled_by_class};
-use crate::{FormulationRef, Goal, Measure, Qp, Subproblem, TrainError, solver};
+use crate::{FormulationRef, Goal, Measure, Qp, ScaleAndOffset, Subproblem, TrainError, solver};
 
 /// Below so many rows nothing is held out.
 const LEAST: usize = 1000;
@@ -167,7 +166,7 @@ impl HeldOut {
         let weights = problem.training().example_weights();
         let weights = weights.map(|all| chosen.iter().map(|row| all[*row]).collect());
         let smo = solver("smo").expect("smo is registered");
-        let Method::Gram(gram_solver) = smo.method() else { return None };
+        let Method::Decomposition(gram_solver) = smo.method() else { return None };
         let training = problem.training().clone().solver(smo.clone());
         let training = training.weights(weights).polish(false).default_tolerance();
         let part =
@@ -193,8 +192,8 @@ impl HeldOut {
         let (rows, k, width) =
             (problem.examples.len() as f64, rank as f64, problem.numbers_per_value() as f64);
         // The last solution, of all examples, costs about as much again.
-        let updates = 2 * solved.iter().map(|one| one.found.updates).sum::<u64>();
-        let iterations: usize = solved.iter().map(|one| one.found.iterations).sum();
+        let updates = 2 * solved.iter().map(|result| result.solution.updates).sum::<u64>();
+        let iterations: usize = solved.iter().map(|result| result.solution.iterations).sum();
         let cost = rows * k * (width + 0.5 * k)
             + 2.0 * updates as f64 * k
             + iterations as f64 * rows * k * (0.5 * k + 10.0);
@@ -220,14 +219,12 @@ impl HeldOut {
         let mut scores = vec![Vec::new(); self.rows.len()];
         let values = factor.store().gather(&self.rows);
         let isa = mercer_simd::Isa::current();
-        for (program, one) in self.programs.iter().zip(solved) {
-            let is_constant = one.found.w.iter().all(|w| *w == 0.0);
-            let multipliers = &one.found.evaluation.multipliers;
-            let targets = &program.targets;
-            let end = conclude(problem.formulation, multipliers, targets, is_constant, true)?;
+        for (program, result) in self.programs.iter().zip(solved) {
+            let ScaleAndOffset { scale, offset } =
+                problem.scale_and_offset(program, result, true)?;
             for (row, scores) in values.chunks_exact(factor.rank().max(1)).zip(&mut scores) {
-                let sum = mercer_simd::row_dot(isa, row, &one.found.w);
-                scores.push(end.scale * sum - end.offset);
+                let sum = mercer_simd::row_dot(isa, row, &result.solution.w);
+                scores.push(scale * sum - offset);
             }
         }
         Ok(scores)
@@ -255,14 +252,14 @@ impl HeldOut {
 
 /// Names examples of a sample by their numbers in the whole data.
 fn name_examples(scores: &mut FittedScores, chosen: &[usize]) {
-    let FittedScores::Expansions { blocks, expansions } = scores else { return };
-    let examples = expansions.iter_mut().map(|score| &mut score.examples).chain(blocks);
+    let FittedScores::Expansions { example_sets, expansions } = scores else { return };
+    let examples = expansions.iter_mut().map(|score| &mut score.examples).chain(example_sets);
     for example in examples.flatten() {
         *example = chosen[*example as usize] as u32;
     }
 }
 
-/// The program without the held-out rows; `None` if a class is then missing or it cannot be problem.
+/// The program without the held-out rows; `None` if a class is then missing or nothing satisfies its constraints.
 fn trained_without(
     problem: &LowRankProblem<'_>,
     program: &FactorQp,

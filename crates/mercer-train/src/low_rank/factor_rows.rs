@@ -1,4 +1,5 @@
 //! Examples in the order of a factor, as the factorisation reads them.
+//! The kernel values come from [`crate::gram`]; the factorisation is in [`mercer_kernel::factor`].
 
 use mercer_kernel::factor::Tiles;
 

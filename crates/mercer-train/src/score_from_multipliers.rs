@@ -1,28 +1,29 @@
-//! How the solution of a quadratic program becomes the score of a machine.
-//! How scores become a machine is in [`crate::assemble`].
+//! How the multipliers of a solved quadratic program become scale and offset of a score.
+//! What each formulation does with them is in [`crate::formulations`]; how scores become a machine is in
+//! [`crate::assemble`].
 
-use crate::{Conclusion, FormulationRef, TrainError};
+use crate::{FormulationRef, ScaleAndOffset, TrainError};
 
 /// Scale and offset of a score. A solution that ended early always has one.
 ///
 /// Without support vectors (`is_constant`) the score is a constant: the sign of the larger class.
-pub(crate) fn conclude(
+pub(crate) fn scale_and_offset(
     formulation: &FormulationRef,
     multipliers: &[f64],
     targets: &[f64],
     is_constant: bool,
     ended_early: bool,
-) -> Result<Conclusion, TrainError> {
-    let conclusion = match (formulation.conclude(multipliers), ended_early) {
-        (Err(_), true) => Conclusion { scale: 1.0, offset: multipliers[0] },
-        (conclusion, _) => conclusion?,
+) -> Result<ScaleAndOffset, TrainError> {
+    let score = match (formulation.scale_and_offset(multipliers), ended_early) {
+        (Err(_), true) => ScaleAndOffset { scale: 1.0, offset: multipliers[0] },
+        (score, _) => score?,
     };
-    let offset = if is_constant { majority(targets, conclusion.offset) } else { conclusion.offset };
-    Ok(Conclusion { offset, ..conclusion })
+    let offset = if is_constant { majority_offset(targets, score.offset) } else { score.offset };
+    Ok(ScaleAndOffset { offset, ..score })
 }
 
 /// The offset of a constant score: that of the larger class, or `otherwise` if targets are not classes.
-pub(crate) fn majority(targets: &[f64], otherwise: f64) -> f64 {
+pub(crate) fn majority_offset(targets: &[f64], otherwise: f64) -> f64 {
     let balance: f64 = targets.iter().filter(|y| y.abs() == 1.0).sum();
     if targets.iter().all(|y| y.abs() == 1.0) {
         if balance >= 0.0 { -1.0 } else { 1.0 }

@@ -1,7 +1,8 @@
 //! The initial point of the interior point method.
+//! It starts from nothing: earlier solutions help coordinate descent only.
 
 use crate::Qp;
-use crate::lowrank::duality_gap::wanted;
+use crate::low_rank::duality_gap::wanted;
 
 /// A point well inside the box with the right sums, and which variables are fixed: those with equal bounds, and groups
 /// whose sum allows only one point.

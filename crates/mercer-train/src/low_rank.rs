@@ -12,14 +12,14 @@ mod descent;
 pub(crate) mod duality_gap;
 mod factor_rows;
 mod folds;
+mod grow;
 mod guard;
 pub(crate) mod interior;
+pub(crate) mod interior_systems;
 mod polish;
 mod problem;
 mod report;
 mod solve;
-mod stages;
-pub(crate) mod systems;
 
 use mercer_machine::Scheme;
 use mercer_spec::{Checked, Spec};
@@ -27,8 +27,8 @@ use mercer_spec::{Checked, Spec};
 pub use approximation::ApproximationReport;
 pub(crate) use choice::choose;
 pub use guard::GuardReport;
+pub use interior_systems::Systems;
 pub use polish::PolishReport;
-pub use systems::Systems;
 
 use crate::solvers::{Method, Solver};
 
@@ -198,7 +198,7 @@ pub struct LowRankReport {
     pub factor_bytes: usize,
     /// Whether the factor was kept in a file.
     pub on_disk: bool,
-    /// Seconds for the factor, stages of the solution included.
+    /// Seconds for the factor, intermediate solutions included.
     pub factor_seconds: f64,
     /// Seconds for the last solution.
     pub solve_seconds: f64,

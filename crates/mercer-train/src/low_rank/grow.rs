@@ -1,4 +1,5 @@
 //! Grows the low-rank factor; intermediate solutions show which rows matter and whether the rank suffices.
+//! Pivots are drawn and columns computed in [`mercer_kernel::factor`].
 
 use mercer_kernel::factor::{Blocked, Draw, GrowthLimit};
 use mercer_simd::Real;
@@ -25,7 +26,7 @@ const LEAST_WEIGHT: f64 = 1e-4;
 const WORTHWHILE: f64 = 0.9;
 
 /// Grows the factor to its final rank; returns the last intermediate solutions as a starting point.
-pub(super) fn grow<T: Real + GramValue>(
+pub(super) fn grow_factor<T: Real + GramValue>(
     factor: &mut Blocked<T>,
     rows: &FactorRows<'_>,
     problem: &LowRankProblem<'_>,
@@ -37,46 +38,46 @@ pub(super) fn grow<T: Real + GramValue>(
     let limit = solver.rank.unwrap_or(LARGEST_RANK).min(all);
     let is_aware = matches!(solver.pivots, Rule::Auto | Rule::SolutionAware);
     let (mut weights, mut solved): (Option<Vec<f64>>, Option<Vec<SolvedProgram>>) = (None, None);
-    let mut before = f64::INFINITY;
+    let mut lost_before = f64::INFINITY;
     loop {
-        let one_go = solver.rank.is_some() && !is_aware;
-        let target = if one_go { limit } else { limit.min(FIRST_RANK.max(2 * factor.rank())) };
-        let was = factor.rank();
-        let is_whole = step(factor, rows, solver, weights.as_deref(), target, control);
+        let in_one_go = solver.rank.is_some() && !is_aware;
+        let target = if in_one_go { limit } else { limit.min(FIRST_RANK.max(2 * factor.rank())) };
+        let rank_before = factor.rank();
+        let is_whole = grow_to_rank(factor, rows, solver, weights.as_deref(), target, control);
         if let Some(reason) = factor.store().failure() {
             return Err(TrainError::FactorFile { reason });
         }
-        if !is_whole || factor.rank() >= limit || factor.rank() == was {
+        if !is_whole || factor.rank() >= limit || factor.rank() == rank_before {
             return Ok(solved);
         }
-        let found =
-            problem.solve(factor, programs, solved.as_deref(), INTERMEDIATE_GAP, control)?;
+        let next = problem.solve(factor, programs, solved.as_deref(), INTERMEDIATE_GAP, control)?;
         if control.stop().is_some() {
-            return Ok(Some(found));
+            return Ok(Some(next));
         }
         if solver.rank.is_none() {
             let lost: f64 = programs
                 .iter()
-                .zip(&found)
-                .map(|(program, one)| {
-                    approximation::sampled(problem, factor, program, one, solver.seed).quadratic
+                .zip(&next)
+                .map(|(program, result)| {
+                    approximation::sampled(problem, factor, program, result, solver.seed).quadratic
                 })
                 .sum();
-            let size: f64 = found.iter().map(|one| one.found.evaluation.objective.abs()).sum();
-            if lost <= solver.tolerance * size || lost > WORTHWHILE * before {
-                return Ok(Some(found));
+            let size: f64 =
+                next.iter().map(|result| result.solution.evaluation.objective.abs()).sum();
+            if lost <= solver.tolerance * size || lost > WORTHWHILE * lost_before {
+                return Ok(Some(next));
             }
-            before = lost;
+            lost_before = lost;
         }
         if is_aware {
-            weights = Some(importance(all, programs, &found));
+            weights = Some(importance(all, programs, &next));
         }
-        solved = Some(found);
+        solved = Some(next);
     }
 }
 
 /// Grows the factor to a rank; `false` if it was stopped.
-fn step<T: Real + GramValue>(
+fn grow_to_rank<T: Real + GramValue>(
     factor: &mut Blocked<T>,
     rows: &FactorRows<'_>,
     solver: &LowRank,
@@ -108,9 +109,9 @@ fn step<T: Real + GramValue>(
 /// Sampling weight of each row: the largest `(β / bound)²` over the subproblems.
 fn importance(rows: usize, programs: &[FactorQp], solved: &[SolvedProgram]) -> Vec<f64> {
     let mut weights = vec![LEAST_WEIGHT; rows];
-    for (program, one) in programs.iter().zip(solved) {
+    for (program, result) in programs.iter().zip(solved) {
         let qp = &program.qp;
-        let beta = qp.fold(&one.found.point.beta(qp));
+        let beta = qp.fold(&result.solution.point.beta(qp));
         for (at, beta) in beta.iter().enumerate() {
             let limit = (at..qp.len())
                 .step_by(qp.rows)

@@ -1,9 +1,10 @@
 //! One iteration of the interior point method: predictor, corrector, Gondzio's correctors, and the step.
+//! The linear systems of a step are solved in `interior_systems`.
 
 use mercer_simd::Real;
 
 use super::state::InteriorRun;
-use crate::lowrank::systems::Factored;
+use crate::low_rank::interior_systems::Factored;
 
 /// Limit of Gondzio's correctors per factorisation.
 const CORRECTORS: usize = 3;

@@ -1,4 +1,5 @@
-//! The approximation error of a low-rank solution on the original problem.
+//! The approximation error of a low-rank solution on the original problem: bounded, computed, or estimated from a
+//! sample. The gap on the low-rank problem itself is in `duality_gap`.
 
 use mercer_kernel::factor::Blocked;
 use mercer_simd::Real;
@@ -49,30 +50,31 @@ pub(super) fn measure<T: Real>(
     let rank = factor.rank();
     let width = problem.numbers_per_value();
     // Kernel values of all pairs against those of the factor and its products.
-    let own = rank * (width + rank);
-    let is_cheap =
-        supports.0.len() * program.qp.rows <= PAIRS || supports.0.len() * width <= own / 2;
+    let training_cost = rank * (width + rank);
+    let is_cheap = supports.0.len() * program.qp.rows <= PAIRS
+        || supports.0.len() * width <= training_cost / 2;
     if !is_cheap {
         return sampled(problem, factor, program, solved, problem.solver.seed);
     }
     let examples = problem.examples_of(program);
     let k_beta = kernel_sums(problem.source, &examples, &supports.0, &supports.1);
-    let beta = program.qp.fold(&solved.found.point.beta(&program.qp));
+    let beta = program.qp.fold(&solved.solution.point.beta(&program.qp));
     let square: f64 = beta.iter().zip(&k_beta).map(|(b, f)| b * f).sum();
-    let evaluation = &solved.found.evaluation;
+    let evaluation = &solved.solution.evaluation;
     let quadratic = 0.5 * (square - evaluation.square).max(0.0);
     ApproximationReport {
         quadratic,
-        original_gap: evaluate_gap(&program.qp, &solved.found.point, &k_beta)
+        original_gap: evaluate_gap(&program.qp, &solved.solution.point, &k_beta)
             .gap
             .min(evaluation.gap + quadratic),
         is_exact: true,
         error: 0.0,
-        ..known(factor, program, solved)
+        ..bound_report(factor, program, solved)
     }
 }
 
-fn known<T: Real>(
+/// What is known without kernel values beyond the factor: the bound, and the solution itself.
+fn bound_report<T: Real>(
     factor: &Blocked<T>,
     program: &FactorQp,
     solved: &SolvedProgram,
@@ -89,9 +91,9 @@ fn known<T: Real>(
     };
     ApproximationReport {
         name: program.name.clone(),
-        objective: solved.found.evaluation.objective,
-        square: solved.found.evaluation.square,
-        gap: solved.found.evaluation.gap,
+        objective: solved.solution.evaluation.objective,
+        square: solved.solution.evaluation.square,
+        gap: solved.solution.evaluation.gap,
         bound: 0.5 * trace * squares,
         quadratic: 0.0,
         original_gap: 0.0,
@@ -110,7 +112,7 @@ pub(super) fn sampled<T: Real>(
 ) -> ApproximationReport {
     let qp = &program.qp;
     let (supports, weights) = problem.supports(program, solved);
-    let beta = qp.fold(&solved.found.point.beta(qp));
+    let beta = qp.fold(&solved.solution.point.beta(qp));
     let used: Vec<usize> = (0..beta.len()).filter(|row| beta[*row] != 0.0).collect();
     let examples = problem.examples_of(program);
     let chosen = spread(used.len(), seed);
@@ -118,10 +120,10 @@ pub(super) fn sampled<T: Real>(
     let others: Vec<usize> = spread(qp.rows, seed.wrapping_add(1));
     let asked_rows: Vec<u32> = rows.iter().chain(&others).map(|row| examples[*row]).collect();
     let k_beta = kernel_sums(problem.source, &asked_rows, &supports, &weights);
-    let own = own_field(factor, program, solved, rows.iter().chain(&others));
+    let factor_scores = factor_scores(factor, program, solved, rows.iter().chain(&others));
     let terms: Vec<f64> = rows
         .iter()
-        .zip(k_beta.iter().zip(&own))
+        .zip(k_beta.iter().zip(&factor_scores))
         .map(|(row, (exact, low))| 0.5 * beta[*row] * (exact - low))
         .collect();
     let share = used.len() as f64 / terms.len().max(1) as f64;
@@ -130,12 +132,12 @@ pub(super) fn sampled<T: Real>(
         terms.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (terms.len().max(2) - 1) as f64;
     let left = 1.0 - (terms.len() as f64 / used.len().max(1) as f64);
     let error = used.len() as f64 * (variance * left / terms.len().max(1) as f64).sqrt();
-    let multipliers = &solved.found.evaluation.multipliers;
+    let multipliers = &solved.solution.evaluation.multipliers;
     let mut gap = 0.0;
     for (row, exact) in others.iter().zip(&k_beta[rows.len()..]) {
         for v in (*row..qp.len()).step_by(qp.rows) {
             let slope = exact + qp.linear[v] - multipliers[usize::from(qp.groups[v])];
-            let point = &solved.found.point;
+            let point = &solved.solution.point;
             gap += if slope > 0.0 { slope * point.below[v] } else { -slope * point.above[v] };
         }
     }
@@ -144,15 +146,15 @@ pub(super) fn sampled<T: Real>(
     let original_gap = gap * qp.rows as f64 / others.len().max(1) as f64;
     ApproximationReport {
         quadratic,
-        original_gap: original_gap.min(solved.found.evaluation.gap + quadratic),
+        original_gap: original_gap.min(solved.solution.evaluation.gap + quadratic),
         is_exact: false,
         error,
-        ..known(factor, program, solved)
+        ..bound_report(factor, program, solved)
     }
 }
 
 /// Scores of some rows along the factor.
-fn own_field<'r, T: Real>(
+fn factor_scores<'r, T: Real>(
     factor: &Blocked<T>,
     program: &FactorQp,
     solved: &SolvedProgram,
@@ -165,7 +167,7 @@ fn own_field<'r, T: Real>(
     let isa = mercer_simd::Isa::current();
     values
         .chunks_exact(rank.max(1))
-        .map(|row| mercer_simd::row_dot(isa, row, &solved.found.w))
+        .map(|row| mercer_simd::row_dot(isa, row, &solved.solution.w))
         .collect()
 }
 

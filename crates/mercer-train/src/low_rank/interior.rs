@@ -1,7 +1,7 @@
 //! A primal-dual interior point method: Mehrotra's predictor-corrector with Gondzio's multiple centrality correctors.
 //!
 //! `start` is the initial point, `state` the iterate and its residuals, `step` one iteration; the linear systems are in
-//! `systems`. The alternative is coordinate descent (`descent`).
+//! `interior_systems`. The alternative is coordinate descent (`descent`).
 
 mod start;
 mod state;
@@ -12,7 +12,7 @@ use mercer_simd::Real;
 
 use self::state::InteriorRun;
 use super::duality_gap::{GapEvaluation, Inside, evaluate_gap, gap_beside, restore_sums};
-use super::systems::{Factored, Systems, squared_norms};
+use super::interior_systems::{Factored, Systems, squared_norms};
 use crate::{Qp, Stop};
 
 /// Limit of iterations.
@@ -116,13 +116,13 @@ pub(crate) fn solve<T: Real>(
         iterations += 1;
     }
     let running_gap = run.relative();
-    let mut found = run.finish(options.tolerance);
-    found.iterations = iterations;
-    found.running_gap = running_gap;
-    found.fallbacks = fallbacks;
-    let is_good = found.evaluation.relative() <= options.tolerance;
-    found.stop = stop.filter(|stop| !is_good || *stop != Stop::Stalled);
-    found
+    let mut solution = run.finish(options.tolerance);
+    solution.iterations = iterations;
+    solution.running_gap = running_gap;
+    solution.fallbacks = fallbacks;
+    let is_good = solution.evaluation.relative() <= options.tolerance;
+    solution.stop = stop.filter(|stop| !is_good || *stop != Stop::Stalled);
+    solution
 }
 
 /// Restores the sums of a point and evaluates it with a new product with the factor.

@@ -9,11 +9,11 @@ use super::backend::pivot_floor;
 use super::factor_rows::FactorRows;
 use super::guard::without;
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
-use crate::conclude::{conclude, one_sided_score};
 use crate::control::Control;
 use crate::gram::GramValue;
+use crate::score_from_multipliers::one_sided_score;
 use crate::validate::{FoldRun, FoldTrainer, train_folds};
-use crate::{Folds, Goal, Stop, TrainError};
+use crate::{Folds, Goal, ScaleAndOffset, Stop, TrainError};
 
 /// The rank where it is free.
 const RANK: usize = 512;
@@ -41,7 +41,7 @@ pub(super) fn cross_validate<T: Real + GramValue>(
         problem.programs().map_err(|failure| run.fail(failure)).unwrap_or_default()
     };
     let programs = problems.iter().zip(runs.iter_mut()).map(programs).collect();
-    let mut trainer = FactorFolds {
+    let mut trainer = LowRankFolds {
         problems,
         programs,
         factor: &factor,
@@ -54,7 +54,7 @@ pub(super) fn cross_validate<T: Real + GramValue>(
 }
 
 /// The trainings of all folds, subproblems and formulations.
-struct FactorFolds<'r, T> {
+struct LowRankFolds<'r, T> {
     problems: &'r [LowRankProblem<'r>],
     /// The programs of each formulation; none of one that failed.
     programs: Vec<Vec<FactorQp>>,
@@ -66,7 +66,7 @@ struct FactorFolds<'r, T> {
     held_out: Vec<u32>,
 }
 
-impl<T: Real> FoldTrainer for FactorFolds<'_, T> {
+impl<T: Real> FoldTrainer for LowRankFolds<'_, T> {
     type Start = SolvedProgram;
 
     fn begin(&mut self, fold: usize, subproblem: usize) {
@@ -98,50 +98,46 @@ impl<T: Real> FoldTrainer for FactorFolds<'_, T> {
             Ok(program) => program,
             Err(failure) => return Ok(run.fail(failure)),
         };
-        let last = start.take().filter(|one| one.found.point.below.len() == program.qp.len());
-        let first = last.as_ref().map(|one| scaled_start(one, &program));
+        let last =
+            start.take().filter(|result| result.solution.point.below.len() == program.qp.len());
+        let first = last.as_ref().map(|result| scaled_start(result, &program));
         let tolerance = problem.training().tolerance_used();
         let programs = [program];
-        let mut found = problem.solve_from(self.factor, &programs, first, tolerance, control)?;
-        let one = found.pop().expect("one program gives one solution");
-        if let Some(stop @ (Stop::Cancelled | Stop::TimeLimit)) = one.found.stop {
-            return Err(TrainError::Stopped(stop));
-        }
-        run.converged &= one.found.evaluation.relative() <= tolerance;
-        let scores = self.scores(problem, &programs[0], &one);
-        *start = Some(one);
+        let mut solved = problem.solve_from(self.factor, &programs, first, tolerance, control)?;
+        let result = solved.pop().expect("one program gives one solution");
+        Stop::check_limits(result.solution.stop)?;
+        run.converged &= result.solution.evaluation.relative() <= tolerance;
+        let scores = self.scores(problem, &programs[0], &result);
+        *start = Some(result);
         Ok(scores.unwrap_or_else(|failure| run.fail(failure)))
     }
 }
 
-impl<T: Real> FactorFolds<'_, T> {
+impl<T: Real> LowRankFolds<'_, T> {
     /// Scores of the rows held out.
     fn scores(
         &self,
         problem: &LowRankProblem<'_>,
         program: &FactorQp,
-        one: &SolvedProgram,
+        result: &SolvedProgram,
     ) -> Result<Vec<f64>, TrainError> {
-        let multipliers = &one.found.evaluation.multipliers;
-        let is_constant = one.found.w.iter().all(|w| *w == 0.0);
-        let ended_early = one.found.stop.is_some();
-        let targets = &program.targets;
-        let end = conclude(problem.formulation, multipliers, targets, is_constant, ended_early)?;
+        let ended_early = result.solution.stop.is_some();
+        let ScaleAndOffset { scale, offset } =
+            problem.scale_and_offset(program, result, ended_early)?;
         let isa = mercer_simd::Isa::current();
         let values = self.factor.store().gather(&self.held_out_rows);
         let rows = values.chunks_exact(self.factor.rank().max(1));
-        let score =
-            |row: &[T]| end.scale * mercer_simd::row_dot(isa, row, &one.found.w) - end.offset;
+        let score = |row: &[T]| scale * mercer_simd::row_dot(isa, row, &result.solution.w) - offset;
         Ok(rows.map(score).collect())
     }
 }
 
 /// The solution for a smaller C, scaled to the new bounds.
-fn scaled_start(one: &SolvedProgram, program: &FactorQp) -> Vec<f64> {
+fn scaled_start(result: &SolvedProgram, program: &FactorQp) -> Vec<f64> {
     let qp = &program.qp;
     let width = |at: usize| qp.upper[at] - qp.lower[at];
     let value = |v: usize| {
-        let (below, above) = (one.found.point.below[v], one.found.point.above[v]);
+        let (below, above) = (result.solution.point.below[v], result.solution.point.above[v]);
         let share = if below + above > 0.0 { below / (below + above) } else { 0.0 };
         qp.lower[v] + share * width(v)
     };

@@ -1,4 +1,5 @@
 //! From solutions over a factor to scores over its pivots, and the report of the factor.
+//! Machine and report of a training are built in [`crate::report`], as for all backends.
 
 use mercer_kernel::factor::Blocked;
 use mercer_simd::Real;
@@ -6,9 +7,8 @@ use mercer_simd::Real;
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use super::{ApproximationReport, LowRank, LowRankReport, Rule, approximation};
 use crate::backend::{Fit, FittedScores};
-use crate::conclude::conclude;
 use crate::control::Control;
-use crate::{Expansion, SubproblemReport, TrainError};
+use crate::{Expansion, ScaleAndOffset, SubproblemReport, TrainError};
 
 /// Seconds spent on the factor and on the last solution.
 #[derive(Debug, Clone, Copy)]
@@ -35,11 +35,11 @@ pub(super) fn factor_report<T: Real>(
         precision: if T::BYTES == 4 { "single" } else { "double" },
         method: method(solved),
         systems: solver.systems.name(),
-        iterations: solved.iter().map(|one| one.found.iterations).sum(),
-        coordinate_updates: solved.iter().map(|one| one.found.updates).sum(),
-        switched: solved.iter().any(|one| one.switched),
-        fallbacks: solved.iter().map(|one| one.found.fallbacks).sum(),
-        running_gap: solved.iter().map(|one| one.found.running_gap).fold(0.0, f64::max),
+        iterations: solved.iter().map(|result| result.solution.iterations).sum(),
+        coordinate_updates: solved.iter().map(|result| result.solution.updates).sum(),
+        switched: solved.iter().any(|result| result.switched),
+        fallbacks: solved.iter().map(|result| result.solution.fallbacks).sum(),
+        running_gap: solved.iter().map(|result| result.solution.running_gap).fold(0.0, f64::max),
         factor_bytes: factor.store().rows() * factor.rank() * T::BYTES,
         on_disk: factor.store().is_on_disk(),
         factor_seconds: seconds.factor,
@@ -52,7 +52,7 @@ pub(super) fn factor_report<T: Real>(
 
 /// The name of the method that found them.
 fn method(solved: &[SolvedProgram]) -> &'static str {
-    let interior = solved.iter().filter(|one| one.found.iterations > 0).count();
+    let interior = solved.iter().filter(|result| result.solution.iterations > 0).count();
     match interior {
         0 => "descent",
         all if all == solved.len() => "interior",
@@ -68,11 +68,11 @@ pub(super) fn approximation_reports<T: Real>(
     solved: &[SolvedProgram],
     control: &Control<'_>,
 ) -> Vec<ApproximationReport> {
-    let measure = |(program, one): (&FactorQp, &SolvedProgram)| {
+    let measure = |(program, result): (&FactorQp, &SolvedProgram)| {
         if control.stop().is_some() {
-            return approximation::sampled(problem, factor, program, one, problem.solver.seed);
+            return approximation::sampled(problem, factor, program, result, problem.solver.seed);
         }
-        approximation::measure(problem, factor, program, one)
+        approximation::measure(problem, factor, program, result)
     };
     programs.iter().zip(solved).map(measure).collect()
 }
@@ -87,24 +87,22 @@ pub(super) fn low_rank_fit<T: Real>(
     let pivots: Vec<u32> =
         factor.pivots().iter().map(|row| problem.examples[*row as usize]).collect();
     let (mut expansions, mut reports) = (Vec::new(), Vec::new());
-    for (program, one) in programs.iter().zip(solved) {
-        let found = &one.found;
-        let is_constant = found.w.iter().all(|w| *w == 0.0);
-        let multipliers = &found.evaluation.multipliers;
-        let ended_early = found.stop.is_some();
-        let formulation = problem.formulation;
-        let end = conclude(formulation, multipliers, &program.targets, is_constant, ended_early)?;
-        let beta = factor.coefficients(&found.w);
+    for (program, result) in programs.iter().zip(solved) {
+        let solution = &result.solution;
+        let ended_early = solution.stop.is_some();
+        let ScaleAndOffset { scale, offset } =
+            problem.scale_and_offset(program, result, ended_early)?;
+        let beta = factor.coefficients(&solution.w);
         expansions.push(Expansion {
             examples: pivots.clone(),
-            coefficients: beta.iter().map(|beta| end.scale * beta).collect(),
-            offset: end.offset,
+            coefficients: beta.iter().map(|beta| scale * beta).collect(),
+            offset,
         });
-        reports.push(subproblem_report(problem, program, one, end.scale));
+        reports.push(subproblem_report(problem, program, result, scale));
     }
-    let scores = FittedScores::Expansions { blocks: vec![pivots], expansions };
+    let scores = FittedScores::Expansions { example_sets: vec![pivots], expansions };
     Ok(Fit {
-        stop: solved.iter().filter_map(|one| one.found.stop).next_back(),
+        stop: solved.iter().filter_map(|result| result.solution.stop).next_back(),
         kernel_values: (problem.examples.len() * factor.rank()) as u64,
         peak_memory_bytes: factor.store().bytes() + problem.source.diagonal.len() * 8,
         ..Fit::new(scores, reports)
@@ -114,17 +112,17 @@ pub(super) fn low_rank_fit<T: Real>(
 fn subproblem_report(
     problem: &LowRankProblem<'_>,
     program: &FactorQp,
-    one: &SolvedProgram,
+    result: &SolvedProgram,
     scale: f64,
 ) -> SubproblemReport {
-    let found = &one.found;
+    let solution = &result.solution;
     let report = SubproblemReport {
-        converged: found.evaluation.relative() <= problem.training().tolerance_used(),
-        iterations: found.updates + found.iterations as u64,
-        objective: scale * scale * found.evaluation.objective,
-        gap: scale * scale * found.evaluation.gap,
-        violation: found.evaluation.relative(),
+        converged: solution.evaluation.relative() <= problem.training().tolerance_used(),
+        iterations: solution.updates + solution.iterations as u64,
+        objective: scale * scale * solution.evaluation.objective,
+        gap: scale * scale * solution.evaluation.gap,
+        violation: solution.evaluation.relative(),
         ..SubproblemReport::unsolved(program.name.clone())
     };
-    report.with_point(&program.qp, &found.point.beta(&program.qp))
+    report.with_point(&program.qp, &solution.point.beta(&program.qp))
 }

@@ -1,11 +1,13 @@
 //! Quadratic programs over the rows of a factor, one for each subproblem.
+//! How they are solved is in `solve`; how the factor is made in `grow`.
 
 use super::interior::FactorSolution;
 use super::{LowRank, Precision};
 use crate::gram::Source;
 use crate::problem::Problem;
 use crate::reduce::Reduction;
-use crate::{FormulationRef, Qp, Subproblem, TrainError, Training};
+use crate::score_from_multipliers::scale_and_offset;
+use crate::{FormulationRef, Qp, ScaleAndOffset, Subproblem, TrainError, Training};
 
 /// Beyond this `C |g|²` f32 is too coarse for the factor.
 const COARSE: f64 = 1e6;
@@ -17,7 +19,7 @@ pub(super) struct LowRankProblem<'a> {
     pub(super) problem: &'a Problem<'a>,
     pub(super) formulation: &'a FormulationRef,
     pub(super) solver: &'a LowRank,
-    pub(super) reduction: &'a dyn Reduction,
+    pub(super) reduction: &'a Reduction<'a>,
     pub(super) source: &'a Source<'a>,
     /// The example of each row of the factor.
     pub(super) examples: &'a [u32],
@@ -52,7 +54,7 @@ impl FactorQp {
 
 /// The solution of one program.
 pub(super) struct SolvedProgram {
-    pub(super) found: FactorSolution,
+    pub(super) solution: FactorSolution,
     /// Whether coordinate descent gave up and the interior point method took over.
     pub(super) switched: bool,
 }
@@ -68,15 +70,17 @@ impl<'a> LowRankProblem<'a> {
     }
 
     pub(super) fn programs(&self) -> Result<Vec<FactorQp>, TrainError> {
-        let blocks = self.reduction.blocks();
+        let example_sets = self.reduction.example_sets();
         let mut row_of = vec![0u32; self.problem.examples.rows()];
         (0u32..).zip(self.examples).for_each(|(row, example)| row_of[*example as usize] = row);
         (0..self.reduction.count())
             .map(|number| {
                 let binary = self.reduction.subproblem(number);
-                let members = binary.blocks.iter().flat_map(|block| &blocks[*block]);
-                let mut order: Vec<(u32, u32)> =
-                    members.zip(0u32..).map(|(e, place)| (row_of[*e as usize], place)).collect();
+                let members = binary.sets.iter().flat_map(|set| &example_sets[*set]);
+                let mut order: Vec<(u32, u32)> = members
+                    .zip(0u32..)
+                    .map(|(example, place)| (row_of[*example as usize], place))
+                    .collect();
                 order.sort_unstable();
                 let (rows, places): (Vec<u32>, Vec<u32>) = order.into_iter().unzip();
                 let pick = |values: &[f64]| -> Vec<f64> {
@@ -129,9 +133,22 @@ impl<'a> LowRankProblem<'a> {
         program: &FactorQp,
         solved: &SolvedProgram,
     ) -> (Vec<u32>, Vec<f64>) {
-        let beta = program.qp.fold(&solved.found.point.beta(&program.qp));
+        let beta = program.qp.fold(&solved.solution.point.beta(&program.qp));
         let examples = self.examples_of(program);
         examples.iter().zip(beta).filter(|(_, beta)| *beta != 0.0).unzip()
+    }
+
+    /// Scale and offset of the score of a solved program.
+    pub(super) fn scale_and_offset(
+        &self,
+        program: &FactorQp,
+        solved: &SolvedProgram,
+        ended_early: bool,
+    ) -> Result<ScaleAndOffset, TrainError> {
+        let is_constant = solved.solution.w.iter().all(|w| *w == 0.0);
+        let multipliers = &solved.solution.evaluation.multipliers;
+        let targets = &program.targets;
+        scale_and_offset(self.formulation, multipliers, targets, is_constant, ended_early)
     }
 
     /// A file for the factor where memory does not hold it.

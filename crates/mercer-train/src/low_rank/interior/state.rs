@@ -1,4 +1,5 @@
 //! The iterate of the interior point method: the point, its residuals, its gap, and the final solution.
+//! How it moves is in `step`; when the method ends is decided in [`super::solve`].
 
 use mercer_kernel::factor::Store;
 use mercer_simd::Real;
@@ -6,7 +7,7 @@ use mercer_simd::Real;
 use super::start::start;
 use super::{FactorSolution, evaluate, least_objective};
 use crate::Qp;
-use crate::lowrank::duality_gap::{Inside, multipliers, wanted};
+use crate::low_rank::duality_gap::{Inside, multipliers, wanted};
 
 /// The current iterate; see [`super::solve`] for the symbols.
 pub(super) struct InteriorRun<'r, T> {

@@ -1,4 +1,5 @@
 //! What a point of a quadratic program over a factor is worth.
+//! What the low rank itself costs on the original problem is in `approximation`.
 
 use crate::Qp;
 
@@ -61,7 +62,7 @@ pub(crate) fn wanted(qp: &Qp) -> Vec<f64> {
 /// group must have, so b is a quantile of the gradient, weighted by the widths.
 pub(crate) fn multipliers(qp: &Qp, gradient: &[f64]) -> Vec<f64> {
     let sums = wanted(qp);
-    let one = |group: usize| {
+    let multiplier = |group: usize| {
         let mut members: Vec<usize> = (0..qp.len())
             .filter(|v| usize::from(qp.groups[*v]) == group && qp.upper[*v] > qp.lower[*v])
             .collect();
@@ -83,7 +84,7 @@ pub(crate) fn multipliers(qp: &Qp, gradient: &[f64]) -> Vec<f64> {
         }
         chosen
     };
-    (0..sums.len()).map(one).collect()
+    (0..sums.len()).map(multiplier).collect()
 }
 
 /// Judges a point given `k_beta = G G'β` of each row: everything is computed anew, with the best multipliers.
@@ -93,9 +94,9 @@ pub(crate) fn evaluate_gap(qp: &Qp, point: &Inside, k_beta: &[f64]) -> GapEvalua
     let beta = point.beta(qp);
     let (mut objective, mut square) = (0.0, 0.0);
     for (v, beta) in beta.iter().enumerate() {
-        let own = k_beta[v % qp.rows];
-        objective += beta * (0.5 * own + qp.linear[v]);
-        square += beta * own;
+        let sum = k_beta[v % qp.rows];
+        objective += beta * (0.5 * sum + qp.linear[v]);
+        square += beta * sum;
     }
     let (gap, multipliers) = gap_of(qp, point, &beta, k_beta);
     GapEvaluation { objective, square, gap, size: objective.abs(), multipliers }
