@@ -43,61 +43,16 @@ impl LowRankProblem<'_> {
         let starts: Vec<Vec<f64>> = starts.into_iter().collect();
         let mut solved = Vec::with_capacity(programs.len());
         let threads = if programs.len() == 1 { 1 } else { rayon::current_num_threads().max(1) };
-        for (first, group) in programs.chunks(threads).enumerate() {
-            control.start_subproblem(first * threads);
-            let start_of = |at: usize| starts.get(first * threads + at).cloned();
+        for (number, group) in programs.chunks(threads).enumerate() {
+            let first = number * threads;
+            control.start_subproblem(first);
+            let starts = &starts[first.min(starts.len())..];
             if let [program] = group {
-                let mut monitor = |made: u64, gap: f64| {
-                    if !gap.is_nan() {
-                        let status = Status { violation: gap, gap: f64::NAN, supports: 0 };
-                        control.report(status);
-                    }
-                    let is_limit_reached = control
-                        .max_iterations
-                        .is_some_and(|limit| control.iterations + made >= limit);
-                    control.stop().or(is_limit_reached.then_some(Stop::IterationLimit))
-                };
-                let result = self.solve_program(
-                    factor.store(),
-                    program,
-                    start_of(0),
-                    tolerance,
-                    &mut monitor,
-                );
-                control.iterations += result.solution.updates + result.solution.iterations as u64;
-                solved.push(result);
+                let start = starts.first().map(Vec::as_slice);
+                solved.push(self.solve_watched(factor.store(), program, start, tolerance, control));
             } else {
-                let must_stop = control.stop_check(group.len());
-                let results: Vec<SolvedProgram> = group
-                    .par_iter()
-                    .enumerate()
-                    .map(|(at, program)| {
-                        let mut monitor =
-                            |made: u64, _: f64| must_stop(made).then_some(Stop::TimeLimit);
-                        self.solve_program(
-                            factor.store(),
-                            program,
-                            start_of(at),
-                            tolerance,
-                            &mut monitor,
-                        )
-                    })
-                    .collect();
-                control.iterations += results
-                    .iter()
-                    .map(|result| result.solution.updates + result.solution.iterations as u64)
-                    .sum::<u64>();
-                let worst = results
-                    .iter()
-                    .map(|result| result.solution.evaluation.relative())
-                    .fold(0.0, f64::max);
-                control.report(Status { violation: worst, gap: f64::NAN, supports: 0 });
-                let stop = control.stop();
-                solved.extend(results.into_iter().map(|mut result| {
-                    let own_stop = result.solution.stop;
-                    result.solution.stop = own_stop.map(|own| stop.unwrap_or(own));
-                    result
-                }));
+                let store = factor.store();
+                solved.extend(self.solve_group(store, group, starts, tolerance, control));
             }
             if let Some(reason) = factor.store().failure() {
                 return Err(TrainError::FactorFile { reason });
@@ -106,12 +61,62 @@ impl LowRankProblem<'_> {
         Ok(solved)
     }
 
+    /// Solves one program and reports its progress.
+    fn solve_watched<T: Real>(
+        &self,
+        store: &Store<T>,
+        program: &FactorQp,
+        start: Option<&[f64]>,
+        tolerance: f64,
+        control: &mut Control<'_>,
+    ) -> SolvedProgram {
+        let mut monitor = |made: u64, gap: f64| {
+            if !gap.is_nan() {
+                control.report(Status { violation: gap, gap: f64::NAN, supports: 0 });
+            }
+            let limit = control.max_iterations;
+            let is_limit_reached = limit.is_some_and(|limit| control.iterations + made >= limit);
+            control.stop().or(is_limit_reached.then_some(Stop::IterationLimit))
+        };
+        let result = self.solve_program(store, program, start, tolerance, &mut monitor);
+        control.iterations += steps_of(&result);
+        result
+    }
+
+    /// Solves several programs side by side, one thread each, and reports when all have ended.
+    fn solve_group<T: Real>(
+        &self,
+        store: &Store<T>,
+        programs: &[FactorQp],
+        starts: &[Vec<f64>],
+        tolerance: f64,
+        control: &mut Control<'_>,
+    ) -> Vec<SolvedProgram> {
+        let must_stop = control.stop_check(programs.len());
+        let solve = |(at, program): (usize, &FactorQp)| {
+            let mut monitor = |made: u64, _: f64| must_stop(made).then_some(Stop::TimeLimit);
+            let start = starts.get(at).map(Vec::as_slice);
+            self.solve_program(store, program, start, tolerance, &mut monitor)
+        };
+        let mut results: Vec<SolvedProgram> = programs.par_iter().enumerate().map(solve).collect();
+        control.iterations += results.iter().map(steps_of).sum::<u64>();
+        let gaps = results.iter().map(|result| result.solution.evaluation.relative());
+        let violation = gaps.fold(0.0, f64::max);
+        control.report(Status { violation, gap: f64::NAN, supports: 0 });
+        // Threads know that they must stop, the control why.
+        if let Some(stop) = control.stop() {
+            let stops = results.iter_mut().filter_map(|result| result.solution.stop.as_mut());
+            stops.for_each(|reason| *reason = stop);
+        }
+        results
+    }
+
     /// By descent, and by the interior point method where descent does not suit or gave up.
     fn solve_program<T: Real>(
         &self,
         store: &Store<T>,
         program: &FactorQp,
-        start: Option<Vec<f64>>,
+        start: Option<&[f64]>,
         tolerance: f64,
         monitor: &mut dyn FnMut(u64, f64) -> Option<Stop>,
     ) -> SolvedProgram {
@@ -127,8 +132,7 @@ impl LowRankProblem<'_> {
             let may_give_up = self.solver.how == How::Auto;
             let mut options =
                 descent::DescentOptions { tolerance, seed, may_give_up, monitor: &mut *monitor };
-            let (solution, gave_up) =
-                descent::solve(&program.qp, store, start.as_deref(), &mut options);
+            let (solution, gave_up) = descent::solve(&program.qp, store, start, &mut options);
             if !gave_up {
                 return SolvedProgram { solution, switched };
             }
@@ -157,4 +161,9 @@ impl LowRankProblem<'_> {
             }
         }
     }
+}
+
+/// Coordinate updates and iterations.
+fn steps_of(result: &SolvedProgram) -> u64 {
+    result.solution.updates + result.solution.iterations as u64
 }
