@@ -178,6 +178,12 @@ impl<'a> Control<'a> {
         (self.observer)(&progress);
     }
 
+    /// Reports to the observer; whether to go on.
+    pub(crate) fn report_and_go_on(&mut self, status: Status) -> bool {
+        self.report(status);
+        self.stop().is_none()
+    }
+
     /// Writes a checkpoint if one is due, unless the limit of steps cut the last round short: what follows
     /// such a round is not what follows a whole one.
     pub(crate) fn save(&mut self, state: &State) -> Result<(), TrainError> {

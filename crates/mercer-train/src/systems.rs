@@ -186,8 +186,7 @@ fn shared_group(
 
 /// Reports how many rows or pivots are done; whether to go on.
 fn go_on(control: &mut Control<'_>, done: usize) -> bool {
-    control.report(Status { violation: f64::NAN, gap: f64::NAN, supports: done });
-    control.stop().is_none()
+    control.report_and_go_on(Status { violation: f64::NAN, gap: f64::NAN, supports: done })
 }
 
 /// The largest target, which errors are compared with.

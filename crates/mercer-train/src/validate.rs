@@ -161,6 +161,12 @@ impl<'f> FoldRun<'f> {
         }
     }
 
+    /// Adds the steps and seconds of a training that began at this time, after so many steps.
+    pub(crate) fn add_work(&mut self, started: Instant, steps_before: u64, control: &Control<'_>) {
+        self.iterations += control.iterations - steps_before;
+        self.seconds += started.elapsed().as_secs_f64();
+    }
+
     /// Ends the trainings of this formulation; there are no scores.
     pub(crate) fn fail(&mut self, failure: TrainError) -> Vec<f64> {
         self.failure = Some(failure);
@@ -192,7 +198,8 @@ pub(crate) trait FoldTrainer {
     ) -> Result<Vec<f64>, TrainError>;
 }
 
-/// Trains all runs on all folds: fold after fold, subproblem after subproblem, along the path.
+/// Trains all runs on all folds: fold after fold, subproblem after subproblem, along the path. For backends that train one
+/// subproblem at a time; `systems` and `linear` train several at once.
 pub(crate) fn train_folds<T: FoldTrainer>(
     trainer: &mut T,
     folds: usize,
@@ -211,11 +218,10 @@ pub(crate) fn train_folds<T: FoldTrainer>(
                 if run.failure.is_some() {
                     continue;
                 }
-                let (started, before) = (Instant::now(), control.iterations);
+                let (started, steps_before) = (Instant::now(), control.iterations);
                 let scores = trainer.train(run, number, &mut start, control)?;
                 run.add_scores(trainer.held_out(), scores);
-                run.iterations += control.iterations - before;
-                run.seconds += started.elapsed().as_secs_f64();
+                run.add_work(started, steps_before, control);
             }
         }
     }

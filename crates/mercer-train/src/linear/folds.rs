@@ -41,33 +41,35 @@ pub(super) fn cross_validate<M: Encoding>(
             continue;
         }
         let loss = loss_of(solver, run.formulation)?;
-        let (started, before) = (Instant::now(), control.iterations);
+        let (started, steps_before) = (Instant::now(), control.iterations);
         let is_same = discriminant(&packed.loss) == discriminant(&loss);
         packed.loss = loss;
         // Coefficients do not determine the weights of an L1 penalty.
         let warm = last_duals.take().filter(|_| is_same && packed.transposed.is_none());
         let warm = warm.map(|duals| scaled(&duals, &packed)).unwrap_or_default();
         let limit = problem.training.max_iterations;
-        control.max_iterations = limit.map(|limit| before + limit * selections.len() as u64);
+        control.max_iterations = limit.map(|limit| steps_before + limit * selections.len() as u64);
         control.start_subproblem(number * selections.len());
         let mut solved = solve_all(&packed, &selections, &warm, control)?;
         Stop::check_limits(control.stop())?;
         for (selection, solution) in selections.iter().zip(&solved) {
             let Some(solution) = solution else {
                 // A limit of steps was used up before this subproblem began: a constant, as in training.
-                let held = (0..rows.len()).filter(|row| Some(packed.folds[*row]) == selection.fold);
-                held.for_each(|row| run.scores[rows[row] as usize].push(-1.0));
+                let of_fold = rows.iter().zip(&packed.folds);
+                let of_fold = of_fold.filter(|(_, fold)| Some(**fold) == selection.fold);
+                let held_out: Vec<u32> = of_fold.map(|(row, _)| *row).collect();
+                run.add_scores(&held_out, std::iter::repeat(-1.0));
                 run.converged = false;
                 continue;
             };
             run.converged &= solution.termination == Termination::Optimal;
-            for (row, value) in &solution.held_out {
-                run.scores[rows[*row as usize] as usize].push(*value);
-            }
+            let held_out = solution.held_out.iter();
+            let (held_out, scores): (Vec<u32>, Vec<f64>) =
+                held_out.map(|(row, score)| (rows[*row as usize], *score)).unzip();
+            run.add_scores(&held_out, scores);
         }
         last_duals = Some(Duals::take(&packed, &mut solved));
-        run.iterations += control.iterations - before;
-        run.seconds += started.elapsed().as_secs_f64();
+        run.add_work(started, steps_before, control);
     }
     Ok(())
 }

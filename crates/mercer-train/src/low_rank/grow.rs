@@ -91,8 +91,7 @@ fn grow_to_rank<T: Real + GramValue>(
             gap: f64::NAN,
             supports: factor.rank(),
         };
-        control.report(status);
-        control.stop().is_none()
+        control.report_and_go_on(status)
     };
     // The residual trace cannot fall below rounding errors.
     let floor = if T::BYTES == 4 { 1e-6 } else { 1e-14 };

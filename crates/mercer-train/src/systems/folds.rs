@@ -20,14 +20,14 @@ pub(super) fn cross_validate(
     runs.iter().try_for_each(|run| check(run.formulation, training))?;
     let subproblems = FoldSubproblems::new(prepared.problem, folds);
     for (number, run) in runs.iter_mut().enumerate() {
-        let started = Instant::now();
+        let (started, steps_before) = (Instant::now(), control.iterations);
         for fold in 0..folds.count() {
             control.start_subproblem((number * folds.count() + fold) * subproblems.count());
             if run.failure.is_none() {
                 train_fold(prepared, &subproblems, fold, run, control)?;
             }
         }
-        run.seconds = started.elapsed().as_secs_f64();
+        run.add_work(started, steps_before, control);
     }
     Ok(())
 }
