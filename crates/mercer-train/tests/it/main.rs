@@ -10,5 +10,6 @@ mod libsvm;
 mod linear_checkpoints;
 mod linear_l1;
 mod low_rank;
+mod paper_solvers;
 mod systems;
 mod validate;
