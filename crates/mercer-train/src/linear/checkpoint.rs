@@ -173,15 +173,9 @@ fn write_state<M: Encoding>(
     out.number(state.number as u64);
     out.f64s(&to_f64s(&state.coefficients));
     out.f64s(&to_f64s(state.weights.values()));
-    let (before, constant) = (state.before, state.constant.weight);
-    let (least, least_at) = state.least;
-    out.f64s(&[
-        constant.to_f64(),
-        before.high.to_f64(),
-        before.low.to_f64(),
-        state.violation,
-        least,
-    ]);
+    let (range, bias) = (state.last_range, state.bias.weight);
+    let (least, least_at) = state.least_violation;
+    out.f64s(&[bias.to_f64(), range.high.to_f64(), range.low.to_f64(), state.violation, least]);
     let end = end_number(state.termination);
     for number in [state.random, state.updates, state.passes, state.full_pass_at, least_at, end] {
         out.number(number);
@@ -220,14 +214,14 @@ fn read_state<M: Encoding>(
     }
     state.coefficients = from_f64s(&coefficients);
     state.weights.values_mut().copy_from_slice(&from_f64s(&weights));
-    let [constant, high, low, violation, least] = <[f64; 5]>::try_from(from.f64s()?).ok()?;
+    let [bias, high, low, violation, least] = <[f64; 5]>::try_from(from.f64s()?).ok()?;
     let real = <M::Real as mercer_simd::Real>::from_f64;
-    state.constant.weight = real(constant);
-    state.before = GradientRange { high: real(high), low: real(low) };
+    state.bias.weight = real(bias);
+    state.last_range = GradientRange { high: real(high), low: real(low) };
     state.violation = violation;
     (state.random, state.updates, state.passes) = (from.number()?, from.number()?, from.number()?);
     state.full_pass_at = from.number()?.min(state.passes);
-    state.least = (least, from.number()?.min(state.passes));
+    state.least_violation = (least, from.number()?.min(state.passes));
     state.termination = end_of(from.number()?).ok()?;
     let mut is_complete = true;
     let orders = &mut state.orders;

@@ -22,8 +22,9 @@ pub(super) struct Dual<'a, T> {
     /// `Φ·Φ` of the constant column.
     pub(super) constant: T,
     /// Largest and smallest gradient of the last pass; rows beyond them are shrunk.
-    pub(super) before: GradientRange<T>,
-    pub(super) now: GradientRange<T>,
+    pub(super) last_range: GradientRange<T>,
+    /// The same of this pass.
+    pub(super) range: GradientRange<T>,
     pub(super) changes: u64,
 }
 
@@ -122,19 +123,19 @@ impl<T: Float> Dual<'_, T> {
         let y = self.side(row);
         let gradient = y * value - T::from_f64(1.0) + ridge * *alpha;
         let projected = if *alpha == zero {
-            if gradient > self.before.high {
+            if gradient > self.last_range.high {
                 return Change::Shrink;
             }
             gradient.min(zero)
         } else if *alpha >= limit {
-            if gradient < self.before.low {
+            if gradient < self.last_range.low {
                 return Change::Shrink;
             }
             gradient.max(zero)
         } else {
             gradient
         };
-        self.now.include(projected);
+        self.range.include(projected);
         if projected.abs() <= T::from_f64(1e-12) {
             return Change::By(zero);
         }
@@ -157,7 +158,7 @@ impl<T: Float> Dual<'_, T> {
         let zero = T::default();
         let gradient = value - target;
         let (up, down) = (gradient + epsilon, gradient - epsilon);
-        let edge = self.before.high;
+        let edge = self.last_range.high;
         let violation = if *beta == zero {
             if up < zero {
                 -up
@@ -183,8 +184,8 @@ impl<T: Float> Dual<'_, T> {
         } else {
             down.abs()
         };
-        self.now.include(violation);
-        self.now.low = zero;
+        self.range.include(violation);
+        self.range.low = zero;
         let curve = curve.max(T::from_f64(1e-12));
         let step = if up < curve * *beta {
             -up / curve
@@ -227,16 +228,16 @@ impl<T: Float> Dual<'_, T> {
             z *= 0.1;
         }
         let gradient = |z: f64| curve * (z - old) + sign * margin + (z / (c - z)).ln();
-        let mut now = gradient(z);
-        self.now.include(T::from_f64(now.abs()));
-        self.now.low = T::default();
+        let mut slope = gradient(z);
+        self.range.include(T::from_f64(slope.abs()));
+        self.range.low = T::default();
         for _ in 0..100 {
-            if now.abs() < 1e-7 {
+            if slope.abs() < 1e-7 {
                 break;
             }
-            let newton = z - now / (curve + c / ((c - z) * z));
+            let newton = z - slope / (curve + c / ((c - z) * z));
             z = if newton <= 0.0 { 0.1 * z } else { newton.min(0.999_999_9 * c) };
-            now = gradient(z);
+            slope = gradient(z);
         }
         let (new_alpha, new_rest) = if on_alpha { (z, c - z) } else { (c - z, z) };
         *stored = if new_alpha <= new_rest {

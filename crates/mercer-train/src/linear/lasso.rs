@@ -136,12 +136,12 @@ impl<T: Float> SubproblemState<T> {
         let mut active = take(&mut lasso.workspace.active);
         terms.renew(lasso.terms(problem.loss));
         let (from, least) = (self.all_weights(), LEAST_CURVE * problem.loss.c());
-        let rest = self.before.high.to_f64() / problem.store.rows() as f64;
+        let rest = self.last_range.high.to_f64() / problem.store.rows() as f64;
         let violations = terms.scan(columns, &from, Shrinking { least, rest }, &mut active);
         if self.passes == 0 {
             lasso.first = violations.sum.max(f64::MIN_POSITIVE);
         }
-        self.before.high = T::from_f64(violations.most);
+        self.last_range.high = T::from_f64(violations.most);
         let whole = lasso.first * lasso.sides.balance;
         self.violation = violations.sum / lasso.first / lasso.sides.balance;
         if self.violation <= problem.tolerance {
@@ -177,12 +177,12 @@ impl<T: Float> SubproblemState<T> {
     /// The constant's last.
     fn all_weights(&self) -> Vec<f64> {
         let weights = self.weights.values().iter().map(|weight| weight.to_f64());
-        weights.chain([self.constant.weight.to_f64()]).collect()
+        weights.chain([self.bias.weight.to_f64()]).collect()
     }
 
     fn take_weights(&mut self, weights: &[f64]) {
         let (constant, rest) = weights.split_last().expect("the constant has a weight");
-        self.constant.weight = T::from_f64(*constant);
+        self.bias.weight = T::from_f64(*constant);
         for (place, weight) in self.weights.values_mut().iter_mut().zip(rest) {
             *place = T::from_f64(*weight);
         }

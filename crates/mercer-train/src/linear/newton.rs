@@ -56,8 +56,7 @@ impl<T: Float> SubproblemState<T> {
         for (weight, by) in self.weights.values_mut().iter_mut().zip(&direction) {
             *weight = T::from_f64(weight.to_f64() + step * by);
         }
-        self.constant.weight =
-            T::from_f64(self.constant.weight.to_f64() + step * direction[columns]);
+        self.bias.weight = T::from_f64(self.bias.weight.to_f64() + step * direction[columns]);
         newton.scores.iter_mut().zip(&along).for_each(|(score, by)| *score += step * by);
         self.passes += 1;
         self.updates += 1;
@@ -112,7 +111,7 @@ impl<T: Float> SubproblemState<T> {
             accumulate(problem.isa, rows, &first, &mut gradient[..columns]);
         });
         let total: f64 = terms.iter().map(|(first, _)| first).sum();
-        gradient[columns] = self.constant.weight.to_f64() + problem.bias.to_f64() * total;
+        gradient[columns] = self.bias.weight.to_f64() + problem.bias.to_f64() * total;
     }
 
     /// `H d = -gradient` until the rest is `wanted`, `H = I + X' diag(ℓ'') X`.
@@ -219,7 +218,7 @@ impl<T: Float> SubproblemState<T> {
         let columns = direction.len() - 1;
         let weights = self.weights.values().iter().map(|w| w.to_f64());
         let cross = weights.zip(direction).map(|(w, d)| w * d).sum::<f64>()
-            + self.constant.weight.to_f64() * direction[columns];
+            + self.bias.weight.to_f64() * direction[columns];
         let square = dot(direction, direction);
         let at = |step: f64| {
             let (mut first, mut second) = (cross + step * square, square);

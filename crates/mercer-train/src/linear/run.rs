@@ -62,53 +62,54 @@ pub(super) fn solve_all<M: Encoding>(
     control: &mut Control<'_>,
 ) -> Result<Vec<Option<SubproblemSolution<M::Real>>>, TrainError> {
     let threads = rayon::current_num_threads().max(1);
-    let most = if problem.store.is_on_disk() { threads.min(MAX_CHUNKS_IN_MEMORY) } else { threads };
+    let at_once =
+        if problem.store.is_on_disk() { threads.min(MAX_CHUNKS_IN_MEMORY) } else { threads };
     let slice =
         control.checkpointer.as_ref().map_or(SLICE, |checkpointer| checkpointer.every().min(SLICE));
     // Earlier rounds of a cross-validation count.
     let first = control.subproblem;
-    let mut all = RunState::new(problem, selections, control)?;
+    let mut run = RunState::new(problem, selections, control)?;
     loop {
-        while all.next < selections.len() && all.active.len() < most {
-            let warm = warm.get(all.next).map(Vec::as_slice);
-            all.active.push(SubproblemState::new(
+        while run.next < selections.len() && run.active.len() < at_once {
+            let warm = warm.get(run.next).map(Vec::as_slice);
+            run.active.push(SubproblemState::new(
                 problem,
-                all.next,
-                selections[all.next].clone(),
+                run.next,
+                selections[run.next].clone(),
                 warm,
             ));
-            all.next += 1;
+            run.next += 1;
         }
-        if all.active.is_empty() {
-            return Ok(all.solved);
+        if run.active.is_empty() {
+            return Ok(run.solved);
         }
-        let stop = control.stop_check(all.active.len());
+        let stop = control.stop_check(run.active.len());
         let work = |state: &mut SubproblemState<M::Real>| state.run(problem, slice, &stop);
-        if let [only] = all.active.as_mut_slice() {
+        if let [only] = run.active.as_mut_slice() {
             work(only);
         } else {
-            all.active.par_iter_mut().for_each(work);
+            run.active.par_iter_mut().for_each(work);
         }
         problem.store.check()?;
-        control.iterations = all.done + all.active.iter().map(|state| state.updates).sum::<u64>();
-        report(&all.active, first + all.next, control);
+        control.iterations = run.done + run.active.iter().map(|state| state.updates).sum::<u64>();
+        report(&run.active, first + run.next, control);
         let stop = control.stop();
         if stop.is_some() {
-            all.save(problem, control)?;
+            run.save(problem, control)?;
         }
         let (ended, rest): (Vec<_>, Vec<_>) =
-            all.active.into_iter().partition(|state| state.termination.is_some() || stop.is_some());
-        all.active = rest;
+            run.active.into_iter().partition(|state| state.termination.is_some() || stop.is_some());
+        run.active = rest;
         for (number, solution) in solutions(problem, ended, stop) {
-            all.done += solution.updates;
-            all.solved[number] = Some(solution);
+            run.done += solution.updates;
+            run.solved[number] = Some(solution);
         }
         problem.store.check()?;
         if stop.is_some() {
-            return Ok(all.solved);
+            return Ok(run.solved);
         }
         if control.checkpointer.as_ref().is_some_and(Checkpointer::is_due) {
-            all.save(problem, control)?;
+            run.save(problem, control)?;
         }
     }
 }

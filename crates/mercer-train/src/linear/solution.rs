@@ -61,7 +61,7 @@ impl<T: Float> SubproblemState<T> {
             accumulate(problem.isa, rows, &counted, sums);
         });
         let constant = total.get() * problem.bias.to_f64();
-        self.constant.weight = T::from_f64(constant);
+        self.bias.weight = T::from_f64(constant);
         for (place, sum) in self.weights.values_mut().iter_mut().zip(&*sums) {
             *place = T::from_f64(*sum);
         }
@@ -70,7 +70,7 @@ impl<T: Float> SubproblemState<T> {
 
     /// `|w - gradient|²`: of the weights that the coefficients make.
     fn dual_norm(&self, gradient: &[f64]) -> f64 {
-        let constant = self.constant.weight.to_f64() - gradient[gradient.len() - 1];
+        let constant = self.bias.weight.to_f64() - gradient[gradient.len() - 1];
         let weights = self.weights.values().iter().zip(gradient).map(|(w, g)| w.to_f64() - g);
         weights.map(|w| w * w).sum::<f64>() + constant * constant
     }
@@ -83,7 +83,7 @@ impl<T: Float> SubproblemState<T> {
         recomputed: Option<f64>,
     ) -> (f64, f64) {
         let weights: Vec<f64> = self.weights.values().iter().map(|w| w.to_f64()).collect();
-        let constant = self.constant.weight.to_f64();
+        let constant = self.bias.weight.to_f64();
         if problem.transposed.is_some() {
             return (weights.iter().map(|w| w.abs()).sum::<f64>() + constant.abs(), 0.0);
         }
@@ -130,7 +130,7 @@ impl<T: Float> SubproblemState<T> {
         } else {
             problem.store.each(|_, records| {
                 let rows = EncodedRows { records, encoding: &problem.encoding };
-                let function = LinearFunction { weights: &self.weights, bias: &self.constant };
+                let function = LinearFunction { weights: &self.weights, bias: &self.bias };
                 values(problem.isa, rows, function, &mut see);
             });
         }
@@ -139,7 +139,7 @@ impl<T: Float> SubproblemState<T> {
         let gap = if problem.is_symmetric { penalty + cost - dual } else { f64::NAN };
         SubproblemSolution {
             weights: self.weights.values().to_vec(),
-            offset: -self.constant.weight.to_f64() * problem.bias.to_f64(),
+            offset: -self.bias.weight.to_f64() * problem.bias.to_f64(),
             objective: -dual,
             gap,
             violation: self.violation,

@@ -51,18 +51,19 @@ pub(super) struct SubproblemState<T> {
     pub(super) selection: RowSelection,
     pub(super) coefficients: Vec<T>,
     pub(super) weights: Weights<T>,
-    pub(super) constant: BiasColumn<T>,
+    pub(super) bias: BiasColumn<T>,
     /// The rows of each chunk.
     pub(super) orders: Vec<Order>,
     pub(super) random: u64,
-    pub(super) before: GradientRange<T>,
+    /// Gradients of the last pass, beyond which rows are shrunk.
+    pub(super) last_range: GradientRange<T>,
     pub(super) violation: f64,
     pub(super) updates: u64,
     pub(super) passes: u64,
     /// Number of passes at the end of the last one over all rows.
     pub(super) full_pass_at: u64,
     /// The smallest violation over all rows that was clearly below those before it, and the passes until then.
-    pub(super) least: (f64, u64),
+    pub(super) least_violation: (f64, u64),
     pub(super) newton: Option<Newton>,
     pub(super) lasso: Option<Lasso>,
     /// Whether the last pass was interrupted: what follows is not what follows a complete one.
@@ -136,15 +137,15 @@ impl<T: Float> SubproblemState<T> {
             selection,
             coefficients: warm.map_or_else(|| zeros(rows), <[T]>::to_vec),
             weights: Weights::zeroed(columns, problem.encoding.rank()),
-            constant: BiasColumn { value: problem.bias, weight: T::default() },
+            bias: BiasColumn { value: problem.bias, weight: T::default() },
             orders,
             random: problem.seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            before: GradientRange::all(),
+            last_range: GradientRange::all(),
             violation: f64::INFINITY,
             updates: 0,
             passes: 0,
             full_pass_at: 0,
-            least: (f64::INFINITY, 0),
+            least_violation: (f64::INFINITY, 0),
             newton: None,
             lasso: None,
             is_interrupted: false,
@@ -186,7 +187,7 @@ impl<T: Float> SubproblemState<T> {
             return self.newton_step(problem);
         }
         let is_full = self.active() == self.all();
-        let (mut buffer, mut now) = (ExampleStore::buffer(), GradientRange::none());
+        let (mut buffer, mut range) = (ExampleStore::buffer(), GradientRange::none());
         for chunk in self.chunks() {
             if self.orders[chunk].is_empty() {
                 continue;
@@ -196,7 +197,7 @@ impl<T: Float> SubproblemState<T> {
                 return;
             }
             let Some(records) = problem.store.chunk(chunk, &mut buffer) else { continue };
-            now.join(self.sweep(problem, chunk, records));
+            range.join(self.sweep(problem, chunk, records));
             if problem.store.is_on_disk() {
                 for _ in 1..SWEEPS_PER_READ {
                     let left = self.sweep(problem, chunk, records);
@@ -207,7 +208,7 @@ impl<T: Float> SubproblemState<T> {
             }
         }
         self.passes += 1;
-        self.after_pass(problem, now, is_full);
+        self.after_pass(problem, range, is_full);
     }
 
     /// Number of active rows.
@@ -245,7 +246,7 @@ impl<T: Float> SubproblemState<T> {
         // A pass over all rows after the active ones have settled changes few of them, so the order need not be random:
         // rows come as they lie in memory.
         let is_check =
-            self.passes > 0 && self.before == GradientRange::all() && problem.is_symmetric;
+            self.passes > 0 && self.last_range == GradientRange::all() && problem.is_symmetric;
         if is_check {
             let selection = &self.selection;
             records.reset_order(&mut self.orders[chunk], |row| {
@@ -262,34 +263,34 @@ impl<T: Float> SubproblemState<T> {
             weights: problem.weights.as_deref(),
             targets: &problem.targets,
             constant: problem.bias * problem.bias,
-            before: self.before,
-            now: GradientRange::none(),
+            last_range: self.last_range,
+            range: GradientRange::none(),
             changes: 0,
         };
         self.updates += self.orders[chunk].len() as u64;
         sweep(
             problem.isa,
             EncodedRows { records, encoding: &problem.encoding },
-            LinearFunctionMut { weights: &mut self.weights, bias: &mut self.constant },
+            LinearFunctionMut { weights: &mut self.weights, bias: &mut self.bias },
             DualCoefficients { order: &mut self.orders[chunk], values: &mut self.coefficients },
             &mut dual,
         );
-        dual.now
+        dual.range
     }
 
     /// Decides after a pass: the end, all rows again, or fewer.
     fn after_pass<M: Encoding<Real = T>>(
         &mut self,
         problem: &LinearProblem<M>,
-        now: GradientRange<T>,
+        range: GradientRange<T>,
         is_full: bool,
     ) {
-        let violation = now.violation().to_f64();
+        let violation = range.violation().to_f64();
         if is_full {
             self.violation = violation;
             self.full_pass_at = self.passes;
-            if violation < CLEARLY * self.least.0 {
-                self.least = (violation, self.passes);
+            if violation < CLEARLY * self.least_violation.0 {
+                self.least_violation = (violation, self.passes);
             }
         }
         let share = if is_full || !problem.is_symmetric { 1.0 } else { BEYOND };
@@ -300,16 +301,16 @@ impl<T: Float> SubproblemState<T> {
                 self.termination = Some(Termination::Optimal);
             } else {
                 self.orders.iter_mut().for_each(Order::restore);
-                self.before = GradientRange::all();
+                self.last_range = GradientRange::all();
             }
         } else {
             let is_tube = matches!(problem.loss, Loss::EpsilonInsensitive { .. });
             let zero = T::default();
-            let high = if now.high > zero || is_tube { now.high } else { T::INFINITY };
-            let low = if now.low < zero { now.low } else { -T::INFINITY };
+            let high = if range.high > zero || is_tube { range.high } else { T::INFINITY };
+            let low = if range.low < zero { range.low } else { -T::INFINITY };
             // Without a dual objective only the published rule is known to end.
             let share = T::from_f64(if problem.is_symmetric { SHRINK } else { 1.0 });
-            self.before = GradientRange { high: high * share, low: low * share };
+            self.last_range = GradientRange { high: high * share, low: low * share };
         }
         self.termination =
             self.termination.or_else(|| self.gives_up(problem).map(Termination::Stopped));
@@ -327,7 +328,7 @@ impl<T: Float> SubproblemState<T> {
         let next = self.updates + self.active() as u64;
         if next > most || (!problem.is_symmetric && self.passes >= problem.passes) {
             Some(Stop::GivenUp)
-        } else if self.passes - self.least.1 >= most_passes {
+        } else if self.passes - self.least_violation.1 >= most_passes {
             Some(if is_f32 { Stop::F32Stalled } else { Stop::Stalled })
         } else {
             None
