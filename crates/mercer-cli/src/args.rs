@@ -62,7 +62,7 @@ pub(crate) enum Verb {
     Export(Export),
     /// Show what a model file contains
     Inspect(Inspect),
-    /// Train a machine on examples
+    /// Train a kernel machine (SVM) on examples
     Train(Train),
     /// Find the best kernel and formulation by cross-validation
     Search(Search),
@@ -72,9 +72,9 @@ pub(crate) enum Verb {
     Check(Check),
     /// Convert a data file to another format, or select some of its rows
     Convert(Convert),
-    /// Find the fastest plan that satisfies a contract
+    /// Make a model answer faster: find the fastest plan with a given guarantee
     Tune(Tune),
-    /// Fit a plan to a model: a cascade of stages that answers easy queries at low cost
+    /// Fit a plan of your choice to a model; a plan is a list of stages, cheap ones first
     Compile(Compile),
     /// Replace a machine by one with fewer vectors, and report the error
     Compress(Compress),
@@ -82,24 +82,24 @@ pub(crate) enum Verb {
     Explain(Explain),
     /// Measure how fast a model answers on this computer
     Bench(Bench),
-    /// Compute the tables of a paper again, beside the printed numbers
+    /// Compute the tables of a paper again and print them beside the published numbers
     Reproduce(Reproduce),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page, or write one for each verb into a folder
     Man(Man),
-    /// LIBSVM's svm-train, with its flags and its output; a link named svm-train to mercer does the same
+    /// As LIBSVM's svm-train: the same flags and output, also when mercer is called by the name svm-train
     #[command(name = "svm-train", disable_help_flag = true)]
     SvmTrain(LibsvmArguments),
-    /// LIBSVM's svm-predict
+    /// As LIBSVM's svm-predict
     #[command(name = "svm-predict", disable_help_flag = true)]
     SvmPredict(LibsvmArguments),
-    /// LIBSVM's svm-scale
+    /// As LIBSVM's svm-scale
     #[command(name = "svm-scale", disable_help_flag = true)]
     SvmScale(LibsvmArguments),
     /// List kernels, solvers, stages, file formats, papers and instruction sets
     List,
-    /// Import, train and tune on data that are part of the program
+    /// Show import, training and tuning on data that are built into the program
     Demo(Demo),
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Export {
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Queries on which the labels before and after writing are compared
+    /// Queries: count how many of their labels change if the written model is used instead
     #[arg(long, value_name = "FILE")]
     pub(crate) sample: Option<PathBuf>,
 }
@@ -158,7 +158,8 @@ pub(crate) struct Inspect {
 pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// For a model: queries on which exported models are compared; its supports if not given
+    /// For a model: queries on which its labels are compared with those of exported models; its support vectors if
+    /// not given
     #[arg(long, value_name = "FILE")]
     pub(crate) sample: Option<PathBuf>,
 }
@@ -175,7 +176,7 @@ pub(crate) struct Convert {
     /// File for the labels, if the format cannot hold them
     #[arg(long, value_name = "FILE")]
     pub(crate) labels_output: Option<PathBuf>,
-    /// Scale the rows as this model scales its queries
+    /// Apply the scaling of this model to the rows
     #[arg(long, value_name = "MODEL")]
     pub(crate) scaled_by: Option<PathBuf>,
     /// Sort the columns of each row of LIBSVM text
@@ -214,11 +215,11 @@ pub(crate) struct Predict {
     pub(crate) probabilities: bool,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
-    /// Evaluate this fraction of the queries exactly as well (drawn by --seed), and warn if calibrated answers
-    /// disagree more often than the contract allows
+    /// Also evaluate this fraction of the queries exactly (chosen at random, by --seed), and warn if calibrated answers
+    /// disagree with exact ones more often than the contract allows
     #[arg(long, value_name = "FRACTION")]
     pub(crate) audit: Option<f64>,
-    /// Audit queries that are far from these rows up to eight times as often
+    /// Rows like those that are expected: queries far from all of them are audited up to eight times as often
     #[arg(long, value_name = "DATA", requires = "audit")]
     pub(crate) audit_sample: Option<PathBuf>,
 }
@@ -233,19 +234,19 @@ pub(crate) struct Tune {
     /// The guarantee for answers: exact, certified, or 'calibrated(eps=1e-3, delta=0.05)'
     #[arg(long, default_value = "certified", value_name = "CONTRACT", value_parser = contract)]
     pub(crate) contract: Contract,
-    /// What to optimise
+    /// What must be fast
     #[arg(long = "for", default_value = "throughput", value_name = "AIM")]
     pub(crate) aim: AimName,
-    /// Most microseconds per query; queries that need more are marked unsettled
+    /// Time limit per query, in microseconds; a query that needs more gets the best answer so far, marked unsettled
     #[arg(long, value_name = "N")]
     pub(crate) budget_us: Option<f64>,
-    /// Half-width at which the value of a regression is settled
+    /// For regression: largest error of a value; a plan may stop when the value is proved to be this close
     #[arg(long, value_name = "T")]
     pub(crate) tolerance: Option<f64>,
     /// Training rows of the machine: some stages are fitted to them; nothing is tested on them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,
-    /// Accept the sample even if many of its rows equal supports of the machine
+    /// Accept the sample even if many of its rows equal support vectors of the machine
     #[arg(long)]
     pub(crate) trust_sample: bool,
     /// Stop the search after this time and keep the best plan so far
@@ -275,7 +276,7 @@ fn contract(text: &str) -> Result<Contract, String> {
 pub(crate) struct Compile {
     /// The model file to read
     pub(crate) model: PathBuf,
-    /// The plan: `exact`, `cascade(stage, ..., exact)` with stages of `mercer list`, or one stage
+    /// The plan: `exact`, one stage, or `cascade(stage, ..., exact)`; `mercer list` shows the stages
     #[arg(long, value_name = "PLAN")]
     pub(crate) plan: String,
     /// Queries like those of later use, none of them a training row; plans with estimates are calibrated on them
@@ -285,20 +286,20 @@ pub(crate) struct Compile {
     /// on them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,
-    /// Largest fraction of disagreements with exact labels, or of excess errors
+    /// Largest fraction of queries whose label may disagree with the exact one (or of excess errors, see --risk)
     #[arg(long, default_value_t = 1e-3, value_name = "X")]
     pub(crate) eps: f64,
     /// Probability that the guarantee fails because the sample was not representative
     #[arg(long, default_value_t = 0.05, value_name = "X")]
     pub(crate) delta: f64,
-    /// What --eps limits
+    /// What the limit --eps is for
     #[arg(long, default_value = "disagreements", value_name = "RISK")]
     pub(crate) risk: RiskName,
-    /// Generate this many rows near the decision boundary for the residual scales of estimates; nothing is tested on
-    /// them
+    /// Generate this many rows near the decision boundary and measure the errors of estimates on them too; nothing is
+    /// tested on them
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) boundary: usize,
-    /// Accept the sample even if many of its rows equal supports of the machine
+    /// Accept the sample even if many of its rows equal support vectors of the machine
     #[arg(long)]
     pub(crate) trust_sample: bool,
     /// The model file to write
@@ -324,7 +325,8 @@ pub(crate) struct Compress {
     /// Keep this many vectors
     #[arg(long, value_name = "K", group = "goal")]
     pub(crate) size: Option<NonZero<usize>>,
-    /// Use the fewest vectors with |W - W~| at most this fraction of |W|
+    /// Use the fewest vectors with |W - W~| at most this fraction of |W|; W and W~ are the weight vectors (in feature
+    /// space) of the machine and of the smaller one
     #[arg(long, value_name = "E", group = "goal", value_parser = share)]
     pub(crate) error: Option<f64>,
     /// Use the fewest vectors with at most this fraction of disagreements on --sample
@@ -339,10 +341,10 @@ pub(crate) struct Compress {
     /// Training rows of the machine, for methods that use them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,
-    /// Largest difference between two regression values that count as the same answer
+    /// For regression: two values that differ by at most this count as the same answer
     #[arg(long, value_name = "T")]
     pub(crate) value_tolerance: Option<f64>,
-    /// Keep vectors for linear machines, instead of one weight vector
+    /// For linear kernels: keep vectors, instead of one weight vector
     #[arg(long)]
     pub(crate) keep_vectors: bool,
     /// Write an HTML page with sizes and errors
@@ -380,16 +382,16 @@ pub(crate) struct Reproduce {
     /// chi2', 'ours, intersection', 'PmSVM-LUT, chi2', ... or linear; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) method: Vec<String>,
-    /// Timings of each measurement; the best counts
+    /// How often each measurement is repeated; the shortest time is reported
     #[arg(long, default_value = "5", value_name = "N")]
     pub(crate) repeats: u32,
-    /// For fs01 and yw12: largest number of training rows in every set, and the end of yw12's growth
+    /// For fs01 and yw12: largest number of training rows of a set, and of the part `growth` of yw12
     #[arg(long, default_value = "10000000", value_name = "N")]
     pub(crate) rows: usize,
     /// For yw12: instead of measuring, write the rows of the sets into this folder as LIBSVM text
     #[arg(long, value_name = "DIR")]
     pub(crate) write_rows: Option<PathBuf>,
-    /// A figure: bounds against steps for a few queries (decoste03), steps against scores (dm03), errors against
+    /// File for a figure (SVG): bounds against steps for a few queries (decoste03), steps against scores (dm03), errors against
     /// sizes (og98) or ranks (fs01)
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
@@ -417,7 +419,7 @@ pub(crate) struct Explain {
     /// Number of the row in the data, starting at 1
     #[arg(long, default_value = "1", value_name = "N")]
     pub(crate) row: NonZero<usize>,
-    /// Draw score ranges against cost into this SVG file
+    /// Draw the range of the score after each step into this SVG file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
@@ -440,7 +442,7 @@ pub(crate) struct Bench {
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Timings of each measurement; the best counts
+    /// How often each measurement is repeated; the shortest time is reported
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) repeats: u32,
     /// Number of queries to time one at a time; all if the data have fewer

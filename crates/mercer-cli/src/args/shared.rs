@@ -17,7 +17,7 @@ pub(crate) struct Input {
     /// Target column of a table: a name, a number starting at 1, `last`, `none` or `guess`
     #[arg(long, default_value = "guess", value_name = "COLUMN")]
     pub(crate) label: String,
-    /// Indices of LIBSVM text start at 0
+    /// Column indices in LIBSVM text start at 0, not at 1
     #[arg(long)]
     pub(crate) zero_based: bool,
     /// A file with one target per row, for formats without targets
@@ -26,13 +26,13 @@ pub(crate) struct Input {
     /// Column of a table that holds ids of the rows: a name or a number starting at 1
     #[arg(long, value_name = "COLUMN")]
     pub(crate) id: Option<String>,
-    /// How missing values of a table are treated; an error if not given, unless the model contains means
+    /// What to do with missing values of a table; an error if not given, unless the model contains means
     #[arg(long, value_name = "POLICY")]
     pub(crate) missing: Option<MissingPolicy>,
     /// Columns of a table that hold categories: each category becomes a column of zeros and ones
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     pub(crate) one_hot: Vec<String>,
-    /// Largest size of a compressed file after decompression
+    /// Refuse compressed files that are larger than this after decompression
     #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = size)]
     pub(crate) max_unpacked: usize,
 }
@@ -52,20 +52,21 @@ pub(crate) enum MissingPolicy {
 /// Query options: budget, tolerance and required certainty.
 #[derive(Debug, Args)]
 pub(crate) struct QueryFlags {
-    /// Most kernel values per query; queries that need more are marked unsettled
+    /// Most kernel values that a query may cost; a query that needs more gets the best answer so far, marked unsettled
     #[arg(long, value_name = "K")]
     pub(crate) budget_kernels: Option<u64>,
-    /// Most microseconds per query; converted to multiply-adds at the rate of this computer, which is measured
-    /// and printed
+    /// Time limit per query, in microseconds: converted to multiply-adds at the speed of this computer, which is
+    /// measured and printed
     #[arg(long, value_name = "N", conflicts_with = "budget_kernels")]
     pub(crate) budget_us: Option<f64>,
-    /// Multiply-adds per microsecond, instead of measuring: gives the same answers on every computer
+    /// Speed to assume for --budget-us, in multiply-adds per microsecond, instead of measuring it: the answers are then
+    /// the same on every computer
     #[arg(long, value_name = "R", requires = "budget_us")]
     pub(crate) rate: Option<f64>,
-    /// Half-width at which the value of a regression is settled
+    /// For regression: largest error of a value; a plan may stop when the value is proved to be this close
     #[arg(long, value_name = "T")]
     pub(crate) value_tolerance: Option<f64>,
-    /// `certified`: a query whose budget is too small is answered exactly anyway
+    /// With `certified`, every answer is certified or exact, even if that costs more than the budget
     #[arg(long, value_name = "CERTAINTY")]
     pub(crate) require: Option<RequireName>,
 }

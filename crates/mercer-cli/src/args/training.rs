@@ -1,4 +1,4 @@
-//! The command line of `train` and `search`.
+//! The command line of `train` and `search`. What these verbs do is in `commands/`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) struct TrainingFlags {
     /// Stop after this many iterations with the best machine so far (exit code 3)
     #[arg(long, value_name = "N")]
     pub(crate) max_iterations: Option<u64>,
-    /// Multiply C of a class by this weight, as -wi of svm-train; may be given several times
+    /// Multiply C of a class by this weight, like -wi of svm-train; may be given several times
     #[arg(long, value_name = "LABEL=WEIGHT", value_parser = class_weight)]
     pub(crate) class_weight: Vec<(String, f64)>,
     /// A file with one weight per line for each example
@@ -65,7 +65,7 @@ pub(crate) struct Train {
     pub(crate) formulation: String,
     #[command(flatten)]
     pub(crate) training: TrainingFlags,
-    /// First cross-validate with this many folds
+    /// Cross-validate with this many folds before training
     #[arg(long, value_name = "N")]
     pub(crate) cv: Option<usize>,
     /// Fit class probabilities to the scores of a cross-validation (five folds unless --cv is given)
@@ -80,7 +80,7 @@ pub(crate) struct Train {
     /// Continue from the checkpoint file if it exists
     #[arg(long, requires = "checkpoint")]
     pub(crate) resume: bool,
-    /// Continue from a low-rank solution to the exact machine
+    /// With the solver low_rank: continue from its solution until the machine of the exact kernel is reached
     #[arg(long)]
     pub(crate) polish: bool,
     /// Start from the coefficients of this model
@@ -103,8 +103,8 @@ pub(crate) struct Search {
     /// Number of folds
     #[arg(long, default_value_t = 5, value_name = "N", conflicts_with = "folds")]
     pub(crate) cv: usize,
-    /// Successive halving: start with few examples; in each round the best of N candidates stay, with N times as many
-    /// examples
+    /// Successive halving: start with few examples; after each round keep one of N candidates, the best ones, and use N
+    /// times as many examples
     #[arg(long, value_name = "N")]
     pub(crate) halving: Option<usize>,
     /// Save the results to this file, and continue from it if it exists
