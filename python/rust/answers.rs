@@ -1,4 +1,4 @@
-//! Decisions and explanations as Python objects.
+//! Decisions and explanations as Python objects; Rust computes them, in `mercer_query`.
 
 use mercer::machine::{Answer, Machine, Output};
 use mercer::query::{Answers, Certainty, Decision, Explanation, QueryOptions, Require};
@@ -31,8 +31,8 @@ pub(crate) fn decisions<'py>(
     let each = || all.decisions.iter();
     let fields = PyDict::new(py);
     fields.set_item("answer", answers(py, machine, &all.decisions))?;
-    let low: Vec<f64> = each().map(|decision| decision.score.low).collect();
-    let high: Vec<f64> = each().map(|decision| decision.score.high).collect();
+    let low: Vec<f64> = each().map(|decision| decision.range.low).collect();
+    let high: Vec<f64> = each().map(|decision| decision.range.high).collect();
     let certainty: Vec<u8> = each().map(|decision| rank(decision.certainty)).collect();
     let cost: Vec<u64> = each().map(|decision| decision.cost.multiply_adds).collect();
     fields.set_item("low", PyArray1::from_vec(py, low))?;
@@ -52,11 +52,11 @@ pub(crate) fn explanation<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("answer", answers(py, machine, &[explanation.decision]))?;
-    fields.set_item("low", explanation.decision.score.low)?;
-    fields.set_item("high", explanation.decision.score.high)?;
+    fields.set_item("low", explanation.decision.range.low)?;
+    fields.set_item("high", explanation.decision.range.high)?;
     fields.set_item("certainty", rank(explanation.decision.certainty))?;
     fields.set_item("cost", explanation.decision.cost.multiply_adds)?;
-    fields.set_item("settled_by", &explanation.stages[explanation.settled_by])?;
+    fields.set_item("answered_by", &explanation.stages[explanation.answered_by])?;
     let mut steps = Vec::new();
     for step in &explanation.steps {
         let fields = PyDict::new(py);
@@ -66,6 +66,7 @@ pub(crate) fn explanation<'py>(
         fields.set_item("low", step.range.low)?;
         fields.set_item("high", step.range.high)?;
         fields.set_item("cost", step.cost.multiply_adds)?;
+        fields.set_item("is_estimate", step.is_estimate)?;
         steps.push(fields);
     }
     fields.set_item("stages", explanation.stages)?;

@@ -1,4 +1,4 @@
-//! Models as Python sees them: bytes, files, answers, scores, decisions.
+//! Models as Python sees them: bytes, files, answers, scores, decisions. How arrays become rows is in `rows.rs`.
 
 use std::borrow::Cow;
 use std::mem;

@@ -1,4 +1,5 @@
-//! Compiling, tuning and compressing.
+//! Compiling, tuning and compressing. Each is done by `mercer_compile`; here are only the options, Ctrl-C and the
+//! reports.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -181,12 +182,13 @@ impl CompressOptions<'_> {
     }
 }
 
+/// The report with the keys of `mercer compress --json`.
 fn report(compressed: &Compressed, elapsed: Duration) -> Value {
     let report = &compressed.report;
     let agreement = |agreement: &SampleAgreement| {
         json!({
             "queries": agreement.queries, "disagreements": agreement.disagreements,
-            "disagreement": agreement.disagreement(), "largest_difference": agreement.largest_difference,
+            "disagreement_rate": agreement.disagreement(), "largest_difference": agreement.largest_difference,
             "certified": agreement.certified_share(),
         })
     };
@@ -199,7 +201,7 @@ fn report(compressed: &Compressed, elapsed: Duration) -> Value {
         "seconds": elapsed.as_secs_f64(),
         "error": {
             "absolute": report.error.absolute, "relative": report.error.relative,
-            "offset": report.error.offset,
+            "rounding_of_square": report.error.rounding, "offset": report.error.offset,
         },
         "sample": report.agreement.as_ref().map(agreement),
         "curve": report.curve.iter().map(point).collect::<Vec<_>>(),

@@ -307,7 +307,7 @@ def test_decisions_have_ranges_that_contain_the_scores():
     nothing = machine.decide(X, budget=0)
     assert set(nothing["certainty"]) == {"unsettled"} and set(nothing["cost"]) == {0}
     reports = machine.explain(X[0])
-    assert reports["settled_by"] == "exact" and reports["label"] == machine.predict(X[:1])[0]
+    assert reports["answered_by"] == "exact" and reports["label"] == machine.predict(X[:1])[0]
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

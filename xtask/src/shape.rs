@@ -17,8 +17,8 @@ use crate::{Args, Verb};
 pub const VERB: Verb = Verb {
     name: "shape",
     usage: "[--json]",
-    about: "Fails on a type name that is defined twice in a crate, on parameters that are tuple patterns, and on\n\
-            files that do not start with what they are for. Lists Rust files over 500 lines and functions\n\
+    about: "Fails on a type name that is defined twice in a crate, on parameters that are tuple or array patterns,\n\
+            and on files that do not start with what they are for. Lists Rust files over 500 lines and functions\n\
             over 60: a place to look, not a verdict.\n\
             --json  prints one object instead of lines",
     run,

@@ -1,4 +1,5 @@
-//! One file per verb, and what several verbs share.
+//! One file per verb, and what several verbs share. The arguments are in `args.rs`; nothing here computes what a
+//! library could.
 
 mod bench;
 mod check;
@@ -77,6 +78,12 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
         ));
     }
     Ok(model)
+}
+
+/// Writes a model in the mercer format; errors name the file.
+fn save(model: &Model, path: &Path) -> anyhow::Result<()> {
+    let mercer_format = file::format("mercer").context("the mercer format is always registered")?;
+    file::save(model, mercer_format, path).with_context(|| path.display().to_string())
 }
 
 /// The options of the reader, from the command line.

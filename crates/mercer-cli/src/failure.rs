@@ -1,4 +1,4 @@
-//! Exit codes, error messages and hints.
+//! Exit codes, error messages and hints. Errors themselves are defined in the libraries.
 
 use std::io;
 use std::process::ExitCode;

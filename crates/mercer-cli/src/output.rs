@@ -1,4 +1,5 @@
-//! Writes predictions: to standard output or, atomically, to a file.
+//! Writes predictions: to standard output or, atomically, to a file. What is predicted is decided in
+//! `commands/predict.rs`.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::path::Path;
@@ -104,7 +105,7 @@ impl PredictionWriter {
             let probabilities = details.of(at);
             self.row += 1;
             let label = labels::text(machine, decision.answer);
-            let (low, high) = (decision.score.low, decision.score.high);
+            let (low, high) = (decision.range.low, decision.range.high);
             let certainty = certainty(decision.certainty);
             let cost = decision.cost.multiply_adds;
             let line = match self.format {

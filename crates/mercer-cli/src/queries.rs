@@ -1,4 +1,5 @@
 //! Query rows read for a model: columns matched by name, number of columns checked, scaled as the training rows.
+//! Training data are read in `training_input.rs`.
 
 use std::path::Path;
 

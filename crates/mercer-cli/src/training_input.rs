@@ -1,4 +1,5 @@
-//! Training data and training options from the command line, for `train` and `search`.
+//! Training data and training options from the command line, for `train` and `search`. Rows to predict are read in
+//! `queries.rs`.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +9,7 @@ use anyhow::Context;
 use mercer::data::scale::{self, Recipe};
 use mercer::data::{Dataset, Scaling, read};
 use mercer::kernel::{KERNELS, KernelRef, fit_words};
-use mercer::machine::{self, ClassName, Machine, Model, Provenance, Scheme, file};
+use mercer::machine::{self, ClassName, Machine, Model, Provenance, Scheme};
 use mercer::spec::Spec;
 use mercer::train::{Cancel, FormulationRef, RowSource as _, Training, solver};
 
@@ -140,12 +141,6 @@ pub(crate) fn settings(flags: &TrainingFlags, stop: &StopSignal) -> anyhow::Resu
         .class_weights(flags.class_weight.iter().map(class).collect())
         .weights(flags.weights.as_deref().map(lines).transpose()?)
         .cancel(Cancel::from_flag(stop.flag())))
-}
-
-/// Writes a model in the mercer format.
-pub(crate) fn save(model: &Model, path: &Path) -> anyhow::Result<()> {
-    let own = file::format("mercer").context("the mercer format is always registered")?;
-    file::save(model, own, path).with_context(|| path.display().to_string())
 }
 
 /// One number per line.

@@ -1,4 +1,5 @@
-//! The leading directions of a machine's supports.
+//! The leading directions of a machine's supports. Directions that are fitted to scores are in
+//! `fit/student/directions.rs`.
 
 use mercer_data::synthetic::normal;
 use mercer_machine::Machine;
@@ -115,21 +116,21 @@ fn orthonormal(rows: &mut Vec<f64>, columns: usize) -> usize {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let count = rows.len() / columns;
     let mut kept = 0;
-    for row in 0..count {
-        rows.copy_within(row * columns..(row + 1) * columns, kept * columns);
-        let (before, own) = rows.split_at_mut(kept * columns);
-        let own = &mut own[..columns];
-        let length = dot(own, own).sqrt();
+    for number in 0..count {
+        rows.copy_within(number * columns..(number + 1) * columns, kept * columns);
+        let (before, row) = rows.split_at_mut(kept * columns);
+        let row = &mut row[..columns];
+        let length = dot(row, row).sqrt();
         // Twice is enough.
         for _ in 0..2 {
             for other in before.chunks_exact(columns) {
-                let share = dot(own, other);
-                own.iter_mut().zip(other).for_each(|(x, o)| *x -= share * o);
+                let share = dot(row, other);
+                row.iter_mut().zip(other).for_each(|(x, o)| *x -= share * o);
             }
         }
-        let left = dot(own, own).sqrt();
+        let left = dot(row, row).sqrt();
         if left > 1e-10 * length && left.is_normal() {
-            own.iter_mut().for_each(|x| *x /= left);
+            row.iter_mut().for_each(|x| *x /= left);
             kept += 1;
         }
     }

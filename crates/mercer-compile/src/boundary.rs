@@ -72,9 +72,10 @@ fn mix(a: Row<'_>, b: Row<'_>, share: f64, out: &mut MatrixBuilder) {
         mixed.push((column, (1.0 - share) * x + share * y));
     }
     let length = |row: Row<'_>| row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt();
-    let own = mixed.iter().map(|(_, x)| x * x).sum::<f64>().sqrt();
+    let mixed_length = mixed.iter().map(|(_, x)| x * x).sum::<f64>().sqrt();
     let wanted = (1.0 - share) * length(a) + share * length(b);
-    let factor = if own > 0.0 && (wanted / own).is_finite() { wanted / own } else { 1.0 };
+    let factor = wanted / mixed_length;
+    let factor = if mixed_length > 0.0 && factor.is_finite() { factor } else { 1.0 };
     for (column, x) in mixed {
         out.push(column, factor * x);
     }
@@ -96,13 +97,13 @@ mod tests {
         let scores = vec![Score::expansion(&betas, 0.0)];
         let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
         let exact = Plan::exact(&machine);
-        let found = rows(&machine, &exact, 200, 3).unwrap();
-        assert_eq!(found.rows(), 200);
+        let near_boundary = rows(&machine, &exact, 200, 3).unwrap();
+        assert_eq!(near_boundary.rows(), 200);
         let most = exact.scores(machine.supports()).unwrap().into_iter().fold(0.0, f64::max);
-        let scores = exact.scores(&found).unwrap();
+        let scores = exact.scores(&near_boundary).unwrap();
         assert!(scores.iter().all(|score| score.abs() < 0.5 * most), "{scores:?}");
         assert!(scores.iter().any(|score| *score > 0.0) && scores.iter().any(|score| *score < 0.0));
-        for row in found.iter() {
+        for row in near_boundary.iter() {
             let square: f64 = row.nonzeros().map(|(_, x)| x * x).sum();
             assert!((square - 1.0).abs() < 1e-9);
         }

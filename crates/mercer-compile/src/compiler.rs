@@ -62,9 +62,9 @@ impl<'a> Task<'a> {
         let basis = self.basis(stage)?;
         let make = || {
             let no_sample = || CompileError::NoSample { stage: stage.to_owned() };
-            let own = self.sample.ok_or_else(no_sample)?;
-            let rows = self.training.map(|training| joined(own, training));
-            let rows = rows.as_ref().unwrap_or(own);
+            let sample = self.sample.ok_or_else(no_sample)?;
+            let rows = self.training.map(|training| joined(sample, training));
+            let rows = rows.as_ref().unwrap_or(sample);
             let scores = Plan::exact(self.exact.machine()).scores(rows)?;
             Ok(DistillationSet::new(self.exact, basis, rows, &scores))
         };
@@ -275,7 +275,8 @@ impl<'a> Compiler<'a> {
         self.watch.step("calibrating: the finished plan", 2, 3)?;
         let plan = Plan::load(self.machine, sections)?;
         let rows = sample.select(parts.test.iter().copied());
-        let expected = sections.calibration.as_ref().map_or(0, |known| known.disagreements);
+        let expected =
+            sections.calibration.as_ref().map_or(0, |calibration| calibration.disagreements);
         risk::check_finished(&plan, &rows, &plan.scores(&rows)?, expected)
     }
 }

@@ -252,19 +252,19 @@ impl<'a> Compression<'a> {
         }
         let problem = CompressionProblem::new(self.machine, self.fitting_data, self.watch)?;
         let mut run = self.method.begin(&problem)?;
-        let found = search::find(&problem, run.as_mut(), self.goal, &evaluator)?;
-        let smaller_sizes = search::smaller_sizes(&problem, run.as_mut(), &evaluator, &found)?;
-        let error = found.error;
+        let smallest = search::find(&problem, run.as_mut(), self.goal, &evaluator)?;
+        let smaller_sizes = search::smaller_sizes(&problem, run.as_mut(), &evaluator, &smallest)?;
+        let error = smallest.error;
         let curve = search::curve(run.curve(), &smaller_sizes);
         let report = CompressionReport {
             method: self.method.spec().to_string(),
             before: self.machine.supports().rows(),
-            after: found.machine.supports().rows(),
+            after: smallest.machine.supports().rows(),
             error,
-            agreement: found.agreement,
+            agreement: smallest.agreement,
             curve,
         };
-        Ok(Compressed { machine: found.machine, report })
+        Ok(Compressed { machine: smallest.machine, report })
     }
 
     fn collapsed(

@@ -1,4 +1,5 @@
-//! Why a plan could not be made: the error type of this crate.
+//! Why a plan could not be made: the error type of this crate. Why a stored plan cannot be loaded is in
+//! `mercer_query`.
 
 /// Why a plan could not be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

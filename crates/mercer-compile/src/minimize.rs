@@ -46,7 +46,7 @@ pub(crate) fn minimize(
         let guess = 0.1 * (dot(&point, &point).sqrt() + 1e-6) / dot(&direction, &direction).sqrt();
         let mut length = if pairs.is_empty() { guess } else { 1.0 };
         let mut next_gradient = vec![0.0; point.len()];
-        let found = (0..30).find_map(|_| {
+        let accepted = (0..30).find_map(|_| {
             let next: Vec<f64> =
                 point.iter().zip(&direction).map(|(x, s)| x + length * s).collect();
             let new = objective.value(&next, &mut next_gradient);
@@ -59,7 +59,7 @@ pub(crate) fn minimize(
             length *= minimum.clamp(0.1, 0.5);
             None
         });
-        let Some((next, new)) = found else { break };
+        let Some((next, new)) = accepted else { break };
         let step: Vec<f64> = next.iter().zip(&point).map(|(a, b)| a - b).collect();
         let change: Vec<f64> = next_gradient.iter().zip(&gradient).map(|(a, b)| a - b).collect();
         let product = dot(&step, &change);

@@ -1,4 +1,5 @@
-//! Least squares with a penalty that is chosen on rows left out.
+//! Least squares with a penalty that is chosen on rows left out. What the features are is the matter of the stages
+//! that call it.
 
 use mercer_kernel::cholesky::Cholesky;
 use mercer_simd::gemm_nt;
@@ -53,13 +54,13 @@ impl Moments {
     fn error(&self, weights: &[f64]) -> f64 {
         let n = self.features;
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let one = |(weights_of_one, cross): (&[f64], &[f64])| {
+        let of_output = |(weights_of_one, cross): (&[f64], &[f64])| {
             let square: f64 = (0..n)
                 .map(|i| weights_of_one[i] * dot(&self.gram[i * n..(i + 1) * n], weights_of_one))
                 .sum();
             square - 2.0 * dot(weights_of_one, cross)
         };
-        weights.chunks_exact(n).zip(self.cross.chunks_exact(n)).map(one).sum()
+        weights.chunks_exact(n).zip(self.cross.chunks_exact(n)).map(of_output).sum()
     }
 }
 
@@ -125,8 +126,8 @@ mod tests {
         };
         let targets: Vec<f64> = (0..2000).flat_map(target).collect();
         let weights = fit(2000, 3, &targets, |n, out| out.copy_from_slice(&row(n))).unwrap();
-        for (found, expected) in weights.iter().zip([2.0, -3.0, 0.5, 0.0, 1.0, -1.0]) {
-            assert!((found - expected).abs() < 1e-4, "{weights:?}");
+        for (fitted, expected) in weights.iter().zip([2.0, -3.0, 0.5, 0.0, 1.0, -1.0]) {
+            assert!((fitted - expected).abs() < 1e-4, "{weights:?}");
         }
     }
 }

@@ -276,8 +276,12 @@ pub(crate) fn check_finished(
             && decision.answer != machine.verdict(scores).answer
     };
     let pairs = decisions.iter().zip(scores.chunks_exact(machine.scores().len()));
-    let found = pairs.filter(disagrees).count() as u64;
-    if found == expected { Ok(()) } else { Err(CompileError::NotReproduced { found, expected }) }
+    let disagreements = pairs.filter(disagrees).count() as u64;
+    if disagreements == expected {
+        Ok(())
+    } else {
+        Err(CompileError::NotReproduced { found: disagreements, expected })
+    }
 }
 
 /// What the levels of a plan would answer to each query.

@@ -12,23 +12,23 @@
 //! 5. *choose*: the fastest validated candidate is kept; exact, unless it is clearly slower.
 //!
 //! Candidates are tested together, with `delta` shared among them; those that fail are dropped, and nothing is tried
-//! again on the same rows. The constants of the search are in [`TunePolicy`], all times come from a [`Clock`]. Measured times are noisy, so two runs may
-//! keep different plans; all else follows from the seed. ADR 0036 has the reasons.
+//! again on the same rows. The constants of the search are in [`TunePolicy`], all times come from a [`Clock`]. Measured
+//! times are noisy, so two runs may keep different plans; all else follows from the seed. ADR 0036 has the reasons.
 
 mod budget;
 mod choose;
 mod clock;
 mod contract;
+mod fitted_stages;
 mod limit;
 mod policy;
-mod predict;
 mod propose;
 mod refine;
 mod report;
 mod sample;
 mod screen;
 mod search;
-mod stages;
+mod threshold_predictor;
 mod timing;
 mod validate;
 
@@ -106,7 +106,7 @@ pub struct Point {
     pub margin: f64,
     /// Multiply-adds.
     pub cost: u64,
-    /// Position of the stage that settled it.
+    /// Position of the stage that answered it.
     pub stage: usize,
     /// How sure the answer was.
     pub certainty: Certainty,
@@ -241,13 +241,13 @@ impl<'a> Tuner<'a> {
 
     /// Rows of the sample that are supports; an error if a promise would rest on them.
     fn check_sample(&self) -> Result<usize, CompileError> {
-        let (found, rows) = (repeated(self.machine, self.sample), self.sample.rows());
+        let (repeated, rows) = (repeated(self.machine, self.sample), self.sample.rows());
         let rests_on_sample = matches!(self.contract, Contract::Calibrated(_));
-        let is_too_many = found as f64 > REPEATED * rows as f64;
+        let is_too_many = repeated as f64 > REPEATED * rows as f64;
         if rests_on_sample && is_too_many && !self.is_sample_trusted {
-            return Err(CompileError::TrainingRows { found, rows });
+            return Err(CompileError::TrainingRows { found: repeated, rows });
         }
-        Ok(found)
+        Ok(repeated)
     }
 
     fn check(&self) -> Result<(), CompileError> {

@@ -1,4 +1,4 @@
-//! Progress of a fit, reported to a callback that may end it.
+//! Progress of a fit, reported to a callback that may end it. Progress of training is in `mercer_train`.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Triangular systems, row-major, in f64; blocks of columns are one matrix product each.
 //! The factors come from `cholesky` and `factor`.
 
-use mercer_simd::{Isa, Real, Strided, StridedMut, add_row, row_dot};
+use mercer_simd::{Isa, ProductShape, Real, Strided, StridedMut, add_row, row_dot};
 
 /// Columns solved at once.
 const BLOCK: usize = 48;
@@ -62,7 +62,8 @@ pub fn solve_rows(lower: &[f64], size: usize, rows: &mut [f64]) {
         let left = Strided { values: &*rows, row: size, column: 1 };
         let right = Strided { values: &lower[first * size..], row: 1, column: size };
         let out = StridedMut { values: &mut update, row: width, column: 1 };
-        f64::product([count, width, first], left, right, out, 0.0, 1.0);
+        let shape = ProductShape { rows: count, columns: width, inner: first };
+        f64::product(shape, left, right, out, 0.0, 1.0);
         for (row, update) in rows.chunks_exact_mut(size).zip(update.chunks_exact(width)) {
             let block = &mut row[first..first + width];
             block.iter_mut().zip(update).for_each(|(value, explained)| *value -= explained);

@@ -1,4 +1,5 @@
-//! The error type of this crate: why a machine or a model file was refused.
+//! The error type of this crate: why a machine or a model file was refused. Errors of data files are in `mercer_data`,
+//! errors of plans in `mercer_query`.
 
 use std::io;
 

@@ -1,4 +1,5 @@
-//! Model files: Mercer's own format and the formats of other programs, in one registry.
+//! Model files: Mercer's own format and the formats of other programs, in one registry. Data files are read in
+//! `mercer_data`.
 
 mod c;
 mod fold;

@@ -21,5 +21,7 @@ pub use machine::{Machine, Output, Scheme};
 pub use model::{Curve, Input, Model, Parent, Probabilities, Provenance};
 pub use plan::{Array, Calibration, Counts, PlanSections, Scale, Section};
 pub use score::{ClassName, Score};
-pub use tuning::{Budget, Refusal, SampleParts, Settled, Speed, Trial, Tuning, Verification};
+pub use tuning::{
+    Budget, Refusal, SampleParts, SettledByStage, Speed, Trial, Tuning, Verification,
+};
 pub use vote::{Answer, Verdict, VoteBounds, pairs, pairs_with};

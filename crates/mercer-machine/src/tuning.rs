@@ -119,7 +119,7 @@ pub struct Verification {
     /// Queries that were not settled within the budget.
     pub unsettled: u64,
     /// Queries that each stage settled, the exact one last.
-    pub stages: Vec<Settled>,
+    pub stages: Vec<SettledByStage>,
     /// Mean cost of a query in multiply-adds.
     pub mean_cost: f64,
     /// Cost of an exact answer in multiply-adds.
@@ -131,7 +131,7 @@ pub struct Verification {
 /// Queries that a stage settled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settled {
+pub struct SettledByStage {
     /// The stage's text.
     pub stage: String,
     /// How many.

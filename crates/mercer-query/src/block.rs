@@ -1,4 +1,5 @@
-//! A block: up to 256 queries that go through the stages together. What is known of their scores is in `tracker.rs`.
+//! A block: up to 256 queries that go through the stages together. The ranges of their scores are in
+//! `tracker.rs`.
 
 use mercer_data::{Matrix, Row};
 
@@ -41,7 +42,7 @@ impl<'a> Block<'a> {
         Self { rows, exact, squared_norms, open, coordinates }
     }
 
-    /// Queries of the block, settled ones included.
+    /// Queries of the block, answered ones included.
     pub fn len(&self) -> usize {
         self.squared_norms.len()
     }
@@ -57,7 +58,7 @@ impl<'a> Block<'a> {
     }
 
     /// The squared norm of a query, centred as the machine is, summed in any order: see
-    /// [`mercer_kernel::block::Packed::loose_squared_norm`]. Only for stages that say they need norms.
+    /// [`mercer_kernel::block::Packed::loose_squared_norm`]. Only for stages that [need rounding bounds](crate::Stage::needs_rounding_bounds).
     pub fn squared_norm(&self, query: u32) -> f64 {
         self.squared_norms[query as usize]
     }
@@ -87,12 +88,12 @@ impl<'a> Block<'a> {
         self.exact
     }
 
-    /// The open queries: those whose label is not settled yet.
+    /// The open queries: those that are not answered yet.
     pub fn open(&self) -> &[u32] {
         self.open
     }
 
-    /// Removes the queries that were settled meanwhile from the open ones.
+    /// Removes the queries that were answered meanwhile from the open ones.
     pub fn compact(&mut self, tracker: &DecisionTracker<'_>) {
         self.open.retain(|query| tracker.is_open(*query));
     }

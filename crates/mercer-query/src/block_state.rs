@@ -1,21 +1,23 @@
-//! What is known of the queries of a block between stages: ranges of scores, costs, decisions. The rules by which it
+//! The state of the queries of a block between stages: ranges of scores, costs, decisions. The rules by which it
 //! changes are in `tracker.rs`.
 
 use mercer_machine::Answer;
 
 use crate::{Decision, Interval};
 
-/// What is known of the queries of a block; kept and reused.
+/// The state of the queries of a block; its memory is reused for the next block.
 #[derive(Debug, Default)]
 pub(crate) struct BlockState {
+    /// Scores of each query.
     pub scores: usize,
+    /// Range of each score, query after query.
     pub ranges: Vec<Interval>,
-    /// eps_f of each score.
-    pub errors: Vec<f64>,
+    /// Rounding bound of each exact score.
+    pub rounding_bounds: Vec<f64>,
     pub queries: Vec<QueryStatus>,
 }
 
-/// What is known of one query beside the ranges of its scores.
+/// The state of one query beside the ranges of its scores.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QueryStatus {
     pub state: QueryState,
@@ -23,25 +25,25 @@ pub(crate) struct QueryStatus {
     pub decision: Option<Decision>,
     /// The last estimate, for queries whose budget ends.
     pub estimate: Option<(Answer, Interval)>,
-    /// Position of the stage that settled it.
-    pub settled_by: usize,
+    /// Position of the stage that answered it.
+    pub answered_by: usize,
 }
 
 impl QueryStatus {
     const NEW: Self =
-        Self { state: QueryState::Open, cost: 0, decision: None, estimate: None, settled_by: 0 };
+        Self { state: QueryState::Open, cost: 0, decision: None, estimate: None, answered_by: 0 };
 
     /// The decision and the stage that made it, if it is made.
-    pub(crate) fn settled(&self) -> Option<SettledQuery> {
-        Some(SettledQuery { decision: self.decision?, settled_by: self.settled_by })
+    pub(crate) fn answered(&self) -> Option<AnsweredQuery> {
+        Some(AnsweredQuery { decision: self.decision?, answered_by: self.answered_by })
     }
 }
 
 /// A decision, and the position of the stage that made it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SettledQuery {
+pub(crate) struct AnsweredQuery {
     pub decision: Decision,
-    pub settled_by: usize,
+    pub answered_by: usize,
 }
 
 /// How far a query is.
@@ -52,7 +54,7 @@ pub(crate) enum QueryState {
     /// The budget is spent and proof is required: the exact stage must answer.
     NeedsExact,
     /// Its decision is made.
-    Settled,
+    Answered,
 }
 
 impl BlockState {
@@ -61,8 +63,8 @@ impl BlockState {
         self.scores = scores;
         self.ranges.clear();
         self.ranges.resize(queries * scores, everything);
-        self.errors.clear();
-        self.errors.resize(queries * scores, f64::INFINITY);
+        self.rounding_bounds.clear();
+        self.rounding_bounds.resize(queries * scores, f64::INFINITY);
         self.queries.clear();
         self.queries.resize(queries, QueryStatus::NEW);
     }

@@ -1,4 +1,5 @@
-//! Coefficients of all scores, cut into chunks of supports, and weighted sums with them in f64 and f32.
+//! Coefficients of all scores, cut into chunks of supports, and weighted sums with them in f64 and f32. Kernel values
+//! are computed elsewhere (`mercer_kernel::block`).
 
 use mercer_machine::{Machine, Score};
 use mercer_simd::Isa;

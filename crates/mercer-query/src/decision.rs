@@ -1,4 +1,4 @@
-//! Decisions: an answer with its range, its certainty and its cost.
+//! Decisions: an answer with its range, its certainty and its cost. How a decision is reached is in `tracker.rs`.
 
 use mercer_machine::Answer;
 
@@ -25,9 +25,15 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of half-width `radius` around `middle`, rounded outwards.
-    pub fn around(middle: f64, radius: f64) -> Self {
-        Self { low: (middle - radius).next_down(), high: (middle + radius).next_up() }
+    /// The interval of half-width `half_width` around `middle`, rounded outwards.
+    pub fn around(middle: f64, half_width: f64) -> Self {
+        Self { low: (middle - half_width).next_down(), high: (middle + half_width).next_up() }
+    }
+
+    /// What two ranges of the same score have in common; none if they do not meet.
+    pub fn intersection(self, other: Self) -> Option<Self> {
+        let both = Self { low: self.low.max(other.low), high: self.high.min(other.high) };
+        (both.low <= both.high).then_some(both)
     }
 
     /// Whether it contains `value`.
@@ -50,7 +56,7 @@ pub struct Decision {
     pub answer: Answer,
     /// Contains the score (two classes, regression, novelty) or the margin (several classes). Of a
     /// calibrated answer it is the estimate with its acceptance threshold: not proved.
-    pub score: Interval,
+    pub range: Interval,
     /// How sure.
     pub certainty: Certainty,
     /// What it cost.

@@ -1,4 +1,5 @@
-//! Why a plan cannot be loaded, and why a query cannot be answered.
+//! Why a plan cannot be loaded, and why a query cannot be answered. What is wrong with a machine or a model file is in
+//! `mercer_machine`.
 
 /// Why the plan of a model cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

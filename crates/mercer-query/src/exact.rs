@@ -68,14 +68,14 @@ impl Exact {
         self.isa
     }
 
-    /// eps_f of each score for a query whose squared norm is `squared_norm`, summed in any order.
-    pub(crate) fn errors(&self, row: Row<'_>, squared_norm: f64, out: &mut [f64]) {
+    /// Rounding bound of each score for a query whose squared norm is `squared_norm`, summed in any order.
+    pub(crate) fn rounding_bounds(&self, row: Row<'_>, squared_norm: f64, out: &mut [f64]) {
         // Every bound grows with the norm; a loose sum is off by less than this.
         let squared_norm = squared_norm * (1.0 + 1e-9);
         let size = self.rounding.of_query(&self.packed, squared_norm, self.width(row));
         let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
         for (number, place) in out.iter_mut().enumerate() {
-            *place = self.radius(number, &size, length);
+            *place = self.rounding_bound(number, &size, length);
         }
     }
 
@@ -196,31 +196,31 @@ impl Exact {
     fn decision(&self, row: Row<'_>, squared_norm: f64, scores: &[f64]) -> Decision {
         let size = self.rounding.exactly(&self.packed, squared_norm, self.width(row));
         let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
-        let radius = |number: usize| self.radius(number, &size, length);
+        let of_score = |number: usize| self.rounding_bound(number, &size, length);
         let verdict = self.machine.verdict(scores);
-        let radius = match (self.machine.output(), verdict.answer) {
+        let rounding_bound = match (self.machine.output(), verdict.answer) {
             (Output::Classes { names, scheme }, Answer::Class(winner)) if scores.len() > 1 => {
                 match scheme {
                     Scheme::OneVsOne => pairs_with(names.len(), winner)
-                        .map(|(number, _)| radius(number))
+                        .map(|(number, _)| of_score(number))
                         .fold(0.0, f64::max),
                     Scheme::OneVsRest => {
                         let others = (0..scores.len()).filter(|class| *class != winner);
-                        radius(winner) + others.map(radius).fold(0.0, f64::max)
+                        of_score(winner) + others.map(of_score).fold(0.0, f64::max)
                     }
                 }
             }
-            _ => radius(0),
+            _ => of_score(0),
         };
         Decision {
             answer: verdict.answer,
-            score: Interval::around(verdict.score, radius),
+            range: Interval::around(verdict.score, rounding_bound),
             certainty: Certainty::Exact,
             cost: self.cost(),
         }
     }
 
-    fn radius(&self, number: usize, size: &QuerySize, length: impl Fn() -> f64) -> f64 {
+    fn rounding_bound(&self, number: usize, size: &QuerySize, length: impl Fn() -> f64) -> f64 {
         match &self.machine.scores()[number] {
             Score::Expansion { .. } => self.rounding.expansion(number, size),
             Score::Linear { .. } => self.rounding.linear(number, length()),
@@ -235,8 +235,8 @@ fn linear_score(isa: Isa, weights: &[f64], row: Row<'_>) -> f64 {
         Row::Dense(values) => mercer_simd::chain(isa, weights.iter().zip(values)),
         Row::Sparse { columns, values } => {
             let pairs = columns.iter().zip(values);
-            let known = pairs.map_while(|(column, x)| Some((weights.get(*column as usize)?, x)));
-            mercer_simd::chain(isa, known)
+            let common = pairs.map_while(|(column, x)| Some((weights.get(*column as usize)?, x)));
+            mercer_simd::chain(isa, common)
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::Interval;
 pub(crate) struct ScoreRanges<'a> {
     pub machine: &'a Machine,
     pub ranges: &'a [Interval],
-    pub errors: &'a [f64],
+    pub rounding_bounds: &'a [f64],
 }
 
 impl ScoreRanges<'_> {
@@ -33,8 +33,8 @@ impl ScoreRanges<'_> {
             }
             Output::Classes { scheme: Scheme::OneVsRest, .. } => {
                 let ahead = |class: usize, other: usize| {
-                    let gap = self.ranges[class].low - self.errors[class];
-                    gap > self.ranges[other].high + self.errors[other]
+                    let least = self.ranges[class].low - self.rounding_bounds[class];
+                    least > self.ranges[other].high + self.rounding_bounds[other]
                 };
                 let classes = 0..self.ranges.len();
                 let wins = |class: &usize| {
@@ -61,11 +61,12 @@ impl ScoreRanges<'_> {
                 }
             }
             Output::Classes { .. } if self.ranges.len() > 1 => {
-                let best = self.ranges.iter().zip(self.errors).map(|(r, e)| r.low - e);
+                let best = self.ranges.iter().zip(self.rounding_bounds);
+                let best = best.map(|(range, bound)| range.low - bound);
                 let best = best.fold(f64::NEG_INFINITY, f64::max);
                 let reaches = |score: &u32| {
                     let score = *score as usize;
-                    self.ranges[score].high + self.errors[score] >= best
+                    self.ranges[score].high + self.rounding_bounds[score] >= best
                 };
                 out.extend((0..self.ranges.len() as u32).filter(reaches));
             }
@@ -91,10 +92,10 @@ impl ScoreRanges<'_> {
 
     /// Whether the exact score is positive, if its range says so.
     fn is_positive(&self, score: usize) -> Option<bool> {
-        let (range, error) = (self.ranges[score], self.errors[score]);
-        if range.low > error {
+        let (range, rounding_bound) = (self.ranges[score], self.rounding_bounds[score]);
+        if range.low > rounding_bound {
             Some(true)
-        } else if range.high < -error {
+        } else if range.high < -rounding_bound {
             Some(false)
         } else {
             None
@@ -119,12 +120,14 @@ impl ScoreRanges<'_> {
             }
             _ => {
                 let others = self.ranges.iter().enumerate().filter(|(other, _)| *other != class);
-                let (mut low, mut high) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+                let mut best_other = Interval { low: f64::NEG_INFINITY, high: f64::NEG_INFINITY };
                 for (_, range) in others {
-                    (low, high) = (low.max(range.low), high.max(range.high));
+                    best_other.low = best_other.low.max(range.low);
+                    best_other.high = best_other.high.max(range.high);
                 }
-                let own = self.ranges[class];
-                Interval { low: (own.low - high).next_down(), high: (own.high - low).next_up() }
+                let Interval { low: class_low, high: class_high } = self.ranges[class];
+                let (low, high) = (class_low - best_other.high, class_high - best_other.low);
+                Interval { low: low.next_down(), high: high.next_up() }
             }
         }
     }
@@ -145,10 +148,18 @@ mod tests {
             .expect("parts fit")
     }
 
-    fn settled(scheme: Scheme, ranges: [(f64, f64); 3], error: f64) -> (Option<Answer>, Vec<u32>) {
+    fn settled(
+        scheme: Scheme,
+        ranges: [(f64, f64); 3],
+        rounding_bound: f64,
+    ) -> (Option<Answer>, Vec<u32>) {
         let machine = machine(scheme);
         let ranges = ranges.map(|(low, high)| Interval { low, high });
-        let ranges = ScoreRanges { machine: &machine, ranges: &ranges, errors: &[error; 3] };
+        let ranges = ScoreRanges {
+            machine: &machine,
+            ranges: &ranges,
+            rounding_bounds: &[rounding_bound; 3],
+        };
         let mut undecided = Vec::new();
         ranges.undecided(&mut undecided);
         (ranges.settled(None).map(|(answer, _)| answer), undecided)

@@ -12,7 +12,7 @@
 //! let plan = Plan::exact(&machine);
 //! let decisions = plan.decide(&Matrix::dense(1, vec![0.5]).unwrap()).unwrap();
 //! assert_eq!(decisions[0].certainty, Certainty::Exact);
-//! assert!(decisions[0].score.low > 0.0);
+//! assert!(decisions[0].range.low > 0.0);
 //! ```
 
 mod audit;

@@ -1,4 +1,5 @@
 //! Options and results of queries beside decisions: query options, the steps of `explain`, estimates and records of them.
+//! How they decide a query is in `tracker.rs`.
 
 use mercer_machine::Scale;
 

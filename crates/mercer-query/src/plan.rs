@@ -33,9 +33,9 @@ pub struct Plan {
 pub struct Answers {
     /// One for each row, in order.
     pub decisions: Vec<Decision>,
-    /// Position of the stage that settled each query; the exact one is the last.
-    pub settled_by: Vec<usize>,
-    /// How many queries each stage settled; the exact one is the last.
+    /// Position of the stage that answered each query, unsettled ones included; the exact one is the last.
+    pub answered_by: Vec<usize>,
+    /// How many queries each stage settled, so without the unsettled ones; the exact one is the last.
     pub settled_by_stage: Vec<u64>,
     /// How many queries ran out of budget.
     pub unsettled: u64,
@@ -50,8 +50,8 @@ pub struct Explanation {
     pub stages: Vec<String>,
     /// What was learned, in order.
     pub steps: Vec<ExplanationStep>,
-    /// Position of the stage that settled the query.
-    pub settled_by: usize,
+    /// Position of the stage that answered the query.
+    pub answered_by: usize,
 }
 
 impl Answers {
@@ -121,7 +121,7 @@ impl Plan {
         }
     }
 
-    /// The same plan with a calibration, which says when its estimates settle queries.
+    /// The same plan with a calibration, which says when its estimates answer queries.
     ///
     /// # Errors
     /// If there is not one scale for each estimating level.
@@ -168,7 +168,7 @@ impl Plan {
         }
     }
 
-    /// What each estimating level estimates for each row, whether or not that settles it: for calibration.
+    /// What each estimating level estimates for each row, whether or not that answers it: for calibration.
     ///
     /// # Errors
     /// As [`Plan::decide`].
@@ -204,7 +204,7 @@ impl Plan {
         sharing.map_or(1, |last| last + 1).min(self.stages.len())
     }
 
-    /// The exact stage, which settles what the others leave open.
+    /// The exact stage, which answers what the others leave open.
     pub fn exact_stage(&self) -> &Exact {
         &self.exact
     }
@@ -232,19 +232,19 @@ impl Plan {
         options: &QueryOptions,
     ) -> Result<Answers, QueryError> {
         self.check(rows)?;
-        let settled = gather::decide(self, rows, options)?;
+        let answered = gather::decide(self, rows, options)?;
         let mut settled_by_stage = vec![0; self.stages.len() + 1];
         let mut unsettled = 0;
-        for query in &settled {
+        for query in &answered {
             if query.decision.certainty == Certainty::Unsettled {
                 unsettled += 1;
             } else {
-                settled_by_stage[query.settled_by] += 1;
+                settled_by_stage[query.answered_by] += 1;
             }
         }
-        let (decisions, settled_by) =
-            settled.into_iter().map(|query| (query.decision, query.settled_by)).unzip();
-        Ok(Answers { decisions, settled_by, settled_by_stage, unsettled })
+        let (decisions, answered_by) =
+            answered.into_iter().map(|query| (query.decision, query.answered_by)).unzip();
+        Ok(Answers { decisions, answered_by, settled_by_stage, unsettled })
     }
 
     /// Decisions of the exact stage alone, whatever comes before it.
@@ -280,10 +280,10 @@ impl Plan {
         assert!(row < rows.rows(), "no such row");
         self.check(&rows.select([row]))?;
         let mut steps = Vec::new();
-        let (decision, settled_by) = self.worker().explain(rows, row, options, &mut steps)?;
+        let (decision, answered_by) = self.worker().explain(rows, row, options, &mut steps)?;
         let names = self.stages.iter().map(|stage| stage.spec().to_string());
         let stages = names.chain(["exact".to_owned()]).collect();
-        Ok(Explanation { decision, stages, steps, settled_by })
+        Ok(Explanation { decision, stages, steps, answered_by })
     }
 
     /// Exact scores of all rows, one row after the other; never anything but exact.

@@ -1,4 +1,4 @@
-//! The rounding bound eps_f of the exact evaluation, computed without the second sum Σ|β||K|.
+//! The rounding bound of the exact evaluation, computed without the second sum Σ|β||K|.
 //!
 //! The computed score is `fl(Σ β_i K̂_i) - b`, where partial sum `l` chains every eighth term and a tree of
 //! three levels joins the eight. A term passes at most `n = ceil(m / 8) + 3` roundings, the difference
@@ -243,7 +243,7 @@ impl Rounding {
         self.rows.exactly(packed.kernel().as_ref(), squared_norm, width)
     }
 
-    /// eps_f of one expansion score.
+    /// Rounding bound of one expansion score.
     pub(crate) fn expansion(&self, score: usize, query: &QuerySize) -> f64 {
         let constants = &self.scores[score];
         if constants.weight == 0.0 {
@@ -261,13 +261,13 @@ impl Rounding {
         if error.is_nan() { f64::INFINITY } else { error * (1.0 + 1e-15) + f64::MIN_POSITIVE }
     }
 
-    /// eps_f of one table, whatever the query: products of two f32 values neither round nor underflow.
+    /// Rounding bound of one table, whatever the query: products of two f32 values neither round nor underflow.
     pub(crate) fn table(&self, score: usize) -> f64 {
         let constants = &self.scores[score];
         constants.gamma * (constants.weight + constants.offset) * (1.0 + 1e-15)
     }
 
-    /// eps_f of one linear score; `length` is |x|.
+    /// Rounding bound of one linear score; `length` is |x|.
     pub(crate) fn linear(&self, score: usize, length: f64) -> f64 {
         let constants = &self.scores[score];
         let sum = constants.weight * length + constants.offset;

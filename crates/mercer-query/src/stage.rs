@@ -27,9 +27,9 @@ pub trait Stage: Debug + Send + Sync {
         false
     }
 
-    /// Whether it reads squared norms of queries or proves ranges. The worker then computes the norms and the rounding
-    /// bounds of the exact scores; without those bounds nothing is ever certified.
-    fn needs_norms(&self) -> bool {
+    /// Whether it proves ranges or reads squared norms of queries. The worker then computes the rounding bounds of the
+    /// exact scores and, for these, the norms; without rounding bounds no label is ever certified.
+    fn needs_rounding_bounds(&self) -> bool {
         true
     }
 

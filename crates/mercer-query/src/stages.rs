@@ -3,6 +3,7 @@
 
 pub(crate) mod anytime;
 pub(crate) mod compressed;
+mod coordinates;
 pub(crate) mod landmarks;
 pub(crate) mod linear;
 pub(crate) mod low_precision;
@@ -10,11 +11,10 @@ pub(crate) mod monomials;
 pub(crate) mod nearest;
 pub(crate) mod pca;
 pub(crate) mod projected;
-mod projection;
 pub(crate) mod spectral;
 pub(crate) mod student;
 pub(crate) mod table;
 pub(crate) mod taylor;
 
+pub(crate) use coordinates::Coordinates;
 pub use nearest::NearestOrder;
-pub(crate) use projection::Coordinates;

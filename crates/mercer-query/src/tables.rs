@@ -1,4 +1,5 @@
-//! Machines of tables: values become levels, then entries are read and summed.
+//! Machines of tables: values become levels, then entries are read and summed. The exact evaluation of additive
+//! machines; the stage `table` approximates other machines.
 
 use mercer_data::Row;
 use mercer_machine::{Bins, Machine, Score};

@@ -1,5 +1,5 @@
-//! The decision tracker: what is known of each query of a block, and when its answer is settled. Stages report to it;
-//! it knows the vote, the calibration, the budget and the observer of `explain`. It computes no scores.
+//! The decision tracker: collects what stages prove and estimate of each query of a block, and answers a query when its
+//! label can no longer change or its budget is spent. It knows the vote, the calibration, the budget and the observer of `explain`. It computes no scores.
 
 use mercer_machine::{Answer, Scale};
 
@@ -9,7 +9,7 @@ use crate::label_from_ranges::ScoreRanges;
 use crate::options::{Estimate, ExplanationStep, QueryOptions, Record, Require};
 use crate::{Certainty, Cost, Decision, Exact, Interval};
 
-/// The calibration in force: when an estimate settles a query.
+/// The calibration in force: when an estimate answers a query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ActiveCalibration<'a> {
     /// First level of each stage.
@@ -21,7 +21,7 @@ pub(crate) struct ActiveCalibration<'a> {
     pub is_tested: bool,
 }
 
-/// Settles queries whose answer can no longer change; knows the vote, the calibration, the budget and the observer.
+/// Answers queries whose label can no longer change; knows the vote, the calibration, the budget and the observer.
 #[derive(Debug)]
 pub struct DecisionTracker<'a> {
     exact: &'a Exact,
@@ -29,7 +29,7 @@ pub struct DecisionTracker<'a> {
     block: &'a mut BlockState,
     steps: Option<&'a mut Vec<ExplanationStep>>,
     calibration: ActiveCalibration<'a>,
-    /// Estimates of each query, where they are recorded for calibration; then none settles a query.
+    /// Estimates of each query, where they are recorded for calibration; then no estimate answers a query.
     pub(crate) records: Option<&'a mut [Vec<Record>]>,
     pub(crate) stage: usize,
 }
@@ -66,9 +66,9 @@ impl<'a> DecisionTracker<'a> {
             Require::Certified => self.block.queries[query].state = QueryState::NeedsExact,
             Require::Nothing => {
                 let estimate = self.block.queries[query].estimate;
-                let (answer, score) =
+                let (answer, range) =
                     estimate.unwrap_or_else(|| self.ranges(query).best_estimate());
-                self.settle(query, answer, score, Certainty::Unsettled);
+                self.answer(query, answer, range, Certainty::Unsettled);
             }
         }
         false
@@ -77,14 +77,10 @@ impl<'a> DecisionTracker<'a> {
     /// Intersects the range of a score with a proved one, so that ranges never widen. `progress` is the stage's own count
     /// of steps.
     pub fn prove(&mut self, query: u32, score: usize, range: Proved, progress: usize) {
-        let place = &mut self.block.ranges[query as usize * self.block.scores + score];
-        let new = range.interval();
-        let both = Interval { low: place.low.max(new.low), high: place.high.min(new.high) };
+        let proved_before = &mut self.block.ranges[query as usize * self.block.scores + score];
         // Two true ranges intersect; a damaged plan must not make an empty range.
-        if both.low <= both.high {
-            *place = both;
-        }
-        let range = *place;
+        let range = proved_before.intersection(range.interval()).unwrap_or(*proved_before);
+        *proved_before = range;
         self.note(query, score, range, progress, StepKind::Proved);
     }
 
@@ -98,7 +94,7 @@ impl<'a> DecisionTracker<'a> {
         self.steps.is_some()
     }
 
-    /// Tells the observer what is known of a score.
+    /// Tells the observer the range of a score.
     fn note(&mut self, query: u32, score: usize, range: Interval, progress: usize, kind: StepKind) {
         let cost = Cost { multiply_adds: self.block.queries[query as usize].cost };
         if let Some(steps) = &mut self.steps {
@@ -116,7 +112,7 @@ impl<'a> DecisionTracker<'a> {
         }
     }
 
-    /// Takes an estimate of a level of the stage; settles the query as calibrated if the estimate is farther from a
+    /// Takes an estimate of a level of the stage; answers the query as calibrated if the estimate is farther from a
     /// change of label than the plan's acceptance threshold. Returns whether the query is open.
     pub fn estimate(&mut self, query: u32, level: usize, estimate: Estimate) -> bool {
         let at = query as usize;
@@ -145,12 +141,12 @@ impl<'a> DecisionTracker<'a> {
         let is_open =
             strength <= self.calibration.threshold || self.options.require == Require::Certified;
         if !is_open {
-            self.settle(at, answer, range, Certainty::Calibrated);
+            self.answer(at, answer, range, Certainty::Calibrated);
         }
         is_open
     }
 
-    /// Settles a query because a rule of the stage says so, without proof: calibrated if the whole plan was tested,
+    /// Answers a query because a rule of the stage says so, without proof: calibrated if the whole plan was tested,
     /// unsettled if it never was. If proof is required or a number overflowed, it stays open. Returns whether it is open.
     pub fn stop_by_rule(&mut self, query: u32, estimate: Estimate, progress: usize) -> bool {
         let at = query as usize;
@@ -167,7 +163,7 @@ impl<'a> DecisionTracker<'a> {
         if let Some(records) = &mut self.records {
             let cost = Cost { multiply_adds: self.block.queries[at].cost };
             records[at].push(Record { level: None, estimate, progress, cost });
-            self.block.queries[at].state = QueryState::Settled;
+            self.block.queries[at].state = QueryState::Answered;
             return false;
         }
         // Such a rule has no acceptance threshold.
@@ -179,18 +175,18 @@ impl<'a> DecisionTracker<'a> {
         }
         let is_tested = self.calibration.is_tested;
         let certainty = if is_tested { Certainty::Calibrated } else { Certainty::Unsettled };
-        self.settle(at, answer, range, certainty);
+        self.answer(at, answer, range, certainty);
         false
     }
 
-    /// Settles the query if no score within its ranges changes the answer; returns whether it is open.
+    /// Answers the query if no score within its ranges changes the answer; returns whether it is open.
     pub fn settle_if_proved(&mut self, query: u32) -> bool {
         let query = query as usize;
         if self.block.queries[query].state != QueryState::Open {
             return false;
         }
-        if let Some((answer, score)) = self.ranges(query).settled(self.options.tolerance) {
-            self.settle(query, answer, score, Certainty::Certified);
+        if let Some((answer, range)) = self.ranges(query).settled(self.options.tolerance) {
+            self.answer(query, answer, range, Certainty::Certified);
             return false;
         }
         true
@@ -201,18 +197,18 @@ impl<'a> DecisionTracker<'a> {
         self.ranges(query as usize).undecided(out);
     }
 
-    /// The rounding bounds of the exact evaluation of a query; without them nothing certifies.
-    pub(crate) fn set_errors(&mut self, query: u32, fill: impl FnOnce(&mut [f64])) {
+    /// Sets the rounding bounds of the exact scores of a query; until then no range certifies its label.
+    pub(crate) fn set_rounding_bounds(&mut self, query: u32, fill: impl FnOnce(&mut [f64])) {
         let scores = self.block.scores;
         let start = query as usize * scores;
-        fill(&mut self.block.errors[start..start + scores]);
+        fill(&mut self.block.rounding_bounds[start..start + scores]);
     }
 
     /// Charges the exact evaluation of a query; returns whether it is to run.
     pub(crate) fn charge_exact(&mut self, query: u32, cost: Cost) -> bool {
         let at = query as usize;
         match self.block.queries[at].state {
-            QueryState::Settled => false,
+            QueryState::Answered => false,
             QueryState::NeedsExact => {
                 self.block.queries[at].cost += cost.multiply_adds;
                 true
@@ -230,44 +226,42 @@ impl<'a> DecisionTracker<'a> {
         }
     }
 
-    /// Settles a query with the answer of the exact stage. Its range keeps what was proved before.
-    pub(crate) fn settle_exactly(&mut self, query: u32, exact: Decision) {
+    /// Answers a query by the exact stage. Its range keeps what was proved before.
+    pub(crate) fn answer_exactly(&mut self, query: u32, exact: Decision) {
         let query = query as usize;
-        let mut score = exact.score;
+        let mut range = exact.range;
         if self.block.scores == 1 {
-            let known = self.block.ranges[query];
-            let both = Interval { low: score.low.max(known.low), high: score.high.min(known.high) };
-            if both.low <= both.high {
-                score = both;
-            }
-            self.note(query as u32, 0, score, 0, StepKind::Proved);
+            range = range.intersection(self.block.ranges[query]).unwrap_or(range);
+            self.note(query as u32, 0, range, 0, StepKind::Proved);
         }
-        self.settle(query, exact.answer, score, Certainty::Exact);
+        self.answer(query, exact.answer, range, Certainty::Exact);
     }
 
     /// Shows the observer the exact range of each of several scores, intersected with what was proved before.
-    pub(crate) fn observe_exact(&mut self, query: u32, scores: &[f64], errors: &[f64]) {
-        for (score, (value, error)) in scores.iter().zip(errors).enumerate() {
-            let range = Interval::around(*value, *error);
-            let known = self.block.ranges[query as usize * self.block.scores + score];
-            let both = Interval { low: range.low.max(known.low), high: range.high.min(known.high) };
-            let range = if both.low <= both.high { both } else { range };
+    pub(crate) fn observe_exact(&mut self, query: u32, scores: &[f64], rounding_bounds: &[f64]) {
+        for (score, (value, rounding_bound)) in scores.iter().zip(rounding_bounds).enumerate() {
+            let range = Interval::around(*value, *rounding_bound);
+            let proved_before = self.block.ranges[query as usize * self.block.scores + score];
+            let range = range.intersection(proved_before).unwrap_or(range);
             self.note(query, score, range, 0, StepKind::Proved);
         }
     }
 
     fn ranges(&self, query: usize) -> ScoreRanges<'_> {
-        let BlockState { scores, ranges, errors, .. } = &*self.block;
-        let place = query * scores..(query + 1) * scores;
-        let machine = self.exact.machine();
-        ScoreRanges { machine, ranges: &ranges[place.clone()], errors: &errors[place] }
+        let BlockState { scores, ranges, rounding_bounds, .. } = &*self.block;
+        let of_query = query * scores..(query + 1) * scores;
+        ScoreRanges {
+            machine: self.exact.machine(),
+            ranges: &ranges[of_query.clone()],
+            rounding_bounds: &rounding_bounds[of_query],
+        }
     }
 
-    fn settle(&mut self, query: usize, answer: Answer, score: Interval, certainty: Certainty) {
+    fn answer(&mut self, query: usize, answer: Answer, range: Interval, certainty: Certainty) {
         let cost = Cost { multiply_adds: self.block.queries[query].cost };
-        self.block.queries[query].decision = Some(Decision { answer, score, certainty, cost });
-        self.block.queries[query].state = QueryState::Settled;
-        self.block.queries[query].settled_by = self.stage;
+        self.block.queries[query].decision = Some(Decision { answer, range, certainty, cost });
+        self.block.queries[query].state = QueryState::Answered;
+        self.block.queries[query].answered_by = self.stage;
     }
 }
 

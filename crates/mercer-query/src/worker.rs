@@ -8,6 +8,7 @@ use mercer_data::Matrix;
 use crate::block::{Block, BlockRows};
 use crate::block_state::{BlockState, QueryState};
 use crate::exact::ExactScratch;
+use crate::gather::ALL_ANSWERED;
 use crate::options::{ExplanationStep, QueryOptions, Record};
 use crate::stage::StageSession;
 use crate::stages::Coordinates;
@@ -23,10 +24,12 @@ pub struct Worker<'a> {
     exact: ExactScratch,
     state: BlockState,
     squared_norms: Vec<f64>,
+    /// Numbers within the block of the queries that stages still work on.
     open: Vec<u32>,
     coordinates: Coordinates,
-    /// Of the exact stage.
+    /// Decisions of the exact stage for one block.
     exact_decisions: Vec<Decision>,
+    /// What [`Worker::decide`] returns.
     decisions: Vec<Decision>,
 }
 
@@ -65,13 +68,14 @@ impl<'a> Worker<'a> {
         let size = self.plan.exact_stage().block();
         for first in range.clone().step_by(size) {
             self.run_block(rows, first..(first + size).min(range.end), options, None)?;
-            self.decisions.extend(self.state.queries.iter().filter_map(|query| query.decision));
+            let queries = self.state.queries.iter();
+            self.decisions.extend(queries.map(|query| query.decision.expect(ALL_ANSWERED)));
         }
         Ok(&self.decisions)
     }
 
-    /// Answers one row, which must lie within the kernel's domain ([`Plan::check`]); `steps` becomes what was learned
-    /// on the way. Returns the position of the stage that settled it as well.
+    /// Answers one row, which must lie within the kernel's domain ([`Plan::check`]); `steps` is filled with the
+    /// ranges that were computed on the way. Returns the position of the stage that answered it as well.
     ///
     /// # Errors
     /// If a score overflows.
@@ -85,7 +89,7 @@ impl<'a> Worker<'a> {
         steps.clear();
         self.run_block(rows, row..row + 1, options, Some(steps))?;
         let query = self.state.queries[0];
-        Ok((query.decision.expect("the exact stage leaves nothing open"), query.settled_by))
+        Ok((query.decision.expect(ALL_ANSWERED), query.answered_by))
     }
 
     /// All stages for one block; the decisions stay in the [`Worker::state`].
@@ -113,8 +117,8 @@ impl<'a> Worker<'a> {
         self.run_stages(rows, range, 0..self.plan.first_gathered_stage(), options, None);
     }
 
-    /// The stages from [`Plan::first_gathered_stage`] on, for queries that other blocks left open; `restore` writes what
-    /// is known of them.
+    /// The stages from [`Plan::first_gathered_stage`] on, for queries that other blocks left open; `restore` writes
+    /// their state so far.
     pub(crate) fn run_after_gathering(
         &mut self,
         rows: &Matrix,
@@ -128,7 +132,7 @@ impl<'a> Worker<'a> {
         self.run_exact(rows, 0, options, None)
     }
 
-    /// What each level of each stage estimates for the rows if none of them settles a query; queries that are certified
+    /// What each level of each stage estimates for the rows if none of them answers a query; queries that are certified
     /// on the way leave the later stages out.
     pub(crate) fn record_estimates(
         &mut self,
@@ -146,7 +150,7 @@ impl<'a> Worker<'a> {
         records
     }
 
-    /// What is known of the queries of the last block.
+    /// The state of the queries of the last block.
     pub(crate) fn state(&self) -> &BlockState {
         &self.state
     }
@@ -159,7 +163,7 @@ impl<'a> Worker<'a> {
         self.open.clear();
         let queries = (0..).zip(&self.state.queries);
         let open = queries.filter(|(_, query)| query.state == QueryState::Open);
-        self.open.extend(open.map(|(at, _)| at));
+        self.open.extend(open.map(|(number, _)| number));
     }
 
     /// What stages run in, and the tracker that they report to.
@@ -198,7 +202,7 @@ impl<'a> Worker<'a> {
         context.run(rows, range, stages, &mut tracker);
     }
 
-    /// The exact stage, for all queries that are not settled.
+    /// The exact stage, for all queries that are not answered yet.
     fn run_exact(
         &mut self,
         rows: &Matrix,
@@ -207,28 +211,28 @@ impl<'a> Worker<'a> {
         steps: Option<&mut Vec<ExplanationStep>>,
     ) -> Result<(), QueryError> {
         let exact = self.plan.exact_stage();
-        let all = 0..self.state.queries.len() as u32;
+        let all_queries = 0..self.state.queries.len() as u32;
         let calibration = self.plan.active_calibration();
         let mut tracker = DecisionTracker::new(exact, options, &mut self.state, steps, calibration);
         tracker.stage = self.plan.stages().len();
         self.open.clear();
-        self.open.extend(all.filter(|query| tracker.charge_exact(*query, exact.cost())));
+        self.open.extend(all_queries.filter(|query| tracker.charge_exact(*query, exact.cost())));
         if self.open.is_empty() {
             return Ok(());
         }
-        let left = self.open.iter().map(|query| rows.row(first + *query as usize));
-        let decided = exact.decide(left, 0, &mut self.exact, &mut self.exact_decisions);
-        decided.map_err(|error| error.renumbered(|row| first + self.open[row - 1] as usize + 1))?;
+        let open_rows = self.open.iter().map(|query| rows.row(first + *query as usize));
+        let outcome = exact.decide(open_rows, 0, &mut self.exact, &mut self.exact_decisions);
+        outcome.map_err(|error| error.renumbered(|row| first + self.open[row - 1] as usize + 1))?;
         for (query, decision) in self.open.iter().zip(&self.exact_decisions) {
             let count = exact.machine().scores().len();
             if tracker.is_observed() && count > 1 {
                 let row = rows.row(first + *query as usize);
-                let (mut scores, mut errors) = (vec![0.0; count], vec![0.0; count]);
+                let (mut scores, mut bounds) = (vec![0.0; count], vec![0.0; count]);
                 exact.scores(std::iter::once(row), &mut self.exact, &mut scores);
-                exact.errors(row, exact.packed().loose_squared_norm(row), &mut errors);
-                tracker.observe_exact(*query, &scores, &errors);
+                exact.rounding_bounds(row, exact.packed().loose_squared_norm(row), &mut bounds);
+                tracker.observe_exact(*query, &scores, &bounds);
             }
-            tracker.settle_exactly(*query, *decision);
+            tracker.answer_exactly(*query, *decision);
         }
         Ok(())
     }
@@ -257,21 +261,23 @@ impl StageContext<'_, '_> {
         self.coordinates.clear();
         self.squared_norms.clear();
         self.squared_norms.resize(range.len(), 0.0);
-        let mut has_norms = false;
+        let mut has_rounding_bounds = false;
         tracker.stage = stages.start;
         let sessions = self.sessions[stages.clone()].iter_mut();
         for (stage, session) in plan.stages()[stages].iter().zip(sessions) {
             if self.open.is_empty() {
                 break;
             }
-            if stage.needs_norms() && !has_norms {
+            if stage.needs_rounding_bounds() && !has_rounding_bounds {
                 for query in self.open.iter() {
                     let row = rows.row(*query);
                     let squared_norm = exact.packed().loose_squared_norm(row);
                     self.squared_norms[*query as usize] = squared_norm;
-                    tracker.set_errors(*query, |errors| exact.errors(row, squared_norm, errors));
+                    tracker.set_rounding_bounds(*query, |bounds| {
+                        exact.rounding_bounds(row, squared_norm, bounds);
+                    });
                 }
-                has_norms = true;
+                has_rounding_bounds = true;
             }
             let mut block =
                 Block::new(rows, exact, self.squared_norms, self.open, self.coordinates);

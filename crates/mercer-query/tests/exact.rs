@@ -83,7 +83,7 @@ fn ranges_contain_the_true_score() {
             for (row, decision) in decisions.iter().enumerate() {
                 let x = generate::row(&case.rows, row);
                 let truth = reference::expansion(&kernel.spec(), &supports, &betas, *offset, &x);
-                let range = decision.score;
+                let range = decision.range;
                 let inside = truth.hi >= range.low && truth.hi <= range.high;
                 let what = format!("{} on {}, row {row}", kernel.spec(), case.name);
                 assert!(inside, "{what}: {:e} outside {range:?}", truth.hi);
@@ -140,7 +140,7 @@ fn libsvm_text_keeps_every_label() {
                     // both ranges contain the one true score.
                     let same = match (a.answer, b.answer) {
                         (Answer::Value(_), Answer::Value(_)) => {
-                            a.score.low <= b.score.high && b.score.low <= a.score.high
+                            a.range.low <= b.range.high && b.range.low <= a.range.high
                         }
                         (a, b) => a == b,
                     };

@@ -62,7 +62,7 @@ pub use moments::{Moments, moments};
 pub use monomials::{Factor, monomials};
 pub use pages::large_pages;
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
-pub use product::{Strided, StridedMut, gemm_nt, gemm_nt32};
+pub use product::{ProductShape, Strided, StridedMut, gemm_nt, gemm_nt32};
 pub use projection::{ColumnIndex, Strip, Weight, quadratic32};
 pub use queries::{
     DenseQueries, DenseQueries32, DenseQueries64, SparseQueries, SparseQueries32, SparseQueries64,

@@ -144,7 +144,8 @@ struct GaussianSteps32<'a> {
     dots: &'a [i32],
     query_norm: i32,
     norms: &'a [i32],
-    factors: [f32; 2],
+    scale: f32,
+    shift: f32,
     out: &'a mut [f32],
 }
 
@@ -153,7 +154,7 @@ impl Task for GaussianSteps32<'_> {
 
     #[inline(always)]
     fn run<B: SimdBackend>(self) {
-        let [scale, shift] = self.factors;
+        let Self { scale, shift, .. } = self;
         for ((value, &dot), &norm) in self.out.iter_mut().zip(self.dots).zip(self.norms) {
             let steps = self.query_norm.wrapping_add(norm).wrapping_sub(dot.wrapping_mul(2));
             *value = exp2_1_32((steps as f32).mul_add(-scale, -shift));
@@ -172,14 +173,15 @@ pub fn gaussian_steps32(
     dots: &[i32],
     query_norm: i32,
     norms: &[i32],
-    [scale, shift]: [f32; 2],
+    scale: f32,
+    shift: f32,
     out: &mut [f32],
 ) {
     assert!(
         dots.len() == norms.len() && dots.len() == out.len(),
         "one norm and element per product"
     );
-    isa.run(GaussianSteps32 { dots, query_norm, norms, factors: [scale, shift], out });
+    isa.run(GaussianSteps32 { dots, query_norm, norms, scale, shift, out });
 }
 
 struct Widen<'a>(&'a [f32], &'a mut [f64]);

@@ -26,6 +26,17 @@ pub struct StridedMut<'a, T> {
     pub column: usize,
 }
 
+/// The sizes of a matrix product: A is `rows` times `inner`, B is `inner` times `columns`.
+#[derive(Debug, Clone, Copy)]
+pub struct ProductShape {
+    /// Rows of A and of the product.
+    pub rows: usize,
+    /// Columns of B and of the product.
+    pub columns: usize,
+    /// Columns of A, rows of B.
+    pub inner: usize,
+}
+
 /// Whether every element of a matrix of this shape lies inside `length` numbers.
 fn fits(rows: usize, columns: usize, row: usize, column: usize, length: usize) -> bool {
     if rows == 0 || columns == 0 {
@@ -36,9 +47,9 @@ fn fits(rows: usize, columns: usize, row: usize, column: usize, length: usize) -
     last.is_some_and(|last| last < length && isize::try_from(last).is_ok())
 }
 
-/// `out = keep out + add A B` for `[rows, columns, inner]`; see [`crate::Real::product`].
+/// `out = keep out + add A B`; see [`crate::Real::product`].
 pub(crate) fn product<T: Copy + 'static>(
-    [rows, columns, inner]: [usize; 3],
+    shape: ProductShape,
     a: Strided<'_, T>,
     b: Strided<'_, T>,
     out: &mut StridedMut<'_, T>,
@@ -46,6 +57,7 @@ pub(crate) fn product<T: Copy + 'static>(
     add: T,
     is_kept: bool,
 ) {
+    let ProductShape { rows, columns, inner } = shape;
     assert!(fits(rows, inner, a.row, a.column, a.values.len()), "a is rows times inner");
     assert!(fits(inner, columns, b.row, b.column, b.values.len()), "b is inner times columns");
     assert!(
@@ -80,20 +92,21 @@ pub(crate) fn product<T: Copy + 'static>(
 }
 
 fn rows_by_rows<T: Copy + 'static>(
-    [rows_a, rows_b, inner]: [usize; 3],
+    shape: ProductShape,
     a: &[T],
     b: &[T],
     out: &mut [T],
     zero: T,
     one: T,
 ) {
+    let ProductShape { rows: rows_a, columns: rows_b, inner } = shape;
     assert_eq!(Some(a.len()), rows_a.checked_mul(inner), "a is rows_a times inner");
     assert_eq!(Some(b.len()), rows_b.checked_mul(inner), "b is rows_b times inner");
     assert_eq!(Some(out.len()), rows_a.checked_mul(rows_b), "out is rows_a times rows_b");
     let a = Strided { values: a, row: inner, column: 1 };
     let b = Strided { values: b, row: 1, column: inner };
     let mut out = StridedMut { values: out, row: rows_b, column: 1 };
-    product([rows_a, rows_b, inner], a, b, &mut out, zero, one, false);
+    product(shape, a, b, &mut out, zero, one, false);
 }
 
 /// `out = A Bᵀ`, all row-major: `out[i * rows_b + j] = Σ_k a[i * inner + k] b[j * inner + k]`.
@@ -103,7 +116,8 @@ fn rows_by_rows<T: Copy + 'static>(
 /// # Panics
 /// If a length does not fit its shape.
 pub fn gemm_nt(rows_a: usize, rows_b: usize, inner: usize, a: &[f64], b: &[f64], out: &mut [f64]) {
-    rows_by_rows([rows_a, rows_b, inner], a, b, out, 0.0, 1.0);
+    let shape = ProductShape { rows: rows_a, columns: rows_b, inner };
+    rows_by_rows(shape, a, b, out, 0.0, 1.0);
 }
 
 /// [`gemm_nt`] in f32.
@@ -118,7 +132,8 @@ pub fn gemm_nt32(
     b: &[f32],
     out: &mut [f32],
 ) {
-    rows_by_rows([rows_a, rows_b, inner], a, b, out, 0.0, 1.0);
+    let shape = ProductShape { rows: rows_a, columns: rows_b, inner };
+    rows_by_rows(shape, a, b, out, 0.0, 1.0);
 }
 
 #[cfg(test)]

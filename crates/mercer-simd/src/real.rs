@@ -3,7 +3,7 @@
 use std::ops::MulAssign;
 
 use crate::isa::Isa;
-use crate::product::{Strided, StridedMut, product};
+use crate::product::{ProductShape, Strided, StridedMut, product};
 use crate::vector::{SimdBackend, Task};
 
 /// A stored number, f32 or f64; sums are always in f64.
@@ -25,14 +25,14 @@ pub trait Real:
     #[must_use]
     fn fused(self, factor: Self, term: Self) -> Self;
 
-    /// `out = keep out + add A B` for matrices of `[rows, columns, inner]`, in the precision of the type.
+    /// `out = keep out + add A B`, in the precision of the type.
     ///
     /// One thread; bits may change with the shape and the processor.
     ///
     /// # Panics
     /// If a matrix reaches beyond its slice.
     fn product(
-        shape: [usize; 3],
+        shape: ProductShape,
         a: Strided<'_, Self>,
         b: Strided<'_, Self>,
         out: StridedMut<'_, Self>,
@@ -71,7 +71,7 @@ macro_rules! real {
             }
 
             fn product(
-                shape: [usize; 3],
+                shape: ProductShape,
                 a: Strided<'_, Self>,
                 b: Strided<'_, Self>,
                 mut out: StridedMut<'_, Self>,
@@ -257,7 +257,7 @@ mod tests {
             Strided { values: &b[..], row: 4, column: 1 },
         );
         f64::product(
-            [2, 2, 3],
+            ProductShape { rows: 2, columns: 2, inner: 3 },
             a,
             b,
             StridedMut { values: &mut out, row: 2, column: 1 },
@@ -273,6 +273,7 @@ mod tests {
         let a = Strided { values: &[1.0, 2.0][..], row: 2, column: 1 };
         let b = Strided { values: &[1.0][..], row: 1, column: 1 };
         let mut out = [0.0];
-        f64::product([1, 1, 2], a, b, StridedMut { values: &mut out, row: 1, column: 1 }, 0.0, 1.0);
+        let shape = ProductShape { rows: 1, columns: 1, inner: 2 };
+        f64::product(shape, a, b, StridedMut { values: &mut out, row: 1, column: 1 }, 0.0, 1.0);
     }
 }

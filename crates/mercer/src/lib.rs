@@ -15,7 +15,7 @@
 //! let plan = Plan::exact(&model.machine);
 //! let queries = Matrix::dense(2, vec![0.9, 0.1, -1.2, 0.4])?;
 //! for decision in plan.decide(&queries)? {
-//!     println!("{:?} in {:?}", decision.answer, decision.score);
+//!     println!("{:?} in {:?}", decision.answer, decision.range);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

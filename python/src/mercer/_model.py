@@ -26,11 +26,12 @@ class Model(QueryMixin):
     classes_ : ndarray
         The sorted labels; classifiers only.
     plan : str
-        How queries are answered: ``exact``, or a cascade of stages that settle labels before the exact stage.
+        How queries are answered: ``exact``, or a cascade of stages, cheap ones first, that ends with the exact one.
     tuning_ : dict
         Report of ``accelerate`` or ``tune``: candidates, timings, validation; None if the plan was not tuned.
     compression_ : dict
-        Report of ``compress``: sizes and errors; None if the machine was not compressed.
+        Report of ``compress``: sizes and errors, with the keys of ``mercer compress --json``; None if the machine
+        was not compressed.
 
     Examples
     --------

@@ -26,7 +26,7 @@ class QueryMixin:
         budget : int, optional
             Maximum number of multiply-adds per query; a query that needs more is ``unsettled``.
         tolerance : float, optional
-            A regression value is settled once it is known to within plus or minus this.
+            For regression: a value is settled once it is proved to lie within this distance of the exact one.
         require : {"certified"}, optional
             Queries that exceed their budget are evaluated exactly instead.
 
@@ -228,7 +228,7 @@ class QueryMixin:
         Returns
         -------
         dict
-            The decision, the stages of the plan, the stage that settled the query (``settled_by``), and the
+            The decision, the stages of the plan, the stage that answered it (``answered_by``), and the
             range of the score after each step.
         """
         if getattr(x, "ndim", None) == 1 or (isinstance(x, (list, tuple)) and np.ndim(x) == 1):

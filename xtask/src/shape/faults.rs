@@ -1,4 +1,5 @@
-//! What `shape` fails on: type names defined twice, tuple patterns as parameters, files without a header.
+//! What `shape` fails on: type names defined twice, tuple and array patterns as parameters, files
+//! without a header.
 //! Read from the text without a parser; code of tests may repeat names.
 
 use std::collections::BTreeMap;
@@ -16,8 +17,11 @@ pub fn of(sources: &[(PathBuf, String)]) -> Vec<String> {
         if !text.trim_start().starts_with("//!") {
             faults.push(format!("{}: it does not start with what it is for (`//!`)", place(1)));
         }
-        for line in tuple_parameters(&code) {
-            faults.push(format!("{}: a parameter is a tuple pattern; name a struct", place(line)));
+        for line in pattern_parameters(&code) {
+            faults.push(format!(
+                "{}: a parameter is a tuple or array pattern; name a struct",
+                place(line)
+            ));
         }
         if let Some(package) = package_of(path) {
             for (name, line) in types_of(&code) {
@@ -102,14 +106,14 @@ fn is_indented(code: &[char], place: usize) -> bool {
     code[line].is_whitespace()
 }
 
-/// Lines of functions with a parameter that is a tuple pattern.
-fn tuple_parameters(code: &[char]) -> Vec<usize> {
+/// Lines of functions with a parameter that is a tuple or array pattern.
+fn pattern_parameters(code: &[char]) -> Vec<usize> {
     let starts = find_word(code, "fn").into_iter();
-    starts.filter(|&start| has_tuple(code, start)).map(|start| line_of(code, start)).collect()
+    starts.filter(|&start| has_pattern(code, start)).map(|start| line_of(code, start)).collect()
 }
 
 /// Whether a parameter of the function whose `fn` is at `start` begins with a bracket.
-fn has_tuple(code: &[char], start: usize) -> bool {
+fn has_pattern(code: &[char], start: usize) -> bool {
     let named = code[start + 2..].iter().position(|c| !c.is_whitespace());
     if named.is_none_or(|offset| !is_word(code[start + 2 + offset])) {
         return false; // a pointer type: fn(...)
@@ -118,7 +122,7 @@ fn has_tuple(code: &[char], start: usize) -> bool {
     let (mut depth, mut is_at_start) = (0_i32, false);
     for (place, c) in code.iter().enumerate().skip(open) {
         match c {
-            '(' if depth == 1 && is_at_start => return true,
+            '(' | '[' if depth == 1 && is_at_start => return true,
             '>' if code[place - 1] == '-' => {}
             '(' | '[' | '{' | '<' => depth += 1,
             ')' | ']' | '}' | '>' => depth -= 1,
@@ -177,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn tuple_patterns_are_faults_only_as_parameters() {
+    fn patterns_are_faults_only_as_parameters() {
         let file = |text: &'static str| [("crates/a/src/x.rs", text)];
         assert_eq!(faults(&file("//! X.\nfn f((a, b): (u8, u8)) {}\n")).len(), 1);
         assert_eq!(
@@ -185,7 +189,9 @@ mod tests {
                 .len(),
             1
         );
-        let fine = "//! X.\nfn f(a: (u8, u8), g: fn((u8, u8)) -> u8) { h(|(a, b)| a) }\n";
+        assert_eq!(faults(&file("//! X.\nfn f(&self, [a, b]: [u8; 2]) {}\n")).len(), 1);
+        let fine =
+            "//! X.\nfn f(a: (u8, u8), b: [u8; 2], g: fn((u8, u8)) -> u8) { h(|(a, b)| a) }\n";
         assert_eq!(faults(&file(fine)), [""; 0]);
     }
 

@@ -1,10 +1,12 @@
-//! `mercer bench`: times a model's plan and its exact machine on a file of queries.
+//! `mercer bench`: times a model's plan and its exact machine on a file of queries. How runs are timed is in
+//! `mercer_report::timing`.
 
 use anyhow::Context;
 use mercer::data::Matrix;
-use mercer::query::{Plan, QueryOptions};
+use mercer::machine::Model;
+use mercer::query::{Answers, Plan, QueryOptions};
 use mercer_report::timing::PlanTimes;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::{StopSignal, compile, input_options, load};
 use crate::args::Bench;
@@ -22,60 +24,23 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     let exact = Plan::exact(&model.machine);
     let truth = exact.decide(rows).with_context(source)?;
     stop.check()?;
-    let times = measure(&exact, rows, bench)?;
+    let exact_times = measure(&exact, rows, bench)?;
     stop.check()?;
-    let (supports, features) = (model.machine.supports().rows(), model.machine.columns());
-    let live = exact.exact_stage().packed().live_columns();
-    let threads = rayon::current_num_threads();
-    let isa = mercer::simd::Isa::current();
-    let mut object = json!({
-        "exact_batch_us": times.batch, "exact_single_us": times.single,
-        "exact_batch_us_all_threads": times.batch_all_threads,
-        "queries": rows.rows(), "supports": supports, "features": features,
-        "live_columns": live, "threads": threads, "instruction_set": isa.name(),
-    });
+    let mut object = exact_object(&model, &exact, rows, &exact_times);
     if !console.json {
-        let count = rows.rows();
-        println!("{count} queries, {supports} supports, {features} columns ({live} used), {isa}");
-        println!("microseconds per query, best of {}:", bench.repeats);
-        print("exact", &times, threads, None);
+        print_exact(&object, bench.repeats, &exact_times);
     }
     if model.plan.is_some() {
         let plan = Plan::of(&model)?;
         let answers = plan.decide_with(rows, &QueryOptions::default()).with_context(source)?;
         let pairs = truth.iter().zip(&answers.decisions);
         let disagreements = pairs.filter(|(a, b)| a.answer != b.answer).count();
-        let plan_times = measure(&plan, rows, bench)?;
+        let times = measure(&plan, rows, bench)?;
+        let measured = MeasuredPlan { plan, answers, disagreements, times };
         if console.json {
-            let names = plan.stages().iter().map(|stage| stage.spec().to_string());
-            let names = names.chain(["exact".to_owned()]);
-            let settled: serde_json::Map<String, serde_json::Value> =
-                names.zip(answers.settled_by_stage.iter().map(|count| json!(count))).collect();
-            object["plan"] = json!(plan.spec().to_string());
-            object["plan_batch_us"] = json!(plan_times.batch);
-            object["plan_single_us"] = json!(plan_times.single);
-            object["plan_batch_us_all_threads"] = json!(plan_times.batch_all_threads);
-            object["disagreements"] = json!(disagreements);
-            object["settled_by_stage"] = settled.into();
-            object["mean_cost"] = json!(answers.mean_cost());
-            if let Some(calibration) = plan.calibration() {
-                object["calibration"] = compile::value(calibration);
-            }
+            measured.add_to(&mut object);
         } else {
-            println!("{}", plan.spec());
-            print("plan", &plan_times, threads, Some(&times));
-            let settled: Vec<String> =
-                answers.settled_by_stage.iter().map(ToString::to_string).collect();
-            println!("  settled by stage              {}", settled.join(", "));
-            let cost = answers.mean_cost();
-            let gain = exact.exact_stage().cost().multiply_adds as f64 / cost;
-            println!(
-                "  mean cost                     {cost:10.0} multiply-adds   {gain:.2}x fewer"
-            );
-            println!("  disagreements with exact      {disagreements:10}");
-            if let Some(calibration) = plan.calibration() {
-                println!("  {}", compile::sentence(calibration));
-            }
+            measured.print(&exact_times);
         }
     }
     if console.json {
@@ -84,7 +49,79 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     Ok(DONE)
 }
 
-fn print(name: &str, times: &PlanTimes, threads: usize, baseline: Option<&PlanTimes>) {
+/// Times of exact answers, and what they depend on, as JSON.
+fn exact_object(model: &Model, exact: &Plan, rows: &Matrix, times: &PlanTimes) -> Value {
+    json!({
+        "exact_batch_us": times.batch, "exact_single_us": times.single,
+        "exact_batch_us_all_threads": times.batch_all_threads,
+        "queries": rows.rows(), "supports": model.machine.supports().rows(),
+        "features": model.machine.columns(),
+        "live_columns": exact.exact_stage().packed().live_columns(),
+        "threads": rayon::current_num_threads(),
+        "instruction_set": mercer::simd::Isa::current().name(),
+    })
+}
+
+/// Prints what [`exact_object`] holds.
+fn print_exact(object: &Value, repeats: u32, times: &PlanTimes) {
+    println!(
+        "{} queries, {} supports, {} columns ({} used), {}",
+        object["queries"],
+        object["supports"],
+        object["features"],
+        object["live_columns"],
+        mercer::simd::Isa::current(),
+    );
+    println!("microseconds per query, best of {repeats}:");
+    print("exact", times, None);
+}
+
+/// The plan of the model, with its answers and times.
+struct MeasuredPlan {
+    plan: Plan,
+    answers: Answers,
+    disagreements: usize,
+    times: PlanTimes,
+}
+
+impl MeasuredPlan {
+    fn add_to(&self, object: &mut Value) {
+        let Self { plan, answers, disagreements, times } = self;
+        let names = plan.stages().iter().map(|stage| stage.spec().to_string());
+        let names = names.chain(["exact".to_owned()]);
+        let settled: Map<String, Value> =
+            names.zip(answers.settled_by_stage.iter().map(|count| json!(count))).collect();
+        object["plan"] = json!(plan.spec().to_string());
+        object["plan_batch_us"] = json!(times.batch);
+        object["plan_single_us"] = json!(times.single);
+        object["plan_batch_us_all_threads"] = json!(times.batch_all_threads);
+        object["disagreements"] = json!(disagreements);
+        object["settled_by_stage"] = settled.into();
+        object["mean_cost"] = json!(answers.mean_cost());
+        if let Some(calibration) = plan.calibration() {
+            object["calibration"] = compile::value(calibration);
+        }
+    }
+
+    fn print(&self, exact_times: &PlanTimes) {
+        let Self { plan, answers, disagreements, times } = self;
+        println!("{}", plan.spec());
+        print("plan", times, Some(exact_times));
+        let settled: Vec<String> =
+            answers.settled_by_stage.iter().map(ToString::to_string).collect();
+        println!("  settled by stage              {}", settled.join(", "));
+        let cost = answers.mean_cost();
+        let gain = plan.exact_stage().cost().multiply_adds as f64 / cost;
+        println!("  mean cost                     {cost:10.0} multiply-adds   {gain:.2}x fewer");
+        println!("  disagreements with exact      {disagreements:10}");
+        if let Some(calibration) = plan.calibration() {
+            println!("  {}", compile::sentence(calibration));
+        }
+    }
+}
+
+fn print(name: &str, times: &PlanTimes, baseline: Option<&PlanTimes>) {
+    let threads = rayon::current_num_threads();
     let line = |what: &str, time: f64, exact: Option<f64>| {
         let gain = exact.map_or(String::new(), |exact| format!("   {:.2}x", exact / time));
         println!("  {:30}{time:10.2}{gain}", format!("{name}, {what}"));

@@ -1,18 +1,17 @@
-//! `mercer compile`: fits a given plan to a model.
+//! `mercer compile`: fits a given plan to a model. `mercer tune` looks for a plan itself.
 
 use std::path::PathBuf;
 
-use anyhow::Context;
 use mercer::compile::risk::Risk;
 use mercer::compile::{CompileError, Compiled, Compiler, FittingData, Progress, Target, Watch};
 use mercer::data::Dataset;
 use mercer::data::read::Options;
-use mercer::machine::{Calibration, Counts, Model, file};
+use mercer::machine::{Calibration, Counts, Model};
 use mercer::query::Plan;
 use mercer::spec::Spec;
 use serde_json::{Value, json};
 
-use super::{StopSignal, load};
+use super::{StopSignal, load, save};
 use crate::args::{Compile, RiskName};
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
@@ -22,9 +21,48 @@ use crate::queries::Queries;
 pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let plan: Spec = arguments.plan.parse()?;
     let model = load(&arguments.model, console)?;
+    let (compiled, seconds) = fit(arguments, &plan, &model, seed, console)?;
+    let Compiled { sections, repeated, parts } = compiled;
+    if repeated > 0 {
+        console.warn(&format!(
+            "{repeated} rows of the sample equal supports of the machine; is the sample training data?"
+        ));
+    }
+    let compiled = Model { plan: Some(sections), ..model };
+    let stages = Plan::of(&compiled)?;
+    save(&compiled, &arguments.output)?;
+    if console.json {
+        let mut object = json!({ "plan": plan.to_string(), "seconds": seconds });
+        if let Some(calibration) = stages.calibration() {
+            object["calibration"] = value(calibration);
+            object["parts"] = json!(parts);
+            object["repeated"] = json!(repeated);
+        }
+        println!("{object}");
+    }
+    let place = arguments.output.display();
+    console.summary(&format!("{place}: {plan}, fitted in {seconds:.1} s"));
+    if let Some(calibration) = stages.calibration() {
+        summarise_calibration(calibration, parts, console);
+    } else if stages.stops_untested() {
+        console.warn(
+            "no --sample was given to test its stopping rules: the answers at which they stop are marked unsettled",
+        );
+    }
+    Ok(DONE)
+}
+
+/// Reads the sample and the training rows, and fits the stages of the plan; with the seconds of the fitting.
+fn fit(
+    arguments: &Compile,
+    plan: &Spec,
+    model: &Model,
+    seed: u64,
+    console: &Console,
+) -> anyhow::Result<(Compiled, f64)> {
     let stop = StopSignal::install()?;
     let read = |path: &Option<PathBuf>| -> anyhow::Result<Option<Dataset>> {
-        let read_all = |path| Queries::read_all(path, Options::default(), &model, console);
+        let read_all = |path| Queries::read_all(path, Options::default(), model, console);
         path.as_deref().map(read_all).transpose()
     };
     let (sample, training) = (read(&arguments.sample)?, read(&arguments.training)?);
@@ -39,72 +77,46 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
         data.as_ref().and_then(|data| labels::answers(&model.machine, &data.targets))
     };
     let (sample_labels, training_labels) = (labels(&sample), labels(&training));
-    let fitting_data = FittingData {
-        sample: sample.as_ref().map(|data| &data.examples),
-        training: training.as_ref().map(|data| &data.examples),
-        sample_labels: sample_labels.as_deref(),
-        training_labels: training_labels.as_deref(),
-    };
     let of = match arguments.risk {
         RiskName::Disagreements => Risk::Disagreements,
         RiskName::ExcessError => Risk::ExcessErrors,
     };
     let compiled = Compiler::new(&model.machine)
-        .fitting_data(fitting_data)
+        .fitting_data(FittingData {
+            sample: sample.as_ref().map(|data| &data.examples),
+            training: training.as_ref().map(|data| &data.examples),
+            sample_labels: sample_labels.as_deref(),
+            training_labels: training_labels.as_deref(),
+        })
         .target(Target { risk: arguments.eps, delta: arguments.delta, of })
         .seed(seed)
         .trust_sample(arguments.trust_sample)
         .boundary(arguments.boundary)
         .watch(Watch::new(&watch))
-        .run(&plan);
+        .run(plan);
     status.finish_and_clear();
-    let Compiled { sections, repeated, parts } = match compiled {
-        Err(CompileError::Interrupted) => return Err(Interrupted.into()),
-        other => other?,
-    };
-    let seconds = start.elapsed().as_secs_f64();
-    if repeated > 0 {
-        console.warn(&format!(
-            "{repeated} rows of the sample equal supports of the machine; is the sample training data?"
+    match compiled {
+        Err(CompileError::Interrupted) => Err(Interrupted.into()),
+        other => Ok((other?, start.elapsed().as_secs_f64())),
+    }
+}
+
+/// The guarantee, and the rows that it rests on.
+fn summarise_calibration(calibration: &Calibration, parts: [usize; 3], console: &Console) {
+    console.summary(&format!("  {}", sentence(calibration)));
+    let [fitted, scales, _] = parts;
+    if calibration.scales.is_empty() {
+        console.summary(&format!(
+            "  its stages have stopping rules of their own, fitted to {fitted} rows, and no acceptance threshold; eps \
+             ({:.2e}) is what the test shows",
+            calibration.risk,
+        ));
+    } else {
+        console.summary(&format!(
+            "  acceptance threshold {:.2} residual RMS; stages fitted to {fitted} rows, residual RMS measured on {scales}",
+            calibration.threshold,
         ));
     }
-    let compiled = Model { plan: Some(sections), ..model };
-    let stages = Plan::of(&compiled)?;
-    let own = file::format("mercer").context("the mercer format is always registered")?;
-    file::save(&compiled, own, &arguments.output)
-        .with_context(|| arguments.output.display().to_string())?;
-    if console.json {
-        let mut object = json!({ "plan": plan.to_string(), "seconds": seconds });
-        if let Some(calibration) = stages.calibration() {
-            object["calibration"] = value(calibration);
-            object["parts"] = json!(parts);
-            object["repeated"] = json!(repeated);
-        }
-        println!("{object}");
-    }
-    let place = arguments.output.display();
-    console.summary(&format!("{place}: {plan}, fitted in {seconds:.1} s"));
-    if let Some(calibration) = stages.calibration() {
-        console.summary(&format!("  {}", sentence(calibration)));
-        let [fitted, scales, _] = parts;
-        if calibration.scales.is_empty() {
-            console.summary(&format!(
-                "  its stages have stopping rules of their own, fitted to {fitted} rows, and no acceptance threshold; eps \
-                 ({:.2e}) is what the test shows",
-                calibration.risk,
-            ));
-        } else {
-            console.summary(&format!(
-                "  acceptance threshold {:.2} residual RMS; stages fitted to {fitted} rows, residual RMS measured on {scales}",
-                calibration.threshold,
-            ));
-        }
-    } else if stages.stops_untested() {
-        console.warn(
-            "no --sample was given to test its stopping rules: answers that they settle are marked unsettled",
-        );
-    }
-    Ok(DONE)
 }
 
 /// The guarantee of a calibrated plan in one sentence.

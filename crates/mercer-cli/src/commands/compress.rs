@@ -1,17 +1,19 @@
-//! `mercer compress`: replaces a machine by one with fewer vectors.
+//! `mercer compress`: replaces a machine by one with fewer vectors. The methods are in `mercer::compile::compress`,
+//! the report in `mercer_report`.
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use mercer::compile::compress::CompressorRef;
 use mercer::compile::{
-    CompileError, Compression, CompressionReport, FittingData, Goal, Progress, Watch, compressor,
+    CompileError, Compressed, Compression, CompressionReport, FittingData, Goal, Progress, Watch,
+    compressor,
 };
 use mercer::data::Dataset;
 use mercer::data::read::Options;
 use mercer::machine::{Model, Parent, Provenance, file};
 use mercer_report::{compression, save_text};
 
-use super::{StopSignal, load};
+use super::{StopSignal, load, save};
 use crate::args::Compress;
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
@@ -20,36 +22,8 @@ use crate::queries::Queries;
 pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8> {
     let method = compressor(&arguments.method)?;
     let model = load(&arguments.model, console)?;
-    let stop = StopSignal::install()?;
-    let read = |path: &Option<PathBuf>| -> anyhow::Result<Option<Dataset>> {
-        let read_all = |path| Queries::read_all(path, Options::default(), &model, console);
-        path.as_deref().map(read_all).transpose()
-    };
-    let (sample, training) = (read(&arguments.sample)?, read(&arguments.training)?);
-    let start = std::time::Instant::now();
-    let status = console.status();
-    let watch = |progress: Progress| {
-        let Progress { what, done, most } = progress;
-        status.set_message(format!("{what}: {done} of at most {most}"));
-        stop.check().is_ok()
-    };
-    let made = Compression::new(&model.machine, method)
-        .goal(goal(arguments))
-        .fitting_data(FittingData {
-            sample: sample.as_ref().map(|data| &data.examples),
-            training: training.as_ref().map(|data| &data.examples),
-            ..FittingData::default()
-        })
-        .tolerance(arguments.value_tolerance)
-        .keep_vectors(arguments.keep_vectors)
-        .watch(Watch::new(&watch))
-        .run();
-    status.finish_and_clear();
-    let made = match made {
-        Err(CompileError::Interrupted) => return Err(Interrupted.into()),
-        other => other?,
-    };
-    let (seconds, report) = (start.elapsed().as_secs_f64(), &made.report);
+    let (compressed, seconds) = compress(arguments, method, &model, console)?;
+    let report = &compressed.report;
     let parent = Parent {
         machine: file::digest(&model.machine),
         supports: report.before,
@@ -62,22 +36,58 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
         source_supports: None,
         ..model.provenance.clone()
     };
-    let small = Model { machine: made.machine, plan: None, provenance, ..model };
+    let small = Model { machine: compressed.machine, plan: None, provenance, ..model };
     if let Some(path) = &arguments.svg {
         save_text(path, &compression::figure(report))?;
     }
     if let Some(path) = &arguments.report {
         save_text(path, &compression::page(report, seconds))?;
     }
-    let own = file::format("mercer").context("the mercer format is always registered")?;
-    file::save(&small, own, &arguments.output)
-        .with_context(|| arguments.output.display().to_string())?;
+    save(&small, &arguments.output)?;
     if console.json {
         println!("{}", compression::object(report, seconds));
     } else {
         print(report, seconds, &arguments.output.display().to_string(), console);
     }
     Ok(DONE)
+}
+
+/// Reads the sample and the training rows, and compresses the machine; with the seconds of the compression.
+fn compress(
+    arguments: &Compress,
+    method: CompressorRef,
+    model: &Model,
+    console: &Console,
+) -> anyhow::Result<(Compressed, f64)> {
+    let stop = StopSignal::install()?;
+    let read = |path: &Option<PathBuf>| -> anyhow::Result<Option<Dataset>> {
+        let read_all = |path| Queries::read_all(path, Options::default(), model, console);
+        path.as_deref().map(read_all).transpose()
+    };
+    let (sample, training) = (read(&arguments.sample)?, read(&arguments.training)?);
+    let start = std::time::Instant::now();
+    let status = console.status();
+    let watch = |progress: Progress| {
+        let Progress { what, done, most } = progress;
+        status.set_message(format!("{what}: {done} of at most {most}"));
+        stop.check().is_ok()
+    };
+    let compressed = Compression::new(&model.machine, method)
+        .goal(goal(arguments))
+        .fitting_data(FittingData {
+            sample: sample.as_ref().map(|data| &data.examples),
+            training: training.as_ref().map(|data| &data.examples),
+            ..FittingData::default()
+        })
+        .tolerance(arguments.value_tolerance)
+        .keep_vectors(arguments.keep_vectors)
+        .watch(Watch::new(&watch))
+        .run();
+    status.finish_and_clear();
+    match compressed {
+        Err(CompileError::Interrupted) => Err(Interrupted.into()),
+        other => Ok((other?, start.elapsed().as_secs_f64())),
+    }
 }
 
 fn goal(arguments: &Compress) -> Goal {

@@ -1,4 +1,5 @@
-//! `mercer demo`: imports, trains and tunes on data that are part of the program.
+//! `mercer demo`: imports, trains and tunes on data that are part of the program. Nothing is downloaded; times depend
+//! on the computer.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -55,47 +56,27 @@ struct DemoTask {
     unseen: Dataset,
 }
 
+/// How the imported LIBSVM model and the machine trained here compare on held-out digits.
+struct LibsvmComparison {
+    supports: usize,
+    /// Held-out digits.
+    queries: usize,
+    /// Labels that change when the LIBSVM model is written as a mercer file.
+    changed_by_mercer: usize,
+    /// Labels that change when it is written as LIBSVM text.
+    changed_by_libsvm: usize,
+    training_seconds: f64,
+    /// Labels of the machine trained here that differ from those of the LIBSVM model.
+    disagreements: usize,
+}
+
 pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let (training, held_out) = digits()?;
-    let imported = file::from_bytes(LIBSVM_MODEL)?;
-    let by_mercer = changed(&imported, "mercer", &held_out)?;
-    let by_libsvm = changed(&imported, "libsvm", &held_out)?;
-    let start = Instant::now();
-    let rbf = train_on(&training, "rbf(gamma=0.001)", "c_svc(C=10)")?;
-    let seconds = start.elapsed().as_secs_f64();
-    let disagreements = differing(&imported.machine, &rbf, &held_out.examples)?;
-    let crescents = train_on(&synthetic::ripley(2000, seed), "rbf(gamma=1)", "c_svc(C=1)")?;
-    let tasks = [
-        DemoTask {
-            name: "digits, 10 classes",
-            machine: rbf,
-            sample: noisy(&held_out, SAMPLE, seed + 1)?.examples,
-            unseen: noisy(&held_out, UNSEEN, seed + 2)?,
-        },
-        DemoTask {
-            name: "two columns, noisy",
-            machine: crescents,
-            sample: synthetic::ripley(SAMPLE, seed + 1).examples,
-            unseen: synthetic::ripley(UNSEEN, seed + 2),
-        },
-    ];
+    let (machine, comparison) = compare_with_libsvm(&training, &held_out)?;
+    let tasks = tasks(machine, &held_out, seed)?;
     if !console.json {
-        let supports = imported.machine.supports().rows();
-        let digits = held_out.examples.rows();
-        println!(
-            "A LIBSVM model of handwritten digits: {supports} support vectors, 10 classes, 45 one-vs-one \
-             classifiers."
-        );
-        println!(
-            "  labels that change when it is written as a mercer file: {by_mercer}; as LIBSVM text: {by_libsvm}"
-        );
-        println!("Trained here on the same {TRAINING_ROWS} digits in {seconds:.2} s:");
-        if disagreements == 0 {
-            println!("  {digits} new digits: identical labels to LIBSVM");
-        } else {
-            println!("  {digits} new digits: {disagreements} labels differ from LIBSVM's");
-        }
+        comparison.print();
         println!(
             "Tuned on {SAMPLE} queries, tested on {UNSEEN} others (digits: held-out digits with noise; times in \
              microseconds per query, best of 5):\n"
@@ -115,9 +96,12 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
     let report = demo.report.display();
     if console.json {
         let object = json!({
-            "queries": held_out.examples.rows(), "changed_by_mercer_format": by_mercer,
-            "changed_by_libsvm_format": by_libsvm, "training_seconds": seconds,
-            "disagreements_with_libsvm": disagreements, "sample": SAMPLE, "unseen": UNSEEN,
+            "queries": comparison.queries,
+            "changed_by_mercer_format": comparison.changed_by_mercer,
+            "changed_by_libsvm_format": comparison.changed_by_libsvm,
+            "training_seconds": comparison.training_seconds,
+            "disagreements_with_libsvm": comparison.disagreements,
+            "sample": SAMPLE, "unseen": UNSEEN,
             "rows": rows.iter().map(object).collect::<Vec<Value>>(), "report": report.to_string(),
         });
         println!("{object}");
@@ -131,6 +115,69 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
         "                          mercer tune your.mercer --sample queries.svm -o fast.mercer"
     );
     Ok(DONE)
+}
+
+/// Trains a machine on the digits that LIBSVM had, and compares both.
+fn compare_with_libsvm(
+    training: &Dataset,
+    held_out: &Dataset,
+) -> anyhow::Result<(Machine, LibsvmComparison)> {
+    let imported = file::from_bytes(LIBSVM_MODEL)?;
+    let changed_by_mercer = changed(&imported, "mercer", held_out)?;
+    let changed_by_libsvm = changed(&imported, "libsvm", held_out)?;
+    let start = Instant::now();
+    let machine = train_on(training, "rbf(gamma=0.001)", "c_svc(C=10)")?;
+    let training_seconds = start.elapsed().as_secs_f64();
+    let disagreements = differing(&imported.machine, &machine, &held_out.examples)?;
+    let comparison = LibsvmComparison {
+        supports: imported.machine.supports().rows(),
+        queries: held_out.examples.rows(),
+        changed_by_mercer,
+        changed_by_libsvm,
+        training_seconds,
+        disagreements,
+    };
+    Ok((machine, comparison))
+}
+
+impl LibsvmComparison {
+    fn print(&self) {
+        let Self { supports, queries, changed_by_mercer, changed_by_libsvm, .. } = self;
+        println!(
+            "A LIBSVM model of handwritten digits: {supports} support vectors, 10 classes, 45 one-vs-one \
+             classifiers."
+        );
+        println!(
+            "  labels that change when it is written as a mercer file: {changed_by_mercer}; as LIBSVM text: \
+             {changed_by_libsvm}"
+        );
+        let seconds = self.training_seconds;
+        println!("Trained here on the same {TRAINING_ROWS} digits in {seconds:.2} s:");
+        if self.disagreements == 0 {
+            println!("  {queries} new digits: identical labels to LIBSVM");
+        } else {
+            println!("  {queries} new digits: {} labels differ from LIBSVM's", self.disagreements);
+        }
+    }
+}
+
+/// The machines to tune: digits, and two noisy classes of points in the plane.
+fn tasks(digits: Machine, held_out: &Dataset, seed: u64) -> anyhow::Result<[DemoTask; 2]> {
+    let crescents = train_on(&synthetic::ripley(2000, seed), "rbf(gamma=1)", "c_svc(C=1)")?;
+    Ok([
+        DemoTask {
+            name: "digits, 10 classes",
+            machine: digits,
+            sample: noisy(held_out, SAMPLE, seed + 1)?.examples,
+            unseen: noisy(held_out, UNSEEN, seed + 2)?,
+        },
+        DemoTask {
+            name: "two columns, noisy",
+            machine: crescents,
+            sample: synthetic::ripley(SAMPLE, seed + 1).examples,
+            unseen: synthetic::ripley(UNSEEN, seed + 2),
+        },
+    ])
 }
 
 fn contracts() -> [Contract; 3] {
@@ -184,18 +231,18 @@ fn tune_row(
         status.set_message(format!("{name}, {contract}: {}", progress.what));
         stop.check().is_ok()
     };
-    let found = Tuner::new(machine, sample)
+    let tuned = Tuner::new(machine, sample)
         .contract(contract)
         .seed(seed)
         .time_limit(TIME_LIMIT)
         .watch(Watch::new(&watch))
         .run();
     status.finish_and_clear();
-    let found = match found {
+    let tuned = match tuned {
         Err(CompileError::Interrupted) => return Err(Interrupted.into()),
         other => other?,
     };
-    let plan = Plan::load(machine, &found.sections)?;
+    let plan = Plan::load(machine, &tuned.sections)?;
     let decisions = plan.decide(&unseen.examples)?;
     let truth = Plan::exact(machine).decide(&unseen.examples)?;
     let answers: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
@@ -207,13 +254,13 @@ fn tune_row(
     };
     if matches!(contract, Contract::Calibrated(_)) {
         // Each page replaces the one before; the last machine gains most from tuning.
-        let model = Model { plan: Some(found.sections.clone()), ..Model::from(machine.clone()) };
-        page(&demo.report, name, &model, &found)?;
+        let model = Model { plan: Some(tuned.sections.clone()), ..Model::from(machine.clone()) };
+        page(&demo.report, name, &model, &tuned)?;
     }
     Ok(DemoRow {
         machine: name,
         contract,
-        plan: found.sections.spec.clone(),
+        plan: tuned.sections.spec.clone(),
         accuracy: fit.accuracy(),
         disagreements: truth.iter().zip(&decisions).filter(|(a, b)| a.answer != b.answer).count(),
         shares: [Certainty::Exact, Certainty::Certified, Certainty::Calibrated].map(share),
@@ -221,8 +268,8 @@ fn tune_row(
     })
 }
 
-fn page(path: &Path, name: &str, model: &Model, found: &mercer::tune::Tuned) -> anyhow::Result<()> {
-    save_text(path, &tune::page(name, model, found.tuning(), &found.points))
+fn page(path: &Path, name: &str, model: &Model, tuned: &mercer::tune::Tuned) -> anyhow::Result<()> {
+    save_text(path, &tune::page(name, model, tuned.tuning(), &tuned.points))
 }
 
 /// The embedded digits: training rows and held-out rows.

@@ -1,4 +1,4 @@
-//! `mercer explain`: the steps by which one query is answered.
+//! `mercer explain`: the steps by which one query is answered. The ranges and costs come from `Plan::explain`.
 
 use std::path::Path;
 
@@ -67,9 +67,9 @@ fn object(path: &Explanation, label: &str, row: usize, exact: u64) -> Value {
         .collect();
     let decision = &path.decision;
     json!({
-        "row": row, "label": label, "low": decision.score.low, "high": decision.score.high,
+        "row": row, "label": label, "low": decision.range.low, "high": decision.range.high,
         "certainty": certainty(decision.certainty), "cost": decision.cost.multiply_adds,
-        "exact_cost": exact, "settled_by": path.stages[path.settled_by], "steps": steps,
+        "exact_cost": exact, "answered_by": path.stages[path.answered_by], "steps": steps,
     })
 }
 
@@ -78,13 +78,13 @@ fn print(path: &Explanation, label: &str, row: usize, exact: u64, scores: usize)
     println!(
         "row {row}: label {label}, {} by {}",
         certainty(decision.certainty),
-        path.stages[path.settled_by],
+        path.stages[path.answered_by],
     );
     let share = 100.0 * decision.cost.multiply_adds as f64 / exact.max(1) as f64;
     let is = if decision.certainty == Certainty::Calibrated { "estimated" } else { "in" };
     println!(
         "score {is} [{:.9}, {:.9}]; {} multiply-adds, {share:.1} % of the exact evaluation",
-        decision.score.low, decision.score.high, decision.cost.multiply_adds,
+        decision.range.low, decision.range.high, decision.cost.multiply_adds,
     );
     if path.steps.is_empty() {
         return;
@@ -118,8 +118,8 @@ fn compared(path: &Explanation, tuning: &Tuning) -> String {
     let cost = path.decision.cost.multiply_adds;
     let below = seen.costs.partition_point(|other| *other < cost);
     let share = 100 * below / seen.costs.len().max(1);
-    let stage = &path.stages[path.settled_by];
-    let settled = seen.stages.get(path.settled_by).map_or(0, |stage| stage.queries);
+    let stage = &path.stages[path.answered_by];
+    let settled = seen.stages.get(path.answered_by).map_or(0, |stage| stage.queries);
     format!(
         "its cost is higher than that of {share} % of the test queries; {stage} settled {:.1} % of them \
          (contract {}, {})",
@@ -142,8 +142,8 @@ fn draw(path: &Explanation, label: &str, file: &Path) -> anyhow::Result<()> {
     let decision = &path.decision;
     points.push(Band {
         x: decision.cost.multiply_adds as f64,
-        low: decision.score.low,
-        high: decision.score.high,
+        low: decision.range.low,
+        high: decision.range.high,
     });
     let title = format!("label {label}, {}", certainty(decision.certainty));
     save_text(file, &bands(&title, "multiply-adds", "range of the score", &[points]))

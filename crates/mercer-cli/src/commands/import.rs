@@ -1,18 +1,15 @@
 //! `mercer import`: model files of other programs become mercer files.
 
-use anyhow::Context;
-use mercer::machine::file;
 use serde_json::json;
 
-use super::{describe, load};
+use super::{describe, load, save};
 use crate::args::Import;
 use crate::console::Console;
 use crate::failure::DONE;
 
 pub(super) fn run(import: &Import, console: &Console) -> anyhow::Result<u8> {
     let model = load(&import.source, console)?;
-    let own = file::format("mercer").context("the mercer format is always registered")?;
-    file::save(&model, own, &import.output).with_context(|| import.output.display().to_string())?;
+    save(&model, &import.output)?;
     let machine = &model.machine;
     let supports = machine.supports().rows();
     if console.json {

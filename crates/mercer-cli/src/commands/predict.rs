@@ -1,4 +1,4 @@
-//! `mercer predict`: answers the rows of a file, chunk by chunk.
+//! `mercer predict`: answers the rows of a file, chunk by chunk. How answers are written is in `output.rs`.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use anyhow::Context;
 use mercer::data::read::{Chunks, Options};
 use mercer::data::{Matrix, Targets};
 use mercer::machine::{Answer, Budget, Model, Output, Probabilities};
-use mercer::query::{Audit, AuditReport, Certainty, Plan};
+use mercer::query::{Audit, AuditReport, Certainty, Decision, Plan, QueryError, QueryOptions};
 use serde_json::{Map, Value, json};
 
 use super::query_options::{self, resolve};
@@ -78,10 +78,14 @@ impl<'m> ClassProbabilities<'m> {
         let scores = plan.scores(rows)?;
         let mut shares = Vec::with_capacity(rows.rows() * self.classes.len());
         for scores in scores.chunks_exact(machine.scores().len()) {
-            let known = self.model.probabilities.as_ref();
-            if let Some(of_classes) = known.and_then(|known| known.of_classes(machine, scores)) {
+            let probabilities = self.model.probabilities.as_ref();
+            if let Some(of_classes) =
+                probabilities.and_then(|curves| curves.of_classes(machine, scores))
+            {
                 shares.extend(of_classes);
-            } else if let Some(normal) = known.and_then(|known| known.of_novelty(scores[0])) {
+            } else if let Some(normal) =
+                probabilities.and_then(|curves| curves.of_novelty(scores[0]))
+            {
                 shares.extend([normal, 1.0 - normal]);
             } else {
                 anyhow::bail!("the probabilities of the model do not match its scores");
@@ -92,6 +96,15 @@ impl<'m> ClassProbabilities<'m> {
 }
 
 impl Tally {
+    /// Counts the decisions of a chunk.
+    fn add(&mut self, decisions: &[Decision]) {
+        for decision in decisions {
+            self.multiply_adds += decision.cost.multiply_adds;
+            self.certainties[decision.certainty as usize] += 1;
+        }
+        self.queries += decisions.len();
+    }
+
     /// Adds the log loss of these rows, if they have labels that the machine knows.
     fn add_log_loss(
         &mut self,
@@ -124,48 +137,25 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     let source = || predict.input.data.display().to_string();
     let options = input_options(&predict.input);
     let mut chunks = Queries::open(&predict.input.data, options, &model, console)?;
-    let target = || match &predict.output {
-        Some(path) => path.display().to_string(),
-        None => "standard output".to_owned(),
-    };
-    let has_ids = predict.input.id.is_some();
+    let target = || output_name(predict);
     let class_probabilities = ClassProbabilities::new(predict.probabilities, &model)
         .with_context(|| predict.model.display().to_string())?;
-    let mut answers = PredictionWriter::open(
-        predict.output.as_deref(),
-        predict.format,
-        console.json,
-        has_ids,
-        &class_probabilities.classes,
-    )
-    .with_context(target)?;
+    let mut answers = open_output(predict, &class_probabilities, console)?;
     let progress = console.rows("predicting");
     let mut tally = Tally::default();
-    let mut known = None;
+    let mut limits_in_use = None;
     let rows_at_once = chunk_rows(model.machine.columns());
     while let Some(chunk) = chunks.next_chunk(rows_at_once).with_context(source)? {
         stop.check()?;
         let rows = &chunk.examples;
-        let limits = match &known {
+        let limits = match &limits_in_use {
             Some(limits) => limits,
-            None => known.insert(resolve(&predict.query, &model, &plan, rows)?),
+            None => limits_in_use.insert(resolve(&predict.query, &model, &plan, rows)?),
         };
         let start = Instant::now();
-        let mut decisions = plan
-            .decide_with(rows, &limits.query_options)
+        let decisions = decide(&plan, rows, &limits.query_options, audit.as_mut(), console)
             .map_err(|error| error.after_rows(tally.queries))
-            .with_context(source)?
-            .decisions;
-        if let Some(audit) = &mut audit {
-            let had_alarm = audit.report().alarm.is_some();
-            audit
-                .check(&plan, rows, &mut decisions)
-                .map_err(|error| error.after_rows(tally.queries))
-                .with_context(source)?;
-            if let (false, Some(at)) = (had_alarm, audit.report().alarm) {
-                console.warn(&alarm(at, &plan));
-            }
-        }
+            .with_context(source)?;
         tally.seconds += start.elapsed().as_secs_f64();
         tally.clamped += model.machine.clamped(rows);
         let probabilities = class_probabilities.of(&plan, rows).with_context(source)?;
@@ -178,17 +168,13 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         answers.write(&model.machine, &decisions, &details).with_context(target)?;
         let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
         tally.fit.add(&model.machine, &given, &chunk.targets);
-        for decision in &decisions {
-            tally.multiply_adds += decision.cost.multiply_adds;
-            tally.certainties[decision.certainty as usize] += 1;
-        }
-        tally.queries += decisions.len();
+        tally.add(&decisions);
         progress.inc(decisions.len() as u64);
     }
     anyhow::ensure!(tally.queries > 0, "{}: the file holds no rows", source());
     answers.finish().with_context(target)?;
     progress.finish_and_clear();
-    let budget = known.and_then(|limits| limits.budget);
+    let budget = limits_in_use.and_then(|limits| limits.budget);
     let outcome = Outcome {
         tally: &tally,
         plan: &plan,
@@ -202,6 +188,49 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         outcome.print(console);
     }
     Ok(DONE)
+}
+
+/// Answers a chunk of rows and audits the answers, with a warning at the first alarm.
+fn decide(
+    plan: &Plan,
+    rows: &Matrix,
+    options: &QueryOptions,
+    audit: Option<&mut Audit>,
+    console: &Console,
+) -> Result<Vec<Decision>, QueryError> {
+    let mut decisions = plan.decide_with(rows, options)?.decisions;
+    if let Some(audit) = audit {
+        let had_alarm = audit.report().alarm.is_some();
+        audit.check(plan, rows, &mut decisions)?;
+        if let (false, Some(at)) = (had_alarm, audit.report().alarm) {
+            console.warn(&alarm(at, plan));
+        }
+    }
+    Ok(decisions)
+}
+
+/// Where the predictions of these rows go.
+fn open_output(
+    predict: &Predict,
+    probabilities: &ClassProbabilities<'_>,
+    console: &Console,
+) -> anyhow::Result<PredictionWriter> {
+    PredictionWriter::open(
+        predict.output.as_deref(),
+        predict.format,
+        console.json,
+        predict.input.id.is_some(),
+        &probabilities.classes,
+    )
+    .with_context(|| output_name(predict))
+}
+
+/// The name of the output in messages.
+fn output_name(predict: &Predict) -> String {
+    match &predict.output {
+        Some(path) => path.display().to_string(),
+        None => "standard output".to_owned(),
+    }
 }
 
 /// The audit of calibrated answers, if one was requested.
@@ -222,7 +251,7 @@ fn audit(
 
 /// The warning when calibrated answers disagree more often than the contract allows.
 fn alarm(at: u64, plan: &Plan) -> String {
-    let risk = plan.calibration().map_or(0.0, |known| known.risk);
+    let risk = plan.calibration().map_or(0.0, |calibration| calibration.risk);
     format!(
         "audit, at query {at}: more than {risk} of the labels disagree with exact ones. These queries are not \
          like the sample; calibrate again on a new sample, or use --require certified"

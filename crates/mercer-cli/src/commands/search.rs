@@ -1,4 +1,4 @@
-//! `mercer search`: kernels and formulations by cross-validation.
+//! `mercer search`: kernels and formulations by cross-validation. The search itself is in `mercer::train`.
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use mercer_report::save_text;
 use mercer_report::svg::HeatMap;
 use serde_json::json;
 
-use super::StopSignal;
+use super::{StopSignal, save};
 use crate::args::Search;
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
@@ -47,19 +47,19 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         let SearchProgress { done, all, rows, .. } = progress;
         status.set_message(format!("{done} of {all} candidates on {rows} examples{best}"));
     };
-    let found = search(&input.data, &kernels, &formulations, &options, &show)
+    let result = search(&input.data, &kernels, &formulations, &options, &show)
         .with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
     if let Some(path) = &arguments.table {
-        save_text(path, &table(&found))?;
+        save_text(path, &table(&result))?;
     }
     if let Some(path) = &arguments.svg {
-        save_text(path, &heat_map(&found))?;
+        save_text(path, &heat_map(&result))?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    report(&found, seconds, console);
-    let Some(best) = found.best.map(|at| &found.candidates[at]) else {
-        anyhow::bail!("{}", no_candidate(&found));
+    report(&result, seconds, console);
+    let Some(best) = result.best.map(|at| &result.candidates[at]) else {
+        anyhow::bail!("{}", no_candidate(&result));
     };
     if let Some(path) = &arguments.output {
         let formulation = formulation(&best.formulation)?;
@@ -69,10 +69,10 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         let trained = train(&input.data, &best_kernel, &formulation, &training, &mut show)?;
         status.finish_and_clear();
         let supports = trained.machine.supports().rows();
-        training_input::save(&input.model(trained.machine, &formulation), path)?;
+        save(&input.model(trained.machine, &formulation), path)?;
         console.summary(&format!("{}: {supports} supports", path.display()));
     }
-    Ok(match found.stop {
+    Ok(match result.stop {
         Some(Stop::Cancelled) => INTERRUPTED,
         Some(_) => STOPPED,
         None => DONE,
@@ -80,18 +80,18 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
 }
 
 /// Why there is no best candidate.
-fn no_candidate(found: &SearchResult) -> String {
-    let failed = found.candidates.iter().find_map(|one| one.folds.as_ref().err());
-    match (found.stop, failed) {
+fn no_candidate(result: &SearchResult) -> String {
+    let failed = result.candidates.iter().find_map(|candidate| candidate.folds.as_ref().err());
+    match (result.stop, failed) {
         (Some(stop), _) => format!("{} before a candidate was evaluated", stop.reason()),
         (None, Some(reason)) => format!("no candidate could be trained: {reason}"),
         (None, None) => "no candidate could be trained".to_owned(),
     }
 }
 
-fn report(found: &SearchResult, seconds: f64, console: &Console) {
+fn report(result: &SearchResult, seconds: f64, console: &Console) {
     if console.json {
-        let one = |candidate: &Candidate| {
+        let as_json = |candidate: &Candidate| {
             json!({
                 "kernel": candidate.kernel, "formulation": candidate.formulation,
                 "rows": candidate.rows, "mean": candidate.mean(),
@@ -100,67 +100,70 @@ fn report(found: &SearchResult, seconds: f64, console: &Console) {
                 "converged": candidate.converged,
             })
         };
-        let candidates: Vec<_> = found.candidates.iter().map(one).collect();
-        let best = found.best.map(|at| one(&found.candidates[at]));
+        let candidates: Vec<_> = result.candidates.iter().map(as_json).collect();
+        let best = result.best.map(|at| as_json(&result.candidates[at]));
         println!(
             "{}",
             json!({
-                "measure": found.measure.name(), "best": best, "candidates": candidates,
-                "seconds": seconds, "stopped": found.stop.map(Stop::reason),
+                "measure": result.measure.name(), "best": best, "candidates": candidates,
+                "seconds": seconds, "stopped": result.stop.map(Stop::reason),
             })
         );
         return;
     }
-    let mut ranked: Vec<&Candidate> = found.candidates.iter().collect();
+    let mut ranked: Vec<&Candidate> = result.candidates.iter().collect();
     ranked.sort_by(|a, b| {
         let better = match (a.mean(), b.mean()) {
-            (Some(a), Some(b)) if found.measure.prefers(a, b) => Ordering::Less,
-            (Some(a), Some(b)) if found.measure.prefers(b, a) => Ordering::Greater,
+            (Some(a), Some(b)) if result.measure.prefers(a, b) => Ordering::Less,
+            (Some(a), Some(b)) if result.measure.prefers(b, a) => Ordering::Greater,
             (a, b) => b.is_some().cmp(&a.is_some()),
         };
         b.rows.cmp(&a.rows).then(better)
     });
-    println!("{:>12} {:>10} {:>8}  candidate", found.measure.name(), "deviation", "seconds");
-    for one in ranked.iter().take(SHOWN) {
-        let (mean, deviation) = match (one.mean(), one.deviation()) {
+    println!("{:>12} {:>10} {:>8}  candidate", result.measure.name(), "deviation", "seconds");
+    for candidate in ranked.iter().take(SHOWN) {
+        let (mean, deviation) = match (candidate.mean(), candidate.deviation()) {
             (Some(mean), Some(deviation)) => (format!("{mean:.6}"), format!("{deviation:.6}")),
             _ => ("failed".to_owned(), String::new()),
         };
-        let Candidate { kernel, formulation, seconds, .. } = one;
+        let Candidate { kernel, formulation, seconds, .. } = candidate;
         println!("{mean:>12} {deviation:>10} {seconds:>8.2}  {kernel}, {formulation}");
     }
     if ranked.len() > SHOWN {
         println!("and {} more (--table FILE writes all of them)", ranked.len() - SHOWN);
     }
-    let unconverged =
-        found.candidates.iter().filter(|one| one.folds.is_ok() && !one.converged).count();
+    let unconverged = result
+        .candidates
+        .iter()
+        .filter(|candidate| candidate.folds.is_ok() && !candidate.converged)
+        .count();
     if unconverged > 0 {
         console.warn(&format!("{unconverged} candidates did not converge in every fold"));
     }
-    if let Some(stop) = found.stop {
+    if let Some(stop) = result.stop {
         console.warn(&format!("{}; the results so far are shown", stop.reason()));
     }
-    console.summary(&format!("{} candidates in {seconds:.1} s", found.candidates.len()));
+    console.summary(&format!("{} candidates in {seconds:.1} s", result.candidates.len()));
 }
 
 /// Candidates as CSV; texts are quoted.
-fn table(found: &SearchResult) -> String {
-    let name = found.measure.name();
+fn table(result: &SearchResult) -> String {
+    let name = result.measure.name();
     let mut text = format!("kernel,formulation,rows,{name},deviation,seconds,converged,folds\n");
-    for one in &found.candidates {
+    for candidate in &result.candidates {
         let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
         let folds: Vec<String> =
-            one.folds.iter().flatten().map(std::string::ToString::to_string).collect();
+            candidate.folds.iter().flatten().map(std::string::ToString::to_string).collect();
         let _ = writeln!(
             text,
             "\"{}\",\"{}\",{},{},{},{},{},{}",
-            one.kernel,
-            one.formulation,
-            one.rows,
-            number(one.mean()),
-            number(one.deviation()),
-            one.seconds,
-            one.converged,
+            candidate.kernel,
+            candidate.formulation,
+            candidate.rows,
+            number(candidate.mean()),
+            number(candidate.deviation()),
+            candidate.seconds,
+            candidate.converged,
             folds.join(" "),
         );
     }
@@ -169,30 +172,32 @@ fn table(found: &SearchResult) -> String {
 
 /// One row per kernel, one column per formulation. If halving evaluated a candidate several times, the last
 /// result counts.
-fn heat_map(found: &SearchResult) -> String {
+fn heat_map(result: &SearchResult) -> String {
     let (mut kernels, mut formulations): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    for one in &found.candidates {
-        if !kernels.contains(&one.kernel.as_str()) {
-            kernels.push(&one.kernel);
+    for candidate in &result.candidates {
+        if !kernels.contains(&candidate.kernel.as_str()) {
+            kernels.push(&candidate.kernel);
         }
-        if !formulations.contains(&one.formulation.as_str()) {
-            formulations.push(&one.formulation);
+        if !formulations.contains(&candidate.formulation.as_str()) {
+            formulations.push(&candidate.formulation);
         }
     }
     let cell = |kernel: &str, formulation: &str| {
-        let same = |one: &&Candidate| one.kernel == kernel && one.formulation == formulation;
-        found.candidates.iter().rev().find(same).and_then(Candidate::mean)
+        let same = |candidate: &&Candidate| {
+            candidate.kernel == kernel && candidate.formulation == formulation
+        };
+        result.candidates.iter().rev().find(same).and_then(Candidate::mean)
     };
     let cells: Vec<Vec<Option<f64>>> = kernels
         .iter()
-        .map(|kernel| formulations.iter().map(|one| cell(kernel, one)).collect())
+        .map(|kernel| formulations.iter().map(|formulation| cell(kernel, formulation)).collect())
         .collect();
     HeatMap {
-        title: found.measure.name(),
+        title: result.measure.name(),
         rows: &kernels,
         columns: &formulations,
         cells: &cells,
-        more_is_better: found.measure.prefers(1.0, 0.0),
+        more_is_better: result.measure.prefers(1.0, 0.0),
     }
     .draw()
 }

@@ -11,7 +11,7 @@ use mercer::train::{
     calibrate_probabilities, cross_validate, formulation, is_system, train, train_rows,
 };
 
-use super::{StopSignal, load};
+use super::{StopSignal, load, save};
 use crate::args::{CalibratorName, Train};
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
         model.probabilities =
             Some(calibrate_probabilities(&input.data, held_out, weights, calibrator(name))?);
     }
-    training_input::save(&model, &arguments.output)?;
+    save(&model, &arguments.output)?;
     let validations = report::Validations {
         cross_validation: validation.as_ref(),
         leave_one_out: trained.leave_one_out.as_ref(),
@@ -166,10 +166,12 @@ fn cross_validation(
     let status = console.status();
     let mut show = |progress: &Progress| status.set_message(message(progress));
     let formulations = [formulation.clone()];
-    let found = cross_validate(&input.data, kernel, &formulations, &folds, training, &mut show)
-        .with_context(|| arguments.input.data.display().to_string())?;
+    let validations =
+        cross_validate(&input.data, kernel, &formulations, &folds, training, &mut show)
+            .with_context(|| arguments.input.data.display().to_string())?;
     status.finish_and_clear();
-    let validation = found.into_iter().next().context("one formulation gives one result")??;
+    let validation =
+        validations.into_iter().next().context("one formulation gives one result")??;
     console.summary(&format!(
         "{} folds: {} {:.6} over all examples, folds {:.6} to {:.6}",
         validation.folds.len(),

@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use mercer::compile::{CompileError, Progress, Watch};
 use mercer::data::read::Options;
-use mercer::machine::{Model, Tuning, file};
+use mercer::machine::{Model, Tuning};
 use mercer::tune::{Aim, Point, Tuned, Tuner};
 use mercer_report::save_text;
 use serde_json::{Value, json};
 
-use super::{StopSignal, compile, load};
+use super::{StopSignal, compile, load, save};
 use crate::args::{AimName, Tune};
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
@@ -52,9 +52,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
         other => other?,
     };
     let tuned = Model { plan: Some(sections), ..model };
-    let own = file::format("mercer").context("the mercer format is always registered")?;
-    file::save(&tuned, own, &arguments.output)
-        .with_context(|| arguments.output.display().to_string())?;
+    save(&tuned, &arguments.output)?;
     let tuning = tuned.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     let tuning = tuning.context("a tuned plan has a record")?;
     if let Some(path) = &arguments.report {

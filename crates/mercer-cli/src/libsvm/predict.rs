@@ -142,17 +142,17 @@ impl Predictor<'_> {
         let machine = &self.model.machine;
         let count = machine.scores().len();
         let scores = self.plan.scores(&rows.examples)?;
-        let known = self.model.probabilities.as_ref().filter(|_| self.wants_probabilities);
+        let fitted = self.model.probabilities.as_ref().filter(|_| self.wants_probabilities);
         for (row, scores) in scores.chunks_exact(count).enumerate() {
             let mut answer = machine.verdict(scores).answer;
-            let mut probabilities = known.and_then(|known| known.of_classes(machine, scores));
+            let mut probabilities = fitted.and_then(|fitted| fitted.of_classes(machine, scores));
             if let Some(shares) = &probabilities {
                 // With probabilities, LIBSVM's label is the class with the largest one.
                 let best =
                     (1..shares.len()).fold(0, |b, i| if shares[i] > shares[b] { i } else { b });
                 answer = Answer::Class(best);
             }
-            let normal = known.and_then(|known| known.of_novelty(scores[0]));
+            let normal = fitted.and_then(|fitted| fitted.of_novelty(scores[0]));
             probabilities = probabilities.or(normal.map(|normal| vec![normal, 1.0 - normal]));
             let text = match answer {
                 Answer::Value(value) => g(value, 17),

@@ -173,11 +173,11 @@ impl SvmTrainOptions {
     fn class_weights(&self, targets: &Targets) -> Vec<(ClassName, f64)> {
         let Targets::Numbers(labels) = targets else { return Vec::new() };
         let is_known = |label: f64| {
-            let known = labels.contains(&label);
-            if !known {
+            let is_present = labels.contains(&label);
+            if !is_present {
                 eprintln!("WARNING: class label {label} specified in weight is not found");
             }
-            known
+            is_present
         };
         let weights = self.weights.iter().filter(|_| self.kind == 0);
         weights
@@ -227,9 +227,9 @@ impl SvmTraining<'_> {
     fn validated(&self, folds: usize) -> anyhow::Result<Validation> {
         let folds = Folds::new(self.data, self.options.kind < 2, folds, SEED)?;
         let alone = std::slice::from_ref(&self.formulation);
-        let found =
+        let validation =
             cross_validate(self.data, self.kernel, alone, &folds, &self.training, &mut |_| {})?;
-        Ok(found.into_iter().next().ok_or(TrainError::NoCandidates)??)
+        Ok(validation.into_iter().next().ok_or(TrainError::NoCandidates)??)
     }
 
     fn cross_validation(&self, folds: usize) -> anyhow::Result<()> {
@@ -240,13 +240,13 @@ impl SvmTraining<'_> {
                  cross validation)"
             );
         }
-        let found = self.validated(folds.min(rows))?;
-        if found.measure == Measure::SquaredError {
-            println!("Cross Validation Mean squared error = {}", g(found.quality, 6));
-            let correlation = g(found.correlation.unwrap_or(f64::NAN), 6);
+        let validation = self.validated(folds.min(rows))?;
+        if validation.measure == Measure::SquaredError {
+            println!("Cross Validation Mean squared error = {}", g(validation.quality, 6));
+            let correlation = g(validation.correlation.unwrap_or(f64::NAN), 6);
             println!("Cross Validation Squared correlation coefficient = {correlation}");
         } else {
-            println!("Cross Validation Accuracy = {}%", g(100.0 * found.quality, 6));
+            println!("Cross Validation Accuracy = {}%", g(100.0 * validation.quality, 6));
         }
         Ok(())
     }
@@ -345,15 +345,15 @@ impl SvmTraining<'_> {
         match self.options.kind {
             0 | 1 => {
                 let folds = FOLDS.min(self.data.examples.rows());
-                let found = self.validated(folds)?;
-                Ok(Some(calibrate_probabilities(self.data, &found, None, Calibrator::Platt)?))
+                let validation = self.validated(folds)?;
+                Ok(Some(calibrate_probabilities(self.data, &validation, None, Calibrator::Platt)?))
             }
             2 => Ok(marks(Plan::exact(&model.machine).scores(&self.data.examples)?)),
             _ => {
-                let found = self.validated(FOLDS.min(self.data.examples.rows()))?;
+                let validation = self.validated(FOLDS.min(self.data.examples.rows()))?;
                 let Targets::Numbers(targets) = &self.data.targets else { return Ok(None) };
                 let errors: Vec<f64> =
-                    found.scores.iter().zip(targets).map(|(s, y)| (y - s[0]).abs()).collect();
+                    validation.scores.iter().zip(targets).map(|(s, y)| (y - s[0]).abs()).collect();
                 let sigma = laplace(&errors);
                 if !self.options.is_quiet {
                     println!(

@@ -30,7 +30,7 @@ impl FileRows {
         options: read::Options,
         stop: &StopSignal,
     ) -> anyhow::Result<(Self, Dataset, Option<Vec<f64>>)> {
-        let mut found = Self {
+        let mut file = Self {
             path: path.to_owned(),
             options,
             rows: 0,
@@ -39,14 +39,14 @@ impl FileRows {
             is_dense: true,
             stop: stop.flag(),
         };
-        let mut chunks = read::open(path, &found.options)?;
+        let mut chunks = read::open(path, &file.options)?;
         let (mut targets, mut names) = (None, None);
         while let Some(chunk) = chunks.next_chunk(CHUNK)? {
             stop.check()?;
-            found.rows += chunk.examples.rows();
-            found.columns = found.columns.max(chunk.examples.columns());
-            found.nonzeros += chunk.examples.nonzeros();
-            found.is_dense &= !chunk.examples.is_sparse();
+            file.rows += chunk.examples.rows();
+            file.columns = file.columns.max(chunk.examples.columns());
+            file.nonzeros += chunk.examples.nonzeros();
+            file.is_dense &= !chunk.examples.is_sparse();
             names = names.or(chunk.names);
             match &mut targets {
                 None => targets = Some(chunk.targets),
@@ -54,9 +54,9 @@ impl FileRows {
             }
         }
         let targets: Targets = targets.ok_or(DataError::Empty)?;
-        let examples = Matrix::sparse(found.columns, &[0], &[], &[])?;
+        let examples = Matrix::sparse(file.columns, &[0], &[], &[])?;
         let means = chunks.means().map(<[f64]>::to_vec);
-        Ok((found, Dataset { examples, targets, names }, means))
+        Ok((file, Dataset { examples, targets, names }, means))
     }
 
     /// Whether every row states all its columns.

@@ -138,7 +138,7 @@ fn explain_shows_each_step_as_text_json_and_picture() {
         serde_json::from_str(&done(&["explain", &model, &sonar, "--row", "5", "--json"])).unwrap();
     assert_eq!(
         keys(&object),
-        ["certainty", "cost", "exact_cost", "high", "label", "low", "row", "settled_by", "steps"]
+        ["answered_by", "certainty", "cost", "exact_cost", "high", "label", "low", "row", "steps"]
     );
     let steps = object["steps"].as_array().unwrap();
     let width = |step: &Value| step["high"].as_f64().unwrap() - step["low"].as_f64().unwrap();

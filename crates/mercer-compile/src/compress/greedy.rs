@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use mercer_kernel::factor::{Factor, Gain, KernelColumns};
-use mercer_simd::{Isa, Real, Strided, StridedMut, add_row};
+use mercer_simd::{Isa, ProductShape, Real, Strided, StridedMut, add_row};
 use mercer_spec::{Kind, Parameter, Spec};
 use rayon::prelude::*;
 
@@ -195,7 +195,8 @@ fn lower_products(upper: &[f64], size: usize) -> Vec<f64> {
         let block = Strided { values: &upper[start * size + start..], row: size, column: 1 };
         let all = Strided { values: &upper[start..], row: 1, column: size };
         let out = StridedMut { values: out, row: size, column: 1 };
-        f64::product([count, start + count, inner], block, all, out, 0.0, 1.0);
+        let shape = ProductShape { rows: count, columns: start + count, inner };
+        f64::product(shape, block, all, out, 0.0, 1.0);
     });
     out
 }
@@ -246,8 +247,8 @@ impl Elimination {
             }
         }
         let removed = self.kept.remove(place);
-        let known = |at: usize| self.inverse[removed.max(at) * n + removed.min(at)];
-        let row: Vec<f64> = (0..n).map(known).collect();
+        let entry = |at: usize| self.inverse[removed.max(at) * n + removed.min(at)];
+        let row: Vec<f64> = (0..n).map(entry).collect();
         let diagonal = row[removed];
         if diagonal > 0.0 {
             for at in &self.kept {

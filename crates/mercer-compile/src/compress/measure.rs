@@ -1,4 +1,5 @@
-//! How far a small machine is from the original: in feature space, and on a sample.
+//! How far a small machine is from the original: in feature space, and on a sample. How vectors are found is in the
+//! files of the methods.
 
 use mercer_data::Matrix;
 use mercer_kernel::bound::{self, gamma};

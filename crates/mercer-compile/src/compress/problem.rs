@@ -1,4 +1,5 @@
-//! The problem that all compressors solve: the machine with its coefficients and inner products in feature space.
+//! The problem that all compressors solve: the machine with its coefficients and inner products in feature space. How
+//! it is solved is in the files of the methods; which size is wanted, in `search.rs`.
 
 use mercer_data::Matrix;
 use mercer_kernel::factor::{Factor, KernelColumns};

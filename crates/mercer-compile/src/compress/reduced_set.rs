@@ -1,4 +1,5 @@
-//! A reduced set: vectors with the coefficients that approximate a machine best.
+//! A reduced set: vectors with the coefficients that approximate a machine best. Which vectors these are is decided by
+//! the method.
 
 use mercer_data::Matrix;
 use mercer_kernel::factor::{Compensated, Factor, Given, GramColumns};

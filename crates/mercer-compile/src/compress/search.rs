@@ -51,7 +51,7 @@ pub(super) fn find(
         Goal::Size(size) => measured(problem, &run.at_size(size.max(1))?, evaluator),
         Goal::Error(error) => {
             let start = run.predict_size(error)?;
-            let is_enough = |found: &MeasuredMachine| found.error.relative <= error;
+            let is_enough = |measurement: &MeasuredMachine| measurement.error.relative <= error;
             fewest(
                 problem,
                 run,
@@ -63,15 +63,16 @@ pub(super) fn find(
         }
         Goal::Disagreement(share) => {
             evaluator.needed("disagreement")?;
-            let is_enough = |found: &MeasuredMachine| {
-                found.agreement.is_some_and(|agreement| agreement.disagreement() <= share)
+            let is_enough = |measurement: &MeasuredMachine| {
+                measurement.agreement.is_some_and(|agreement| agreement.disagreement() <= share)
             };
             fewest(problem, run, evaluator, None, &is_enough, &format!("a disagreement of {share}"))
         }
         Goal::Certified(share) => {
             evaluator.needed("certified")?;
-            let is_enough = |found: &MeasuredMachine| {
-                let proved = found.agreement.and_then(|agreement| agreement.certified_share());
+            let is_enough = |measurement: &MeasuredMachine| {
+                let proved =
+                    measurement.agreement.and_then(|agreement| agreement.certified_share());
                 proved.is_some_and(|proved| proved >= share)
             };
             fewest(
@@ -99,12 +100,12 @@ fn fewest(
     let most = problem.max_rank();
     let (mut few, mut size) = (start.map_or(0, |size| size - 1), start.unwrap_or(1).min(most));
     let mut best = loop {
-        let found = measured(problem, &run.at_size(size)?, evaluator)?;
-        if is_enough(&found) {
-            break found;
+        let measurement = measured(problem, &run.at_size(size)?, evaluator)?;
+        if is_enough(&measurement) {
+            break measurement;
         }
-        if size >= most || found.size < size {
-            let MeasuredMachine { size, error, .. } = found;
+        if size >= most || measurement.size < size {
+            let MeasuredMachine { size, error, .. } = measurement;
             let reached = format!("{size} vectors have a relative error of {:.3e}", error.relative);
             return Err(unfit("compress", format!("{goal} is out of reach: {reached}")));
         }
@@ -114,9 +115,9 @@ fn fewest(
     };
     while best.size > few + 1 && best.size - few > best.size / FINE {
         let middle = few.midpoint(best.size);
-        let found = measured(problem, &run.at_size(middle)?, evaluator)?;
-        if is_enough(&found) && found.size < best.size {
-            best = found;
+        let measurement = measured(problem, &run.at_size(middle)?, evaluator)?;
+        if is_enough(&measurement) && measurement.size < best.size {
+            best = measurement;
         } else {
             few = middle;
         }
@@ -129,19 +130,19 @@ pub(super) fn smaller_sizes(
     problem: &CompressionProblem<'_>,
     run: &mut dyn CompressorRun,
     evaluator: &SampleEvaluator<'_>,
-    found: &MeasuredMachine,
+    measurement: &MeasuredMachine,
 ) -> Result<Vec<CurvePoint>, CompileError> {
-    let point = |found: &MeasuredMachine| CurvePoint {
-        size: found.size,
-        error: found.error.relative,
-        agreement: found.agreement,
+    let point = |measurement: &MeasuredMachine| CurvePoint {
+        size: measurement.size,
+        error: measurement.error.relative,
+        agreement: measurement.agreement,
     };
-    let mut points = vec![point(found)];
-    if found.agreement.is_none() {
+    let mut points = vec![point(measurement)];
+    if measurement.agreement.is_none() {
         return Ok(points);
     }
     for share in [2, 4, 8] {
-        let size = found.size / share;
+        let size = measurement.size / share;
         if size == 0 {
             break;
         }

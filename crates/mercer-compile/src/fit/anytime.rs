@@ -1,4 +1,5 @@
-//! Basis points for the stage `anytime`: chosen by one of several orders, then measured.
+//! Basis points for the stage `anytime`: chosen by one of several orders, then measured. How queries use them is in
+//! `mercer_query`, in the stage of the same name.
 
 mod clusters;
 mod limit;

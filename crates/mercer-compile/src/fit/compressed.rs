@@ -1,4 +1,5 @@
-//! Vectors for the stage `compressed`: a small machine beside the whole one, and how far it is from it.
+//! Vectors for the stage `compressed`: a small machine beside the whole one, and how far it is from it. Compression
+//! for its own sake is in `compress/`, which finds the vectors.
 
 mod near;
 

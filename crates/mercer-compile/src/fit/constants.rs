@@ -102,20 +102,20 @@ impl ScoreNorms {
         let count = machine.scores().len();
         let mut sums = vec![Compensated::default(); count];
         let mut column = vec![0.0; roots.len()];
-        let own: Vec<Vec<f64>> = machine.scores().iter().map(|s| dense(s, roots.len())).collect();
+        let betas: Vec<Vec<f64>> = machine.scores().iter().map(|s| dense(s, roots.len())).collect();
         for support in 0..roots.len() {
             if support % 64 == 0 {
                 watch.step("measuring the machine", support, roots.len())?;
             }
             columns.column(support, &mut column);
-            for (sum, beta) in sums.iter_mut().zip(&own) {
+            for (sum, beta) in sums.iter_mut().zip(&betas) {
                 if beta[support] != 0.0 {
                     sum.add_product(beta[support], product(beta, &column));
                 }
             }
         }
         let mut scores = Vec::new();
-        for (sum, beta) in sums.iter().zip(&own) {
+        for (sum, beta) in sums.iter().zip(&betas) {
             let plain = beta.iter().map(|beta| beta.abs()).sum::<f64>() * UP;
             let pairs = beta.iter().zip(&roots);
             let size = pairs.map(|(beta, root)| beta.abs() * root).sum::<f64>() * UP;
@@ -247,8 +247,8 @@ impl Constants {
     fn measure_defects(&mut self, defect: &[Vec<f64>], noise: &Noise) -> usize {
         let (mut square, mut long, mut scaled) = (0.0, 0.0, 0.0);
         for (k, row) in defect.iter().enumerate() {
-            let (own, before) = row.split_last().expect("row k has k + 1 entries");
-            square += own * own + 2.0 * before.iter().map(|x| x * x).sum::<f64>();
+            let (diagonal, before) = row.split_last().expect("row k has k + 1 entries");
+            square += diagonal * diagonal + 2.0 * before.iter().map(|x| x * x).sum::<f64>();
             long += noise.long[k] * noise.long[k];
             scaled += noise.scaled[k] * noise.scaled[k];
             let errors = noise.epsilon * scaled + noise.rounding * long;
@@ -282,16 +282,16 @@ impl Constants {
         let (mut rests, mut hidden) = (Vec::new(), Vec::new());
         for (k, w) in weights.iter().enumerate() {
             left.subtract_product(*w, *w);
-            let (own, before) = defect[k].split_last().expect("row k has k + 1 entries");
-            let mut mine = own * w;
+            let (diagonal, before) = defect[k].split_last().expect("row k has k + 1 entries");
+            let mut mine = diagonal * w;
             for ((place, d), other) in turned.iter_mut().zip(before).zip(&weights) {
                 *place += d * w;
                 mine += d * other;
             }
-            let without = mine - own * w;
+            let without = mine - diagonal * w;
             turned.push(mine);
-            form += w * (2.0 * without + own * w);
-            sizes += (w * (2.0 * without.abs() + own.abs() * w.abs())).abs();
+            form += w * (2.0 * without + diagonal * w);
+            sizes += (w * (2.0 * without.abs() + diagonal.abs() * w.abs())).abs();
             cross += w.abs() * eta(k);
             x += w.abs() * noise.scaled[k];
             y += w.abs() * noise.long[k];
@@ -355,13 +355,13 @@ fn defects(triangle: &[Vec<f64>], gram: &[Vec<f64>]) -> Vec<Vec<f64>> {
 /// `<Z_i, W>` of each basis point and score, compensated.
 fn products(machine: &Machine, basis: &Matrix, supports: &mut KernelColumns) -> Vec<Vec<f64>> {
     let count = machine.supports().rows();
-    let own: Vec<Vec<f64>> = machine.scores().iter().map(|s| dense(s, count)).collect();
+    let betas: Vec<Vec<f64>> = machine.scores().iter().map(|s| dense(s, count)).collect();
     let mut values = vec![0.0; count];
     basis
         .iter()
         .map(|row| {
             supports.against(row, &mut values);
-            own.iter().map(|beta| product(beta, &values)).collect()
+            betas.iter().map(|beta| product(beta, &values)).collect()
         })
         .collect()
 }

@@ -1,4 +1,5 @@
-//! Fits the stage `landmarks`: rows drawn as landmarks, weights by ridge regression on the scores of the machine.
+//! Fits the stage `landmarks`: rows drawn as landmarks, weights by ridge regression on the scores of the machine. How
+//! queries are answered with them is in `mercer_query`.
 
 use mercer_data::draw;
 use mercer_machine::{Array, Section};
@@ -49,26 +50,26 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     for (number, factor) in GAMMAS.iter().enumerate() {
         task.watch.step("landmarks: widths", number, GAMMAS.len())?;
         let gamma = factor / median;
-        let found = ridge::fit_with_error(set.rows, features, &set.targets, |row, out| {
-            let own = &set.row(row)[..size];
+        let fitted = ridge::fit_with_error(set.rows, features, &set.targets, |row, out| {
+            let coordinates = &set.row(row)[..size];
             out[0] = 1.0;
-            out[1..=size].copy_from_slice(own);
+            out[1..=size].copy_from_slice(coordinates);
             for (place, centre) in out[size + 1..].iter_mut().zip(centres.chunks_exact(size)) {
-                *place = (-gamma * distance(own, centre)).exp();
+                *place = (-gamma * distance(coordinates, centre)).exp();
             }
         });
-        if let Some((weights, error)) = found
+        if let Some((weights, error)) = fitted
             && best.as_ref().is_none_or(|(least, ..)| error < *least)
         {
             best = Some((error, gamma, weights));
         }
     }
-    let (_, gamma, found) = best.ok_or_else(|| unfit("its scores could not be fitted"))?;
+    let (_, gamma, fitted) = best.ok_or_else(|| unfit("its scores could not be fitted"))?;
     let (mut weights, mut lines, mut constants) = (Vec::new(), Vec::new(), Vec::new());
-    for found in found.chunks_exact(features) {
-        constants.push(found[0]);
-        lines.extend(found[1..=size].iter().map(|w| *w as f32));
-        weights.extend(found[size + 1..].iter().map(|w| *w as f32));
+    for fitted in fitted.chunks_exact(features) {
+        constants.push(fitted[0]);
+        lines.extend(fitted[1..=size].iter().map(|w| *w as f32));
+        weights.extend(fitted[size + 1..].iter().map(|w| *w as f32));
     }
     Ok(Section::new(arguments.text().to_string())
         .with("basis", Array::F32(basis.to_f32(size)))

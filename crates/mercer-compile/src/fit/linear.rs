@@ -1,4 +1,5 @@
-//! Fits the stage `linear`: least squares on the scores of the machine.
+//! Fits the stage `linear`: least squares on the scores of the machine. How queries are answered with it is in
+//! `mercer_query`.
 
 use mercer_machine::{Array, Section};
 use mercer_query::entries;
@@ -24,22 +25,23 @@ fn fit(_: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
         out[..size].copy_from_slice(set.row(row));
         out[size] = 1.0;
     });
-    let found = weights.ok_or_else(|| unfit("its scores could not be fitted".to_owned()))?;
+    let fitted = weights.ok_or_else(|| unfit("its scores could not be fitted".to_owned()))?;
     let machine = task.exact.machine();
     let (live, columns) = (task.exact.packed().live(), machine.columns());
     let mut weights = vec![0.0; outputs * columns];
     let mut constants = vec![0.0; outputs];
-    for (output, found) in found.chunks_exact(size + 1).enumerate() {
-        let own = &mut weights[output * columns..(output + 1) * columns];
-        for (factor, direction) in found.iter().zip(basis.values.chunks_exact(basis.columns)) {
+    for (output, fitted) in fitted.chunks_exact(size + 1).enumerate() {
+        let weights_of_output = &mut weights[output * columns..(output + 1) * columns];
+        for (factor, direction) in fitted.iter().zip(basis.values.chunks_exact(basis.columns)) {
             for (column, value) in live.iter().zip(direction) {
-                own[*column as usize] += factor * value;
+                weights_of_output[*column as usize] += factor * value;
             }
         }
         // Queries are not centred before this product.
         let centre = machine.centre().unwrap_or(&[]);
-        let shift: f64 = own.iter().zip(centre).map(|(weight, centre)| weight * centre).sum();
-        constants[output] = found[size] - shift;
+        let shift: f64 =
+            weights_of_output.iter().zip(centre).map(|(weight, centre)| weight * centre).sum();
+        constants[output] = fitted[size] - shift;
     }
     Ok(Section::new("linear")
         .with("weights", Array::F64(weights))

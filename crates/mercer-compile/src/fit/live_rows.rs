@@ -1,4 +1,5 @@
-//! Rows in the live columns of a machine, centred as it centres, dense.
+//! Rows in the live columns of a machine, centred as it centres, dense. Packed rows for prediction are in
+//! `mercer_kernel::block`.
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::{Form, Profile};

@@ -1,4 +1,5 @@
-//! Fits the stage `low_precision`: looks for a grid on which all values lie.
+//! Fits the stage `low_precision`: looks for a grid on which all values lie. Values are rounded when the plan is
+//! loaded, in `mercer_query`, not here.
 
 mod grid;
 

@@ -1,4 +1,5 @@
-//! Fits the stage `monomials`: the weights of all products of columns, with bounds on their errors.
+//! Fits the stage `monomials`: the weights of all products of columns, with bounds on their errors. How they become
+//! proved ranges is in `certify/powers.rs` of `mercer_query`.
 
 use mercer_kernel::bound::gamma;
 use mercer_kernel::monomials::{Monomials, Power, count};

@@ -1,4 +1,5 @@
-//! The thresholds of \[DM03\]: what a sample shows of scores that change their sign late.
+//! The thresholds of \[DM03\]: what a sample shows of scores that change their sign late. How queries are stopped by
+//! them is in `mercer_query`.
 
 mod filter;
 mod settings;

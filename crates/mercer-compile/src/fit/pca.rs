@@ -1,4 +1,5 @@
-//! Fits the stage `pca`: the principal directions of the supports.
+//! Fits the stage `pca`: the principal directions of the supports. How supports are projected onto them is in
+//! `mercer_query`.
 
 use mercer_machine::{Array, Section};
 use mercer_query::entries;

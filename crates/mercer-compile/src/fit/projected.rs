@@ -1,4 +1,5 @@
 //! Fits the stage `projected`: the directions along which supports are projected, and bounds on what they leave out.
+//! How they become proved ranges is in `certify/tail.rs` of `mercer_query`.
 
 use mercer_data::Matrix;
 use mercer_kernel::{Form, Profile};

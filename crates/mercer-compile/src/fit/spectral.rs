@@ -1,4 +1,5 @@
-//! Fits the stage `spectral`: the eigenvectors of a degree-2 kernel machine, with bounds on their errors.
+//! Fits the stage `spectral`: the eigenvectors of a degree-2 kernel machine, with bounds on their errors. How they
+//! become proved ranges is in `certify/quadratic.rs` of `mercer_query`.
 
 use mercer_kernel::bound::gamma;
 use mercer_kernel::{Form, Profile};

@@ -38,8 +38,8 @@ impl Spectrum {
     /// `EE' - I` are computed, and the rounding of that is bounded, by `γ_(r+4) Σ|λ_j||e_j|²` and by
     /// `γ_(n+2) r` (each `|e_j|` being below 1.005).
     pub(super) fn of(entries: &[f64], n: usize, error: f64) -> Result<Self, &'static str> {
-        let found = symmetric(entries.to_vec(), n);
-        let (values, vectors) = found.ok_or("its eigenvalues could not be found")?;
+        let eigenpairs = symmetric(entries.to_vec(), n);
+        let (values, vectors) = eigenpairs.ok_or("its eigenvalues could not be found")?;
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|a, b| values[*b].abs().total_cmp(&values[*a].abs()));
         let largest = order.first().map_or(0.0, |first| values[*first].abs());

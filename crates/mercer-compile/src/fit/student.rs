@@ -1,4 +1,5 @@
-//! Fits the stage `student`: quadratic forms of few coordinates by ridge regression on the scores of the machine.
+//! Fits the stage `student`: quadratic forms of few coordinates by ridge regression on the scores of the machine. The
+//! directions of the coordinates are chosen in `student/directions.rs`.
 
 mod directions;
 
@@ -54,20 +55,21 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     let (mixtures, mixed) = if is_fitted {
         directions::fitted(set, &sizes, task.watch)?.ok_or_else(failed)?
     } else {
-        let one = |at: usize| f64::from(u8::from(at.is_multiple_of(all + 1)));
-        ((0..all * all).map(one).collect(), all)
+        let identity = |at: usize| f64::from(u8::from(at.is_multiple_of(all + 1)));
+        ((0..all * all).map(identity).collect(), all)
     };
     let mut table = vec![0.0; set.rows * all];
     for (row, out) in table.chunks_exact_mut(all).enumerate() {
-        let own = &set.row(row)[..mixed];
+        let coordinates = &set.row(row)[..mixed];
         for (y, mixture) in out.iter_mut().zip(mixtures.chunks_exact(mixed)) {
-            *y = mixture.iter().zip(own).map(|(a, b)| a * b).sum();
+            *y = mixture.iter().zip(coordinates).map(|(a, b)| a * b).sum();
         }
     }
     let (mut squares, mut lines, mut constants) = (Vec::new(), Vec::new(), Vec::new());
     for size in &sizes {
-        let found = forms(set, *size, |row, out| out.copy_from_slice(&table[row * all..][..*size]));
-        for form in found.ok_or_else(failed)? {
+        let fitted =
+            forms(set, *size, |row, out| out.copy_from_slice(&table[row * all..][..*size]));
+        for form in fitted.ok_or_else(failed)? {
             squares.extend(form.square.iter().map(|x| *x as f32));
             lines.extend(form.line.iter().map(|x| *x as f32));
             constants.push(form.constant);
@@ -105,7 +107,7 @@ fn forms(
     let mut scaled = vec![0.0; size];
     let lengths = lengths(set.rows, size, &read);
     let features = 1 + size + size * (size + 1) / 2;
-    let found = ridge::fit(set.rows, features, &set.targets, |row, out| {
+    let fitted = ridge::fit(set.rows, features, &set.targets, |row, out| {
         read(row, &mut scaled);
         scaled.iter_mut().zip(&lengths).for_each(|(y, length)| *y /= length);
         out[0] = 1.0;
@@ -118,30 +120,30 @@ fn forms(
             }
         }
     })?;
-    let form = |found: &[f64]| {
-        let line = found[1..=size].iter().zip(&lengths).map(|(w, length)| w / length).collect();
+    let form = |fitted: &[f64]| {
+        let line = fitted[1..=size].iter().zip(&lengths).map(|(w, length)| w / length).collect();
         let mut square = vec![0.0; size * size];
         let mut at = size + 1;
         for i in 0..size {
             for j in 0..=i {
-                let weight = found[at] / (lengths[i] * lengths[j]);
+                let weight = fitted[at] / (lengths[i] * lengths[j]);
                 let share = if i == j { weight } else { weight / 2.0 };
                 square[i * size + j] = share;
                 square[j * size + i] = share;
                 at += 1;
             }
         }
-        QuadraticForm { square, line, constant: found[0] }
+        QuadraticForm { square, line, constant: fitted[0] }
     };
-    Some(found.chunks_exact(features).map(form).collect())
+    Some(fitted.chunks_exact(features).map(form).collect())
 }
 
 /// Root mean squares of the coordinates.
 fn lengths(rows: usize, size: usize, read: impl Fn(usize, &mut [f64])) -> Vec<f64> {
-    let (mut squares, mut own) = (vec![0.0; size], vec![0.0; size]);
+    let (mut squares, mut coordinates) = (vec![0.0; size], vec![0.0; size]);
     for row in 0..rows {
-        read(row, &mut own);
-        squares.iter_mut().zip(&own).for_each(|(sum, y)| *sum += y * y);
+        read(row, &mut coordinates);
+        squares.iter_mut().zip(&coordinates).for_each(|(sum, y)| *sum += y * y);
     }
     let mean = |sum: f64| (sum / rows.max(1) as f64).sqrt();
     squares.into_iter().map(|sum| if sum > 0.0 { mean(sum) } else { 1.0 }).collect()

@@ -1,4 +1,5 @@
-//! Fits the stage `table`: one piecewise linear curve per column, with bounds on its error.
+//! Fits the stage `table`: one piecewise linear curve per column, with bounds on its error. How it becomes a proved
+//! range is in `certify/curves.rs` of `mercer_query`.
 
 use mercer_kernel::bound::{UNIT, gamma};
 use mercer_kernel::{Curve, Form, Profile, Term};

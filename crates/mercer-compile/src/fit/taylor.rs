@@ -1,4 +1,5 @@
-//! Fits the stage `taylor`: the second-order expansion of a Gaussian machine, with a bound on its remainder.
+//! Fits the stage `taylor`: the second-order expansion of a Gaussian machine, with a bound on its remainder. How it
+//! becomes a proved range is in `certify/taylor.rs` of `mercer_query`.
 
 use mercer_kernel::bound::{UNIT, gamma};
 use mercer_kernel::{Form, Profile};

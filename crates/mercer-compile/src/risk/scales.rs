@@ -65,7 +65,7 @@ const FLOOR: f64 = 1e-4;
 /// change of label the score is regressed on the estimate; the residual RMS is that of the regression.
 fn scales(machine: &Machine, records: &[Vec<Record>], scores: &[f64], levels: usize) -> Vec<Scale> {
     let count = machine.scores().len();
-    let one = |level: usize| {
+    let of_level = |level: usize| {
         let pairs =
             records.iter().zip(scores.chunks_exact(count)).filter_map(|(records, scores)| {
                 let record = records.iter().find(|record| record.level == Some(level))?;
@@ -82,7 +82,7 @@ fn scales(machine: &Machine, records: &[Vec<Record>], scores: &[f64], levels: us
             });
         scale(pairs.collect())
     };
-    (0..levels).map(one).collect()
+    (0..levels).map(of_level).collect()
 }
 
 fn scale(mut pairs: Vec<(f64, f64)>) -> Scale {
@@ -107,10 +107,10 @@ fn scale(mut pairs: Vec<(f64, f64)>) -> Scale {
     let shift = truth - slope * estimate;
     let residual_rms = mean(&|pair| (slope * pair.0 + shift - pair.1).powi(2)).sqrt();
     let residual_rms = residual_rms.max(FLOOR * usual).max(f64::MIN_POSITIVE);
-    let found = Scale { slope, shift, residual_rms };
+    let scale = Scale { slope, shift, residual_rms };
     let is_sound =
         slope > 0.0 && slope.is_finite() && shift.is_finite() && residual_rms.is_finite();
-    if is_sound { found } else { never }
+    if is_sound { scale } else { never }
 }
 
 #[cfg(test)]

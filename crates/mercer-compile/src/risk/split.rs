@@ -169,7 +169,7 @@ impl SampleSplit {
     }
 
     /// For `tune` under a contract that rests on proofs: a third each, within limits.
-    pub(crate) fn for_proved_plans(rows: usize, policy: &SplitPolicy, seed: u64) -> Self {
+    pub(crate) fn for_certified_plans(rows: usize, policy: &SplitPolicy, seed: u64) -> Self {
         let third = rows / 3;
         let (fit, measure) = (third.min(policy.fit.most), third.min(policy.most_measure));
         Self::test_first(rows, fit, measure, seed)

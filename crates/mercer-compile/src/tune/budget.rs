@@ -1,4 +1,5 @@
-//! A budget in microseconds as a number of multiply-adds, which is what plans count.
+//! A budget in microseconds as a number of multiply-adds, which is what plans count. Budgets are charged in
+//! `mercer_query`, not here.
 
 use mercer_data::Matrix;
 use mercer_machine::Budget;

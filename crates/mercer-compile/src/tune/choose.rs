@@ -15,8 +15,8 @@ use crate::CompileError;
 pub(super) fn choose(mut validated: Validated<'_>) -> Result<Tuned, CompileError> {
     let Choice { mut chosen, why } = fastest(&mut validated)?;
     let Validated { search, candidates, notes } = &mut validated;
-    let mut seen = report::verify(&search.context, &candidates[chosen])?;
-    let disagreements = seen.verification.disagreements;
+    let mut verified = report::verify(&search.context, &candidates[chosen])?;
+    let disagreements = verified.verification.disagreements;
     if disagreements > 0 && !candidates[chosen].estimates() {
         // Impossible by proof; if it ever happens such a plan must not be used.
         notes.push(format!(
@@ -25,10 +25,10 @@ pub(super) fn choose(mut validated: Validated<'_>) -> Result<Tuned, CompileError
             candidates[chosen].sections.spec,
         ));
         chosen = 0;
-        seen = report::verify(&search.context, &candidates[0])?;
+        verified = report::verify(&search.context, &candidates[0])?;
     }
     let (exact, plan) = speeds(&validated, chosen)?;
-    Ok(report::tuned(validated, Report { chosen, why, exact, plan, seen }))
+    Ok(report::tuned(validated, Report { chosen, why, exact, plan, verified }))
 }
 
 /// A choice among the candidates.
@@ -46,15 +46,16 @@ pub(super) struct Why {
     pub beaten: Option<(String, f64)>,
 }
 
-/// The fastest candidate; but exact unless it is clearly slower, and a proved plan rather than the fastest that
+/// The fastest candidate; but exact unless it is clearly slower, and a certified plan rather than the fastest that
 /// estimates unless that is clearly faster.
 fn fastest(validated: &mut Validated<'_>) -> Result<Choice, CompileError> {
     let Validated { search, candidates, notes } = validated;
     let (policy, timer) = (&search.context.policy.choose, search.context.timer);
     let runners: Vec<Runner<'_>> = match timer.aim {
-        Aim::Latency => {
-            candidates.iter().map(|of| of.candidate.runner(&search.exact_rows)).collect()
-        }
+        Aim::Latency => candidates
+            .iter()
+            .map(|validated| validated.candidate.runner(&search.exact_rows))
+            .collect(),
         Aim::Throughput => candidates.iter().map(ValidatedCandidate::runner).collect(),
     };
     let times = timer.compare(&runners, policy.rounds)?;
@@ -63,11 +64,11 @@ fn fastest(validated: &mut Validated<'_>) -> Result<Choice, CompileError> {
     let unsettled = |at: usize| candidates[at].candidate.unsettled;
     let estimates = |at: &usize| candidates[*at].estimates();
     let by_time = |a: &usize, b: &usize| times[*a].best.total_cmp(&times[*b].best);
-    let proved = (1..candidates.len()).filter(|at| !estimates(at)).min_by(by_time);
+    let certified = (1..candidates.len()).filter(|at| !estimates(at)).min_by(by_time);
     let estimating: Vec<usize> = (1..candidates.len()).filter(estimates).collect();
     let estimating = fastest_estimating(search, candidates, &estimating)?;
     let mut chosen = 0;
-    for at in proved.into_iter().chain(estimating) {
+    for at in certified.into_iter().chain(estimating) {
         let is_faster = times[at].best * (1.0 + noise) < times[chosen].best;
         let settles_more = unsettled(at) + policy.equal_unsettled < unsettled(chosen);
         let settles_less = unsettled(at) > unsettled(chosen) + policy.equal_unsettled;
@@ -115,17 +116,17 @@ fn fastest_estimating(
 fn speeds(validated: &Validated<'_>, chosen: usize) -> Result<(Speed, Speed), CompileError> {
     let Validated { search, candidates, .. } = validated;
     let (policy, timer) = (&search.context.policy.choose, search.context.timer);
-    let of = [&candidates[0], &candidates[chosen]];
+    let compared = [&candidates[0], &candidates[chosen]];
     let rows = &search.exact_rows;
     let few = rows.select(0..rows.rows().min(policy.report_rows));
-    let alone = of.map(|candidate| candidate.candidate.runner(&few));
+    let alone = compared.map(|validated| validated.candidate.runner(&few));
     let single = timer.with_aim(Aim::Latency).compare(&alone, policy.report_rounds)?;
-    let batches = of.map(ValidatedCandidate::runner);
+    let batches = compared.map(ValidatedCandidate::runner);
     let batch = timer.with_aim(Aim::Throughput).compare(&batches, policy.report_rounds)?;
     let speed = |at: usize| Speed {
         single_us: rounded(single[at].microseconds()),
         batch_us: rounded(batch[at].microseconds()),
-        bytes: of[at].candidate.plan.bytes() as u64,
+        bytes: compared[at].candidate.plan.bytes() as u64,
     };
     let exact = speed(0);
     let plan = if chosen == 0 { exact } else { speed(1) };

@@ -151,7 +151,7 @@ impl Clock for SimulatedClock {
         let answers = plan.decide_with(rows, options)?;
         let each = answers.decisions.iter().map(|decision| decision.cost.multiply_adds as f64);
         let multiply_adds: f64 = each.sum();
-        let reached: f64 = answers.settled_by.iter().map(|stage| (stage + 1) as f64).sum();
+        let reached: f64 = answers.answered_by.iter().map(|stage| (stage + 1) as f64).sum();
         let count = rows.rows() as f64;
         let calls = if aim == Aim::Latency { count } else { 1.0 };
         let costs = &self.costs;

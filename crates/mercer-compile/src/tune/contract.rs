@@ -1,4 +1,5 @@
-//! What answers must be, and what is to be fast: the task that `tune` is given.
+//! What answers must be, and what is to be fast: the task that `tune` is given. How a plan is found for it is in the
+//! phases.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! How long the search may take, and whether the caller has interrupted it.
+//! How long the search may take, and whether the caller has interrupted it. Where times come from is in `clock.rs`.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Phase 1, propose: the stages that are worth fitting to this machine, by the registry of stages.
+//! Phase 1, propose: the stages that are worth fitting to this machine, by the registry of stages. Nothing is fitted or
+//! timed here, except exact answers.
 
 use mercer_spec::Spec;
 
@@ -15,8 +16,8 @@ pub(super) struct Proposal {
 /// What the labels of a stage rest on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StageKind {
-    /// It proves labels.
-    Proving,
+    /// It proves ranges of scores; labels rest on these.
+    Certifying,
     /// It estimates scores; labels rest on the calibration of the plan.
     Estimating,
 }
@@ -24,7 +25,7 @@ pub(super) enum StageKind {
 /// The stages to fit, by kind.
 #[derive(Debug, Default)]
 pub(super) struct Proposals {
-    proving: Vec<Proposal>,
+    certifying: Vec<Proposal>,
     estimating: Vec<Proposal>,
 }
 
@@ -32,7 +33,7 @@ impl Proposals {
     /// Takes those of one kind.
     pub(super) fn take(&mut self, kind: StageKind) -> Vec<Proposal> {
         match kind {
-            StageKind::Proving => std::mem::take(&mut self.proving),
+            StageKind::Certifying => std::mem::take(&mut self.certifying),
             StageKind::Estimating => std::mem::take(&mut self.estimating),
         }
     }
@@ -51,7 +52,7 @@ pub(super) fn propose<'a>(
             (fitter.propose)(task).into_iter().map(move |spec| Proposal { fitter, spec })
         });
         match kind {
-            StageKind::Proving => search.proposals.proving = proposals.collect(),
+            StageKind::Certifying => search.proposals.certifying = proposals.collect(),
             StageKind::Estimating => search.proposals.estimating = proposals.collect(),
         }
     }

@@ -72,8 +72,8 @@ impl Search<'_> {
         let factor = times[1].best / times[0].best;
         self.best.relative_time *= factor;
         let timed = self.timed.iter_mut().map(|plan| &mut plan.relative_time);
-        let proved = self.best_proved.as_mut().map(|proved| &mut proved.relative_time);
-        timed.chain(proved).for_each(|relative| *relative *= factor);
+        let certified = self.best_certified.as_mut().map(|certified| &mut certified.relative_time);
+        timed.chain(certified).for_each(|relative| *relative *= factor);
         self.timed_rows = rows;
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Search<'_> {
     }
 
     /// A plan may leave so few queries to the exact stage that the measured rows hardly hold one, and yet each of them
-    /// costs as much as a hundred others. A faster proving stage is then put before the exact one, if the plan does
+    /// costs as much as a hundred others. A faster certifying stage is then put before the exact one, if the plan does
     /// not become slower by it.
     fn try_fallback_stage(&mut self) -> Result<(), CompileError> {
         let (policy, best) = (&self.context.policy.refine, &self.best);
@@ -171,7 +171,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The fastest proving stage of a name that the best plan has not.
+    /// The fastest certifying stage of a name that the best plan has not.
     fn fallback_stage(&self) -> Option<usize> {
         let stages = &self.cache.stages;
         let names: Vec<&str> = self.best.stages.iter().map(|at| self.cache.name(*at)).collect();

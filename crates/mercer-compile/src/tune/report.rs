@@ -1,6 +1,9 @@
-//! What is written down about the chosen plan: its check on the test rows, its speed, and the reason in one sentence.
+//! The report on the chosen plan: its check on the test rows, its speed, and the reason in one sentence. It chooses
+//! nothing: that is `choose.rs`.
 
-use mercer_machine::{Answer, PlanSections, SampleParts, Settled, Speed, Tuning, Verification};
+use mercer_machine::{
+    Answer, PlanSections, SampleParts, SettledByStage, Speed, Tuning, Verification,
+};
 use mercer_query::{Answers, Certainty, Plan};
 use mercer_simd::Isa;
 
@@ -11,7 +14,7 @@ use super::validate::{Validated, ValidatedCandidate};
 use super::{Aim, Contract, Point, Tuned};
 use crate::CompileError;
 
-/// What is known of the choice.
+/// The choice, and what was measured of it.
 pub(super) struct Report {
     /// Position of the chosen candidate.
     pub chosen: usize,
@@ -20,7 +23,7 @@ pub(super) struct Report {
     pub exact: Speed,
     /// The speed of the chosen plan.
     pub plan: Speed,
-    pub seen: Verified,
+    pub verified: Verified,
 }
 
 /// The answers to the test rows.
@@ -34,7 +37,7 @@ pub(super) fn tuned(validated: Validated<'_>, report: Report) -> Tuned {
     let Validated { search, candidates, notes } = validated;
     let Context { tuner, sample, .. } = &search.context;
     let reason = reason(&search, &candidates[report.chosen], &report, &notes);
-    let Report { chosen, exact, plan, seen, .. } = report;
+    let Report { chosen, exact, plan, verified, .. } = report;
     let ValidatedCandidate { candidate, sections, .. } =
         candidates.into_iter().nth(chosen).expect("the chosen candidate is one of them");
     let tuning = Tuning {
@@ -57,11 +60,11 @@ pub(super) fn tuned(validated: Validated<'_>, report: Report) -> Tuned {
         tried: search.tried,
         refused: search.cache.refused,
         stopped: search.is_cut_short,
-        verification: seen.verification,
+        verification: verified.verification,
         reason,
     };
     let sections = PlanSections { tuning: Some(Box::new(tuning)), ..sections };
-    Tuned { sections, points: seen.points }
+    Tuned { sections, points: verified.points }
 }
 
 /// Answers the test rows and compares with exact.
@@ -80,7 +83,7 @@ pub(super) fn verify(
     };
     let mut points = Vec::new();
     let mut disagreements = 0;
-    let decisions = answers.decisions.iter().zip(&answers.settled_by);
+    let decisions = answers.decisions.iter().zip(&answers.answered_by);
     for ((decision, stage), truth) in decisions.zip(test.answers(tuner.machine)) {
         let is_settled = decision.certainty != Certainty::Unsettled;
         disagreements += u64::from(is_settled && differs(decision.answer, truth.answer));
@@ -115,7 +118,7 @@ fn verification(
         queries: points.len() as u64,
         disagreements,
         unsettled: answers.unsettled,
-        stages: settled.map(|(stage, queries)| Settled { stage, queries }).collect(),
+        stages: settled.map(|(stage, queries)| SettledByStage { stage, queries }).collect(),
         mean_cost: rounded(total / points.len().max(1) as f64),
         exact_cost: plan.exact_stage().cost().multiply_adds,
         costs,
@@ -125,11 +128,11 @@ fn verification(
 /// Why this plan, in one sentence.
 fn reason(
     search: &Search<'_>,
-    kept: &ValidatedCandidate,
+    chosen: &ValidatedCandidate,
     report: &Report,
     notes: &[String],
 ) -> String {
-    let mut text = if kept.candidate.stages.is_empty() {
+    let mut text = if chosen.candidate.stages.is_empty() {
         reason_for_exact(search, &report.why)
     } else {
         let (exact, plan) = (&report.exact, &report.plan);
@@ -143,7 +146,7 @@ fn reason(
             ),
         };
         let tried = search.tried.len();
-        format!("{} is {what}, the fastest of {tried} plans", kept.sections.spec)
+        format!("{} is {what}, the fastest of {tried} plans", chosen.sections.spec)
     };
     for note in notes {
         text.push_str("; ");

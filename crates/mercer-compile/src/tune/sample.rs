@@ -74,7 +74,7 @@ impl TuneSample {
             Some(target) => {
                 SampleSplit::for_estimating_plans(rows, &policy.split, target, has_training, seed)
             }
-            None => SampleSplit::for_proved_plans(rows, &policy.split, seed),
+            None => SampleSplit::for_certified_plans(rows, &policy.split, seed),
         };
         let missing = target.filter(|_| estimating.is_none());
         Ok(Self {

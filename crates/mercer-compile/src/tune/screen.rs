@@ -1,4 +1,4 @@
-//! Phase 2, screen: fits every proposed stage, times it in front of the fastest proved plan, and times combinations
+//! Phase 2, screen: fits every proposed stage, times it in front of the fastest certified plan, and times combinations
 //! of the fastest stages.
 //!
 //! Local search from the best plan is in `refine.rs`; how a plan is compared with the best is in `search.rs`.
@@ -13,26 +13,26 @@ pub(super) fn screen<'a>(
     task: &Task<'_>,
     kind: StageKind,
 ) -> Result<Search<'a>, CompileError> {
-    let proved = match kind {
-        StageKind::Proving => Vec::new(),
+    let certified = match kind {
+        StageKind::Certifying => Vec::new(),
         StageKind::Estimating => search.best.stages.clone(),
     };
     if kind == StageKind::Estimating {
         let answers = search.best.plan.decide_with(&search.timed_rows, &search.best.options)?;
-        search.proved_cost = answers.mean_cost();
+        search.certified_cost = answers.mean_cost();
     }
     let proposals = search.proposals.take(kind);
     let count = proposals.len();
     for (number, proposal) in proposals.into_iter().enumerate() {
         search.context.limit.step("fitting stages", number, count)?;
         if let Some(stage) = search.cache.fit(proposal, task, search.context.limit)? {
-            search.evaluate([&[stage], &proved[..]].concat())?;
+            search.evaluate([&[stage], &certified[..]].concat())?;
         }
     }
     if count > 0 {
         search.try_best_of_each_name(kind)?;
         if kind == StageKind::Estimating {
-            search.try_pairs(&proved)?;
+            search.try_pairs(&certified)?;
         }
     }
     Ok(search)
@@ -59,8 +59,8 @@ impl Search<'_> {
         }
         let names = chosen.len();
         if estimates {
-            let proved = self.best_proved.as_ref().unwrap_or(&self.best);
-            chosen.extend(proved.stages.iter().filter(|stage| !stages[**stage].estimates));
+            let certified = self.best_certified.as_ref().unwrap_or(&self.best);
+            chosen.extend(certified.stages.iter().filter(|stage| !stages[**stage].estimates));
         }
         if names > 1 {
             let plan = self.cache.ordered(chosen);
@@ -69,10 +69,10 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Two estimating stages of different names in front of the proved ones: the best pair need not hold the best of
+    /// Two estimating stages of different names in front of the certified ones: the best pair need not hold the best of
     /// either. Each is among the fastest of its name, or comes after one of the fastest of all: a stage that is slow
     /// as the first may be the best for the queries that another leaves open.
-    fn try_pairs(&mut self, proved: &[usize]) -> Result<(), CompileError> {
+    fn try_pairs(&mut self, certified: &[usize]) -> Result<(), CompileError> {
         let most = self.context.policy.screen.combined;
         let stages = &self.cache.stages;
         let mut measured: Vec<usize> = (0..stages.len()).collect();
@@ -92,7 +92,7 @@ impl Search<'_> {
             pairs.extend(others.map(|other| [*first, measured[other]]));
         }
         for pair in pairs {
-            let plan = self.cache.ordered([&pair, proved].concat());
+            let plan = self.cache.ordered([&pair, certified].concat());
             self.evaluate(plan)?;
         }
         Ok(())

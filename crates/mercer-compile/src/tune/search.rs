@@ -1,6 +1,6 @@
-//! The state of a search, passed from phase to phase, and how one more plan is compared with the best.
+//! The state of a search, which one phase passes to the next, and the comparison of a new plan with the best so far.
 //!
-//! Which plans are compared is decided in `screen.rs` and `refine.rs`.
+//! Which plans are compared is decided in `screen.rs` and `refine.rs`; how they are timed is in `timing.rs`.
 
 use std::collections::HashSet;
 
@@ -9,17 +9,17 @@ use mercer_machine::{Budget, Output, PlanSections, Trial};
 use mercer_query::{Answers, Plan, QueryOptions};
 
 use super::budget::set_budget;
+use super::fitted_stages::FittedStageCache;
 use super::limit::TimeLimit;
-use super::predict::ThresholdPredictor;
 use super::propose::{Proposals, StageKind};
 use super::sample::TuneSample;
-use super::stages::FittedStageCache;
+use super::threshold_predictor::ThresholdPredictor;
 use super::timing::{Runner, Timer, rounded};
 use super::validate::DeltaShares;
 use super::{Contract, TunePolicy, Tuner};
 use crate::CompileError;
 
-/// What does not change during a search.
+/// The parts of a search that do not change.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub tuner: &'a Tuner<'a>,
@@ -49,7 +49,7 @@ impl<'a> Context<'a> {
         PlanCandidate { stages, plan, options, budget: None, relative_time: 1.0, unsettled: 0.0 }
     }
 
-    /// Predicts thresholds, where plans may estimate. Only labels are estimated, never values.
+    /// Predicts thresholds; none if plans may not estimate. Labels may be estimated, values of a regression never.
     fn predictor(&self) -> Option<ThresholdPredictor<'a>> {
         let is_value = matches!(self.tuner.machine.output(), Output::Value);
         let Contract::Calibrated(target) = &self.tuner.contract else { return None };
@@ -58,14 +58,15 @@ impl<'a> Context<'a> {
         }
         let tested = self.sample.test.rows.rows();
         let shares = DeltaShares::new(target, &self.policy.validate);
-        let most = self.policy.validate.alternatives;
-        let target = if shares.is_worthwhile(tested) { shares.of_best(most) } else { *target };
+        let alternatives = self.policy.validate.alternatives;
+        let is_shared = shares.is_worthwhile(tested);
+        let target = if is_shared { shares.of_best(alternatives) } else { *target };
         let (machine, rows) = (self.tuner.machine, &self.sample.measure);
         Some(ThresholdPredictor::new(machine, rows, target, tested, &self.policy.prediction))
     }
 }
 
-/// A plan with what is known of it.
+/// A plan with its measurements.
 #[derive(Debug)]
 pub(super) struct PlanCandidate {
     /// Its stages, as positions in the cache.
@@ -85,7 +86,7 @@ impl PlanCandidate {
     }
 }
 
-/// A plan that was timed; its time is a rough one if it was dropped early.
+/// A plan that was timed; if it was dropped early, its time is from few runs.
 #[derive(Debug)]
 pub(super) struct TimedPlan {
     pub stages: Vec<usize>,
@@ -93,14 +94,14 @@ pub(super) struct TimedPlan {
     pub relative_time: f64,
 }
 
-/// What was tried, and the best of it.
+/// All plans that were tried, and the best of them.
 #[derive(Debug)]
 pub(super) struct Search<'a> {
     pub context: Context<'a>,
     /// Stages that are still to be fitted.
     pub proposals: Proposals,
     pub cache: FittedStageCache,
-    /// Where plans may estimate.
+    /// None if plans may not estimate.
     predictor: Option<ThresholdPredictor<'a>>,
     /// Rows on which exact answers are timed.
     pub exact_rows: Matrix,
@@ -115,18 +116,18 @@ pub(super) struct Search<'a> {
     seen: HashSet<Vec<usize>>,
     /// The fastest plan.
     pub best: PlanCandidate,
-    /// The fastest plan whose answers are all proved, where the fastest is not.
-    pub best_proved: Option<PlanCandidate>,
-    /// Mean cost of the fastest proved plan.
-    pub proved_cost: f64,
-    /// The exact plan, beside which proved plans are timed.
+    /// The fastest plan without estimating stages; none if `best` is that plan.
+    pub best_certified: Option<PlanCandidate>,
+    /// Mean cost of the fastest certified plan.
+    pub certified_cost: f64,
+    /// The exact plan, beside which certified plans are timed.
     baseline: PlanCandidate,
     /// Whether the time limit ended the search.
     pub is_cut_short: bool,
 }
 
 impl<'a> Search<'a> {
-    /// Times exact answers.
+    /// Begins with the exact plan as the best; times it.
     pub(super) fn new(context: Context<'a>) -> Result<Self, CompileError> {
         let policy = &context.policy.timing;
         let plan = context.candidate(Vec::new(), Plan::exact(context.tuner.machine));
@@ -134,8 +135,8 @@ impl<'a> Search<'a> {
             context.timer.time(plan.runner(rows), policy.baseline_rounds).map(|times| times.best)
         };
         let rows = &context.sample.measure.rows;
-        let first = rows.select(0..rows.rows().min(policy.least_timed));
-        let fitting = (policy.longest_pass / seconds(&first)?.max(1e-12)) as usize;
+        let few_rows = rows.select(0..rows.rows().min(policy.least_timed));
+        let fitting = (policy.longest_pass / seconds(&few_rows)?.max(1e-12)) as usize;
         let exact_rows = rows.select(0..rows.rows().min(fitting.max(policy.least_timed)));
         let exact_us = 1e6 * seconds(&exact_rows)?;
         let (best, baseline) = (context.exact(&exact_rows)?, context.exact(&exact_rows)?);
@@ -151,24 +152,24 @@ impl<'a> Search<'a> {
             timed: Vec::new(),
             seen: HashSet::new(),
             best,
-            best_proved: None,
-            proved_cost: 0.0,
+            best_certified: None,
+            certified_cost: 0.0,
             baseline,
             is_cut_short: false,
         })
     }
 
     /// The kinds of stages that the contract allows, in the order in which they are tried: estimating stages are tried
-    /// in front of the fastest proved plan.
+    /// in front of the fastest certified plan.
     pub(super) fn kinds(&self) -> Vec<StageKind> {
         match (self.context.tuner.may_compile(), &self.predictor) {
             (false, _) => Vec::new(),
-            (true, None) => vec![StageKind::Proving],
-            (true, Some(_)) => vec![StageKind::Proving, StageKind::Estimating],
+            (true, None) => vec![StageKind::Certifying],
+            (true, Some(_)) => vec![StageKind::Certifying, StageKind::Estimating],
         }
     }
 
-    /// Measures a plan that was not measured before; whether it is the new best.
+    /// Measures a plan, unless it was measured before. Returns whether it is the new best plan.
     pub(super) fn evaluate(&mut self, stages: Vec<usize>) -> Result<bool, CompileError> {
         if self.seen.contains(&stages) {
             return Ok(false);
@@ -197,8 +198,8 @@ impl<'a> Search<'a> {
         self.measure(candidate, &answers)
     }
 
-    /// The plan without the stages that settle nothing and only cost, if it has such stages. A stage is measured once,
-    /// even so.
+    /// The plan without its useless stages (those that settle no query), if it has any. But the first measurement of a
+    /// stage is made even if it is useless.
     fn without_idle_stages(
         &self,
         candidate: &PlanCandidate,
@@ -214,7 +215,7 @@ impl<'a> Search<'a> {
         Some(useful.map(|(stage, _)| *stage).collect())
     }
 
-    /// Times a plan beside the best, and records it.
+    /// Times a plan and the best plan in turns, and records the result. Returns whether it is the new best plan.
     fn measure(
         &mut self,
         mut candidate: PlanCandidate,
@@ -223,7 +224,7 @@ impl<'a> Search<'a> {
         let policy = &self.context.policy.screen;
         let rows = self.timed_rows.rows().max(1) as f64;
         candidate.unsettled = answers.unsettled as f64 / rows;
-        let runners = [&self.best, &candidate].map(|of| of.runner(&self.timed_rows));
+        let runners = [&self.best, &candidate].map(|plan| plan.runner(&self.timed_rows));
         // With a budget a slower plan may settle more.
         let has_budget = self.context.tuner.budget_us.is_some();
         let give_up = if has_budget { f64::INFINITY } else { policy.dominated };
@@ -231,7 +232,7 @@ impl<'a> Search<'a> {
         candidate.relative_time = self.best.relative_time * challenge.ratio;
         let is_best = self.beats(&candidate, &self.best);
         if is_best {
-            candidate.relative_time = self.beside_baseline(&candidate)?;
+            candidate.relative_time = self.time_beside_baseline(&candidate)?;
         }
         self.record(&candidate, answers, challenge.is_dropped);
         self.keep(candidate, is_best);
@@ -247,13 +248,14 @@ impl<'a> Search<'a> {
         candidate.relative_time < policy.clearly_faster * other.relative_time
     }
 
-    /// The relative time of a plan, measured anew beside a plan that stays (the baseline): winners are lucky ones, and
-    /// times computed from winner to winner would add up their luck.
-    fn beside_baseline(&self, candidate: &PlanCandidate) -> Result<f64, CompileError> {
-        let is_proved = |candidate: &&PlanCandidate| !self.cache.estimates(&candidate.stages);
-        let proved = self.best_proved.as_ref().or(Some(&self.best)).filter(is_proved);
-        let (baseline, rows) = match proved.filter(|_| !is_proved(&candidate)) {
-            Some(proved) => (proved, &self.timed_rows),
+    /// The time of a plan relative to exact, measured again in turns with a fixed plan, the baseline. A plan that becomes
+    /// the best is often one whose times came out too low by chance; if its time were computed from that of the best plan
+    /// before it, such errors would add up.
+    fn time_beside_baseline(&self, candidate: &PlanCandidate) -> Result<f64, CompileError> {
+        let is_certified = |candidate: &&PlanCandidate| !self.cache.estimates(&candidate.stages);
+        let certified = self.best_certified.as_ref().or(Some(&self.best)).filter(is_certified);
+        let (baseline, rows) = match certified.filter(|_| !is_certified(&candidate)) {
+            Some(certified) => (certified, &self.timed_rows),
             None => (&self.baseline, &self.exact_rows),
         };
         let runners = [baseline.runner(rows), candidate.runner(&self.timed_rows)];
@@ -262,7 +264,7 @@ impl<'a> Search<'a> {
         Ok(baseline.relative_time * times[1].best / times[0].best)
     }
 
-    /// Writes down what was measured of a plan, and of its first stage if that is new.
+    /// Adds a plan to the report, and fills in time and cost of its first stage if they are new.
     fn record(&mut self, candidate: &PlanCandidate, answers: &Answers, dropped: bool) {
         let rows = self.timed_rows.rows().max(1) as f64;
         let by_exact = answers.settled_by_stage.last().copied().unwrap_or(0) as f64 / rows;
@@ -270,13 +272,13 @@ impl<'a> Search<'a> {
         let mean_cost = answers.mean_cost();
         let first = &mut self.cache.stages[candidate.stages[0]];
         if first.relative_time.is_infinite() {
-            // What it leaves open costs as much as the plan behind it.
+            // Each query that it leaves open costs as much as the stages after it; the rest of the cost is its own.
             let open = 1.0 - answers.settled_by_stage[0] as f64 / rows;
-            let behind = match candidate.stages.len() {
+            let cost_after = match candidate.stages.len() {
                 1 => candidate.plan.exact_stage().cost().multiply_adds as f64,
-                _ => self.proved_cost,
+                _ => self.certified_cost,
             };
-            first.cost = (mean_cost - open * behind).max(0.0);
+            first.cost = (mean_cost - open * cost_after).max(0.0);
             first.relative_time = candidate.relative_time;
         }
         self.tried.push(Trial {
@@ -290,23 +292,23 @@ impl<'a> Search<'a> {
         self.timed.push(TimedPlan { stages, relative_time });
     }
 
-    /// Keeps a plan if it is the best, or the best of the proved ones.
+    /// Keeps a plan if it is the best, or the best of the certified ones.
     fn keep(&mut self, candidate: PlanCandidate, is_best: bool) {
-        let is_proved = !self.cache.estimates(&candidate.stages);
-        let best_is_proved = !self.cache.estimates(&self.best.stages);
+        let is_certified = !self.cache.estimates(&candidate.stages);
+        let best_is_certified = !self.cache.estimates(&self.best.stages);
         if is_best {
-            let old = std::mem::replace(&mut self.best, candidate);
-            if is_proved {
-                self.best_proved = None;
-            } else if best_is_proved {
-                self.best_proved = Some(old);
+            let previous = std::mem::replace(&mut self.best, candidate);
+            if is_certified {
+                self.best_certified = None;
+            } else if best_is_certified {
+                self.best_certified = Some(previous);
             }
             return;
         }
         let is_better =
-            self.best_proved.as_ref().is_none_or(|proved| self.beats(&candidate, proved));
-        if is_proved && !best_is_proved && is_better {
-            self.best_proved = Some(candidate);
+            self.best_certified.as_ref().is_none_or(|certified| self.beats(&candidate, certified));
+        if is_certified && !best_is_certified && is_better {
+            self.best_certified = Some(candidate);
         }
     }
 
@@ -321,7 +323,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The plan of these stages; if it estimates, with a predicted threshold, which serves to compare plans only.
+    /// The plan of these stages; if it estimates, with a predicted threshold, which is good for comparing
+    /// plans and for nothing else.
     pub(super) fn load(&mut self, stages: &[usize]) -> Result<Plan, CompileError> {
         let machine = self.context.tuner.machine;
         let plan = Plan::load(machine, &self.sections(stages))?;

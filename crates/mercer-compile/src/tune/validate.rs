@@ -88,14 +88,14 @@ pub(super) struct Validated<'a> {
     pub notes: Vec<String>,
 }
 
-/// Validates exact, the fastest plans that estimate, and the fastest proved plan.
+/// Validates exact, the fastest plans that estimate, and the fastest certified plan.
 pub(super) fn validate(mut search: Search<'_>) -> Result<Validated<'_>, CompileError> {
     let tuner = search.context.tuner;
     tuner.watch.step("testing the plan", 0, 1)?;
     let mut notes = Vec::new();
     if let Some(needed) = search.context.sample.needed_rows {
         notes.push(format!(
-            "the sample has {} rows, {needed} are needed for {}: only proved plans were tried",
+            "the sample has {} rows, {needed} are needed for {}: only certified plans were tried",
             tuner.sample.rows(),
             tuner.contract,
         ));
@@ -105,13 +105,13 @@ pub(super) fn validate(mut search: Search<'_>) -> Result<Validated<'_>, CompileE
     let exact = search.context.exact(&search.exact_rows)?;
     let sections = search.sections(&exact.stages);
     let mut candidates = vec![ValidatedCandidate::new(exact, sections, &search)?];
-    let mut proved = search.best_proved.take();
+    let mut certified = search.best_certified.take();
     if search.cache.estimates(&best.stages) {
         candidates.extend(validate_estimating(&mut search, best, &mut notes)?);
     } else {
-        proved = Some(best);
+        certified = Some(best);
     }
-    if let Some(candidate) = proved.filter(|proved| !proved.stages.is_empty()) {
+    if let Some(candidate) = certified.filter(|certified| !certified.stages.is_empty()) {
         let sections = search.sections(&candidate.stages);
         candidates.push(ValidatedCandidate::new(candidate, sections, &search)?);
     }

@@ -317,7 +317,7 @@ fn without_a_budget_the_offset_decides() {
         for decision in answers.decisions {
             assert_eq!(decision.answer, Answer::Class(usize::from(offset > 0.0)));
             assert_eq!(decision.certainty, Certainty::Unsettled);
-            assert_eq!(decision.score.low, f64::NEG_INFINITY);
+            assert_eq!(decision.range.low, f64::NEG_INFINITY);
         }
     }
 }

@@ -42,7 +42,7 @@ fn gathered_queries_get_the_answers_they_get_alone() {
                         let what = format!("{name}, {text}, {options:?}, row {row}");
                         assert_eq!(alone[0], batch.decisions[row], "{what}");
                         let told = plan.explain(&queries, row, &options).unwrap();
-                        assert_eq!(told.settled_by, batch.settled_by[row], "{what}");
+                        assert_eq!(told.answered_by, batch.answered_by[row], "{what}");
                     }
                     settled += batch.settled_by_stage[plan.stages().len()];
                 }

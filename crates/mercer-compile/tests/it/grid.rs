@@ -291,9 +291,14 @@ fn quantised_integers_hold_off_the_grid() {
 fn low_precision_has_one_parameter() {
     let kernel = parse("rbf(gamma=1)").unwrap();
     let machine = machines::random(&kernel, &generate::dense(10, 3, 1), &Output::Novelty, 2);
-    for text in ["low_precision(3)", "low_precision(integers=no)", "low_precision(bits=4)"] {
+    let wrong_words = [("low_precision(3)", "not '3'"), ("low_precision(integers=no)", "not 'no'")];
+    let expected = wrong_words.map(|(text, given)| {
+        (text, format!("low_precision: 'integers' must be one of on_grid, quantised, {given}"))
+    });
+    let unknown = "low_precision has no parameter 'bits'; it takes integers".to_owned();
+    for (text, message) in expected.into_iter().chain([("low_precision(bits=4)", unknown)]) {
         let plan = format!("cascade({text}, exact)").parse().unwrap();
         let error = compile(&machine, &plan, None).unwrap_err().to_string();
-        assert!(error.contains("integers"), "{error}");
+        assert!(error.contains(&message), "{error}");
     }
 }

@@ -87,7 +87,7 @@ fn walks_to_the_end_are_exact_for_every_kernel_and_row() {
         let exact = Plan::exact(&machine).scores(&queries).unwrap();
         for (decision, exact) in plan.decide(&queries).unwrap().iter().zip(exact) {
             let size = 1e-9 * (1.0 + exact.abs());
-            assert!((decision.score.low - exact).abs() < size, "{kernel:?}: {decision:?}");
+            assert!((decision.range.low - exact).abs() < size, "{kernel:?}: {decision:?}");
         }
     }
 }
@@ -126,7 +126,7 @@ fn adversarial_rows_and_machines_end_in_exact_answers_or_clear_errors() {
     let adversarial =
         Matrix::dense(2, vec![1e300, -1e300, 1e150, 1e150, 0.0, 0.0, 1e-300, 0.0]).unwrap();
     for decision in plan.decide(&adversarial).unwrap() {
-        assert!(decision.score.low.is_finite() && decision.score.high.is_finite());
+        assert!(decision.range.low.is_finite() && decision.range.high.is_finite());
     }
     // A machine that says the same of everything, and one whose score is 0 everywhere.
     for coefficient in [1.0, 0.0] {

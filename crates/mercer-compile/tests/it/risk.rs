@@ -167,9 +167,9 @@ fn what_was_tested_is_stored_and_every_other_answer_is_exact() {
     let exact = Plan::exact(&machine).decide(&queries).unwrap();
     for (found, exact) in plan.decide(&queries).unwrap().iter().zip(&exact) {
         match found.certainty {
-            Certainty::Calibrated => assert!(found.score.low > 0.0 || found.score.high < 0.0),
+            Certainty::Calibrated => assert!(found.range.low > 0.0 || found.range.high < 0.0),
             Certainty::Exact => {
-                assert_eq!((found.answer, found.score), (exact.answer, exact.score));
+                assert_eq!((found.answer, found.range), (exact.answer, exact.range));
             }
             other => panic!("{other:?} without a budget or a proof"),
         }
@@ -271,7 +271,7 @@ fn adversarial_queries_never_stop_on_numbers_that_overflowed() {
     let plan = Plan::load(&machine, &compiled.sections).unwrap();
     let rows = Matrix::dense(2, vec![1e300, -1e300, 1e150, 1e150, 0.0, 0.0, 1e-300, 0.0]).unwrap();
     for decision in plan.decide(&rows).unwrap() {
-        assert!(decision.score.low.is_finite() && decision.score.high.is_finite());
+        assert!(decision.range.low.is_finite() && decision.range.high.is_finite());
     }
     // A machine whose score is 0 everywhere: nothing to learn, everything is exact.
     let scores = vec![Score::expansion(&[0.0; 60], 0.0)];

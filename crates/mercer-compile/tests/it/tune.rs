@@ -180,7 +180,7 @@ fn calibrated_plans_keep_their_risk_on_queries_never_seen() {
 }
 
 #[test]
-fn a_sample_too_small_for_the_risk_is_told_the_number_and_gets_a_proved_plan() {
+fn a_sample_too_small_for_the_risk_is_told_the_number_and_gets_a_certified_plan() {
     let machine = crescent_machine();
     let tuned = Tuner::new(&machine, &crescents(500, 2))
         .contract(Contract::Calibrated(Target::default()))

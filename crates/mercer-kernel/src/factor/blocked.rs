@@ -4,7 +4,7 @@
 
 use std::fs::File;
 
-use mercer_simd::{Real, Strided, StridedMut};
+use mercer_simd::{ProductShape, Real, Strided, StridedMut};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -234,7 +234,8 @@ impl<T: Real> Blocked<T> {
             let left = Strided { values: &coordinates_f64, row: rank, column: 1 };
             let right = Strided { values: &coordinates_f64, row: 1, column: rank };
             let out = StridedMut { values: &mut table, row: count, column: 1 };
-            f64::product([count, count, rank], left, right, out, 1.0, -1.0);
+            let shape = ProductShape { rows: count, columns: count, inner: rank };
+            f64::product(shape, left, right, out, 1.0, -1.0);
         }
         let distances: Vec<f64> =
             candidates.iter().map(|row| self.distances[*row as usize]).collect();
@@ -285,12 +286,14 @@ impl<T: Real> Blocked<T> {
                 let left = Strided { values: &*numbers, row: stride, column: 1 };
                 let right = Strided { values: coordinates, row: 1, column: rank };
                 let out = StridedMut { values: &mut values, row: added, column: 1 };
-                T::product([rows.len(), added, rank], left, right, out, 1.0, -1.0);
+                let shape = ProductShape { rows: rows.len(), columns: added, inner: rank };
+                T::product(shape, left, right, out, 1.0, -1.0);
             }
             let left = Strided { values: &values, row: added, column: 1 };
             let right = Strided { values: &inverse, row: added, column: 1 };
             let out = StridedMut { values: &mut numbers[rank..], row: stride, column: 1 };
-            T::product([rows.len(), added, added], left, right, out, 0.0, 1.0);
+            let shape = ProductShape { rows: rows.len(), columns: added, inner: added };
+            T::product(shape, left, right, out, 0.0, 1.0);
             for (at, pivot) in pivots.iter().enumerate() {
                 if rows.first().is_some_and(|row| row <= pivot) && rows.last() >= Some(pivot) {
                     let start = (*pivot as usize - first) * stride + rank;

@@ -1,7 +1,7 @@
 //! Residual columns of the next pivots, computed together before they are needed.
 //! Which pivots come next is decided by `rules`.
 
-use mercer_simd::{Real, Strided, StridedMut};
+use mercer_simd::{ProductShape, Real, Strided, StridedMut};
 use rayon::prelude::*;
 
 use super::GramColumns;
@@ -60,6 +60,7 @@ fn explain(rows: &[usize], coordinates: &[f64], length: usize, columns: &mut [f6
         let pivots = Strided { values: &pivots[..], row: inner, column: 1 };
         let all = Strided { values: coordinates, row: length, column: 1 };
         let out = StridedMut { values: columns, row: length, column: 1 };
-        f64::product([rows.len(), length, inner], pivots, all, out, 1.0, -1.0);
+        let shape = ProductShape { rows: rows.len(), columns: length, inner };
+        f64::product(shape, pivots, all, out, 1.0, -1.0);
     });
 }

@@ -311,7 +311,7 @@ fn square_tile<T: Real>(
     weights: &[f64],
     sums: &mut [f64],
 ) {
-    use mercer_simd::{Strided, StridedMut, scale_row};
+    use mercer_simd::{ProductShape, Strided, StridedMut, scale_row};
     let isa = Isa::current();
     let used: Vec<usize> = (0..weights.len()).filter(|row| weights[*row] != 0.0).collect();
     if used.is_empty() {
@@ -327,6 +327,7 @@ fn square_tile<T: Real>(
         let left = Strided { values: &scaled[first..], row: 1, column: rank };
         let right = Strided { values: &scaled[first..], row: rank, column: 1 };
         let out = StridedMut { values: &mut sums[first * rank + first..], row: rank, column: 1 };
-        f64::product([below, width, used.len()], left, right, out, 1.0, 1.0);
+        let shape = ProductShape { rows: below, columns: width, inner: used.len() };
+        f64::product(shape, left, right, out, 1.0, 1.0);
     }
 }

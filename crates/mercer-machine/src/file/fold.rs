@@ -1,4 +1,5 @@
-//! Formats without scaling: an affine one is folded into scores that are linear in the row.
+//! Formats without scaling: an affine one is folded into scores that are linear in the row. Scalings that are not
+//! affine are refused by such formats.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Model texts: lines with their numbers, numbers that read back.
+//! Model texts: lines with their numbers, numbers that read back. The grammars are in the folders of the formats.
 
 use crate::MachineError;
 

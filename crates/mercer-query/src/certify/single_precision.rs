@@ -99,7 +99,7 @@ pub(super) fn gamma_single(n: f64) -> f64 {
 }
 
 /// `t(x, x)^(p/2)` of a row with squared norm `squared_norm`, where that is far from overflow and underflow.
-pub(crate) fn power_norm([scale, shift]: [f64; 2], degree: u32, squared_norm: f64) -> Option<f64> {
+pub(crate) fn power_norm(scale: f64, shift: f64, degree: u32, squared_norm: f64) -> Option<f64> {
     let norm = mercer_simd::powi1(scale * squared_norm + shift, degree).sqrt();
     (norm > 1e-120 && norm < 1e120 && (shift > 0.0 || squared_norm > 1e-200)).then_some(norm)
 }
@@ -140,20 +140,20 @@ impl F32Bound {
     /// What is known of a query whose products are wrong by at most `product`; not for Gaussians.
     pub(super) fn with_products(&self, squared_norm: f64, product: f64) -> Option<F32Query> {
         match self.profile {
-            Profile::Identity => self.power(squared_norm, product, [1.0, 0.0], 1),
+            Profile::Identity => self.power(squared_norm, product, 1.0, 0.0, 1),
             Profile::Power { scale, shift, degree } => {
-                self.power(squared_norm, product, [scale, shift], degree)
+                self.power(squared_norm, product, scale, shift, degree)
             }
             Profile::NormalizedPower { scale, shift, degree } => {
-                let divisor = power_norm([scale, shift], degree, squared_norm)?;
+                let divisor = power_norm(scale, shift, degree, squared_norm)?;
                 let norms = 1.01 * f64::from(degree) * gamma(self.columns as f64 + 20.0);
-                let known = self.power(squared_norm, product, [scale, shift], degree)?;
-                (norms < 1e-3).then_some(F32Query { divisor, norms, ..known })
+                let as_power = self.power(squared_norm, product, scale, shift, degree)?;
+                (norms < 1e-3).then_some(F32Query { divisor, norms, ..as_power })
             }
             Profile::Sigmoid { scale, shift } => {
-                let known = self.power(squared_norm, product, [scale.abs(), shift], 1)?;
-                let error = known.error.min(2.0) + mercer_simd::TANH_RELATIVE_ERROR;
-                Some(F32Query { error, most: 1.0 + 1e-9, ..known })
+                let as_power = self.power(squared_norm, product, scale.abs(), shift, 1)?;
+                let error = as_power.error.min(2.0) + mercer_simd::TANH_RELATIVE_ERROR;
+                Some(F32Query { error, most: 1.0 + 1e-9, ..as_power })
             }
             Profile::Gaussian { .. } | Profile::Other => None,
         }
@@ -163,7 +163,8 @@ impl F32Bound {
         &self,
         squared_norm: f64,
         product: f64,
-        [scale, shift]: [f64; 2],
+        scale: f64,
+        shift: f64,
         degree: u32,
     ) -> Option<F32Query> {
         let (length, longest) = (squared_norm.sqrt() + HIDDEN, self.longest + HIDDEN);

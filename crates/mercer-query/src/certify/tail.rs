@@ -256,7 +256,7 @@ impl Tail {
         let reach = scale * each * (1.0 + 1e-9);
         let known = TailQuery { error, most, reach, floor: 1e-290, ..known };
         let known = if let Profile::NormalizedPower { .. } = self.profile {
-            let divisor = power_norm([scale, shift], degree, squared_norm)?;
+            let divisor = power_norm(scale, shift, degree, squared_norm)?;
             let norms = 1.01 * f64::from(degree) * gamma(self.columns as f64 + 20.0);
             TailQuery { divisor, norms, ..known }
         } else {

@@ -1,4 +1,5 @@
-//! Machine and query projected onto a few basis points, one after the other (\[DeCoste03\]).
+//! Machine and query projected onto a few basis points, one after the other (\[DeCoste03\]). The basis points are
+//! chosen in `mercer_compile`; what is proved, and why, is in `certify/projection.rs`.
 
 pub(super) mod arrays;
 
@@ -132,7 +133,7 @@ struct AnytimeScratch {
     products: Vec<f64>,
     /// Kernel values of each query of the block with the basis.
     values: Vec<f64>,
-    known: Vec<Option<ProjectionQuery>>,
+    query_bounds: Vec<Option<ProjectionQuery>>,
     /// `Σ ŷ²` of each query, then `Σ w ŷ` of each query and score.
     spent: Vec<f64>,
     sums: Vec<f64>,
@@ -145,7 +146,7 @@ struct AnytimeScratch {
 /// One query in one chunk.
 pub(super) struct QueryInChunk<'a> {
     pub first: usize,
-    pub known: &'a ProjectionQuery,
+    pub query_bounds: &'a ProjectionQuery,
     pub undecided: &'a [u32],
     pub spent: &'a mut f64,
     pub sums: &'a mut [f64],
@@ -182,7 +183,7 @@ impl Sequence {
         offsets: &[f64],
         mut report: impl FnMut(u32, usize, Proved),
     ) {
-        let QueryInChunk { first, known, undecided, spent, sums, left } = query;
+        let QueryInChunk { first, query_bounds, undecided, spent, sums, left } = query;
         // What each step leaves of the query, as far as a score needs it.
         left.clear();
         let mut next_undecided = undecided.iter().peekable();
@@ -193,22 +194,22 @@ impl Sequence {
                 continue;
             }
             let offset = offsets[score as usize];
-            let mut found: Option<(usize, f64)> = None;
+            let mut stop: Option<(usize, f64)> = None;
             for (k, (step, y)) in steps.iter().zip(coordinates).enumerate() {
                 *sum += step.weight * y;
-                if found.is_some() {
+                if stop.is_some() {
                     continue;
                 }
                 if left.len() == k {
                     *spent += y * y;
-                    left.push(self.shared.left(first + k, known, *spent));
+                    left.push(self.shared.left(first + k, query_bounds, *spent));
                 }
-                if step.may_settle(known, left[k], *sum, offset) {
-                    found = Some((k, *sum));
+                if step.may_settle(query_bounds, left[k], *sum, offset) {
+                    stop = Some((k, *sum));
                 }
             }
-            let (k, sum) = found.unwrap_or((steps.len() - 1, *sum));
-            if let Some(range) = steps[k].range(known, left[k], sum, offset) {
+            let (k, sum) = stop.unwrap_or((steps.len() - 1, *sum));
+            if let Some(range) = steps[k].range(query_bounds, left[k], sum, offset) {
                 report(score, first + k + 1, range);
             }
         }
@@ -228,13 +229,14 @@ impl Sequence {
         let (mut spent, mut sums) = (*query.spent, query.sums.to_vec());
         for (k, y) in (query.first..).zip(coordinates) {
             spent += y * y;
-            let left = self.shared.left(k, query.known, spent);
+            let left = self.shared.left(k, query.query_bounds, spent);
             for (sum, steps) in sums.iter_mut().zip(&self.scores) {
                 *sum += steps[k].weight * y;
             }
             for score in query.undecided {
                 let at = *score as usize;
-                let range = self.scores[at][k].range(query.known, left, sums[at], offsets[at]);
+                let range =
+                    self.scores[at][k].range(query.query_bounds, left, sums[at], offsets[at]);
                 if let Some(range) = range {
                     observe(*score, k + 1, range);
                 }
@@ -244,7 +246,7 @@ impl Sequence {
 }
 
 /// What is known of a query before the first step: a bound on `K(x, x)` and on kernel errors.
-pub(super) fn known(
+pub(super) fn query_bounds(
     kernel: &dyn Kernel,
     sizes: &RowSizes,
     squared_norm: f64,
@@ -295,18 +297,18 @@ impl Anytime {
         scratch.loaded.extend(block.open().iter().filter(|query| mine(query)));
         for query in &scratch.loaded {
             let (squared_norm, width) = (block.squared_norm(*query), block.width(*query));
-            scratch.known[*query as usize] =
-                known(self.kernel.as_ref(), &sequence.sizes, squared_norm, width);
+            scratch.query_bounds[*query as usize] =
+                query_bounds(self.kernel.as_ref(), &sequence.sizes, squared_norm, width);
         }
-        let known = &scratch.known;
-        scratch.loaded.retain(|query| known[*query as usize].is_some());
+        let query_bounds = &scratch.query_bounds;
+        scratch.loaded.retain(|query| query_bounds[*query as usize].is_some());
         let mut is_stale = true;
         for (at, chunk) in sequence.chunks.iter().enumerate() {
             let open = scratch.loaded.iter().filter(|query| tracker.is_open(**query)).count();
             if open == 0 {
                 break;
             }
-            // Survivors move together as soon as half of them are settled.
+            // Survivors move together as soon as half of them are answered.
             if is_stale || 2 * open <= scratch.loaded.len() {
                 scratch.loaded.retain(|query| tracker.is_open(*query));
                 let rows = scratch.loaded.iter().map(|query| block.row(*query));
@@ -338,8 +340,17 @@ impl Anytime {
         let (sequence, scores) = (&self.sequences[number], self.offsets.len());
         let chunk = &sequence.chunks[at];
         let stride = sequence.scores.first().map_or(0, Vec::len);
-        let AnytimeScratch { sequences, tile, products, values, known, spent, sums, left, .. } =
-            scratch;
+        let AnytimeScratch {
+            sequences,
+            tile,
+            products,
+            values,
+            query_bounds,
+            spent,
+            sums,
+            left,
+            ..
+        } = scratch;
         let (loaded, runs, undecided) = (&scratch.loaded, &scratch.runs, &mut scratch.undecided);
         let (queries, dense) = &mut sequences[number];
         let rows = loaded.iter().map(|query| block.row(*query));
@@ -361,11 +372,11 @@ impl Anytime {
         chunk.triangle.dots_dense(self.isa, dense, panels, products, lanes);
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
-            let Some(known) = &known[place] else { continue };
+            let Some(query_bounds) = &query_bounds[place] else { continue };
             tracker.undecided_scores(*query, undecided);
             let sums = &mut sums[place * scores..(place + 1) * scores];
             let (first, spent) = (chunk.first, &mut spent[place]);
-            let running = QueryInChunk { first, known, undecided, spent, sums, left };
+            let running = QueryInChunk { first, query_bounds, undecided, spent, sums, left };
             let coordinates = &coordinates[..chunk.basis.rows()];
             if tracker.is_observed() {
                 sequence.observe(&running, coordinates, &self.offsets, |score, step, range| {
@@ -417,7 +428,7 @@ impl StageWithScratch for Anytime {
             tile: Vec::new(),
             products: Vec::new(),
             values: Vec::new(),
-            known: Vec::new(),
+            query_bounds: Vec::new(),
             spent: Vec::new(),
             sums: Vec::new(),
             loaded: Vec::new(),
@@ -446,8 +457,8 @@ impl StageWithScratch for Anytime {
         if scratch.values.len() < needed {
             scratch.values.resize(needed, 0.0);
         }
-        scratch.known.clear();
-        scratch.known.resize(block.len(), None);
+        scratch.query_bounds.clear();
+        scratch.query_bounds.resize(block.len(), None);
         scratch.spent.clear();
         scratch.spent.resize(block.len(), 0.0);
         scratch.sums.clear();

@@ -12,7 +12,7 @@ use mercer_kernel::block::Queries;
 use mercer_simd::{DenseQueries64, Isa};
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::anytime::{QueryInChunk, Sequence, known};
+use super::anytime::{QueryInChunk, Sequence, query_bounds};
 use crate::block::Block;
 use crate::certify::nearby::{FEW, Nearby, SmallMachine, Vectors};
 use crate::certify::projection::{ProjectionQuery, StepResidual};
@@ -70,7 +70,7 @@ struct CompressedScratch {
     /// Kernel values of each query with the vectors.
     values: Vec<f64>,
     products: Vec<f64>,
-    known: Vec<Option<ProjectionQuery>>,
+    query_bounds: Vec<Option<ProjectionQuery>>,
     /// Sums of each query and score.
     sums: Vec<f64>,
     loaded: Vec<u32>,
@@ -109,7 +109,7 @@ impl Compressed {
     fn prove(
         &self,
         query: u32,
-        known: &ProjectionQuery,
+        query_bounds: &ProjectionQuery,
         sums: &[f64],
         near: Nearby<'_>,
         tracker: &mut DecisionTracker<'_>,
@@ -117,7 +117,9 @@ impl Compressed {
     ) {
         tracker.undecided_scores(query, undecided);
         for score in undecided.iter().map(|score| *score as usize) {
-            if let Some(range) = self.scores[score].range(known, self.size(), sums[score], near) {
+            if let Some(range) =
+                self.scores[score].range(query_bounds, self.size(), sums[score], near)
+            {
                 tracker.prove(query, score, range, near.vectors.len());
             }
         }
@@ -125,18 +127,18 @@ impl Compressed {
     }
 
     /// The nearest vector and its bound.
-    fn by_one(&self, values: &[f64], known: &ProjectionQuery) -> Option<(u32, f64, f64)> {
+    fn by_one(&self, values: &[f64], query_bounds: &ProjectionQuery) -> Option<(u32, f64, f64)> {
         let nearest = nearest(values, &self.inverses)?;
         let value = values[nearest as usize];
         let weight = value * self.inverses[nearest as usize];
         // a² K_jj, with the K_jj that the inverse was taken of.
         let (along, square) = (weight * value, weight * value);
-        let distance = self.vectors.distance(known, &[nearest], &[weight], along, square)?;
+        let distance = self.vectors.distance(query_bounds, &[nearest], &[weight], along, square)?;
         Some((nearest, weight, distance))
     }
 
     /// The few nearest vectors, their best combination and its bound.
-    fn by_few(&self, values: &[f64], known: &ProjectionQuery) -> Option<Few> {
+    fn by_few(&self, values: &[f64], query_bounds: &ProjectionQuery) -> Option<Few> {
         let gram = self.gram.as_ref()?;
         let (mut few, size) = (Few::nearest(values, &self.inverses), self.size());
         let value =
@@ -160,7 +162,7 @@ impl Compressed {
         }
         few.weights = weights;
         let (vectors, weights) = (&few.vectors[..few.count], &few.weights[..few.count]);
-        few.distance = self.vectors.distance(known, vectors, weights, along, square)?;
+        few.distance = self.vectors.distance(query_bounds, vectors, weights, along, square)?;
         Some(few)
     }
 
@@ -168,7 +170,15 @@ impl Compressed {
     fn by_all(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut CompressedScratch) {
         let (chunk, size) = (&self.sequence.chunks[0], self.size());
         let CompressedScratch {
-            dense, values, products, known, sums, runs, undecided, left, ..
+            dense,
+            values,
+            products,
+            query_bounds,
+            sums,
+            runs,
+            undecided,
+            left,
+            ..
         } = scratch;
         dense.clear();
         for query in &*runs {
@@ -182,11 +192,12 @@ impl Compressed {
         let count = self.scores.len();
         for (query, coordinates) in runs.iter().zip(products.chunks_exact(lanes)) {
             let place = *query as usize;
-            let Some(known) = &known[place] else { continue };
+            let Some(query_bounds) = &query_bounds[place] else { continue };
             tracker.undecided_scores(*query, undecided);
             let sums = &mut sums[place * count..(place + 1) * count];
             sums.fill(0.0);
-            let running = QueryInChunk { first: 0, known, undecided, spent: &mut 0.0, sums, left };
+            let running =
+                QueryInChunk { first: 0, query_bounds, undecided, spent: &mut 0.0, sums, left };
             self.sequence.steps(running, &coordinates[..size], &self.offsets, |score, _, range| {
                 tracker.prove(*query, score as usize, range, size);
             });
@@ -208,11 +219,11 @@ impl Compressed {
         });
         let count = self.scores.len();
         for query in loaded.iter().map(|query| *query as usize) {
-            let own = &values[query * size..][..size];
+            let values_of_query = &values[query * size..][..size];
             let lists = self.coefficients.chunks_exact(size);
             for (sum, list) in sums[query * count..].iter_mut().zip(lists) {
                 let mut eights = [[0.0; 8]];
-                mercer_simd::weighted_sums(self.isa, own, 0, &[list], &mut eights);
+                mercer_simd::weighted_sums(self.isa, values_of_query, 0, &[list], &mut eights);
                 *sum = mercer_simd::fold8(&eights[0]);
             }
         }
@@ -317,7 +328,7 @@ impl StageWithScratch for Compressed {
             tile: Vec::new(),
             values: Vec::new(),
             products: Vec::new(),
-            known: Vec::new(),
+            query_bounds: Vec::new(),
             sums: Vec::new(),
             loaded: Vec::new(),
             runs: Vec::new(),
@@ -333,8 +344,8 @@ impl StageWithScratch for Compressed {
         scratch: &mut Self::Scratch,
     ) {
         let (size, count) = (self.size(), self.scores.len());
-        scratch.known.clear();
-        scratch.known.resize(block.len(), None);
+        scratch.query_bounds.clear();
+        scratch.query_bounds.resize(block.len(), None);
         if scratch.values.len() < block.len() * size {
             scratch.values.resize(block.len() * size, 0.0);
         }
@@ -343,9 +354,10 @@ impl StageWithScratch for Compressed {
         scratch.loaded.clear();
         for query in block.open() {
             let (squared_norm, width) = (block.squared_norm(*query), block.width(*query));
-            let found = known(self.kernel.as_ref(), &self.sequence.sizes, squared_norm, width);
-            scratch.known[*query as usize] = found;
-            if found.is_some() {
+            let bounds =
+                query_bounds(self.kernel.as_ref(), &self.sequence.sizes, squared_norm, width);
+            scratch.query_bounds[*query as usize] = bounds;
+            if bounds.is_some() {
                 scratch.loaded.push(*query);
             }
         }
@@ -372,17 +384,17 @@ impl StageWithScratch for Compressed {
 impl Compressed {
     fn try_one(&self, tracker: &mut DecisionTracker<'_>, scratch: &mut CompressedScratch) {
         let (size, count) = (self.size(), self.scores.len());
-        let CompressedScratch { values, known, sums, runs, undecided, .. } = scratch;
+        let CompressedScratch { values, query_bounds, sums, runs, undecided, .. } = scratch;
         for query in &*runs {
             let place = *query as usize;
-            let Some(known) = &known[place] else { continue };
+            let Some(query_bounds) = &query_bounds[place] else { continue };
             let Some((vector, weight, distance)) =
-                self.by_one(&values[place * size..][..size], known)
+                self.by_one(&values[place * size..][..size], query_bounds)
             else {
                 continue;
             };
             let near = Nearby { vectors: &[vector], weights: &[weight], distance };
-            self.prove(*query, known, &sums[place * count..], near, tracker, undecided);
+            self.prove(*query, query_bounds, &sums[place * count..], near, tracker, undecided);
         }
     }
 
@@ -392,14 +404,16 @@ impl Compressed {
         }
         let (size, count) = (self.size(), self.scores.len());
         Self::charge(&mut scratch.runs, tracker, self.few_cost());
-        let CompressedScratch { values, known, sums, runs, undecided, .. } = scratch;
+        let CompressedScratch { values, query_bounds, sums, runs, undecided, .. } = scratch;
         for query in &*runs {
             let place = *query as usize;
-            let Some(known) = &known[place] else { continue };
-            let Some(few) = self.by_few(&values[place * size..][..size], known) else { continue };
+            let Some(query_bounds) = &query_bounds[place] else { continue };
+            let Some(few) = self.by_few(&values[place * size..][..size], query_bounds) else {
+                continue;
+            };
             let (vectors, weights) = (&few.vectors[..few.count], &few.weights[..few.count]);
             let near = Nearby { vectors, weights, distance: few.distance };
-            self.prove(*query, known, &sums[place * count..], near, tracker, undecided);
+            self.prove(*query, query_bounds, &sums[place * count..], near, tracker, undecided);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Gaussians around landmarks in few coordinates, with weights that were fitted to the scores of the machine.
+//! Gaussians around landmarks in few coordinates, with weights that were fitted to the scores of the machine. An
+//! estimate, never a proof; landmarks and weights are fitted in `mercer_compile`.
 
 use mercer_machine::{Output, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8, gaussian32, weighted_sums32};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
-use super::projection::{Basis, KERNEL_COST, estimate_of, outputs};
+use super::coordinates::{Basis, KERNEL_COST, estimate_of, outputs};
 use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -141,7 +142,7 @@ impl Stage for Landmarks {
         1
     }
 
-    fn needs_norms(&self) -> bool {
+    fn needs_rounding_bounds(&self) -> bool {
         false
     }
 
@@ -184,9 +185,9 @@ impl StageWithScratch for Landmarks {
             return;
         }
         coordinates.clear();
-        let (open, known) = block.open_with_coordinates();
+        let (open, computed) = block.open_with_coordinates();
         for query in open {
-            self.basis.read(known, *query, 0..size, coordinates);
+            self.basis.read(computed, *query, 0..size, coordinates);
         }
         dense.clear();
         dense.push_rows(coordinates, open.len(), size);

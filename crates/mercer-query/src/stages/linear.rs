@@ -1,11 +1,12 @@
-//! One dot product per output, fitted to the scores of the machine.
+//! One dot product per output, fitted to the scores of the machine. An estimate, never a proof; machines with linear
+//! scores need no such stage.
 
 use mercer_data::Row;
 use mercer_machine::{Output, Section};
 use mercer_simd::fold8;
 use mercer_spec::{Checked, Spec};
 
-use super::projection::{estimate_of, outputs};
+use super::coordinates::{estimate_of, outputs};
 use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -58,7 +59,7 @@ impl Stage for Linear {
         1
     }
 
-    fn needs_norms(&self) -> bool {
+    fn needs_rounding_bounds(&self) -> bool {
         false
     }
 

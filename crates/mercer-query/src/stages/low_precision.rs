@@ -131,20 +131,20 @@ impl LowPrecision {
             let code = coded.code(self.expansion.isa, block.row(*query), queries);
             let squared_norm = block.squared_norm(*query);
             let in_f32 = self.expansion.bound.query(squared_norm);
-            let known = code.and_then(|code| {
-                let known = bound.query(&self.expansion.bound, squared_norm, &code)?;
+            let code_with_bounds = code.and_then(|code| {
+                let query_bounds = bound.query(&self.expansion.bound, squared_norm, &code)?;
                 // A query that lies too far from its codes is better rounded than coded, unless that is required.
-                let is_better =
-                    self.is_rounded || in_f32.is_none_or(|in_f32| known.error <= in_f32.error);
-                is_better.then_some((code, known))
+                let is_better = self.is_rounded
+                    || in_f32.is_none_or(|in_f32| query_bounds.error <= in_f32.error);
+                is_better.then_some((code, query_bounds))
             });
-            let Some((code, known)) = known else {
+            let Some((code, query_bounds)) = code_with_bounds else {
                 left.push(*query);
                 continue;
             };
             if tracker.charge(*query, self.cost) {
                 queries.keep();
-                runs.push((*query, known));
+                runs.push((*query, query_bounds));
                 codes.push(code);
             }
         }
@@ -162,14 +162,15 @@ impl LowPrecision {
                 let products = tile.of(position);
                 if let Some(gamma) = gaussian {
                     let norms = &coded.squares()[rows.clone()];
-                    let factors = bound.exponent(gamma, code);
+                    let [scale, shift] = bound.exponent(gamma, code);
                     sums.narrow.resize(products.len(), 0.0);
                     mercer_simd::gaussian_steps32(
                         self.expansion.isa,
                         products,
                         code.squares,
                         norms,
-                        factors,
+                        scale,
+                        shift,
                         &mut sums.narrow,
                     );
                     self.expansion.add_gaussians(position, rows.start, sums);
@@ -197,11 +198,11 @@ impl LowPrecision {
         let LowPrecisionScratch { queries, products, sums, runs, left, .. } = scratch;
         for query in left.iter() {
             // A query of a scale that f32 cannot hold is left to the next stage.
-            let Some(known) = self.expansion.bound.query(block.squared_norm(*query)) else {
+            let Some(query_bounds) = self.expansion.bound.query(block.squared_norm(*query)) else {
                 continue;
             };
             if tracker.charge(*query, self.cost) {
-                runs.push((*query, known));
+                runs.push((*query, query_bounds));
             }
         }
         if runs.is_empty() {
@@ -212,7 +213,7 @@ impl LowPrecision {
         let isa = self.expansion.isa;
         self.packed.visit(isa, queries, products, |mut tile| {
             for position in tile.queries.clone() {
-                let (query, known) = &runs[position];
+                let (query, query_bounds) = &runs[position];
                 let (first, rows) = (tile.rows.start, tile.rows.clone());
                 let products = tile.of(position);
                 if let Profile::Gaussian { gamma } = self.expansion.bound.profile {
@@ -230,7 +231,7 @@ impl LowPrecision {
                 } else {
                     sums.values.resize(products.len(), 0.0);
                     mercer_simd::widen(isa, products, &mut sums.values);
-                    self.expansion.add_products(position, first, known, sums);
+                    self.expansion.add_products(position, first, query_bounds, sums);
                 }
             }
         });

@@ -1,4 +1,5 @@
-//! Polynomial kernels in few columns as one weighted sum of products of columns.
+//! Polynomial kernels in few columns as one weighted sum of products of columns. What is proved is in
+//! `certify/powers.rs`; the weights are computed in `mercer_compile`.
 
 use mercer_data::Row;
 use mercer_kernel::monomials::{Monomials, Power, count};
@@ -6,7 +7,7 @@ use mercer_machine::{Score, Section};
 use mercer_simd::{Factor, Isa};
 use mercer_spec::{Checked, Spec};
 
-use super::projection::LiveColumns;
+use super::coordinates::LiveColumns;
 use crate::block::Block;
 use crate::certify::powers::Powers;
 use crate::entry::StageEntry;
@@ -80,8 +81,8 @@ fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Sta
         (list.factors, list.degrees)
     };
     let bound = |(number, (score, errors)): (usize, (&Score, &[f64]))| {
-        let own = weights.iter().skip(number).step_by(scores).copied();
-        Powers::new(own.zip(own_degrees.iter().copied()), errors, score.offset())
+        let weights_of_score = weights.iter().skip(number).step_by(scores).copied();
+        Powers::new(weights_of_score.zip(own_degrees.iter().copied()), errors, score.offset())
     };
     let pairs = machine.scores().iter().zip(errors.chunks_exact(degrees));
     let bounds = pairs.enumerate().map(bound).collect();

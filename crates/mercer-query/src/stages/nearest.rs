@@ -1,4 +1,5 @@
-//! Adds supports from the nearest on, until a sample says that the sign no longer changes (\[DM03\]).
+//! Adds supports from the nearest on, until a sample says that the sign no longer changes (\[DM03\]). An estimate,
+//! never a proof; the thresholds come from `mercer_compile`.
 
 mod order;
 mod products;
@@ -12,8 +13,8 @@ use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 pub use order::NearestOrder;
 
+use super::coordinates::{Basis, KERNEL_COST};
 use super::linear;
-use super::projection::{Basis, KERNEL_COST};
 
 use crate::block::Block;
 use crate::entry::StageEntry;
@@ -273,8 +274,8 @@ impl StageWithScratch for Nearest {
             order.start(values, &self.coefficients, self.has_tug_of_war);
             self.rotated.basis.live().write(block.row(*query), row);
             let charge = |cost: u64| tracker.charge(*query, cost);
-            let found = self.walk(finish, DenseQuery { row, squared_norm }, order, norms, charge);
-            if let Some((score, visited)) = found {
+            let stopped = self.walk(finish, DenseQuery { row, squared_norm }, order, norms, charge);
+            if let Some((score, visited)) = stopped {
                 tracker.stop_by_rule(*query, Estimate::Score(score), visited);
             }
         }

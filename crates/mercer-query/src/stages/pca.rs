@@ -1,4 +1,5 @@
-//! All supports in few principal dimensions: approximate kernel values, level by level.
+//! All supports in few principal dimensions: approximate kernel values, level by level. An estimate, never a proof;
+//! proved projections are in `projected.rs`.
 
 mod bytes;
 mod kernel_sums;
@@ -10,7 +11,7 @@ use mercer_machine::{Answer, Output, Score, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
-use super::projection::{Basis, KERNEL_COST};
+use super::coordinates::{Basis, KERNEL_COST};
 use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -345,8 +346,8 @@ impl StageWithScratch for Pca {
             let PcaScratch { queries, coordinates, loaded, .. } = scratch;
             coordinates.clear();
             for query in loaded.iter() {
-                let known = block.coordinates();
-                self.basis.read(known, *query, level.directions.clone(), coordinates);
+                let computed = block.coordinates();
+                self.basis.read(computed, *query, level.directions.clone(), coordinates);
             }
             level.supports.load(&mut queries[number], coordinates, level.directions.len());
             self.advance(number, block, scratch);

@@ -1,4 +1,5 @@
-//! Supports and queries projected onto few directions, the rest bounded by a spectral tail.
+//! Supports and queries projected onto few directions, the rest bounded by a spectral tail. What is proved, and why,
+//! is in `certify/tail.rs`; the directions are chosen in `mercer_compile`.
 
 use mercer_kernel::block::{PackedF32, QueriesF32};
 use mercer_kernel::{Form, Profile};
@@ -95,7 +96,24 @@ struct ProjectedScratch {
     curves: Vec<f64>,
     sums: Vec<f64>,
     runs: Vec<u32>,
-    known: Vec<(u32, u32, TailQuery)>,
+    bounded: Vec<BoundedQuery>,
+}
+
+/// An open query whose bounds are finite.
+struct BoundedQuery {
+    query: u32,
+    /// Its row among the coordinates.
+    position: u32,
+    bounds: TailQuery,
+}
+
+/// Kernel values of a query with the supports of a tile, and the factors of their first and second derivatives. For
+/// Gaussians all three are the values.
+#[derive(Clone, Copy)]
+struct TileValues<'a> {
+    values: &'a [f64],
+    slopes: &'a [f64],
+    curves: &'a [f64],
 }
 
 /// What the kernel is as a function of the product.
@@ -194,7 +212,7 @@ fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
         if shift == 0.0 && supports.row(row).nonzeros().next().is_none() {
             return Some(0.0);
         }
-        power_norm([scale, shift], degree, *squared_norm).map(|norm| 1.0 / norm)
+        power_norm(scale, shift, degree, *squared_norm).map(|norm| 1.0 / norm)
     };
     exact.packed().squared_norms().iter().enumerate().map(inverse).collect()
 }
@@ -241,7 +259,7 @@ impl Projected {
         products: &mut [f32],
         first: usize,
         squared_norm: f64,
-        known: &TailQuery,
+        query_bounds: &TailQuery,
         out: (&mut Vec<f64>, &mut Vec<f64>, &mut Vec<f64>),
     ) {
         let (values, slopes, curves) = out;
@@ -260,7 +278,7 @@ impl Projected {
         if degree < 2 {
             curves.resize(values.len(), 0.0);
         } else {
-            let size = |s: &f64| s.mul_add(scale, shift).abs() + known.reach;
+            let size = |s: &f64| s.mul_add(scale, shift).abs() + query_bounds.reach;
             curves.extend(values.iter().map(size));
             mercer_simd::polynomial(self.isa, curves, 1.0, 0.0, degree - 2);
         }
@@ -268,7 +286,8 @@ impl Projected {
     }
 
     /// Adds what one query has in a tile to its sums.
-    fn add(&self, tile: usize, [values, slopes, curves]: [&[f64]; 3], sums: &mut [f64]) {
+    fn add(&self, tile: usize, of_query: TileValues<'_>, sums: &mut [f64]) {
+        let TileValues { values, slopes, curves } = of_query;
         let width = self.width();
         for factors in &self.tiles[tile] {
             let sums = &mut sums[factors.score * width..(factors.score + 1) * width];
@@ -319,7 +338,7 @@ impl Projected {
             sums,
             ..
         } = scratch;
-        let (runs, known) = (&scratch.runs[range], &mut scratch.known);
+        let (runs, bounded) = (&scratch.runs[range], &mut scratch.bounded);
         let all = self.shape.ahead + self.shape.corrections;
         coordinates.clear();
         coordinates.resize(runs.len() * all, 0.0);
@@ -331,37 +350,41 @@ impl Projected {
                 coordinates[place].copy_from_slice(tile.of(query));
             }
         });
-        known.clear();
+        bounded.clear();
         head.clear();
         for (position, query) in (0u32..).zip(runs) {
             let row = &coordinates[position as usize * all..][..all];
-            let found = self.bound.query(block.squared_norm(*query), &row[..self.shape.ahead]);
-            if let Some(found) = found {
+            let bounds = self.bound.query(block.squared_norm(*query), &row[..self.shape.ahead]);
+            if let Some(bounds) = bounds {
                 head.push(&row[..self.shape.head]);
-                known.push((*query, position, found));
+                bounded.push(BoundedQuery { query: *query, position, bounds });
             }
         }
         let per_query = self.weights.len() * self.width();
         sums.clear();
-        sums.resize(known.len() * per_query, 0.0);
+        sums.resize(bounded.len() * per_query, 0.0);
         for (tile, first) in (0..self.supports.panels()).step_by(TILE_PANELS).enumerate() {
             let panels = first..(first + TILE_PANELS).min(self.supports.panels());
             let lanes = self.supports.lanes(panels.clone());
             let stride = lanes.len();
-            products.resize(known.len() * stride, 0.0);
+            products.resize(bounded.len() * stride, 0.0);
             self.supports.dots_dense(self.isa, head, panels, products, stride);
             let count = lanes.end.min(self.shape.supports) - lanes.start;
             let rows = products.chunks_exact_mut(stride).zip(sums.chunks_exact_mut(per_query));
-            for ((query, _, known), (products, sums)) in known.iter().zip(rows) {
+            for (BoundedQuery { query, bounds, .. }, (products, sums)) in bounded.iter().zip(rows) {
                 let (products, squared_norm) = (&mut products[..count], block.squared_norm(*query));
-                self.finish(products, lanes.start, squared_norm, known, (values, slopes, curves));
+                self.finish(products, lanes.start, squared_norm, bounds, (values, slopes, curves));
                 let gaussian = matches!(self.bound.profile, Profile::Gaussian { .. });
-                let parts: [&[f64]; 3] =
-                    if gaussian { [values; 3] } else { [values, slopes, curves] };
-                self.add(tile, parts, sums);
+                let of_query = if gaussian {
+                    TileValues { values, slopes: values, curves: values }
+                } else {
+                    TileValues { values, slopes, curves }
+                };
+                self.add(tile, of_query, sums);
             }
         }
-        for ((query, position, known), sums) in known.iter().zip(sums.chunks_exact(per_query)) {
+        for (bounded, sums) in bounded.iter().zip(sums.chunks_exact(per_query)) {
+            let BoundedQuery { query, position, bounds } = bounded;
             let row = &coordinates[*position as usize * all..][..all];
             for (score, sums) in sums.chunks_exact(self.width()).enumerate() {
                 let (along, last) = sums[BEFORE..].split_at(self.shape.corrections);
@@ -374,7 +397,7 @@ impl Projected {
                     along,
                     corrections: &row[self.shape.ahead..],
                 };
-                if let Some(range) = self.bound.range(known, &self.weights[score], &summed) {
+                if let Some(range) = self.bound.range(bounds, &self.weights[score], &summed) {
                     tracker.prove(*query, score, range, self.shape.head);
                 }
             }
@@ -418,7 +441,7 @@ impl StageWithScratch for Projected {
             curves: Vec::new(),
             sums: Vec::new(),
             runs: Vec::new(),
-            known: Vec::new(),
+            bounded: Vec::new(),
         }
     }
 

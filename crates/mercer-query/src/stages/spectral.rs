@@ -1,4 +1,5 @@
-//! Degree-2 kernels as a quadratic form, eigenvector by eigenvector.
+//! Degree-2 kernels as a quadratic form, eigenvector by eigenvector. What is proved is in `certify/quadratic.rs`; the
+//! eigenvectors are computed in `mercer_compile`.
 
 use mercer_kernel::block::{Packed, Queries};
 use mercer_kernel::{Form, Profile};
@@ -120,8 +121,8 @@ fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Sta
             largest,
             columns,
         };
-        let own = &vectors[range.start * (columns + 1)..range.end * (columns + 1)];
-        forms.push(QuadraticForm::new(bound, values, own, exact.packed()));
+        let vectors_of_score = &vectors[range.start * (columns + 1)..range.end * (columns + 1)];
+        forms.push(QuadraticForm::new(bound, values, vectors_of_score, exact.packed()));
     }
     let f32_rounds = F32Rounds::new(&forms, vectors, exact);
     let columns = machine.columns() as u64;
@@ -368,7 +369,7 @@ impl StageWithScratch for Spectral {
         scratch.loaded.clear();
         let rounds = self.forms.iter().map(|form| form.chunks.len()).max().unwrap_or(0);
         for round in 0..rounds {
-            // Survivors move together as soon as half of the block is settled.
+            // Survivors move together as soon as half of the block is answered.
             if round == 0 || 2 * block.open().len() <= scratch.loaded.len() {
                 scratch.loaded.clear();
                 scratch.loaded.extend_from_slice(block.open());

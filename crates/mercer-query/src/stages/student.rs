@@ -1,10 +1,11 @@
-//! Quadratic forms in few coordinates that were fitted to the scores of the machine.
+//! Quadratic forms in few coordinates that were fitted to the scores of the machine. An estimate, never a proof; the
+//! forms are fitted in `mercer_compile`.
 
 use mercer_machine::{Array, Output, Section};
 use mercer_simd::{Isa, LANES32, quadratic32};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
-use super::projection::{Basis, estimate_of, outputs};
+use super::coordinates::{Basis, estimate_of, outputs};
 use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -147,7 +148,7 @@ impl Stage for Student {
         self.levels.len()
     }
 
-    fn needs_norms(&self) -> bool {
+    fn needs_rounding_bounds(&self) -> bool {
         false
     }
 
@@ -183,10 +184,10 @@ impl StageWithScratch for Student {
             if !self.basis.charge_and_project(self.isa, 0..level.size, other_cost, block, tracker) {
                 return;
             }
-            let (open, known) = block.open_with_coordinates();
+            let (open, computed) = block.open_with_coordinates();
             for query in open {
                 scratch.coordinates.clear();
-                self.basis.read(known, *query, 0..level.size, &mut scratch.coordinates);
+                self.basis.read(computed, *query, 0..level.size, &mut scratch.coordinates);
                 level.outputs(self.isa, scratch);
                 tracker.estimate(*query, number, estimate_of(&scratch.values));
             }

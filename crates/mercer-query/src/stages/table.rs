@@ -1,4 +1,5 @@
-//! Additive kernels as one curve per column, read from tables (after \[YW12\] and \[MBM08\]).
+//! Additive kernels as one curve per column, read from tables (after \[YW12\] and \[MBM08\]). For machines trained
+//! with kernels; machines that were trained as tables are answered in `tables.rs`.
 
 use mercer_kernel::{Curve, Form, Profile};
 use mercer_machine::{Machine, Score, Section};

@@ -1,11 +1,12 @@
-//! Gaussian kernels with a small gamma as a quadratic form.
+//! Gaussian kernels with a small gamma as a quadratic form. What is proved, and why, is in `certify/taylor.rs`; the
+//! expansion is computed in `mercer_compile`.
 
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Score, Section};
 use mercer_simd::Isa;
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
-use super::projection::{Basis, CHUNK};
+use super::coordinates::{Basis, CHUNK};
 use crate::block::Block;
 use crate::certify::taylor::{
     FormBound, FormSums, LinearPart, TailValues, TaylorBound, TaylorQuery,
@@ -63,7 +64,7 @@ struct TaylorScratch {
 /// What is known of a query and a score between rounds.
 #[derive(Debug, Clone, Copy)]
 struct TaylorState {
-    known: TaylorQuery,
+    query_bounds: TaylorQuery,
     linear: LinearPart,
     sums: FormSums,
 }
@@ -205,13 +206,13 @@ impl TaylorStage {
         y: &[f32],
     ) -> Option<TaylorState> {
         let (bound, rows) = (&self.bounds[score], &self.rows[score * CHUNK..]);
-        let known = bound.query(squared_norm, width, f64::from(y[MIDDLE]))?;
+        let query_bounds = bound.query(squared_norm, width, f64::from(y[MIDDLE]))?;
         let mut rests = FormSums::default();
         let terms = rows[RESTS..CURVES].iter().zip(&y[RESTS..CURVES]);
         rests.add(terms.map(|((shift, value), y)| (*value, f64::from(*y) - shift)));
         let along = f64::from(y[SLOPE]) - rows[SLOPE].0;
-        let linear = LinearPart { along, remainder: bound.remainder(&known, &rests) };
-        let mut state = TaylorState { known, linear, sums: FormSums::default() };
+        let linear = LinearPart { along, remainder: bound.remainder(&query_bounds, &rests) };
+        let mut state = TaylorState { query_bounds, linear, sums: FormSums::default() };
         self.chunk(score, &mut state, y, CURVES);
         Some(state)
     }
@@ -264,8 +265,13 @@ impl StageWithScratch for TaylorStage {
                 for score in 0..scores {
                     let chunk = round * scores + score;
                     coordinates.clear();
-                    let known = block.coordinates();
-                    self.basis.read(known, query, chunk * CHUNK..(chunk + 1) * CHUNK, coordinates);
+                    let computed = block.coordinates();
+                    self.basis.read(
+                        computed,
+                        query,
+                        chunk * CHUNK..(chunk + 1) * CHUNK,
+                        coordinates,
+                    );
                     let place = &mut states[query as usize * scores + score];
                     match place {
                         Some(state) => self.chunk(chunk, state, coordinates, 0),
@@ -274,8 +280,9 @@ impl StageWithScratch for TaylorStage {
                         }
                         None => {}
                     }
-                    let Some(TaylorState { known, linear, sums }) = place else { continue };
-                    let range = self.bounds[score].range(known, *linear, sums, self.tails[chunk]);
+                    let Some(TaylorState { query_bounds, linear, sums }) = place else { continue };
+                    let range =
+                        self.bounds[score].range(query_bounds, *linear, sums, self.tails[chunk]);
                     if let Some(range) = range {
                         tracker.prove(query, score, range, sums.count);
                     }

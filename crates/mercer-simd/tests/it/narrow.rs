@@ -117,10 +117,10 @@ fn gaussians_of_integer_rows_are_those_of_their_distances() {
         let dots: Vec<i32> = (0..length).map(|_| draw(&mut noise)).collect();
         // Sums of norms may pass 2^31; the distances do not.
         let norms: Vec<i32> = dots.iter().map(|dot| dot + draw(&mut noise)).collect();
-        let (query_norm, factors) = (1_000_000, [1e-6, 0.5]);
+        let (query_norm, scale, shift) = (1_000_000, 1e-6, 0.5);
         for &isa in Isa::available() {
             let mut out = vec![0.0; length];
-            gaussian_steps32(isa, &dots, query_norm, &norms, factors, &mut out);
+            gaussian_steps32(isa, &dots, query_norm, &norms, scale, shift, &mut out);
             for ((value, dot), norm) in out.iter().zip(&dots).zip(&norms) {
                 let distance = (query_norm + norm - 2 * dot) as f32;
                 let expected = exp2_1_32(distance.mul_add(-1e-6, -0.5));

@@ -154,7 +154,7 @@ impl CertifyProperty<'_> {
 
     fn same(&self, how: &str, expected: &[Decision], found: &[Decision]) -> Verdict {
         let bits = |decision: &Decision| {
-            let range = decision.score;
+            let range = decision.range;
             (range.low.to_bits(), range.high.to_bits(), decision.certainty, decision.cost)
         };
         for (row, (a, b)) in expected.iter().zip(found).enumerate() {

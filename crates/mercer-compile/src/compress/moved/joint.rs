@@ -5,7 +5,7 @@ use mercer_data::{LiveColumns, Matrix};
 use mercer_kernel::cholesky::Cholesky;
 use mercer_kernel::eigen::dot;
 use mercer_kernel::{KernelRef, Profile};
-use mercer_simd::{Isa, Real, Strided, StridedMut, add_row, gemm_nt, row_dot};
+use mercer_simd::{Isa, ProductShape, Real, Strided, StridedMut, add_row, gemm_nt, row_dot};
 use rayon::prelude::*;
 
 use super::super::CompressionProblem;
@@ -181,7 +181,8 @@ impl JointObjective {
             let weights = Strided { values: &weights[..], row: count, column: 1 };
             let rows = Strided { values: rows, row: columns, column: 1 };
             let out = StridedMut { values: gradient, row: columns, column: 1 };
-            f64::product([along.len(), columns, count], weights, rows, out, 1.0, 1.0);
+            let shape = ProductShape { rows: along.len(), columns, inner: count };
+            f64::product(shape, weights, rows, out, 1.0, 1.0);
         });
     }
 }

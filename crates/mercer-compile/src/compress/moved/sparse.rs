@@ -141,7 +141,7 @@ impl SparseSupports {
         along: &mut [f64],
     ) -> Vec<f64> {
         let (n, m) = (along.len(), self.squared_norms.len());
-        let one = |(number, block): (usize, &SupportBlock)| {
+        let of_block = |(number, block): (usize, &SupportBlock)| {
             let mut gradient = vec![0.0; self.width * n];
             let (mut along, mut weights) = (vec![0.0; n], vec![0.0; n]);
             for (at, values) in block.values.chunks_exact(n).enumerate() {
@@ -170,7 +170,7 @@ impl SparseSupports {
             (gradient, along)
         };
         let parts: Vec<(Vec<f64>, Vec<f64>)> =
-            with.blocks.par_iter().enumerate().map(one).collect();
+            with.blocks.par_iter().enumerate().map(of_block).collect();
         let mut sum = vec![0.0; self.width * n];
         for (gradient, part) in parts {
             sum.iter_mut().zip(&gradient).for_each(|(sum, x)| *sum += x);

@@ -88,8 +88,8 @@ fn settling_step(
     constants: &Constants,
     row: usize,
 ) -> Option<usize> {
-    let own: f64 = factor.row(row).iter().map(|y| y * y).sum();
-    let whole = own + factor.distances()[row].max(0.0);
+    let explained: f64 = factor.row(row).iter().map(|y| y * y).sum();
+    let whole = explained + factor.distances()[row].max(0.0);
     let mut distance = whole;
     let mut sums: Vec<f64> = pool.offsets.iter().map(|offset| -offset).collect();
     let mut is_open = vec![true; sums.len()];

@@ -35,8 +35,8 @@ pub(super) fn points(
         return Err(unfit(format!("points cannot be moved under {kernel}: order=min_wz can")));
     }
     if machine.columns() > MOST_COLUMNS {
-        let found = machine.columns();
-        return Err(unfit(format!("{found} columns are more than {MOST_COLUMNS} to move in")));
+        let columns = machine.columns();
+        return Err(unfit(format!("{columns} columns are more than {MOST_COLUMNS} to move in")));
     }
     let mut objective = RemainingNorm::new(machine, profile);
     let squares = |factor: &Factor<KernelColumns>| {

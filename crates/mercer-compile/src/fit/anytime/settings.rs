@@ -1,4 +1,4 @@
-//! What the text of the stage `anytime` says.
+//! What the text of the stage `anytime` says. Names, ranges and defaults are in the registry entry in `mercer_query`.
 
 use mercer_spec::Checked;
 

@@ -40,10 +40,10 @@ impl Near {
                     *size += (t * w).abs();
                 }
             }
-            let own: Vec<f64> = sums.iter().map(Compensated::value).collect();
+            let products: Vec<f64> = sums.iter().map(Compensated::value).collect();
             let (mut stray, mut large, mut scaled) = (0.0, 0.0, 0.0);
             let squares = 4.0 * (steps as f64 + 2.0).powi(2) * UNIT * UNIT;
-            for (j, g) in own.iter().enumerate() {
+            for (j, g) in products.iter().enumerate() {
                 stray += (2.0 * UNIT * g.abs() + squares * spread[j]) * raw.sizes[j];
                 large += g.abs() * raw.sizes[j];
                 scaled += g.abs() * sigma(j);
@@ -53,13 +53,13 @@ impl Near {
             near.strays.push((constants.rests[score][steps - 1] + stray) * UP);
             for j in 0..steps {
                 let mut left = Compensated::from(raw.products[j][score]);
-                let pairs = own.iter().zip(&raw.gram[j]);
+                let pairs = products.iter().zip(&raw.gram[j]);
                 pairs.for_each(|(g, value)| left.subtract_product(*g, *value));
                 let error = epsilon * sigma(j) * (other + scaled)
                     + 8.0 * UNIT * raw.sizes[j] * (length.size + large);
                 near.slants.push((left.value().abs() + error) * UP + f64::MIN_POSITIVE);
             }
-            near.coefficients.extend(own);
+            near.coefficients.extend(products);
         }
         near
     }

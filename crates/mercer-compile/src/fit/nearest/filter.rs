@@ -81,17 +81,20 @@ fn linear(
     let c_svc = formulation("c_svc(C=1)").map_err(|error| unfit(error.to_string()))?;
     let trained = train(&data, &kernel, &c_svc, &Training::default(), &mut |_| {});
     let trained = trained.map_err(|error| unfit(format!("its linear filter: {error}")))?;
-    let found = &trained.machine;
+    let filter_machine = &trained.machine;
     let columns = machine.columns();
     let mut weights = vec![0.0; columns];
-    let score = &found.scores()[0];
+    let score = &filter_machine.scores()[0];
     match score {
-        Score::Linear { weights: own, .. } => {
-            weights.iter_mut().zip(own).for_each(|(weight, own)| *weight = *own);
+        Score::Linear { weights: trained_weights, .. } => {
+            weights
+                .iter_mut()
+                .zip(trained_weights)
+                .for_each(|(weight, trained)| *weight = *trained);
         }
         _ => {
-            let coefficients = score.dense(found.supports().rows());
-            for (row, beta) in found.supports().iter().zip(&coefficients) {
+            let coefficients = score.dense(filter_machine.supports().rows());
+            for (row, beta) in filter_machine.supports().iter().zip(&coefficients) {
                 for (column, x) in row.nonzeros() {
                     if let Some(weight) = weights.get_mut(column as usize) {
                         *weight += beta * x;
@@ -101,7 +104,7 @@ fn linear(
         }
     }
     let mut constant = -score.offset();
-    if found.classes().first() != Some(&ClassName::Number(1.0)) {
+    if filter_machine.classes().first() != Some(&ClassName::Number(1.0)) {
         weights.iter_mut().for_each(|weight| *weight = -*weight);
         constant = -constant;
     }

@@ -1,4 +1,4 @@
-//! What the text of the stage `nearest` says.
+//! What the text of the stage `nearest` says. Names, ranges and defaults are in the registry entry in `mercer_query`.
 
 use mercer_spec::Checked;
 
@@ -36,11 +36,11 @@ impl NearestSettings {
     /// All that the text allows; those that walk alike stand together.
     pub(super) fn candidates(&self, directions: usize) -> Vec<NearestCandidate> {
         let mut dimensions: Vec<usize> =
-            self.dimensions.map_or(DIMENSIONS.to_vec(), |one| vec![one]);
+            self.dimensions.map_or(DIMENSIONS.to_vec(), |given| vec![given]);
         dimensions.iter_mut().for_each(|count| *count = (*count).min(directions));
         dimensions.dedup();
-        let tugs = self.has_tug_of_war.map_or(vec![true, false], |one| vec![one]);
-        let smoothings = self.smoothing.map_or(SMOOTHINGS.to_vec(), |one| vec![one]);
+        let tugs = self.has_tug_of_war.map_or(vec![true, false], |given| vec![given]);
+        let smoothings = self.smoothing.map_or(SMOOTHINGS.to_vec(), |given| vec![given]);
         let mut all = Vec::new();
         for dimensions in dimensions {
             for has_tug_of_war in tugs.iter().copied() {

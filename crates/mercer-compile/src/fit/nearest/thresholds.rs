@@ -48,8 +48,8 @@ impl Thresholds {
     pub(super) fn stop(&self, trace: &[f32]) -> (f64, usize) {
         let ends = self.low.iter().zip(&self.high);
         let mut steps = trace.iter().map(|g| f64::from(*g)).zip(ends).enumerate();
-        let found = steps.find(|(_, (g, (low, high)))| g < *low || g > *high);
-        match found {
+        let crossing = steps.find(|(_, (g, (low, high)))| g < *low || g > *high);
+        match crossing {
             Some((k, (g, _))) => (g, k + 1),
             None => (trace.last().map_or(0.0, |g| f64::from(*g)), trace.len()),
         }
@@ -62,16 +62,16 @@ mod tests {
 
     #[test]
     fn thresholds_are_the_extremes_of_queries_that_change_their_sign() {
-        let mut found = Thresholds::new(3);
-        found.add(1.0, &[-0.5, 0.2, 0.9]);
-        found.add(2.0, &[-0.7, -0.1, 2.0]);
-        found.add(-1.0, &[0.3, -0.4, -1.0]);
-        assert_eq!(found.low, [-0.7, -0.1, 0.0]);
-        assert_eq!(found.high, [0.3, 0.0, 0.0]);
-        let wide = found.smoothed(1);
+        let mut thresholds = Thresholds::new(3);
+        thresholds.add(1.0, &[-0.5, 0.2, 0.9]);
+        thresholds.add(2.0, &[-0.7, -0.1, 2.0]);
+        thresholds.add(-1.0, &[0.3, -0.4, -1.0]);
+        assert_eq!(thresholds.low, [-0.7, -0.1, 0.0]);
+        assert_eq!(thresholds.high, [0.3, 0.0, 0.0]);
+        let wide = thresholds.smoothed(1);
         assert_eq!((wide.low, wide.high), (vec![-0.7, -0.7, -0.1], vec![0.3, 0.3, 0.0]));
-        assert_eq!(found.stop(&[0.25, -0.2, -1.0]), (f64::from(-0.2f32), 2));
-        assert_eq!(found.stop(&[0.0, 0.0, 0.0]), (0.0, 3), "zero stops nothing");
-        assert_eq!(Thresholds::without(&[found.clone(), Thresholds::new(3)], 1), found);
+        assert_eq!(thresholds.stop(&[0.25, -0.2, -1.0]), (f64::from(-0.2f32), 2));
+        assert_eq!(thresholds.stop(&[0.0, 0.0, 0.0]), (0.0, 3), "zero stops nothing");
+        assert_eq!(Thresholds::without(&[thresholds.clone(), Thresholds::new(3)], 1), thresholds);
     }
 }

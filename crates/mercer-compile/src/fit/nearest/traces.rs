@@ -138,11 +138,13 @@ impl<'a> Walk<'a> {
                 out[start..start + tile.rows.len()].copy_from_slice(tile.of(query));
             }
         });
-        let known = coordinates(exact, basis, &chunk, 0..chunk.rows());
-        let known: Vec<f64> =
-            known.chunks_exact(basis.rows).flat_map(|row| row[..size].iter().copied()).collect();
+        let all_coordinates = coordinates(exact, basis, &chunk, 0..chunk.rows());
+        let first_coordinates: Vec<f64> = all_coordinates
+            .chunks_exact(basis.rows)
+            .flat_map(|row| row[..size].iter().copied())
+            .collect();
         self.cut.resize(chosen.len() * supports, 0.0);
-        gemm_nt(chosen.len(), supports, size, &known, &self.turned, &mut self.cut);
+        gemm_nt(chosen.len(), supports, size, &first_coordinates, &self.turned, &mut self.cut);
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked before");
         let norms = queries.squared_norms();

@@ -69,10 +69,11 @@ fn start(set: &DistillationSet, mixed: usize, count: usize) -> Option<Vec<f64>> 
     let mut outer = vec![0.0; size * size];
     let mut gradient = vec![0.0; size];
     for row in 0..set.rows {
-        let own = &set.row(row)[..size];
+        let coordinates = &set.row(row)[..size];
         for form in &first {
             for (at, place) in gradient.iter_mut().enumerate() {
-                *place = form.line[at] + 2.0 * dot(&form.square[at * size..(at + 1) * size], own);
+                *place = form.line[at]
+                    + 2.0 * dot(&form.square[at * size..(at + 1) * size], coordinates);
             }
             for (at, place) in outer.chunks_exact_mut(size).enumerate() {
                 place.iter_mut().zip(&gradient).for_each(|(sum, g)| *sum += gradient[at] * g);
@@ -115,9 +116,9 @@ impl CoordinateRows {
         let (mut table, mut turned) = (Vec::new(), vec![0.0; count * mixed]);
         let mut targets = Vec::new();
         for (at, row) in rows.into_iter().enumerate() {
-            let own = &set.row(row)[..mixed];
-            own.iter().enumerate().for_each(|(column, x)| turned[column * count + at] = *x);
-            table.extend_from_slice(own);
+            let coordinates = &set.row(row)[..mixed];
+            coordinates.iter().enumerate().for_each(|(column, x)| turned[column * count + at] = *x);
+            table.extend_from_slice(coordinates);
             targets.extend_from_slice(&set.targets[row * set.outputs..][..set.outputs]);
         }
         Self { count, table, turned, targets }
@@ -298,11 +299,13 @@ mod tests {
     fn a_score_in_two_hidden_directions_is_found() {
         let set = distillation_set();
         let (directions, mixed) = fitted(&set, &[2], Watch::NOBODY).unwrap().unwrap();
-        let found = forms(&set, 2, |row, out| {
-            let own = &set.row(row)[..mixed];
-            out.iter_mut().zip(directions.chunks_exact(mixed)).for_each(|(y, u)| *y = dot(u, own));
+        let fitted = forms(&set, 2, |row, out| {
+            let coordinates = &set.row(row)[..mixed];
+            out.iter_mut()
+                .zip(directions.chunks_exact(mixed))
+                .for_each(|(y, u)| *y = dot(u, coordinates));
         });
-        let form = &found.unwrap()[0];
+        let form = &fitted.unwrap()[0];
         let error = |row: usize| {
             let y: Vec<f64> =
                 directions.chunks_exact(mixed).map(|u| dot(u, set.row(row))).collect();

@@ -5,7 +5,7 @@ use super::FORMAT;
 use crate::{
     Array, Bins, Budget, Calibration, ClassName, Counts, Curve, Input, Machine, Model, Output,
     Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score,
-    Section, Settled, Spacing, Speed, Trial, Tuning, Verification, file,
+    Section, SettledByStage, Spacing, Speed, Trial, Tuning, Verification, file,
 };
 use mercer_data::Matrix;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ fn tuning() -> Tuning {
         dropped: false,
     };
     let refusal = Refusal { stage: "spectral".to_owned(), reason: "\"<not> a square\"".to_owned() };
-    let settled = Settled { stage: "exact".to_owned(), queries: 3 };
+    let settled = SettledByStage { stage: "exact".to_owned(), queries: 3 };
     Tuning {
         contract: "certified".to_owned(),
         aim: "latency".to_owned(),

@@ -1,4 +1,5 @@
-//! From products or kernel values of all supports, in f32 or integers, to proved ranges of all scores.
+//! From products or kernel values of all supports, in f32 or integers, to proved ranges of all scores. The error
+//! bounds are in `certify/`; the products come from `low_precision.rs`.
 
 use mercer_kernel::{Form, Profile};
 use mercer_machine::Score;
@@ -105,7 +106,7 @@ impl Expansion {
         &self,
         position: usize,
         first: usize,
-        known: &F32Query,
+        query_bounds: &F32Query,
         sums: &mut ExpansionSums,
     ) {
         let SumPrecision::F64(coefficients, sizes) = &self.coefficients else { return };
@@ -120,7 +121,7 @@ impl Expansion {
         };
         if degree > 1 {
             powers.clear();
-            powers.extend(values.iter().map(|s| (scale * s + shift).abs() + known.error));
+            powers.extend(values.iter().map(|s| (scale * s + shift).abs() + query_bounds.error));
             mercer_simd::polynomial(isa, powers, 1.0, 0.0, degree - 1);
             sizes.add(isa, first, powers, &mut sums.sizes[place.clone()]);
         }
@@ -139,7 +140,7 @@ impl Expansion {
         tracker: &mut DecisionTracker<'_>,
     ) {
         let scores = self.weights.len();
-        for (position, (query, known)) in runs.iter().enumerate() {
+        for (position, (query, query_bounds)) in runs.iter().enumerate() {
             for (score, weights) in self.weights.iter().enumerate() {
                 let at = position * scores + score;
                 let (sum, size) = match &self.coefficients {
@@ -148,7 +149,7 @@ impl Expansion {
                     }
                     SumPrecision::F64(..) => (fold8(&sums.eights[at]), sums.sizes[at]),
                 };
-                if let Some(range) = self.bound.range(known, weights, sum, size) {
+                if let Some(range) = self.bound.range(query_bounds, weights, sum, size) {
                     tracker.prove(*query, score, range, 0);
                 }
             }
@@ -168,7 +169,7 @@ fn support_norms(profile: Profile, exact: &Exact) -> Option<Vec<f64>> {
         if shift == 0.0 && supports.row(row).nonzeros().next().is_none() {
             return Some(0.0);
         }
-        power_norm([scale, shift], degree, *squared_norm).map(|norm| 1.0 / norm)
+        power_norm(scale, shift, degree, *squared_norm).map(|norm| 1.0 / norm)
     };
     exact.packed().squared_norms().iter().enumerate().map(inverse).collect()
 }

@@ -1,4 +1,4 @@
-//! The order in which the stage `nearest` visits supports.
+//! The order in which the stage `nearest` visits supports. When to stop is decided in `nearest.rs`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

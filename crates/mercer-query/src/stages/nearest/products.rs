@@ -2,7 +2,7 @@
 
 use mercer_simd::{DenseQueries32, Isa, Panels32};
 
-use super::super::projection::Basis;
+use super::super::coordinates::Basis;
 use crate::block::Block;
 use crate::tracker::DecisionTracker;
 
@@ -45,9 +45,9 @@ impl SupportProducts {
             return None;
         }
         self.coordinates.clear();
-        let (open, known) = block.open_with_coordinates();
+        let (open, computed) = block.open_with_coordinates();
         for query in open {
-            basis.read(known, *query, 0..size, &mut self.coordinates);
+            basis.read(computed, *query, 0..size, &mut self.coordinates);
         }
         self.dense.clear();
         self.dense.push_rows(&self.coordinates, open.len(), size);

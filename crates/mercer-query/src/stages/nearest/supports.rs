@@ -1,9 +1,10 @@
-//! Exact kernel values of a query with a few supports, in any order.
+//! Exact kernel values of a query with a few supports, in any order. For all supports at once there is
+//! `mercer_kernel::block`.
 
 use mercer_kernel::Finish;
 use mercer_simd::{Isa, fold8, weighted_sums};
 
-use super::super::projection::LiveColumns;
+use super::super::coordinates::LiveColumns;
 use crate::Exact;
 
 /// Kernel values computed at once.

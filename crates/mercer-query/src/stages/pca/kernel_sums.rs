@@ -1,4 +1,5 @@
-//! From products in few dimensions to sums of kernel values.
+//! From products in few dimensions to sums of kernel values. Not exact: the part of a support outside these dimensions
+//! is left out.
 
 use std::ops::Range;
 

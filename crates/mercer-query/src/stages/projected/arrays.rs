@@ -1,4 +1,5 @@
-//! The arrays of the stage as a file holds them, checked, and what is made of them.
+//! The arrays of the stage as a file holds them, checked, and what is made of them. The arrays are computed in
+//! `mercer_compile`; how queries use them is in `projected.rs`.
 
 use mercer_kernel::Profile;
 use mercer_machine::{Score, Section};

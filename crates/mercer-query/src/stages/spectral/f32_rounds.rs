@@ -1,8 +1,9 @@
-//! The first eigenvectors in f32: most queries need no more of them, and no more digits.
+//! The first eigenvectors in f32: most queries need no more of them, and no more digits. What they leave open goes on
+//! in f64, in `spectral.rs`.
 
 use mercer_simd::Isa;
 
-use super::super::projection::{Basis, CHUNK};
+use super::super::coordinates::{Basis, CHUNK};
 use super::{ChunkProducts, QuadraticForm, SpectralScratch};
 use crate::Exact;
 use crate::block::Block;
@@ -71,7 +72,7 @@ impl F32Rounds {
             if !self.basis.charge_and_project(isa, rows, 0, block, tracker) {
                 return;
             }
-            let (open, known) = block.open_with_coordinates();
+            let (open, computed) = block.open_with_coordinates();
             for query in open {
                 for (score, form) in forms.iter().enumerate() {
                     let (chunk, at) = (round * scores + score, *query as usize * scores + score);
@@ -84,7 +85,7 @@ impl F32Rounds {
                     let count = CHUNK.min(form.values.len() - first);
                     scratch.coordinates.clear();
                     let rows = chunk * CHUNK..chunk * CHUNK + count;
-                    self.basis.read(known, *query, rows, &mut scratch.coordinates);
+                    self.basis.read(computed, *query, rows, &mut scratch.coordinates);
                     scratch.products.clear();
                     scratch.products.extend(scratch.coordinates.iter().map(|y| f64::from(*y)));
                     let sums = &mut scratch.sums[at];

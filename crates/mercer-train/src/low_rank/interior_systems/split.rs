@@ -4,7 +4,7 @@
 use mercer_kernel::cholesky::Cholesky;
 use mercer_kernel::factor::Store;
 use mercer_kernel::triangle;
-use mercer_simd::{Isa, Real, Strided, StridedMut, add_row, row_dot};
+use mercer_simd::{Isa, ProductShape, Real, Strided, StridedMut, add_row, row_dot};
 
 use super::{ProductForm, folded, rows_f64, squared_norms};
 
@@ -117,7 +117,8 @@ fn inner_cholesky(w_rows: &[f64], rank: usize, d: &[f64]) -> Option<Cholesky> {
     let left = Strided { values: w_rows, row: rank, column: 1 };
     let right = Strided { values: w_rows, row: 1, column: rank };
     let out = StridedMut { values: &mut square, row: size.max(1), column: 1 };
-    f64::product([size, size, rank], left, right, out, 0.0, 1.0);
+    let shape = ProductShape { rows: size, columns: size, inner: rank };
+    f64::product(shape, left, right, out, 0.0, 1.0);
     d.iter().enumerate().for_each(|(at, d)| square[at * size + at] += d);
     Cholesky::new(square, size, &mut |_| true).ok()
 }

@@ -1,9 +1,9 @@
-//! Predicted thresholds: what threshold the test will give a plan, so that plans can be compared before it.
+//! Predicts the acceptance threshold that the test will give a plan, so that plans can be compared before the test.
 //!
 //! The estimates of every stage for some rows are computed once and cached; those of a plan are put together from them.
-//! Disagreements are too rare to be counted on so few rows. But an estimate does not depend on which side of a
-//! change of label a query lies, so each row near one is used many times: with its own errors and with the true scores of
-//! other rows near a change, on either side. On those simulated queries disagreements are counted.
+//! Disagreements are too rare to be counted on so few rows. But the error of an estimate hardly depends on the side of
+//! the change of label on which a query lies. So each row near a change of label is used many times: its errors are added
+//! to the true scores of other such rows, on either side. Disagreements are counted on these simulated queries.
 //!
 //! Such a threshold promises nothing: the test alone decides what a plan may do (`validate.rs`), and a threshold
 //! predicted badly costs speed only.
@@ -19,13 +19,13 @@ use crate::CompileError;
 use crate::distillation_set::unit;
 use crate::risk::{self, LabelEffect, LevelDecision, Target, count_disagreements, thresholds};
 
-/// What one stage alone gives for each row.
+/// The results of one stage alone, for each row.
 #[derive(Debug)]
-enum CachedEstimates {
-    /// It proves: which rows it settles, and what it costs.
-    Proofs { settled: Vec<bool>, cost: u64 },
-    /// It estimates, on so many levels.
-    Estimates { records: Vec<Vec<Record>>, levels: usize },
+enum CachedStage {
+    /// A certifying stage: which rows it settles, and the multiply-adds of one row.
+    Certifying { settled: Vec<bool>, cost: u64 },
+    /// An estimating stage: its estimates, and the number of its levels.
+    Estimating { records: Vec<Vec<Record>>, levels: usize },
 }
 
 /// Predicts thresholds; caches the estimates of each stage.
@@ -37,7 +37,7 @@ pub(super) struct ThresholdPredictor<'a> {
     target: Target,
     /// Rate of disagreements at which the test passes with probability one half.
     rate: f64,
-    cached: HashMap<usize, CachedEstimates>,
+    cached: HashMap<usize, CachedStage>,
 }
 
 impl<'a> ThresholdPredictor<'a> {
@@ -63,17 +63,17 @@ impl<'a> ThresholdPredictor<'a> {
         let rows = &self.sample.rows;
         let levels = alone.levels().len();
         let records = alone.records(rows)?;
-        let proves = levels == 0 && records.iter().all(Vec::is_empty);
-        let estimates = if proves {
+        let certifies = levels == 0 && records.iter().all(Vec::is_empty);
+        let results = if certifies {
             let answers = alone.decide_with(rows, &QueryOptions::default())?;
-            let settled: Vec<bool> = answers.settled_by.iter().map(|stage| *stage == 0).collect();
+            let settled: Vec<bool> = answers.answered_by.iter().map(|stage| *stage == 0).collect();
             let by_stage = answers.decisions.iter().zip(&settled).filter(|(_, settled)| **settled);
             let cost = by_stage.map(|(answer, _)| answer.cost.multiply_adds).max().unwrap_or(0);
-            CachedEstimates::Proofs { settled, cost }
+            CachedStage::Certifying { settled, cost }
         } else {
-            CachedEstimates::Estimates { records, levels }
+            CachedStage::Estimating { records, levels }
         };
-        self.cached.insert(stage, estimates);
+        self.cached.insert(stage, results);
         Ok(())
     }
 
@@ -104,7 +104,7 @@ impl<'a> ThresholdPredictor<'a> {
     }
 
     /// Disagreements that the simulated queries may have. Not all that the test allows are used: a good stage may have
-    /// a handful of disagreements on these rows, and one less would let it settle everything.
+    /// a handful of disagreements on these rows, and with one less it would answer every query.
     fn allowed(&self) -> f64 {
         let queries = self.sample.rows.rows() * self.policy.partners;
         self.policy.used_allowance * self.rate * queries as f64
@@ -137,39 +137,38 @@ impl<'a> ThresholdPredictor<'a> {
 
     /// The estimates of a plan for each row if none of them stops a query, and the number of its levels.
     fn records(&self, stages: &[usize]) -> (Vec<Vec<Record>>, usize) {
-        let cached: Vec<&CachedEstimates> =
-            stages.iter().map(|stage| &self.cached[stage]).collect();
+        let cached: Vec<&CachedStage> = stages.iter().map(|stage| &self.cached[stage]).collect();
         let rows = self.sample.rows.rows();
         let all = (0..rows).map(|row| joined_records(&cached, row)).collect();
         let levels = cached.iter().map(|cached| match cached {
-            CachedEstimates::Proofs { .. } => 0,
-            CachedEstimates::Estimates { levels, .. } => *levels,
+            CachedStage::Certifying { .. } => 0,
+            CachedStage::Estimating { levels, .. } => *levels,
         });
         (all, levels.sum())
     }
 }
 
 /// The estimates of stages for one row, one stage after the other.
-fn joined_records(stages: &[&CachedEstimates], row: usize) -> Vec<Record> {
+fn joined_records(stages: &[&CachedStage], row: usize) -> Vec<Record> {
     let mut all: Vec<Record> = Vec::new();
-    let (mut first, mut spent) = (0, 0);
+    let (mut first_level, mut spent) = (0, 0);
     for stage in stages {
         match stage {
-            CachedEstimates::Proofs { settled, .. } if settled[row] => break,
-            CachedEstimates::Proofs { cost, .. } => spent += cost,
-            CachedEstimates::Estimates { records, levels } => {
-                let later = |record: &Record| Record {
-                    level: record.level.map(|level| level + first),
+            CachedStage::Certifying { settled, .. } if settled[row] => break,
+            CachedStage::Certifying { cost, .. } => spent += cost,
+            CachedStage::Estimating { records, levels } => {
+                let after_earlier_stages = |record: &Record| Record {
+                    level: record.level.map(|level| level + first_level),
                     cost: Cost { multiply_adds: spent + record.cost.multiply_adds },
                     ..*record
                 };
-                all.extend(records[row].iter().map(later));
+                all.extend(records[row].iter().map(after_earlier_stages));
                 let Some(last) = all.last() else { continue };
                 if last.level.is_none() {
                     break;
                 }
                 spent = spent.max(last.cost.multiply_adds);
-                first += levels;
+                first_level += levels;
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Coordinates of queries in a basis of few directions; stages with the same basis share them.
+//! Coordinates of queries in a basis of few directions; stages with the same basis share them. Bounds for projected
+//! queries are in `certify/projection.rs`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -32,7 +33,7 @@ struct ComputedChunk {
     id: u64,
     /// How many of its directions were charged.
     charged: usize,
-    /// One for each query of the block; those settled by then are stale.
+    /// One for each query of the block; those answered by then are stale.
     values: Vec<[f32; CHUNK]>,
 }
 
@@ -45,7 +46,7 @@ impl Coordinates {
     }
 
     fn find(&self, id: u64) -> Option<usize> {
-        self.chunks[..self.used].iter().position(|known| known.id == id)
+        self.chunks[..self.used].iter().position(|chunk| chunk.id == id)
     }
 
     /// A chunk of the directions of a basis, to be filled.
@@ -53,10 +54,10 @@ impl Coordinates {
         if self.used == self.chunks.len() {
             self.chunks.push(ComputedChunk::default());
         }
-        let known = &mut self.chunks[self.used];
+        let chunk = &mut self.chunks[self.used];
         self.used += 1;
-        known.id = id;
-        known.values.resize(queries, [0.0; CHUNK]);
+        chunk.id = id;
+        chunk.values.resize(queries, [0.0; CHUNK]);
         self.used - 1
     }
 
@@ -224,10 +225,11 @@ impl Basis {
     /// Multiply-adds per query of the first `directions` that were not charged yet. Those that share their
     /// registers are computed with them, and charged to the stage that uses them.
     fn cost(&self, block: &mut Block<'_>, directions: Range<usize>) -> u64 {
-        let known = block.coordinates();
+        let coordinates = block.coordinates();
         let chunks = self.chunks[Self::chunks(directions.clone())].iter();
         let missing = chunks.zip(directions.start / CHUNK..).map(|(chunk, number)| {
-            let charged = known.find(chunk.id).map_or(0, |at| known.chunks[at].charged);
+            let computed = coordinates.find(chunk.id);
+            let charged = computed.map_or(0, |at| coordinates.chunks[at].charged);
             chunk.rows.min(directions.end - number * CHUNK).saturating_sub(charged) as u64
         });
         missing.sum::<u64>() * self.columns
@@ -244,11 +246,11 @@ impl Basis {
         tracker: &mut DecisionTracker<'_>,
     ) -> bool {
         let cost = self.cost(block, directions.clone()) + other_cost;
-        let mut has_settled = false;
+        let mut has_answered = false;
         for query in block.open() {
-            has_settled |= !tracker.charge(*query, cost);
+            has_answered |= !tracker.charge(*query, cost);
         }
-        if has_settled {
+        if has_answered {
             block.compact(tracker);
         }
         if block.open().is_empty() {
@@ -258,20 +260,20 @@ impl Basis {
         true
     }
 
-    /// Computes the directions that are not known yet, for all open queries.
+    /// Computes the directions that are not computed yet, for all open queries.
     fn project(&self, isa: Isa, block: &mut Block<'_>, directions: Range<usize>) {
-        let all = block.len();
+        let queries = block.len();
         let rows = block.rows();
         let (open, coordinates) = block.open_with_coordinates();
         let chunks = self.chunks[Self::chunks(directions.clone())].iter();
         for (chunk, number) in chunks.zip(directions.start / CHUNK..) {
             let charged = chunk.rows.min(directions.end - number * CHUNK);
             if let Some(at) = coordinates.find(chunk.id) {
-                let known = &mut coordinates.chunks[at].charged;
-                *known = charged.max(*known);
+                let charged_before = &mut coordinates.chunks[at].charged;
+                *charged_before = charged.max(*charged_before);
                 continue;
             }
-            let at = coordinates.add(chunk.id, all);
+            let at = coordinates.add(chunk.id, queries);
             coordinates.chunks[at].charged = charged;
             for query in open {
                 let place = *query as usize;
@@ -291,12 +293,12 @@ impl Basis {
             }
             Row::Dense(values) => compact(isa, values, self.places.of_columns(), out),
             Row::Sparse { columns, values } => {
-                let known = columns.iter().zip(values);
-                let known = known.map_while(|(column, x)| {
+                let entries = columns.iter().zip(values);
+                let weights = entries.map_while(|(column, x)| {
                     let row = *self.places.of_columns().get(*column as usize)?;
                     Some(Weight { row, value: *x as f32 })
                 });
-                out.extend(known);
+                out.extend(weights);
             }
         }
     }
@@ -304,7 +306,7 @@ impl Basis {
     /// Some coordinates of a query that were computed before, appended to `out`.
     pub(super) fn read(
         &self,
-        known: &Coordinates,
+        coordinates: &Coordinates,
         query: u32,
         directions: Range<usize>,
         out: &mut Vec<f32>,
@@ -313,8 +315,9 @@ impl Basis {
         while at < directions.end {
             let chunk = &self.chunks[at / CHUNK];
             let end = directions.end.min((at / CHUNK + 1) * CHUNK);
-            let known = &known.chunks[known.find(chunk.id).expect("projected before it is read")];
-            out.extend_from_slice(&known.values[query as usize][at % CHUNK..][..end - at]);
+            let computed = coordinates.find(chunk.id).expect("projected before it is read");
+            let values = &coordinates.chunks[computed].values;
+            out.extend_from_slice(&values[query as usize][at % CHUNK..][..end - at]);
             at = end;
         }
     }
