@@ -147,6 +147,8 @@ impl ToPyErr for LoadError {
         fields!(self, into, LoadError:
             Unfit { stage, reason },
             Unknown { stage, known },
+            NotProved { stage, reason },
+            OtherStages { text, stages },
         );
         Ok(())
     }

@@ -11,6 +11,7 @@ mod plans;
 mod rows;
 mod threads;
 mod train;
+mod trust;
 
 use pyo3::prelude::*;
 

@@ -23,6 +23,7 @@ use crate::machine_parts::{self, MachineParts, PyClassName, Weights};
 use crate::plans::{self, CompileLimits, CompressOptions, TuneOptions};
 use crate::rows::{Rows, View};
 use crate::threads;
+use crate::trust::{self, PlanSource};
 
 /// Up to so many rows are answered on the caller's thread.
 const FEW: usize = 8;
@@ -32,12 +33,27 @@ const FEW: usize = 8;
 pub(crate) struct PyModel {
     model: Arc<Model>,
     plan: Plan,
+    source: PlanSource,
 }
 
 impl PyModel {
+    /// A model whose plan was fitted here, or has none.
     pub(crate) fn new(py: Python<'_>, model: Model) -> PyResult<Self> {
-        let plan = py.detach(|| Plan::of(&model)).map_err(|error| error.raise(py))?;
-        Ok(Self { model: Arc::new(model), plan })
+        Self::from_source(py, model, PlanSource::Fitted)
+    }
+
+    /// A model whose plan is believed as far as its source allows; warns of stages that are left out.
+    fn from_source(py: Python<'_>, model: Model, source: PlanSource) -> PyResult<Self> {
+        let plan = py.detach(|| source.load(&model)).map_err(|error| error.raise(py))?;
+        trust::warn(py, &plan)?;
+        Ok(Self { model: Arc::new(model), plan, source })
+    }
+
+    /// Lets later sessions of this user know a plan that is believed.
+    fn remember(&self, format: &str) {
+        if format == "mercer" {
+            self.source.remember(&self.model);
+        }
     }
 
     fn machine(&self) -> &Machine {
@@ -135,12 +151,14 @@ impl PyModel {
     #[staticmethod]
     fn from_bytes(py: Python<'_>, bytes: &[u8]) -> PyResult<Self> {
         let model = py.detach(|| file::from_bytes(bytes)).map_err(|error| error.raise(py))?;
-        Self::new(py, model)
+        let source = PlanSource::of_file(&model, false);
+        Self::from_source(py, model, source)
     }
 
     /// Reads a model file of any known kind.
     #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+    #[pyo3(signature = (path, trust_plan=false))]
+    fn load(py: Python<'_>, path: PathBuf, trust_plan: bool) -> PyResult<Self> {
         let model = py.detach(|| file::load(&path)).map_err(|error| match error {
             MachineError::Io(error) => match error.raw_os_error() {
                 Some(number) => PyOSError::new_err((number, error.to_string(), path)),
@@ -148,7 +166,8 @@ impl PyModel {
             },
             other => other.raise(py),
         })?;
-        Self::new(py, model)
+        let source = PlanSource::of_file(&model, trust_plan);
+        Self::from_source(py, model, source)
     }
 
     /// A machine from its parts.
@@ -162,6 +181,7 @@ impl PyModel {
     fn to_bytes<'py>(&self, py: Python<'py>, format: &str) -> PyResult<Bound<'py, PyBytes>> {
         let format = known(format)?;
         let bytes = py.detach(|| file::to_bytes(&self.model, format));
+        self.remember(format.name);
         Ok(PyBytes::new(py, &bytes.map_err(|error| error.raise(py))?))
     }
 
@@ -171,7 +191,9 @@ impl PyModel {
         py.detach(|| file::save(&self.model, format, &path)).map_err(|error| match error {
             MachineError::Io(error) => PyOSError::new_err(format!("{}: {error}", path.display())),
             other => other.raise(py),
-        })
+        })?;
+        self.remember(format.name);
+        Ok(())
     }
 
     /// Pickled models are bytes of our own format.
@@ -228,6 +250,35 @@ impl PyModel {
     #[getter]
     fn plan(&self) -> String {
         self.plan.spec().to_string()
+    }
+
+    /// Stages of its file that are not believed and do not run, a sentence each.
+    #[getter]
+    fn left_out(&self) -> Vec<String> {
+        self.plan.left_out().iter().map(ToString::to_string).collect()
+    }
+
+    /// How far the plan is believed: `exact` (none), `fitted`, `known`, `verified`, `not verified` or `trusted`.
+    #[getter]
+    fn verification(&self) -> &'static str {
+        match &self.model.plan {
+            None => "exact",
+            Some(_) => self.source.state(&self.plan),
+        }
+    }
+
+    /// Verifies the plan without a limit of work, its calibration on a sample; returns the model with what is believed then,
+    /// and the report as JSON.
+    #[pyo3(signature = (sample=None, threads=0))]
+    fn verify(
+        &self,
+        py: Python<'_>,
+        sample: Option<Rows<'_>>,
+        threads: usize,
+    ) -> PyResult<(Self, String)> {
+        let sample = sample.as_ref().map(|rows| self.prepared(py, rows)).transpose()?;
+        let (source, report) = trust::verify(py, &self.model, sample.as_ref(), threads)?;
+        Ok((Self::from_source(py, self.model.as_ref().clone(), source)?, report))
     }
 
     /// What made it, and what was minimised.
@@ -303,7 +354,7 @@ impl PyModel {
     ) -> PyResult<Self> {
         let input = machine_parts::scaled(&self.model.input, centres, factors, norm);
         let input = input.map_err(|error| error.raise(py))?;
-        Self::new(py, Model { input, ..self.model.as_ref().clone() })
+        Self::from_source(py, Model { input, ..self.model.as_ref().clone() }, self.source)
     }
 
     /// Weights, one row for each score, and offsets, where all scores are linear.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mercer::compile::tune::Contract;
 
-pub(crate) use shared::{Input, MissingPolicy, QueryFlags, RequireName};
+pub(crate) use shared::{Input, MissingPolicy, PlanFlags, QueryFlags, RequireName};
 use training::duration;
 pub(crate) use training::{CalibratorName, SchemeName, Search, Train, TrainingFlags};
 
@@ -70,6 +70,8 @@ pub(crate) enum Verb {
     Predict(Predict),
     /// Check data before training, or a model before it is deployed
     Check(Check),
+    /// Verify the plan of a model that comes from elsewhere: recompute what its certificates rest on
+    Verify(Verify),
     /// Convert a data file to another format, or select some of its rows
     Convert(Convert),
     /// Make a model answer faster: find the fastest plan with a given guarantee
@@ -152,6 +154,26 @@ pub(crate) struct Man {
 pub(crate) struct Inspect {
     /// The model file to read
     pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) plan: PlanFlags,
+}
+
+/// Verify the plan of a model that comes from elsewhere.
+///
+/// Every constant that a certificate of the plan rests on is recomputed from the machine; one that is too small is an error.
+/// A calibration cannot be recomputed: it is tested on --sample. What holds is remembered in the cache folder of the user
+/// ($MERCER_CACHE_DIR, else `mercer` in $XDG_CACHE_HOME or ~/.cache), so that `predict` and other programs of this user
+/// use the plan from then on. Models that this user compiled or tuned on this computer need no verification.
+///
+/// Exit codes: 0 verified; 1 a constant or the calibration is wrong, or the file cannot be read; 4 the constants are
+/// verified, the calibration was not tested; 130 interrupted.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// The model file to read
+    pub(crate) model: PathBuf,
+    /// Queries like those of later use, unknown to whoever made the file: the calibration is tested on them
+    #[arg(long, value_name = "DATA")]
+    pub(crate) sample: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -222,6 +244,8 @@ pub(crate) struct Predict {
     /// Rows like those that are expected: queries far from all of them are audited up to eight times as often
     #[arg(long, value_name = "DATA", requires = "audit")]
     pub(crate) audit_sample: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plan: PlanFlags,
 }
 
 #[derive(Debug, Args)]
@@ -424,6 +448,8 @@ pub(crate) struct Explain {
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
+    #[command(flatten)]
+    pub(crate) plan: PlanFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -448,6 +474,8 @@ pub(crate) struct Bench {
     /// Number of queries to time one at a time; all if the data have fewer
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub(crate) single_queries: usize,
+    #[command(flatten)]
+    pub(crate) plan: PlanFlags,
 }
 
 fn version() -> &'static str {

@@ -19,7 +19,9 @@ mod query_options;
 mod reproduce;
 mod search;
 mod train;
+mod trust;
 mod tune;
+mod verify;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +43,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Train(train) => train::run(&train, arguments.common.seed, console),
         Verb::Search(search) => search::run(&search, arguments.common.seed, console),
         Verb::Check(check) => check::run(&check, console),
+        Verb::Verify(verify) => verify::run(&verify, console),
         Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),
         Verb::Predict(predict) => predict::run(&predict, arguments.common.seed, console),
         Verb::Tune(tune) => tune::run(&tune, arguments.common.seed, console),

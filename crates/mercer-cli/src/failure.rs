@@ -17,6 +17,8 @@ pub(crate) const ERROR: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// A limit stopped the training before it converged.
 pub(crate) const STOPPED: u8 = 3;
+/// The constants of a plan are verified, its calibration was not tested.
+pub(crate) const UNTESTED: u8 = 4;
 /// Ctrl-C or SIGTERM.
 pub(crate) const INTERRUPTED: u8 = 130;
 

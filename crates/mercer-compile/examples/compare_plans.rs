@@ -70,7 +70,7 @@ fn load(model: &Model, text: &str, rows: &Matrix) -> Result<Plan, Box<dyn Error>
     };
     println!("compiled in {:.2?}", start.elapsed());
     let start = Instant::now();
-    let plan = Plan::load(&model.machine, &sections)?;
+    let plan = Plan::fitted(&model.machine, &sections)?;
     println!("loaded in {:.2?}", start.elapsed());
     Ok(plan)
 }

@@ -192,7 +192,7 @@ impl<'a> Compiler<'a> {
             tuning: None,
         };
         // What cannot be loaded must not be stored.
-        let fitted = Plan::load(self.machine, &sections)?;
+        let fitted = Plan::fitted(self.machine, &sections)?;
         let mut sizes = [0; 3];
         if let (Some(parts), Some(sample)) = (parts, sample) {
             let taught = parts.fit.len() + training.map_or(0, Matrix::rows);
@@ -273,7 +273,7 @@ impl<'a> Compiler<'a> {
         parts: &SampleSplit,
     ) -> Result<(), CompileError> {
         self.watch.step("calibrating: the finished plan", 2, 3)?;
-        let plan = Plan::load(self.machine, sections)?;
+        let plan = Plan::fitted(self.machine, sections)?;
         let rows = sample.select(parts.test.iter().copied());
         let expected =
             sections.calibration.as_ref().map_or(0, |calibration| calibration.disagreements);

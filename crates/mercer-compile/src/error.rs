@@ -1,6 +1,8 @@
 //! Why a plan could not be made: the error type of this crate. Why a stored plan cannot be loaded is in
 //! `mercer_query`.
 
+use mercer_query::verify::{Interrupted, MeasureError};
+
 /// Why a plan could not be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -133,7 +135,21 @@ pub enum CompileError {
     Load(#[from] mercer_query::LoadError),
 }
 
+impl From<Interrupted> for CompileError {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
 impl CompileError {
+    /// What a measurement of this stage refuses.
+    pub(crate) fn measuring(stage: &'static str) -> impl Fn(MeasureError) -> Self {
+        move |error| match error {
+            MeasureError::Unfit(reason) => Self::Unfit { stage, reason },
+            MeasureError::Interrupted => Self::Interrupted,
+        }
+    }
+
     pub(crate) fn unknown(stage: &str) -> Self {
         let known: Vec<&str> = crate::FITTERS.iter().map(|fitter| fitter.stage.name).collect();
         Self::Unknown { stage: stage.to_owned(), known: known.join(", ") }

@@ -3,10 +3,8 @@
 
 mod anytime;
 pub(crate) mod compressed;
-mod constants;
 mod landmarks;
 mod linear;
-mod live_rows;
 mod low_precision;
 mod monomials;
 mod nearest;

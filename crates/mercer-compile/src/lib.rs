@@ -10,7 +10,7 @@
 //! let machine = Machine::new(kernel, supports, scores, Output::Novelty)?;
 //! let text = "cascade(low_precision, spectral, exact)".parse()?;
 //! let sections = mercer_compile::compile(&machine, &text, None)?;
-//! let plan = mercer_query::Plan::load(&machine, &sections)?;
+//! let plan = mercer_query::Plan::fitted(&machine, &sections)?;
 //! assert_eq!(plan.spec(), text);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -27,14 +27,15 @@ mod minimize;
 mod ridge;
 pub mod risk;
 pub mod tune;
-mod watch;
+mod verification;
 
 pub use compiler::{Compiled, Compiler, Task};
 pub use compress::{COMPRESSORS, Compressed, Compression, CompressionReport, Goal, compressor};
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
+pub use mercer_query::verify::{Progress, Watch};
 pub use risk::Target;
-pub use watch::{Progress, Watch};
+pub use verification::PlanVerification;
 
 use mercer_data::Matrix;
 use mercer_machine::{Answer, Machine, PlanSections};

@@ -16,6 +16,7 @@
 //! Not here: how estimates are computed (`fit/`), and how they are used for a query (`mercer-query`).
 
 mod bounds;
+mod retest;
 mod scales;
 mod split;
 
@@ -24,6 +25,7 @@ use mercer_machine::{Answer, Calibration, Counts, Machine, Scale};
 use mercer_query::{Certainty, Decision, Estimate, Plan, Record};
 
 pub use bounds::{lower_bound, upper_bound};
+pub use retest::{Retest, retest};
 pub(crate) use scales::{fitted_scales, scales_of};
 pub(crate) use split::FIT_SHARE_WITH_TRAINING;
 pub use split::{PartSize, SampleSplit, SpareRows, SplitPolicy};

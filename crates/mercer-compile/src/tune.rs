@@ -70,7 +70,7 @@ use timing::Timer;
 /// # let tuner = tuner.clock(&clock);
 /// let tuned = tuner.run()?;
 /// assert_eq!(tuned.tuning().verification.disagreements, 0);
-/// let plan = mercer_query::Plan::load(&machine, &tuned.sections)?;
+/// let plan = mercer_query::Plan::fitted(&machine, &tuned.sections)?;
 /// println!("{}: {}", plan.spec(), tuned.tuning().reason);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use mercer_data::write::AtomicFile;
 
-use crate::{Machine, MachineError, Model};
+use crate::{Machine, MachineError, Model, PlanSections};
 
 /// A format of model files.
 #[derive(Debug)]
@@ -72,6 +72,11 @@ pub fn to_bytes(model: &Model, format: &Format) -> Result<Vec<u8>, MachineError>
 /// SHA-256 of a machine (kernel, output and all numbers) as text. A plan holds the digest of its machine.
 pub fn digest(machine: &Machine) -> String {
     mercer::digest(machine)
+}
+
+/// SHA-256 of a plan with the machine it was made for, as text: how a plan is told from any other.
+pub fn plan_digest(plan: &PlanSections) -> String {
+    mercer::plan_digest(plan)
 }
 
 /// The format of that name.

@@ -282,7 +282,7 @@ impl Experiments<'_> {
                 .watch(watch)
                 .run()
         })?;
-        Ok(Plan::load(machine, &found.sections)?)
+        Ok(Plan::fitted(machine, &found.sections)?)
     }
 
     fn compile(
@@ -295,7 +295,7 @@ impl Experiments<'_> {
         let compiled = self.watched(|watch| {
             Compiler::new(machine).fitting_data(fitting_data).watch(watch).run(&text)
         })?;
-        Ok(Plan::load(machine, &compiled.sections)?)
+        Ok(Plan::fitted(machine, &compiled.sections)?)
     }
 
     /// Compiles or tunes with a status text; the stop flag ends it.

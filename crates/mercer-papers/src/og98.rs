@@ -288,7 +288,7 @@ fn cascades(
         let sections = compile_with(machine, &text.parse()?, fitting_data, Watch::new(&watch));
         session.check()?;
         let Ok(sections) = sections else { continue };
-        let plan = Plan::load(machine, &sections)?;
+        let plan = Plan::fitted(machine, &sections)?;
         let answers = plan.decide(queries)?;
         let pairs = answers.iter().zip(&truth);
         let disagreements = pairs.filter(|(a, b)| a.answer != b.answer).count();

@@ -5,6 +5,7 @@ use mercer_machine::Section;
 use mercer_spec::{Checked, Parameter, Spec, SpecError, signature};
 
 use crate::stage::Stage;
+use crate::verify::RestsOn;
 use crate::{Exact, LoadError};
 
 /// A stage by name: what its text may say, and how it comes back from a model file.
@@ -18,6 +19,8 @@ pub struct StageEntry {
     pub parameters: &'static [Parameter],
     /// Makes the stage from stored arrays and checked arguments; checks every number, since files are not trusted.
     pub build: fn(&Section, &Checked<'_>, &Exact) -> Result<Box<dyn Stage>, LoadError>,
+    /// What its answers rest on, and how that is verified.
+    pub rests_on: RestsOn,
 }
 
 impl StageEntry {

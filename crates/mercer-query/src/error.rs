@@ -24,6 +24,27 @@ pub enum LoadError {
     /// The calibration does not fit the stages.
     #[error("the plan's calibration does not fit its stages")]
     Uncalibrated,
+    /// A constant that a certificate rests on is not what the machine gives.
+    #[error(
+        "stage '{stage}' cannot be believed: {reason}; the plan is forged, damaged or of another version, compile it again"
+    )]
+    NotProved {
+        /// The stage.
+        stage: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The text of the plan is not that of its stages.
+    #[error("the plan calls itself '{text}', but its stages are {stages}")]
+    OtherStages {
+        /// The text.
+        text: String,
+        /// Names of the stages.
+        stages: String,
+    },
+    /// The caller ended the verification.
+    #[error("interrupted")]
+    Interrupted,
     /// The plan belongs to another machine.
     #[error("the plan was made for another machine")]
     OtherMachine,

@@ -33,6 +33,7 @@ mod stage;
 mod stages;
 mod tables;
 mod tracker;
+pub mod verify;
 mod worker;
 
 pub use audit::{Audit, AuditError, AuditReport};
@@ -48,4 +49,5 @@ pub use stage::{Stage, StageSession};
 pub use stages::NearestOrder;
 pub use tables::{Binned, Tables};
 pub use tracker::DecisionTracker;
+pub use verify::{KnownPlans, LeftOut, LeftOutReason, Trust};
 pub use worker::Worker;

@@ -5,16 +5,16 @@ use std::ops::Range;
 
 use mercer_data::Matrix;
 use mercer_kernel::Domain;
-use mercer_machine::{Calibration, Machine, Model, PlanSections, file};
+use mercer_machine::{Calibration, Machine, Model, PlanSections, Section, file};
 use mercer_simd::Isa;
 use mercer_spec::Spec;
 use rayon::prelude::*;
 
-use crate::entry::STAGES;
 use crate::gather;
 use crate::options::{ExplanationStep, QueryOptions, Record};
 use crate::stage::Stage;
 use crate::tracker::ActiveCalibration;
+use crate::verify::{self, LOAD_WORK, LeftOut, Trust};
 use crate::{Certainty, Decision, Exact, ExactScratch, LoadError, QueryError, Worker};
 
 /// How a machine answers queries: stage after stage, the last one exact. Work runs in the rayon pool of the caller;
@@ -26,6 +26,8 @@ pub struct Plan {
     levels: Vec<usize>,
     calibration: Option<Calibration>,
     exact: Exact,
+    /// Stages of the file that are not believed.
+    left_out: Vec<LeftOut>,
 }
 
 /// Decisions, and which stages made them.
@@ -66,26 +68,40 @@ impl Plan {
     /// Every query is evaluated exactly.
     pub fn exact(machine: &Machine) -> Self {
         let exact = Exact::new(machine);
-        Self { stages: Vec::new(), levels: vec![0], calibration: None, exact }
+        let (stages, levels, left_out) = (Vec::new(), vec![0], Vec::new());
+        Self { stages, levels, calibration: None, exact, left_out }
     }
 
-    /// The plan that a model carries, or the exact one.
+    /// The plan that a model carries, or the exact one. Nothing of the plan is believed that is not verified: see
+    /// [`Trust::Nothing`]; [`Plan::load`] takes another trust.
     ///
     /// # Errors
-    /// If the plan does not fit the machine.
+    /// If the plan does not fit the machine, or a constant of it is wrong.
     pub fn of(model: &Model) -> Result<Self, LoadError> {
         match &model.plan {
-            Some(sections) => Self::load(&model.machine, sections),
+            Some(sections) => Self::load(&model.machine, sections, Trust::Nothing),
             None => Ok(Self::exact(&model.machine)),
         }
     }
 
-    /// Makes the stages that were stored for a machine.
+    /// Makes the stages that were stored for a machine, as far as they are believed; [`Plan::left_out`] names the others.
+    ///
+    /// # Errors
+    /// If a stage is unknown, does not fit or was made for another machine, or a constant that was verified is wrong.
+    pub fn load(
+        machine: &Machine,
+        sections: &PlanSections,
+        trust: Trust,
+    ) -> Result<Self, LoadError> {
+        Self::with_isa(machine, sections, trust, Isa::current())
+    }
+
+    /// Makes the stages that were just fitted to a machine: they are believed.
     ///
     /// # Errors
     /// If a stage is unknown, does not fit, or was made for another machine.
-    pub fn load(machine: &Machine, sections: &PlanSections) -> Result<Self, LoadError> {
-        Self::with_isa(machine, sections, Isa::current())
+    pub fn fitted(machine: &Machine, sections: &PlanSections) -> Result<Self, LoadError> {
+        Self::load(machine, sections, Trust::Everything)
     }
 
     /// As [`Plan::load`], for a given instruction set.
@@ -95,30 +111,42 @@ impl Plan {
     pub fn with_isa(
         machine: &Machine,
         sections: &PlanSections,
+        trust: Trust,
         isa: Isa,
     ) -> Result<Self, LoadError> {
         if sections.machine != file::digest(machine) {
             return Err(LoadError::OtherMachine);
         }
+        if !verify::names_its_stages(sections) {
+            let names: Vec<&str> = sections.sections.iter().map(Section::stage).collect();
+            let (text, stages) = (sections.spec.clone(), names.join(", "));
+            return Err(LoadError::OtherStages { text, stages });
+        }
         let exact = Exact::with_isa(machine, isa);
-        let mut stages = Vec::new();
+        let (mut stages, mut left_out, mut work_left) = (Vec::new(), Vec::new(), LOAD_WORK);
         for section in &sections.sections {
-            let name = section.stage();
-            let entry = STAGES.iter().find(|entry| entry.name == name).ok_or_else(|| {
-                let known: Vec<&str> = STAGES.iter().map(|entry| entry.name).collect();
-                LoadError::Unknown { stage: name.to_owned(), known: known.join(", ") }
-            })?;
+            let entry = verify::entry_of(section)?;
+            if let Some(reason) = verify::left_out(section, entry, &exact, trust, &mut work_left) {
+                left_out.push(reason);
+                continue;
+            }
             stages.push(entry.load(section, &exact)?);
+            verify::check(section, entry, &exact, trust)?;
         }
         let mut levels = vec![0];
         for stage in &stages {
             levels.push(levels[levels.len() - 1] + stage.levels());
         }
-        let plan = Self { stages, levels, calibration: None, exact };
+        let plan = Self { stages, levels, calibration: None, exact, left_out };
         match &sections.calibration {
-            Some(calibration) => plan.calibrated(calibration.clone()),
-            None => Ok(plan),
+            Some(calibration) if trust == Trust::Everything => plan.calibrated(calibration.clone()),
+            _ => Ok(plan),
         }
+    }
+
+    /// Stages of the file that do not run because they are not believed; the others and the exact one answer in their place.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
     }
 
     /// The same plan with a calibration, which says when its estimates answer queries.

@@ -16,5 +16,5 @@ pub(crate) mod student;
 pub(crate) mod table;
 pub(crate) mod taylor;
 
-pub(crate) use coordinates::Coordinates;
+pub(crate) use coordinates::{CHUNK, Coordinates};
 pub use nearest::NearestOrder;

@@ -300,7 +300,7 @@ fn one(
         .trust_sample(true)
         .run()?;
     let seconds = start.elapsed().as_secs_f64();
-    let plan = Plan::load(machine, &tuned.sections)?;
+    let plan = Plan::fitted(machine, &tuned.sections)?;
     let exact = Plan::exact(machine);
     let options = QueryOptions { tolerance: *tolerance, ..QueryOptions::default() };
     let truth = exact.decide(unseen)?;
@@ -310,7 +310,7 @@ fn one(
     let times = time_all(machine, &plans, unseen, &options)?;
     let mut others = Vec::new();
     for (sections, Times { batch, single }) in hand_written.iter().zip(&times[3..]) {
-        let disagreements = count(&Plan::load(machine, sections)?)?;
+        let disagreements = count(&Plan::fitted(machine, sections)?)?;
         others.push(json!({
             "plan": sections.spec, "batch_us": batch, "single_us": single,
             "disagreements": disagreements,
@@ -372,7 +372,7 @@ fn time_all(
         let mut loaded = Vec::new();
         for at in order {
             let plan = match at.checked_sub(1) {
-                Some(plan) => Plan::load(machine, plans[plan])?,
+                Some(plan) => Plan::fitted(machine, plans[plan])?,
                 None => Plan::exact(machine),
             };
             loaded.push((at, plan));

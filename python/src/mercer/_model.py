@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import numpy as np
@@ -29,6 +30,8 @@ class Model(QueryMixin):
         How queries are answered: ``exact``, or a cascade of stages, cheap ones first, that ends with the exact one.
     tuning_ : dict
         Report of ``accelerate`` or ``tune``: candidates, timings, validation; None if the plan was not tuned.
+    verification_ : dict
+        Report of ``verify``; only after it.
     compression_ : dict
         Report of ``compress``: sizes and errors, with the keys of ``mercer compress --json``; None if the machine
         was not compressed.
@@ -66,6 +69,34 @@ class Model(QueryMixin):
     @property
     def plan(self) -> str:
         return self._model.plan
+
+    @property
+    def verification(self) -> str:
+        """How far the plan is believed: ``exact`` (there is none), ``fitted`` (in this process), ``known`` (fitted or verified by
+        this user before), ``verified`` (when it was loaded), ``not verified`` (some stages are left out) or ``trusted``."""
+        return self._model.verification
+
+    def verify(self, X_sample=None):
+        """Verifies the plan of a model that comes from elsewhere, and remembers the result for this user.
+
+        Parameters
+        ----------
+        X_sample : array-like or sparse matrix, optional
+            Queries like those of later use, unknown to whoever made the file: the calibration is tested on them.
+
+        Returns
+        -------
+        Model
+            The same machine with all stages that are verified; ``verification_`` has the report.
+
+        Raises
+        ------
+        PlanError
+            If a constant that a certificate rests on, or the calibration, is wrong.
+        """
+        sample = None if X_sample is None else self._prepare_rows(X_sample)
+        compiled, report = self._model.verify(sample, self._threads())
+        return self._with_compiled(compiled, verification_=json.loads(report))
 
     @property
     def kernel(self) -> str:
@@ -217,8 +248,12 @@ class Model(QueryMixin):
         return _html.page("mercer.Model", rows, self.tuning_)
 
 
-def load(path, *, n_jobs=None) -> Model:
+def load(path, *, n_jobs=None, trust_plan=False) -> Model:
     """Reads a model file: our own, LIBSVM or LIBLINEAR text, or an ONNX SVM.
+
+    The plan of a file from elsewhere is verified; stages that would take long to verify, or that rest on a calibration,
+    are left out with a warning until ``Model.verify`` or ``mercer verify`` has verified them. ``trust_plan=True`` believes the
+    plan as it is: only for files whose maker you trust.
 
     Examples
     --------
@@ -231,7 +266,7 @@ def load(path, *, n_jobs=None) -> Model:
     ...     print(mercer.load(path).predict([[3.0]])[0])
     plus
     """
-    return Model(_mercer.Model.load(os.fspath(path)), n_jobs=n_jobs)
+    return Model(_mercer.Model.load(os.fspath(path), trust_plan), n_jobs=n_jobs)
 
 
 def _labels_of(names):

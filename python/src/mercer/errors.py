@@ -25,6 +25,7 @@ __all__ = [
     "QueryError",
     "SpecError",
     "TrainError",
+    "UnverifiedPlanWarning",
 ]
 
 
@@ -67,6 +68,10 @@ class ModelError(MercerError):
 
 class PlanError(MercerError):
     """A plan is invalid, or does not fit the machine."""
+
+
+class UnverifiedPlanWarning(UserWarning):
+    """Stages of a plan from elsewhere are left out because they were not verified."""
 
 
 class SpecError(MercerError):

@@ -1,4 +1,4 @@
-//! Groups of options that several verbs share: how data are read, and query options.
+//! Groups of options that several verbs share: how data are read, query options, and trust in plans.
 
 use std::path::PathBuf;
 
@@ -47,6 +47,14 @@ pub(crate) enum MissingPolicy {
     Mean,
     /// Their rows are left out
     Drop,
+}
+
+/// How far the plan of a model file is believed.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(crate) struct PlanFlags {
+    /// Believe the plan of the file without verification: only for files whose maker you trust
+    #[arg(long)]
+    pub(crate) trust_plan: bool,
 }
 
 /// Query options: budget, tolerance and required certainty.

@@ -8,7 +8,7 @@ use mercer::query::{Answers, Plan, QueryOptions};
 use mercer_report::timing::PlanTimes;
 use serde_json::{Map, Value, json};
 
-use super::{StopSignal, compile, input_options, load};
+use super::{StopSignal, compile, input_options, load, trust};
 use crate::args::Bench;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -17,6 +17,8 @@ use crate::queries::Queries;
 pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&bench.model, console)?;
+    let has_plan = model.plan.is_some();
+    let plan = trust::load(&bench.model, &model, bench.plan, console)?;
     let source = || bench.input.data.display().to_string();
     let options = input_options(&bench.input);
     let data = Queries::read_all(&bench.input.data, options, &model, console)?;
@@ -30,8 +32,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     if !console.json {
         print_exact(&object, bench.repeats, &exact_times);
     }
-    if model.plan.is_some() {
-        let plan = Plan::of(&model)?;
+    if has_plan {
         let answers = plan.decide_with(rows, &QueryOptions::default()).with_context(source)?;
         let pairs = truth.iter().zip(&answers.decisions);
         let disagreements = pairs.filter(|(a, b)| a.answer != b.answer).count();
@@ -39,6 +40,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
         let measured = MeasuredPlan { plan, answers, disagreements, times };
         if console.json {
             measured.add_to(&mut object);
+            trust::describe(&measured.plan, bench.plan.trust_plan, &mut object);
         } else {
             measured.print(&exact_times);
         }

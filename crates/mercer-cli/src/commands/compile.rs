@@ -7,11 +7,11 @@ use mercer::compile::{CompileError, Compiled, Compiler, FittingData, Progress, T
 use mercer::data::Dataset;
 use mercer::data::read::Options;
 use mercer::machine::{Calibration, Counts, Model};
-use mercer::query::Plan;
+use mercer::query::{Plan, Trust};
 use mercer::spec::Spec;
 use serde_json::{Value, json};
 
-use super::{StopSignal, load, save};
+use super::{StopSignal, load, save, trust};
 use crate::args::{Compile, RiskName};
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
@@ -28,9 +28,10 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
             "{repeated} rows of the sample equal supports of the machine; is the sample training data?"
         ));
     }
-    let compiled = Model { plan: Some(sections), ..model };
-    let stages = Plan::of(&compiled)?;
+    let stages = Plan::fitted(&model.machine, &sections)?;
+    let compiled = Model { plan: Some(sections.clone()), ..model };
     save(&compiled, &arguments.output)?;
+    trust::remember(&sections, Trust::Everything, console);
     if console.json {
         let mut object = json!({ "plan": plan.to_string(), "seconds": seconds });
         if let Some(calibration) = stages.calibration() {

@@ -242,7 +242,7 @@ fn tune_row(
         Err(CompileError::Interrupted) => return Err(Interrupted.into()),
         other => other?,
     };
-    let plan = Plan::load(machine, &tuned.sections)?;
+    let plan = Plan::fitted(machine, &tuned.sections)?;
     let decisions = plan.decide(&unseen.examples)?;
     let truth = Plan::exact(machine).decide(&unseen.examples)?;
     let answers: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();

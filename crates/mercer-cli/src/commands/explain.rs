@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::Context;
 use mercer::data::read::Chunks;
 use mercer::machine::Tuning;
-use mercer::query::{Certainty, Explanation, Plan};
+use mercer::query::{Certainty, Explanation};
 use mercer_report::save_text;
 use mercer_report::svg::{Band, bands};
 use serde_json::{Value, json};
 
 use super::query_options::resolve;
-use super::{input_options, load};
+use super::{input_options, load, trust};
 use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -21,6 +21,7 @@ use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> {
     let model = load(&arguments.model, console)?;
+    let plan = trust::load(&arguments.model, &model, arguments.plan, console)?;
     let source = || arguments.input.data.display().to_string();
     let options = input_options(&arguments.input);
     let mut chunks = Queries::open(&arguments.input.data, options, &model, console)?;
@@ -33,7 +34,6 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
         }
         before += chunk.examples.rows();
     };
-    let plan = Plan::of(&model)?;
     let resolved = resolve(&arguments.query, &model, &plan, &chunk)?;
     let path =
         plan.explain(&chunk, row - before - 1, &resolved.query_options).with_context(source)?;

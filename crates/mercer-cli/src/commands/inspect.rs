@@ -4,6 +4,7 @@ use mercer::machine::{Machine, Model, Output, Parent, Probabilities, Scheme};
 use mercer::query::Plan;
 use serde_json::{Value, json};
 
+use super::trust::PlanState;
 use super::{compile, describe, load, tune};
 use crate::args::Inspect;
 use crate::console::Console;
@@ -11,12 +12,18 @@ use crate::failure::DONE;
 
 pub(super) fn run(inspect: &Inspect, console: &Console) -> anyhow::Result<u8> {
     let model = load(&inspect.model, console)?;
+    let state = PlanState::of(&model, inspect.plan);
     if console.json {
-        println!("{}", object(&model));
+        let mut object = object(&model);
+        object["verification"] = state.as_ref().map_or(Value::Null, PlanState::object);
+        println!("{object}");
     } else {
         println!("{}", inspect.model.display());
         print_machine(&model);
         print_plan(&model);
+        if let Some(state) = &state {
+            println!("  verification   {state}");
+        }
         print_origin(&model);
     }
     Ok(DONE)

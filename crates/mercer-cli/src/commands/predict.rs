@@ -10,7 +10,7 @@ use mercer::query::{Audit, AuditReport, Certainty, Decision, Plan, QueryError, Q
 use serde_json::{Map, Value, json};
 
 use super::query_options::{self, resolve};
-use super::{StopSignal, compile, input_options, load};
+use super::{StopSignal, compile, input_options, load, trust};
 use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -132,7 +132,7 @@ impl Tally {
 pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&predict.model, console)?;
-    let plan = Plan::of(&model)?;
+    let plan = trust::load(&predict.model, &model, predict.plan, console)?;
     let mut audit = audit(predict, seed, &model, &plan, console)?;
     let source = || predict.input.data.display().to_string();
     let options = input_options(&predict.input);
@@ -181,6 +181,7 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         budget: budget.as_ref(),
         ignored: chunks.ignored(),
         audit: audit.as_ref().map(Audit::report),
+        is_trusted: predict.plan.trust_plan && model.plan.is_some(),
     };
     if console.json {
         println!("{}", outcome.object());
@@ -266,6 +267,8 @@ struct Outcome<'o> {
     /// Columns that the model does not know.
     ignored: &'o [String],
     audit: Option<AuditReport>,
+    /// Whether the plan is believed without verification.
+    is_trusted: bool,
 }
 
 impl Outcome<'_> {
@@ -278,7 +281,7 @@ impl Outcome<'_> {
     }
 
     fn object(&self) -> Value {
-        let Self { tally, plan, budget, ignored, audit } = self;
+        let Self { tally, plan, budget, ignored, audit, is_trusted } = self;
         let counts: Map<String, Value> = CERTAINTIES
             .iter()
             .map(|kind| (certainty(*kind).to_owned(), tally.certainties[*kind as usize].into()))
@@ -296,6 +299,7 @@ impl Outcome<'_> {
         if let Some(report) = audit {
             object["audit"] = audit_object(report);
         }
+        trust::describe(plan, *is_trusted, &mut object);
         if tally.clamped > 0 {
             object["clamped_values"] = json!(tally.clamped);
         }

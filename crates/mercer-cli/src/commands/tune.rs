@@ -8,11 +8,12 @@ use anyhow::Context;
 use mercer::compile::{CompileError, Progress, Watch};
 use mercer::data::read::Options;
 use mercer::machine::{Model, Tuning};
+use mercer::query::Trust;
 use mercer::tune::{Aim, Point, Tuned, Tuner};
 use mercer_report::save_text;
 use serde_json::{Value, json};
 
-use super::{StopSignal, compile, load, save};
+use super::{StopSignal, compile, load, save, trust};
 use crate::args::{AimName, Tune};
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
@@ -53,6 +54,9 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     };
     let tuned = Model { plan: Some(sections), ..model };
     save(&tuned, &arguments.output)?;
+    if let Some(sections) = &tuned.plan {
+        trust::remember(sections, Trust::Everything, console);
+    }
     let tuning = tuned.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     let tuning = tuning.context("a tuned plan has a record")?;
     if let Some(path) = &arguments.report {

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::common::{Folder, SMALL};
 
 /// Two crescents as a table, or a wave with its value.
-fn table(rows: usize, from: usize, is_curve: bool) -> String {
+pub fn table(rows: usize, from: usize, is_curve: bool) -> String {
     let mut text = String::from("x,y,label\n");
     for n in from..from + rows {
         let (a, b) = ((n as f64 * 0.618_033_9) % 1.0, (n as f64 * 0.754_877_6) % 1.0);

@@ -17,4 +17,5 @@ mod round_trips;
 mod scaling;
 mod shell;
 mod training;
+mod trust;
 mod tune;

@@ -61,7 +61,8 @@ impl CompressorRun for ExactBasisRun<'_> {
         let limit = size.min(problem.max_rank());
         self.factor.grow(&mut Greedy, limit, &mut |factor| {
             if factor.rank().is_multiple_of(16) {
-                interrupted = problem.watch.step("choosing vectors", factor.rank(), limit).err();
+                let goes_on = problem.watch.step("choosing vectors", factor.rank(), limit);
+                interrupted = goes_on.err().map(CompileError::from);
             }
             interrupted.is_none()
         });

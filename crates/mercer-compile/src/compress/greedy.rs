@@ -108,7 +108,8 @@ impl<'a> GreedyRun<'a> {
             forward.push(problem.relative_error(left));
             is_explained = left <= EXPLAINED * problem.squared_norm();
             if factor.rank().is_multiple_of(16) {
-                interrupted = problem.watch.step("choosing vectors", factor.rank(), limit).err();
+                let goes_on = problem.watch.step("choosing vectors", factor.rank(), limit);
+                interrupted = goes_on.err().map(CompileError::from);
             }
             interrupted.is_none() && !is_explained && !is_enough(forward[forward.len() - 1])
         };

@@ -217,7 +217,7 @@ impl<'a> SampleEvaluator<'a> {
             Err(CompileError::Unfit { .. }) => return Ok(None),
             Err(other) => return Err(other),
         };
-        let plan = Plan::load(machine, &sections)?;
+        let plan = Plan::fitted(machine, &sections)?;
         let options = QueryOptions { tolerance: self.tolerance, ..QueryOptions::default() };
         let answers = plan.decide_with(sample, &options)?;
         let proved =

@@ -55,7 +55,8 @@ pub(crate) fn fit_coefficients(
     factor.grow(&mut Given::new(0..rows.rows()), rows.rows(), &mut |factor| {
         let at = factor.rank();
         if at.is_multiple_of(64) {
-            interrupted = problem.watch.step("fitting coefficients", at, rows.rows()).err();
+            let goes_on = problem.watch.step("fitting coefficients", at, rows.rows());
+            interrupted = goes_on.err().map(CompileError::from);
         }
         interrupted.is_none()
     });

@@ -19,8 +19,10 @@ use orders::Ordering;
 use pool::Pool;
 use settings::{AnytimeSettings, Order};
 
-use super::constants::{Constants, ScoreNorms};
+use mercer_query::verify::sequence::{Constants, ScoreNorms};
+
 use super::{Fitter, has_only_expansions};
+use crate::kernel_gradient::inverted;
 use crate::{CompileError, Task};
 
 pub(super) static FITTER: Fitter =
@@ -63,7 +65,8 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     let kernel = machine.kernel().clone();
     let supports = machine.supports().as_ref().clone();
     let mut columns = KernelColumns::new(kernel, supports, machine.centre(), 0);
-    let lengths = ScoreNorms::new("anytime", machine, &mut columns, &task.watch)?;
+    let lengths = ScoreNorms::new(machine, &mut columns, &task.watch)
+        .map_err(CompileError::measuring("anytime"))?;
     let mut arrays = SequenceArrays::new(machine.scores().len());
     let mut centres = Vec::new();
     match task.sample {
@@ -151,7 +154,9 @@ fn sequence(
     }
     let rows: Vec<&[f64]> =
         factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
-    let mut constants = Constants::new(machine, &basis, &rows, columns, lengths)?;
+    let triangle = inverted(&rows);
+    let constants = Constants::new(machine, &basis, &triangle, None, columns, lengths);
+    let mut constants = constants.map_err(CompileError::measuring("anytime"))?;
     if settings.stops_at_break_even && !pool.witnesses.is_empty() {
         constants.truncate(limit::cheapest(costs, &pool, &factor, &constants));
     }
@@ -172,7 +177,8 @@ fn choose(
     };
     let (whole, mut ended) = (squares(factor), None);
     let mut go_on = |factor: &Factor<KernelColumns>| {
-        ended = task.watch.step("choosing basis points", factor.rank(), limit).err();
+        let goes_on = task.watch.step("choosing basis points", factor.rank(), limit);
+        ended = goes_on.err().map(CompileError::from);
         ended.is_none() && squares(factor) > EXPLAINED * whole
     };
     if settings.order == Order::Given {

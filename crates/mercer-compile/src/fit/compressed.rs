@@ -1,20 +1,20 @@
 //! Vectors for the stage `compressed`: a small machine beside the whole one, and how far it is from it. Compression
 //! for its own sake is in `compress/`, which finds the vectors.
 
-mod near;
-
 use mercer_data::Matrix;
 use mercer_kernel::factor::{Factor, Given, KernelColumns};
 use mercer_machine::{Array, Machine, PlanSections, Score, Section, file};
 use mercer_query::entries;
+use mercer_query::verify::Near;
+use mercer_query::verify::sequence::{Constants, ScoreNorms};
 use mercer_spec::{Checked, Spec};
 
 use super::anytime::{Sequence, SequenceArrays};
-use super::constants::{Constants, ScoreNorms};
 use super::{Fitter, has_only_expansions};
 use crate::compress::CompressionProblem;
 use crate::compress::greedy::{Greedy, GreedyRun};
 use crate::compress::moved::{self, Moved, MovedRun};
+use crate::kernel_gradient::inverted;
 use crate::{CompileError, FittingData, Task, Watch};
 
 pub(super) static FITTER: Fitter =
@@ -165,11 +165,13 @@ fn section(
         KernelColumns::new(machine.kernel().clone(), rows.clone(), machine.centre(), 0)
     };
     let mut supports = columns(machine.supports());
-    let lengths = ScoreNorms::new(STAGE, machine, &mut supports, watch)?;
+    let refuse = CompileError::measuring(STAGE);
+    let lengths = ScoreNorms::new(machine, &mut supports, watch).map_err(&refuse)?;
     let mut factor = Factor::new(columns(rows), PIVOT);
     let mut ended = None;
     factor.grow(&mut Given::new(0..rows.rows()), rows.rows(), &mut |factor| {
-        ended = watch.step("factoring vectors", factor.rank(), rows.rows()).err();
+        let goes_on = watch.step("factoring vectors", factor.rank(), rows.rows());
+        ended = goes_on.err().map(CompileError::from);
         ended.is_none()
     });
     if let Some(error) = ended {
@@ -181,8 +183,10 @@ fn section(
     }
     let triangle: Vec<&[f64]> =
         factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
-    let constants = Constants::new(machine, &basis, &triangle, &mut supports, &lengths)?;
-    let near = near::Near::new(&constants, &lengths);
+    let triangle = inverted(&triangle);
+    let constants = Constants::new(machine, &basis, &triangle, None, &mut supports, &lengths);
+    let constants = constants.map_err(&refuse)?;
+    let near = Near::new(&constants, &lengths, None);
     let basis = basis.select(0..constants.steps());
     let scores = machine.scores().len();
     let mut arrays = SequenceArrays::new(scores);

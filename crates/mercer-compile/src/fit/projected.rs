@@ -5,11 +5,11 @@ use mercer_data::Matrix;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Output, PlanSections, Score, Section, file};
 use mercer_query::entries;
+use mercer_query::verify::{LiveRows, MOST_COLUMNS, transposed};
 use mercer_query::{Plan, QueryOptions};
 use mercer_simd::gemm_nt;
 use mercer_spec::{Checked, Spec};
 
-use super::live_rows::{LiveRows, transposed};
 use super::{Fitter, has_only_expansions};
 use crate::{CompileError, Task};
 use mercer_kernel::eigen::symmetric;
@@ -21,8 +21,6 @@ use basis::ProjectedFit;
 pub(super) static FITTER: Fitter =
     Fitter { stage: &entries::PROJECTED, estimates: false, stops: false, propose, fit };
 
-/// Wider machines would take minutes.
-const MOST_COLUMNS: usize = 3000;
 /// Rows of a sample that are used.
 const MOST_ROWS: usize = 512;
 /// Numbers of dimensions that are tried where none is asked for.
@@ -123,7 +121,8 @@ fn choose(
         task.watch.step("trying numbers of dimensions", done, most)?;
         let section = ProjectedFit::new(ready, sizes, head)?.section();
         let sections = vec![section.clone()];
-        let (spec, machine_digest) = (String::new(), file::digest(machine));
+        let spec = format!("cascade({}, exact)", section.spec);
+        let machine_digest = file::digest(machine);
         let plan = PlanSections {
             spec,
             machine: machine_digest,
@@ -131,7 +130,7 @@ fn choose(
             calibration: None,
             tuning: None,
         };
-        let plan = Plan::load(machine, &plan)?;
+        let plan = Plan::fitted(machine, &plan)?;
         // A row of the sample that cannot be asked is not a reason to refuse the machine.
         let Ok(answers) = plan.decide_with(held_out, &QueryOptions::default()) else { continue };
         let (cost, settled) = (answers.mean_cost(), answers.settled_by_stage[0]);

@@ -106,7 +106,7 @@ fn fastest_estimating(
     let seconds = timer.compare_over_reloads(&queried, |number, reload| {
         limit.step("re-timing validated plans", reload, timer.policy.reloads)?;
         let sections = &candidates[among[number]].sections;
-        Ok(Plan::load(search.context.tuner.machine, sections)?)
+        Ok(Plan::fitted(search.context.tuner.machine, sections)?)
     })?;
     let least = (0..among.len()).min_by(|a, b| seconds[*a].total_cmp(&seconds[*b]));
     Ok(least.map(|at| among[at]))

@@ -41,7 +41,7 @@ impl<'a> TimeLimit<'a> {
         done: usize,
         most: usize,
     ) -> Result<(), CompileError> {
-        self.watch.step(what, done, most)
+        Ok(self.watch.step(what, done, most)?)
     }
 
     pub(super) fn is_over(&self) -> bool {

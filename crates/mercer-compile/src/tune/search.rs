@@ -327,7 +327,7 @@ impl<'a> Search<'a> {
     /// plans and for nothing else.
     pub(super) fn load(&mut self, stages: &[usize]) -> Result<Plan, CompileError> {
         let machine = self.context.tuner.machine;
-        let plan = Plan::load(machine, &self.sections(stages))?;
+        let plan = Plan::fitted(machine, &self.sections(stages))?;
         if !self.cache.estimates(stages) {
             return Ok(plan);
         }
@@ -335,7 +335,7 @@ impl<'a> Search<'a> {
             let alone = self.sections(&[*stage]);
             let missing = self.predictor.as_mut().filter(|predictor| !predictor.has(*stage));
             if let Some(predictor) = missing {
-                predictor.add(*stage, &Plan::load(machine, &alone)?)?;
+                predictor.add(*stage, &Plan::fitted(machine, &alone)?)?;
             }
         }
         let Some(predictor) = &self.predictor else { return Ok(plan) };

@@ -230,7 +230,7 @@ fn least_threshold(queries: &[Vec<LevelDecision>], allowed: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use mercer_data::{Matrix, synthetic};
-    use mercer_machine::{Model, Output, Score};
+    use mercer_machine::{Output, Score};
 
     use super::*;
     use crate::Compiler;
@@ -262,14 +262,12 @@ mod tests {
         let mut predictor = ThresholdPredictor::new(machine, rows, target, 20_000, &POLICY);
         for (number, section) in sections.sections.iter().enumerate() {
             let mut alone = sections.clone();
+            alone.spec = format!("cascade({}, exact)", section.spec);
             alone.sections = vec![section.clone()];
             alone.calibration = None;
-            predictor.add(number, &Plan::load(machine, &alone).unwrap()).unwrap();
+            predictor.add(number, &Plan::fitted(machine, &alone).unwrap()).unwrap();
         }
-        (
-            predictor,
-            Plan::of(&Model { plan: Some(sections), ..Model::from(machine.clone()) }).unwrap(),
-        )
+        (predictor, Plan::fitted(machine, &sections).unwrap())
     }
 
     fn scored(machine: &Machine, rows: Matrix) -> ScoredRows {

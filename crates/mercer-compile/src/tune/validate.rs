@@ -175,7 +175,7 @@ fn validate_one(
 ) -> Result<Option<ValidatedCandidate>, CompileError> {
     let sample = search.context.sample;
     let mut sections = search.sections(&candidate.stages);
-    let plan = Plan::load(search.context.tuner.machine, &sections)?;
+    let plan = Plan::fitted(search.context.tuner.machine, &sections)?;
     let scales = risk::fitted_scales(&plan, &sample.measure.rows, &sample.measure.scores)?;
     let references = References { scores: &sample.test.scores, labels: None };
     let calibration = match risk::calibrate(&plan, &sample.test.rows, references, scales, target) {

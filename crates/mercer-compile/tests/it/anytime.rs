@@ -196,7 +196,7 @@ fn scores_that_cancel_are_never_certified() {
     for order in ["given", "min_wz", "moved"] {
         let sections = fit(&machine, &format!("anytime(order={order})"), None);
         let Ok(sections) = sections else { continue };
-        let plan = Plan::load(&machine, &sections).unwrap();
+        let plan = Plan::fitted(&machine, &sections).unwrap();
         let decisions = plan.decide(&queries).unwrap();
         let certified = |d: &&mercer_query::Decision| d.certainty == Certainty::Certified;
         assert_eq!(decisions.iter().filter(certified).count(), 0, "{order}");
@@ -289,7 +289,7 @@ fn regressions_settle_at_their_tolerance() {
     let machine = trained("rbf(gamma=0.02)", 3, 60, Output::Value, 60);
     let queries = clouds(100, 3, 61);
     let sections = fit(&machine, "anytime", None).unwrap();
-    let plan = Plan::load(&machine, &sections).unwrap();
+    let plan = Plan::fitted(&machine, &sections).unwrap();
     let exact = Plan::exact(&machine).scores(&queries).unwrap();
     let options = QueryOptions { tolerance: Some(0.05), ..QueryOptions::default() };
     let answers = plan.decide_with(&queries, &options).unwrap();
@@ -367,7 +367,7 @@ fn plans_come_back_from_files() {
                 (U32(values), 1) => drop(values.pop()),
                 (array, _) => *array = F64(Vec::new()),
             }
-            assert!(Plan::load(&again.machine, &sections).is_err(), "{name}, damage {damage}");
+            assert!(Plan::fitted(&again.machine, &sections).is_err(), "{name}, damage {damage}");
         }
     }
 }

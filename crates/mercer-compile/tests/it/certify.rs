@@ -266,7 +266,7 @@ fn several_classes_settle_before_all_their_scores_do() {
             check(plan, "five classes", &machine, &queries, &mut tally);
             assert!(tally.certified * 10 > tally.asked * 9, "{plan}: {tally:?}");
             let sections = compile(&machine, &plan.parse().unwrap(), None).unwrap();
-            let plan = Plan::load(&machine, &sections).unwrap();
+            let plan = Plan::fitted(&machine, &sections).unwrap();
             let answers = plan.decide_with(&queries, &QueryOptions::default()).unwrap();
             let all = 31.0 * 30.0 * machine.scores().len() as f64;
             // Sixty supports are too few for a projection to be cheaper.
@@ -310,7 +310,7 @@ fn without_a_budget_the_offset_decides() {
         let supports = Matrix::dense(1, vec![0.0, 1.0]).unwrap();
         let machine = Machine::new(kernel, supports, scores, two_classes()).unwrap();
         let sections = compile(&machine, &SINGLE.parse().unwrap(), None).unwrap();
-        let plan = Plan::load(&machine, &sections).unwrap();
+        let plan = Plan::fitted(&machine, &sections).unwrap();
         let options = QueryOptions { budget: Some(0), ..QueryOptions::default() };
         let answers = plan.decide_with(&generate::dense(3, 1, 1), &options).unwrap();
         assert_eq!(answers.unsettled, 3);
@@ -327,7 +327,7 @@ fn regressions_settle_at_their_tolerance() {
     let machine = trained(QUADRATIC[0], 12, 40, Output::Value, 60);
     let queries = clouds(100, 12, 61);
     let sections = compile(&machine, &SPECTRAL.parse().unwrap(), None).unwrap();
-    let plan = Plan::load(&machine, &sections).unwrap();
+    let plan = Plan::fitted(&machine, &sections).unwrap();
     let exact = Plan::exact(&machine).scores(&queries).unwrap();
     let options = QueryOptions { tolerance: Some(0.05), ..QueryOptions::default() };
     let answers = plan.decide_with(&queries, &options).unwrap();
@@ -377,7 +377,7 @@ fn plans_come_back_from_files() {
             for (_, array) in &mut sections.sections[stage].arrays {
                 change(array);
             }
-            let loaded = Plan::load(&again.machine, &sections);
+            let loaded = Plan::fitted(&again.machine, &sections);
             assert!(loaded.is_err() || sections == again.plan.clone().unwrap());
         }
     };

@@ -7,6 +7,7 @@ pub mod stages;
 use mercer_compile::CompileError;
 use mercer_data::Matrix;
 use mercer_machine::{Machine, PlanSections};
+use mercer_query::verify::{Watch, verify};
 use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 
 /// The plan and the case that a failure names.
@@ -31,6 +32,9 @@ pub fn hold(
         Err(other) => panic!("{case}: {other}"),
     };
     let name = format!("{plan} for {} on {case}", machine.kernel().spec());
+    // What a fit stores, a verification accepts.
+    let verified = verify(machine, &sections, &Watch::NOBODY);
+    assert!(verified.is_ok(), "{name}: {verified:?}");
     let property = CertifyProperty { name, machine, sections: &sections, queries };
     property.ranges_contain_the_score(tally).unwrap();
     property.answers_are_exact_and_alike(tally).unwrap();

@@ -213,7 +213,7 @@ fn a_compressed_machine_takes_calibrated_plans() {
         let target = Target { risk: 0.02, delta: 0.05, ..Target::default() };
         let compiled =
             Compiler::new(&made).sample(&sample).target(target).run(&text.parse().unwrap());
-        let plan = Plan::load(&made, &compiled.unwrap().sections).unwrap();
+        let plan = Plan::fitted(&made, &compiled.unwrap().sections).unwrap();
         let found = plan.decide(&queries).unwrap();
         let differs = |(a, b): &(&Decision, &Decision)| a.answer != b.answer;
         let disagreements = found.iter().zip(&truth).filter(differs).count();
@@ -266,7 +266,7 @@ fn a_compressed_machine_is_evaluated_from_the_nearest_vector_on() {
     let plan = "nearest(paper)".parse().unwrap();
     let compiled = Compiler::new(&made).fitting_data(fitting_data).run(&plan).unwrap();
     let risk = compiled.sections.calibration.clone().unwrap().risk;
-    let plan = Plan::load(&made, &compiled.sections).unwrap();
+    let plan = Plan::fitted(&made, &compiled.sections).unwrap();
     let found = plan.decide(&queries).unwrap();
     let truth = Plan::exact(&made).decide(&queries).unwrap();
     let disagreements = found.iter().zip(&truth).filter(|(a, b)| a.answer != b.answer).count();

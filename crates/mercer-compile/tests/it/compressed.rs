@@ -123,7 +123,7 @@ fn damaged_sections_are_refused() {
     let machine = machines::random(&kernel, &generate::dense(30, 4, 1), &Output::Novelty, 2);
     let plan = "cascade(compressed(8), exact)".parse().unwrap();
     let sections = compile(&machine, &plan, None).unwrap();
-    assert!(Plan::load(&machine, &sections).is_ok());
+    assert!(Plan::fitted(&machine, &sections).is_ok());
     for name in [
         "coefficients",
         "difference_norms",
@@ -146,7 +146,7 @@ fn damaged_sections_are_refused() {
                 (U32(values), 1) => values.push(7),
                 _ => continue,
             }
-            assert!(Plan::load(&machine, &bad).is_err(), "{name}, damage {damage}");
+            assert!(Plan::fitted(&machine, &bad).is_err(), "{name}, damage {damage}");
         }
     }
 }
@@ -159,7 +159,7 @@ fn explained_steps_come_from_the_cheaper_bounds_first() {
     let kernel = parse("rbf(gamma=2)").unwrap();
     let machine = Machine::new(kernel, data.examples, scores, Output::Novelty).unwrap();
     let plan = "cascade(compressed(12), exact)".parse().unwrap();
-    let plan = Plan::load(&machine, &compile(&machine, &plan, None).unwrap()).unwrap();
+    let plan = Plan::fitted(&machine, &compile(&machine, &plan, None).unwrap()).unwrap();
     let queries = synthetic::ripley(100, 2).examples;
     let mut seen = [0usize; 3];
     for row in 0..queries.rows() {

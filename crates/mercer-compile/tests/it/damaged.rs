@@ -10,7 +10,7 @@ use mercer_testkit::{generate, machines};
 use rand::RngExt;
 
 /// A plan that has the stage, and a kernel it fits.
-fn plan_of(stage: &str) -> (&'static str, &'static str) {
+pub fn plan_of(stage: &str) -> (&'static str, &'static str) {
     match stage {
         "linear" => ("cascade(linear, exact)", "rbf(gamma=0.5)"),
         "student" => ("cascade(student(3), exact)", "rbf(gamma=0.5)"),
@@ -31,13 +31,13 @@ fn plan_of(stage: &str) -> (&'static str, &'static str) {
     }
 }
 
-fn rows(count: usize, seed: u64) -> Matrix {
+pub fn rows(count: usize, seed: u64) -> Matrix {
     let mut rng = generate::rng(seed);
     Matrix::dense(5, (0..5 * count).map(|_| synthetic::normal(&mut rng).abs()).collect()).unwrap()
 }
 
 /// One number, or the length, of one array of one stage is no longer what was fitted.
-fn damage(sections: &PlanSections, rng: &mut impl RngExt) -> Option<PlanSections> {
+pub fn damage(sections: &PlanSections, rng: &mut impl RngExt) -> Option<PlanSections> {
     let mut damaged = sections.clone();
     let filled = damaged.sections.iter_mut().flat_map(|section| &mut section.arrays);
     let mut arrays: Vec<&mut (String, Array)> = filled.collect();
@@ -76,7 +76,7 @@ fn survive(machine: &Machine, sections: &PlanSections, seed: u64) -> (usize, usi
     for _ in 0..400 {
         let Some(damaged) = damage(sections, &mut rng) else { break };
         count += 1;
-        match Plan::load(machine, &damaged) {
+        match Plan::fitted(machine, &damaged) {
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 refused += 1;

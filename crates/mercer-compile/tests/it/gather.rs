@@ -30,7 +30,7 @@ fn gathered_queries_get_the_answers_they_get_alone() {
         for text in PLANS {
             let compiler = Compiler::new(&machine).sample(&sample).target(target);
             let sections = compiler.run(&text.parse().unwrap()).unwrap().sections;
-            let plan = Plan::load(&machine, &sections).unwrap();
+            let plan = Plan::fitted(&machine, &sections).unwrap();
             let mut settled = 0;
             for budget in [None, Some(full / 2), Some(full + 40)] {
                 for require in [Require::Nothing, Require::Certified] {
@@ -60,7 +60,7 @@ fn a_score_that_overflows_is_reported_by_its_own_row() {
     let machine = machines::random(&kernel, &generate::dense(30, 4, 4), &output, 9);
     let text = "cascade(low_precision, exact)".parse().unwrap();
     let sections = Compiler::new(&machine).run(&text).unwrap().sections;
-    let plan = Plan::load(&machine, &sections).unwrap();
+    let plan = Plan::fitted(&machine, &sections).unwrap();
     let rows = generate::dense(600, 4, 7);
     let sane = plan.decide(&rows).unwrap();
     // Not all of those before it are gathered with it.

@@ -238,7 +238,7 @@ fn grids_in_files_are_checked() {
     let kernel = parse("rbf(gamma=1)").unwrap();
     let machine = machines::random(&kernel, &supports, &Output::Novelty, 42);
     let good = sections(&machine).expect("a kernel that the stage takes");
-    assert!(Plan::load(&machine, &good).is_ok());
+    assert!(Plan::fitted(&machine, &good).is_ok());
     let arrays = [
         vec![0.1, 0.0],
         vec![1.0 / 255.0, 1e300],
@@ -250,7 +250,7 @@ fn grids_in_files_are_checked() {
     for array in arrays {
         let mut bad = good.clone();
         bad.sections[0].arrays[0].1 = Array::F64(array.clone());
-        let error = Plan::load(&machine, &bad).unwrap_err().to_string();
+        let error = Plan::fitted(&machine, &bad).unwrap_err().to_string();
         assert!(error.contains("grid"), "{array:?}: {error}");
     }
 }

@@ -14,3 +14,4 @@ mod risk;
 mod soak;
 mod table;
 mod tune;
+mod verify;

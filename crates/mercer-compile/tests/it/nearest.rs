@@ -4,7 +4,7 @@ use mercer_compile::risk::{Risk, Target, upper_bound};
 use mercer_compile::{CompileError, Compiler, FittingData, compile};
 use mercer_data::{Matrix, synthetic};
 use mercer_machine::{Answer, Counts, Machine, Output, Score};
-use mercer_query::{Certainty, Plan, QueryOptions, Require};
+use mercer_query::{Certainty, Plan, QueryOptions, Require, Trust};
 use mercer_spec::Spec;
 use mercer_testkit::{generate, machines};
 
@@ -37,7 +37,7 @@ fn a_plan_without_a_width_carries_the_eps_that_its_test_shows() {
     let known = compiled.sections.calibration.clone().unwrap();
     assert_eq!(known.risk, upper_bound(known.disagreements, 2000, 0.05));
     assert_eq!((known.risk, known.counts), (known.bound, Counts::Disagreements));
-    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let plan = Plan::fitted(&machine, &compiled.sections).unwrap();
     let queries = rows.select(3000..4000);
     let exact = Plan::exact(&machine).decide(&queries).unwrap();
     let found = plan.decide(&queries).unwrap();
@@ -58,7 +58,7 @@ fn without_a_sample_what_it_stops_is_unsettled() {
     let fitting_data = FittingData { training: Some(&rows), ..FittingData::default() };
     let compiled = Compiler::new(&machine).fitting_data(fitting_data).run(&paper()).unwrap();
     assert_eq!((compiled.parts, &compiled.sections.calibration), ([0; 3], &None));
-    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let plan = Plan::fitted(&machine, &compiled.sections).unwrap();
     assert!(plan.stops_untested());
     let found = plan.decide(&synthetic::banana(300, 9).examples).unwrap();
     assert!(found.iter().all(|decision| decision.certainty == Certainty::Unsettled));
@@ -82,7 +82,7 @@ fn walks_to_the_end_are_exact_for_every_kernel_and_row() {
                 ends.fill(if name == "low" { f64::NEG_INFINITY } else { f64::INFINITY });
             }
         }
-        let plan = Plan::load(&machine, &compiled.sections).unwrap();
+        let plan = Plan::fitted(&machine, &compiled.sections).unwrap();
         let queries = generate::sparse(70, 8, 0.7, 6);
         let exact = Plan::exact(&machine).scores(&queries).unwrap();
         for (decision, exact) in plan.decide(&queries).unwrap().iter().zip(exact) {
@@ -100,7 +100,7 @@ fn answers_do_not_depend_on_the_batch() {
     let sample = generate::dense(600, 8, 5);
     let compiled = Compiler::new(&machine).sample(&sample).run(&paper()).unwrap();
     assert_eq!(compiled.parts, [300, 0, 300], "half for thresholds, half for the test");
-    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let plan = Plan::fitted(&machine, &compiled.sections).unwrap();
     let queries = generate::sparse(70, 8, 0.7, 6);
     let batch = plan.decide(&queries).unwrap();
     assert_eq!(batch, plan.decide(&queries.to_dense()).unwrap());
@@ -110,7 +110,7 @@ fn answers_do_not_depend_on_the_batch() {
         assert_eq!(alone[0], batch[row], "row {row}");
     }
     for isa in mercer_simd::Isa::available() {
-        let plan = Plan::with_isa(&machine, &compiled.sections, *isa).unwrap();
+        let plan = Plan::with_isa(&machine, &compiled.sections, Trust::Everything, *isa).unwrap();
         assert_eq!(batch, plan.decide(&queries).unwrap(), "{}", isa.name());
     }
     let options = QueryOptions { budget: Some(200), ..QueryOptions::default() };
@@ -122,7 +122,7 @@ fn answers_do_not_depend_on_the_batch() {
 fn adversarial_rows_and_machines_end_in_exact_answers_or_clear_errors() {
     let (machine, rows) = crescents(600, 7);
     let compiled = Compiler::new(&machine).sample(&rows).run(&paper()).unwrap();
-    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let plan = Plan::fitted(&machine, &compiled.sections).unwrap();
     let adversarial =
         Matrix::dense(2, vec![1e300, -1e300, 1e150, 1e150, 0.0, 0.0, 1e-300, 0.0]).unwrap();
     for decision in plan.decide(&adversarial).unwrap() {
@@ -135,7 +135,7 @@ fn adversarial_rows_and_machines_end_in_exact_answers_or_clear_errors() {
         let flat =
             Machine::new(machine.kernel().clone(), supports, scores, Output::Novelty).unwrap();
         let compiled = Compiler::new(&flat).sample(&rows).run(&paper()).unwrap();
-        let plan = Plan::load(&flat, &compiled.sections).unwrap();
+        let plan = Plan::fitted(&flat, &compiled.sections).unwrap();
         let (found, exact) =
             (plan.decide(&rows).unwrap(), Plan::exact(&flat).decide(&rows).unwrap());
         assert!(found.iter().zip(&exact).all(|(a, b)| a.answer == b.answer), "{coefficient}");

@@ -7,7 +7,7 @@ use mercer_compile::risk::{
 use mercer_compile::{CompileError, Compiler, compile};
 use mercer_data::{Dataset, Matrix, Targets, read, synthetic};
 use mercer_machine::{Machine, Model, Output, Score, file};
-use mercer_query::{Certainty, Plan, QueryOptions, Record, Require};
+use mercer_query::{Certainty, Plan, QueryOptions, Record, Require, Trust};
 use mercer_spec::Spec;
 use mercer_testkit::{generate, machines};
 use rand::RngExt;
@@ -94,7 +94,7 @@ fn promises_hold_on_handwritten_digits_and_careless_ones_do_not() {
         "cascade(linear, student(2, 4, directions=fitted), pca(8, 16), exact)".parse().unwrap();
     let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text).unwrap();
     let scales = compiled.sections.calibration.clone().unwrap().scales;
-    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let plan = Plan::fitted(&machine, &compiled.sections).unwrap();
     let pool = data.examples.select(pool);
     let scores = plan.scores(&pool).unwrap();
     let decision = |record: &Record, score: f64| {
@@ -136,7 +136,7 @@ fn whole_calibrations_break_their_promise_no_more_often_than_delta() {
         let sample = pool.select(rows);
         let compiled =
             Compiler::new(&machine).sample(&sample).target(target).seed(seed).run(&plan());
-        let plan = Plan::load(&machine, &compiled.unwrap().sections).unwrap();
+        let plan = Plan::fitted(&machine, &compiled.unwrap().sections).unwrap();
         let found = plan.decide(&pool).unwrap();
         let other = found.iter().zip(&exact).filter(|(a, b)| a.answer != b.answer).count();
         broken += u32::from(other as f64 > target.risk * 6000.0);
@@ -162,7 +162,7 @@ fn what_was_tested_is_stored_and_every_other_answer_is_exact() {
     let bytes = file::to_bytes(&model, file::format("mercer").unwrap()).unwrap();
     let again = file::from_bytes(&bytes).unwrap();
     assert_eq!(again.plan, model.plan);
-    let plan = Plan::of(&again).unwrap();
+    let plan = Plan::fitted(&again.machine, again.plan.as_ref().unwrap()).unwrap();
     let queries = synthetic::banana(500, 77).examples;
     let exact = Plan::exact(&machine).decide(&queries).unwrap();
     for (found, exact) in plan.decide(&queries).unwrap().iter().zip(&exact) {
@@ -225,7 +225,7 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
             .parse().unwrap();
             let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text);
             let sections = compiled.unwrap_or_else(|error| panic!("{name}: {error}")).sections;
-            let plan = Plan::load(&machine, &sections).unwrap();
+            let plan = Plan::fitted(&machine, &sections).unwrap();
             let queries = generate::sparse(70, 8, 0.7, 6);
             let batch = plan.decide(&queries).unwrap();
             assert_eq!(batch, plan.decide(&queries.to_dense()).unwrap(), "{name}: dense");
@@ -236,7 +236,7 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
                 assert_eq!(alone[0], batch[row], "{name}, row {row}");
             }
             for isa in mercer_simd::Isa::available() {
-                let plan = Plan::with_isa(&machine, &sections, *isa).unwrap();
+                let plan = Plan::with_isa(&machine, &sections, Trust::Everything, *isa).unwrap();
                 assert_eq!(batch, plan.decide(&queries).unwrap(), "{name}: {}", isa.name());
             }
             let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
@@ -254,10 +254,10 @@ fn estimates_in_bytes_have_the_same_bits_on_every_instruction_set() {
     let target = Target { risk: 0.05, delta: 0.1, ..Target::default() };
     let text = "cascade(pca(3, 6, arithmetic=int8), exact)".parse().unwrap();
     let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text).unwrap();
-    let expected = Plan::load(&machine, &compiled.sections).unwrap().records(&queries).unwrap();
+    let expected = Plan::fitted(&machine, &compiled.sections).unwrap().records(&queries).unwrap();
     assert!(expected.iter().all(|records| !records.is_empty()));
     for isa in mercer_simd::Isa::available() {
-        let plan = Plan::with_isa(&machine, &compiled.sections, *isa).unwrap();
+        let plan = Plan::with_isa(&machine, &compiled.sections, Trust::Everything, *isa).unwrap();
         assert_eq!(expected, plan.records(&queries).unwrap(), "{}", isa.name());
     }
 }
@@ -268,7 +268,7 @@ fn adversarial_queries_never_stop_on_numbers_that_overflowed() {
     let target = Target { risk: 0.02, delta: 0.05, ..Target::default() };
     let text = "cascade(linear, student(2), exact)".parse().unwrap();
     let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text).unwrap();
-    let plan = Plan::load(&machine, &compiled.sections).unwrap();
+    let plan = Plan::fitted(&machine, &compiled.sections).unwrap();
     let rows = Matrix::dense(2, vec![1e300, -1e300, 1e150, 1e150, 0.0, 0.0, 1e-300, 0.0]).unwrap();
     for decision in plan.decide(&rows).unwrap() {
         assert!(decision.range.low.is_finite() && decision.range.high.is_finite());
@@ -279,7 +279,7 @@ fn adversarial_queries_never_stop_on_numbers_that_overflowed() {
     let supports = (**machine.supports()).clone();
     let zero = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
     let compiled = Compiler::new(&zero).sample(&sample).target(target).run(&text).unwrap();
-    let plan = Plan::load(&zero, &compiled.sections).unwrap();
+    let plan = Plan::fitted(&zero, &compiled.sections).unwrap();
     let decisions = plan.decide(&sample).unwrap();
     assert!(decisions.iter().all(|decision| decision.certainty == Certainty::Exact));
 }

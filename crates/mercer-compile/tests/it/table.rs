@@ -90,7 +90,7 @@ fn intersections_are_folded_exactly() {
     let kernel = parse("intersection").unwrap();
     let machine = machines::random(&kernel, &histograms(200, 30, 11), &Output::Value, 12);
     let sections = compile(&machine, &PLAN.parse().unwrap(), None).unwrap();
-    let plan = Plan::load(&machine, &sections).unwrap();
+    let plan = Plan::fitted(&machine, &sections).unwrap();
     let queries = histograms(100, 30, 13);
     for row in 0..queries.rows() {
         let told = plan.explain(&queries, row, &mercer_query::QueryOptions::default()).unwrap();

@@ -87,7 +87,7 @@ fn reloaded(machine: &Machine, tuned: &Tuned) -> Plan {
     let format = file::format("mercer").unwrap();
     let again = file::from_bytes(&file::to_bytes(&model, format).unwrap()).unwrap();
     assert_eq!(again.plan, model.plan);
-    Plan::of(&again).unwrap()
+    Plan::fitted(&again.machine, again.plan.as_ref().unwrap()).unwrap()
 }
 
 fn differs(given: Answer, truth: Answer, tolerance: f64) -> bool {

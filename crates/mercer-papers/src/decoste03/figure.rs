@@ -18,7 +18,7 @@ pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Res
     let plan = "cascade(anytime(order=hybrid, stop=never, chunk=1), exact)".parse()?;
     let fitting_data = FittingData { sample: Some(rows), ..FittingData::default() };
     let sections = compile_with(machine, &plan, fitting_data, Watch::NOBODY)?;
-    let plan = Plan::load(machine, &sections)?;
+    let plan = Plan::fitted(machine, &sections)?;
     let mut paths: Vec<Vec<Band>> = Vec::new();
     for row in 0..rows.rows() {
         let path = plan.explain(rows, row, &QueryOptions::default())?;

@@ -57,7 +57,7 @@ impl Subject<'_> {
     ) -> anyhow::Result<StepsRow> {
         let all_steps = self.fit(&format!("{text}, stop=never)"), session)?;
         let (steps, uncertified) =
-            self.steps(&Plan::load(self.machine, &all_steps)?, true, session)?;
+            self.steps(&Plan::fitted(self.machine, &all_steps)?, true, session)?;
         let start = Instant::now();
         let sections = self.fit(&format!("{text})"), session)?;
         let seconds = start.elapsed().as_secs_f64();
@@ -90,7 +90,7 @@ impl Subject<'_> {
             return Ok(Some(row));
         }
         let (steps, uncertified) =
-            self.steps(&Plan::load(self.machine, &sections)?, false, session)?;
+            self.steps(&Plan::fitted(self.machine, &sections)?, false, session)?;
         Ok(Some(StepsRow {
             ratio: self.ratio(&steps, false),
             ..row.with_steps(&steps, uncertified)
@@ -159,7 +159,7 @@ impl Subject<'_> {
         sections: &PlanSections,
         seconds: f64,
     ) -> anyhow::Result<StepsRow> {
-        let plan = Plan::load(self.machine, sections)?;
+        let plan = Plan::fitted(self.machine, sections)?;
         let truth = Plan::exact(self.machine).decide(self.rows)?;
         let found = plan.decide(self.rows)?;
         let pairs = found.iter().zip(&truth);

@@ -19,6 +19,7 @@ use crate::certify::projection::{ProjectionQuery, StepResidual};
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::{RestsOn, sequence};
 
 /// The entry of the registry.
 pub static ENTRY: StageEntry = StageEntry {
@@ -40,6 +41,7 @@ pub static ENTRY: StageEntry = StageEntry {
         },
     ],
     build: |section, arguments, exact| Ok(Box::new(load::load(section, arguments, exact)?)),
+    rests_on: RestsOn::Constants { work: sequence::work, verify: sequence::verify_compressed },
 };
 
 #[derive(Debug)]

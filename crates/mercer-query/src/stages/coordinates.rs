@@ -13,7 +13,7 @@ use crate::tracker::DecisionTracker;
 use crate::{Estimate, Exact};
 
 /// Directions computed at once: those that fit a cache line of f32 values.
-pub(super) const CHUNK: usize = LANES32;
+pub(crate) const CHUNK: usize = LANES32;
 
 /// Coordinates of the open queries of a block, as far as stages have computed them.
 #[derive(Debug, Default)]

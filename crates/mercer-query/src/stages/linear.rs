@@ -11,6 +11,7 @@ use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::RestsOn;
 use crate::{Exact, LoadError};
 
 /// The entry of the registry.
@@ -19,6 +20,7 @@ pub static ENTRY: StageEntry = StageEntry {
     summary: "one dot product, fitted to the machine's scores; calibrated, not proved",
     parameters: &[],
     build: load,
+    rests_on: RestsOn::Calibration,
 };
 
 /// `w·x + c` for each output, in f64: eight partial sums by column, so that dense and sparse rows give

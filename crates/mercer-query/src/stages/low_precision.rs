@@ -14,6 +14,7 @@ use crate::certify::single_precision::F32Query;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::RestsOn;
 use crate::{Exact, LoadError};
 
 use expansion::{Expansion, ExpansionSums};
@@ -29,6 +30,7 @@ pub static ENTRY: StageEntry = StageEntry {
         help: "when products are computed in integers: on_grid where values lie on a grid, quantised always, values rounded to bytes",
     }],
     build: load,
+    rests_on: RestsOn::Machine,
 };
 
 /// The whole expansion. Queries on the grid are multiplied in integers, the others in f32.

@@ -13,6 +13,7 @@ use crate::certify::powers::Powers;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::{RestsOn, monomials};
 use crate::{Exact, LoadError};
 
 /// The entry of the registry.
@@ -21,6 +22,7 @@ pub static ENTRY: StageEntry = StageEntry {
     summary: "polynomial kernels in few columns as one weighted sum of products of columns, with a proved range",
     parameters: &[],
     build: load,
+    rests_on: RestsOn::Constants { work: monomials::work, verify: monomials::verify },
 };
 
 /// Queries computed at once.

@@ -20,6 +20,7 @@ use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::RestsOn;
 use crate::{Estimate, Exact, LoadError};
 use products::{RotatedSupports, SupportProducts};
 use supports::{DenseQuery, FEW, SupportRows};
@@ -61,6 +62,7 @@ pub static ENTRY: StageEntry = StageEntry {
         },
     ],
     build: load,
+    rests_on: RestsOn::Calibration,
 };
 
 /// \[DM03\]: a linear filter, then `g = -b; g += β_(k) K(X_(k), x)` over the supports in the order of their

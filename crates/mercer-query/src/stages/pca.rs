@@ -16,6 +16,7 @@ use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::RestsOn;
 use crate::{Estimate, Exact, LoadError};
 use bytes::{ByteScratch, ByteSupports};
 use kernel_sums::{KernelScratch, KernelSums, QueryProducts};
@@ -39,6 +40,7 @@ pub static ENTRY: StageEntry = StageEntry {
         },
     ],
     build: load,
+    rests_on: RestsOn::Calibration,
 };
 
 /// Supports per tile. Panels hold 48, 64 or 96 of them, by instruction set and arithmetic; tiles are equal everywhere,

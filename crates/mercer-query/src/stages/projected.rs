@@ -13,6 +13,7 @@ use crate::certify::tail::{Tail, TailQuery, TailSums, TailWeights};
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::{RestsOn, projected};
 use crate::{Exact, LoadError};
 
 mod arrays;
@@ -44,6 +45,7 @@ pub static ENTRY: StageEntry = StageEntry {
         },
     ],
     build: load,
+    rests_on: RestsOn::Constants { work: projected::work, verify: projected::verify },
 };
 
 /// Larger numbers of directions are no sensible request.

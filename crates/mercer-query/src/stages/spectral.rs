@@ -12,6 +12,7 @@ use crate::certify::quadratic::{Checkpoint, Energy, Quadratic};
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::{RestsOn, spectral};
 use crate::{Exact, LoadError};
 
 mod f32_rounds;
@@ -24,6 +25,7 @@ pub static ENTRY: StageEntry = StageEntry {
     summary: "degree-2 kernels as a quadratic form, eigenvector after eigenvector, with a proved range",
     parameters: &[],
     build: load,
+    rests_on: RestsOn::Constants { work: spectral::work, verify: spectral::verify },
 };
 
 /// Eigenvectors taken at once grow from the first number to the second.

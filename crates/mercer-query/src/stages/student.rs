@@ -10,6 +10,7 @@ use crate::block::Block;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::RestsOn;
 use crate::{Exact, LoadError};
 
 /// The entry of the registry.
@@ -31,6 +32,7 @@ pub static ENTRY: StageEntry = StageEntry {
         },
     ],
     build: load,
+    rests_on: RestsOn::Calibration,
 };
 
 /// `y'Ay + b·y + c` for each output, `y` being the coordinates of the query in the basis; each level has

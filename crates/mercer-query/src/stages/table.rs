@@ -10,6 +10,7 @@ use crate::certify::curves;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::{RestsOn, table};
 use crate::{Exact, LoadError};
 
 /// The entry of the registry.
@@ -18,6 +19,7 @@ pub static ENTRY: StageEntry = StageEntry {
     summary: "additive kernels folded into one curve per column: one table read for each value, with a proved range",
     parameters: &[],
     build: load,
+    rests_on: RestsOn::Constants { work: table::work, verify: table::verify },
 };
 
 /// The curves of all scores; see [`crate::certify::curves`] for what is proved.

@@ -14,6 +14,7 @@ use crate::certify::taylor::{
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
+use crate::verify::{RestsOn, taylor};
 use crate::{Exact, LoadError};
 
 /// The entry of the registry.
@@ -27,17 +28,18 @@ pub static ENTRY: StageEntry = StageEntry {
         help: "chunks of eigenvectors of each score",
     }],
     build: load,
+    rests_on: RestsOn::Constants { work: taylor::work, verify: taylor::verify },
 };
 
 /// Rows of the first chunk of a score: the middle, the slope, then eigenvectors of M, then of A. All rows of
 /// its other chunks are eigenvectors of A.
-const MIDDLE: usize = 0;
-const SLOPE: usize = 1;
-const RESTS: usize = 2;
-const CURVES: usize = 9;
+pub(crate) const MIDDLE: usize = 0;
+pub(crate) const SLOPE: usize = 1;
+pub(crate) const RESTS: usize = 2;
+pub(crate) const CURVES: usize = 9;
 
 /// Numbers kept of each score.
-const BOUNDS: usize = 11;
+pub(crate) const BOUNDS: usize = 11;
 
 /// See [`crate::certify::taylor`] for what is proved.
 #[derive(Debug)]

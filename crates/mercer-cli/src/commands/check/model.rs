@@ -8,9 +8,10 @@ use mercer::machine::{Answer, Input, Machine, Model, Score, file};
 use mercer::query::Plan;
 use serde_json::json;
 
+use super::super::trust::PlanState;
 use super::super::{describe, input_options, load};
 use super::{Findings, size};
-use crate::args::Check;
+use crate::args::{Check, PlanFlags};
 use crate::console::Console;
 use crate::queries::Queries;
 
@@ -32,6 +33,12 @@ pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findin
     findings.add("supports", supports.to_string(), supports);
     if let Some(scaling) = &model.input.scaling {
         findings.add("scaling", scaling.spec().to_string(), scaling.spec().to_string());
+    }
+    if let Some(state) = PlanState::of(&model, PlanFlags::default()) {
+        findings.add("plan", state.to_string(), state.object());
+        if matches!(state, PlanState::Wrong(_)) {
+            findings.remark("its plan cannot be used: compile it again from the machine");
+        }
     }
     let packed = plan.exact_stage().packed().bytes();
     findings.add("packed", size(packed as f64), packed);

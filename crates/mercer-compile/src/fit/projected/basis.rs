@@ -1,12 +1,13 @@
 //! One choice of dimensions: what is stored, and how far it is from what it means. The names are those of
-//! `mercer_query`'s `certify/tail.rs`. Nothing is assumed of the decomposition: every residual is computed,
-//! and the rounding of that is bounded as written beside it.
+//! `mercer_query`'s `certify/tail.rs`; what is left of the supports is measured by its `verify/projected.rs`, the
+//! tail here, where all directions are known.
 
 use mercer_kernel::bound::gamma;
 use mercer_machine::{Array, Section};
+use mercer_query::verify::forms::{self, Measured, frobenius};
+use mercer_query::verify::projected::{ProjectedRows, Rests, Spare, tail_margin};
 use mercer_simd::gemm_nt;
 
-use super::super::live_rows::transposed;
 use super::{DIRECTIONS, FixedSizes, MOST_ROWS, Ready, unfit};
 use crate::CompileError;
 
@@ -80,71 +81,31 @@ impl ProjectedFit {
             .with("errors", Array::F64(self.errors.to_vec()))
     }
 
-    /// Everything but the corrections; returns `T`, the rests of the supports, and how far it may be off.
-    ///
-    /// - An entry of `T` passes `head + 2` roundings, so row `i` is off by at most
-    ///   `γ_(head+3) (|z_i| + √head 1.02 |a_i|) =: o_i`, and `W T` by `ΔW = (Σ w_i² o_i²)^½`.
-    /// - `T'W²T` sums `m` terms: off by `γ_(m+8) ||WT||² + 2 ||WT|| ΔW + ΔW²`. The model sums `n` terms of
-    ///   unit vectors: `γ_(n+8) 1.05 Σ μ_j`.
-    /// - `Σ v_j v_j' - I`: `γ_(n+4) 1.05 n`. `V t_i`: `1.02 √head (γ_(n+4) |t_i| + o_i)`.
+    /// Everything but the corrections; returns what the head leaves of the supports.
     fn measure(&mut self, ready: &Ready) -> Rests {
-        let (m, n, head) = (ready.rows.count, self.columns, self.head);
-        let first = &self.vectors[..head * n];
-        let mut rests = vec![0.0; m * n];
-        gemm_nt(m, n, head, &self.supports, &transposed(first, head, n), &mut rests);
-        for (rest, z) in rests.iter_mut().zip(&ready.rows.values) {
-            *rest = z - *rest;
-        }
-        let root = (head as f64).sqrt();
-        let (mut off, mut weighted_rows, mut excess) = (0.0f64, 0.0f64, 0.0f64);
-        let (mut leak, mut reach) = (0.0f64, 0.0f64);
-        let mut leaks = vec![0.0; m * head];
-        gemm_nt(m, head, n, &rests, first, &mut leaks);
-        for row in 0..m {
-            let z = length(&ready.rows.values[row * n..(row + 1) * n]);
-            let a = length(&self.supports[row * head..(row + 1) * head]);
-            let t = length(&rests[row * n..(row + 1) * n]);
-            let o = gamma(head as f64 + 3.0) * (z + 1.02 * root * a) * (1.0 + 1e-9) + 1e-150;
-            let w = self.weights[row];
-            off += w * w * o * o;
-            weighted_rows += w * w * z * z;
-            if z > 0.0 {
-                excess = excess.max(a / z - 1.0);
-            }
-            let v = length(&leaks[row * head..(row + 1) * head]);
-            leak = leak.max(v + 1.02 * root * (gamma(n as f64 + 4.0) * t + o));
-            reach = reach.max(t + o);
-        }
-        let off = off.sqrt() * (1.0 + 1e-8);
-        let mut weighted = rests.clone();
-        for (row, weight) in weighted.chunks_exact_mut(n).zip(&self.weights) {
-            row.iter_mut().for_each(|x| *x *= weight);
-        }
-        let size = length(&weighted);
-        let across = transposed(&weighted, m, n);
-        let mut gram = vec![0.0; n * n];
-        gemm_nt(n, n, m, &across, &across, &mut gram);
-        let tail = self.against_model(&gram, &ready.values)
-            + gamma(m as f64 + 8.0) * size * size
-            + 2.0 * size * off
-            + off * off;
-        let all = transposed(&self.vectors, n, n);
-        let mut unit = vec![0.0; n * n];
-        gemm_nt(n, n, n, &all, &all, &mut unit);
-        (0..n).for_each(|j| unit[j * n + j] -= 1.0);
-        let defect = length(&unit) + 1.05 * gamma(n as f64 + 4.0) * n as f64;
-        let up = 1.0 + 1e-8;
-        self.errors[0] = tail * up + 1e-250;
-        self.errors[1] = defect * up;
-        self.errors[4] = leak * up;
-        self.errors[5] = reach * up;
-        self.errors[6] = excess.max(0.0) + 1e-8;
-        self.errors[7] = weighted_rows.sqrt() * up;
-        Rests { across, size, off }
+        let n = self.columns;
+        let stored = ProjectedRows {
+            head: &self.vectors[..self.head * n],
+            supports: &self.supports,
+            weights: &self.weights,
+        };
+        let rests = Rests::new(&ready.rows, &stored, Spare::Fit);
+        let (gram, error) = rests.gram(n);
+        let against = self.against_model(&gram, &ready.values);
+        let tail = Measured { value: against.value, error: against.error + error }.stored();
+        let rest = self.values[self.values.len() - 1];
+        let ahead = &self.values[..self.values.len() - 1];
+        self.errors[0] = tail + tail_margin(n, ahead, rest, tail) + 1e-250;
+        self.errors[1] = forms::defect(&self.vectors, n).stored();
+        self.errors[4] = rests.leak;
+        self.errors[5] = rests.reach;
+        self.errors[6] = rests.excess;
+        self.errors[7] = rests.weighted_rows;
+        rests
     }
 
-    /// `||G - Σ_(j>head) μ_j v_j v_j'||_F`, rounded up.
-    fn against_model(&self, gram: &[f64], all: &[f64]) -> f64 {
+    /// `||G - Σ_(j>head) μ_j v_j v_j'||_F`. The model sums `n` terms of unit vectors: `γ_(n+8) 1.05 Σ μ_j`.
+    fn against_model(&self, gram: &[f64], all: &[f64]) -> Measured {
         let (n, head) = (self.columns, self.head);
         let left_over = n - head;
         let (mut left, mut right) = (vec![0.0; n * left_over], vec![0.0; n * left_over]);
@@ -165,13 +126,10 @@ impl ProjectedFit {
             *model = entry - *model;
         }
         let sum: f64 = values.iter().sum();
-        length(&model) + 1.05 * gamma(n as f64 + 8.0) * sum
+        Measured { value: frobenius(&model), error: 1.05 * gamma(n as f64 + 8.0) * sum }
     }
 
     /// The main directions of `c/w` over the sample, and what they make of the rests.
-    ///
-    /// `D = P W T` sums `m` terms: off by `(γ_(m+4) ||WT|| + ΔW) ||P||_F`, and rounded to f32, which is
-    /// measured. `P P' - I`: `γ_(m+4) 1.05 h`.
     fn correct(&mut self, ready: &Ready, rests: &Rests, directions: usize) {
         let (m, n) = (ready.rows.count, self.columns);
         self.basis = self.main_directions(ready, directions.min(m));
@@ -179,17 +137,8 @@ impl ProjectedFit {
         let mut exactly = vec![0.0; h * n];
         gemm_nt(h, n, m, &self.basis, &rests.across, &mut exactly);
         self.corrections = exactly.iter().map(|x| *x as f32).collect();
-        for (x, single) in exactly.iter_mut().zip(&self.corrections) {
-            *x -= f64::from(*single);
-        }
-        let size = length(&self.basis);
-        let rounding = (gamma(m as f64 + 4.0) * rests.size + rests.off) * size;
-        self.errors[2] = (length(&exactly) + rounding) * (1.0 + 1e-8) + 1e-250;
-        let mut gram = vec![0.0; h * h];
-        gemm_nt(h, h, m, &self.basis, &self.basis, &mut gram);
-        (0..h).for_each(|k| gram[k * h + k] -= 1.0);
-        let rounding = 1.05 * gamma(m as f64 + 4.0) * h as f64;
-        self.errors[3] = (length(&gram) + rounding) * (1.0 + 1e-8);
+        let [drift, skew] = rests.drift_and_skew(&self.basis, &self.corrections, Spare::Fit);
+        (self.errors[2], self.errors[3]) = (drift, skew);
     }
 
     /// Orthonormal rows over the supports that explain most of `c/w` at the sample.
@@ -243,39 +192,22 @@ impl ProjectedFit {
     }
 }
 
-/// The rests with their weights, transposed: `(W T)'`, its norm, and how far it may be off.
-struct Rests {
-    across: Vec<f64>,
-    size: f64,
-    off: f64,
-}
-
 /// Adds a direction, made orthogonal to the others twice over, unless nothing is left of it.
 fn push_orthonormal(basis: &mut Vec<f64>, mut direction: Vec<f64>) {
     let m = direction.len();
-    let before = length(&direction);
+    let before = frobenius(&direction);
     for _ in 0..2 {
         for row in basis.chunks_exact(m) {
             let share: f64 = row.iter().zip(&direction).map(|(a, b)| a * b).sum();
             direction.iter_mut().zip(row).for_each(|(x, a)| *x -= share * a);
         }
-        let after = length(&direction);
+        let after = frobenius(&direction);
         if after.is_nan() || after <= 1e-6 * before || after == 0.0 {
             return;
         }
         direction.iter_mut().for_each(|x| *x /= after);
     }
     basis.extend(direction);
-}
-
-/// `|v|`, rounded up by less than 1e-8: fewer than 1e7 terms, scaled so that small ones do not vanish.
-fn length(values: &[f64]) -> f64 {
-    let largest = values.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
-    if largest == 0.0 || !largest.is_finite() {
-        return largest;
-    }
-    let sum: f64 = values.iter().map(|x| (x / largest) * (x / largest)).sum();
-    sum.sqrt() * largest * (1.0 + 1e-8)
 }
 
 fn round(values: &mut [f64]) {

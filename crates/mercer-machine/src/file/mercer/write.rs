@@ -123,6 +123,18 @@ pub(in crate::file) fn machine_digest(machine: &Machine) -> String {
     digest(named.chain(texts))
 }
 
+/// SHA-256 over the arrays of a plan, its texts and the digest of its machine; how it was tuned does not count.
+pub(in crate::file) fn plan_digest(plan: &PlanSections) -> String {
+    let mut arrays = ArrayWriter(Vec::new());
+    plan_arrays(plan, &mut arrays);
+    for (number, section) in plan.sections.iter().enumerate() {
+        arrays.bytes(&format!("stage {number}"), section.spec.as_bytes());
+    }
+    let texts = [("machine", plan.machine.as_bytes()), ("plan", plan.spec.as_bytes())];
+    let named = arrays.0.iter().map(|(name, _, _, bytes)| (name.as_str(), bytes.as_slice()));
+    digest(named.chain(texts))
+}
+
 fn letter(score: &Score) -> char {
     match score {
         Score::Expansion { .. } => 'e',

@@ -1,5 +1,6 @@
-//! The constants of the projection certificate (`mercer_query`'s `certify/projection.rs`, whose notation
-//! this is), each an upper bound of what exact arithmetic would give.
+//! The constants of the projection certificate (`certify/projection.rs`, whose notation this is), each an upper bound of
+//! what exact arithmetic would give: for a fit of `anytime` or `compressed`, and for their verification. How basis
+//! points are chosen is in `mercer_compile`.
 //!
 //! Kernel values are computed in f64 and off by at most `ε σ_i σ_j`, where either `σ = s` (the bound on
 //! the root of a point's own value) and ε a relative error, or `σ = 1` and ε the largest absolute one. Sums
@@ -7,7 +8,8 @@
 //! `t_i = Σ_j |T_ij| s_j`, `τ_i = Σ_j |T_ij| σ_j`:
 //!
 //! - `<Z_i, W>` is off by at most `ε σ_i S' + 8u s_i S`, so `c_i = Σ T_ij <Z_j, W>` by
-//!   `η_i = ε τ_i S' + (γ_(k+2) + 8u) t_i S`. What is computed for `c` is stored as `w`.
+//!   `η_i = ε τ_i S' + (γ_(k+2) + 8u) t_i S`. A fit stores what is computed for `c` as `w`; for any other `w` the
+//!   difference is added to `η`, which then bounds `|c - w|`.
 //! - `D = T K T' - I` is off by at most `ε τ_i τ_j + γ_(2k+4) t_i t_j` in each entry.
 //! - `|W|²` by `ε S'² + 8u S²`.
 //!
@@ -20,22 +22,26 @@
 use mercer_data::Matrix;
 use mercer_kernel::bound::{self, UNIT, gamma};
 use mercer_kernel::factor::{Compensated, GramColumns, KernelColumns};
-use mercer_machine::{Machine, Score};
+use mercer_machine::{Machine, Score, Section};
 
-use crate::kernel_gradient::inverted;
-use crate::{CompileError, Watch};
+use super::near::Near;
+use super::{MeasureError, Watch, all_at_least, at_least};
+use crate::Exact;
 
 /// What is known after each step of a sequence.
 #[derive(Debug, Default)]
-pub(super) struct Constants {
+pub struct Constants {
     /// Rows of T, one after the other.
     pub triangle: Vec<f64>,
+    /// `delta` of each step.
     pub defects: Vec<f64>,
-    /// Score after score.
+    /// `w`, score after score.
     pub weights: Vec<Vec<f64>>,
+    /// `Ω`, score after score.
     pub rests: Vec<Vec<f64>>,
+    /// Score after score.
     pub hidden: Vec<Vec<f64>>,
-    pub raw: Raw,
+    pub(super) raw: Raw,
 }
 
 /// What the constants were made of.
@@ -52,33 +58,28 @@ pub(super) struct Raw {
 
 /// Squared length of each score's point with its error, and the sums S and S'.
 #[derive(Debug, Clone)]
-pub(super) struct ScoreNorms {
-    stage: &'static str,
-    pub scores: Vec<ScoreNorm>,
+pub struct ScoreNorms {
+    pub(super) scores: Vec<ScoreNorm>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ScoreNorm {
     square: f64,
     /// S.
-    pub size: f64,
+    pub(super) size: f64,
     /// Σ|β_i|.
-    pub plain: f64,
+    pub(super) plain: f64,
 }
 
 /// A sum of a few thousand positive terms, rounded up.
 pub(super) const UP: f64 = 1.0 + 1e-10;
 
-fn unfit(stage: &'static str, reason: &str) -> CompileError {
-    CompileError::Unfit { stage, reason: reason.to_owned() }
+fn unfit(reason: &str) -> MeasureError {
+    MeasureError::Unfit(reason.to_owned())
 }
 
 /// Bounds on `sqrt(K(z, z))` of rows.
-fn roots(
-    stage: &'static str,
-    machine: &Machine,
-    columns: &KernelColumns,
-) -> Result<Vec<f64>, CompileError> {
+fn roots(machine: &Machine, columns: &KernelColumns) -> Result<Vec<f64>, MeasureError> {
     let kernel = machine.kernel().as_ref();
     let root = |norm: &f64| bound::value(kernel, norm.max(1e-300), norm.max(1e-300)).sqrt();
     let roots: Vec<f64> = columns.squared_norms().iter().map(root).collect();
@@ -86,19 +87,21 @@ fn roots(
     if roots.iter().all(is_sane) {
         Ok(roots)
     } else {
-        Err(unfit(stage, "kernel values lie outside the scales 1e-200 to 1e200"))
+        Err(unfit("kernel values lie outside the scales 1e-200 to 1e200"))
     }
 }
 
 impl ScoreNorms {
     /// Sums over all pairs of supports.
-    pub(super) fn new(
-        stage: &'static str,
+    ///
+    /// # Errors
+    /// If the numbers are too large or too small, or the callback ends the work.
+    pub fn new(
         machine: &Machine,
         columns: &mut KernelColumns,
         watch: &Watch<'_>,
-    ) -> Result<Self, CompileError> {
-        let roots = roots(stage, machine, columns)?;
+    ) -> Result<Self, MeasureError> {
+        let roots = roots(machine, columns)?;
         let count = machine.scores().len();
         let mut sums = vec![Compensated::default(); count];
         let mut column = vec![0.0; roots.len()];
@@ -122,11 +125,11 @@ impl ScoreNorms {
             let is_sane = |x: f64| x == 0.0 || (1e-100..=1e100).contains(&x);
             if !is_sane(size) || !is_sane(plain) || !sum.value().is_finite() {
                 let reason = "its coefficients lie outside the scales 1e-100 to 1e100";
-                return Err(unfit(stage, reason));
+                return Err(unfit(reason));
             }
             scores.push(ScoreNorm { square: sum.value(), size, plain });
         }
-        Ok(Self { stage, scores })
+        Ok(Self { scores })
     }
 }
 
@@ -174,24 +177,27 @@ impl Errors {
 }
 
 impl Constants {
-    /// `factor` are the rows of the Cholesky factor of the basis, of which nothing is believed.
-    pub(super) fn new(
+    /// `triangle` are the rows of T, of which nothing is believed; `given` are weights, score after score, where they are
+    /// not to be those of the projection.
+    ///
+    /// # Errors
+    /// If the numbers are too large or too small, or no step has a small enough defect.
+    pub fn new(
         machine: &Machine,
         basis: &Matrix,
-        factor: &[&[f64]],
+        triangle: &[Vec<f64>],
+        given: Option<&[Vec<f64>]>,
         supports: &mut KernelColumns,
         lengths: &ScoreNorms,
-    ) -> Result<Self, CompileError> {
+    ) -> Result<Self, MeasureError> {
         let kernel = machine.kernel().clone();
         let mut columns = KernelColumns::new(kernel, basis.clone(), machine.centre(), 0);
-        let stage = lengths.stage;
-        let sizes = roots(stage, machine, &columns)?;
+        let sizes = roots(machine, &columns)?;
         let sums = [columns.squared_norms(), supports.squared_norms()].concat();
         let errors = Errors::new(machine, &sums, columns.is_shifted());
         if !errors.factor.is_finite() {
-            return Err(unfit(stage, "the error of its kernel values cannot be bounded"));
+            return Err(unfit("the error of its kernel values cannot be bounded"));
         }
-        let triangle = inverted(factor);
         let (steps, count) = (triangle.len(), machine.scores().len());
         let sigma = |j: usize| if errors.is_relative { sizes[j] } else { 1.0 };
         let sum = |row: &[f64], size: &dyn Fn(usize) -> f64| {
@@ -200,23 +206,26 @@ impl Constants {
         let long: Vec<f64> = triangle.iter().map(|row| sum(row, &|j| sizes[j])).collect();
         let scaled: Vec<f64> = triangle.iter().map(|row| sum(row, &sigma)).collect();
         let gram = gram(&mut columns, steps);
-        let defect = defects(&triangle, &gram);
+        let defect = defects(triangle, &gram);
         let products = products(machine, basis, supports);
         let mut constants = Self::default();
         let rounding = gamma(2.0 * steps as f64 + 6.0) * 1.02;
         let noise = Noise { epsilon: errors.factor * 1.001, rounding, long, scaled };
         let steps = constants.measure_defects(&defect, &noise);
         if steps == 0 {
-            return Err(unfit(stage, "its basis cannot be made orthonormal"));
+            return Err(unfit("its basis cannot be made orthonormal"));
         }
         for score in 0..count {
             let length = lengths.scores[score];
             let other = if errors.is_relative { length.size } else { length.plain };
-            let weights: Vec<f64> = triangle[..steps]
+            let projected: Vec<f64> = triangle[..steps]
                 .iter()
                 .map(|row| row.iter().zip(&products).map(|(t, p)| t * p[score]).sum())
                 .collect();
-            constants.measure_score(&defect, &noise, weights, length, other);
+            let weights = given.map_or(projected.clone(), |given| given[score][..steps].to_vec());
+            let moved = projected.iter().zip(&weights).map(|(c, w)| (c - w).abs() * UP).collect();
+            let sizes = ScoreSizes { length, other, moved };
+            constants.measure_score(&defect, &noise, weights, &sizes);
         }
         constants.triangle = triangle[..steps].concat();
         let finite = |list: &[Vec<f64>]| list.iter().flatten().all(|x| x.is_finite());
@@ -225,17 +234,17 @@ impl Constants {
         if all.into_iter().all(|list| finite(list)) {
             Ok(constants)
         } else {
-            Err(unfit(stage, "its numbers overflow"))
+            Err(unfit("its numbers overflow"))
         }
     }
 
     /// Number of steps.
-    pub(super) fn steps(&self) -> usize {
+    pub fn steps(&self) -> usize {
         self.defects.len()
     }
 
     /// Forgets all steps but the first `steps`.
-    pub(super) fn truncate(&mut self, steps: usize) {
+    pub fn truncate(&mut self, steps: usize) {
         self.triangle.truncate(steps * (steps + 1) / 2);
         self.defects.truncate(steps);
         for list in [&mut self.weights, &mut self.rests, &mut self.hidden] {
@@ -261,18 +270,19 @@ impl Constants {
         self.defects.len()
     }
 
-    /// Ω and hidden of each step of one score. `other` is S'.
+    /// Ω and hidden of each step of one score.
     fn measure_score(
         &mut self,
         defect: &[Vec<f64>],
         noise: &Noise,
         weights: Vec<f64>,
-        length: ScoreNorm,
-        other: f64,
+        sizes: &ScoreSizes,
     ) {
+        let ScoreSizes { length, other, moved } = sizes;
         let eta = |j: usize| {
             noise.epsilon * noise.scaled[j] * other
                 + (noise.rounding + 8.0 * UNIT) * noise.long[j] * length.size
+                + moved[j]
         };
         let own_error = noise.epsilon * other * other + 8.0 * UNIT * length.size * length.size;
         let mut left = Compensated::from(length.square);
@@ -301,7 +311,8 @@ impl Constants {
                 + 1e-10 * sizes
                 + (2.0 * cross + spread + own_error) * UP;
             let square = left.value() + sum + 8.0 * UNIT * length.square.abs();
-            rests.push(square.max(0.0).sqrt() * UP);
+            // A square that is no number must stay none.
+            rests.push(if square < 0.0 { 0.0 } else { square.sqrt() * UP });
             let part = |(j, turned): (usize, &f64)| {
                 let errors = eta(j)
                     + noise.epsilon * noise.scaled[j] * x
@@ -314,6 +325,13 @@ impl Constants {
         self.rests.push(rests);
         self.hidden.push(hidden);
     }
+}
+
+/// What is known of one score: its length, S', and how far each weight is from that of the projection.
+struct ScoreSizes {
+    length: ScoreNorm,
+    other: f64,
+    moved: Vec<f64>,
 }
 
 /// ε, γ, `t` and `τ`.
@@ -364,4 +382,121 @@ fn products(machine: &Machine, basis: &Matrix, supports: &mut KernelColumns) -> 
             betas.iter().map(|beta| product(beta, &values)).collect()
         })
         .collect()
+}
+
+/// A sequence as a file holds it.
+struct Stored<'a> {
+    basis: Matrix,
+    triangle: Vec<Vec<f64>>,
+    defects: &'a [f64],
+    /// Score after score, steps of each.
+    weights: Vec<Vec<f64>>,
+    rests: &'a [f64],
+    hidden: &'a [f64],
+}
+
+/// Cuts the arrays of a section into sequences; the stage was loaded before, so that all lengths fit.
+fn stored<'a>(section: &'a Section, machine: &Machine) -> Option<Vec<Stored<'a>>> {
+    let scores = machine.scores().len();
+    let counts = section.u32s("counts")?;
+    let starts = section.u32s("basis_starts")?.iter().map(|start| *start as usize);
+    let (columns, values) = (section.u32s("basis_columns")?, section.f64s("basis_values")?);
+    let starts: Vec<usize> = starts.collect();
+    let basis = Matrix::sparse(machine.columns(), &starts, columns, values).ok()?.compact();
+    let mut triangle = section.f64s("triangle")?;
+    let [mut defects, mut weights, mut rests, mut hidden] = [
+        section.f64s("defects")?,
+        section.f64s("weights")?,
+        section.f64s("residual_norms")?,
+        section.f64s("residuals_in_span")?,
+    ];
+    let mut first = 0;
+    let mut sequences = Vec::new();
+    for steps in counts.iter().map(|count| *count as usize) {
+        let mut rows = Vec::with_capacity(steps);
+        for length in 1..=steps {
+            rows.push(triangle.split_off(..length)?.to_vec());
+        }
+        let own = weights.split_off(..steps * scores)?;
+        sequences.push(Stored {
+            basis: basis.select(first..first + steps),
+            triangle: rows,
+            defects: defects.split_off(..steps)?,
+            weights: own.chunks_exact(steps).map(<[f64]>::to_vec).collect(),
+            rests: rests.split_off(..steps * scores)?,
+            hidden: hidden.split_off(..steps * scores)?,
+        });
+        first += steps;
+    }
+    Some(sequences)
+}
+
+impl Stored<'_> {
+    /// Whether every bound of the file is at least the measured one.
+    fn check(&self, found: &Constants) -> Result<(), MeasureError> {
+        let steps = self.defects.len();
+        if found.steps() < steps {
+            let at = found.steps();
+            return Err(at_least("defects", at, self.defects[at], f64::INFINITY));
+        }
+        all_at_least("defects", self.defects, &found.defects)?;
+        all_at_least("residual_norms", self.rests, &found.rests.concat())?;
+        all_at_least("residuals_in_span", self.hidden, &found.hidden.concat())
+    }
+}
+
+fn damaged() -> MeasureError {
+    unfit("its arrays do not fit each other")
+}
+
+fn supports(machine: &Machine) -> KernelColumns {
+    let supports = machine.supports().as_ref().clone();
+    KernelColumns::new(machine.kernel().clone(), supports, machine.centre(), 0)
+}
+
+/// Verifies all sequences of `anytime`.
+pub(crate) fn verify(
+    section: &Section,
+    exact: &Exact,
+    watch: &Watch<'_>,
+) -> Result<(), MeasureError> {
+    let machine = exact.machine();
+    let mut columns = supports(machine);
+    let lengths = ScoreNorms::new(machine, &mut columns, watch)?;
+    for sequence in stored(section, machine).ok_or_else(damaged)? {
+        let Stored { basis, triangle, weights, .. } = &sequence;
+        let found =
+            Constants::new(machine, basis, triangle, Some(weights), &mut columns, &lengths)?;
+        sequence.check(&found)?;
+    }
+    Ok(())
+}
+
+/// Verifies the sequence of `compressed` and what single vectors say.
+pub(crate) fn verify_compressed(
+    section: &Section,
+    exact: &Exact,
+    watch: &Watch<'_>,
+) -> Result<(), MeasureError> {
+    let machine = exact.machine();
+    let mut columns = supports(machine);
+    let lengths = ScoreNorms::new(machine, &mut columns, watch)?;
+    let sequences = stored(section, machine).ok_or_else(damaged)?;
+    let [sequence] = sequences.as_slice() else { return Err(damaged()) };
+    let Stored { basis, triangle, weights, .. } = sequence;
+    let found = Constants::new(machine, basis, triangle, Some(weights), &mut columns, &lengths)?;
+    sequence.check(&found)?;
+    let array = |name: &str| section.f64s(name).ok_or_else(damaged);
+    let near = Near::new(&found, &lengths, Some(array("coefficients")?));
+    all_at_least("difference_norms", array("difference_norms")?, &near.strays)?;
+    all_at_least("difference_products", array("difference_products")?, &near.slants)
+}
+
+/// Multiply-adds of a verification: all pairs of supports, all basis points with the supports and with each other.
+pub(crate) fn work(section: &Section, exact: &Exact) -> f64 {
+    let value = super::kernel_value_cost(exact);
+    let supports = exact.machine().supports().rows() as f64;
+    let counts = section.u32s("counts").unwrap_or_default().iter().map(|count| f64::from(*count));
+    let sequences = counts.map(|k| k * (supports + k) * value + k * k * k);
+    supports * supports * value + sequences.sum::<f64>()
 }

@@ -1,14 +1,19 @@
-//! Rows in the live columns of a machine, centred as it centres, dense. Packed rows for prediction are in
-//! `mercer_kernel::block`.
+//! Rows in the live columns of a machine, centred as it centres, dense: what `projected` and `taylor` are fitted to and
+//! verified on. Answers do not use them.
 
 use mercer_data::{Matrix, Row};
 use mercer_kernel::{Form, Profile};
-use mercer_query::Exact;
 
+use crate::Exact;
+
+/// Dense rows of a machine's live columns.
 #[derive(Debug)]
-pub(super) struct LiveRows {
+pub struct LiveRows {
+    /// Number of rows.
     pub count: usize,
+    /// Number of live columns.
     pub columns: usize,
+    /// Row after row.
     pub values: Vec<f64>,
     /// Squared norms, all columns included.
     pub squares: Vec<f64>,
@@ -16,34 +21,31 @@ pub(super) struct LiveRows {
 
 impl LiveRows {
     /// The supports; each coordinate carries at most one rounding, that of centring.
-    pub(super) fn of_supports(exact: &Exact) -> Self {
+    pub fn of_supports(exact: &Exact) -> Self {
         let supports = exact.machine().supports();
         let squares = exact.packed().squared_norms().to_vec();
         Self { squares, ..Self::of_queries(exact, supports) }
     }
 
-    pub(super) fn of_queries(exact: &Exact, rows: &Matrix) -> Self {
+    /// Queries; columns that are not live are left out.
+    pub fn of_queries(exact: &Exact, rows: &Matrix) -> Self {
         let (machine, packed) = (exact.machine(), exact.packed());
         let is_shifted = matches!(machine.kernel().form(), Form::Shift(_));
         let centre = machine.centre().filter(|_| is_shifted);
         let live = packed.live();
-        let mut buffer = Vec::new();
-        let mut values = Vec::with_capacity(rows.rows() * live.len());
-        for row in rows.iter() {
-            buffer.clear();
-            buffer.resize(machine.columns().max(row_width(row)), 0.0);
-            row.write_dense(&mut buffer);
-            for column in live {
-                let shift = centre.map_or(0.0, |centre| centre[*column as usize]);
-                values.push(buffer[*column as usize] - shift);
-            }
+        let shift = |column: &u32| centre.map_or(0.0, |centre| centre[*column as usize]);
+        let shifts: Vec<f64> = live.iter().map(shift).collect();
+        let mut values = vec![0.0; rows.rows() * live.len()];
+        for (row, out) in rows.iter().zip(values.chunks_exact_mut(live.len().max(1))) {
+            write_live(row, live, out);
+            out.iter_mut().zip(&shifts).for_each(|(value, shift)| *value -= shift);
         }
         let squares = rows.iter().map(|row| packed.loose_squared_norm(row)).collect();
         Self { count: rows.rows(), columns: live.len(), values, squares }
     }
 
     /// `1 / t(x, x)^(p/2)` for normalised kernels (0 for rows of zeros without a constant), else 1.
-    pub(super) fn inverse_norms(&self, profile: Profile) -> Vec<f64> {
+    pub fn inverse_norms(&self, profile: Profile) -> Vec<f64> {
         let Profile::NormalizedPower { scale, shift, degree } = profile else {
             return vec![1.0; self.count];
         };
@@ -55,12 +57,22 @@ impl LiveRows {
     }
 }
 
-fn row_width(row: Row<'_>) -> usize {
-    row.width()
+/// The values of a row in some columns, which increase.
+pub(super) fn write_live(row: Row<'_>, live: &[u32], out: &mut [f64]) {
+    out.fill(0.0);
+    let mut slot = 0;
+    for (column, value) in row.nonzeros() {
+        slot += live[slot..].iter().take_while(|other| **other < column).count();
+        match live.get(slot) {
+            Some(other) if *other == column => out[slot] = value,
+            Some(_) => {}
+            None => break,
+        }
+    }
 }
 
 /// The transpose of a row-major matrix.
-pub(super) fn transposed(matrix: &[f64], rows: usize, columns: usize) -> Vec<f64> {
+pub fn transposed(matrix: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     let mut out = vec![0.0; rows * columns];
     for (row, values) in matrix.chunks_exact(columns.max(1)).enumerate() {
         for (column, value) in values.iter().enumerate() {

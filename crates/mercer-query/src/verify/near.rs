@@ -1,20 +1,22 @@
-//! The constants of the near certificates (`mercer_query`'s `certify/nearby.rs`, whose notation this is).
+//! The constants of the near certificates (`certify/nearby.rs`, whose notation this is), for a fit of `compressed` and for its
+//! verification; those of the sequence are in `sequence.rs`.
 //!
-//! The small machine is `W~ = Σ g_j Φ(Z_j)` with `g = T'w` rounded. The rest of the sequence is
+//! The small machine is `W~ = Σ g_j Φ(Z_j)`; a fit takes `g = T'w` rounded. The rest of the sequence is
 //! `W' = W - Σ w_i e_i`, `|W'| <= Ω`, so
 //!
-//! `|R| = |W - W~| <= Ω + Σ_j |g_j - (T'w)_j| s_j`,  `|g_j - (T'w)_j| <= 2u |g_j| + 3 k² u² Σ_i |T_ij w_i|`,
+//! `|R| = |W - W~| <= Ω + Σ_j |g_j - (T'w)_j| s_j`,  `|g'_j - (T'w)_j| <= 2u |g'_j| + 3 k² u² Σ_i |T_ij w_i|`,
 //!
-//! (a compensated sum), and `<R, Φ(Z_j)> = <Z_j, W> - Σ_l g_l K_jl`, whose computed value is off by at most
+//! `g'` being computed as a compensated sum, and `<R, Φ(Z_j)> = <Z_j, W> - Σ_l g_l K_jl`, whose computed value is off by at most
 //! `ε σ_j (S' + G') + 8u s_j (S + G)`, `G = Σ|g_l| s_l`, `G' = Σ|g_l| σ_l`: kernel values, compensated sums.
 
 use mercer_kernel::bound::UNIT;
 use mercer_kernel::factor::Compensated;
 
-use crate::fit::constants::{Constants, ScoreNorms, UP};
+use super::sequence::{Constants, ScoreNorms, UP};
 
 /// Arrays, score after score.
-pub(super) struct Near {
+#[derive(Debug)]
+pub struct Near {
     /// `g`.
     pub coefficients: Vec<f64>,
     /// A bound on `|R|`.
@@ -24,7 +26,8 @@ pub(super) struct Near {
 }
 
 impl Near {
-    pub(super) fn new(constants: &Constants, lengths: &ScoreNorms) -> Self {
+    /// Coefficients that are given, score after score, or those of the sequence.
+    pub fn new(constants: &Constants, lengths: &ScoreNorms, given: Option<&[f64]>) -> Self {
         let steps = constants.steps();
         let raw = &constants.raw;
         let (epsilon, is_relative) = (raw.errors.factor * 1.001, raw.errors.is_relative);
@@ -40,11 +43,14 @@ impl Near {
                     *size += (t * w).abs();
                 }
             }
-            let products: Vec<f64> = sums.iter().map(Compensated::value).collect();
+            let found: Vec<f64> = sums.iter().map(Compensated::value).collect();
+            let own = given.map_or(found.as_slice(), |all| &all[score * steps..][..steps]);
             let (mut stray, mut large, mut scaled) = (0.0, 0.0, 0.0);
             let squares = 4.0 * (steps as f64 + 2.0).powi(2) * UNIT * UNIT;
-            for (j, g) in products.iter().enumerate() {
-                stray += (2.0 * UNIT * g.abs() + squares * spread[j]) * raw.sizes[j];
+            for (j, g) in own.iter().enumerate() {
+                let moved = (g - found[j]).abs() * (1.0 + 4.0 * UNIT);
+                let rounding = 2.0 * UNIT * found[j].abs() + squares * spread[j];
+                stray += (moved + rounding) * raw.sizes[j];
                 large += g.abs() * raw.sizes[j];
                 scaled += g.abs() * sigma(j);
             }
@@ -53,13 +59,13 @@ impl Near {
             near.strays.push((constants.rests[score][steps - 1] + stray) * UP);
             for j in 0..steps {
                 let mut left = Compensated::from(raw.products[j][score]);
-                let pairs = products.iter().zip(&raw.gram[j]);
+                let pairs = own.iter().zip(&raw.gram[j]);
                 pairs.for_each(|(g, value)| left.subtract_product(*g, *value));
                 let error = epsilon * sigma(j) * (other + scaled)
                     + 8.0 * UNIT * raw.sizes[j] * (length.size + large);
                 near.slants.push((left.value().abs() + error) * UP + f64::MIN_POSITIVE);
             }
-            near.coefficients.extend(products);
+            near.coefficients.extend_from_slice(own);
         }
         near
     }

@@ -1,0 +1,150 @@
+//! Plans from strangers: forged files never certify a wrong label, what is not verified is left out, and what this user fitted
+//! or verified works without a further step. Files and what they show: `mercer-machine/tests/data/trust/README.md`.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::common::Folder;
+use crate::guide::table;
+
+/// A user of his own: the command with a cache folder that nobody else has.
+struct User<'a>(&'a Folder, &'static str);
+
+impl User<'_> {
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_mercer"))
+            .args(arguments)
+            .env("MERCER_CACHE_DIR", self.0.path(self.1))
+            .output()
+            .expect("mercer starts")
+    }
+
+    fn code(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output = self.run(arguments);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// The object of a command that must succeed, and what it said.
+    fn object(&self, arguments: &[&str]) -> (Value, String) {
+        let output = self.run(&[arguments, &["--json"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        (serde_json::from_slice(&output.stdout).expect("one JSON object"), said)
+    }
+}
+
+fn forged(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mercer-machine/tests/data/trust");
+    folder.join(name).to_str().expect("a plain path").to_owned()
+}
+
+#[test]
+fn forged_plans_are_refused_by_every_verb_that_answers() {
+    let folder = Folder::new();
+    let user = User(&folder, "cache");
+    let stages = [
+        "anytime",
+        "compressed",
+        "monomials",
+        "projected",
+        "spectral",
+        "table",
+        "table_i",
+        "taylor",
+    ];
+    for stage in stages {
+        let (model, queries) = (
+            forged(&format!("forged_plan_{stage}.mercer")),
+            forged(&format!("forged_plan_{stage}.svm")),
+        );
+        for verb in ["predict", "explain", "bench"] {
+            let (code, said) = user.code(&[verb, &model, &queries]);
+            assert_eq!(code, Some(1), "{verb} {stage}: {said}");
+            assert!(said.contains("cannot be believed"), "{verb} {stage}: {said}");
+        }
+        let (code, said) = user.code(&["verify", &model]);
+        assert_eq!(code, Some(1), "{stage}: {said}");
+        assert!(said.contains("cannot be believed"), "{stage}: {said}");
+        let (object, _) = user.object(&["inspect", &model]);
+        assert_eq!(object["verification"]["state"], "wrong", "{stage}");
+        // Whoever says so gets what the file says, and is told.
+        let (object, said) = user.object(&["predict", &model, &queries, "--trust-plan"]);
+        assert!(said.contains("believed without verification"), "{stage}: {said}");
+        assert_eq!(object["trusted_plan"], true);
+        assert!(object["certainty"]["certified"].as_u64().unwrap() > 0, "{stage} is forged for it");
+    }
+    let model = forged("forged_plan_says_exact.mercer");
+    for arguments in [vec!["verify", &model], vec!["predict", &model, &forged("q1.svm")]] {
+        let (code, said) = user.code(&arguments);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("the plan calls itself 'exact'"), "{said}");
+    }
+}
+
+#[test]
+fn a_certified_plan_works_for_its_maker_and_for_others() {
+    let folder = Folder::new();
+    let (maker, other) = (User(&folder, "maker"), User(&folder, "other"));
+    let (train, queries) = (
+        folder.write("train.csv", &table(200, 0, false)),
+        folder.write("q.csv", &table(100, 5000, false)),
+    );
+    let (model, fast) = (folder.path("m.mercer"), folder.path("fast.mercer"));
+    maker.object(&["train", &train, "-o", &model]);
+    let plan = "cascade(anytime, low_precision, exact)";
+    maker.object(&["compile", &model, "--plan", plan, "-o", &fast]);
+    let (mine, said) = maker.object(&["predict", &fast, &queries]);
+    assert!(said.is_empty(), "{said}");
+    let (theirs, said) = other.object(&["predict", &fast, &queries]);
+    assert!(said.is_empty(), "it is verified when it is loaded: {said}");
+    assert_eq!(mine["certainty"], theirs["certainty"]);
+    assert!(mine["certainty"]["certified"].as_u64().unwrap() > 0);
+    let state =
+        |user: &User<'_>| user.object(&["inspect", &fast]).0["verification"]["state"].clone();
+    assert_eq!((state(&maker), state(&other)), ("known".into(), "verified".into()));
+    let (object, _) = other.object(&["verify", &fast]);
+    assert_eq!(object["verified"], "everything");
+    assert_eq!(object["stages"][0]["rests_on"], "constants");
+    assert_eq!(object["stages"][1]["rests_on"], "machine");
+    assert_eq!(state(&other), "known");
+    let (object, _) = other.object(&["verify", &model]);
+    assert_eq!(object["plan"], Value::Null);
+    assert!(fs::read_dir(folder.path("other/plans")).unwrap().count() == 1, "nothing else is kept");
+}
+
+#[test]
+fn a_calibrated_plan_of_a_stranger_is_tested_before_it_is_used() {
+    let folder = Folder::new();
+    let (maker, other) = (User(&folder, "maker"), User(&folder, "other"));
+    let train = folder.write("train.csv", &table(200, 0, false));
+    let sample = folder.write("sample.csv", &table(1500, 1000, false));
+    let queries = folder.write("q.csv", &table(300, 5000, false));
+    let (model, fast) = (folder.path("m.mercer"), folder.path("fast.mercer"));
+    maker.object(&["train", &train, "-o", &model]);
+    let plan = "cascade(pca(1, 2), low_precision, exact)";
+    let compile =
+        ["compile", &model, "--plan", plan, "--sample", &sample, "--eps", "0.05", "-o", &fast];
+    maker.object(&compile);
+    let (mine, said) = maker.object(&["predict", &fast, &queries]);
+    assert!(said.is_empty() && mine["certainty"]["calibrated"].as_u64().unwrap() > 0, "{said}");
+    // Another user: the estimates are left out, and a sentence says so.
+    let (theirs, said) = other.object(&["predict", &fast, &queries]);
+    assert!(said.contains("calibration that was not tested here"), "{said}");
+    assert_eq!(theirs["certainty"]["calibrated"], 0);
+    assert_eq!(theirs["left_out"][0]["stage"], "pca(1, 2)");
+    assert!(theirs.get("calibration").is_none());
+    let (code, said) = other.code(&["verify", &fast]);
+    assert_eq!(code, Some(4), "{said}");
+    let (object, _) = other.object(&["verify", &fast, "--sample", &sample]);
+    assert_eq!(object["test"]["holds"], true);
+    assert_eq!(object["verified"], "everything");
+    let (theirs, said) = other.object(&["predict", &fast, &queries]);
+    assert!(said.is_empty(), "{said}");
+    assert_eq!(mine["certainty"], theirs["certainty"]);
+    // A promise that is not kept on the sample.
+    let (code, said) = User(&folder, "third").code(&["verify", &fast, "--sample", &queries]);
+    assert!(code == Some(0) || code == Some(1), "{said}");
+}

@@ -1,0 +1,121 @@
+//! Plans that this user fitted or verified on this computer, remembered in the user's cache folder and nowhere else: what
+//! lies beside a model may come from the same stranger. Verification itself is in `verify.rs`.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use mercer_data::write::AtomicFile;
+use mercer_machine::{PlanSections, file};
+
+use super::Trust;
+
+/// The digest by which a plan is remembered: SHA-256 of the digest of its machine, its texts, its arrays and its calibration.
+pub fn plan_digest(sections: &PlanSections) -> String {
+    file::plan_digest(sections)
+}
+
+/// A folder with one small file for each plan, named by its digest.
+#[derive(Debug, Clone)]
+pub struct KnownPlans {
+    folder: PathBuf,
+}
+
+/// What the files say. The number is raised when constants of an older version no longer count as verified.
+const CONSTANTS: &str = "rules 1: constants verified\n";
+const EVERYTHING: &str = "rules 1: fitted here, or verified and tested\n";
+
+impl KnownPlans {
+    /// The plans in `plans` of a cache folder.
+    pub fn in_folder(cache: &Path) -> Self {
+        Self { folder: cache.join("plans") }
+    }
+
+    /// Those of the user: in `$MERCER_CACHE_DIR`, else in `mercer` of the cache folder of the platform
+    /// (`$XDG_CACHE_HOME` or `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`). `None` where there is no such folder: then no
+    /// plan is known.
+    pub fn of_user() -> Option<Self> {
+        let folder = |name: &str| {
+            let path = PathBuf::from(std::env::var_os(name)?);
+            path.is_absolute().then_some(path)
+        };
+        if let Some(own) = folder("MERCER_CACHE_DIR") {
+            return Some(Self::in_folder(&own));
+        }
+        let cache = if cfg!(windows) {
+            folder("LOCALAPPDATA")
+        } else if cfg!(target_os = "macos") {
+            folder("HOME").map(|home| home.join("Library").join("Caches"))
+        } else {
+            folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))
+        };
+        Some(Self::in_folder(&cache?.join("mercer")))
+    }
+
+    /// How far a plan is to be trusted: no further than what is remembered of it.
+    pub fn trust(&self, sections: &PlanSections) -> Trust {
+        match fs::read_to_string(self.folder.join(plan_digest(sections))).as_deref() {
+            Ok(EVERYTHING) => Trust::Everything,
+            Ok(CONSTANTS) => Trust::Constants,
+            _ => Trust::Nothing,
+        }
+    }
+
+    /// Remembers a plan; never forgets what was known of it.
+    ///
+    /// # Errors
+    /// If the folder cannot be written.
+    pub fn remember(&self, sections: &PlanSections, trust: Trust) -> io::Result<()> {
+        if trust <= self.trust(sections) {
+            return Ok(());
+        }
+        let text = if trust == Trust::Everything { EVERYTHING } else { CONSTANTS };
+        fs::create_dir_all(&self.folder)?;
+        let mut file = AtomicFile::create(&self.folder.join(plan_digest(sections)))?;
+        file.write_all(text.as_bytes())?;
+        file.commit()
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mercer_machine::{Array, Section};
+
+    fn plan() -> PlanSections {
+        PlanSections {
+            spec: "cascade(monomials, exact)".to_owned(),
+            machine: "0123".to_owned(),
+            sections: vec![Section::new("monomials").with("weights", Array::F64(vec![1.0, 2.0]))],
+            calibration: None,
+            tuning: None,
+        }
+    }
+
+    #[test]
+    fn a_plan_is_known_once_it_is_remembered_and_no_changed_plan_is() {
+        let folder = std::env::temp_dir().join(format!("mercer-known-{}", std::process::id()));
+        let known = KnownPlans::in_folder(&folder);
+        assert_eq!(known.trust(&plan()), Trust::Nothing);
+        known.remember(&plan(), Trust::Constants).unwrap();
+        assert_eq!(known.trust(&plan()), Trust::Constants);
+        known.remember(&plan(), Trust::Everything).unwrap();
+        known.remember(&plan(), Trust::Constants).unwrap();
+        assert_eq!(known.trust(&plan()), Trust::Everything);
+        let mut other = plan();
+        other.sections[0] = Section::new("monomials").with("weights", Array::F64(vec![1.0, 2.5]));
+        assert_eq!(known.trust(&other), Trust::Nothing);
+        other = plan();
+        other.machine = "0124".to_owned();
+        assert_eq!(known.trust(&other), Trust::Nothing);
+        other = plan();
+        other.spec = "exact".to_owned();
+        assert_eq!(known.trust(&other), Trust::Nothing);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

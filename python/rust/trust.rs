@@ -1,0 +1,143 @@
+//! How far the plan of a model is believed, with the rule and the cache of `mercer_query`; the words are those of the command line.
+
+use mercer::compile::PlanVerification;
+use mercer::data::Matrix;
+use mercer::machine::Model;
+use mercer::query::verify::{Outcome, StageVerification, Watch};
+use mercer::query::{KnownPlans, LoadError, Plan, Trust};
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+
+use crate::errors::ToPyErr;
+use crate::threads;
+
+/// Where a plan comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PlanSource {
+    /// This process fitted it.
+    Fitted,
+    /// A file or bytes; this user's cache knows that much of it.
+    File(Trust),
+    /// A file that the caller vouches for.
+    Trusted,
+}
+
+impl PlanSource {
+    pub(crate) fn of_file(model: &Model, trust_plan: bool) -> Self {
+        match (&model.plan, trust_plan) {
+            (None, _) => Self::Fitted,
+            (Some(_), true) => Self::Trusted,
+            (Some(sections), false) => {
+                let known = KnownPlans::of_user();
+                Self::File(known.map_or(Trust::Nothing, |known| known.trust(sections)))
+            }
+        }
+    }
+
+    pub(crate) fn load(self, model: &Model) -> Result<Plan, LoadError> {
+        let trust = match self {
+            Self::Fitted | Self::Trusted => Trust::Everything,
+            Self::File(trust) => trust,
+        };
+        match &model.plan {
+            Some(sections) => Plan::load(&model.machine, sections, trust),
+            None => Ok(Plan::exact(&model.machine)),
+        }
+    }
+
+    /// Remembers a plan that was fitted here, or is known; one that the caller vouches for stays unknown. A cache that cannot be
+    /// written costs a verification later, no more.
+    pub(crate) fn remember(self, model: &Model) {
+        if let (Self::Fitted | Self::File(Trust::Everything), Some(sections)) = (self, &model.plan)
+            && let Some(known) = KnownPlans::of_user()
+        {
+            let _ = known.remember(sections, Trust::Everything);
+        }
+    }
+
+    pub(crate) fn state(self, plan: &Plan) -> &'static str {
+        match self {
+            Self::Fitted => "fitted",
+            Self::Trusted => "trusted",
+            Self::File(Trust::Everything) => "known",
+            Self::File(_) if plan.left_out().is_empty() => "verified",
+            Self::File(_) => "not verified",
+        }
+    }
+}
+
+/// Warns of stages that are left out.
+pub(crate) fn warn(py: Python<'_>, plan: &Plan) -> PyResult<()> {
+    if plan.left_out().is_empty() {
+        return Ok(());
+    }
+    let reasons: Vec<String> = plan.left_out().iter().map(ToString::to_string).collect();
+    let text = format!(
+        "{}; they are left out, and the other stages and exact answer instead; verify() verifies a plan once, \
+         load(..., trust_plan=True) believes it",
+        reasons.join("; ")
+    );
+    let class = py.import("mercer.errors")?.getattr("UnverifiedPlanWarning")?;
+    py.import("warnings")?.getattr("warn")?.call1((text, class, 3))?;
+    Ok(())
+}
+
+/// Verifies the plan of a model and remembers it; where it comes from now, and a report as JSON.
+pub(crate) fn verify(
+    py: Python<'_>,
+    model: &Model,
+    sample: Option<&Matrix>,
+    threads: usize,
+) -> PyResult<(PlanSource, String)> {
+    let Some(sections) = &model.plan else {
+        let report = json!({ "plan": null, "stages": [], "test": null, "verified": "everything" });
+        return Ok((PlanSource::Fitted, report.to_string()));
+    };
+    let verification = threads::interruptible(py, threads, |stop| {
+        let goes_on = |_| !stop.load(Ordering::Relaxed);
+        PlanVerification::new(&model.machine, sections, &Watch::new(&goes_on))
+    })?;
+    let mut verification = verification.map_err(|error| error.raise(py))?;
+    if let Some(rows) = sample {
+        let work = || verification.tested(&model.machine, sections, rows, None);
+        let tested = py.detach(|| threads::run_on(threads, work));
+        verification = tested.map_err(|error| error.raise(py))?;
+    }
+    let Some(trust) = verification.trust() else {
+        let reason = verification.test.map_or(String::new(), |test| {
+            format!(
+                "its calibration promises {}, but {} of {} labels disagree with exact: upper bound {:.2e}",
+                test.risk, test.tally.disagreements, test.queries, test.bound,
+            )
+        });
+        return Err(LoadError::NotProved { stage: sections.spec.clone(), reason }.raise(py));
+    };
+    if let Some(known) = KnownPlans::of_user() {
+        let _ = known.remember(sections, trust);
+    }
+    let report = report(&sections.spec, &verification, trust);
+    Ok((PlanSource::File(trust), report.to_string()))
+}
+
+/// The report, with the keys of `mercer verify --json`.
+fn report(plan: &str, verification: &PlanVerification, trust: Trust) -> Value {
+    let PlanVerification { stages, test, .. } = verification;
+    let stage = |stage: &StageVerification| {
+        let (rests_on, work) = match stage.outcome {
+            Outcome::Verified { work } => ("constants", Some(work)),
+            Outcome::Calibration => ("calibration", None),
+            _ => ("machine", None),
+        };
+        json!({ "stage": stage.stage, "rests_on": rests_on, "multiply_adds": work })
+    };
+    let test = test.as_ref().map(|test| {
+        json!({
+            "queries": test.queries, "disagreements": test.tally.disagreements,
+            "bound": test.bound, "eps": test.risk, "holds": test.holds(),
+        })
+    });
+    let verified = if trust == Trust::Everything { "everything" } else { "constants" };
+    let stages: Vec<Value> = stages.iter().map(stage).collect();
+    json!({ "plan": plan, "stages": stages, "test": test, "verified": verified })
+}
