@@ -20,13 +20,13 @@ use crate::{Args, Verb};
 pub const VERB: Verb = Verb {
     name: "bench",
     usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE] \
-            [--contract TEXT] [--variants N] [--pairs N]",
+            [--contract TEXT] [--variants N] [--pairs N] [--plans N] [--seed N] [--machine N]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
             read      LIBSVM text of 100 MB: seconds and memory\n\
-            soak      damaged files of every kind, then proved ranges against double-double scores, on random\n\
-            \u{20}         machines; only if named\n\
+            soak      damaged files of every kind, then an attack on certificates: ranges of every stage at every scale\n\
+            \u{20}         against true scores, then plans whose calibrated promise is broken; only if named\n\
             low_rank  low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
@@ -41,6 +41,9 @@ pub const VERB: Verb = Verb {
             \u{20}               asks it the others\n\
             --variants N    damaged variants of each kind of file in the soak (1e6)\n\
             --pairs N       how many ranges the soak looks at (1e9)\n\
+            --plans N       how many calibrated plans the soak asks fresh queries (2000)\n\
+            --seed N        of the soak; it prints the one it draws\n\
+            --machine N     only this machine of that seed, with all that is wrong with it\n\
             --write FILE    writes the table there, with machine, commit and command\n\
             MERCER_DATA names the directory of the data files (../shared/data)",
     run,
@@ -56,6 +59,9 @@ struct Options {
     contract: Option<String>,
     pairs: Option<String>,
     variants: Option<String>,
+    plans: Option<String>,
+    seed: Option<String>,
+    machine: Option<String>,
 }
 
 /// A name, what it measures, and whether it runs where no topic is named.
@@ -83,6 +89,9 @@ fn run(mut args: Args) -> Result<ExitCode> {
         contract: args.value("--contract")?,
         pairs: args.value("--pairs")?,
         variants: args.value("--variants")?,
+        plans: args.value("--plans")?,
+        seed: args.value("--seed")?,
+        machine: args.value("--machine")?,
     };
     let names = args.names()?;
     let known: Vec<_> = TOPICS.iter().map(|(name, ..)| *name).collect();

@@ -11,12 +11,12 @@ use crate::workspace::{self, Workspace};
 
 /// A program with tests.
 #[derive(Debug, PartialEq, Eq)]
-struct Binary {
+pub struct Binary {
     /// Folder of the package, where it runs.
     folder: PathBuf,
     /// `mercer-train lib`, `mercer-cli it`.
     name: String,
-    program: PathBuf,
+    pub program: PathBuf,
 }
 
 /// Runs all test binaries; fails at the end if one of them failed, and names those.
@@ -53,7 +53,7 @@ fn seconds(started: Instant) -> f64 {
 }
 
 /// Test binaries among what cargo says it built, one JSON object in a line.
-fn binaries_of(lines: &str) -> Vec<Binary> {
+pub fn binaries_of(lines: &str) -> Vec<Binary> {
     lines.lines().filter_map(binary_of).collect()
 }
 

@@ -1,17 +1,28 @@
-//! `cargo xtask bench soak`: damaged files and properties of certificates, as many as wanted.
+//! `cargo xtask bench soak`: damaged files, an attack on certificates and the calibrated promise, as much as wanted.
 //! Tests run the same with few; nothing is timed here.
 
-use std::process::ExitCode;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, ensure};
 
 use super::Options;
-use crate::workspace::{Workspace, run as run_command};
+use crate::test_binaries::binaries_of;
+use crate::workspace::{Workspace, run as run_command, stdout_with_errors};
 
-/// Damages files, then runs the soak of the compile crate; both print how far they have come, Ctrl-C stops.
+/// Damages files, then attacks certificates, then counts broken promises; each prints how far it has come. Ctrl-C ends
+/// the attack with what it found so far.
 pub fn run(options: &Options) -> Result<ExitCode> {
-    let variants = number("--variants", options.variants.as_deref().unwrap_or("1e6"))?;
-    let pairs = number("--pairs", options.pairs.as_deref().unwrap_or("1e9"))?;
+    let count = |flag: &str, given: &Option<String>, usual: &str| {
+        // One machine is asked for: nothing else runs unless it is named.
+        let usual = if options.machine.is_some() { "0" } else { usual };
+        number(flag, given.as_deref().unwrap_or(usual))
+    };
+    let variants = count("--variants", &options.variants, "1e6")?;
+    let pairs = count("--pairs", &options.pairs, "1e9")?;
+    let plans = count("--plans", &options.plans, "2000")?;
     let workspace = Workspace::load()?;
     if variants >= 1.0 {
         let packages = ["-p", "mercer-data", "-p", "mercer-machine", "--test", "mutations"];
@@ -19,19 +30,49 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         command.args(["--", "--nocapture"]).env("MERCER_MUTATIONS", format!("{variants:.0}"));
         run_command(&mut command)?;
     }
-    if pairs >= 1.0 {
-        let words =
-            ["test", "--release", "-p", "mercer-compile", "--test", "it", "--", "--ignored"];
-        let mut command = workspace.cargo(words);
-        let count = format!("{pairs:e}");
-        command.args(["--exact", "soak::soak", "--nocapture"]).env("MERCER_SOAK", count);
-        // Fused multiply-adds of the reference in one instruction: the same numbers, several times as many.
-        command.env("RUSTFLAGS", "-C target-cpu=native");
-        command.env("CARGO_TARGET_DIR", workspace.target.join("soak"));
-        command.env("CARGO_PROFILE_RELEASE_LTO", "off");
-        run_command(&mut command)?;
+    if pairs < 1.0 && plans < 1.0 && options.machine.is_none() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    // The child hears Ctrl-C as well, and ends by itself.
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&is_interrupted))
+        .context("cannot listen to Ctrl-C")?;
+    let program = build(&workspace)?;
+    let test = |name: &str| {
+        let mut command = Command::new(&program);
+        command.current_dir(workspace.root.join("crates/mercer-compile"));
+        command.args(["--ignored", "--exact", name, "--nocapture"]);
+        for (variable, value) in
+            [("MERCER_SOAK_SEED", &options.seed), ("MERCER_SOAK_MACHINE", &options.machine)]
+        {
+            if let Some(value) = value {
+                command.env(variable, value);
+            }
+        }
+        command
+    };
+    if pairs >= 1.0 || options.machine.is_some() {
+        run_command(test("attack::soak").env("MERCER_SOAK", format!("{pairs:e}")))?;
+    }
+    if plans >= 1.0 && !is_interrupted.load(Ordering::Relaxed) {
+        let name = "promise::promises_are_broken_by_at_most_delta_of_all_plans";
+        run_command(test(name).env("MERCER_PLANS", format!("{plans:.0}")))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The test program of the compile crate, optimised for this processor.
+fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let words = ["test", "--release", "--locked", "-p", "mercer-compile", "--test", "it"];
+    let mut command = workspace.cargo(words);
+    command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    // Fused multiply-adds of the reference in one instruction: the same numbers, several times as many.
+    command.env("RUSTFLAGS", "-C target-cpu=native");
+    command.env("CARGO_TARGET_DIR", workspace.target.join("soak"));
+    command.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    let lines = stdout_with_errors(&mut command)?;
+    let built = binaries_of(&lines).pop().context("cargo built no test binary")?;
+    Ok(built.program)
 }
 
 /// A count such as 1e6; 0 leaves that part out.

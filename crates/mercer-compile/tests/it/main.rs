@@ -2,6 +2,7 @@
 //! Unit tests are beside the code.
 
 mod anytime;
+mod attack;
 mod certify;
 mod common;
 mod compress;
@@ -10,8 +11,8 @@ mod damaged;
 mod gather;
 mod grid;
 mod nearest;
+mod promise;
 mod risk;
-mod soak;
 mod table;
 mod tune;
 mod verify;
