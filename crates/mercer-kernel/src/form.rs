@@ -7,6 +7,10 @@ use std::fmt::Debug;
 use mercer_data::Row;
 use mercer_simd::Isa;
 
+/// Self-values of ordinary rows. A value of two such rows is compared with the root of both: beside `1e-200`,
+/// the few `2^-1074` that underflow are far below the rounding unit.
+pub(crate) const ORDINARY: std::ops::RangeInclusive<f64> = 1e-200..=1e200;
+
 /// How a kernel is computed: a sum over columns, then a function of three such sums.
 ///
 /// With base `b(u, v) = Σ_j κ(u_j, v_j)` the kernel is `h(b(u, v), b(u, u), b(v, v))`.
@@ -89,8 +93,15 @@ pub trait Finish: Debug + Send + Sync {
     /// `vv` it is at most the larger of the errors there.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64;
 
-    /// A number r such that the error is at most `r * bound` for all rows, if there is one.
+    /// A number r such that the error is at most `r * bound` for all rows that are ordinary, if there is one.
     fn relative_error(&self, relative: f64) -> Option<f64>;
+
+    /// Whether all numbers on the way to a value of rows with this squared norm stay so far from the ends of the
+    /// range of f64 that [`Finish::relative_error`] covers what underflows. If two squared norms are ordinary, so is all
+    /// between them.
+    fn is_ordinary(&self, vv: f64) -> bool {
+        ORDINARY.contains(&self.self_bound(vv))
+    }
 
     /// What the function is, for stages that use its derivatives.
     fn profile(&self) -> Profile {

@@ -108,6 +108,66 @@ fn normalized_values_of_subnormal_squares_lie_within_their_bounds() {
 }
 
 #[test]
+fn normalized_powers_lie_within_their_bounds_where_inner_values_leave_the_range_of_numbers() {
+    for (text, scale) in [
+        ("normalized(polynomial(degree=20, gamma=1, coef0=0))", 1e-8),
+        ("normalized(polynomial(degree=100, gamma=1, coef0=0))", 0.01),
+        ("normalized(polynomial(degree=100, gamma=1, coef0=0))", 1e60),
+        ("normalized(polynomial(degree=2, gamma=1e-160, coef0=0))", 1.0),
+        ("normalized(polynomial(degree=2, gamma=1e160, coef0=1e10))", 1.0),
+        ("normalized(polynomial(degree=30, gamma=1, coef0=1e-20))", 1e-7),
+        ("normalized(linear)", 1e-110),
+        ("normalized(normalized(polynomial(degree=20, gamma=1, coef0=0)))", 1e-8),
+    ] {
+        let kernel = parse(text).expect("a valid text");
+        for seed in 0..10 {
+            let rows = generate::map(&generate::dense(6, 3, seed), |x| x * scale);
+            let seen = kernels::accuracy(&kernel, &rows, None).unwrap();
+            assert_eq!(seen.unbounded, 0, "{text}");
+            kernels::symmetry(&kernel, &rows).unwrap();
+            kernels::storage(&kernel, &rows).unwrap();
+            // Of one level the error is small, not only bounded.
+            let (u, v) = (rows.row(0), rows.row(1));
+            let error = kernels::error_bound(&kernel, u, v, rows.columns(), false);
+            assert!(error < 1e-11 || text.starts_with("normalized(norm"), "{text}: {error:e}");
+        }
+    }
+}
+
+#[test]
+fn terms_at_the_ends_of_the_range_of_numbers_lie_within_their_bounds() {
+    let ends = [5e-324, 1e-310, 1e-300, 1e-160, 1.0, 1e160, 1e307];
+    let values: Vec<f64> = ends.iter().flat_map(|a| ends.map(|b| [*a, b])).flatten().collect();
+    let rows = Matrix::dense(2, values).expect("finite values");
+    for text in [
+        "chi2",
+        "hellinger",
+        "jensen_shannon",
+        "intersection",
+        "power_mean(p=-0.01)",
+        "power_mean(p=-2)",
+    ] {
+        kernels::accuracy(&parse(text).expect("a valid text"), &rows, None).unwrap();
+    }
+    // An exponent whose product with a logarithm underflows gives the limit, the geometric mean.
+    let geometric = parse("hellinger").expect("a valid text");
+    for text in ["power_mean(p=-5e-324)", "power_mean(p=5e-324)", "power_mean(p=-1e-26)"] {
+        let kernel = parse(text).expect("a valid text");
+        for (u, v) in rows.iter().zip(rows.iter().skip(1)) {
+            assert_eq!(kernel.value(u, v), geometric.value(u, v), "{text}");
+        }
+    }
+    // The sum of both is not finite, but their harmonic mean is.
+    let chi2 = parse("chi2").expect("a valid text");
+    let largest = Matrix::dense(1, vec![f64::MAX, f64::MAX]).expect("finite values");
+    assert_eq!(chi2.value(largest.row(0), largest.row(1)), f64::MAX);
+    // A distance that overflows is not a large one where gamma is small.
+    let laplacian = parse("laplacian(gamma=1e-309)").expect("a valid text");
+    let far = Matrix::dense(2, vec![1e308, 1e308, -1e308, 0.0]).expect("finite values");
+    assert!(laplacian.value(far.row(0), far.row(1)).is_nan());
+}
+
+#[test]
 fn power_means_of_far_numbers_lie_within_their_bounds() {
     let rows = Matrix::dense(1, vec![1e-175, 1e150]).expect("two finite values");
     for text in ["power_mean(p=-0.001)", "power_mean(p=-0.1)", "power_mean(p=0.01)"] {

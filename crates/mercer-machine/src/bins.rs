@@ -22,7 +22,8 @@ pub struct Bins {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spacing {
     /// The centre of bin `b` of `n` is `top (b / n)^exponent` in every column; the nearest one on that scale
-    /// is taken. Values above `top` are clamped.
+    /// is taken, found by the f64 operations of [`Spacing::bin`], which define it within a rounding of a cut. Values
+    /// above `top` are clamped.
     Power {
         /// Largest value.
         top: f64,

@@ -42,3 +42,78 @@ impl Proved {
         Interval { low: self.low, high: self.high }
     }
 }
+
+/// What the tests of all bounds share.
+#[cfg(test)]
+pub(crate) mod inject {
+    use super::Proved;
+
+    /// Puts NaN and infinity in place of each number in turn: nothing may be proved. `names` are for messages.
+    pub(crate) fn nothing_is_proved<const N: usize>(
+        names: [&str; N],
+        ordinary: [f64; N],
+        range: impl Fn([f64; N]) -> Option<Proved>,
+    ) {
+        assert!(range(ordinary).is_some(), "ordinary numbers prove something");
+        for at in 0..N {
+            for poison in [f64::NAN, f64::INFINITY] {
+                let mut numbers = ordinary;
+                numbers[at] = poison;
+                let found = range(numbers);
+                assert!(found.is_none(), "{} = {poison}: {found:?}", names[at]);
+            }
+        }
+    }
+
+    /// Puts zero and subnormal numbers in place of each number in turn: what is proved still holds no NaN, and its ends
+    /// are in order.
+    pub(crate) fn subnormals_leave_a_range<const N: usize>(
+        ordinary: [f64; N],
+        range: impl Fn([f64; N]) -> Option<Proved>,
+    ) {
+        for at in 0..N {
+            for tiny in [0.0, f64::from_bits(1), 1e-310, -1e-310] {
+                let mut numbers = ordinary;
+                numbers[at] = tiny;
+                if let Some(found) = range(numbers) {
+                    let found = found.interval();
+                    assert!(found.low <= found.high, "{tiny:e} at {at}: {found:?}");
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_are_no_numbers_are_not_proved() {
+        for (low, high) in [(f64::NAN, 1.0), (0.0, f64::NAN), (f64::NEG_INFINITY, 1.0), (2.0, 1.0)]
+        {
+            assert_eq!(Proved::between(low, high), None);
+        }
+    }
+
+    /// `f64::max` and `f64::min` ignore NaN, so that a bound would vanish where something overflows; those of
+    /// `mercer_kernel::bound` make it infinite.
+    #[test]
+    fn no_bound_is_decided_by_a_maximum_that_ignores_nan() {
+        let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let folder = std::fs::read_dir(source.join("certify")).unwrap();
+        let mut files: Vec<_> = folder.map(|entry| entry.unwrap().path()).collect();
+        files.extend(["certify.rs", "rounding.rs", "exact.rs"].map(|name| source.join(name)));
+        assert!(files.len() > 10);
+        for file in files {
+            let text = std::fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for (number, line) in code.lines().enumerate() {
+                let raw = [".max(", ".min(", "f64::max", "f64::min"];
+                let is_code = !line.trim_start().starts_with("//");
+                let is_raw = is_code && raw.iter().any(|name| line.contains(name));
+                assert!(!is_raw, "{}:{}: {line}", file.display(), number + 1);
+            }
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Coefficients of all scores, cut into chunks of supports, and weighted sums with them in f64 and f32. Kernel values
 //! are computed elsewhere (`mercer_kernel::block`).
 
+use mercer_kernel::bound::{larger, largest};
 use mercer_machine::{Machine, Score};
 use mercer_simd::Isa;
 
@@ -59,7 +60,7 @@ impl Coefficients {
         for chunk in &mut sizes.chunks {
             let mut most = vec![0.0f64; sizes.chunk_rows];
             for row in chunk.values.chunks_exact(sizes.chunk_rows) {
-                most.iter_mut().zip(row).for_each(|(most, size)| *most = most.max(*size));
+                most.iter_mut().zip(row).for_each(|(most, size)| *most = larger(*most, *size));
             }
             chunk.values = most;
         }
@@ -137,7 +138,7 @@ impl CoefficientsF32 {
             (Coefficients::new(machine), Coefficients::sizes(machine, |_, beta| beta));
         let sizes = sizes.0;
         let all = sizes.chunks.iter().flat_map(|chunk| &chunk.values);
-        let most = all.copied().fold(0.0, f64::max);
+        let most = largest(all.copied());
         if !(1e-250..=1e250).contains(&most) {
             return None;
         }

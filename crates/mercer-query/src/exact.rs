@@ -3,11 +3,12 @@
 
 use mercer_data::Row;
 use mercer_kernel::block::{BLOCK, Packed, Queries};
+use mercer_kernel::bound::largest;
 use mercer_machine::{Answer, Machine, Output, Scheme, Score, pairs_with};
 use mercer_simd::Isa;
 
 use crate::coefficients::Coefficients;
-use crate::rounding::{QuerySize, Rounding};
+use crate::rounding::{QuerySize, Rounding, row_length};
 use crate::tables::{Binned, Tables};
 use crate::{Certainty, Cost, Decision, Interval, QueryError};
 
@@ -73,7 +74,7 @@ impl Exact {
         // Every bound grows with the norm; a loose sum is off by less than this.
         let squared_norm = squared_norm * (1.0 + 1e-9);
         let size = self.rounding.of_query(&self.packed, squared_norm, self.width(row));
-        let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
+        let length = || row_length(row);
         for (number, place) in out.iter_mut().enumerate() {
             *place = self.rounding_bound(number, &size, length);
         }
@@ -195,18 +196,20 @@ impl Exact {
 
     fn decision(&self, row: Row<'_>, squared_norm: f64, scores: &[f64]) -> Decision {
         let size = self.rounding.exactly(&self.packed, squared_norm, self.width(row));
-        let length = || row.nonzeros().map(|(_, x)| x * x).sum::<f64>().sqrt() * (1.0 + 1e-9);
+        let length = || row_length(row);
         let of_score = |number: usize| self.rounding_bound(number, &size, length);
         let verdict = self.machine.verdict(scores);
         let rounding_bound = match (self.machine.output(), verdict.answer) {
             (Output::Classes { names, scheme }, Answer::Class(winner)) if scores.len() > 1 => {
                 match scheme {
-                    Scheme::OneVsOne => pairs_with(names.len(), winner)
-                        .map(|(number, _)| of_score(number))
-                        .fold(0.0, f64::max),
+                    Scheme::OneVsOne => {
+                        largest(pairs_with(names.len(), winner).map(|(number, _)| of_score(number)))
+                    }
                     Scheme::OneVsRest => {
                         let others = (0..scores.len()).filter(|class| *class != winner);
-                        of_score(winner) + others.map(of_score).fold(0.0, f64::max)
+                        // The margin is a rounded difference.
+                        let difference = f64::EPSILON * verdict.score.abs();
+                        of_score(winner) + largest(others.map(of_score)) + difference
                     }
                 }
             }

@@ -4,22 +4,20 @@
 //! three levels joins the eight. A term passes at most `n = ceil(m / 8) + 3` roundings, the difference
 //! adds one, so
 //!
-//! `|f̂ - f| <= γ_(n+1) (Σ|β_i||K̂_i| + |b|) + Σ|β_i| |K̂_i - K_i|`.
+//! `|f̂ - f| <= γ_(n+1) (Σ|β_i||K̂_i| + |b|) + Σ|β_i| |K̂_i - K_i|`,
+//!
+//! and what underflows: each product `β K̂` and each sum at most `2^-1075`, `2^-1022` in all.
 //!
 //! For semidefinite kernels `|K_i| <= sqrt(K_ii) sqrt(K(x, x))`, so the first sum is a constant of the
 //! machine times a number of the query; other kernels use their own bound at the longest support.
 
+use mercer_data::Row;
+use mercer_kernel::Kernel;
 use mercer_kernel::block::Packed;
-use mercer_kernel::{Kernel, bound};
+use mercer_kernel::bound::{self, HIDDEN, LEAST, larger, largest, smaller};
 use mercer_machine::{Machine, Score};
 
 use crate::tables;
-
-/// Squared norms above it lose no digits to underflow, nor do the kernel values made of them.
-const SAFE: f64 = 1e-25;
-
-/// A squared norm of zero may hide a row whose squares underflow; it is at most this.
-const HIDDEN: f64 = 1e-300;
 
 /// Constants of all scores of one machine.
 #[derive(Debug)]
@@ -34,6 +32,8 @@ pub(crate) struct RowSizes {
     /// Largest and smallest `b(z, z)` of a row.
     longest: f64,
     shortest: f64,
+    /// Whether all rows but those of zeros are ordinary ([`mercer_kernel::Finish::is_ordinary`]).
+    is_ordinary: bool,
     columns: usize,
     is_shifted: bool,
     is_semidefinite: bool,
@@ -85,21 +85,17 @@ impl QuerySize {
     /// What holds for queries of either size.
     fn or(&self, other: &Self) -> Self {
         let relative = self.relative_error.zip(other.relative_error);
-        // A number that is none has no larger one.
-        let larger = |a: f64, b: f64| if (a + b).is_nan() { f64::INFINITY } else { a.max(b) };
         Self {
             factor: larger(self.factor, other.factor),
             kernel_error: larger(self.kernel_error, other.kernel_error),
-            relative_error: relative.map(|(a, b)| a.max(b)),
+            relative_error: relative.map(|(a, b)| larger(a, b)),
         }
     }
 }
 
 /// Bounds on `sqrt(K(z, z))` of rows with these squared norms, semidefinite kernels only.
 pub(crate) fn roots(kernel: &dyn Kernel, squared_norms: &[f64]) -> Vec<f64> {
-    let root = |squared_norm: &f64| {
-        bound::value(kernel, squared_norm.max(HIDDEN), squared_norm.max(HIDDEN)).sqrt()
-    };
+    let root = |squared_norm: &f64| bound::value(kernel, *squared_norm, *squared_norm).sqrt();
     squared_norms.iter().map(root).collect()
 }
 
@@ -111,18 +107,24 @@ impl RowSizes {
         columns: usize,
         is_shifted: bool,
     ) -> Self {
-        let sums = squared_norms.map(|squared_norm| squared_norm.max(HIDDEN));
+        let sums = squared_norms.map(|squared_norm| larger(squared_norm, HIDDEN));
+        let finish = kernel.form();
+        let is_ordinary =
+            |squared_norm: f64| finish.finish().is_some_and(|f| f.is_ordinary(squared_norm));
         let mut sizes = Self {
-            longest: sums.clone().fold(0.0, f64::max),
-            shortest: sums.fold(f64::INFINITY, f64::min),
+            longest: largest(sums.clone()),
+            shortest: sums.clone().fold(f64::INFINITY, smaller),
+            is_ordinary: sums.filter(|squared_norm| *squared_norm > HIDDEN).all(is_ordinary),
             columns,
             is_shifted,
             is_semidefinite: kernel.is_positive_semidefinite(),
             ordinary_error: None,
             by_norm: Vec::new(),
         };
-        // The largest query decides whether anything may overflow.
-        sizes.ordinary_error = sizes.exactly(kernel, ORDINARY.end, columns).relative_error;
+        // The largest query decides whether anything may overflow, the smallest whether anything may underflow.
+        let ends = [ORDINARY.start, ORDINARY.end];
+        let [small, large] = ends.map(|end| sizes.exactly(kernel, end, columns).relative_error);
+        sizes.ordinary_error = small.and(large);
         let (first, last) = (ORDINARY.start.to_bits(), ORDINARY.end.to_bits());
         let ends = (first >> BIN_BITS..=(last >> BIN_BITS) + 1)
             .map(|end| sizes.exactly(kernel, f64::from_bits(end << BIN_BITS), columns));
@@ -131,6 +133,13 @@ impl RowSizes {
         // none exceeds the larger of its two ends.
         sizes.by_norm = ends.windows(2).map(|ends| ends[0].or(&ends[1])).collect();
         sizes
+    }
+
+    /// Whether all rows but those of zeros, and a query with this squared norm, are ordinary: stages whose constants
+    /// were measured on kernel values claim nothing of others.
+    pub(crate) fn is_ordinary(&self, kernel: &dyn Kernel, squared_norm: f64) -> bool {
+        let form = kernel.form();
+        self.is_ordinary && form.finish().is_some_and(|finish| finish.is_ordinary(squared_norm))
     }
 
     /// What holds for a query with squared norm `squared_norm` of `width` columns: looked up where it is an ordinary one,
@@ -155,7 +164,7 @@ impl RowSizes {
         squared_norm: f64,
         width: usize,
     ) -> QuerySize {
-        let squared_norm = squared_norm.max(HIDDEN);
+        let squared_norm = larger(squared_norm, HIDDEN);
         let columns = self.columns.max(width);
         let value = bound::value(kernel, squared_norm, squared_norm);
         let factor = if self.is_semidefinite {
@@ -174,11 +183,12 @@ impl RowSizes {
         let error =
             |other: f64| bound::error(kernel, columns, squared_norm, other, self.is_shifted);
         // Errors grow with the row's length, except where short ones underflow.
-        let kernel_error = error(self.longest).max(error(self.shortest.min(self.longest)));
+        let shortest = smaller(self.shortest, self.longest);
+        let kernel_error = larger(error(self.longest), error(shortest));
         // An infinite error means that something may overflow: then no relative bound holds either.
-        let is_safe = squared_norm > SAFE && self.shortest > SAFE && kernel_error.is_finite();
-        let relative_error = if self.is_semidefinite && is_safe {
-            bound::relative_error(kernel, columns, self.is_shifted)
+        let relative_error = if self.is_semidefinite && kernel_error.is_finite() {
+            let ends = [smaller(squared_norm, shortest), larger(squared_norm, self.longest)];
+            bound::relative_error(kernel, columns, ends, self.is_shifted)
         } else {
             None
         };
@@ -191,6 +201,8 @@ impl Rounding {
         let kernel = machine.kernel().as_ref();
         let is_semidefinite = kernel.is_positive_semidefinite();
         let up = |sum: f64, terms: usize| sum * (1.0 + (terms as f64 + 8.0) * f64::EPSILON);
+        // Products with small coefficients may underflow.
+        let lost = |terms: usize| terms as f64 * LEAST;
         let roots =
             if is_semidefinite { roots(kernel, packed.squared_norms()) } else { Vec::new() };
         let constants = |score: &Score| match score {
@@ -202,14 +214,14 @@ impl Rounding {
                 let steps = (packed.rows().div_ceil(8) + 4) as f64;
                 Constants {
                     weight: up(weight, coefficients.len()),
-                    self_weight: up(self_weight, coefficients.len()),
+                    self_weight: up(self_weight, coefficients.len()) + lost(coefficients.len()),
                     steps,
                     gamma: bound::gamma(steps),
                     offset: offset.abs(),
                 }
             }
             Score::Linear { weights, offset } => Constants {
-                weight: up(weights.iter().map(|w| w * w).sum::<f64>().sqrt(), weights.len()),
+                weight: up(bound::length(weights.iter().copied()), weights.len()),
                 self_weight: 0.0,
                 steps: (weights.len() + 1) as f64,
                 gamma: bound::gamma((weights.len() + 2) as f64),
@@ -261,18 +273,34 @@ impl Rounding {
         if error.is_nan() { f64::INFINITY } else { error * (1.0 + 1e-15) + f64::MIN_POSITIVE }
     }
 
-    /// Rounding bound of one table, whatever the query: products of two f32 values neither round nor underflow.
+    /// Rounding bound of one table, whatever the query: products of two f32 values neither round nor underflow in f64. The
+    /// bin of a value is by definition the one that the f64 operations find.
     pub(crate) fn table(&self, score: usize) -> f64 {
         let constants = &self.scores[score];
-        constants.gamma * (constants.weight + constants.offset) * (1.0 + 1e-15)
+        let error = constants.gamma * (constants.weight + constants.offset) * (1.0 + 1e-15);
+        larger(error + f64::MIN_POSITIVE, 0.0)
     }
 
-    /// Rounding bound of one linear score; `length` is |x|.
+    /// Rounding bound of one linear score; `length` is at least |x|. Each of the fused multiply-adds may underflow.
     pub(crate) fn linear(&self, score: usize, length: f64) -> f64 {
         let constants = &self.scores[score];
         let sum = constants.weight * length + constants.offset;
-        constants.gamma * sum * (1.0 + 1e-15) + constants.steps * f64::MIN_POSITIVE
+        let error = constants.gamma * sum * (1.0 + 1e-15);
+        larger(error + constants.steps * f64::MIN_POSITIVE, 0.0)
     }
+}
+
+/// At least the length of a row.
+pub(crate) fn row_length(row: Row<'_>) -> f64 {
+    let square: f64 = row.nonzeros().map(|(_, x)| x * x).sum();
+    let length = if (1e-200..=1e200).contains(&square) {
+        square.sqrt()
+    } else {
+        // Squares that leave the range of numbers are taken of multiples.
+        let values: Vec<f64> = row.nonzeros().map(|(_, x)| x).collect();
+        bound::length(values.into_iter())
+    };
+    length * (1.0 + 1e-9)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! machines; the stage `table` approximates other machines.
 
 use mercer_data::Row;
+use mercer_kernel::bound::largest;
 use mercer_machine::{Bins, Machine, Score};
 use mercer_simd::{BinMapper, BinnedRows, Isa, ScoreTable, TableShape, sum_entries};
 
@@ -197,7 +198,7 @@ const CORNERS: usize = 8;
 pub(crate) fn largest_sum(grid: &Bins, weights: &[f32]) -> f64 {
     let rank = grid.rank();
     if grid.is_one_hot() {
-        let most = |own: &[f32]| own.iter().map(|w| f64::from(w.abs())).fold(0.0, f64::max);
+        let most = |own: &[f32]| largest(own.iter().map(|w| f64::from(w.abs())));
         return weights.chunks_exact(rank).map(most).sum::<f64>() * (1.0 + 1e-9);
     }
     let together = (grid.encoding().len() / rank).div_ceil(CORNERS).max(1);
@@ -211,7 +212,7 @@ pub(crate) fn largest_sum(grid: &Bins, weights: &[f32]) -> f64 {
         let size = |corner: &Vec<f64>| -> f64 {
             own.iter().zip(corner).map(|(w, most)| f64::from(w.abs()) * most).sum()
         };
-        corners.iter().map(size).fold(0.0, f64::max)
+        largest(corners.iter().map(size))
     };
     weights.chunks_exact(rank).map(most).sum::<f64>() * (1.0 + 1e-9)
 }

@@ -72,4 +72,4 @@ pub use score_table::{BinnedRows, ScoreTable, TableShape, sum_entries};
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
 pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};
 pub use sums32::weighted_sums32;
-pub use terms::Term;
+pub use terms::{LEAST_POWER, Term};

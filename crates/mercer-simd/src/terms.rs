@@ -24,9 +24,14 @@ pub enum Term {
     /// `x/2 log₂((x + y)/x) + y/2 log₂((x + y)/y)`, 0 if either is 0.
     JensenShannon,
     /// `((x^p + y^p) / 2)^(1/p)` for any `p` but NaN; if `p ≤ 0` it is 0 where either is 0, and it
-    /// is `√(xy)` at `p = 0`, the lesser number at −∞ and the greater one at +∞.
+    /// is `√(xy)` at `p = 0` (and where `|p|` is below [`LEAST_POWER`]), the lesser number at −∞ and the greater
+    /// one at +∞.
     PowerMean(f64),
 }
+
+/// Power means with an exponent below it are geometric means: with `a = |ln(x/y)| < 1455` their logarithms
+/// differ by at most `|p| a²/8 < 3e-20`, and the exponents `p ln(x/y)` would underflow.
+pub const LEAST_POWER: f64 = 1e-25;
 
 impl Term {
     /// The term of one pair of numbers, with the same bits as over panels.
@@ -65,7 +70,8 @@ impl Term {
         match self {
             Term::Min | Term::PowerMean(f64::NEG_INFINITY) => visitor.visit(Min),
             Term::Chi2 | Term::PowerMean(-1.0) => visitor.visit(Chi2),
-            Term::Hellinger | Term::PowerMean(0.0) => visitor.visit(Hellinger),
+            Term::Hellinger => visitor.visit(Hellinger),
+            Term::PowerMean(p) if p.abs() < LEAST_POWER => visitor.visit(Hellinger),
             Term::AbsDifference => visitor.visit(AbsDifference),
             Term::JensenShannon => visitor.visit(JensenShannon),
             Term::PowerMean(f64::INFINITY) => visitor.visit(Max),
@@ -109,10 +115,12 @@ function!(Max, |x, y| order(x, y).1);
 // Two roots: the product of two tiny numbers would vanish.
 function!(Hellinger, |x, y| x.sqrt() * y.sqrt());
 function!(AbsDifference, |x, y| (x - y).abs());
-// The quotient lies between 1/2 and 1, so nothing vanishes that should not.
+// The quotient lies between 1/2 and 1, so nothing vanishes that should not; halves are added where the sum overflows.
 function!(Chi2, |x, y| {
     let (low, high) = order(x, y);
-    let mean = (2.0 * low) * (high / (low + high));
+    let (whole, half) = (low + high, 0.5 * low + 0.5 * high);
+    let (twice, sum) = if whole < f64::INFINITY { (2.0 * low, whole) } else { (low, half) };
+    let mean = twice * (high / sum);
     if low > 0.0 { mean } else { 0.0 }
 });
 // With t = low / high: ((low + high) ln(1 + t) − low ln t) / (2 ln 2), where nothing cancels.

@@ -2,7 +2,7 @@
 //! files of the methods.
 
 use mercer_data::Matrix;
-use mercer_kernel::bound::{self, gamma};
+use mercer_kernel::bound::{self, gamma, largest, smaller};
 use mercer_kernel::factor::{Compensated, GramColumns};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Answer, Machine, Output};
@@ -94,9 +94,13 @@ fn squared(
     let kernel = residual.kernel().as_ref();
     let columns = problem.columns(rows.as_ref().clone());
     let norms = columns.squared_norms();
-    let longest = norms.iter().copied().fold(1e-300, f64::max);
-    let relative = bound::relative_error(kernel, residual.columns(), columns.is_shifted());
-    let absolute = bound::error(kernel, residual.columns(), longest, longest, columns.is_shifted());
+    let longest = largest(norms.iter().copied());
+    let shortest = norms.iter().copied().fold(longest, smaller);
+    let (width, is_shifted) = (residual.columns(), columns.is_shifted());
+    let relative = bound::relative_error(kernel, width, [shortest, longest], is_shifted);
+    let error = |u: f64, v: f64| bound::error(kernel, width, u, v, is_shifted);
+    let absolute =
+        largest([error(longest, longest), error(longest, shortest), error(shortest, shortest)]);
     let chain = gamma(rows.rows() as f64 / 8.0 + 12.0);
     let (mut square, mut rounding) = (Compensated::default(), 0.0);
     for (score, list) in lists.iter().enumerate() {

@@ -46,9 +46,8 @@ fn fit(_: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError> {
     let weights = Weights::new(machine);
     let measure = CurveMeasure { term, weights: &weights, columns: columns.len() };
     let draw = |column: &ColumnValues| {
-        let largest = column.values[column.values.len() - 1].0;
-        if !SANE.contains(&largest) {
-            return Err(unfit(format!("values of {largest:e} are beyond what its tables hold")));
+        if let Some((value, _)) = column.values.iter().find(|(value, _)| !SANE.contains(value)) {
+            return Err(unfit(format!("values of {value:e} are beyond what its tables hold")));
         }
         let nodes = nodes(term, column, most)?;
         let cells = measure.cells(column, &nodes).map_err(CompileError::measuring("table"))?;

@@ -14,5 +14,6 @@ mod nearest;
 mod promise;
 mod risk;
 mod table;
+mod trust;
 mod tune;
 mod verify;

@@ -47,6 +47,15 @@ struct Exponential {
     gamma: f64,
 }
 
+impl Exponential {
+    /// The exponent of inner values.
+    fn exponent(&self, value: f64, query_value: f64, row_value: f64) -> f64 {
+        let distance = (-2.0f64).mul_add(value, query_value + row_value);
+        // NaN (from sums that overflow) stays NaN, so that the query's score says so.
+        -(self.gamma * if distance < 0.0 { 0.0 } else { distance })
+    }
+}
+
 impl Kernel for Exponential {
     fn form(&self) -> Form<'_> {
         form_over(&self.inner, self)
@@ -73,11 +82,18 @@ impl Finish for Exponential {
         inner.self_values(isa, &mut self_values);
         let query_value = self_values[vv.len()];
         for (sum, row_value) in sums.iter_mut().zip(self_values) {
-            let distance = (-2.0f64).mul_add(*sum, query_value + row_value);
-            // NaN (from sums that overflow) stays NaN, so that the query's score says so.
-            *sum = -(self.gamma * if distance < 0.0 { 0.0 } else { distance });
+            *sum = self.exponent(*sum, query_value, row_value);
         }
         mercer_simd::exp(isa, sums);
+    }
+
+    /// Once for each level of nested kernels: the inner self-value stands for all three.
+    fn self_values(&self, isa: Isa, norms: &mut [f64]) {
+        finish_of(&self.inner).self_values(isa, norms);
+        for value in &mut *norms {
+            *value = self.exponent(*value, *value, *value);
+        }
+        mercer_simd::exp(isa, norms);
     }
 
     fn bound(&self, _: f64, _: f64, _: f64) -> f64 {
@@ -88,7 +104,7 @@ impl Finish for Exponential {
         1.0
     }
 
-    /// As for `rbf`, with the errors of the three inner values and three roundings of their sum.
+    /// As for `rbf`, with the errors of the three inner values, what of them underflows, and three roundings of their sum.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64 {
         let inner = finish_of(&self.inner);
         let wrong = |a: f64, b: f64, m: f64| inner.error(relative, a, b, m);
@@ -97,7 +113,7 @@ impl Finish for Exponential {
         let sizes = inner.bound(uu, uu, mu)
             + inner.bound(vv, vv, mv)
             + 2.0 * inner.bound(uu, vv, magnitude);
-        exponential_error(self.gamma, errors + 4.0 * UNIT * sizes)
+        exponential_error(self.gamma, errors + 4.0 * UNIT * sizes + f64::MIN_POSITIVE)
     }
 
     fn relative_error(&self, _: f64) -> Option<f64> {

@@ -67,7 +67,8 @@ impl Term for Laplacian {
 impl Finish for Laplacian {
     fn finish(&self, isa: Isa, sums: &mut [f64], _: f64, _: &[f64]) {
         for sum in &mut *sums {
-            *sum *= -self.gamma;
+            // Of a sum that overflows nothing is known: a tiny gamma may make the value anything.
+            *sum = if *sum < f64::INFINITY { *sum * -self.gamma } else { f64::NAN };
         }
         mercer_simd::exp(isa, sums);
     }

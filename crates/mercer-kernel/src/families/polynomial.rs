@@ -5,7 +5,8 @@ use std::sync::Arc;
 use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
-use crate::bound::UNIT;
+use crate::bound::{HIDDEN, UNIT};
+use crate::form::ORDINARY;
 use crate::{Finish, Form, Kernel, KernelRef, Profile};
 
 /// `K(u, v) = (gamma u·v + coef0)^degree`
@@ -91,8 +92,16 @@ impl Finish for Polynomial {
         self.inside(vv).powi(self.degree as i32) * (1.0 + (4.0 * p + 8.0) * UNIT)
     }
 
+    /// What a squared norm may hide must not count beside the inside, either.
+    fn is_ordinary(&self, vv: f64) -> bool {
+        ORDINARY.contains(&self.self_bound(vv)) && self.gamma * HIDDEN <= 1e-20 * self.inside(vv)
+    }
+
     /// The inside is wrong by `gamma e + u A`, the power multiplies that by `p A^(p-1)` and adds at most
     /// `p` roundings of its own; the factor covers the second order while `p (relative + u) < 1e-2`.
+    ///
+    /// Powers below 1 that underflow are off by a few `2^-1074` (each of at most 7 squarings and 7 products adds
+    /// `2^-1075`, and what follows multiplies by less than 1), which [`bound::error`](crate::bound::error) adds.
     fn error(&self, relative: f64, uu: f64, vv: f64, magnitude: f64) -> f64 {
         let bound = self.bound(uu, vv, magnitude);
         self.relative_error(relative).map_or(f64::INFINITY, |r| r * bound)

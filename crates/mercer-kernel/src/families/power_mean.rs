@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::linear::Identity;
+use crate::bound::capped;
 use crate::{Curve, Domain, Form, Kernel, KernelRef, Term};
 
 /// `K(u, v) = Σ ((u_j^p + v_j^p) / 2)^(1/p)`, the power mean family of \[YW12\].
@@ -72,8 +73,14 @@ impl Term for PowerMean {
     /// `min(3a, 3.3/|p|) + 1/2`, and by `5|m|` from `ln_1p` and the division, where
     /// `|m| <= min(a/2, ln 2/|p|)`. The exponential function and the product add 3:
     /// `4 + min(5.5 a, 6.8/|p|)`; `a < 1455` for finite numbers, and a shifted logarithm adds 1 to each `a`.
+    ///
+    /// Below [`mercer_simd::LEAST_POWER`] the geometric mean is taken, whose logarithm differs by `|p| a²/8`.
     fn rounding(&self) -> f64 {
-        if self.p == 0.0 { 4.0 } else { 4.0 + (7.0 / self.p.abs()).min(8200.0) }
+        if self.p.abs() < mercer_simd::LEAST_POWER {
+            4.0
+        } else {
+            4.0 + capped(7.0 / self.p.abs(), 8200.0)
+        }
     }
 
     fn curve(&self) -> Curve {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
-use crate::bound::UNIT;
+use crate::bound::{UNIT, capped};
 use crate::{Finish, Form, Kernel, KernelRef, Profile};
 
 /// `K(u, v) = exp(-gamma |u - v|²)`
@@ -76,7 +76,7 @@ pub(super) fn exponential_error(gamma: f64, error: f64) -> f64 {
     if !error.is_finite() {
         return f64::INFINITY;
     }
-    (gamma * error * (1.0 + 4.0 * UNIT)).min(1.0)
+    capped(gamma * error * (1.0 + 4.0 * UNIT), 1.0)
         + UNIT
         + mercer_simd::EXP_RELATIVE_ERROR * (1.0 + 1e-6)
         + f64::MIN_POSITIVE

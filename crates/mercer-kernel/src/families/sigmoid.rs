@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
-use crate::bound::UNIT;
+use crate::bound::{UNIT, capped};
 use crate::{Finish, Form, Kernel, KernelRef, Profile};
 
 /// `K(u, v) = tanh(gamma u·v + coef0)`
@@ -67,7 +67,7 @@ impl Finish for Sigmoid {
     fn error(&self, relative: f64, _: f64, _: f64, magnitude: f64) -> f64 {
         let scale = self.gamma.abs();
         let inside = scale * relative * magnitude + UNIT * (scale * magnitude + self.coef0.abs());
-        (inside * (1.0 + 8.0 * UNIT)).min(2.0) + mercer_simd::TANH_RELATIVE_ERROR
+        capped(inside * (1.0 + 8.0 * UNIT), 2.0) + mercer_simd::TANH_RELATIVE_ERROR
     }
 
     fn relative_error(&self, _: f64) -> Option<f64> {

@@ -44,3 +44,18 @@ pub(crate) fn range(sum: f64, radius: f64, offset: f64, columns: usize) -> Optio
     let half = (radius * (1.0 + gamma(columns as f64 + 4.0)) + noise) * (1.0 + 4.0 * UNIT);
     Proved::between((score - half).next_down(), (score + half).next_up())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::*;
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        let of = |[sum, radius, offset]: [f64; 3]| range(sum, radius, offset, 7);
+        inject::nothing_is_proved(["sum", "radius", "offset"], [1.0, 1e-3, 0.5], of);
+        inject::subnormals_leave_a_range([1.0, 1e-3, 0.5], of);
+        // Radii of cells of which nothing is said.
+        assert_eq!(range(1.0, 2.0 * f64::MAX, 0.5, 7), None);
+    }
+}

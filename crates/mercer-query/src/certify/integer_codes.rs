@@ -22,11 +22,11 @@
 //! `x'·z' = step² Σab + base (step Σa + step Σb + n base + Σ_dead x)`, with at most 10 roundings, and those
 //! of the sum over dead columns, relative to the sizes of its terms, which together are at most
 //! `M = (step |a| + |base| sqrt(n)) (Z + |ρ| + 2 |base| sqrt(n)) + |base| Σ_dead |x|`. What follows is as
-//! in f32 with this error of a product.
+//! in f32 with this error of a product; 1e-150 is added for products of small steps that underflow.
 
 use mercer_kernel::Profile;
 use mercer_kernel::block::{Coded, CodedQuery};
-use mercer_kernel::bound::UNIT;
+use mercer_kernel::bound::{UNIT, capped};
 
 use super::single_precision::{F32Bound, F32Query, HIDDEN, SINGLE, is_sane};
 
@@ -81,7 +81,7 @@ impl CodedBound {
             }
             let apart = query.residual + self.leftover + HIDDEN;
             let distance = self.step * (codes + self.longest_code);
-            let most = (kernel_gamma * 1.01 * (distance * distance + query.beyond)).min(88.0);
+            let most = capped(kernel_gamma * 1.01 * (distance * distance + query.beyond), 88.0);
             let furthest = (most / kernel_gamma).sqrt() * 1.001;
             let from_grid = kernel_gamma * apart * (2.0 * furthest + apart) * 1.001;
             let delta = from_grid + 3.2 * SINGLE * most + 1e-40;
@@ -101,5 +101,66 @@ impl CodedBound {
     pub(crate) fn product(&self, query: &CodedQuery) -> [f64; 3] {
         let sum = self.step * f64::from(query.sum) + self.live * self.base + query.dead_sum;
         [self.base * sum, self.step * self.step, self.base * self.step]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::super::single_precision::F32Weights;
+    use super::*;
+    use crate::Proved;
+
+    fn range(profile: Profile, numbers: [f64; 9]) -> Option<Proved> {
+        let [step, base, leftover, longest_code, squared_norm, residual, beyond, dead_size, sum] =
+            numbers;
+        let bound = CodedBound { step, base, live: 4.0, leftover, longest_code };
+        let f32_bound = F32Bound { profile, terms: 9.0, longest: 2.0, rows: 3, columns: 5 };
+        let query = CodedQuery { squares: 9, sum: 5, residual, beyond, dead_sum: 0.0, dead_size };
+        let known = bound.query(&f32_bound, squared_norm, &query)?;
+        let weights = F32Weights { used: 1.5, original: 1.5, offset: 0.25, lost: 1e-44 };
+        f32_bound.range(&known, &weights, sum, 1.25)
+    }
+
+    const NAMES: [&str; 9] = [
+        "step",
+        "base",
+        "leftover",
+        "longest code",
+        "squared norm",
+        "residual",
+        "beyond",
+        "dead size",
+        "sum",
+    ];
+    const ORDINARY: [f64; 9] = [0.25, 0.5, 1e-9, 3.0, 3.0, 1e-9, 0.125, 0.5, 0.75];
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        for profile in [Profile::Gaussian { gamma: 0.5 }, Profile::Identity] {
+            inject::subnormals_leave_a_range(ORDINARY, |numbers| range(profile, numbers));
+            assert!(range(profile, ORDINARY).is_some());
+            let is_gaussian = profile != Profile::Identity;
+            for (at, name) in NAMES.iter().enumerate() {
+                // Gaussians use neither the base nor the size of dead columns, others not the distance beyond the codes.
+                let is_unused = match *name {
+                    "base" | "dead size" => is_gaussian,
+                    "longest code" | "beyond" => !is_gaussian,
+                    _ => false,
+                };
+                for poison in [f64::NAN, f64::INFINITY] {
+                    let mut numbers = ORDINARY;
+                    numbers[at] = poison;
+                    // A distance that is infinite makes every value zero: that is known.
+                    let is_capped = is_gaussian && poison == f64::INFINITY;
+                    let is_fine =
+                        is_unused || (is_capped && matches!(*name, "longest code" | "beyond"));
+                    assert!(
+                        is_fine || range(profile, numbers).is_none(),
+                        "{profile:?}: {name} = {poison}"
+                    );
+                }
+            }
+        }
     }
 }

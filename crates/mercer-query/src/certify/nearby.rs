@@ -20,8 +20,13 @@
 //! - `ρ² <= q² - 2 Σ a_j K̂_j + Σ a_i a_j K̂_ij + 2 e q A' + e' A'² + γ_(2n+8) (q + 1.1 A)²`, `e'` the same
 //!   error between two vectors;
 //! - `|Σ g_j K̂_j - Σ g_j K_j| <= γ_k 1.1 q G + e q G'`, `G = Σ|g_j| s_j`, `G' = Σ|g_j| δ_j`.
+//!
+//! **Underflow and overflow.** As in [`super::projection`] nothing is claimed where `q²` lies outside 1e-100 to
+//! 1e100; beside `γ_(2n+12) q² >= 10^-115` the few products that underflow do not count, and those of `Σ g_j K̂_j` lose
+//! `k 2^-1074`, which `2^-1022` covers. `G` is stored with `k 2^-1074` added. A vector whose `K_jj` lies outside 1e-100
+//! to 1e100 is never among the nearest.
 
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{UNIT, at_least_zero, gamma};
 
 use super::Proved;
 use super::projection::ProjectionQuery;
@@ -82,7 +87,7 @@ impl Vectors {
         let among = if self.is_relative { sized * sized } else { plain * plain };
         let rounding = gamma(2.0 * n + 12.0) * (q + 1.1 * sized).powi(2);
         let errors = (from_query + self.error? * among + rounding) * (1.0 + 1e-9);
-        let left = (q * q - 2.0 * along + square + errors).max(0.0);
+        let left = at_least_zero(q * q - 2.0 * along + square + errors);
         let distance = left.sqrt() * (1.0 + 1e-12) + f64::MIN_POSITIVE;
         distance.is_finite().then_some(distance)
     }
@@ -109,5 +114,59 @@ impl SmallMachine {
             + f64::MIN_POSITIVE;
         let middle = sum - self.offset;
         Proved::between((middle - half).next_down(), (middle + half).next_up())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::*;
+    use crate::rounding::QuerySize;
+
+    fn range(numbers: [f64; 13]) -> Option<Proved> {
+        let [
+            square,
+            kernel_error,
+            size,
+            error,
+            weight,
+            along,
+            form,
+            stray,
+            sized,
+            plain,
+            slant,
+            sum,
+            offset,
+        ] = numbers;
+        let query = QuerySize { factor: 1.0, kernel_error, relative_error: None };
+        let known = ProjectionQuery::new(square, &query)?;
+        let vectors = Vectors { sizes: vec![size], error: Some(error), is_relative: true };
+        let distance = vectors.distance(&known, &[0], &[weight], along, form)?;
+        let near = Nearby { vectors: &[0], weights: &[weight], distance };
+        let slants = vec![slant];
+        SmallMachine { stray, sized, plain, slants, offset }.range(&known, 1, sum, near)
+    }
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        let names = [
+            "K(x, x)",
+            "kernel error",
+            "size",
+            "error",
+            "weight",
+            "along",
+            "square",
+            "stray",
+            "sized",
+            "plain",
+            "slant",
+            "sum",
+            "offset",
+        ];
+        let ordinary = [1.0, 1e-15, 1.0, 1e-15, 0.5, 0.25, 0.25, 0.1, 1.0, 1.0, 1e-14, 0.75, 0.5];
+        inject::nothing_is_proved(names, ordinary, range);
+        inject::subnormals_leave_a_range(ordinary, range);
     }
 }

@@ -9,9 +9,10 @@
 //!
 //! evaluated by Horner's rule in numbers that are not negative (`2p` roundings), and by what underflows: a
 //! product that falls below the normal numbers is off by `p 2^-1074 max(1, h)^p` at most and a term of the
-//! chain by `2^-1075`. `2^-1022 (Σ|ĉ_α| (1 + h^p) + 1)` covers both, as `2^52` exceeds `p` and `N`.
+//! chain by `2^-1075`. `2^-1022 (Σ|ĉ_α| (1 + h^p) + 1)` covers both, as `2^52` exceeds `p` and `N`. What stands before
+//! `h^j` is rounded up by `2^-1072`. What overflows makes the radius infinite or NaN, and then nothing is claimed.
 
-use mercer_kernel::bound::gamma;
+use mercer_kernel::bound::{LEAST, gamma};
 
 use super::Proved;
 
@@ -37,7 +38,10 @@ impl Powers {
         let mut sizes = vec![0.0; errors.len()];
         weights.for_each(|(weight, degree)| sizes[degree as usize] += weight.abs());
         let rounding = gamma(count + errors.len() as f64);
-        let slack = |(size, error): (&f64, &f64)| (rounding * size * up + error) * (1.0 + 1e-14);
+        // Products below the normal range are rounded up.
+        let slack = |(size, error): (&f64, &f64)| {
+            (rounding * size * up + error) * (1.0 + 1e-14) + 4.0 * LEAST
+        };
         let slacks = sizes.iter().zip(errors).map(slack).collect();
         Self { slacks, weight: sizes.iter().sum::<f64>() * up, offset }
     }
@@ -52,5 +56,33 @@ impl Powers {
             + 2.0 * f64::EPSILON * (sum.abs() + self.offset.abs())
             + tiny * (1.0 + 1e-13);
         Proved::between((middle - radius).next_down(), (middle + radius).next_up())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::*;
+
+    fn range([weight, error, offset, sum, largest]: [f64; 5]) -> Option<Proved> {
+        let weights = [(weight, 0), (0.5, 1), (2.0, 2)];
+        Powers::new(weights.into_iter(), &[error, 1e-12, 1e-12], offset).range(sum, largest)
+    }
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        let names = ["weight", "error", "offset", "sum", "largest"];
+        let ordinary = [1.0, 1e-12, 0.25, 3.0, 2.0];
+        inject::nothing_is_proved(names, ordinary, range);
+        inject::subnormals_leave_a_range(ordinary, range);
+    }
+
+    #[test]
+    fn weights_whose_rounding_underflows_still_count() {
+        // 1e-309 x^12 at 1e20 is 1e-69, and rounded: the slack before x^12 is below the least positive number.
+        let weights = [(0.0, 0), (1e-309, 12)];
+        let powers = Powers::new(weights.into_iter(), &[0.0; 13], 0.0);
+        let range = powers.range(1e-69, 1e20).unwrap().interval();
+        assert!(range.high - 1e-69 > 2.0 * f64::EPSILON * 1e-69, "{range:?}");
     }
 }

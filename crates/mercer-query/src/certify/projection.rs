@@ -30,10 +30,16 @@
 //! - the sum `F = Σ w_i ŷ_i`, one chain: wrong by `γ_k |w||ŷ| + |w| e`, so with `|h||y|` the score lies
 //!   within `Ω_k R_k + q (|w|_k (E_k + 1.2 γ_(k+4)) + 1.2 hidden_k)` of `F - b`.
 //!
-//! What follows in f64 is at most eight roundings of numbers no larger than what is widened. Nothing is
-//! claimed where `q²` lies outside 1e-100 to 1e100, so that products that underflow stay far below `u q`.
+//! What follows in f64 is at most eight roundings of numbers no larger than what is widened.
+//!
+//! **Underflow and overflow.** Nothing is claimed where `q²` lies outside 1e-100 to 1e100. Within, the `k` products
+//! of a `ŷ_i` lose at most `k 2^-1074`; as `|e_i| >= 0.99`, `B_k` is at least that and `E_k q` at least
+//! `10^-16 q >= 10^-66`. Squares of `ŷ` that underflow are below `10^-308`, and `noise q² >= 10^-116`. The norm `|w|_k`
+//! is stored with 1e-150 added for squares that underflow. The products `w_i ŷ_i` lose `k 2^-1074` in all, what
+//! follows a few `2^-1074`: `2^-1022` covers them. What overflows makes a bound infinite or NaN, and then nothing is
+//! claimed.
 
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{UNIT, at_least_zero, gamma, larger};
 
 use super::Proved;
 use crate::rounding::QuerySize;
@@ -121,7 +127,7 @@ impl SharedSteps {
         let error = step.chain + known.relative * step.relative + known.absolute * step.absolute;
         let noise = step.noise + (2.1 + error) * error;
         // Two roundings relative to 1, which the constants of the noise allow for.
-        StepResidual { square: (1.0 - spent * known.inverse + noise).max(0.0), error }
+        StepResidual { square: at_least_zero(1.0 - spent * known.inverse + noise), error }
     }
 }
 
@@ -180,10 +186,71 @@ impl ProjectionQuery {
         }
         let root = square.sqrt() * (1.0 + 4.0 * UNIT);
         let (relative, absolute) = match size.relative_error {
-            Some(relative) => (1.01 * relative * (size.factor / root).max(1.0), 0.0),
+            Some(relative) => (1.01 * relative * larger(size.factor / root, 1.0), 0.0),
             None => (0.0, 1.001 * size.kernel_error / root),
         };
         let is_sane = relative.is_finite() && absolute.is_finite();
         is_sane.then_some(Self { root, inverse: 1.0 / square, relative, absolute })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::*;
+
+    fn range(numbers: [f64; 12]) -> Option<Proved> {
+        let [square, factor, kernel_error, t, size, delta, weight, rest, norm, hidden, y, offset] =
+            numbers;
+        let query = QuerySize { factor, kernel_error, relative_error: None };
+        let known = ProjectionQuery::new(square, &query)?;
+        let shared = SharedSteps::new([[t].as_slice()].into_iter(), &[size], &[delta]);
+        let left = shared.left(0, &known, y * y);
+        ProjectionStep::new(1, weight, rest, norm, hidden).range(&known, left, weight * y, offset)
+    }
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        let names = [
+            "K(x, x)",
+            "factor",
+            "kernel error",
+            "t",
+            "size",
+            "delta",
+            "weight",
+            "rest",
+            "norm",
+            "hidden",
+            "y",
+            "offset",
+        ];
+        let ordinary = [1.0, 1.0, 1e-15, 1.0, 1.0, 1e-14, 2.0, 0.5, 2.0, 1e-15, 0.5, 0.25];
+        // The factor is not used without a relative error.
+        let unused = 1;
+        let of = |mut numbers: [f64; 12]| {
+            if !numbers[unused].is_finite() {
+                return None;
+            }
+            numbers[unused] = 1.0;
+            range(numbers)
+        };
+        inject::nothing_is_proved(names, ordinary, of);
+        inject::subnormals_leave_a_range(ordinary, of);
+        for poison in [f64::NAN, f64::INFINITY] {
+            for (factor, relative) in [(poison, 1e-15), (1.0, poison)] {
+                let kernel_error = f64::INFINITY;
+                let query = QuerySize { factor, kernel_error, relative_error: Some(relative) };
+                assert!(ProjectionQuery::new(1.0, &query).is_none(), "{query:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn queries_whose_values_may_underflow_get_no_range() {
+        let query = QuerySize { factor: 1.0, kernel_error: 1e-300, relative_error: None };
+        for square in [0.0, 1e-310, 1e-101, 1e101, f64::MAX] {
+            assert!(ProjectionQuery::new(square, &query).is_none(), "{square:e}");
+        }
     }
 }

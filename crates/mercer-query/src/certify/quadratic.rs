@@ -43,9 +43,10 @@
 //!
 //! Underflow. A product below the normal range is wrong by at most `2^-1074`. Queries with `g < 1e-200`
 //! or `|λ|_max g < 1e-250` get no range; above, `n 2^-1074` is far below `u √g`, and `2^-1074` far below
-//! `u |λ|_max g`: the spare units of `γ` cover it.
+//! `u |λ|_max g`: the spare units of `γ` cover it. Beyond `g = 1e250` nothing is claimed, and what overflows with
+//! large `λ` makes an end infinite or NaN.
 
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{UNIT, at_least_zero, gamma, larger, largest, smaller};
 
 use super::{Proved, strip_error};
 
@@ -103,8 +104,8 @@ impl Quadratic {
         let eta = eta * (1.0 + self.defect);
         let k = used as f64;
         let noise = 1.05 * (2.0 * eta * k.sqrt() + k * eta * eta + gamma(k + 16.0));
-        let least = tail.iter().copied().fold(0.0, f64::min);
-        let most = tail.iter().copied().fold(0.0, f64::max);
+        let least = tail.iter().copied().fold(0.0, smaller);
+        let most = largest(tail.iter().copied());
         Checkpoint { least, most, noise }
     }
 
@@ -127,18 +128,76 @@ impl Quadratic {
         spent: f64,
     ) -> Option<Proved> {
         let g = energy.high;
-        let rest = ((1.0 + self.defect) * g - spent + at.noise * g).max(0.0);
+        let rest = at_least_zero((1.0 + self.defect) * g - spent + at.noise * g);
         let error = 1.05 * (self.residual + self.largest * at.noise) * g;
         let low = head + at.least * rest - error;
         let high = head + at.most * rest + error;
         let (low, high) = if self.is_normalized {
-            ((low / energy.low).min(low / g), (high / energy.low).max(high / g))
+            (smaller(low / energy.low, low / g), larger(high / energy.low, high / g))
         } else {
             (self.factor * low, self.factor * high)
         };
         // Three roundings of each end, two of the offset's difference.
-        let size = low.abs().max(high.abs()) + self.offset.abs();
+        let size = larger(low.abs(), high.abs()) + self.offset.abs();
         let slack = 8.0 * UNIT * size + f64::MIN_POSITIVE;
         Proved::between(low - self.offset - slack, high - self.offset + slack)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::*;
+
+    fn range(numbers: [f64; 9], is_normalized: bool) -> Option<Proved> {
+        let [factor, offset, constant, residual, defect, tail, squared_norm, head, spent] = numbers;
+        let (largest, columns) = (2.0, 5);
+        let bound = Quadratic {
+            factor,
+            is_normalized,
+            offset,
+            constant,
+            residual,
+            defect,
+            largest,
+            columns,
+        };
+        let checkpoint = bound.checkpoint(3, &[0.5, tail, -0.25]);
+        bound.range(&checkpoint, bound.energy(squared_norm, 5)?, head, spent)
+    }
+
+    const NAMES: [&str; 9] = [
+        "factor",
+        "offset",
+        "constant",
+        "residual",
+        "defect",
+        "tail",
+        "squared norm",
+        "head",
+        "spent",
+    ];
+    const ORDINARY: [f64; 9] = [1.0, 0.5, 1.0, 1e-12, 1e-12, 0.75, 4.0, 3.0, 2.0];
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        inject::nothing_is_proved(NAMES, ORDINARY, |numbers| range(numbers, false));
+        inject::subnormals_leave_a_range(ORDINARY, |numbers| range(numbers, false));
+        inject::subnormals_leave_a_range(ORDINARY, |numbers| range(numbers, true));
+        // A normalised form has no factor.
+        for at in 1..NAMES.len() {
+            for poison in [f64::NAN, f64::INFINITY] {
+                let mut numbers = ORDINARY;
+                numbers[at] = poison;
+                assert_eq!(range(numbers, true), None, "{} = {poison}", NAMES[at]);
+            }
+        }
+    }
+
+    #[test]
+    fn queries_whose_squares_underflow_get_no_range() {
+        let mut numbers = ORDINARY;
+        (numbers[2], numbers[6]) = (0.0, 1e-210);
+        assert_eq!(range(numbers, false), None);
     }
 }

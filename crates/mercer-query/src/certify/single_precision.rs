@@ -36,10 +36,12 @@
 //! **Scales.** Queries with `|x|²` outside `{0} ∪ [1e-24, 1e30]` get no range, nor do machines with such a
 //! Z: within, nothing overflows, and what is lost to underflow, at most `2^-149` for each column, is far
 //! below the spare unit `v |x| Z`. A computed norm of zero may hide rows of up to 1e-150, so both norms are
-//! raised by that, and a product by what it would miss.
+//! raised by that, and a product by what it would miss. Powers in f64 may overflow: then `most` is infinite and nothing
+//! is claimed. A power that underflows is off by less than `64 2^-1074`, a product with a coefficient by `2^-1075`, and so
+//! is a coefficient that was divided by a norm, times a power of at most `most`: all of these are added.
 
 use mercer_kernel::Profile;
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{LEAST, UNIT, capped, gamma};
 
 use super::Proved;
 
@@ -101,7 +103,9 @@ pub(super) fn gamma_single(n: f64) -> f64 {
 /// `t(x, x)^(p/2)` of a row with squared norm `squared_norm`, where that is far from overflow and underflow.
 pub(crate) fn power_norm(scale: f64, shift: f64, degree: u32, squared_norm: f64) -> Option<f64> {
     let norm = mercer_simd::powi1(scale * squared_norm + shift, degree).sqrt();
-    (norm > 1e-120 && norm < 1e120 && (shift > 0.0 || squared_norm > 1e-200)).then_some(norm)
+    // What a squared norm may hide must not count beside the constant.
+    let is_known = squared_norm > 1e-200 || shift > 1e-270 * scale;
+    (norm > 1e-120 && norm < 1e120 && is_known).then_some(norm)
 }
 
 impl F32Query {
@@ -132,7 +136,7 @@ impl F32Bound {
             return None;
         }
         let squares = (length * length + longest * longest) * 2.2 * SINGLE;
-        let most = (kernel_gamma * 1.01 * (length + longest).powi(2)).min(88.0);
+        let most = capped(kernel_gamma * 1.01 * (length + longest).powi(2), 88.0);
         let delta = kernel_gamma * (2.0 * product + squares) * 1.001 + 3.2 * SINGLE * most + 1e-40;
         F32Query::gaussian(delta, mercer_simd::EXP32_RELATIVE_ERROR)
     }
@@ -152,7 +156,7 @@ impl F32Bound {
             }
             Profile::Sigmoid { scale, shift } => {
                 let as_power = self.power(squared_norm, product, scale.abs(), shift, 1)?;
-                let error = as_power.error.min(2.0) + mercer_simd::TANH_RELATIVE_ERROR;
+                let error = capped(as_power.error, 2.0) + mercer_simd::TANH_RELATIVE_ERROR;
                 Some(F32Query { error, most: 1.0 + 1e-9, ..as_power })
             }
             Profile::Gaussian { .. } | Profile::Other => None,
@@ -192,15 +196,73 @@ impl F32Bound {
                 _ => 1,
             };
             let p = f64::from(p);
-            let size = if p > 1.0 { size } else { weights.used };
+            let rows = self.rows as f64 + 1.0;
+            // Each term of the size, and each coefficient as used, may have underflowed.
+            let size = if p > 1.0 { size + rows * 64.0 * LEAST } else { weights.used };
             let from_products = p * known.error * size * (1.0 + 1e-6);
+            let from_coefficients = rows * LEAST * known.most;
             let from_sums = gamma(steps + 2.0 * p + 8.0) * weights.used * known.most;
-            let error = from_products + from_sums + f64::MIN_POSITIVE * weights.used;
+            let underflow = from_coefficients + f64::MIN_POSITIVE * weights.used;
+            let error = from_products + from_sums + underflow;
             let scaled = error / known.divisor * (1.0 + 1e-6) + known.norms * weights.original;
             (sum / known.divisor, scaled)
         };
         let error = (error + 8.0 * UNIT * (value.abs() + weights.offset.abs())) * (1.0 + 1e-9)
             + f64::MIN_POSITIVE;
         Proved::between(value - weights.offset - error, value - weights.offset + error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::*;
+
+    fn range(profile: Profile, numbers: [f64; 7]) -> Option<Proved> {
+        let [longest, squared_norm, used, original, offset, sum, size] = numbers;
+        let bound = F32Bound { profile, terms: 9.0, longest, rows: 3, columns: 5 };
+        let weights = F32Weights { used, original, offset, lost: 1e-44 };
+        bound.range(&bound.query(squared_norm)?, &weights, sum, size)
+    }
+
+    const NAMES: [&str; 7] =
+        ["longest", "squared norm", "used", "original", "offset", "sum", "size"];
+    const ORDINARY: [f64; 7] = [2.0, 3.0, 1.5, 1.5, 0.25, 0.75, 1.25];
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        let power = Profile::NormalizedPower { scale: 0.5, shift: 1.0, degree: 3 };
+        inject::nothing_is_proved(NAMES, ORDINARY, |numbers| range(power, numbers));
+        for profile in [
+            power,
+            Profile::Power { scale: 0.5, shift: -1.0, degree: 2 },
+            Profile::Identity,
+            Profile::Gaussian { gamma: 0.5 },
+            Profile::Sigmoid { scale: -0.5, shift: 1.0 },
+        ] {
+            inject::subnormals_leave_a_range(ORDINARY, |numbers| range(profile, numbers));
+            // Some profiles use no size, and only normalised ones the original coefficients.
+            for at in [0, 1, 2, 4, 5] {
+                for poison in [f64::NAN, f64::INFINITY] {
+                    let mut numbers = ORDINARY;
+                    numbers[at] = poison;
+                    assert_eq!(
+                        range(profile, numbers),
+                        None,
+                        "{profile:?}: {} = {poison}",
+                        NAMES[at]
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn powers_that_overflow_get_no_range() {
+        let profile = Profile::Power { scale: 1.0, shift: 0.0, degree: 20 };
+        let numbers = [1e15, 1e30, 1.0, 1.0, 0.0, 1.0, 1.0];
+        assert_eq!(range(profile, numbers), None);
+        // 1e-270 (1 + 1e300 x²) with an x² that may have underflowed.
+        assert_eq!(power_norm(1e30, 1e-270, 1, 0.0), None);
     }
 }

@@ -65,14 +65,33 @@
 //!   relative error of at most `γ_(3p+8)`. `sup|κ''| <= p(p-1) scale² (|t̂_i| + scale ê)^(p-2)`.
 //!
 //! Sums over supports run in f64, eight chains per tile, folded, tile after tile: at most
-//! `n = 40 + tiles` roundings. Underflow is covered by `floor`, a bound on any value that was computed as 0,
-//! and by the constants `1e-36`; scales are restricted as in [`super::single_precision`].
+//! `n = 40 + tiles` roundings.
+//!
+//! # Underflow and overflow
+//!
+//! In f32 the constants `1e-36` cover underflow, and scales are restricted as in [`super::single_precision`]. In f64:
+//!
+//! - A value, slope or curve that underflows is off by at most `floor`.
+//! - Factors of the first order, `β κ'/w` without the slope, are at most `1e100` ([`MOST_FACTOR`]), values and slopes at
+//!   most `1e100` too ([`MOST_VALUE`]), else nothing is claimed. So a term of `|c/w|²`, a slope squared times a factor
+//!   squared, loses at most `2^-1074 (1e200 + 1e200 + 1) < 1e-123` to underflow; `1e-100` is added to the sum
+//!   ([`LEAST_SQUARES`]), whose own slack `1e-11` then covers what `a` loses. Sums above `1e200` get no range.
+//! - A term of the second order loses at most `2^-1074 1e100`: `1e-200` is added ([`LEAST_PEAK`]).
+//! - `E` is at least `|w| 1e-36 >= 1e-42`, so its square does not underflow. `Σ|β|` as used is rounded up by `2^-1074` for
+//!   each support. What overflows elsewhere makes an end infinite or NaN.
 
 use mercer_kernel::Profile;
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{UNIT, at_least_zero, capped, gamma, larger, largest};
 
 use super::Proved;
 use super::single_precision::{HIDDEN, SINGLE, gamma_single, is_sane, power_norm};
+
+/// Largest factors, values and sums of squares of which a range is claimed, and what is added for underflow: see above.
+const MOST_FACTOR: f64 = 1e100;
+const MOST_VALUE: f64 = 1e100;
+const MOST_SQUARES: f64 = 1e200;
+const LEAST_SQUARES: f64 = 1e-100;
+const LEAST_PEAK: f64 = 1e-200;
 
 /// Offline constants of one machine.
 #[derive(Debug, Clone)]
@@ -119,6 +138,8 @@ pub(crate) struct TailWeights {
     /// Norm of the factors of the first order, largest factor of the second.
     pub slopes: f64,
     pub peak: f64,
+    /// Largest factor of the first order.
+    pub steepest: f64,
     pub offset: f64,
 }
 
@@ -181,9 +202,9 @@ impl Tail {
         }
         let spare = 1e-11 * (square + spent);
         let rest = (1.0 + self.defect) * square - spent + 2.0 * spent.sqrt() * epsilon + spare;
-        let most = self.values.iter().copied().fold(0.0, f64::max);
+        let most = largest(self.values.iter().copied());
         let ahead = (ahead.sqrt() + most.sqrt() * epsilon).powi(2) * (1.0 + 1e-11);
-        let tail = ahead + self.rest * rest.max(0.0) + self.tail * square;
+        let tail = ahead + self.rest * at_least_zero(rest) + self.tail * square;
         let head = head.sqrt() * (1.0 + 1e-11);
         let product = gamma_single(self.head_terms + 1.0);
         let centring = 3.0 * UNIT * length;
@@ -197,7 +218,7 @@ impl Tail {
         let away = (1.0 + 1.02 * self.defect) * square - head * head
             + 2.0 * head * epsilon
             + 1e-10 * square;
-        let each = self.reach_rest * away.max(0.0).sqrt()
+        let each = self.reach_rest * at_least_zero(away).sqrt()
             + 1.01 * self.leak * length
             + self.reach * slip
             + self.longest * centring
@@ -236,7 +257,7 @@ impl Tail {
                 }
                 let (length, longest) = (known.length, self.longest + HIDDEN);
                 let squares = (length * length + longest * longest) * 2.2 * SINGLE;
-                let most = (kernel_gamma * 1.01 * (length + longest).powi(2)).min(88.0);
+                let most = capped(kernel_gamma * 1.01 * (length + longest).powi(2), 88.0);
                 let delta = kernel_gamma * squares * 1.001 + 3.2 * SINGLE * most + 1e-40;
                 let exponential = f64::from(mercer_simd::EXP32_RELATIVE_ERROR);
                 let error = (delta * (1.0 + delta) + 1.1 * exponential) * 1.01;
@@ -262,7 +283,9 @@ impl Tail {
         } else {
             known
         };
-        (most.is_finite() && reach.is_finite() && known.norms < 1e-3).then_some(known)
+        // Slopes, curves and values of all supports are at most this.
+        let largest = larger(inside + reach, 1.0).powi(degree as i32);
+        (most.is_finite() && largest <= MOST_VALUE && known.norms < 1e-3).then_some(known)
     }
 
     /// The range of a score.
@@ -272,13 +295,16 @@ impl Tail {
         weights: &TailWeights,
         summed: &TailSums<'_>,
     ) -> Option<Proved> {
+        if !(weights.steepest <= MOST_FACTOR && summed.squares <= MOST_SQUARES) {
+            return None;
+        }
         let steps = gamma(self.tiles + 48.0);
         let relative = known.error + steps;
         let is_gaussian = matches!(self.profile, Profile::Gaussian { .. });
         let size = if is_gaussian { summed.size } else { weights.used * known.most };
         let rounding = relative * size * (1.0 + 1e-6) + known.floor * weights.used;
         // First order.
-        let slope = summed.squares.max(0.0).sqrt() * (1.0 + 1.1 * relative + 1e-12)
+        let slope = (summed.squares + LEAST_SQUARES).sqrt() * (1.0 + 1.1 * relative + 1e-12)
             + known.floor * weights.slopes;
         let along2: f64 = summed.along.iter().map(|a| a * a).sum();
         let along = along2.sqrt() * (1.0 + 1e-11);
@@ -289,7 +315,7 @@ impl Tail {
             + 2.0 * along * missed
             + self.skew * along2 * 1.001
             + 1e-11 * (slope * slope + along2);
-        let first = left.max(0.0).sqrt() * known.spectral * (1.0 + 1e-11);
+        let first = at_least_zero(left).sqrt() * known.spectral * (1.0 + 1e-11);
         let (mut correction, mut longest) = (0.0, 0.0);
         for (a, d) in summed.along.iter().zip(summed.corrections) {
             correction += a * f64::from(*d);
@@ -306,7 +332,8 @@ impl Tail {
         // Second order.
         let energy = known.spectral * known.spectral * known.growth * (1.0 + 1e-11);
         let peak = |extreme: f64| {
-            (extreme * (1.0 + relative) + known.floor * weights.peak) * (1.0 + 1e-9) * energy
+            let floor = known.floor * weights.peak + LEAST_PEAK;
+            (extreme * (1.0 + relative) + floor) * (1.0 + 1e-9) * energy
         };
         let (raise, lower) = (peak(summed.most), peak(-summed.least));
         let is_convex = match self.profile {
@@ -316,15 +343,143 @@ impl Tail {
             _ => true,
         };
         let (raise, lower) =
-            if is_convex { (raise, lower) } else { (raise.max(lower), raise.max(lower)) };
+            if is_convex { (raise, lower) } else { (larger(raise, lower), larger(raise, lower)) };
         let middle = summed.value + correction;
         let either =
             rounding + first + slack + 4.0 * UNIT * (summed.value.abs() + correction.abs());
         let (low, high) = (middle - (either + lower), middle + (either + raise));
         let norms = known.norms * weights.original;
         let (low, high) = (low / known.divisor - norms, high / known.divisor + norms);
-        let widest = low.abs().max(high.abs()) + weights.offset.abs();
+        let widest = larger(low.abs(), high.abs()) + weights.offset.abs();
         let last = 16.0 * UNIT * widest + f64::MIN_POSITIVE;
         Proved::between(low - weights.offset - last, high - weights.offset + last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::*;
+
+    fn tail(profile: Profile, [tail, drift, leak, reach_rest, weighted]: [f64; 5]) -> Tail {
+        Tail {
+            profile,
+            values: vec![0.25],
+            rest: 0.125,
+            head: 1,
+            terms: 9.0,
+            head_terms: 4.0,
+            absolute_norm: 1.5,
+            weighted_head: weighted,
+            weighted_rows: 1.5,
+            weight: 1.0,
+            tail,
+            defect: 1e-9,
+            drift,
+            skew: 1e-9,
+            leak,
+            reach_rest,
+            excess: 1e-8,
+            reach: 1.5,
+            longest: 2.0,
+            corrections: 0.5,
+            tiles: 1.0,
+            columns: 5,
+        }
+    }
+
+    fn range(profile: Profile, numbers: [f64; 17]) -> Option<Proved> {
+        let [
+            own_tail,
+            drift,
+            leak,
+            reach_rest,
+            weighted,
+            squared_norm,
+            used,
+            slopes,
+            peak,
+            steepest,
+            offset,
+            value,
+            size,
+            squares,
+            most,
+            least,
+            along,
+        ] = numbers;
+        let bound = tail(profile, [own_tail, drift, leak, reach_rest, weighted]);
+        let known = bound.query(squared_norm, &[0.5, 0.25])?;
+        let weights = TailWeights { used, original: 1.0, slopes, peak, steepest, offset };
+        let (along, corrections) = ([along], [0.25]);
+        let corrections = &corrections;
+        let sums = TailSums { value, size, squares, most, least, along: &along, corrections };
+        bound.range(&known, &weights, &sums)
+    }
+
+    const NAMES: [&str; 17] = [
+        "tail",
+        "drift",
+        "leak",
+        "rest of a support",
+        "weighted head",
+        "squared norm",
+        "used",
+        "slopes",
+        "peak",
+        "steepest",
+        "offset",
+        "value",
+        "size",
+        "squares",
+        "most",
+        "least",
+        "along",
+    ];
+    const ORDINARY: [f64; 17] = [
+        1e-9, 1e-9, 1e-9, 0.125, 1.5, 3.0, 1.0, 1.0, 0.5, 1.0, 0.25, 0.75, 0.5, 0.25, 0.5, -0.25,
+        0.25,
+    ];
+    const GAUSSIAN: Profile = Profile::Gaussian { gamma: 0.01 };
+    const POWER: Profile = Profile::Power { scale: 0.5, shift: 1.0, degree: 3 };
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        for profile in [GAUSSIAN, POWER] {
+            inject::subnormals_leave_a_range(ORDINARY, |numbers| range(profile, numbers));
+            assert!(range(profile, ORDINARY).is_some(), "{profile:?}");
+            for (at, name) in NAMES.iter().enumerate() {
+                // Powers take a bound in place of the size.
+                if *name == "size" && profile == POWER {
+                    continue;
+                }
+                // The least of all terms is never above zero.
+                let infinity = if *name == "least" { f64::NEG_INFINITY } else { f64::INFINITY };
+                for poison in [f64::NAN, infinity] {
+                    let mut numbers = ORDINARY;
+                    numbers[at] = poison;
+                    assert_eq!(range(profile, numbers), None, "{profile:?}: {name} = {poison}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn slopes_that_underflow_or_overflow_never_vanish() {
+        let with = |at: usize, number: f64| {
+            let mut numbers = ORDINARY;
+            (numbers[13], numbers[16]) = (0.0, 0.0);
+            numbers[at] = number;
+            range(POWER, numbers)
+        };
+        // |c/w|² that was computed as 0 may be anything below 1e-100.
+        let width = |range: Option<Proved>| {
+            let range = range.expect("an ordinary range").interval();
+            range.high - range.low
+        };
+        assert!(width(with(13, 0.0)) > 0.0);
+        assert_eq!((with(13, 1e201), with(9, 1e101)), (None, None));
+        let large = Profile::Power { scale: 1e12, shift: 1.0, degree: 9 };
+        assert_eq!(range(large, ORDINARY), None);
     }
 }

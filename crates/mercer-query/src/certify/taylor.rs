@@ -34,9 +34,14 @@
 //!   which W and the error of the form are as there.
 //!
 //! `exp` of the library is taken to be right within 1e-12 relative, the rounding of its argument, at most
-//! 745, included; what follows is a few roundings of numbers no larger than what is widened.
+//! 745, included, and within `2^-1022` below the normal range; what follows is a few roundings of numbers no larger
+//! than what is widened.
+//!
+//! **Underflow and overflow.** Squares of a query that underflow add less than 1e-300 to `g`. Norms beyond 1e10
+//! get no range, so nothing overflows in f32; with the scales that the fit allows (supports and gamma within 1e-8 to 1e8 and
+//! 1e-20 to 1e20, sums of coefficients within 1e-100 to 1e100) nothing that underflows offline counts beside `drift`.
 
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{UNIT, at_least_zero, gamma, larger, smaller};
 
 use super::{Proved, strip_error};
 
@@ -128,7 +133,7 @@ impl FormBound {
         let (g, k, e) = (known.high, sums.count as f64, known.error);
         let sizes = gamma(k + 16.0) * (g + sums.spent);
         let noise = 1.05 * (2.02 * e * (k * g).sqrt() + k * e * e + sizes);
-        let left = ((1.0 + self.defect) * g - sums.spent + noise).max(0.0);
+        let left = at_least_zero((1.0 + self.defect) * g - sums.spent + noise);
         let error = 1.05 * (self.residual * g + self.largest * noise);
         (sums.head + tail.least * left - error, sums.head + tail.most * left + error)
     }
@@ -149,7 +154,8 @@ impl TaylorBound {
         let off = 2.0 * middle * error
             + (relative + 16.0 * UNIT) * (squared_norm + middle * middle)
             + 1e-300;
-        let (low, high) = ((g - off).max(0.0), g + off);
+        // A g that is NaN leaves no upper bound, and nothing is claimed.
+        let (low, high) = (at_least_zero(g - off), g + off);
         let fits = high >= 0.0 && high.sqrt() * (1.0 + 4.0 * UNIT) <= self.radius;
         fits.then_some(TaylorQuery { error, low, high })
     }
@@ -158,7 +164,7 @@ impl TaylorBound {
     pub(crate) fn remainder(&self, known: &TaylorQuery, sums: &FormSums) -> f64 {
         let (_, most) =
             self.rest.bounds(known, sums, TailValues { least: 0.0, most: self.rest_tail });
-        most.max(0.0) * known.high.sqrt() / self.radius * (1.0 + 8.0 * UNIT)
+        at_least_zero(most) * known.high.sqrt() / self.radius * (1.0 + 8.0 * UNIT)
     }
 
     /// The range of the score; `tail` are the extreme eigenvalues of A whose eigenvectors are not in the sums.
@@ -175,15 +181,92 @@ impl TaylorBound {
             + self.bend * known.high.sqrt() * (1.0 + 8.0 * UNIT)
             + self.drift
             + linear.remainder;
-        let sizes = self.constant.abs() + line.abs() + low.abs().max(high.abs()) + off;
+        let sizes = self.constant.abs() + line.abs() + larger(low.abs(), high.abs()) + off;
         let off = off * (1.0 + 8.0 * UNIT) + 16.0 * UNIT * sizes + f64::MIN_POSITIVE;
         let (low, high) = (self.constant + line + low - off, self.constant + line + high + off);
-        let smallest = (-self.gamma * known.high).exp() * (1.0 - 1e-12);
+        // An exponential below the normal range is off by its last digits.
+        let smallest = (-self.gamma * known.high).exp() * (1.0 - 1e-12) - f64::MIN_POSITIVE;
+        let smallest = at_least_zero(smallest);
         let largest = (-self.gamma * known.low).exp() * (1.0 + 1e-12) + 1e-300;
         let (low, high) =
-            ((low * smallest).min(low * largest), (high * smallest).max(high * largest));
-        let size = low.abs().max(high.abs()) + self.offset.abs();
+            (smaller(low * smallest, low * largest), larger(high * smallest, high * largest));
+        let size = larger(low.abs(), high.abs()) + self.offset.abs();
         let slack = 8.0 * UNIT * size + f64::MIN_POSITIVE;
         Proved::between(low - self.offset - slack, high - self.offset + slack)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::inject;
+    use super::*;
+
+    fn range(numbers: [f64; 15]) -> Option<Proved> {
+        let [
+            offset,
+            constant,
+            drift,
+            bend,
+            slope,
+            middle,
+            radius,
+            residual,
+            largest,
+            rest_tail,
+            squared_norm,
+            along,
+            line,
+            head,
+            spent,
+        ] = numbers;
+        let form = FormBound { residual, defect: 1e-12, largest };
+        let bound = TaylorBound {
+            gamma: 0.01,
+            offset,
+            constant,
+            drift,
+            bend,
+            slope,
+            middle,
+            radius,
+            curve: form,
+            rest: form,
+            rest_tail,
+            columns: 5,
+        };
+        let known = bound.query(squared_norm, 5, along)?;
+        let sums = FormSums { head, spent, count: 7 };
+        let linear = LinearPart { along: line, remainder: bound.remainder(&known, &sums) };
+        bound.range(&known, linear, &sums, TailValues { least: -0.5, most: 0.5 })
+    }
+
+    #[test]
+    fn nothing_is_proved_from_numbers_that_are_not_finite() {
+        let names = [
+            "offset",
+            "constant",
+            "drift",
+            "bend",
+            "slope",
+            "middle",
+            "radius",
+            "residual",
+            "largest",
+            "rest tail",
+            "squared norm",
+            "along",
+            "line",
+            "head",
+            "spent",
+        ];
+        let ordinary =
+            [0.25, 1.0, 1e-12, 1e-12, 0.5, 0.5, 10.0, 1e-12, 0.5, 0.25, 4.0, 0.25, 0.5, 0.75, 1.0];
+        let radius = 6;
+        // A radius that is infinite leaves no remainder: the fit never stores one, and the loader refuses it.
+        let of = |numbers: [f64; 15]| {
+            if numbers[radius] == f64::INFINITY { None } else { range(numbers) }
+        };
+        inject::nothing_is_proved(names, ordinary, of);
+        inject::subnormals_leave_a_range(ordinary, of);
     }
 }

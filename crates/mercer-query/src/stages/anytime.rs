@@ -4,7 +4,7 @@
 pub(super) mod arrays;
 
 use mercer_kernel::block::{Packed, Queries};
-use mercer_kernel::bound::gamma;
+use mercer_kernel::bound::{HIDDEN, gamma};
 use mercer_kernel::{Form, Kernel, KernelRef};
 use mercer_simd::{DenseQueries64, Isa, Panels64};
 use mercer_spec::{Kind, Parameter, Spec};
@@ -258,7 +258,10 @@ pub(super) fn query_bounds(
     let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
     let relative = 2.0 * gamma(width as f64 + 16.0 + per_term);
     // A squared norm of zero may hide squares that underflow.
-    let squared_norm = squared_norm * (1.0 + relative) + 1e-300;
+    let squared_norm = squared_norm * (1.0 + relative) + HIDDEN;
+    if !sizes.is_ordinary(kernel, squared_norm) {
+        return None;
+    }
     let size = sizes.of_query(kernel, squared_norm, width);
     ProjectionQuery::new(form.finish()?.self_bound(squared_norm) * (1.0 + 1e-15), &size)
 }

@@ -2,6 +2,7 @@
 //! is in `certify/tail.rs`; the directions are chosen in `mercer_compile`.
 
 use mercer_kernel::block::{PackedF32, QueriesF32};
+use mercer_kernel::bound::{LEAST, largest};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Score, Section};
 use mercer_simd::{DenseQueries32, Isa, Panels32, fold8};
@@ -85,6 +86,8 @@ struct TileFactors {
     rows: Vec<Vec<f64>>,
     squares: Vec<f64>,
     peaks: Vec<f64>,
+    /// The largest factor of the first order.
+    steepest: f64,
 }
 
 /// Working memory of one thread.
@@ -235,14 +238,15 @@ fn weights(
         let original: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
         let mine = || tiles.iter().flatten().filter(|factors| factors.score == number);
         let slopes: f64 = mine().flat_map(|factors| &factors.squares).sum();
-        let peaks = mine().flat_map(|factors| &factors.peaks);
-        let peak = peaks.fold(0.0, |most: f64, peak| most.max(peak.abs()));
+        let peak = largest(mine().flat_map(|factors| &factors.peaks).map(|peak| peak.abs()));
+        let steepest = largest(mine().map(|factors| factors.steepest));
         let slopes = slopes.sqrt() * up;
         TailWeights {
-            used: used * up,
+            used: used * up + coefficients.len() as f64 * LEAST,
             original: original * up,
             slopes,
             peak: peak * up,
+            steepest,
             offset: *offset,
         }
     };

@@ -2,6 +2,7 @@
 //! eigenvectors are computed in `mercer_compile`.
 
 use mercer_kernel::block::{Packed, Queries};
+use mercer_kernel::bound::largest;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, Score, Section};
 use mercer_simd::Isa;
@@ -78,18 +79,18 @@ struct SpectralScratch {
     runs: Vec<bool>,
 }
 
-/// `scale²` or 1, `s²`, and whether the kernel is normalised; `None` if it is not of degree 2.
+/// `scale²` or 1, `s²`, and whether the kernel is normalised; `None` if it is not of degree 2, or its scale is such
+/// that squares of it may underflow.
 fn degree_two(machine: &Machine) -> Option<(f64, f64, bool)> {
     let Form::Dot(finish) = machine.kernel().form() else { return None };
-    match finish.profile() {
-        Profile::Power { scale, shift, degree: 2 } if shift >= 0.0 => {
-            Some((scale * scale, shift / scale, false))
-        }
-        Profile::NormalizedPower { scale, shift, degree: 2 } if shift >= 0.0 => {
-            Some((1.0, shift / scale, true))
-        }
-        _ => None,
-    }
+    let (scale, shift, is_normalized) = match finish.profile() {
+        Profile::Power { scale, shift, degree: 2 } => (scale, shift, false),
+        Profile::NormalizedPower { scale, shift, degree: 2 } => (scale, shift, true),
+        _ => return None,
+    };
+    let factor = if is_normalized { 1.0 } else { scale * scale };
+    let is_sane = shift >= 0.0 && (1e-60..=1e60).contains(&scale);
+    is_sane.then_some((factor, shift / scale, is_normalized))
 }
 
 /// Arrays, all scores one after the other: `counts` eigenvectors of each score, `values` (eigenvalues),
@@ -97,8 +98,9 @@ fn degree_two(machine: &Machine) -> Option<(f64, f64, bool)> {
 fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Stage>, LoadError> {
     let refuse = |reason: &str| LoadError::unfit("spectral", reason);
     let machine = exact.machine();
-    let (factor, constant, is_normalized) = degree_two(machine)
-        .ok_or_else(|| refuse("the kernel is not of degree 2 with a constant of at least 0"))?;
+    let (factor, constant, is_normalized) = degree_two(machine).ok_or_else(|| {
+        refuse("the kernel is not of degree 2 with gamma 1e-60 to 1e60 and coef0 of at least 0")
+    })?;
     let columns = exact.packed().live_columns();
     let SpectralArrays { counts, values, vectors, errors } =
         SpectralArrays::new(section, machine.scores().len(), columns).map_err(refuse)?;
@@ -111,7 +113,7 @@ fn load(section: &Section, _: &Checked<'_>, exact: &Exact) -> Result<Box<dyn Sta
         let range = start..start + *count as usize;
         start = range.end;
         let values = &values[range.clone()];
-        let largest = values.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
+        let largest = largest(values.iter().map(|value| value.abs()));
         let (residual, defect, offset) = (errors[0], errors[1], *offset);
         let bound = Quadratic {
             factor,

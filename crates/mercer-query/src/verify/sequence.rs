@@ -18,9 +18,14 @@
 //! - `delta_k = ||D̂||_F + ε Σ τ² + γ Σ t²`,
 //! - `Ω_k² = |W|² - Σ w² + w'D̂w + 2 Σ|w_j| η_j + ε X² + γ Y² + ` the error of `|W|²`,
 //! - `hidden_k² = Σ_j (|(D̂w)_j| + η_j + ε τ_j X + γ t_j Y)²`.
+//!
+//! **Underflow and overflow.** Roots of self-values, S and `Σ|β_i|` lie within 1e-100 to 1e100, or the stage is refused;
+//! rows of zeros alone may have smaller ones. A product below the normal range then loses `2^-1074`, far below the
+//! `8u s_i S >= 1e-216` and `γ t_i t_j >= 1e-17` (as `t_i` is at least about 1) that stand beside it. What overflows is
+//! not finite, and the stage is refused.
 
-use mercer_data::Matrix;
-use mercer_kernel::bound::{self, UNIT, gamma};
+use mercer_data::{Matrix, Row};
+use mercer_kernel::bound::{self, UNIT, at_least_zero, gamma, largest, smaller};
 use mercer_kernel::factor::{Compensated, GramColumns, KernelColumns};
 use mercer_machine::{Machine, Score, Section};
 
@@ -81,10 +86,17 @@ fn unfit(reason: &str) -> MeasureError {
 /// Bounds on `sqrt(K(z, z))` of rows.
 fn roots(machine: &Machine, columns: &KernelColumns) -> Result<Vec<f64>, MeasureError> {
     let kernel = machine.kernel().as_ref();
-    let root = |norm: &f64| bound::value(kernel, norm.max(1e-300), norm.max(1e-300)).sqrt();
+    let root = |norm: &f64| bound::value(kernel, *norm, *norm).sqrt();
     let roots: Vec<f64> = columns.squared_norms().iter().map(root).collect();
-    let is_sane = |root: &f64| *root == 0.0 || (1e-100..=1e100).contains(root);
-    if roots.iter().all(is_sane) {
+    let form = kernel.form();
+    let is_ordinary = |norm: f64| form.finish().is_some_and(|finish| finish.is_ordinary(norm));
+    // The values of a row of zeros are right, whatever the scale; other norms of zero hide squares that underflow.
+    let is_zero = |row: Row<'_>| row.nonzeros().next().is_none();
+    let mut rows = columns.rows().iter().zip(columns.squared_norms()).zip(&roots);
+    let is_sane = |((row, norm), root): ((Row<'_>, &f64), &f64)| {
+        is_zero(row) || ((1e-100..=1e100).contains(root) && is_ordinary(*norm))
+    };
+    if rows.all(is_sane) && largest(roots.iter().copied()) <= 1e100 {
         Ok(roots)
     } else {
         Err(unfit("kernel values lie outside the scales 1e-200 to 1e200"))
@@ -161,16 +173,15 @@ pub(super) struct Errors {
 impl Errors {
     fn new(machine: &Machine, sums: &[f64], is_shifted: bool) -> Self {
         let kernel = machine.kernel().as_ref();
-        let longest = sums.iter().copied().fold(1e-300, f64::max);
-        let shortest = sums.iter().copied().fold(longest, f64::min).max(1e-300);
+        let longest = largest(sums.iter().copied());
+        let shortest = sums.iter().copied().fold(longest, smaller);
         let error = |u, v| bound::error(kernel, machine.columns(), u, v, is_shifted);
         let absolute =
-            error(longest, longest).max(error(longest, shortest)).max(error(shortest, shortest));
-        let relative = bound::relative_error(kernel, machine.columns(), is_shifted);
+            largest([error(longest, longest), error(longest, shortest), error(shortest, shortest)]);
+        let ends = [shortest, longest];
+        let relative = bound::relative_error(kernel, machine.columns(), ends, is_shifted);
         match relative {
-            Some(factor) if shortest > 1e-25 && absolute.is_finite() => {
-                Self { factor, is_relative: true }
-            }
+            Some(factor) if absolute.is_finite() => Self { factor, is_relative: true },
             _ => Self { factor: absolute, is_relative: false },
         }
     }
@@ -311,8 +322,7 @@ impl Constants {
                 + 1e-10 * sizes
                 + (2.0 * cross + spread + own_error) * UP;
             let square = left.value() + sum + 8.0 * UNIT * length.square.abs();
-            // A square that is no number must stay none.
-            rests.push(if square < 0.0 { 0.0 } else { square.sqrt() * UP });
+            rests.push(at_least_zero(square).sqrt() * UP);
             let part = |(j, turned): (usize, &f64)| {
                 let errors = eta(j)
                     + noise.epsilon * noise.scaled[j] * x

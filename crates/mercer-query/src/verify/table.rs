@@ -128,9 +128,9 @@ impl CurveMeasure<'_> {
     /// # Errors
     /// If the numbers are too large or too small.
     pub fn cells(&self, column: &ColumnValues, nodes: &[f64]) -> Result<Vec<f64>, MeasureError> {
-        let largest = column.values[column.values.len() - 1].0;
-        if !SANE.contains(&largest) {
-            return Err(unfit(format!("values of {largest:e} are beyond what its tables hold")));
+        // The terms of smaller numbers would lose digits to quotients that underflow.
+        if let Some((value, _)) = column.values.iter().find(|(value, _)| !SANE.contains(value)) {
+            return Err(unfit(format!("values of {value:e} are beyond what its tables hold")));
         }
         let distinct = column.distinct();
         // Straight lines between the nodes, if there is one at every value.

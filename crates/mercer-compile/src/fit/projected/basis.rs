@@ -2,7 +2,7 @@
 //! `mercer_query`'s `certify/tail.rs`; what is left of the supports is measured by its `verify/projected.rs`, the
 //! tail here, where all directions are known.
 
-use mercer_kernel::bound::gamma;
+use mercer_kernel::bound::{gamma, largest};
 use mercer_machine::{Array, Section};
 use mercer_query::verify::forms::{self, Measured, frobenius};
 use mercer_query::verify::projected::{ProjectedRows, Rests, Spare, tail_margin};
@@ -38,7 +38,7 @@ impl ProjectedFit {
         let mut supports = vec![0.0; ready.rows.count * head];
         gemm_nt(ready.rows.count, head, n, &ready.rows.values, &vectors[..head * n], &mut supports);
         round(&mut supports);
-        let rest = ready.values[ahead..].iter().copied().fold(0.0, f64::max);
+        let rest = largest(ready.values[ahead..].iter().copied());
         let mut values = ready.values[head..ahead].to_vec();
         values.push(rest);
         let mut basis = Self {

@@ -4,6 +4,7 @@
 use mercer_data::{Matrix, Row};
 use mercer_kernel::Domain;
 use mercer_kernel::block::{BLOCK, Packed};
+use mercer_kernel::bound::{LEAST, larger, largest, smaller};
 use mercer_machine::{Score, Section};
 use mercer_simd::Isa;
 use mercer_spec::Checked;
@@ -79,15 +80,17 @@ pub(super) fn load(
 fn vectors(sequence: &Sequence, exact: &Exact, sums: &[f64]) -> Vectors {
     let machine = exact.machine();
     let kernel = machine.kernel().as_ref();
-    let longest = sums.iter().copied().fold(0.0, f64::max);
-    let shortest = sums.iter().copied().fold(longest, f64::min);
+    let longest = largest(sums.iter().copied());
+    let shortest = sums.iter().copied().fold(longest, smaller);
     let of = |squared_norm: f64| sequence.sizes.of_query(kernel, squared_norm, machine.columns());
     let (long, short) = (of(longest), of(shortest));
     let sizes = roots(kernel, sums);
     match (long.relative_error, short.relative_error) {
-        (Some(a), Some(b)) => Vectors { sizes, error: Some(1.01 * a.max(b)), is_relative: true },
+        (Some(a), Some(b)) => {
+            Vectors { sizes, error: Some(1.01 * larger(a, b)), is_relative: true }
+        }
         _ => {
-            let error = 1.01 * long.kernel_error.max(short.kernel_error);
+            let error = 1.01 * larger(long.kernel_error, short.kernel_error);
             let error = error.is_finite().then_some(error);
             Vectors { sizes, error, is_relative: false }
         }
@@ -119,7 +122,9 @@ fn scores(
     let offsets = exact.machine().scores().iter().map(Score::offset);
     let small = |(((list, slants), stray), offset): (((&[f64], &[f64]), &f64), f64)| SmallMachine {
         stray: *stray,
-        sized: list.iter().zip(sizes).map(|(g, s)| g.abs() * s).sum::<f64>() * up,
+        // Products of small numbers may underflow.
+        sized: list.iter().zip(sizes).map(|(g, s)| g.abs() * s).sum::<f64>() * up
+            + size as f64 * LEAST,
         plain: list.iter().map(|g| g.abs()).sum::<f64>() * up,
         slants: slants.to_vec(),
         offset,

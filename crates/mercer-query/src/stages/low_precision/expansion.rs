@@ -1,6 +1,7 @@
 //! From products or kernel values of all supports, in f32 or integers, to proved ranges of all scores. The error
 //! bounds are in `certify/`; the products come from `low_precision.rs`.
 
+use mercer_kernel::bound::{LEAST, largest};
 use mercer_kernel::{Form, Profile};
 use mercer_machine::Score;
 use mercer_simd::{Isa, fold8};
@@ -52,7 +53,7 @@ impl Expansion {
             let kernel = machine.kernel().spec();
             return Err(format!("no error bound in low precision is known for {kernel}"));
         }
-        let longest = packed.squared_norms().iter().copied().fold(0.0, f64::max);
+        let longest = largest(packed.squared_norms().iter().copied());
         let bound = F32Bound {
             profile,
             terms: terms as f64,
@@ -182,5 +183,7 @@ fn weights(score: &Score, used: &impl Fn(usize, f64) -> f64, lost: f64) -> F32We
     let named = supports.iter().zip(coefficients);
     let sum: f64 = named.map(|(support, beta)| used(*support as usize, *beta).abs()).sum();
     let original: f64 = coefficients.iter().map(|beta| beta.abs()).sum();
-    F32Weights { used: up(sum), original: up(original), offset: *offset, lost }
+    // Quotients of small coefficients may underflow.
+    let used = up(sum) + supports.len() as f64 * LEAST;
+    F32Weights { used, original: up(original), offset: *offset, lost }
 }

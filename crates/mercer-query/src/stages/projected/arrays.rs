@@ -2,6 +2,7 @@
 //! `mercer_compile`; how queries use them is in `projected.rs`.
 
 use mercer_kernel::Profile;
+use mercer_kernel::bound::{larger, largest};
 use mercer_machine::{Score, Section};
 use mercer_simd::Panels32;
 use mercer_spec::Checked;
@@ -107,9 +108,9 @@ impl<'a> ProjectedArrays<'a> {
             let square = norm(row);
             weighted_head += w * w * square;
             weight += w * w;
-            reach = reach.max(square);
+            reach = larger(reach, square);
         }
-        let longest = exact.packed().squared_norms().iter().copied().fold(0.0, f64::max);
+        let longest = largest(exact.packed().squared_norms().iter().copied());
         let errors = self.errors;
         let (values, rest) = self.values.split_at(shape.ahead - shape.head);
         let absolute_norm = absolute_norm(self.vectors, shape.columns) * up;
@@ -162,7 +163,8 @@ impl<'a> ProjectedArrays<'a> {
                     let count = TILE.min(shape.supports - tile * TILE);
                     let rows = vec![vec![0.0; count]; super::BEFORE + shape.corrections];
                     let (squares, peaks) = (vec![0.0; count], vec![0.0; count]);
-                    all[tile].push(TileFactors { score: number, rows, squares, peaks });
+                    let steepest = 0.0;
+                    all[tile].push(TileFactors { score: number, rows, squares, peaks, steepest });
                 }
                 let factors = all[tile].last_mut().expect("pushed if it was missing");
                 let (beta, w) = (beta * norms[support], self.weights[support]);
@@ -173,6 +175,7 @@ impl<'a> ProjectedArrays<'a> {
                     row[at] = self.basis[k * shape.supports + support] * first;
                 }
                 factors.squares[at] = first * first;
+                factors.steepest = larger(factors.steepest, first.abs());
                 factors.peaks[at] = derivatives.curve * beta / (w * w);
             }
         }
@@ -188,7 +191,7 @@ fn absolute_norm(vectors: &[f32], columns: usize) -> f64 {
         for (sum, x) in sums.iter_mut().zip(row) {
             *sum += f64::from(x.abs());
         }
-        most = most.max(row.iter().map(|x| f64::from(x.abs())).sum());
+        most = larger(most, row.iter().map(|x| f64::from(x.abs())).sum());
     }
-    (most * sums.iter().copied().fold(0.0, f64::max)).sqrt()
+    (most * largest(sums)).sqrt()
 }
