@@ -3,6 +3,7 @@
 mod additive;
 mod linear;
 mod low_rank;
+mod mutations;
 mod predict;
 mod read;
 mod report;
@@ -27,6 +28,8 @@ pub const VERB: Verb = Verb {
             read      LIBSVM text of 100 MB: seconds and memory\n\
             soak      damaged files of every kind, then an attack on certificates: ranges of every stage at every scale\n\
             \u{20}         against true scores, then plans whose calibrated promise is broken; only if named\n\
+            mutations each bound of xtask/mutations.toml weakened on purpose, in a copy of the workspace: for which\n\
+            \u{20}         of them no test fails; only if named\n\
             low_rank  low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
@@ -34,7 +37,7 @@ pub const VERB: Verb = Verb {
             \u{20}         covtype, Adult, zipf, uniform, growth, each written to the page as it ends\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
-            --task NAME     only this task\n\
+            --task NAME     only this task; only mutations whose names contain it\n\
             --rows N        training on the first N rows only; several show how time grows\n\
             --peers PYTHON  also measures the peers installed for this interpreter\n\
             --contract TEXT predict also tunes each machine under this contract, on the first 60 % of its queries, and\n\
@@ -77,6 +80,7 @@ const TOPICS: &[Topic] = &[
     ("tune", tune::run, true),
     ("read", read::run, true),
     ("soak", soak::run, false),
+    ("mutations", mutations::run, false),
 ];
 
 fn run(mut args: Args) -> Result<ExitCode> {
