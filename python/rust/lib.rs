@@ -31,6 +31,12 @@ mod _mercer {
         mercer::compile::FITTERS.iter().map(|fitter| fitter.stage.name).collect()
     }
 
+    /// The largest number of threads: four for each core.
+    #[pyfunction]
+    fn thread_limit() -> usize {
+        mercer::threads::limit()
+    }
+
     /// The instruction set in use.
     #[pyfunction]
     fn instruction_set() -> String {

@@ -49,11 +49,12 @@ pub(crate) fn interruptible<T: Send>(
 /// Pools by process and size: after a fork the threads of the parent do not exist.
 static POOLS: Mutex<Option<HashMap<(u32, usize), Arc<ThreadPool>>>> = Mutex::new(None);
 
-/// Runs work on `threads` threads, all cores if that is 0.
+/// Runs work on `threads` threads, all cores if that is 0; never on more than [`mercer::threads::limit`], beyond which
+/// Python's `n_jobs` is refused.
 pub(crate) fn run_on<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
     let threads = match threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
-        some => some,
+        some => some.min(mercer::threads::limit()),
     };
     match pool(threads) {
         Some(pool) => pool.install(work),

@@ -1,5 +1,6 @@
 """Machines that scikit-learn does not have."""
 
+import pathlib
 import pickle
 
 import numpy as np
@@ -147,3 +148,28 @@ def test_every_machine_becomes_a_model_and_goes_faster(digits):
         machine = clone(estimator).fit(X, y)
         fast = mercer.accelerate(machine, queries[:200], seconds=2)
         np.testing.assert_array_equal(fast.predict(queries), machine.predict(queries))
+
+
+def test_more_than_four_threads_per_core_are_refused(monkeypatch, digits):
+    X, _, y, _ = digits
+    machine = AdditiveSVC(n_jobs=10**6)
+    with pytest.raises(ValueError, match="n_jobs asks for 1000000 threads; at most"):
+        machine.fit(X, y)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1000000")
+    with pytest.raises(ValueError, match="OMP_NUM_THREADS asks for"):
+        clone(machine).set_params(n_jobs=None).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["columns_2pow62_panic.mercer", "craft_cols_sparse_4294967296.mercer", "wide_column.model", "merged_overflow.model"],
+)
+def test_files_made_to_harm_are_read_or_refused(name):
+    """Never a PanicException, which is no Exception."""
+    path = pathlib.Path(__file__).parents[2] / "crates/mercer-machine/tests/data/trust" / name
+    try:
+        model = mercer.load(path)
+    except MercerError as error:
+        assert str(error)
+    else:
+        assert model.predict(sp.csr_matrix(np.ones((1, 1)))).shape == (1,)

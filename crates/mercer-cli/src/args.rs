@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 /// Options of every verb.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// Threads to use; all cores if not given
+    /// Threads to use, at most four for each core; all cores if not given
     #[arg(long, global = true, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
     /// Seed of all random choices; the same seed gives the same result

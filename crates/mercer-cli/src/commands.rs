@@ -92,6 +92,7 @@ fn save(model: &Model, path: &Path) -> anyhow::Result<()> {
 /// The options of the reader, from the command line.
 pub(crate) fn input_options(input: &Input) -> Options {
     let label = input.label.parse().unwrap_or_else(|never| match never {});
+    let usual = Options::default();
     Options {
         format: input.input_format.clone(),
         label,
@@ -106,8 +107,9 @@ pub(crate) fn input_options(input: &Input) -> Options {
         },
         one_hot: input.one_hot.clone(),
         zero_based: input.zero_based,
-        unpacked_limit: input.max_unpacked as u64,
-        ..Options::default()
+        unpacked_limit: input.max_unpacked.map_or(usual.unpacked_limit, |limit| limit as u64),
+        unpacked_any_ratio: input.max_unpacked.is_some(),
+        ..usual
     }
 }
 

@@ -22,7 +22,11 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     if let Some((command, arguments)) = libsvm::LibsvmCommand::from_arguments(std::env::args_os()) {
-        return command.run(&arguments, &console::Console::plain());
+        let console = console::Console::plain();
+        return match mercer::threads::pool(None) {
+            Ok(pool) => pool.install(|| command.run(&arguments, &console)),
+            Err(error) => failure::report(&error.into(), &console),
+        };
     }
     let arguments = match args::Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -40,7 +44,6 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: args::Arguments, console: &console::Console) -> anyhow::Result<u8> {
-    let threads = arguments.common.threads.map_or(0, std::num::NonZero::get);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let pool = mercer::threads::pool(arguments.common.threads)?;
     pool.install(|| commands::run(arguments, console))
 }

@@ -10,6 +10,9 @@ use mercer::machine::Model;
 
 use crate::console::Console;
 
+/// Values of scaled rows in memory at a time, where scaling makes rows dense.
+const DENSE_VALUES: usize = 1 << 20;
+
 /// A data file being read for a model.
 pub(crate) struct Queries<'a> {
     chunks: Box<dyn Chunks>,
@@ -57,6 +60,16 @@ impl<'a> Queries<'a> {
         read::read_all(&mut queries).with_context(|| path.display().to_string())
     }
 
+    /// Rows at a time: a scaling that changes zeros makes sparse rows dense, however few values they have.
+    fn most_rows(&self) -> usize {
+        match &self.model.input.scaling {
+            Some(scaling) if !scaling.keeps_zeros() => {
+                (DENSE_VALUES / scaling.columns().unwrap_or(1).max(1)).max(1)
+            }
+            _ => usize::MAX,
+        }
+    }
+
     fn prepare(&self, chunk: Dataset) -> Result<Dataset, DataError> {
         let input = &self.model.input;
         let (found, is_sparse) = (chunk.examples.columns(), chunk.examples.is_sparse());
@@ -81,7 +94,9 @@ impl<'a> Queries<'a> {
 
 impl Chunks for Queries<'_> {
     fn next_chunk(&mut self, rows: usize) -> Result<Option<Dataset>, DataError> {
-        let Some(chunk) = self.chunks.next_chunk(rows)? else { return Ok(None) };
+        let Some(chunk) = self.chunks.next_chunk(rows.min(self.most_rows()))? else {
+            return Ok(None);
+        };
         let chunk = self.prepare(chunk)?;
         self.rows += chunk.examples.rows();
         Ok(Some(chunk))

@@ -164,6 +164,9 @@ impl<'a> Compiler<'a> {
     /// As [`crate::compile`].
     pub fn run(&self, plan: &Spec) -> Result<Compiled, CompileError> {
         let specs = stages(plan)?;
+        if !specs.is_empty() {
+            self.machine.check_width("fitting a plan")?;
+        }
         let parts = self.parts(&specs)?;
         let FittingData { sample, training, .. } = self.fitting_data;
         let mut repeated = 0;

@@ -243,6 +243,7 @@ impl<'a> Compression<'a> {
     /// If the method does not fit the machine, the goal lacks what it needs or cannot be reached, or the caller
     /// interrupts it.
     pub fn run(&self) -> Result<Compressed, CompileError> {
+        self.machine.check_width("compressing a machine")?;
         let evaluator =
             measure::SampleEvaluator::new(self.machine, self.fitting_data.sample, self.tolerance)?;
         if !self.keeps_vectors

@@ -130,6 +130,12 @@ pub enum CompileError {
     /// A query of the sample cannot be answered.
     #[error("the sample: {0}")]
     Query(#[from] mercer_query::QueryError),
+    /// The machine claims far more columns than it has values.
+    #[error("{reason}")]
+    TooWide {
+        /// How many, and for what.
+        reason: String,
+    },
     /// The stage was fitted, but cannot be used.
     #[error(transparent)]
     Load(#[from] mercer_query::LoadError),
@@ -138,6 +144,12 @@ pub enum CompileError {
 impl From<Interrupted> for CompileError {
     fn from(_: Interrupted) -> Self {
         Self::Interrupted
+    }
+}
+
+impl From<mercer_data::DataError> for CompileError {
+    fn from(error: mercer_data::DataError) -> Self {
+        Self::TooWide { reason: error.to_string() }
     }
 }
 

@@ -210,11 +210,13 @@ impl<'a> Tuner<'a> {
     /// range, or the caller interrupts it.
     pub fn run(&self) -> Result<Tuned, CompileError> {
         self.check()?;
+        self.machine.check_width("fitting a plan")?;
         let (policy, repeated) = (&POLICY, self.check_sample()?);
+        // The time of the first answers counts too.
+        let limit = TimeLimit::new(self.watch, self.clock, self.time_limit, &policy.limits);
         self.watch.step("scoring the sample", 0, 1)?;
         let exact = Plan::exact(self.machine);
         let sample = TuneSample::new(self, &exact, policy)?;
-        let limit = TimeLimit::new(self.watch, self.clock, self.time_limit, &policy.limits);
         let may_go_on = |progress| limit.may_go_on(progress);
         let most = policy.sample.most_training;
         let training = self.training.map(|rows| drawn(rows, most, self.seed));

@@ -118,6 +118,35 @@ pub enum DataError {
         /// Number of columns.
         columns: usize,
     },
+    /// More columns than a sparse row can number.
+    #[error("{columns} columns are claimed; at most {limit} can be numbered")]
+    TooManyColumns {
+        /// Columns claimed.
+        columns: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A table with a number for each column that the stored values do not justify.
+    #[error(
+        "{what} would take {numbers} numbers, one or more for each column; for so few values at most {limit} are \
+         accepted: number the columns consecutively"
+    )]
+    TableTooLarge {
+        /// What the table is for.
+        what: &'static str,
+        /// Numbers in it.
+        numbers: usize,
+        /// Numbers allowed.
+        limit: usize,
+    },
+    /// Memory that cannot be allocated.
+    #[error("{what} takes {:.1} GiB, which this computer does not give", *.bytes as f64 / f64::from(1 << 30))]
+    OutOfMemory {
+        /// What the memory is for.
+        what: &'static str,
+        /// How much was asked for.
+        bytes: usize,
+    },
     /// A value in memory that is not finite.
     #[error("row {row}, column {column} is {value}; values must be finite")]
     NotFiniteAt {

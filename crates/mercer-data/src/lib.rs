@@ -5,6 +5,7 @@
 
 mod dataset;
 mod error;
+pub mod limits;
 mod live_columns;
 mod matrix;
 pub mod read;

@@ -25,6 +25,9 @@ fn not_finite(values: &[f64]) -> Option<usize> {
 }
 
 impl Matrix {
+    /// Columns are numbered by 32 bits.
+    pub const MAX_COLUMNS: usize = 1 << 32;
+
     /// Rows of `columns` values each, row after row.
     ///
     /// # Errors
@@ -46,8 +49,8 @@ impl Matrix {
     /// Compressed rows: row `i` holds entries `starts[i]..starts[i + 1]`. Zeros are dropped.
     ///
     /// # Errors
-    /// If the parts contradict each other, columns do not increase within a row or reach `columns`, or a
-    /// value is not finite.
+    /// If the parts contradict each other, columns do not increase within a row or reach `columns`, a value is not
+    /// finite, or there are more than [`Matrix::MAX_COLUMNS`] columns.
     pub fn sparse(
         columns: usize,
         starts: &[usize],
@@ -55,6 +58,9 @@ impl Matrix {
         values: &[f64],
     ) -> Result<Self, DataError> {
         let bad = |row: usize, reason| DataError::BadSparseRow { row: row + 1, reason };
+        if columns > Self::MAX_COLUMNS {
+            return Err(DataError::TooManyColumns { columns, limit: Self::MAX_COLUMNS });
+        }
         if starts.first() != Some(&0) || starts.last() != Some(&indices.len()) {
             return Err(bad(0, "row starts do not span the entries"));
         }
@@ -135,16 +141,18 @@ impl Matrix {
     }
 
     fn dense_bytes(&self) -> usize {
-        8 * self.rows * self.columns
+        self.rows.saturating_mul(self.columns).saturating_mul(8)
     }
 
     fn sparse_bytes(&self) -> usize {
         12 * self.nonzeros() + 8 * (self.rows + 1)
     }
 
-    /// The smaller storage of the two, counting bytes.
+    /// The smaller storage of the two, counting bytes. Rows without columns are kept sparse: dense values would not
+    /// say how many there are.
     pub fn compact(self) -> Self {
-        match (&self.storage, self.sparse_bytes() < self.dense_bytes()) {
+        let is_sparse = self.sparse_bytes() < self.dense_bytes() || self.columns == 0;
+        match (&self.storage, is_sparse) {
             (Storage::Dense(_), true) => self.to_sparse(),
             (Storage::Sparse { .. }, false) => self.to_dense(),
             _ => self,

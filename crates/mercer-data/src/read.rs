@@ -97,7 +97,7 @@ pub fn from_packed(
     name: &str,
     options: &Options,
 ) -> Result<Box<dyn Chunks>, DataError> {
-    let (source, name) = unpack::unpack(Box::new(source), name, options.unpacked_limit)?;
+    let (source, name) = unpack::unpack(Box::new(source), name, options)?;
     from_reader(source, &name, options)
 }
 

@@ -11,7 +11,7 @@ use mercer_spec::{Registry, Spec, SpecError};
 
 pub use columns::ColumnStats;
 
-use crate::{DataError, Matrix, MatrixBuilder, Row};
+use crate::{DataError, Matrix, MatrixBuilder, Row, limits};
 
 /// Every scaling; one line each.
 pub static SCALINGS: Registry<Recipe> = Registry {
@@ -25,9 +25,12 @@ pub static SCALINGS: Registry<Recipe> = Registry {
     ],
 };
 
-/// If a scaling changes zeros, sparse rows become dense up to this size, and up to [`GROWTH`] times their size.
+/// If a scaling changes zeros, sparse rows become dense up to this size, and up to [`GROWTH`] times their size. Rows
+/// with very few values become dense up to [`SMALL_DENSE_BYTES`], and [`MAX_GROWTH`] times their size.
 const DENSE_BYTES: u128 = 64 << 20;
+const SMALL_DENSE_BYTES: u128 = 4 << 20;
 const GROWTH: u128 = 4;
+const MAX_GROWTH: u128 = 1024;
 
 /// A scaling before it is fitted.
 pub struct Recipe {
@@ -58,7 +61,9 @@ impl Recipe {
         if let Some((_, indices, _)) = examples.as_sparse() {
             let dense = 8 * examples.rows() as u128 * examples.columns() as u128;
             let sparse = 12 * indices.len() as u128;
-            if dense > DENSE_BYTES.max(GROWTH * sparse) && !scaling.keeps_zeros() {
+            let few = SMALL_DENSE_BYTES.max(MAX_GROWTH * sparse);
+            let limit = DENSE_BYTES.min(few).max(GROWTH * sparse);
+            if dense > limit && !scaling.keeps_zeros() {
                 let (scaling, gib) = (self.spec.to_string(), dense as f64 / f64::from(1 << 30));
                 return Err(DataError::MovesZeros { scaling, gib });
             }
@@ -245,7 +250,7 @@ impl Scaling {
             }
             return Ok(builder.finish(width));
         }
-        let mut values = vec![0.0; rows.rows() * width];
+        let mut values = limits::filled("scaled rows", rows.rows().saturating_mul(width), 0.0)?;
         for (row, out) in rows.iter().zip(values.chunks_exact_mut(width.max(1))) {
             let norm = self.norm(row);
             row.write_dense(out);

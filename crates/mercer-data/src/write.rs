@@ -18,6 +18,8 @@ use crate::{DataError, Dataset, Targets};
 
 /// Formats that store every value refuse rows wider than this.
 const MAX_DENSE_COLUMNS: usize = 1 << 24;
+const SMALL_DENSE_COLUMNS: usize = 1 << 14;
+const DENSE_GROWTH: usize = 64;
 
 /// A file format that datasets can be written in.
 #[derive(Debug)]
@@ -86,12 +88,17 @@ fn inexpressible(format: &'static str, what: impl Into<String>) -> DataError {
     DataError::Inexpressible { format, what: what.into() }
 }
 
+/// Formats that store every value refuse more columns than [`MAX_DENSE_COLUMNS`]; and more than
+/// [`DENSE_GROWTH`] for each value that is not zero, above a small number.
 fn check_dense(format: &'static str, data: &Dataset) -> Result<(), DataError> {
-    let columns = data.examples.columns();
-    if columns <= MAX_DENSE_COLUMNS {
+    let (columns, stored) = (data.examples.columns(), data.examples.nonzeros());
+    let few = SMALL_DENSE_COLUMNS.max(stored.saturating_mul(DENSE_GROWTH));
+    let limit = MAX_DENSE_COLUMNS.min(few);
+    if columns <= limit {
         return Ok(());
     }
-    let what = format!("{columns} columns (every value is stored; at most {MAX_DENSE_COLUMNS})");
+    let rows = format!("rows of {stored} values in all");
+    let what = format!("{columns} columns (every value is stored; at most {limit} for {rows})");
     Err(inexpressible(format, what))
 }
 

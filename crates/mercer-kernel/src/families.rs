@@ -16,7 +16,7 @@ mod intersection;
 mod jensen_shannon;
 mod power_mean;
 
-use mercer_spec::{Checked, Registry, SpecError};
+use mercer_spec::{Checked, Registry, Spec, SpecError, Value};
 
 use crate::{Finish, Form, KernelRef};
 
@@ -40,10 +40,29 @@ pub static KERNELS: Registry<KernelRef> = Registry {
     ],
 };
 
+/// Kernels inside each other at most: the work for an error bound grows threefold with each.
+const MAX_NESTED: usize = 4;
+
 /// The kernel inside another one.
 fn inner(checked: &Checked<'_>) -> Result<KernelRef, SpecError> {
     let spec = checked.spec("inner").expect("the entry declares a component");
+    let found = nested(spec) + 1;
+    if found > MAX_NESTED {
+        let reason =
+            format!("{found} kernels are inside each other; at most {MAX_NESTED} are accepted");
+        return Err(checked.refuse(reason));
+    }
     KERNELS.build(spec)
+}
+
+/// How many texts are inside each other.
+fn nested(spec: &Spec) -> usize {
+    let named = spec.named().iter().map(|(_, value)| value);
+    let inside = spec.positional().iter().chain(named).map(|value| match value {
+        Value::Spec(inner) => nested(inner),
+        Value::Number(_) => 0,
+    });
+    1 + inside.max().unwrap_or(0)
 }
 
 /// The function of the kernel inside another one.

@@ -34,7 +34,7 @@ fn auto(rows: &Matrix) -> f64 {
 }
 
 fn scale(rows: &Matrix) -> f64 {
-    let count = (rows.rows() * rows.columns()).max(1) as f64;
+    let count = (rows.rows() as f64 * rows.columns() as f64).max(1.0);
     let values = || rows.iter().flat_map(mercer_data::Row::nonzeros).map(|(_, value)| value);
     let mean = values().sum::<f64>() / count;
     let stored = values().map(|value| (value - mean).powi(2)).sum::<f64>();

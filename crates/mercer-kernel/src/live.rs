@@ -18,16 +18,29 @@ impl PackedColumns {
         let centre = centre.unwrap_or(&[]);
         let shifts: Vec<(u32, f64)> =
             (0u32..).zip(centre.iter().copied()).filter(|(_, shift)| *shift != 0.0).collect();
-        let mut used = vec![keep_all; rows.columns()];
-        if !keep_all {
+        let all = rows.columns();
+        let live = if keep_all {
+            LiveColumns::every(all)
+        } else if shifts.is_empty() {
+            LiveColumns::of(rows)
+        } else {
+            // The centre has a number for each column, so they are not too many.
             let mut shifted = CentredRow::default();
+            let mut is_live = vec![false; all];
             for row in rows.iter() {
                 for column in shifted.apply(row, &shifts).columns {
-                    used[*column as usize] = true;
+                    is_live[*column as usize] = true;
                 }
             }
-        }
-        Self { live: LiveColumns::select(rows.columns(), |column| used[column]), shifts }
+            let live = (0u32..).zip(is_live).filter(|(_, live)| *live);
+            LiveColumns::new(all, live.map(|(column, _)| column).collect())
+        };
+        Self { live, shifts }
+    }
+
+    /// Whether every column of the rows is live.
+    pub(crate) fn has_all(&self) -> bool {
+        self.live.len() == self.live.all()
     }
 
     /// Number of live columns.

@@ -78,6 +78,12 @@ pub enum MachineError {
         /// The kernel.
         kernel: String,
     },
+    /// A number beside the machine that makes no sense.
+    #[error("{what} is outside its range")]
+    OutOfRange {
+        /// Which number.
+        what: &'static str,
+    },
     /// A model text that breaks its grammar.
     #[error("line {line}: {reason}")]
     Text {

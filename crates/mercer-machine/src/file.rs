@@ -40,7 +40,9 @@ pub fn load(path: &Path) -> Result<Model, MachineError> {
 
 /// Reads a model of any known format.
 pub fn from_bytes(bytes: &[u8]) -> Result<Model, MachineError> {
-    recognise(bytes).map(|format| (format.read)(bytes))?
+    let model = (recognise(bytes)?.read)(bytes)?;
+    model.check()?;
+    Ok(model)
 }
 
 /// The format of these bytes.
@@ -57,6 +59,7 @@ pub fn recognise(bytes: &[u8]) -> Result<&'static Format, MachineError> {
 
 /// Writes a model file. It replaces an existing file only when it is complete.
 pub fn save(model: &Model, format: &Format, path: &Path) -> Result<(), MachineError> {
+    model.check()?;
     let mut file = AtomicFile::create(path)?;
     (format.write)(model, &mut file)?;
     Ok(file.commit()?)
@@ -64,6 +67,7 @@ pub fn save(model: &Model, format: &Format, path: &Path) -> Result<(), MachineEr
 
 /// A model in one of the formats, as bytes.
 pub fn to_bytes(model: &Model, format: &Format) -> Result<Vec<u8>, MachineError> {
+    model.check()?;
     let mut bytes = Vec::new();
     (format.write)(model, &mut bytes)?;
     Ok(bytes)

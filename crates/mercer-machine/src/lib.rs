@@ -17,7 +17,7 @@ mod vote;
 
 pub use bins::{Bins, Spacing};
 pub use error::MachineError;
-pub use machine::{Machine, Output, Scheme};
+pub use machine::{Machine, Output, Scheme, can_be_centred};
 pub use model::{Curve, Input, Model, Parent, Probabilities, Provenance};
 pub use plan::{Array, Calibration, Counts, PlanSections, Scale, Section};
 pub use score::{ClassName, Score};

@@ -1,10 +1,10 @@
 //! A trained machine: kernel, supports, scores and the meaning of the scores, checked when it is built.
 //! How scores are computed fast is in `mercer-query`; how they become labels is in `vote.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use mercer_data::{Matrix, Row};
+use mercer_data::{DataError, Matrix, Row, limits};
 use mercer_kernel::{Domain, Form, KernelRef};
 
 use crate::{Bins, ClassName, MachineError, Score};
@@ -73,7 +73,12 @@ impl Machine {
         check_output(&output, scores.len())?;
         check_scores(&scores, &supports, None)?;
         check_domain(&kernel, &supports)?;
+        let before = supports.rows();
         let (supports, scores) = merge(supports, scores);
+        if supports.rows() < before {
+            // Sums of coefficients may overflow.
+            check_scores(&scores, &supports, None)?;
+        }
         let supports = supports.compact();
         let centre = match kernel.form() {
             Form::Shift(_) => centre(&supports),
@@ -192,6 +197,29 @@ impl Machine {
         rows.iter().map(|row| outside(row) as u64).sum()
     }
 
+    /// Checks that tables with a number for each column are no larger than the machine justifies.
+    ///
+    /// # Errors
+    /// If it claims far more columns than it has values.
+    pub fn check_width(&self, what: &'static str) -> Result<(), DataError> {
+        limits::check_table(what, self.columns(), self.stored())
+    }
+
+    /// Checks that so many numbers, zeros of the supports included, are no more than the machine justifies.
+    pub(crate) fn check_dense(&self, numbers: usize) -> Result<(), DataError> {
+        limits::check_table("a dense machine", numbers, self.stored())
+    }
+
+    /// Values of the supports, or weights, that are stored.
+    fn stored(&self) -> usize {
+        let dense = self.scores.iter().map(|score| match score {
+            Score::Expansion { .. } => 0,
+            Score::Linear { weights, .. } => weights.len(),
+            Score::Additive { weights, .. } => weights.len(),
+        });
+        self.supports.nonzeros().max(dense.sum())
+    }
+
     /// Number of columns of the supports.
     pub fn columns(&self) -> usize {
         self.supports.columns()
@@ -211,10 +239,9 @@ fn check_output(output: &Output, scores: usize) -> Result<(), MachineError> {
         if names.len() < 2 {
             return Err(MachineError::TooFewClasses { found: names.len() });
         }
-        for (position, name) in names.iter().enumerate() {
-            if names[..position].contains(name) {
-                return Err(MachineError::RepeatedClass { name: name.to_string() });
-            }
+        let mut seen = HashSet::with_capacity(names.len());
+        if let Some(name) = names.iter().find(|name| !seen.insert(NameKey::of(name))) {
+            return Err(MachineError::RepeatedClass { name: name.to_string() });
         }
     }
     let expected = output.scores();
@@ -222,6 +249,23 @@ fn check_output(output: &Output, scores: usize) -> Result<(), MachineError> {
         Ok(())
     } else {
         Err(MachineError::Count { what: "scores", found: scores, expected })
+    }
+}
+
+/// A class name that can be looked up; numbers that are equal have equal bits.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum NameKey<'a> {
+    Number(u64),
+    Text(&'a str),
+}
+
+impl<'a> NameKey<'a> {
+    fn of(name: &'a ClassName) -> Self {
+        match name {
+            // Minus zero becomes zero.
+            ClassName::Number(number) => Self::Number((number + 0.0).to_bits()),
+            ClassName::Text(text) => Self::Text(text),
+        }
     }
 }
 
@@ -306,27 +350,40 @@ fn merge(supports: Matrix, scores: Vec<Score>) -> (Matrix, Vec<Score>) {
     if kept.len() == supports.rows() {
         return (supports, scores);
     }
-    let scores = scores.into_iter().map(|score| move_coefficients(score, &place, kept.len()));
-    let scores = scores.collect();
+    let scores = scores.into_iter().map(|score| move_coefficients(score, &place)).collect();
     (supports.select(kept), scores)
 }
 
-fn move_coefficients(score: Score, place: &[u32], supports: usize) -> Score {
+fn move_coefficients(score: Score, place: &[u32]) -> Score {
     match score {
-        Score::Expansion { supports: named, coefficients, offset } => {
-            let mut sums = vec![0.0; supports];
-            for (support, beta) in named.iter().zip(coefficients) {
-                sums[place[*support as usize] as usize] += beta;
+        Score::Expansion { supports, coefficients, offset } => {
+            let moved = supports.iter().map(|support| place[*support as usize]);
+            let mut moved: Vec<(u32, f64)> = moved.zip(coefficients).collect();
+            moved.sort_by_key(|(support, _)| *support);
+            let mut sums: Vec<(u32, f64)> = Vec::with_capacity(moved.len());
+            for (support, beta) in moved {
+                match sums.last_mut() {
+                    Some((last, sum)) if *last == support => *sum += beta,
+                    _ => sums.push((support, beta)),
+                }
             }
-            Score::expansion(&sums, offset)
+            sums.retain(|(_, sum)| *sum != 0.0);
+            let (supports, coefficients) = sums.into_iter().unzip();
+            Score::Expansion { supports, coefficients, offset }
         }
         other @ (Score::Linear { .. } | Score::Additive { .. }) => other,
     }
 }
 
-/// Supports with more columns are not centred: a file may name any column, and the centre has a number for
-/// each.
+/// Whether rows of so many columns, with `stored` values in all, may be centred: the centre has a number for each
+/// column, and a sparse row may name any.
+pub fn can_be_centred(columns: usize, stored: usize) -> bool {
+    columns <= MAX_CENTRED && columns <= SMALL_CENTRE.max(stored.saturating_mul(64))
+}
+
+/// Rows with more columns are never centred, those with fewer than [`SMALL_CENTRE`] whatever they store.
 const MAX_CENTRED: usize = 1 << 22;
+const SMALL_CENTRE: usize = 1 << 16;
 
 /// The mean support in columns whose values lie far from zero, and zero elsewhere; `None` if it is all zero.
 ///
@@ -334,7 +391,7 @@ const MAX_CENTRED: usize = 1 << 22;
 /// from the mean: there `|x|² + |z|² - 2 x·z` would cancel. Other columns keep their zeros, so sparse rows
 /// stay sparse, and only the columns of the first support can be shifted.
 fn centre(supports: &Matrix) -> Option<Arc<[f64]>> {
-    if supports.columns() > MAX_CENTRED {
+    if !can_be_centred(supports.columns(), supports.nonzeros()) {
         return None;
     }
     let rows = supports.rows() as f64;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use mercer_data::{DataError, Matrix, Scaling};
 
-use crate::{Machine, PlanSections};
+use crate::{Machine, MachineError, PlanSections};
 
 /// A machine with everything that is stored with it.
 #[derive(Debug, Clone)]
@@ -27,6 +27,27 @@ impl From<Machine> for Model {
     fn from(machine: Machine) -> Self {
         let (input, provenance) = (Input::default(), Provenance::default());
         Self { machine, plan: None, input, probabilities: None, provenance }
+    }
+}
+
+impl Model {
+    /// Checks the numbers beside the machine and its plan, as a file may hold any.
+    ///
+    /// # Errors
+    /// If a parameter of probabilities, or a share, is outside its range.
+    pub(crate) fn check(&self) -> Result<(), MachineError> {
+        let wrong = |what: &'static str| Err(MachineError::OutOfRange { what });
+        if let Some(probabilities) = &self.probabilities
+            && !probabilities.is_sound()
+        {
+            return wrong("a parameter of its probabilities");
+        }
+        match &self.provenance.parent {
+            Some(parent) if !(parent.error.is_finite() && parent.error >= 0.0) => {
+                wrong("the error of its compression")
+            }
+            _ => Ok(()),
+        }
     }
 }
 

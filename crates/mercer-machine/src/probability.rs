@@ -44,6 +44,25 @@ impl Probabilities {
 }
 
 impl Probabilities {
+    /// Whether all parameters are numbers that give probabilities; files may hold any.
+    pub(crate) fn is_sound(&self) -> bool {
+        let finite = |values: &[f64]| values.iter().all(|value| value.is_finite());
+        match self {
+            Self::Sigmoid { a, b } => a.len() == b.len() && finite(a) && finite(b),
+            Self::Laplace { sigma } => sigma.is_finite() && *sigma >= 0.0,
+            Self::Marks(marks) => finite(marks) && marks.is_sorted(),
+            Self::Curves(curves) => curves.iter().all(|curve| match curve {
+                Curve::Sigmoid { a, b } => a.is_finite() && b.is_finite(),
+                Curve::PiecewiseLinear { scores, values } => {
+                    finite(scores)
+                        && scores.is_sorted()
+                        && values.is_sorted()
+                        && values.iter().all(|value| (0.0..=1.0).contains(value))
+                }
+            }),
+        }
+    }
+
     /// A and B of each score, where all are sigmoids; without the clamp of [`Curve::at`].
     pub fn sigmoids(&self) -> Option<(Vec<f64>, Vec<f64>)> {
         match self {

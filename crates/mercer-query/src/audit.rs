@@ -9,7 +9,7 @@
 //! refuted by `Π (1 - λ (X_t - m))`. Both hold at every query at once: the report may be read at any time.
 //! (\[WSR24\], Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024.)
 
-use mercer_data::{Matrix, Row};
+use mercer_data::{LiveColumns, Matrix, Row};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -235,6 +235,8 @@ fn uniform(seed: u64, number: u64) -> f64 {
 /// How far a row lies from a sample: distance from its mean, columns in units of their spread.
 #[derive(Debug, Clone)]
 struct Distances {
+    /// Columns in which the sample is not zero; the others do not count.
+    live: LiveColumns,
     mean: Vec<f64>,
     /// One over the variance; 0 where a column is constant.
     weights: Vec<f64>,
@@ -250,11 +252,13 @@ impl Distances {
         if count == 0 {
             return None;
         }
-        let mut mean = vec![0.0; rows.columns()];
-        let mut square = vec![0.0; rows.columns()];
-        for (column, x) in rows.iter().flat_map(|row| row.nonzeros().collect::<Vec<_>>()) {
-            mean[column as usize] += x / count as f64;
-            square[column as usize] += x * x / count as f64;
+        let live = LiveColumns::of(rows);
+        let mut mean = vec![0.0; live.len()];
+        let mut square = vec![0.0; live.len()];
+        for (column, x) in rows.iter().flat_map(Row::nonzeros) {
+            let slot = live.slot_or_dead(column) as usize;
+            mean[slot] += x / count as f64;
+            square[slot] += x * x / count as f64;
         }
         let weight = |(mean, square): (&f64, &f64)| {
             let variance = square - mean * mean;
@@ -262,7 +266,7 @@ impl Distances {
         };
         let weights: Vec<f64> = mean.iter().zip(&square).map(weight).collect();
         let zero = mean.iter().zip(&weights).map(|(mean, weight)| weight * mean * mean).sum();
-        let mut found = Self { mean, weights, zero, ends: [f64::INFINITY; LEVELS - 1] };
+        let mut found = Self { live, mean, weights, zero, ends: [f64::INFINITY; LEVELS - 1] };
         let mut all: Vec<f64> = rows.iter().map(|row| found.of(row)).collect();
         all.sort_by(f64::total_cmp);
         let at = |share: f64| all[((share * count as f64) as usize).min(count - 1)];
@@ -272,8 +276,8 @@ impl Distances {
 
     fn of(&self, row: Row<'_>) -> f64 {
         let known = |(column, x): (u32, f64)| {
-            let (mean, weight) =
-                (self.mean.get(column as usize)?, self.weights.get(column as usize)?);
+            let slot = self.live.slot(column)? as usize;
+            let (mean, weight) = (self.mean[slot], self.weights[slot]);
             Some(weight * x * (x - 2.0 * mean))
         };
         self.zero + row.nonzeros().filter_map(known).sum::<f64>()

@@ -122,6 +122,10 @@ impl Plan {
             let (text, stages) = (sections.spec.clone(), names.join(", "));
             return Err(LoadError::OtherStages { text, stages });
         }
+        if let Some(section) = sections.sections.first() {
+            let wide = machine.check_width("a stage");
+            wide.map_err(|error| LoadError::unfit(section.stage(), &error.to_string()))?;
+        }
         let exact = Exact::with_isa(machine, isa);
         let (mut stages, mut left_out, mut work_left) = (Vec::new(), Vec::new(), LOAD_WORK);
         for section in &sections.sections {

@@ -46,13 +46,18 @@ pub(crate) fn prepare<'p>(packing: Packing<'p>) -> Result<Box<dyn Prepared + 'p>
         columns: &columns,
         places: &places,
     };
+    let values = bins.values(solver.bin_count);
+    let steps = solver.map.step_encoding(kernel.as_term(), &values, columns.all());
+    if steps.is_some() {
+        packing.check_weights(values.len())?;
+    }
     let packed = pack::pack(rows, &bins, solver.bin_count, packing.memory_budget())?;
-    let (writer, values) = (packed.writer, bins.values(solver.bin_count));
+    let writer = packed.writer;
     let report = |factor: FactorReport| {
         let seconds = started.elapsed().as_secs_f64();
         PreparationReport { bins: bins.name(), factor, seconds }
     };
-    if let Some(steps) = solver.map.step_encoding(kernel.as_term(), &values, columns.all()) {
+    if let Some(steps) = steps {
         let store = writer.finish(|records| records.set_squared_norms(&values))?;
         let packed = packing.linear_problem(store, columns, steps, true);
         let report = report(FactorReport { relative_error: 0.0, worst_error: 0.0 });

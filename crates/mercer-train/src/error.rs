@@ -166,6 +166,16 @@ pub enum TrainError {
     /// A search without candidates.
     #[error("the search has no candidates: no kernel or no formulation is given")]
     NoCandidates,
+    /// A search over more candidates than anyone can want.
+    #[error(
+        "the search has {candidates} candidates; at most {limit} are accepted: use fewer values"
+    )]
+    TooManyCandidates {
+        /// Kernels times formulations.
+        candidates: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A search over a formulation without targets, so that no score can be computed.
     #[error(
         "a search over {formulation} needs targets to score its candidates; give each example +1 (normal) \

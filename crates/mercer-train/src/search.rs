@@ -26,6 +26,8 @@ use crate::{
     cross_validate,
 };
 
+/// More combinations of a kernel and a formulation are refused.
+const MAX_CANDIDATES: usize = 100_000;
 /// Rounds of halving with fewer examples are too noisy.
 const LEAST: usize = 200;
 
@@ -135,6 +137,10 @@ pub fn search(
     let Some(first) = formulations.first().filter(|_| !kernels.is_empty()) else {
         return Err(TrainError::NoCandidates);
     };
+    let candidates = kernels.len().saturating_mul(formulations.len());
+    if candidates > MAX_CANDIDATES {
+        return Err(TrainError::TooManyCandidates { candidates, limit: MAX_CANDIDATES });
+    }
     let measure = Measure::of(first.goal(), &data.targets);
     if measure == Measure::Accepted {
         return Err(TrainError::NoTargetsToScore { formulation: first.spec().name().to_owned() });
@@ -276,8 +282,10 @@ impl<'d> RoundData<'d> {
 
     /// How many Gram matrices of these examples memory holds: a matter of the data, not of the machine.
     fn side_by_side(&self) -> usize {
-        let (rows, columns) = (self.data.examples.rows(), self.data.examples.columns());
-        let each = 4 * rows.saturating_mul(rows + columns) + self.data.examples.bytes();
+        let examples = &self.data.examples;
+        let (rows, columns) = (examples.rows(), examples.columns().min(examples.nonzeros()));
+        let each = rows.saturating_mul(rows + columns).saturating_mul(4);
+        let each = each.saturating_add(examples.bytes());
         (self.training.memory / each.max(1)).max(1)
     }
 }

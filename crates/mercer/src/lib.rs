@@ -20,6 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod threads;
+
 pub use mercer_compile as compile;
 pub use mercer_compile::tune;
 pub use mercer_data as data;

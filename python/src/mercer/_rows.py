@@ -7,6 +7,8 @@ import os
 import numpy as np
 import scipy.sparse as sp
 
+from . import _mercer
+
 FLOATS = [np.float64, np.float32]
 #: Types that the compiled module takes without conversion.
 QUICK = {np.dtype(np.float64), np.dtype(np.float32)}
@@ -34,13 +36,21 @@ def pack(rows):
 def threads(n_jobs: int | None) -> int:
     """Number of threads; 0 means all cores.
 
-    ``None`` means all cores, or ``OMP_NUM_THREADS`` if it is set, as joblib does for its workers.
+    ``None`` means all cores, or ``OMP_NUM_THREADS`` if it is set, as joblib does for its workers. More than four
+    threads for each core are refused.
     """
     if n_jobs is None:
         limit = os.environ.get("OMP_NUM_THREADS", "")
-        return int(limit) if limit.isdigit() else 0
+        return _bounded("OMP_NUM_THREADS", int(limit)) if limit.isdigit() else 0
     if n_jobs == 0:
         raise ValueError("n_jobs == 0 has no meaning; None or -1 means all cores")
     if n_jobs < 0:
         return max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    return int(n_jobs)
+    return _bounded("n_jobs", int(n_jobs))
+
+
+def _bounded(place: str, count: int) -> int:
+    limit = _mercer.thread_limit()
+    if count > limit:
+        raise ValueError(f"{place} asks for {count} threads; at most {limit} are used here, 4 for each core")
+    return count

@@ -32,9 +32,10 @@ pub(crate) struct Input {
     /// Columns of a table that hold categories: each category becomes a column of zeros and ones
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
     pub(crate) one_hot: Vec<String>,
-    /// Refuse compressed files that are larger than this after decompression
-    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = size)]
-    pub(crate) max_unpacked: usize,
+    /// Refuse compressed files that are larger than this after decompression; if not given, 64GiB, and above 8MiB 400
+    /// times the size of the file
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_unpacked: Option<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -29,6 +29,8 @@ pub(crate) struct TrainingFlags {
     pub(crate) tolerance: Option<f64>,
     /// Memory for training, including the data: 512MiB, 2GiB, ...
     ///
+    /// The program itself and its buffers for reading take some 20 MiB in addition.
+    ///
     /// Linear and additive solvers keep packed rows that do not fit in an unnamed temporary file. A data file larger
     /// than half of this memory is read in chunks and never loaded completely.
     #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]

@@ -16,7 +16,7 @@ pub(super) fn run(import: &Import, console: &Console) -> anyhow::Result<u8> {
         let features = machine.columns();
         println!("{}", json!({ "supports": supports, "features": features }));
     }
-    let merged = model.provenance.source_supports.unwrap_or(supports) - supports;
+    let merged = model.provenance.source_supports.unwrap_or(supports).saturating_sub(supports);
     let merged = if merged > 0 { format!(" ({merged} duplicates merged)") } else { String::new() };
     console.summary(&format!(
         "{}: {}, {}, {supports} distinct supports{merged}",

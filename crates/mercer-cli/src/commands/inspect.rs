@@ -36,7 +36,7 @@ fn class_names(machine: &Machine) -> Vec<String> {
 /// The fraction of values of the supports that are not zero.
 fn density(machine: &Machine) -> f64 {
     let supports = machine.supports();
-    supports.nonzeros() as f64 / (supports.rows() * supports.columns()).max(1) as f64
+    supports.nonzeros() as f64 / (supports.rows() as f64 * supports.columns() as f64).max(1.0)
 }
 
 /// How class probabilities are computed, if the model has them.
@@ -152,7 +152,7 @@ fn print_origin(model: &Model) {
         let Parent { machine, supports, method, error } = parent;
         println!(
             "  compressed     from a machine with {supports} supports, {}",
-            &machine[..machine.len().min(12)]
+            machine.chars().take(12).collect::<String>()
         );
         println!(
             "                 {method}, |W - W~| / |W| = {error:.3e}; exact answers are those of the compressed machine"

@@ -21,6 +21,8 @@ use crate::training_input::{self, TrainingInput, kernel};
 
 /// Lines of the printed table; all candidates are in `--table` and `--json`.
 const SHOWN: usize = 10;
+/// One part in so many of the time limit is kept for the training of the best candidate.
+const LAST_TRAINING: f64 = 12.0;
 
 pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let (stop, started) = (StopSignal::install()?, Instant::now());
@@ -66,6 +68,12 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         let status = console.status();
         let mut show = |at: &Progress| status.set_message(format!("{} iterations", at.iterations));
         let best_kernel = kernel(&best.kernel, &input.data)?;
+        // The limit is that of the whole command: the last training takes what is left, and a tenth at least.
+        let left = arguments
+            .training
+            .time_limit
+            .map(|limit| limit.saturating_sub(started.elapsed()).max(limit.div_f64(LAST_TRAINING)));
+        let training = training.time_limit(left);
         let trained = train(&input.data, &best_kernel, &formulation, &training, &mut show)?;
         status.finish_and_clear();
         let supports = trained.machine.supports().rows();

@@ -1,5 +1,6 @@
 //! `svm-scale`: scales every column to one range. Constant columns are left out, zeros are not written.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -51,8 +52,8 @@ impl Range {
 #[derive(Debug, PartialEq)]
 struct ColumnScaling {
     onto: Range,
-    /// Range of each column; empty if a restored file does not name the column.
-    columns: Vec<Range>,
+    /// Range of each column that is named, by its index from 1: memory follows what the file holds.
+    columns: BTreeMap<usize, Range>,
     /// For targets: the new range, and the range in the data.
     target: Option<(Range, Range)>,
 }
@@ -132,22 +133,23 @@ fn rows(text: &str) -> anyhow::Result<Vec<Line>> {
 
 impl ColumnScaling {
     fn of(rows: &[Line], onto: Range, target: Option<Range>) -> Self {
-        let count = rows.iter().filter_map(|(_, values)| values.last()).map(|last| last.0).max();
-        let mut columns = vec![Range::EMPTY; count.unwrap_or(0)];
-        let mut counts = vec![0usize; columns.len()];
+        let mut named: BTreeMap<usize, (Range, usize)> = BTreeMap::new();
         let mut targets = Range::EMPTY;
         for (y, values) in rows {
             targets.include(*y);
             for (index, value) in values {
-                columns[index - 1].include(*value);
-                counts[index - 1] += 1;
+                let (range, count) = named.entry(*index).or_insert((Range::EMPTY, 0));
+                range.include(*value);
+                *count += 1;
             }
         }
-        for (column, count) in columns.iter_mut().zip(counts) {
+        let with_zeros = |(index, (mut range, count)): (usize, (Range, usize))| {
             if count < rows.len() {
-                column.include(0.0);
+                range.include(0.0);
             }
-        }
+            (index, range)
+        };
+        let columns = named.into_iter().map(with_zeros).collect();
         Self { onto, columns, target: target.map(|onto| (onto, targets)) }
     }
 
@@ -159,7 +161,7 @@ impl ColumnScaling {
             let _ = writeln!(text, "y\n{}\n{}", pair(onto), pair(from));
         }
         let _ = writeln!(text, "x\n{}", pair(self.onto));
-        for (index, range) in (1..).zip(&self.columns) {
+        for (index, range) in &self.columns {
             if range.least != range.most {
                 let _ = writeln!(text, "{index} {}", pair(*range));
             }
@@ -170,12 +172,13 @@ impl ColumnScaling {
     /// Writes the scaled rows; returns the number of non-zeros before and after.
     fn write(&self, rows: &[Line], mut out: impl Write) -> io::Result<(usize, usize)> {
         let (mut before, mut after) = (0, 0);
-        let zeros: Vec<(usize, f64)> = (1..)
-            .zip(&self.columns)
+        let zeros: Vec<(usize, f64)> = self
+            .columns
+            .iter()
             .filter_map(|(index, range)| {
                 let value =
                     if range.least == range.most { 0.0 } else { range.map_onto(self.onto, 0.0) };
-                (value != 0.0 && range.most >= range.least).then_some((index, value))
+                (value != 0.0 && range.most >= range.least).then_some((*index, value))
             })
             .collect();
         for (target, values) in rows {
@@ -195,7 +198,7 @@ impl ColumnScaling {
                     put(*zero, *value, &mut out)?;
                 }
                 let _ = zeros.next_if(|(zero, _)| zero == index);
-                let Some(range) = self.columns.get(index - 1) else { continue };
+                let Some(range) = self.columns.get(index) else { continue };
                 let scaled = range.map_onto(self.onto, *value);
                 if range.most > range.least && scaled != 0.0 {
                     put(*index, scaled, &mut out)?;
@@ -230,17 +233,13 @@ fn restored(text: &str) -> anyhow::Result<ColumnScaling> {
         kind = lines.next();
     }
     anyhow::ensure!(kind.map(str::trim) == Some("x"), "the line 'x' is missing");
-    let mut scaling = ColumnScaling { onto: pair(lines.next())?, columns: Vec::new(), target };
+    let mut scaling = ColumnScaling { onto: pair(lines.next())?, columns: BTreeMap::new(), target };
     for line in lines.filter(|line| !line.trim().is_empty()) {
         let [index, least, most] = numbers(Some(line))?[..] else {
             bail!("'{line}': an index, the least and the most value are expected")
         };
         anyhow::ensure!((1.0..2147483648.0).contains(&index), "'{line}': indices count from 1");
-        let at = index as usize - 1;
-        if scaling.columns.len() <= at {
-            scaling.columns.resize(at + 1, Range { least: 0.0, most: 0.0 });
-        }
-        scaling.columns[at] = Range { least, most };
+        scaling.columns.insert(index as usize, Range { least, most });
     }
     Ok(scaling)
 }

@@ -6,6 +6,7 @@ mod calibrated;
 mod commands;
 mod common;
 mod compress;
+mod crafted;
 mod damage;
 mod errors;
 mod file_rows;

@@ -11,6 +11,7 @@ mod schema;
 use std::collections::HashMap;
 use std::io::Read;
 
+use super::options::UnpackLimits;
 use super::table::columns::Fields;
 use super::table::{Cell, Records, TableReader, by_row};
 use super::{Options, ReadFormat, Source};
@@ -41,7 +42,7 @@ pub(super) fn error(reason: impl Into<String>) -> DataError {
 /// A stream of messages.
 struct Messages {
     source: Source,
-    limit: u64,
+    limits: UnpackLimits,
     fields: Vec<Field>,
     words: HashMap<i64, Words>,
     batch: Batch,
@@ -73,10 +74,10 @@ fn open(mut source: Source, options: &Options) -> Result<TableReader<Messages>, 
         }
     }
     let (words, batch) = (HashMap::new(), Batch::default());
-    let limit = options.unpacked_limit;
+    let limits = options.unpack_limits();
     let (row, before, ended) = (0, 0, false);
     let mut messages =
-        Messages { source, limit, fields, words, batch, row, before, is_file, ended };
+        Messages { source, limits, fields, words, batch, row, before, is_file, ended };
     if !needs_footer {
         messages.read_schema(start)?;
     }
@@ -173,7 +174,7 @@ impl Messages {
                 batch::DICTIONARY => {
                     let id = header.long(0, 0)?;
                     let data = header.table(1)?.ok_or_else(|| error("an empty dictionary"))?;
-                    let words = Words::read(data, &self.fields, id, body, self.limit)?;
+                    let words = Words::read(data, &self.fields, id, body, self.limits)?;
                     match self.words.get_mut(&id) {
                         Some(known) if header.byte(2)? != 0 => known.append(words),
                         _ => {
@@ -184,7 +185,7 @@ impl Messages {
                 batch::RECORDS => {
                     self.before += self.batch.rows();
                     self.row = 0;
-                    self.batch = Batch::read(header, &self.fields, body, self.limit)?;
+                    self.batch = Batch::read(header, &self.fields, body, self.limits)?;
                     self.batch.check_words(&self.words)?;
                     if self.batch.rows() > 0 {
                         return Ok(true);

@@ -1,6 +1,8 @@
 //! Tables: comma, semicolon or tab separated, with or without a header line.
 
-use std::io::{BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::table::columns::Fields;
 use super::table::rows::number;
@@ -16,9 +18,33 @@ pub(super) static FORMAT: ReadFormat = ReadFormat {
     open: |source, options| Ok(Box::new(open(source, options)?)),
 };
 
+/// Bytes of one record at most; no sensible row is longer.
+const MAX_RECORD: usize = 1 << 24;
+
+/// Passes bytes on, up to an allowance that is renewed for every record: a record without end takes no more memory.
+struct Metered {
+    source: Source,
+    left: Arc<AtomicUsize>,
+}
+
+impl Read for Metered {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let most = buffer.len().min(left);
+        let read = self.source.read(&mut buffer[..most])?;
+        self.left.store(left - read, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
 /// Lines of a table.
 struct Lines {
-    records: csv::Reader<Source>,
+    records: csv::Reader<Metered>,
+    /// Bytes that the current record may still take.
+    left: Arc<AtomicUsize>,
     /// The first row of a table without header, read while looking for one.
     pending: Option<csv::StringRecord>,
     record: csv::StringRecord,
@@ -28,9 +54,11 @@ struct Lines {
 fn open(source: Source, options: &Options) -> Result<TableReader<Lines>, DataError> {
     let mut buffered = BufReader::new(source);
     let mut head = Vec::new();
-    (&mut buffered).take(1 << 24).read_until(b'\n', &mut head)?;
+    (&mut buffered).take(MAX_RECORD as u64).read_until(b'\n', &mut head)?;
     let delimiter = guess_delimiter(&head);
-    let rest: Source = Box::new(Cursor::new(head).chain(buffered));
+    let left = Arc::new(AtomicUsize::new(MAX_RECORD));
+    let source = Box::new(Cursor::new(head).chain(buffered));
+    let rest = Metered { source, left: Arc::clone(&left) };
     let mut records = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)
@@ -39,7 +67,7 @@ fn open(source: Source, options: &Options) -> Result<TableReader<Lines>, DataErr
         .comment(Some(b'#'))
         .from_reader(rest);
     let mut first = csv::StringRecord::new();
-    if !records.read_record(&mut first).map_err(|error| from_csv(&error))? {
+    if !records.read_record(&mut first).map_err(|error| from_csv(&error, &left))? {
         return Err(DataError::Empty);
     }
     // A header holds no number at all; a row of words only cannot be an example, unless the words are
@@ -52,7 +80,7 @@ fn open(source: Source, options: &Options) -> Result<TableReader<Lines>, DataErr
     let fields = Fields { count: first.len(), names };
     let pending = (!has_header).then_some(first);
     let record = csv::StringRecord::new();
-    let lines = Lines { records, pending, record, fields: fields.count };
+    let lines = Lines { records, left, pending, record, fields: fields.count };
     TableReader::new(lines, fields, options)
 }
 
@@ -60,19 +88,30 @@ impl Records for Lines {
     fn advance(&mut self) -> Result<Option<usize>, DataError> {
         if let Some(first) = self.pending.take() {
             self.record = first;
-        } else if !self.records.read_record(&mut self.record).map_err(|error| from_csv(&error))? {
+            return self.checked();
+        }
+        self.left.store(MAX_RECORD, Ordering::Relaxed);
+        let Self { records, record, left, .. } = self;
+        if !records.read_record(record).map_err(|error| from_csv(&error, left))? {
             return Ok(None);
         }
+        self.checked()
+    }
+
+    fn cell(&self, field: usize) -> Cell<'_> {
+        Cell::Text(&self.record[field])
+    }
+}
+
+impl Lines {
+    /// The line of the record, which has as many fields as the first one.
+    fn checked(&self) -> Result<Option<usize>, DataError> {
         let line = self.record.position().map_or(1, |position| position.line() as usize);
         if self.record.len() != self.fields {
             let (found, expected) = (self.record.len(), self.fields);
             return Err(DataError::RaggedRow { line, found, expected });
         }
         Ok(Some(line))
-    }
-
-    fn cell(&self, field: usize) -> Cell<'_> {
-        Cell::Text(&self.record[field])
     }
 }
 
@@ -81,8 +120,12 @@ fn guess_delimiter(head: &[u8]) -> u8 {
     [b',', b'\t', b';'].into_iter().rev().max_by_key(|byte| count(*byte)).unwrap_or(b',')
 }
 
-fn from_csv(error: &csv::Error) -> DataError {
+/// An error of the reader of records; `left` are the bytes that the record might still have taken.
+fn from_csv(error: &csv::Error, left: &AtomicUsize) -> DataError {
     let line = error.position().map_or(1, |position| position.line() as usize);
+    if matches!(error.kind(), csv::ErrorKind::Io(_)) && left.load(Ordering::Relaxed) == 0 {
+        return DataError::LineTooLong { line, limit: MAX_RECORD };
+    }
     DataError::Malformed { line, reason: error.to_string() }
 }
 

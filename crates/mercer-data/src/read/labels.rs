@@ -14,6 +14,7 @@ pub(super) fn join(
     let options = Options {
         label: Label::Last,
         unpacked_limit: options.unpacked_limit,
+        unpacked_any_ratio: options.unpacked_any_ratio,
         ..Options::default()
     };
     let labels = open_alone(labels, &options)?;

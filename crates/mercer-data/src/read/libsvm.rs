@@ -24,7 +24,7 @@ const BLOCK: usize = 4 << 20;
 /// Bytes parsed by one thread at a time.
 const PIECE: usize = 256 << 10;
 /// No sensible row is longer.
-const MAX_LINE: usize = 1 << 30;
+const MAX_LINE: usize = 1 << 28;
 
 struct LibsvmReader {
     source: Source,

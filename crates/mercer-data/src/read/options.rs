@@ -38,6 +38,36 @@ pub struct Options {
     pub means: Option<Vec<f64>>,
     /// Largest size in bytes of a decompressed file.
     pub unpacked_limit: u64,
+    /// Whether a file may be decompressed to very many times its size. Without, more than 8 MiB are refused beyond
+    /// 400 times the compressed size: no usual data are compressed so much, and a small file could fill the memory.
+    pub unpacked_any_ratio: bool,
+}
+
+/// Bytes that are unpacked whatever the size of the packed ones.
+const SMALL: u64 = 8 << 20;
+/// Beyond that, no usual data grow so many times.
+pub(super) const MAX_RATIO: u64 = 400;
+
+/// How much compressed bytes may be unpacked to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct UnpackLimits {
+    pub(super) bytes: u64,
+    any_ratio: bool,
+}
+
+impl UnpackLimits {
+    /// The largest size after decompression of so many bytes.
+    pub(super) fn of(self, packed: u64) -> u64 {
+        let usual =
+            if self.any_ratio { u64::MAX } else { SMALL.max(packed.saturating_mul(MAX_RATIO)) };
+        self.bytes.min(usual)
+    }
+}
+
+impl Options {
+    pub(super) fn unpack_limits(&self) -> UnpackLimits {
+        UnpackLimits { bytes: self.unpacked_limit, any_ratio: self.unpacked_any_ratio }
+    }
 }
 
 impl Default for Options {
@@ -57,6 +87,7 @@ impl Default for Options {
             names: None,
             means: None,
             unpacked_limit: UNPACKED_LIMIT,
+            unpacked_any_ratio: false,
         }
     }
 }

@@ -22,6 +22,7 @@ use parquet::schema::types::ColumnDescriptor;
 use super::array::Scalar;
 use super::table::columns::Fields;
 use super::table::{Cell as TableCell, Records, TableReader, by_row};
+use super::unpack::too_much;
 use super::{Options, ReadFormat, Source};
 use crate::DataError;
 
@@ -103,6 +104,7 @@ fn open(mut source: Source, options: &Options) -> Result<TableReader<Groups>, Da
     pages::check_schema(&bytes)?;
     let file = guarded(|| SerializedFileReader::new(bytes.clone()).map_err(damaged))?;
     check_pages(&file, &bytes)?;
+    check_size(&file, options.unpack_limits().of(bytes.len() as u64))?;
     let schema = file.metadata().file_metadata().schema_descr_ptr();
     let columns = schema.columns();
     let kinds = columns.iter().map(|column| kind(column)).collect::<Result<Vec<_>, _>>()?;
@@ -129,6 +131,17 @@ fn check_pages(file: &SerializedFileReader<Bytes>, bytes: &[u8]) -> Result<(), D
         pages::check(chunk.ok_or_else(|| error("a column lies outside the file"))?)?;
     }
     Ok(())
+}
+
+/// Repeated values take almost no room in a file: all numbers of all rows count as unpacked.
+fn check_size(file: &SerializedFileReader<Bytes>, limit: u64) -> Result<(), DataError> {
+    let size = |group: &RowGroupMetaData| {
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+        rows.saturating_mul(group.num_columns() as u64).saturating_mul(size_of::<f64>() as u64)
+    };
+    let groups = file.metadata().row_groups().iter().map(size);
+    let all = groups.fold(0u64, u64::saturating_add);
+    if all > limit { Err(error(too_much())) } else { Ok(()) }
 }
 
 /// What a column holds; what is not read is refused by name.

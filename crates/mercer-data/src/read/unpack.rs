@@ -1,8 +1,11 @@
 //! Compressed files (gzip, bzip2, xz, zstd) are decompressed while they are read, up to a size limit.
 
 use std::io::{self, BufReader, Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Source;
+use super::options::{MAX_RATIO, UnpackLimits};
+use super::{Options, Source};
 use crate::DataError;
 
 /// Bytes from which the format of a file is recognised.
@@ -64,7 +67,11 @@ fn open_zstd(_: BufReader<Source>) -> Result<Source, DataError> {
 }
 
 /// The decompressed source, and its name without the ending of the compression.
-pub(super) fn unpack(raw: Source, name: &str, limit: u64) -> Result<(Source, String), DataError> {
+pub(super) fn unpack(
+    raw: Source,
+    name: &str,
+    options: &Options,
+) -> Result<(Source, String), DataError> {
     let (head, raw) = peek(raw)?;
     let named = CODECS.iter().find(|codec| name.ends_with(codec.ending));
     let Some(codec) = CODECS.iter().find(|codec| is_packed(codec, &head)) else {
@@ -73,9 +80,12 @@ pub(super) fn unpack(raw: Source, name: &str, limit: u64) -> Result<(Source, Str
             None => Ok((raw, name.to_owned())),
         };
     };
+    let packed = Arc::new(AtomicU64::new(0));
+    let raw: Source = Box::new(Counted { source: raw, count: Arc::clone(&packed) });
     let unpacked = (codec.open)(BufReader::with_capacity(1 << 16, raw))?;
     let name = CODECS.iter().find_map(|codec| name.strip_suffix(codec.ending)).unwrap_or(name);
-    let limited = Limited { source: unpacked, codec: codec.name, left: limit, limit };
+    let limits = options.unpack_limits();
+    let limited = Limited { source: unpacked, codec: codec.name, unpacked: 0, packed, limits };
     Ok((Box::new(limited), name.to_owned()))
 }
 
@@ -99,12 +109,34 @@ pub(super) fn peek(mut source: Source) -> Result<(Vec<u8>, Source), DataError> {
     Ok((head, from_start))
 }
 
+/// Passes bytes on and counts them.
+struct Counted {
+    source: Source,
+    count: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        self.count.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// The sentence about data that grow beyond any usual ratio.
+pub(super) fn too_much() -> String {
+    format!(
+        "the file unpacks to more than {MAX_RATIO} times its size; a limit in bytes (--max-unpacked) accepts that"
+    )
+}
+
 /// Passes bytes on up to the limit.
 struct Limited {
     source: Source,
     codec: &'static str,
-    left: u64,
-    limit: u64,
+    unpacked: u64,
+    packed: Arc<AtomicU64>,
+    limits: UnpackLimits,
 }
 
 impl Read for Limited {
@@ -113,11 +145,14 @@ impl Read for Limited {
             let reason = format!("the {} data are damaged: {error}", self.codec);
             io::Error::new(error.kind(), reason)
         })?;
-        if read as u64 > self.left {
-            let reason = format!("the file unpacks to more than {} bytes", self.limit);
-            return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+        self.unpacked += read as u64;
+        let refuse = |reason: String| Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
+        if self.unpacked > self.limits.bytes {
+            return refuse(format!("the file unpacks to more than {} bytes", self.limits.bytes));
         }
-        self.left -= read as u64;
+        if self.unpacked > self.limits.of(self.packed.load(Ordering::Relaxed)) {
+            return refuse(too_much());
+        }
         Ok(read)
     }
 }
@@ -158,7 +193,9 @@ mod tests {
 
     fn read(bytes: Vec<u8>, name: &str, limit: u64) -> Result<Vec<u8>, String> {
         let source: Source = Box::new(Cursor::new(bytes));
-        let (mut source, name) = unpack(source, name, limit).map_err(|error| error.to_string())?;
+        let options = Options { unpacked_limit: limit, ..Options::default() };
+        let (mut source, name) =
+            unpack(source, name, &options).map_err(|error| error.to_string())?;
         assert_eq!(name, "x.svm");
         let mut out = Vec::new();
         source.read_to_end(&mut out).map_err(|error| error.to_string())?;
@@ -179,6 +216,22 @@ mod tests {
             let twice = [bytes.clone(), bytes].concat();
             assert_eq!(read(twice, name, 1 << 20).unwrap(), TEXT.repeat(2), "{name}");
         }
+    }
+
+    #[test]
+    fn a_file_that_grows_beyond_any_usual_ratio_is_refused_unless_that_is_accepted() {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        gz.write_all(&vec![b' '; 20 << 20]).unwrap();
+        let bytes = gz.finish().unwrap();
+        let read = |options: &Options| {
+            let source: Source = Box::new(Cursor::new(bytes.clone()));
+            let (mut source, _) = unpack(source, "x", options).unwrap();
+            io::copy(&mut source, &mut io::sink()).map_err(|error| error.to_string())
+        };
+        let said = read(&Options::default()).unwrap_err();
+        assert!(said.starts_with("the file unpacks to more than 400 times its size"), "{said}");
+        let accepted = Options { unpacked_any_ratio: true, ..Options::default() };
+        assert_eq!(read(&accepted), Ok(20 << 20));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Statistics of the columns of a matrix.
 
-use crate::{Matrix, Row};
+use crate::{DataError, Matrix, Row, limits};
 
 /// Smallest and largest value, mean and standard deviation of each column, zeros included.
 #[derive(Debug, Clone)]
@@ -17,8 +17,12 @@ pub struct ColumnStats {
 
 impl ColumnStats {
     /// Two passes over the rows.
-    pub fn of(examples: &Matrix) -> Self {
+    ///
+    /// # Errors
+    /// If there are far more columns than values.
+    pub fn of(examples: &Matrix) -> Result<Self, DataError> {
         let (rows, width) = (examples.rows() as f64, examples.columns());
+        limits::check_table("the statistics of columns", width, examples.nonzeros())?;
         let mut count = vec![0usize; width];
         let (mut min, mut max) = (vec![f64::INFINITY; width], vec![f64::NEG_INFINITY; width]);
         let mut mean = vec![0.0; width];
@@ -57,7 +61,7 @@ impl ColumnStats {
             std_dev[column] += (mean[column] / units[column]).powi(2) * zeros / rows;
             std_dev[column] = std_dev[column].sqrt() * units[column];
         }
-        Self { min, max, mean, std_dev }
+        Ok(Self { min, max, mean, std_dev })
     }
 
     /// Columns with one value in all rows.

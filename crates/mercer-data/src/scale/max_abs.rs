@@ -12,7 +12,7 @@ pub(super) static ENTRY: Entry<Recipe> = Entry {
     variadic: false,
     build: |_| {
         Ok(Recipe::new(Spec::new("max_abs"), |examples| {
-            let columns = ColumnStats::of(examples);
+            let columns = ColumnStats::of(examples)?;
             let largest = columns.min.iter().zip(&columns.max);
             let factors = largest.map(|(low, high)| 1.0 / low.abs().max(high.abs()));
             let factors: Vec<f64> = factors.collect();

@@ -20,7 +20,7 @@ pub(super) static ENTRY: Entry<Recipe> = Entry {
         }
         let spec = Spec::new("min_max").set("low", low).set("high", high);
         Ok(Recipe::new(spec, move |examples| {
-            let columns = ColumnStats::of(examples);
+            let columns = ColumnStats::of(examples)?;
             // Halves, so that the width of a column cannot overflow.
             let width = |(least, largest): (&f64, &f64)| 0.5 * largest - 0.5 * least;
             let widths = columns.min.iter().zip(&columns.max).map(width);

@@ -3,7 +3,7 @@
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::{Map, Recipe};
-use crate::{DataError, Matrix, Row};
+use crate::{DataError, Matrix, Row, limits};
 
 /// Quantiles of all columns at most.
 const MAX_KNOTS: usize = 1 << 27;
@@ -33,6 +33,7 @@ fn fit(examples: &Matrix, wanted: usize) -> Result<Map, DataError> {
         let reason = format!("{count} quantiles of {width} columns are too many");
         return Err(DataError::BadScaling { reason });
     }
+    limits::check_table("the quantiles of columns", count * width, examples.nonzeros())?;
     let mut columns = vec![Vec::new(); width];
     for (column, value) in examples.iter().flat_map(Row::nonzeros) {
         columns[column as usize].push(value);

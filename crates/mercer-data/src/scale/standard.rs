@@ -20,7 +20,7 @@ pub(super) static ENTRY: Entry<Recipe> = Entry {
         let spec = Spec::new("standard");
         let spec = if centred { spec } else { spec.set("centre", "no") };
         Ok(Recipe::new(spec, move |examples| {
-            let columns = ColumnStats::of(examples);
+            let columns = ColumnStats::of(examples)?;
             let centres = if centred { columns.mean } else { vec![0.0; columns.mean.len()] };
             Ok(super::affine(
                 centres,

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use mercer_data::{LiveColumns, Matrix, Row};
+use mercer_data::{Matrix, Row, limits};
 use mercer_simd::{BytePanels, ByteQueries, Isa};
 
 /// Rows of products per tile, whatever the instruction set: whole panels of 32, 48, 64, 80 or 96 rows, and whole chunks of
@@ -131,6 +131,7 @@ impl Coded {
     /// they need not lie on it, only between its ends, and neither need queries.
     pub fn new(isa: Isa, grid: Grid, is_rounded: bool, rows: &Matrix) -> Option<Self> {
         let width = rows.columns();
+        limits::check_table("", width, rows.nonzeros()).ok()?;
         let mut used = vec![false; width];
         let (mut squares, mut sums) = (Vec::new(), Vec::new());
         let mut residual = 0.0f64;
@@ -150,7 +151,8 @@ impl Coded {
             }
             used.iter_mut().zip(&codes).for_each(|(used, code)| *used |= *code != 0);
         }
-        let mut columns = LiveColumns::select(width, |column| used[column]).columns().to_vec();
+        let is_used = (0u32..).zip(&used).filter(|(_, used)| **used);
+        let mut columns: Vec<u32> = is_used.map(|(column, _)| column).collect();
         let live = columns.len();
         if live > BytePanels::MOST_COLUMNS {
             return None;

@@ -17,6 +17,17 @@ use crate::{Form, KernelRef};
 const TILE_PANELS: usize = 4;
 /// Rows whose panels would be larger are stored by column (inverted) instead.
 pub(super) const MAX_PANEL_BYTES: usize = 4 << 30;
+/// So are rows whose panels would take more than this, and more than [`PANEL_GROWTH`] times the stored values.
+const SMALL_PANEL_BYTES: usize = 16 << 20;
+const PANEL_GROWTH: usize = 1024;
+
+/// Whether rows may be packed as panels of `columns` numbers each: memory follows what the rows store.
+pub(super) fn fits_panels(rows: &Matrix, columns: usize, bytes_per_number: usize) -> bool {
+    let lanes = rows.rows().next_multiple_of(mercer_simd::LANES64);
+    let bytes = lanes.saturating_mul(columns).saturating_mul(bytes_per_number);
+    let stored = rows.nonzeros().saturating_mul(bytes_per_number);
+    bytes <= MAX_PANEL_BYTES && bytes <= SMALL_PANEL_BYTES.max(stored.saturating_mul(PANEL_GROWTH))
+}
 
 /// Rows packed once for many kernel values: live columns only, centred where the kernel allows it.
 #[derive(Debug)]
@@ -68,6 +79,8 @@ impl Packed {
             Form::Dot(_) | Form::Shift(_) => false,
             Form::Opaque => true,
         };
+        // Rows that claim very many columns are kept as they are, and evaluated pair by pair.
+        let keep_all = keep_all && fits_panels(rows, rows.columns(), size_of::<f64>());
         let live = Arc::new(PackedColumns::new(rows, centre, keep_all));
         let is_inverted = inverts(&form) && prefers_inverted(rows, &live);
         Self::in_columns(kernel.clone(), rows, live, is_inverted)
@@ -112,7 +125,12 @@ impl Packed {
         let mut squared_norms: Vec<f64> =
             rows.iter().map(|row| centred_squared_norm(&form, row, &live)).collect();
         let vectorised = match form {
-            Form::Additive(term, _) => term.simd_twin().is_some(),
+            // Terms that count zeros need every column in the panels.
+            Form::Additive(term, _) => {
+                term.simd_twin().is_some()
+                    && (term.vanishes_at_zero()
+                        || live.has_all() && fits_panels(rows, live.len(), size_of::<f64>()))
+            }
             Form::Opaque => false,
             Form::Dot(_) | Form::Shift(_) => true,
         };
@@ -379,16 +397,17 @@ fn centred_squared_norm(form: &Form<'_>, row: Row<'_>, live: &PackedColumns) -> 
 /// Compares the expected work for queries with the density of the packed rows: the inverted form touches the
 /// rows that share a column, the panels touch all rows for each non-zero of the query, in vectors.
 fn prefers_inverted(rows: &Matrix, live: &PackedColumns) -> bool {
+    if !fits_panels(rows, live.len(), size_of::<f64>()) {
+        return true;
+    }
     if !live.is_unshifted() {
         return false;
     }
-    let dense_bytes = rows.rows().saturating_mul(live.len()).saturating_mul(8);
-    if dense_bytes > MAX_PANEL_BYTES {
-        return true;
-    }
-    let mut counts = vec![0u32; rows.columns()];
-    for row in rows.iter() {
-        row.nonzeros().for_each(|(column, _)| counts[column as usize] += 1);
+    let mut counts = vec![0u32; live.len()];
+    for (column, _) in rows.iter().flat_map(Row::nonzeros) {
+        if let Some(slot) = live.slot(column) {
+            counts[slot as usize] += 1;
+        }
     }
     let total: f64 = counts.iter().map(|count| f64::from(*count)).sum();
     let shared: f64 = counts.iter().map(|count| f64::from(*count).powi(2)).sum();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mercer_data::{Matrix, Row};
 use mercer_simd::{DenseQueries32, Isa, Panels32, SparseQueries32};
 
-use super::packed::{MAX_PANEL_BYTES, Packed};
+use super::packed::{MAX_PANEL_BYTES, Packed, fits_panels};
 use super::queries::{Layout, choose};
 use crate::live::{CentredRow, PackedColumns, SparseEntries};
 
@@ -62,8 +62,7 @@ impl PackedF32 {
     /// Rounds and packs the rows that `like` was packed from; `None` if they need too much memory.
     pub fn aligned(like: &Packed, rows: &Matrix) -> Option<Self> {
         let live = Arc::clone(&like.live);
-        let bytes = rows.rows().saturating_mul(live.len()).saturating_mul(4);
-        if bytes > MAX_PANEL_BYTES {
+        if !fits_panels(rows, live.len(), size_of::<f32>()) {
             return None;
         }
         let mut scratch = CentredRow::default();

@@ -76,6 +76,10 @@ fn write(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), MachineEr
         return Err(inexpressible("scores that are tables"));
     }
     let kernel = Kernel::of(machine, real)?;
+    if machine.check_dense(machine.columns().saturating_mul(vectors::COUNT)).is_err() {
+        let columns = machine.columns();
+        return Err(inexpressible(format!("rows of {columns} columns, most of them without use")));
+    }
     write_comment(model, real, out)?;
     writeln!(out, "#include <math.h>\n\ntypedef {} mercer_real;\n", real.name())?;
     writeln!(out, "#define MERCER_COLUMNS {}", machine.columns())?;

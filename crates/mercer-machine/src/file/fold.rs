@@ -70,7 +70,8 @@ fn moved_back(machine: &Machine, map: &Map) -> Result<Option<Machine>, MachineEr
         && machine.bins().is_none()
         && factors.len() == columns
         && factors.iter().all(|factor| *factor == 1.0)
-        && machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. }));
+        && machine.scores().iter().all(|score| matches!(score, Score::Expansion { .. }))
+        && machine.check_dense(machine.supports().rows().saturating_mul(columns)).is_ok();
     if !is_shift {
         return Ok(None);
     }

@@ -75,14 +75,13 @@ impl F32Rows {
             return None;
         }
         let is_shift = matches!(kernel.form(), Form::Shift(_));
-        let live = LiveColumns::select(examples.columns(), |column| {
-            if is_shift { !columns.is_constant(column) } else { columns.counts[column] > 0 }
-        });
+        // Columns of zeros are not live.
+        let live = columns.live.clone().retain(|slot| !is_shift || !columns.is_constant(slot));
         let per_row = examples.nonzeros() as f64 / examples.rows().max(1) as f64;
         let is_sparse = SPARSE_COST * per_row < live.len() as f64;
         let shift = |column: &u32| match (is_shift, is_sparse) {
             (false, _) => 0.0,
-            (true, false) => columns.means[*column as usize],
+            (true, false) => columns.means[columns.live.slot_or_dead(*column) as usize],
             (true, true) => far.map_or(0.0, |far| far[*column as usize]),
         };
         let centre: Vec<f64> = live.columns().iter().map(shift).collect();
@@ -123,21 +122,24 @@ fn squared_norm(values: &[f32]) -> f32 {
     values.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>() as f32
 }
 
-/// Statistics of each column.
+/// Statistics of each column that is not zero in all rows.
 #[derive(Debug)]
 struct Moments {
     rows: usize,
-    counts: Vec<usize>,
+    live: LiveColumns,
     means: Vec<f64>,
     lows: Vec<f64>,
     highs: Vec<f64>,
+    counts: Vec<usize>,
 }
 
 impl Moments {
     fn of(examples: &Matrix) -> Self {
-        let (rows, width) = (examples.rows(), examples.columns());
+        let (rows, live) = (examples.rows(), LiveColumns::of(examples));
+        let width = live.len();
         let mut moments = Self {
             rows,
+            live,
             counts: vec![0; width],
             means: vec![0.0; width],
             lows: vec![f64::INFINITY; width],
@@ -145,35 +147,48 @@ impl Moments {
         };
         for row in examples.iter() {
             for (column, value) in row.nonzeros() {
-                let column = column as usize;
-                moments.counts[column] += 1;
-                moments.means[column] += value / rows as f64;
-                moments.lows[column] = moments.lows[column].min(value);
-                moments.highs[column] = moments.highs[column].max(value);
+                let slot = moments.live.slot_or_dead(column) as usize;
+                moments.counts[slot] += 1;
+                moments.means[slot] += value / rows as f64;
+                moments.lows[slot] = moments.lows[slot].min(value);
+                moments.highs[slot] = moments.highs[slot].max(value);
             }
         }
-        for column in 0..width {
-            if moments.counts[column] < rows {
-                moments.lows[column] = moments.lows[column].min(0.0);
-                moments.highs[column] = moments.highs[column].max(0.0);
+        for slot in 0..width {
+            if moments.counts[slot] < rows {
+                moments.lows[slot] = moments.lows[slot].min(0.0);
+                moments.highs[slot] = moments.highs[slot].max(0.0);
             }
         }
         moments
     }
 
-    fn is_constant(&self, column: usize) -> bool {
-        self.lows[column] >= self.highs[column]
+    fn is_constant(&self, slot: usize) -> bool {
+        self.lows[slot] >= self.highs[slot]
     }
 
-    /// The means of columns that are far from zero, zero elsewhere; machines choose their centre by the same rule.
+    /// The mean of a column that is far from zero in every row, zero of all others; machines choose their centre by
+    /// the same rule.
+    fn far_mean(&self, slot: usize) -> f64 {
+        let mean = self.means[slot];
+        let radius = (self.highs[slot] - mean).max(mean - self.lows[slot]);
+        let is_far =
+            self.counts[slot] == self.rows && mean.is_finite() && mean.abs() > 2.0 * radius;
+        if is_far { mean } else { 0.0 }
+    }
+
+    /// The far means of all columns, `None` if there are none. Rows with very many columns for their values are not
+    /// centred, and neither are the machines trained on them.
     fn far_means(&self) -> Option<Vec<f64>> {
-        let far = |column: usize| {
-            let mean = self.means[column];
-            let radius = (self.highs[column] - mean).max(mean - self.lows[column]);
-            self.counts[column] == self.rows && mean.is_finite() && mean.abs() > 2.0 * radius
-        };
-        let any = (0..self.means.len()).any(far);
-        let centre = |column| if far(column) { self.means[column] } else { 0.0 };
-        any.then(|| (0..self.means.len()).map(centre).collect())
+        let far: Vec<f64> = (0..self.live.len()).map(|slot| self.far_mean(slot)).collect();
+        let is_centred = far.iter().any(|mean| *mean != 0.0)
+            && mercer_machine::can_be_centred(self.live.all(), self.counts.iter().sum());
+        is_centred.then(|| {
+            let mut centre = vec![0.0; self.live.all()];
+            for (column, mean) in self.live.columns().iter().zip(far) {
+                centre[*column as usize] = mean;
+            }
+            centre
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Backend of linear and additive solvers: packs the examples, solves all subproblems, builds scores.
 //! How values are packed is in `values` and [`crate::additive`]; the loop over subproblems is in `run`.
 
+use mercer_data::limits;
 use mercer_simd::factors::{Encoding, Float};
 use mercer_simd::{Isa, Real as _};
 
@@ -30,6 +31,7 @@ impl Backend for &LinearSolver {
         let loss = loss_of(self, problem.formulation)?;
         let rows = problem.weighted_examples();
         let packing = Packing { problem, solver: self, loss, rows };
+        packing.check_weights(1)?;
         if self.bins == BinPlacement::Off {
             values::prepare(packing)
         } else {
@@ -78,6 +80,15 @@ impl Packing<'_> {
     /// An error that names the solver.
     pub(crate) fn unsuited(&self, reason: String) -> TrainError {
         TrainError::Unsuited { solver: self.solver.name().to_owned(), reason }
+    }
+
+    /// Checks that the scores, with `rank` weights for each column, are no larger than the examples justify.
+    pub(crate) fn check_weights(&self, rank: usize) -> Result<(), TrainError> {
+        let examples = self.problem.examples;
+        let weights = examples.columns().saturating_mul(rank);
+        let weights = weights.saturating_mul(self.problem.subproblem_count());
+        limits::check_table("the weights of columns", weights, examples.nonzeros())
+            .map_err(|error| self.unsuited(error.to_string()))
     }
 
     /// Memory for packed rows.

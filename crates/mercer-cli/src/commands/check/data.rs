@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use anyhow::Context;
 use mercer::data::read::{Missing, Options};
 use mercer::data::scale::ColumnStats;
-use mercer::data::{Dataset, Targets, read};
+use mercer::data::{Dataset, LiveColumns, MatrixBuilder, Targets, limits, read};
 use serde_json::json;
 
 use super::super::{StopSignal, input_options};
@@ -23,8 +23,9 @@ pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
     let mut findings = Findings::default();
     let data = rows(check, &options, &mut findings).with_context(source)?;
     stop.check()?;
-    let columns = ColumnStats::of(&data.examples);
     shape(&data, &mut findings);
+    let data = narrowed(data, &mut findings);
+    let columns = ColumnStats::of(&data.examples).with_context(source)?;
     let is_unscaled = scales(&data, &columns, &mut findings);
     repeats(&data, &mut findings);
     targets(&data.targets, &mut findings);
@@ -54,6 +55,33 @@ fn rows(check: &Check, options: &Options, findings: &mut Findings) -> anyhow::Re
     ));
     // All other checks use the rows with missing values replaced by means.
     Ok(with(Missing::Mean).unwrap_or(all))
+}
+
+/// Without columns of zeros, if the rows name very large column numbers; names keep the numbers.
+fn narrowed(data: Dataset, findings: &mut Findings) -> Dataset {
+    let (width, stored) = (data.examples.columns(), data.examples.nonzeros());
+    if limits::check_table("a row", width, stored).is_ok() {
+        return data;
+    }
+    let live = LiveColumns::of(&data.examples);
+    findings.remark(format!(
+        "of {width} columns, {} have values: scalings, and linear and additive solvers, refuse such rows; number the \
+         columns consecutively",
+        live.len()
+    ));
+    let mut builder = MatrixBuilder::new();
+    for row in data.examples.iter() {
+        for (column, value) in row.nonzeros() {
+            builder.push(live.slot_or_dead(column), value);
+        }
+        builder.end_row();
+    }
+    let name = |column: &u32| match &data.names {
+        Some(names) => names[*column as usize].clone(),
+        None => (u64::from(*column) + 1).to_string(),
+    };
+    let names = Some(live.columns().iter().map(name).collect());
+    Dataset { examples: builder.finish(live.len()), names, targets: data.targets }
 }
 
 fn shape(data: &Dataset, findings: &mut Findings) {

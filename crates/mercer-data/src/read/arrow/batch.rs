@@ -7,10 +7,14 @@ use super::flat::FlatTable;
 use super::schema::{ArrowKind, Field};
 use super::{Cell, error};
 use crate::DataError;
+use crate::read::options::UnpackLimits;
+use crate::read::unpack::too_much;
 
 /// Kinds of messages.
 pub(super) const DICTIONARY: u8 = 2;
 pub(super) const RECORDS: u8 = 3;
+/// Buffers may share bytes, but all together take no more than so many times the message.
+const SHARED: usize = 4;
 /// Bytes of a view.
 const VIEW: usize = 16;
 
@@ -24,13 +28,13 @@ impl Words {
         fields: &[Field],
         id: i64,
         body: Vec<u8>,
-        limit: u64,
+        limits: UnpackLimits,
     ) -> Result<Self, DataError> {
         let user = fields.iter().find(|field| field.dictionary == Some(id));
         let user = user.ok_or_else(|| error("a dictionary that no column uses"))?;
         let (name, kind) = (format!("words of {}", user.name), user.words);
         let field = Field { name, kind, dictionary: None, words: kind };
-        let batch = Batch::read(data, &[field], body, limit)?;
+        let batch = Batch::read(data, &[field], body, limits)?;
         let none = HashMap::new();
         let word = |row| match batch.cell(0, row, &none) {
             Cell::Text(text) => text.to_owned(),
@@ -71,6 +75,8 @@ struct Buffers<'a> {
     codec: Option<u8>,
     /// Bytes that may still be unpacked.
     left: u64,
+    /// Bytes that may still be copied: buffers that overlap would take more than the message has.
+    plain: usize,
 }
 
 impl Buffers<'_> {
@@ -83,8 +89,14 @@ impl Buffers<'_> {
         let bytes = self.body.get(start..end).ok_or_else(damaged)?;
         match self.codec {
             Some(codec) if !bytes.is_empty() => self.unpack(codec, bytes),
-            _ => Ok(bytes.to_vec()),
+            _ => self.copied(bytes),
         }
+    }
+
+    fn copied(&mut self, bytes: &[u8]) -> Result<Vec<u8>, DataError> {
+        let left = self.plain.checked_sub(bytes.len());
+        self.plain = left.ok_or_else(|| error("buffers of a message overlap"))?;
+        Ok(bytes.to_vec())
     }
 
     fn unpack(&mut self, codec: u8, bytes: &[u8]) -> Result<Vec<u8>, DataError> {
@@ -93,12 +105,12 @@ impl Buffers<'_> {
             .ok_or_else(|| error("a compressed buffer is cut off"))?;
         let length = i64::from_le_bytes(*length);
         if length == -1 {
-            return Ok(packed.to_vec());
+            return self.copied(packed);
         }
         let length =
             u64::try_from(length).map_err(|_| error("a compressed buffer of negative length"))?;
         if length > self.left {
-            return Err(error("the file unpacks to more than --max-unpacked allows"));
+            return Err(error(too_much()));
         }
         self.left -= length;
         let mut out = Vec::new();
@@ -129,11 +141,13 @@ impl Batch {
         header: FlatTable<'_>,
         fields: &[Field],
         body: Vec<u8>,
-        limit: u64,
+        limits: UnpackLimits,
     ) -> Result<Self, DataError> {
         let codec = header.table(3)?.map(|packing| packing.byte(0)).transpose()?;
         let places = header.pairs(2)?.into_iter();
-        let mut buffers = Buffers { body: &body, places, codec, left: limit };
+        let limit = limits.of(body.len() as u64);
+        let plain = body.len().saturating_mul(SHARED);
+        let mut buffers = Buffers { body: &body, places, codec, left: limit, plain };
         let nodes = header.pairs(1)?;
         if nodes.len() != fields.len() {
             return Err(error(format!("a batch of {} columns, not {}", nodes.len(), fields.len())));
@@ -236,7 +250,7 @@ impl ArrowColumn {
                     })?;
                     total += text.len() as u64;
                     if total > limit {
-                        return Err(error("the file unpacks to more than --max-unpacked allows"));
+                        return Err(error(too_much()));
                     }
                 }
                 ArrowKind::Number(_) if self.number(row).is_none() => {

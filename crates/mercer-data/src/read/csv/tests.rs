@@ -129,3 +129,13 @@ fn ids_are_handed_on_and_are_no_features() {
     chunks.next_chunk(1).unwrap();
     assert_eq!(chunks.ids().unwrap(), ["x9"]);
 }
+
+#[test]
+fn a_record_without_end_is_refused_before_it_fills_the_memory() {
+    for (start, filler) in [("", b' '), ("a,b\n1,2\n", b' '), ("a,b\n1,\"", b'\n')] {
+        let text = start.as_bytes().chain(io::repeat(filler));
+        let read = from_reader(text, "x.csv", &Options::default());
+        let said = read.and_then(|mut chunks| chunks.next_chunk(1000)).unwrap_err().to_string();
+        assert!(said.ends_with("is longer than 16777216 bytes"), "{said}");
+    }
+}

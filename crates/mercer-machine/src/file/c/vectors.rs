@@ -9,7 +9,7 @@ use super::{Real, write_list};
 use crate::{Answer, Machine, MachineError, Output, Score};
 
 /// Test vectors at most.
-const COUNT: usize = 16;
+pub(super) const COUNT: usize = 16;
 
 pub(super) fn write(
     machine: &Machine,

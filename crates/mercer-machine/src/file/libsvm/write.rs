@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use mercer_data::Row;
+use mercer_data::{Row, limits};
 use mercer_kernel::{Form, Profile};
 
 use super::super::fold::without_scaling;
@@ -72,6 +72,7 @@ pub(in crate::file) fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>
         }
     }
     let all_pairs: Vec<(usize, usize)> = pairs(classes).collect();
+    let stored: usize = by_support.iter().map(Vec::len).sum();
     let mut lines = Vec::new();
     for (support, mut open) in by_support.into_iter().enumerate() {
         if classes == 1 {
@@ -93,6 +94,10 @@ pub(in crate::file) fn vector_lines(machine: &Machine) -> Result<Vec<VectorLine>
                 !takes
             });
             lines.push(VectorLine { class, support, coefficients });
+            let numbers = lines.len() * (classes - 1);
+            if limits::check_table("", numbers, stored).is_err() {
+                return Err(inexpressible("so many zero coefficients of pairs of classes"));
+            }
         }
     }
     lines.sort_by_key(|line| (line.class, line.support));
@@ -154,8 +159,9 @@ fn write_header(
         None => {}
     }
     if task == LibsvmTask::Classes {
-        let count = |class: usize| lines.iter().filter(|line| line.class == class).count();
-        let counts: String = (0..classes).map(|class| format!(" {}", count(class))).collect();
+        let mut counts = vec![0usize; classes];
+        lines.iter().for_each(|line| counts[line.class] += 1);
+        let counts: String = counts.iter().map(|count| format!(" {count}")).collect();
         writeln!(out, "nr_sv{counts}")?;
     }
     writeln!(out, "SV")?;

@@ -62,6 +62,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     Ok(Model { machine, plan, input, probabilities, provenance })
 }
 
+/// More stages than any plan has: each of them searches all arrays of the file.
+const MAX_STAGES: usize = 64;
+
 /// The scaling: which arrays there are says which map it is.
 fn scaling(arrays: &ArrayReader<'_>, text: &ScalingText) -> Result<Scaling, MachineError> {
     let map = if let Some(centres) = arrays.f64s_if("input/scaling/centres")? {
@@ -83,11 +86,21 @@ fn scaling(arrays: &ArrayReader<'_>, text: &ScalingText) -> Result<Scaling, Mach
 /// The texts of the plan and the arrays of each stage; the stages check their own arrays.
 fn plan(arrays: &ArrayReader<'_>, text: PlanText) -> Result<PlanSections, MachineError> {
     let PlanText { spec, machine, stages, tuning } = text;
+    if stages.len() > MAX_STAGES {
+        let found = stages.len();
+        return Err(damaged(&format!(
+            "its plan has {found} stages, at most {MAX_STAGES} are read"
+        )));
+    }
     let mut sections = Vec::new();
     for (number, stage) in stages.into_iter().enumerate() {
         let mut section = Section::new(stage);
         let prefix = format!("plan/{number}-{}/", section.stage());
-        for (full, view) in arrays.0.iter() {
+        let mut own: Vec<_> =
+            arrays.0.iter().filter(|(full, _)| full.starts_with(&prefix)).collect();
+        // In the order of their names, each is added at the end.
+        own.sort_by_key(|(full, _)| *full);
+        for (full, view) in own {
             let Some(name) = full.strip_prefix(&prefix) else { continue };
             let array = match view.dtype() {
                 Dtype::F64 => Array::F64(arrays.f64s(full)?),
@@ -213,7 +226,7 @@ fn scores(arrays: &ArrayReader<'_>, header: &FileHeader) -> Result<Vec<Score>, M
     let bin_weights = arrays.f32s_if("machine/scores/bin_weights")?.unwrap_or_default();
     let rank = header.bins.as_ref().map_or(0, |bins| bins.rank);
     let additive_size = header.columns.saturating_mul(rank);
-    let (mut next_linear, mut next_additive) = (0, 0usize);
+    let (mut next_linear, mut next_additive) = (0usize, 0usize);
     let mut scores = Vec::new();
     for (position, letter) in header.scores.chars().enumerate() {
         let offset = offsets[position];
@@ -228,7 +241,7 @@ fn scores(arrays: &ArrayReader<'_>, header: &FileHeader) -> Result<Vec<Score>, M
                 Score::Expansion { supports, coefficients, offset }
             }
             'l' => {
-                let end = next_linear + header.columns;
+                let end = next_linear.saturating_add(header.columns);
                 let weights = weights.get(next_linear..end).map(<[f64]>::to_vec);
                 next_linear = end;
                 let weights = weights.ok_or_else(|| missing("machine/scores/weights"))?;
@@ -268,7 +281,7 @@ fn curves(arrays: &ArrayReader<'_>) -> Result<Vec<Curve>, MachineError> {
     let counts = arrays.u32s("probabilities/curves/counts")?;
     let scores = arrays.f64s("probabilities/curves/scores")?;
     let values = arrays.f64s("probabilities/curves/values")?;
-    let needed: usize = counts.iter().map(|count| (*count as usize).max(1)).sum();
+    let needed: usize = counts.iter().map(|count| (*count as usize).max(1)).sum::<usize>();
     if scores.len() != needed || values.len() != needed {
         return Err(damaged(&"its probability curves do not fit their counts"));
     }

@@ -33,6 +33,9 @@ const AFTER: [&str; 15] = [
     "Reshape",
 ];
 
+/// Nodes before the SVM: one that scales, and conversions of types.
+const MAX_BEFORE: usize = 16;
+
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let mut svm: Option<Node<'_>> = None;
     let mut others = Vec::new();
@@ -164,7 +167,13 @@ fn check_neighbours<'a, 'b>(
     let mut scaler = None;
     let is_scaler =
         |node: &Node<'_>| matches!(node.operator, "Scaler" | "Normalizer") && node.domain == DOMAIN;
+    let mut steps = 0;
     while let Some(node) = others.iter().find(|node| node.output == Some(source)) {
+        // Nodes may read each other's outputs in a circle.
+        steps += 1;
+        if steps > MAX_BEFORE {
+            return Err(unreadable(&format!("more than {MAX_BEFORE} nodes before the SVM")));
+        }
         if is_scaler(node) && scaler.is_none() {
             scaler = Some(node);
         } else if node.operator != "Cast" || node.input == Some(source) {

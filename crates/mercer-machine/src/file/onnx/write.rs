@@ -12,7 +12,7 @@ use super::field::{attribute, graph, model, node, opset};
 use super::wire::Message;
 use crate::{ClassName, Machine, MachineError, Model, Output, Probabilities, Score};
 
-/// Vectors are stored densely: more numbers than this are refused.
+/// Vectors are stored densely: more numbers than this are refused, and more than the stored values justify.
 const MAX_NUMBERS: usize = 1 << 28;
 
 /// Attribute kinds of onnx.proto.
@@ -156,9 +156,8 @@ fn classifier(saved: &Model, shift: Option<&[f64]>) -> Result<Message, MachineEr
     if lines.is_empty() {
         return Err(inexpressible("a machine without supports"));
     }
-    let per_class: Vec<i64> = (0..classes)
-        .map(|class| lines.iter().filter(|line| line.class == class).count() as i64)
-        .collect();
+    let mut per_class = vec![0i64; classes];
+    lines.iter().for_each(|line| per_class[line.class] += 1);
     let mut coefficients = Vec::new();
     for column in 0..classes - 1 {
         coefficients.extend(lines.iter().map(|line| line.coefficients[column]));
@@ -216,7 +215,9 @@ fn vectors_and_kernel(
     shift: Option<&[f64]>,
 ) -> Result<Message, MachineError> {
     let columns = machine.columns();
-    if lines.len().saturating_mul(columns) > MAX_NUMBERS {
+    let numbers = lines.len().saturating_mul(columns);
+    let is_wide = machine.check_dense(numbers).is_err();
+    if numbers > MAX_NUMBERS || is_wide {
         return Err(inexpressible(format!("{} dense vectors of {columns} columns", lines.len())));
     }
     let mut values = vec![0.0; lines.len() * columns];
