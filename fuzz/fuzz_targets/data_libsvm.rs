@@ -1,0 +1,4 @@
+//! Fuzz target `data_libsvm`: see `src/bodies.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| mercer_fuzz::bodies::run("data_libsvm", bytes));

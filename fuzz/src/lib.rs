@@ -1,0 +1,3 @@
+//! The fuzz targets of `fuzz_targets/`, by name. What they do is in `bodies.rs`.
+
+pub mod bodies;
