@@ -44,10 +44,10 @@ pub fn capped(bound: f64, limit: f64) -> f64 {
     if bound.is_nan() { f64::INFINITY } else { bound.min(limit) }
 }
 
-/// A bound on something that is never negative; infinite if it is NaN.
+/// A bound on something that is never negative; infinite if it is NaN or minus infinity, which only an overflow makes.
 #[inline]
 pub fn at_least_zero(bound: f64) -> f64 {
-    larger(bound, 0.0)
+    if bound == f64::NEG_INFINITY { f64::INFINITY } else { larger(bound, 0.0) }
 }
 
 /// The largest of some bounds and zero; infinite if one is NaN.
@@ -163,6 +163,7 @@ mod tests {
         assert_eq!((larger(1.0, 2.0), smaller(1.0, 2.0)), (2.0, 1.0));
         assert_eq!((capped(nan, 1.0), capped(3.0, 1.0), capped(0.5, 1.0)), (infinity, 1.0, 0.5));
         assert_eq!((at_least_zero(nan), at_least_zero(-1.0)), (infinity, 0.0));
+        assert_eq!(at_least_zero(-infinity), infinity);
         assert_eq!((largest([1.0, nan, 2.0]), largest([])), (infinity, 0.0));
     }
 

@@ -110,6 +110,8 @@ mod tests {
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             for (number, line) in code.lines().enumerate() {
                 let raw = [".max(", ".min(", "f64::max", "f64::min"];
+                // Those of iterators of integers have no argument.
+                let line = line.replace(".max()", "").replace(".min()", "");
                 let is_code = !line.trim_start().starts_with("//");
                 let is_raw = is_code && raw.iter().any(|name| line.contains(name));
                 assert!(!is_raw, "{}:{}: {line}", file.display(), number + 1);

@@ -90,7 +90,7 @@ impl Exact {
                 beyond.map_or(columns, |last| columns + last + 1)
             }
             Row::Dense(_) => columns,
-            Row::Sparse { .. } => row.width().max(columns),
+            Row::Sparse { .. } => std::cmp::max(row.width(), columns),
         }
     }
 
@@ -107,7 +107,7 @@ impl Exact {
 
     /// Queries that fit one block: fewer when many scores would push the partial sums out of cache.
     pub fn block(&self) -> usize {
-        let bytes_per_query = 64 * self.machine.scores().len().max(1);
+        let bytes_per_query = 64 * std::cmp::max(self.machine.scores().len(), 1);
         ((1usize << 20) / bytes_per_query).clamp(8, BLOCK)
     }
 

@@ -165,7 +165,7 @@ impl RowSizes {
         width: usize,
     ) -> QuerySize {
         let squared_norm = larger(squared_norm, HIDDEN);
-        let columns = self.columns.max(width);
+        let columns = std::cmp::max(self.columns, width);
         let value = bound::value(kernel, squared_norm, squared_norm);
         let factor = if self.is_semidefinite {
             value.sqrt() * (1.0 + 1e-15)
