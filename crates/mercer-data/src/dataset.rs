@@ -5,6 +5,25 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::Matrix;
 
+/// A number as tables write it.
+pub(crate) fn number(text: &str) -> Option<f64> {
+    fast_float2::parse::<f64, _>(text.strip_prefix('+').unwrap_or(text)).ok()
+}
+
+/// The number that is the same label as a text: none for texts, for infinities, and for whole numbers that would
+/// come back as others, as `007` and those that f64 rounds.
+pub fn label_number(text: &str) -> Option<f64> {
+    let value = number(text).filter(|value| value.is_finite())?;
+    is_held(text, value).then_some(value)
+}
+
+/// Whether a label that is written as this number is still the same whole number, digit for digit.
+pub(crate) fn is_held(text: &str, value: f64) -> bool {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let is_whole = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    !is_whole || digits == value.abs().to_string()
+}
+
 /// Examples with their targets and the names of their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dataset {
@@ -87,8 +106,61 @@ impl Targets {
         }
     }
 
+    /// The same targets for a regression: texts that are all finite numbers become numbers.
+    #[must_use]
+    pub fn into_values(self) -> Self {
+        let Self::Names(names) = &self else { return self };
+        let value = |name: &String| number(name).filter(|value| value.is_finite());
+        match names.iter().map(value).collect() {
+            Some(numbers) => Self::Numbers(numbers),
+            None => self,
+        }
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_a_number_only_if_it_comes_back_from_it() {
+        for text in [
+            "1",
+            "-1",
+            "0",
+            "2.5",
+            "1e3",
+            "9007199254740992",
+            "1.50",
+            "-0",
+            "100000000000000000000",
+        ] {
+            assert!(label_number(text).is_some(), "{text}");
+        }
+        assert_eq!(label_number("+1"), Some(1.0));
+        let others = [
+            "007",
+            "-007",
+            "00",
+            "9007199254740993",
+            "-9223372036854775807",
+            "18446744073709551615",
+        ];
+        for text in others.into_iter().chain(["", "x", "NaN", "inf", "1e999"]) {
+            assert_eq!(label_number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_that_are_all_numbers_are_values_of_a_regression() {
+        let names =
+            |texts: &[&str]| Targets::Names(texts.iter().map(|text| (*text).to_owned()).collect());
+        assert_eq!(names(&["007", "1.5"]).into_values(), Targets::Numbers(vec![7.0, 1.5]));
+        assert_eq!(names(&["007", "x"]).into_values(), names(&["007", "x"]));
     }
 }

@@ -30,6 +30,17 @@ pub enum DataError {
         /// The text or value found.
         value: f64,
     },
+    /// A whole number that f64 rounds.
+    #[error(
+        "line {line}: the label {token} is a whole number that f64 rounds; smaller ones are exact, and CSV files \
+         hold labels as texts"
+    )]
+    LabelNotHeld {
+        /// Line of the file.
+        line: usize,
+        /// The label.
+        token: String,
+    },
     /// A token that is not `index:value`.
     #[error("line {line}: '{token}' is not of the form index:value")]
     NotAPair {

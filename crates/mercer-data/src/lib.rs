@@ -14,7 +14,7 @@ pub mod scale;
 pub mod synthetic;
 pub mod write;
 
-pub use dataset::{Dataset, Targets, draw, shuffled};
+pub use dataset::{Dataset, Targets, draw, label_number, shuffled};
 pub use error::DataError;
 pub use live_columns::LiveColumns;
 pub use matrix::{Matrix, MatrixBuilder};

@@ -60,7 +60,7 @@ pub fn recognise(bytes: &[u8]) -> Result<&'static Format, MachineError> {
 /// Writes a model file. It replaces an existing file only when it is complete.
 pub fn save(model: &Model, format: &Format, path: &Path) -> Result<(), MachineError> {
     model.check()?;
-    let mut file = AtomicFile::create(path)?;
+    let mut file = AtomicFile::create_private(path)?;
     (format.write)(model, &mut file)?;
     Ok(file.commit()?)
 }

@@ -53,15 +53,34 @@ impl Isa {
 
     /// The best instruction set, or the lower one named by the environment variable `MERCER_ISA`.
     ///
-    /// The variable is read once; a name that is unknown or unsupported here is ignored.
+    /// The variable is read once; a name that is unknown or unsupported here is ignored, as
+    /// [`Isa::check_environment`] tells.
     pub fn current() -> Isa {
         static CURRENT: OnceLock<Isa> = OnceLock::new();
-        *CURRENT.get_or_init(|| {
-            std::env::var("MERCER_ISA")
-                .ok()
-                .and_then(|name| Isa::named(name.trim()))
-                .unwrap_or_else(Isa::best)
+        *CURRENT.get_or_init(|| Isa::requested().unwrap_or_default().unwrap_or_else(Isa::best))
+    }
+
+    /// Whether the environment variable `MERCER_ISA`, if it is set, names an instruction set of this processor.
+    ///
+    /// # Errors
+    /// A sentence if it does not.
+    pub fn check_environment() -> Result<(), String> {
+        Isa::requested().map(|_| ()).map_err(|name| {
+            let known: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
+            let known = known.join(", ");
+            format!("MERCER_ISA is {name:?}; this processor has {known}")
         })
+    }
+
+    /// The instruction set that `MERCER_ISA` names, if it is set; its text if there is none.
+    fn requested() -> Result<Option<Isa>, String> {
+        match std::env::var_os("MERCER_ISA") {
+            None => Ok(None),
+            Some(name) => {
+                let name = name.to_string_lossy().into_owned();
+                Isa::named(name.trim()).map(Some).ok_or(name)
+            }
+        }
     }
 
     /// `scalar`, `avx2`, `avx512` or `avx512vnni`.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::table::columns::Fields;
-use super::table::rows::number;
 use super::table::{Cell, Records, TableReader};
 use super::{Label, Options, ReadFormat, Source};
 use crate::DataError;
+use crate::dataset::number;
 
 pub(super) static FORMAT: ReadFormat = ReadFormat {
     name: "csv",

@@ -7,9 +7,9 @@ pub(super) mod rows;
 use std::borrow::Cow;
 
 use super::{CHUNK_VALUES, Chunks, Label, Missing, Options};
-use crate::{DataError, Dataset, Targets};
+use crate::{DataError, Dataset, Targets, label_number};
 use columns::{Fields, TableColumns};
-use rows::{TableRows, number};
+use rows::TableRows;
 
 /// One field of a record.
 #[derive(Debug, Clone, Copy)]
@@ -142,10 +142,9 @@ impl<R: Records> Chunks for TableReader<R> {
     }
 }
 
-/// Numbers if all labels are finite numbers, names otherwise.
+/// Numbers if all labels are numbers that come back as the same labels, names otherwise.
 fn targets(labels: Vec<String>) -> Targets {
-    let finite = |label: &String| number(label).filter(|value| value.is_finite());
-    match labels.iter().map(finite).collect::<Option<Vec<f64>>>() {
+    match labels.iter().map(|label| label_number(label)).collect::<Option<Vec<f64>>>() {
         Some(numbers) => Targets::Numbers(numbers),
         None => Targets::Names(labels),
     }

@@ -1,108 +1,117 @@
-//! Files that appear under their name only when they are complete.
+//! Files that appear under their name only when they are complete. Names and permissions of the file before that are
+//! in `atomic/temporary.rs`.
+
+mod temporary;
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use tempfile::TempPath;
+use temporary::Temporary;
+
+/// Who may read a file that did not exist before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Whoever may read any new file of this user (0666 without the umask).
+    Usual,
+    /// The owner alone (0600 without the umask).
+    Owner,
+}
 
 /// A file under a temporary name beside its target, which [`AtomicFile::commit`] renames to the target.
 ///
-/// Until then an existing file stays as it is. Dropped without `commit`, the temporary file is removed.
+/// Until then an existing file stays as it is. Dropped without `commit`, the temporary file is removed; what a killed
+/// process left behind is removed when the same target is written again. A file that is replaced keeps its
+/// permissions, a read-only one is not replaced, and a symbolic link stays: the file it names is replaced.
 /// A target that is not a regular file (a pipe, `/dev/null`) is written directly.
 #[derive(Debug)]
 pub struct AtomicFile {
     /// Dropped before `temporary`, so that the file is closed when it is removed.
     writer: BufWriter<File>,
-    temporary: Option<TempPath>,
+    temporary: Option<Temporary>,
     target: PathBuf,
 }
 
 impl AtomicFile {
     /// Starts to write what will become `target`.
     pub fn create(target: &Path) -> io::Result<Self> {
-        let is_special = fs::metadata(target).is_ok_and(|meta| !meta.is_file());
-        if is_special {
-            let file = fs::OpenOptions::new().write(true).open(target)?;
-            let (writer, temporary) = (BufWriter::new(file), None);
-            return Ok(Self { writer, temporary, target: target.to_owned() });
-        }
-        let name = target.file_name().ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, "the output path names no file")
-        })?;
-        let mut prefix = std::ffi::OsString::from(".");
-        prefix.push(name);
-        prefix.push(".");
-        // Opened here and not by tempfile: it gets the permissions of any new file, and errors do not name the
-        // temporary file.
-        let open = |path: &Path| fs::OpenOptions::new().write(true).create_new(true).open(path);
-        let folder = target.parent().unwrap_or(Path::new(""));
-        let mut builder = tempfile::Builder::new();
-        let (file, temporary) =
-            builder.prefix(&prefix).suffix(".tmp").make_in(folder, open)?.into_parts();
+        Self::with_access(target, Access::Usual)
+    }
+
+    /// The same for what holds rows of data, a model: if it is new, only its owner may read it.
+    pub fn create_private(target: &Path) -> io::Result<Self> {
+        Self::with_access(target, Access::Owner)
+    }
+
+    fn with_access(target: &Path, access: Access) -> io::Result<Self> {
+        let target = behind_links(target)?;
+        let replaced = match fs::metadata(&target) {
+            Ok(meta) if !meta.is_file() => {
+                let file = fs::OpenOptions::new().write(true).open(&target)?;
+                return Ok(Self { writer: BufWriter::new(file), temporary: None, target });
+            }
+            Ok(meta) => {
+                refuse_read_only(&target, &meta)?;
+                Some(meta)
+            }
+            Err(_) => None,
+        };
+        let (file, temporary) = Temporary::create(&target, replaced.as_ref(), access)?;
         let writer = BufWriter::with_capacity(1 << 18, file);
-        Ok(Self { writer, temporary: Some(temporary), target: target.to_owned() })
+        Ok(Self { writer, temporary: Some(temporary), target })
     }
 
     /// Syncs the file and renames it to its target.
     pub fn commit(self) -> io::Result<()> {
         let Self { writer, temporary, target } = self;
-        let file = writer.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let file = writer.into_inner().map_err(|failed| reader_left(failed.into_error()))?;
         if let Some(temporary) = temporary {
             file.sync_all()?;
-            temporary.persist(target).map_err(|failed| failed.error)?;
+            temporary.rename_to(&target)?;
         }
         Ok(())
     }
 }
 
+/// Where a chain of symbolic links ends, whether a file is there or not.
+fn behind_links(target: &Path) -> io::Result<PathBuf> {
+    let mut path = target.to_owned();
+    // Linux gives up after as many.
+    for _ in 0..40 {
+        let Ok(next) = fs::read_link(&path) else { return Ok(path) };
+        path = path.parent().unwrap_or(Path::new("")).join(next);
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// A rename does not ask whether the file it replaces may be written.
+fn refuse_read_only(target: &Path, meta: &fs::Metadata) -> io::Result<()> {
+    if meta.permissions().readonly() {
+        let text = "the file is read-only and is not replaced";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    fs::OpenOptions::new().write(true).open(target).map(drop)
+}
+
+/// A closed pipe is the end of standard output, but the loss of a result where a file was named.
+fn reader_left(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => {
+            io::Error::other("the reader of the pipe left before everything was written")
+        }
+        _ => error,
+    }
+}
+
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.write(bytes)
+        self.writer.write(bytes).map_err(reader_left)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.writer.flush()
+        self.writer.flush().map_err(reader_left)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_unfinished_file_leaves_the_old_one_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = folder.path().join("out.txt");
-        fs::write(&target, "old").unwrap();
-        {
-            let mut file = AtomicFile::create(&target).unwrap();
-            file.write_all(b"half").unwrap();
-        }
-        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        let mut file = AtomicFile::create(&target).unwrap();
-        file.write_all(b"new").unwrap();
-        file.commit().unwrap();
-        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn an_unwritable_place_is_an_error() {
-        let error = AtomicFile::create(Path::new("/nonexistent/folder/file")).unwrap_err();
-        assert_eq!(error.to_string(), "No such file or directory (os error 2)");
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn permissions_are_those_of_any_new_file() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().unwrap();
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
-        let (plain, atomic) = (folder.path().join("plain"), folder.path().join("atomic"));
-        File::create(&plain).unwrap();
-        AtomicFile::create(&atomic).unwrap().commit().unwrap();
-        assert_eq!(mode(&plain), mode(&atomic));
-    }
-}
+mod tests;

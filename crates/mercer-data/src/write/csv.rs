@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::{WriteFormat, check_dense, digits, header};
+use super::{WriteFormat, check_dense, digits, header, inexpressible};
 use crate::{DataError, Dataset, Targets};
 
 pub(super) static FORMAT: WriteFormat = WriteFormat {
@@ -28,6 +28,7 @@ fn write(
     out: &mut dyn Write,
 ) -> Result<(), DataError> {
     check_dense("CSV", data)?;
+    check_white_space(data, ids)?;
     let mut builder = csv::WriterBuilder::new();
     let mut table = builder.delimiter(delimiter).comment(Some(b'#')).from_writer(out);
     let columns = data.examples.columns();
@@ -46,6 +47,22 @@ fn write(
     }
     table.flush()?;
     Ok(())
+}
+
+/// White space around a field belongs to the table, not to the field: readers drop it.
+fn check_white_space(data: &Dataset, ids: Option<&[String]>) -> Result<(), DataError> {
+    let labels = match &data.targets {
+        Targets::Names(names) => names.as_slice(),
+        Targets::Numbers(_) | Targets::Absent => &[],
+    };
+    let names = data.names.as_deref().unwrap_or_default();
+    let mut texts = labels.iter().chain(ids.unwrap_or_default()).chain(names);
+    match texts.find(|text| text.trim() != text.as_str()) {
+        Some(text) => {
+            Err(inexpressible("CSV", format!("the text '{text}', with white space around it")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn from_csv(error: csv::Error) -> DataError {

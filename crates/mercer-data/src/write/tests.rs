@@ -4,7 +4,8 @@ use std::io::Cursor;
 
 use super::*;
 use crate::Matrix;
-use crate::read::{Options, from_reader, read_all};
+use crate::read::{Label, Options, from_reader, read_all};
+use mercer_testkit::names::HOSTILE;
 
 fn back(bytes: Vec<u8>, name: &str) -> Dataset {
     let mut chunks = from_reader(Cursor::new(bytes), name, &Options::default()).unwrap();
@@ -18,6 +19,48 @@ fn sample() -> Dataset {
         targets: Targets::Numbers(vec![-1.0, 2.5]),
         names: None,
     }
+}
+
+/// Labels, columns and ids that try to be more than names.
+fn hostile(is_trimmed: bool) -> (Dataset, Vec<String>) {
+    let names = HOSTILE.iter().filter(|name| !is_trimmed || name.trim() == **name);
+    let names: Vec<String> = names.map(|name| (*name).to_owned()).collect();
+    let rows = names.len();
+    let values = (0..rows * rows).map(|at| (at % 7) as f64).collect();
+    let examples = Matrix::dense(rows, values).unwrap();
+    let targets = Targets::Names(names.clone());
+    (Dataset { examples, targets, names: Some(names.clone()) }, names)
+}
+
+#[test]
+fn hostile_names_come_back_or_are_refused() {
+    let mut held = Vec::new();
+    for (format, is_trimmed) in FORMATS.iter().flat_map(|format| [(format, false), (format, true)])
+    {
+        let (data, ids) = hostile(is_trimmed);
+        let mut bytes = Vec::new();
+        match dataset(&data, Some(&ids), format, &mut bytes) {
+            Ok(()) => held.push(format.name),
+            Err(DataError::NotBuiltIn { .. }) if !cfg!(feature = "parquet") => continue,
+            Err(DataError::Inexpressible { what, .. }) => {
+                assert!(!what.is_empty());
+                continue;
+            }
+            Err(other) => panic!("{}: {other}", format.name),
+        }
+        let name = format!("x.{}", format.endings[0]);
+        let options =
+            Options { id: Some("id".to_owned()), label: Label::Last, ..Options::default() };
+        let mut chunks = from_reader(Cursor::new(bytes), &name, &options).unwrap();
+        let (again, found) = crate::read::read_all_with_ids(&mut *chunks).unwrap();
+        assert_eq!(again.targets, data.targets, "{name}");
+        assert_eq!(found.as_deref(), Some(&ids[..]), "{name}");
+        assert_eq!(again.examples, data.examples, "{name}");
+        // A header of text holds no numbers: these get a letter.
+        let expected = &header(&data, true)[1..=ids.len()];
+        assert_eq!(again.names.as_deref(), Some(expected), "{name}");
+    }
+    assert!(held.contains(&"csv") && held.contains(&"arrow"), "{held:?}");
 }
 
 #[test]

@@ -56,6 +56,14 @@ impl Real {
         }
     }
 
+    /// A parameter of a kernel: not zero unless it is.
+    fn parameter(self, value: f64) -> Result<String, MachineError> {
+        if self == Self::Float && value != 0.0 && value as f32 == 0.0 {
+            return Err(inexpressible(format!("the kernel parameter {value:e} as a float")));
+        }
+        self.literal(value)
+    }
+
     /// A constant that reads back as the same number.
     fn literal(self, value: f64) -> Result<String, MachineError> {
         match self {
@@ -164,7 +172,11 @@ fn write_names(machine: &Machine, out: &mut dyn Write) -> Result<(), MachineErro
     }
     write!(out, "const char *const mercer_names[MERCER_CLASSES] = {{")?;
     for name in machine.classes() {
-        write!(out, "{},", quoted(&name.to_string()))?;
+        let text = name.to_string();
+        if text.contains('\0') {
+            return Err(inexpressible("a class name with a NUL character, which ends strings"));
+        }
+        write!(out, "{},", quoted(&text))?;
     }
     writeln!(out, "}};\n")?;
     Ok(())

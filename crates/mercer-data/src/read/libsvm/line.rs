@@ -1,10 +1,14 @@
 //! One line of LIBSVM text.
 
 use super::super::Options;
+use crate::dataset::is_held;
 use crate::{DataError, MatrixBuilder};
 
 /// Columns are stored as u32 counted from 0.
 const MAX_INDEX: u32 = u32::MAX - 1;
+
+/// Whole numbers up to this size are f64 numbers; not all beyond are.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// How lines are to be read.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +54,9 @@ impl Syntax {
     /// also finds the error message.
     fn plain(self, line: &[u8], builder: &mut MatrixBuilder) -> Option<f64> {
         let (label, mut at) = real(line)?;
+        if label.abs() > EXACT {
+            return None;
+        }
         let mut least = self.first;
         loop {
             match line.get(at) {
@@ -111,7 +118,11 @@ impl Line {
         let Some(label) = tokens.next() else {
             return Ok(None);
         };
-        let label = self.number(label, || "the label".to_owned())?;
+        let token = label;
+        let label = self.number(token, || "the label".to_owned())?;
+        if label.abs() > EXACT && !is_held(&String::from_utf8_lossy(token), label) {
+            return Err(DataError::LabelNotHeld { line: self.number, token: show(token) });
+        }
         let mut entries = Vec::new();
         for (position, token) in tokens.enumerate() {
             let Some(colon) = memchr::memchr(b':', token) else {

@@ -2,6 +2,7 @@
 
 use super::columns::{Fields, TableColumn, TableColumns};
 use super::{Cell, Records};
+use crate::dataset::number;
 use crate::read::Missing;
 use crate::{DataError, Matrix, MatrixBuilder};
 
@@ -18,11 +19,6 @@ pub(in crate::read) struct TableRows {
     categories: Vec<u32>,
     labels: Vec<String>,
     ids: Vec<String>,
-}
-
-/// A number as tables write it.
-pub(in crate::read) fn number(field: &str) -> Option<f64> {
-    fast_float2::parse::<f64, _>(field.strip_prefix('+').unwrap_or(field)).ok()
 }
 
 impl TableRows {

@@ -18,7 +18,7 @@ impl Kernel {
         let spec = machine.kernel().spec();
         let f = real.suffix();
         let number = |name: &str| match spec.get(name) {
-            Some(Value::Number(value)) => real.literal(*value),
+            Some(Value::Number(value)) => real.parameter(*value),
             _ => real.literal(0.0),
         };
         let exponential = |gamma: String| format!("exp{f}(-{gamma} * sum)");

@@ -232,6 +232,10 @@ fn vectors_and_kernel(
         }
     }
     let (name, parameters) = kernel(machine)?;
+    if let Some(lost) = parameters.iter().find(|value| **value != 0.0 && **value as f32 == 0.0) {
+        let what = format!("the kernel parameter {lost:e} (32-bit floats have nothing so small)");
+        return Err(inexpressible(what));
+    }
     Ok(svm
         .message(node::ATTRIBUTE, floats("support_vectors", &values)?)
         .message(node::ATTRIBUTE, words("kernel_type", name))
