@@ -235,6 +235,10 @@ pub(crate) struct Predict {
     /// Also write the probability of each class, if the model was trained with --probabilities
     #[arg(long)]
     pub(crate) probabilities: bool,
+    /// Answer the other rows if a row has no answer (a value or a score overflows, or the kernel needs values of at
+    /// least 0); such rows are reported, and left out of csv and jsonl, or an empty line in libsvm
+    #[arg(long)]
+    pub(crate) skip_bad_rows: bool,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
     /// Also evaluate this fraction of the queries exactly (chosen at random, by --seed), and warn if calibrated answers

@@ -1,10 +1,13 @@
 //! Messages, warnings and progress on standard error. Results go to standard output (`output.rs`).
 
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressStyle};
+use mercer_report::printable;
 
 use crate::args::{Common, LogLevel};
 
@@ -62,7 +65,7 @@ impl Console {
     /// A line of the summary; nothing with --quiet or --json.
     pub(crate) fn summary(&self, text: &str) {
         if !self.quiet && !self.json {
-            let _ = writeln!(io::stderr(), "{text}");
+            line(text);
         }
     }
 
@@ -79,15 +82,15 @@ impl Console {
     }
 
     /// A status line that is updated in place; nothing if standard error is not a terminal.
-    pub(crate) fn status(&self) -> ProgressBar {
+    pub(crate) fn status(&self) -> Status {
         if self.quiet || !self.terminal {
-            return ProgressBar::hidden();
+            return Status(ProgressBar::hidden());
         }
         let style = ProgressStyle::with_template("{spinner} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_spinner());
         let bar = ProgressBar::new_spinner().with_style(style);
         bar.enable_steady_tick(Duration::from_millis(200));
-        bar
+        Status(bar)
     }
 
     fn line(&self, word: &str, colour: AnsiColor, text: &str) {
@@ -96,6 +99,36 @@ impl Console {
         } else {
             Style::new()
         };
-        let _ = writeln!(io::stderr(), "{style}{word}{style:#}: {text}");
+        let _ = writeln!(io::stderr(), "{style}{word}{style:#}: {}", printable(text));
+    }
+}
+
+/// A line on standard error, without characters that act on a terminal.
+pub(crate) fn line(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable(text));
+}
+
+/// The message about a wrong command line, or the help that was asked for. Words of the command line that could act
+/// on a terminal cost the message its colours.
+pub(crate) fn usage(error: &clap::Error) {
+    let is_plain = |word: OsString| matches!(printable(&word.to_string_lossy()), Cow::Borrowed(_));
+    if !error.use_stderr() || std::env::args_os().all(is_plain) {
+        let _ = error.print();
+    } else {
+        error.render().to_string().lines().for_each(line);
+    }
+}
+
+/// A status line on a terminal.
+#[derive(Debug)]
+pub(crate) struct Status(ProgressBar);
+
+impl Status {
+    pub(crate) fn set_message(&self, text: impl AsRef<str>) {
+        self.0.set_message(printable(text.as_ref()).into_owned());
+    }
+
+    pub(crate) fn finish_and_clear(&self) {
+        self.0.finish_and_clear();
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use mercer::data::DataError;
 use mercer::machine::MachineError;
+use mercer::query::QueryError;
 use mercer::train::{Stop, TrainError};
 
 use crate::console::Console;
@@ -87,6 +88,9 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
         let is_limit =
             error.kind() == io::ErrorKind::FileTooLarge && error.raw_os_error().is_none();
         return is_limit.then_some("`--max-unpacked` raises the limit");
+    }
+    if let Some(QueryError::NotFinite { .. } | QueryError::Negative { .. }) = cause.downcast_ref() {
+        return Some("`mercer predict --skip-bad-rows` answers the other rows");
     }
     match cause.downcast_ref::<MachineError>()? {
         MachineError::Unrecognised { .. } => {

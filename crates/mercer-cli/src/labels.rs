@@ -1,6 +1,6 @@
 //! Answers as text, and their accuracy.
 
-use mercer::data::Targets;
+use mercer::data::{Targets, label_number};
 use mercer::machine::{Answer, ClassName, Machine, Output};
 
 /// An answer as it is written to files.
@@ -97,8 +97,8 @@ pub(crate) fn class_of(machine: &Machine, targets: &Targets, row: usize) -> Opti
 fn is_named(class: &ClassName, number: Option<f64>, name: Option<&str>) -> bool {
     match (class, number, name) {
         (ClassName::Number(class), Some(number), _) => *class == number,
-        (ClassName::Number(class), None, Some(name)) => name.parse() == Ok(*class),
-        (ClassName::Text(class), Some(number), _) => class.parse() == Ok(number),
+        (ClassName::Number(class), None, Some(name)) => label_number(name) == Some(*class),
+        (ClassName::Text(class), Some(number), _) => label_number(class) == Some(number),
         (ClassName::Text(class), None, Some(name)) => class == name,
         (_, None, None) => false,
     }

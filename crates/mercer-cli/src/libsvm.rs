@@ -57,7 +57,7 @@ impl LibsvmCommand {
             Err(error) => match error.downcast_ref::<Usage>() {
                 Some(usage) => {
                     usage.problem.iter().for_each(|problem| eprintln!("{problem}"));
-                    println!("{}", usage.text.trim_end());
+                    usage.text.trim_end().lines().for_each(|line| println!("{line}"));
                     ExitCode::from(failure::ERROR)
                 }
                 None => failure::report(&error, console),

@@ -1,9 +1,15 @@
 //! The command `mercer`: arguments become settings, and one command of `commands/` runs.
 
-/// Like the one of the standard library, but a closed pipe is not an error.
+/// Like the one of the standard library, but a closed pipe is not an error, and control characters are escaped: text
+/// from files cannot act on a terminal, nor begin a new line.
 macro_rules! println {
     () => { $crate::output::line(format_args!("")) };
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };
+}
+
+/// The same on standard error.
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::console::line(&format!($($text)*)) };
 }
 
 mod args;
@@ -32,7 +38,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             let code = if error.use_stderr() { failure::USAGE } else { failure::DONE };
-            let _ = error.print();
+            console::usage(&error);
             return ExitCode::from(code);
         }
     };
@@ -44,6 +50,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: args::Arguments, console: &console::Console) -> anyhow::Result<u8> {
+    mercer::simd::Isa::check_environment().map_err(anyhow::Error::msg)?;
     let pool = mercer::threads::pool(arguments.common.threads)?;
     pool.install(|| commands::run(arguments, console))
 }

@@ -1,20 +1,22 @@
 //! Writes predictions: to standard output or, atomically, to a file. What is predicted is decided in
 //! `commands/predict.rs`.
 
-use std::io::{self, BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 
 use mercer::data::write::AtomicFile;
-use mercer::machine::Machine;
+use mercer::machine::{ClassName, Machine};
 use mercer::query::{Certainty, Decision};
+use mercer_report::printable;
 use serde_json::json;
 
 use crate::args::OutputFormat;
 use crate::{failure, labels};
 
-/// A line on standard output. A closed pipe is not an error: the command may still have a file to write.
+/// A line on standard output, without characters that act on a terminal. A closed pipe is not an error: the command
+/// may still have a file to write.
 pub(crate) fn line(text: std::fmt::Arguments<'_>) {
-    match writeln!(io::stdout().lock(), "{text}") {
+    match writeln!(io::stdout().lock(), "{}", printable(&text.to_string())) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("error: cannot write to standard output: {error}");
             std::process::exit(i32::from(failure::ERROR));
@@ -24,14 +26,28 @@ pub(crate) fn line(text: std::fmt::Arguments<'_>) {
 }
 
 /// What is written for each row beside its decision.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct RowDetails<'b> {
-    /// Ids of the rows, if the data have ids.
+    /// How many rows the chunk has.
+    pub(crate) rows: usize,
+    /// Positions in the chunk of the rows that have decisions, increasing.
+    pub(crate) positions: &'b [usize],
+    /// Ids of all rows of the chunk, if the data have ids.
     pub(crate) ids: Option<&'b [String]>,
     /// Names of the classes that have probabilities.
     pub(crate) classes: &'b [String],
-    /// Their probabilities, row after row.
+    /// Their probabilities, row after row of those that have decisions.
     pub(crate) probabilities: &'b [f64],
+}
+
+/// What there is to write, whatever the format.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fields<'b> {
+    pub(crate) has_ids: bool,
+    /// Labels of the machine.
+    pub(crate) labels: &'b [ClassName],
+    /// Names of the classes that have probabilities.
+    pub(crate) classes: &'b [String],
 }
 
 impl<'b> RowDetails<'b> {
@@ -51,6 +67,7 @@ pub(crate) struct PredictionWriter {
 enum Sink {
     Discard,
     Stdout(BufWriter<StdoutLock<'static>>),
+    Terminal(BufWriter<StdoutLock<'static>>),
     File(Box<AtomicFile>),
 }
 
@@ -59,23 +76,28 @@ impl PredictionWriter {
         path: Option<&Path>,
         format: Option<OutputFormat>,
         json: bool,
-        has_ids: bool,
-        classes: &[String],
+        fields: Fields<'_>,
     ) -> io::Result<Self> {
+        let Fields { has_ids, labels, classes } = fields;
         let ending = path.and_then(Path::extension).and_then(|ending| ending.to_str());
         let by_name = match ending {
             Some("csv") => OutputFormat::Csv,
             Some("jsonl") => OutputFormat::Jsonl,
             _ => OutputFormat::Libsvm,
         };
+        let format = format.unwrap_or(by_name);
+        if format == OutputFormat::Libsvm {
+            check_words(labels, classes)?;
+        }
         let sink = match path {
             Some(path) if path.as_os_str() != "-" => {
                 Sink::File(Box::new(AtomicFile::create(path)?))
             }
             None if json => Sink::Discard,
+            _ if io::stdout().is_terminal() => Sink::Terminal(BufWriter::new(io::stdout().lock())),
             _ => Sink::Stdout(BufWriter::new(io::stdout().lock())),
         };
-        let mut writer = Self { sink, format: format.unwrap_or(by_name), row: 0 };
+        let mut writer = Self { sink, format, row: 0 };
         if writer.format == OutputFormat::Csv {
             let id = if has_ids { "id," } else { "" };
             let probabilities: String = classes
@@ -100,9 +122,12 @@ impl PredictionWriter {
         if matches!(self.sink, Sink::Discard) {
             return Ok(());
         }
+        let before = self.row;
         for (at, decision) in decisions.iter().enumerate() {
-            let id = details.ids.map(|ids| ids[at].as_str());
+            let position = details.positions[at];
+            let id = details.ids.map(|ids| ids[position].as_str());
             let probabilities = details.of(at);
+            self.leave_out(before + position)?;
             self.row += 1;
             let label = labels::text(machine, decision.answer);
             let (low, high) = (decision.range.low, decision.range.high);
@@ -146,13 +171,25 @@ impl PredictionWriter {
             };
             self.line(&line)?;
         }
+        self.leave_out(before + details.rows)
+    }
+
+    /// Goes to a row; those before it have no answer. Where rows have no number, each is an empty line.
+    fn leave_out(&mut self, row: usize) -> io::Result<()> {
+        while self.row < row {
+            self.row += 1;
+            if self.format == OutputFormat::Libsvm {
+                self.line("")?;
+            }
+        }
         Ok(())
     }
 
     fn line(&mut self, text: &str) -> io::Result<()> {
         match &mut self.sink {
             Sink::Discard => Ok(()),
-            Sink::Stdout(screen) => writeln!(screen, "{text}"),
+            Sink::Stdout(stream) => writeln!(stream, "{text}"),
+            Sink::Terminal(screen) => writeln!(screen, "{}", printable(text)),
             Sink::File(file) => writeln!(file, "{text}"),
         }
     }
@@ -160,10 +197,24 @@ impl PredictionWriter {
     pub(crate) fn finish(self) -> io::Result<()> {
         match self.sink {
             Sink::Discard => Ok(()),
-            Sink::Stdout(mut screen) => screen.flush(),
+            Sink::Stdout(mut stream) | Sink::Terminal(mut stream) => stream.flush(),
             Sink::File(file) => file.commit(),
         }
     }
+}
+
+/// Fails if a label would not be a line, or a class not a word of the first line.
+pub(crate) fn check_words(labels: &[ClassName], classes: &[String]) -> io::Result<()> {
+    let breaks_line = |label: &&String| label.contains(['\n', '\r']);
+    let is_no_word = |label: &&String| label.contains(char::is_whitespace) || label.is_empty();
+    let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+    let (bad, why) = match (labels.iter().find(breaks_line), classes.iter().find(is_no_word)) {
+        (Some(label), _) => (label, "holds the end of a line"),
+        (None, Some(class)) => (class, "is not one word, as the first line needs it"),
+        (None, None) => return Ok(()),
+    };
+    let text = format!("the label '{bad}' {why}; --format csv and --format jsonl can hold it");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// The name of a certainty, as files and JSON have it.

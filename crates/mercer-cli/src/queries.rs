@@ -18,6 +18,7 @@ pub(crate) struct Queries<'a> {
     chunks: Box<dyn Chunks>,
     model: &'a Model,
     rows: usize,
+    is_scaled: bool,
 }
 
 impl<'a> Queries<'a> {
@@ -46,7 +47,12 @@ impl<'a> Queries<'a> {
                 named()
             ));
         }
-        Ok(Self { chunks, model, rows: 0 })
+        Ok(Self { chunks, model, rows: 0, is_scaled: true })
+    }
+
+    /// The same rows as they are in the file: the caller scales them.
+    pub(crate) fn unscaled(self) -> Self {
+        Self { is_scaled: false, ..self }
     }
 
     /// Reads all rows.
@@ -79,7 +85,7 @@ impl<'a> Queries<'a> {
                 return Err(DataError::Width { found, expected });
             }
         }
-        if input.scaling.is_none() {
+        if input.scaling.is_none() || !self.is_scaled {
             return Ok(chunk);
         }
         let examples = input.prepare(&chunk.examples).map_err(|error| match error {

@@ -7,11 +7,11 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use mercer::data::scale::{self, Recipe};
-use mercer::data::{Dataset, Scaling, read};
+use mercer::data::{Dataset, Scaling, Targets, label_number, read};
 use mercer::kernel::{KERNELS, KernelRef, fit_words};
 use mercer::machine::{self, ClassName, Machine, Model, Provenance, Scheme};
 use mercer::spec::Spec;
-use mercer::train::{Cancel, FormulationRef, RowSource as _, Training, solver};
+use mercer::train::{Cancel, FormulationRef, Goal, RowSource as _, Training, solver};
 
 use crate::args::{Input, SchemeName, TrainingFlags};
 use crate::commands::{StopSignal, input_options};
@@ -71,6 +71,15 @@ impl TrainingInput {
         Ok(Self { data, file_rows: Some(rows), features, scaling: None, means })
     }
 
+    /// The same input; for a regression, labels that were kept as texts become numbers.
+    pub(crate) fn for_goal(mut self, goal: Goal) -> Self {
+        if goal == Goal::Value {
+            let targets = std::mem::replace(&mut self.data.targets, Targets::Absent);
+            self.data.targets = targets.into_values();
+        }
+        self
+    }
+
     /// The model of a machine that was trained on these examples.
     pub(crate) fn model(&self, machine: Machine, formulation: &FormulationRef) -> Model {
         Model {
@@ -121,7 +130,8 @@ pub(crate) fn settings(flags: &TrainingFlags, stop: &StopSignal) -> anyhow::Resu
         SchemeName::OneVsRest => Scheme::OneVsRest,
     };
     let class = |(label, weight): &(String, f64)| {
-        let name = label.parse().map_or(ClassName::Text(label.clone()), ClassName::Number);
+        let text = || ClassName::Text(label.clone());
+        let name = label_number(label).map_or_else(text, ClassName::Number);
         (name, *weight)
     };
     let mut training = Training::default();

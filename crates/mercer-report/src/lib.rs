@@ -5,6 +5,7 @@
 
 pub mod compression;
 mod page;
+mod printable;
 pub mod svg;
 pub mod timing;
 
@@ -15,6 +16,7 @@ use anyhow::Context;
 use mercer::data::write::AtomicFile;
 
 pub use page::Page;
+pub use printable::printable;
 
 /// Writes a text file atomically: the old file stays until the new one is complete.
 pub fn save_text(path: &Path, text: &str) -> anyhow::Result<()> {

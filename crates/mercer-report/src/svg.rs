@@ -5,6 +5,8 @@
 mod charts;
 mod figures;
 
+use crate::printable;
+
 pub use charts::{Bar, bars, scatter};
 pub use figures::{Band, HeatMap, bands, lines, points, stacked};
 
@@ -31,7 +33,23 @@ impl Series {
     }
 }
 
-/// Text that cannot become markup.
+/// Text that cannot become markup, and that XML allows: no control characters but line feeds and tabs.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let mut out = String::with_capacity(text.len());
+    for piece in text.split_inclusive(['\n', '\t', '&', '<', '>', '"', '\'']) {
+        let plain = piece.trim_end_matches(['\n', '\t', '&', '<', '>', '"', '\'']);
+        out.push_str(&printable(plain));
+        out.push_str(match &piece[plain.len()..] {
+            "&" => "&amp;",
+            "<" => "&lt;",
+            ">" => "&gt;",
+            "\"" => "&quot;",
+            "'" => "&#39;",
+            other => other,
+        });
+    }
+    out
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,8 +113,9 @@ fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Consol
         println!("  sample         {}", compression::sentence(agreement));
     }
     if report.curve.len() > 1 {
+        println!();
         println!(
-            "\n  {:>8}  {:>12}  {:>13}  {:>10}",
+            "  {:>8}  {:>12}  {:>13}  {:>10}",
             "vectors", "error", "disagreements", "certified"
         );
         for point in compression::shown(&report.curve) {

@@ -79,8 +79,9 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
         comparison.print();
         println!(
             "Tuned on {SAMPLE} queries, tested on {UNSEEN} others (digits: held-out digits with noise; times in \
-             microseconds per query, best of 5):\n"
+             microseconds per query, best of 5):"
         );
+        println!();
         header();
     }
     let mut rows = Vec::new();
@@ -107,8 +108,9 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
         println!("{object}");
         return Ok(DONE);
     }
+    println!();
     println!(
-        "\nWhy these plans were chosen, and what they guarantee: {report} (open it in a browser)"
+        "Why these plans were chosen, and what they guarantee: {report} (open it in a browser)"
     );
     println!("Try it on your own model: mercer import your.model -o your.mercer");
     println!(

@@ -72,7 +72,8 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
             println!("  {name:width$}  {text}");
         }
     }
-    println!("instruction sets\n  {} (in use: {})", sets.join(", "), Isa::current());
+    println!("instruction sets");
+    println!("  {} (in use: {})", sets.join(", "), Isa::current());
     Ok(DONE)
 }
 

@@ -1,12 +1,14 @@
 //! `mercer predict`: answers the rows of a file, chunk by chunk. How answers are written is in `output.rs`.
 
+mod answer;
+
 use std::time::Instant;
 
 use anyhow::Context;
 use mercer::data::read::{Chunks, Options};
 use mercer::data::{Matrix, Targets};
 use mercer::machine::{Answer, Budget, Model, Output, Probabilities};
-use mercer::query::{Audit, AuditReport, Certainty, Decision, Plan, QueryError, QueryOptions};
+use mercer::query::{Audit, AuditReport, Certainty, Decision, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
 use super::query_options::{self, resolve};
@@ -15,13 +17,17 @@ use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels::{self, Fit};
-use crate::output::{PredictionWriter, RowDetails, certainty};
+use crate::output::{Fields, PredictionWriter, RowDetails, certainty};
 use crate::queries::Queries;
+use answer::{Answering, Answers, BadRows};
 
 /// Rows held at a time, fewer where they are wide: at most 64 MiB if they are dense.
 fn chunk_rows(columns: usize) -> usize {
     ((64usize << 20) / (8 * columns.max(1))).clamp(256, 8192)
 }
+
+/// So many skipped rows are reported one by one.
+const SHOWN_BAD_ROWS: usize = 20;
 
 /// From the weakest to the strongest.
 const CERTAINTIES: [Certainty; 4] =
@@ -31,6 +37,8 @@ const CERTAINTIES: [Certainty; 4] =
 #[derive(Debug, Default)]
 struct Tally {
     queries: usize,
+    /// Rows without an answer.
+    skipped: usize,
     multiply_adds: u64,
     certainties: [usize; 4],
     /// Values outside the range of the bins of an additive machine.
@@ -105,6 +113,16 @@ impl Tally {
         self.queries += decisions.len();
     }
 
+    /// Counts rows without an answer and reports the first ones.
+    fn skip(&mut self, refused: &[anyhow::Error], source: &str, console: &Console) {
+        for error in refused {
+            self.skipped += 1;
+            if self.skipped <= SHOWN_BAD_ROWS {
+                console.warn(&format!("{source}: {error:#}; skipped"));
+            }
+        }
+    }
+
     /// Adds the log loss of these rows, if they have labels that the machine knows.
     fn add_log_loss(
         &mut self,
@@ -136,7 +154,7 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     let mut audit = audit(predict, seed, &model, &plan, console)?;
     let source = || predict.input.data.display().to_string();
     let options = input_options(&predict.input);
-    let mut chunks = Queries::open(&predict.input.data, options, &model, console)?;
+    let mut chunks = Queries::open(&predict.input.data, options, &model, console)?.unscaled();
     let target = || output_name(predict);
     let class_probabilities = ClassProbabilities::new(predict.probabilities, &model)
         .with_context(|| predict.model.display().to_string())?;
@@ -145,33 +163,50 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     let mut tally = Tally::default();
     let mut limits_in_use = None;
     let rows_at_once = chunk_rows(model.machine.columns());
+    let bad_rows = if predict.skip_bad_rows { BadRows::Skip } else { BadRows::Fail };
+    let answering = Answering { model: &model, plan: &plan, bad_rows };
     while let Some(chunk) = chunks.next_chunk(rows_at_once).with_context(source)? {
         stop.check()?;
-        let rows = &chunk.examples;
+        let before = tally.queries + tally.skipped;
         let limits = match &limits_in_use {
             Some(limits) => limits,
-            None => limits_in_use.insert(resolve(&predict.query, &model, &plan, rows)?),
+            None => {
+                let first = match predict.query.budget_us {
+                    Some(_) => answering.first_rows(&chunk.examples).with_context(source)?,
+                    None => chunk.examples.select(0..0),
+                };
+                limits_in_use.insert(resolve(&predict.query, &model, &plan, &first)?)
+            }
         };
         let start = Instant::now();
-        let decisions = decide(&plan, rows, &limits.query_options, audit.as_mut(), console)
-            .map_err(|error| error.after_rows(tally.queries))
+        let mut answered = answering
+            .answer(&chunk.examples, &limits.query_options, before)
+            .with_context(source)?;
+        check_answers(&plan, &mut answered, audit.as_mut(), console)
+            .map_err(|error| error.after_rows(before))
             .with_context(source)?;
         tally.seconds += start.elapsed().as_secs_f64();
+        let Answers { rows, positions, decisions, refused } = &answered;
+        tally.skip(refused, &source(), console);
+        let targets = chunk.targets.select(positions);
         tally.clamped += model.machine.clamped(rows);
         let probabilities = class_probabilities.of(&plan, rows).with_context(source)?;
-        tally.add_log_loss(&class_probabilities, &probabilities, &chunk.targets);
+        tally.add_log_loss(&class_probabilities, &probabilities, &targets);
         let details = RowDetails {
+            rows: chunk.examples.rows(),
+            positions,
             ids: chunks.ids(),
             classes: &class_probabilities.classes,
             probabilities: &probabilities,
         };
-        answers.write(&model.machine, &decisions, &details).with_context(target)?;
+        answers.write(&model.machine, decisions, &details).with_context(target)?;
         let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
-        tally.fit.add(&model.machine, &given, &chunk.targets);
-        tally.add(&decisions);
-        progress.inc(decisions.len() as u64);
+        tally.fit.add(&model.machine, &given, &targets);
+        tally.add(decisions);
+        progress.inc(chunk.examples.rows() as u64);
     }
-    anyhow::ensure!(tally.queries > 0, "{}: the file holds no rows", source());
+    anyhow::ensure!(tally.queries + tally.skipped > 0, "{}: the file holds no rows", source());
+    anyhow::ensure!(tally.queries > 0, "{}: none of the rows has an answer", source());
     answers.finish().with_context(target)?;
     progress.finish_and_clear();
     let budget = limits_in_use.and_then(|limits| limits.budget);
@@ -191,23 +226,20 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     Ok(DONE)
 }
 
-/// Answers a chunk of rows and audits the answers, with a warning at the first alarm.
-fn decide(
+/// Audits the answers to a chunk of rows, with a warning at the first alarm.
+fn check_answers(
     plan: &Plan,
-    rows: &Matrix,
-    options: &QueryOptions,
+    answered: &mut Answers<'_>,
     audit: Option<&mut Audit>,
     console: &Console,
-) -> Result<Vec<Decision>, QueryError> {
-    let mut decisions = plan.decide_with(rows, options)?.decisions;
-    if let Some(audit) = audit {
-        let had_alarm = audit.report().alarm.is_some();
-        audit.check(plan, rows, &mut decisions)?;
-        if let (false, Some(at)) = (had_alarm, audit.report().alarm) {
-            console.warn(&alarm(at, plan));
-        }
+) -> Result<(), QueryError> {
+    let Some(audit) = audit else { return Ok(()) };
+    let had_alarm = audit.report().alarm.is_some();
+    audit.check(plan, &answered.rows, &mut answered.decisions)?;
+    if let (false, Some(at)) = (had_alarm, audit.report().alarm) {
+        console.warn(&alarm(at, plan));
     }
-    Ok(decisions)
+    Ok(())
 }
 
 /// Where the predictions of these rows go.
@@ -220,8 +252,11 @@ fn open_output(
         predict.output.as_deref(),
         predict.format,
         console.json,
-        predict.input.id.is_some(),
-        &probabilities.classes,
+        Fields {
+            has_ids: predict.input.id.is_some(),
+            labels: probabilities.model.machine.classes(),
+            classes: &probabilities.classes,
+        },
     )
     .with_context(|| output_name(predict))
 }
@@ -300,6 +335,9 @@ impl Outcome<'_> {
             object["audit"] = audit_object(report);
         }
         trust::describe(plan, *is_trusted, &mut object);
+        if tally.skipped > 0 {
+            object["skipped_rows"] = json!(tally.skipped);
+        }
         if tally.clamped > 0 {
             object["clamped_values"] = json!(tally.clamped);
         }
@@ -327,6 +365,9 @@ impl Outcome<'_> {
                 "{} values are outside the range of the training data and were clamped",
                 tally.clamped
             ));
+        }
+        if tally.skipped > 0 {
+            console.summary(&format!("{} rows have no answer and were skipped", tally.skipped));
         }
         let each = 1e6 * tally.seconds / tally.queries as f64;
         let kinds: Vec<String> = CERTAINTIES

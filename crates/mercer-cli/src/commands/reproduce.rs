@@ -6,13 +6,12 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
-use indicatif::ProgressBar;
 use mercer_papers::{Observer, Options, PAPERS, Paper, Session, overview};
 use serde_json::json;
 
 use super::StopSignal;
 use crate::args::Reproduce;
-use crate::console::Console;
+use crate::console::{Console, Status};
 use crate::failure::DONE;
 
 /// Keys and titles, for `mercer list`.
@@ -50,12 +49,12 @@ fn options(arguments: &Reproduce, console: &Console) -> Options {
 /// Results on standard output, warnings and progress on standard error.
 struct Printer<'c> {
     console: &'c Console,
-    status: RefCell<Option<ProgressBar>>,
+    status: RefCell<Option<Status>>,
 }
 
 impl Observer for Printer<'_> {
     fn line(&self, text: &str) {
-        println!("{text}");
+        text.split('\n').for_each(|line| println!("{line}"));
     }
 
     fn warn(&self, text: &str) {
@@ -66,7 +65,7 @@ impl Observer for Printer<'_> {
         let mut status = self.status.borrow_mut();
         match text {
             Some(text) => {
-                status.get_or_insert_with(|| self.console.status()).set_message(text.to_owned());
+                status.get_or_insert_with(|| self.console.status()).set_message(text);
             }
             None => {
                 if let Some(bar) = status.take() {

@@ -32,6 +32,7 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         .collect::<Result<_, _>>()?;
     let texts = expand(&arguments.kernel)?;
     let input = TrainingInput::read(&arguments.input, &texts[0], &arguments.training, &stop)?;
+    let input = input.for_goal(formulations[0].goal());
     let kernels =
         texts.iter().map(|text| kernel(text, &input.data)).collect::<anyhow::Result<Vec<_>>>()?;
     let training = training_input::settings(&arguments.training, &stop)?;

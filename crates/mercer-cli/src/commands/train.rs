@@ -27,6 +27,7 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
     } else {
         TrainingInput::read(&arguments.input, &arguments.kernel, &arguments.training, &stop)?
     };
+    let input = input.for_goal(formulation.goal());
     let kernel = kernel(&arguments.kernel, &input.data)?;
     console.info(&format!("{}, {}", formulation.spec(), kernel.spec()));
     let problem = Problem { input: &input, kernel: &kernel, formulation: &formulation };

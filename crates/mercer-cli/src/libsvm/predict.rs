@@ -15,6 +15,7 @@ use super::printf::g;
 use crate::commands::StopSignal;
 use crate::console::Console;
 use crate::labels;
+use crate::output::check_words;
 use crate::queries::Queries;
 
 const USAGE: &str = "Usage: svm-predict [options] test_file model_file output_file
@@ -86,6 +87,10 @@ pub(super) fn run(arguments: &[String], console: &Console) -> anyhow::Result<()>
     if !wants_probabilities && model.probabilities.is_some() && !is_quiet {
         println!("Model supports probability estimates, but disabled in prediction.");
     }
+    let names = model.machine.classes();
+    let words: Vec<String> = names.iter().map(ToString::to_string).collect();
+    check_words(names, if wants_probabilities { &words } else { &[] })
+        .with_context(|| format!("can't write labels of {saved}"))?;
     let plan = Plan::exact(&model.machine);
     let predictor = Predictor { model: &model, plan: &plan, wants_probabilities };
     let options = Options { format: Some("libsvm".to_owned()), ..Options::default() };
@@ -121,11 +126,9 @@ impl Predictor<'_> {
         match (&self.model.probabilities, self.model.machine.output()) {
             (Some(Probabilities::Laplace { sigma }), _) => {
                 if !is_quiet {
-                    println!(
-                        "Prob. model for test data: target value = predicted value + z,\nz: Laplace \
-                         distribution e^(-|z|/sigma)/(2sigma),sigma={}",
-                        g(*sigma, 6)
-                    );
+                    println!("Prob. model for test data: target value = predicted value + z,");
+                    let sigma = g(*sigma, 6);
+                    println!("z: Laplace distribution e^(-|z|/sigma)/(2sigma),sigma={sigma}");
                 }
             }
             (_, Output::Novelty) => writeln!(out, "label normal outlier")?,

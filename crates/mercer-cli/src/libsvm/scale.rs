@@ -96,9 +96,10 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let out = BufWriter::new(io::stdout().lock());
     let (before, after) = scaling.write(&rows, out)?;
     if after > before {
+        eprintln!("WARNING: original #nonzeros {before}");
+        eprintln!("       > new      #nonzeros {after}");
         eprintln!(
-            "WARNING: original #nonzeros {before}\n       > new      #nonzeros {after}\n\
-             If feature values are non-negative and sparse, use -l 0 rather than the default -l -1"
+            "If feature values are non-negative and sparse, use -l 0 rather than the default -l -1"
         );
     }
     Ok(())

@@ -290,7 +290,8 @@ impl SvmTraining<'_> {
                 }
                 None => self.data.examples.rows(),
             };
-            println!("*\noptimization finished, #iter = {}", subproblem.iterations);
+            println!("*");
+            println!("optimization finished, #iter = {}", subproblem.iterations);
             let sum: f64 = learned.coefficients.iter().map(|beta| beta.abs()).sum();
             let sum_per_row = sum / rows as f64;
             match self.options.kind {
@@ -356,11 +357,9 @@ impl SvmTraining<'_> {
                     validation.scores.iter().zip(targets).map(|(s, y)| (y - s[0]).abs()).collect();
                 let sigma = laplace(&errors);
                 if !self.options.is_quiet {
-                    println!(
-                        "Prob. model for test data: target value = predicted value + z,\nz: Laplace \
-                         distribution e^(-|z|/sigma)/(2sigma),sigma= {}",
-                        g(sigma, 6)
-                    );
+                    println!("Prob. model for test data: target value = predicted value + z,");
+                    let sigma = g(sigma, 6);
+                    println!("z: Laplace distribution e^(-|z|/sigma)/(2sigma),sigma= {sigma}");
                 }
                 Ok(Some(Probabilities::Laplace { sigma }))
             }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -117,41 +117,6 @@ fn training_can_validate_first() {
     let short = folder.write("short", "0\n1\n");
     let (_, said) = refused_with(&["train", &data, "-o", &model, "--folds", &short]);
     assert!(said.contains("folds are given for 2 examples, but there are 208 examples"), "{said}");
-}
-
-#[test]
-fn a_training_killed_at_any_moment_resumes_to_the_same_bits() {
-    let folder = Folder::new();
-    let data = folder.write("noise.svm", &noise(2000, 29, 1e6));
-    let (whole, pieces) = (folder.path("whole.mercer"), folder.path("pieces.mercer"));
-    let checkpoint = folder.path("checkpoint");
-    let words = |model: &str| {
-        let words = ["train", &data, "-o", model, "--kernel", "rbf(gamma=0.01)", "--formulation"];
-        let words = words.into_iter().chain(["c_svc(C=100)", "--solver", "smo(working_set=16)"]);
-        words.map(str::to_owned).collect::<Vec<String>>()
-    };
-    let keep = ["--checkpoint", &checkpoint, "--checkpoint-every", "0s", "--resume"];
-    let command = |words: &[String]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_mercer"));
-        command.args(words).stderr(Stdio::null());
-        command
-    };
-    assert!(command(&words(&whole)).status().unwrap().success());
-    let mut killed = 0;
-    for pause in [40, 90, 60, 130, 75] {
-        let mut child = command(&words(&pieces)).args(keep).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(pause));
-        child.kill().unwrap();
-        killed += u32::from(!child.wait().unwrap().success());
-    }
-    assert!(killed > 0, "the training is too short to be killed");
-    assert!(command(&words(&pieces)).args(keep).status().unwrap().success());
-    let text = |model: &str| {
-        let out = folder.path("out.model");
-        done(&["export", model, "--format", "libsvm", "-o", &out]);
-        fs::read_to_string(out).unwrap()
-    };
-    assert_eq!(text(&whole), text(&pieces));
 }
 
 #[test]

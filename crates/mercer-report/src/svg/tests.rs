@@ -1,0 +1,43 @@
+use super::*;
+use crate::Page;
+use mercer_testkit::names::HOSTILE;
+
+/// Markup with the text between and inside of tags taken out, so that only what the writer itself wrote is left.
+fn tags(markup: &str) -> Vec<&str> {
+    markup.split('<').skip(1).map(|rest| rest.split_once('>').expect("tags end").0).collect()
+}
+
+#[test]
+fn hostile_names_add_no_tag_to_a_page_or_a_figure() {
+    let page = |name: &str| {
+        let mut page = Page::new(name);
+        page.heading(name);
+        page.text(name);
+        page.terminal(name);
+        page.table(&[name, "count#"], &[vec![name.to_owned(), name.to_owned()]]);
+        page.finish()
+    };
+    let figure = |name: &str| {
+        let lines = [
+            Series::line(name, vec![(0.0, 1.0), (1.0, 2.0)]),
+            Series::dots(name, vec![(0.5, 1.0)]),
+        ];
+        let band =
+            [Band { x: 1.0, low: 0.0, high: 1.0 }, Band { x: 2.0, low: 0.2, high: 0.8 }].to_vec();
+        bands(name, name, name, &[band]) + &scatter(name, name, name, &lines)
+    };
+    for name in HOSTILE {
+        for markup in [page(name), figure(name)] {
+            let plain =
+                if markup.starts_with("<!doctype") { page("plain") } else { figure("plain") };
+            assert_eq!(tags(&markup), tags(&plain), "{name:?}");
+            let controls = |c: char| c.is_control() && c != '\n' && c != '\t';
+            assert!(!markup.contains(controls), "{name:?}");
+        }
+    }
+}
+
+#[test]
+fn markup_is_escaped_and_lines_are_kept() {
+    assert_eq!(escape("a<b>&\"c\"'\n\td\u{1b}"), "a&lt;b&gt;&amp;&quot;c&quot;&#39;\n\td\\u001b");
+}
