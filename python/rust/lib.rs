@@ -45,6 +45,11 @@ mod _mercer {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        if let Err(text) = mercer::simd::Isa::check_environment() {
+            let category = module.py().get_type::<pyo3::exceptions::PyRuntimeWarning>();
+            let text = std::ffi::CString::new(text + "; the best one is used").unwrap_or_default();
+            PyErr::warn(module.py(), &category, &text, 1)?;
+        }
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from . import _kernels, _mercer
+from ._labels import names_of
 from ._query import QueryMixin
 from ._model import Model, load
 from ._rows import pack
@@ -98,7 +99,7 @@ def _support_vectors(estimator, n_jobs):
     coefficients = coefficients.toarray() if sp.issparse(coefficients) else np.asarray(coefficients)
     if classes is not None:
         coefficients = _pairwise_columns(coefficients, estimator.n_support_)
-        output, names = "one_vs_one", _names(classes)
+        output, names = "one_vs_one", names_of(classes)
     else:
         output = "novelty" if isinstance(estimator, theirs.OneClassSVM) else "value"
         names = []
@@ -137,7 +138,7 @@ def compile_linear(estimator, classes):
     return _build(
         kernel="linear",
         output="value" if classes is None else "one_vs_rest",
-        names=[] if classes is None else _names(classes),
+        names=[] if classes is None else names_of(classes),
         supports=np.zeros((0, weights.shape[1])),
         coefficients=weights,
         offsets=offsets,
@@ -214,13 +215,6 @@ def _build(*, supports, coefficients, offsets, is_linear=False, sigmoids=None, *
             "origin": "scikit-learn",
         }
     )
-
-
-def _names(classes):
-    """Class names as model files hold them."""
-    if classes.dtype.kind in "biuf":
-        return [float(name) for name in classes]
-    return [str(name) for name in classes]
 
 
 def _units(serials, columns):

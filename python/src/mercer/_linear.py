@@ -14,9 +14,10 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._convert import _names, compile_linear
+from ._convert import compile_linear
+from ._labels import names_of
 from ._training import TrainingMixin, example_weights
-from ._rows import FLOATS, pack, threads
+from ._rows import FLOATS, checked, pack, threads
 
 _FORMULATIONS = {"hinge": "c_svc", "squared_hinge": "squared_hinge"}
 
@@ -98,7 +99,7 @@ class LinearSVC(TrainingMixin, theirs.LinearSVC):
         self._validate_params()
         if self.penalty == "l1" or self.multi_class == "crammer_singer":
             return self._fit_theirs(X, y, sample_weight)
-        X, y = validate_data(self, X, y, dtype=FLOATS, accept_sparse="csr")
+        X, y = validate_data(self, checked(X), y, dtype=FLOATS, accept_sparse="csr")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         # Refuses what scikit-learn refuses.
@@ -119,7 +120,7 @@ class LinearSVC(TrainingMixin, theirs.LinearSVC):
             "weights": weights,
             # Classes are numbered as they appear.
             "order": np.argsort(codes, kind="stable"),
-            "names": _names(self.classes_),
+            "names": names_of(self.classes_),
             "tolerance": float(self.tol),
             "memory": 1 << 30,
             "max_iterations": None,
@@ -188,7 +189,7 @@ class LinearSVC(TrainingMixin, theirs.LinearSVC):
 
     def _prepare_rows(self, X):
         check_is_fitted(self)
-        return pack(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        return pack(validate_data(self, checked(X), accept_sparse="csr", dtype=FLOATS, reset=False))
 
     def _labels(self, answers):
         return self.classes_[answers]

@@ -12,8 +12,9 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_array
 
 from . import _mercer, _html, _rounding, _preprocessing
+from ._labels import labels_of
 from ._query import QueryMixin
-from ._rows import FEW, FLOATS, QUICK, pack, threads
+from ._rows import FEW, FLOATS, QUICK, checked, pack, threads
 from .errors import ConversionError, MercerError
 
 __all__ = ["Model", "load"]
@@ -63,7 +64,7 @@ class Model(QueryMixin):
         self.n_features_in_ = compiled.features
         if compiled.classes:
             names = compiled.classes if classes is None else classes
-            self._by_position = _labels_of(names)
+            self._by_position = labels_of(names)
             self.classes_, self._rank = np.unique(self._by_position, return_inverse=True)
 
     @property
@@ -205,7 +206,7 @@ class Model(QueryMixin):
         if self._kernel is not None:
             values = self._kernel(X, self._fitted_rows)
             return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
-        return pack(check_array(X, accept_sparse="csr", dtype=FLOATS, order=None))
+        return pack(check_array(checked(X), accept_sparse="csr", dtype=FLOATS, order=None))
 
     def _query(self, method, X):
         model = self._model
@@ -267,15 +268,6 @@ def load(path, *, n_jobs=None, trust_plan=False) -> Model:
     plus
     """
     return Model(_mercer.Model.load(os.fspath(path), trust_plan), n_jobs=n_jobs)
-
-
-def _labels_of(names):
-    """Class names as an array: whole numbers where all are."""
-    if isinstance(names, np.ndarray):
-        return names
-    if all(isinstance(name, float) and name.is_integer() for name in names):
-        return np.array([int(name) for name in names])
-    return np.array(names)
 
 
 def _pairwise_columns(position):

@@ -7,6 +7,8 @@ import os
 
 import numpy as np
 
+from ._labels import check_stored
+
 CERTAINTIES = np.array(["unsettled", "calibrated", "certified", "exact"])
 
 
@@ -39,6 +41,8 @@ class QueryMixin:
         Examples
         --------
         >>> import numpy as np
+
+from ._labels import check_stored
         >>> from mercer.svm import SVC
         >>> X = np.array([[-2.0, -1.0], [-1.0, -1.0], [1.0, 1.0], [2.0, 1.0]])
         >>> svc = SVC().fit(X, ["left", "left", "right", "right"])
@@ -243,7 +247,7 @@ class QueryMixin:
 
         The file holds the support vectors, which are rows of the training data.
         """
-        self._saveable().save(os.fspath(path), "mercer")
+        self._export("mercer", path)
 
     def to_onnx(self, path=None):
         """The machine as an ONNX model: bytes, or a file if a path is given. ONNX stores f32 only."""
@@ -259,6 +263,8 @@ class QueryMixin:
 
     def _export(self, format, path):
         model = self._saveable()
+        if hasattr(self, "classes_") and not format.startswith("c"):
+            check_stored(self.classes_, model.classes)
         if path is None:
             return model.to_bytes(format)
         model.save(os.fspath(path), format)

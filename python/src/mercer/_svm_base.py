@@ -11,9 +11,9 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from ._convert import _names
+from ._labels import names_of
 from ._training import ONE_CLASS_LEFT, TrainingMixin, kernel_text, example_weights
-from ._rows import FLOATS, pack, threads
+from ._rows import FLOATS, checked, pack, threads
 
 
 class SvmBase(TrainingMixin):
@@ -60,7 +60,7 @@ class SvmBase(TrainingMixin):
             "targets": targets if self._impl != "one_class" else [],
             "weights": weights,
             "order": order,
-            "names": _names(self.classes_) if hasattr(self, "classes_") else None,
+            "names": names_of(self.classes_) if hasattr(self, "classes_") else None,
             "tolerance": float(self.tol),
             "memory": int(self.cache_size * (1 << 20)),
             "max_iterations": self._steps(targets),
@@ -80,7 +80,7 @@ class SvmBase(TrainingMixin):
             check_consistent_length(X, y)
             self._plain = False
             return X, y
-        X, y = validate_data(self, X, y, dtype=FLOATS, accept_sparse="csr")
+        X, y = validate_data(self, checked(X), y, dtype=FLOATS, accept_sparse="csr")
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(
                 "Precomputed matrix must be a square matrix."
@@ -186,7 +186,7 @@ class SvmBase(TrainingMixin):
         check_is_fitted(self)
         if callable(self.kernel):
             return X
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = validate_data(self, checked(X), accept_sparse="csr", dtype=FLOATS, reset=False)
         if self.kernel == "precomputed" and X.shape[1] != self.shape_fit_[0]:
             raise ValueError(
                 f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, "

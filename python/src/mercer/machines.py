@@ -16,9 +16,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ._convert import _names
+from ._labels import names_of
 from ._training import TrainingMixin, kernel_text, example_weights
-from ._rows import FLOATS, pack, threads
+from ._rows import FLOATS, checked, pack, threads
 
 __all__ = ["LSSVC", "AdditiveSVC", "KernelFisher", "LowRankSVC"]
 
@@ -55,7 +55,7 @@ class _Classifier(ClassifierMixin, TrainingMixin, BaseEstimator):
         self
         """
         self._validate_params()
-        X, y = validate_data(self, X, y, dtype=FLOATS, accept_sparse="csr")
+        X, y = validate_data(self, checked(X), y, dtype=FLOATS, accept_sparse="csr")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
@@ -73,7 +73,7 @@ class _Classifier(ClassifierMixin, TrainingMixin, BaseEstimator):
             "weights": example_weights(sample_weight, codes, factors),
             # Classes are numbered as they appear.
             "order": np.argsort(codes, kind="stable"),
-            "names": _names(self.classes_),
+            "names": names_of(self.classes_),
             "tolerance": None if self.tol is None else float(self.tol),
             "memory": 1 << 30,
             "max_iterations": int(passes) if passes >= 0 else None,
@@ -103,7 +103,7 @@ class _Classifier(ClassifierMixin, TrainingMixin, BaseEstimator):
 
     def _prepare_rows(self, X):
         check_is_fitted(self)
-        return pack(validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False))
+        return pack(validate_data(self, checked(X), accept_sparse="csr", dtype=FLOATS, reset=False))
 
     def _labels(self, answers):
         return self.classes_[answers]
