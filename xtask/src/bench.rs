@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: runs measurements; each topic is a file of this folder.
 
 mod additive;
+mod faults;
 mod linear;
 mod low_rank;
 mod mutations;
@@ -21,7 +22,7 @@ use crate::{Args, Verb};
 pub const VERB: Verb = Verb {
     name: "bench",
     usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE] \
-            [--contract TEXT] [--variants N] [--pairs N] [--plans N] [--seed N] [--machine N]",
+            [--contract TEXT] [--variants N] [--pairs N] [--kills N] [--plans N] [--seed N] [--machine N]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
@@ -30,6 +31,8 @@ pub const VERB: Verb = Verb {
             \u{20}         against true scores, then plans whose calibrated promise is broken; only if named\n\
             mutations each bound of xtask/mutations.toml weakened on purpose, in a copy of the workspace: for which\n\
             \u{20}         of them no test fails; only if named\n\
+            faults    the command killed at random moments, files without permissions, several writers of one file;\n\
+            \u{20}         only if named\n\
             low_rank  low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
@@ -43,6 +46,7 @@ pub const VERB: Verb = Verb {
             --contract TEXT predict also tunes each machine under this contract, on the first 60 % of its queries, and\n\
             \u{20}               asks it the others\n\
             --variants N    damaged variants of each kind of file in the soak (1e6)\n\
+            --kills N       how often faults kills each verb (100)\n\
             --pairs N       how many ranges the soak looks at (1e9)\n\
             --plans N       how many calibrated plans the soak asks fresh queries (2000)\n\
             --seed N        of the soak; it prints the one it draws\n\
@@ -65,6 +69,7 @@ struct Options {
     plans: Option<String>,
     seed: Option<String>,
     machine: Option<String>,
+    kills: Option<String>,
 }
 
 /// A name, what it measures, and whether it runs where no topic is named.
@@ -81,6 +86,7 @@ const TOPICS: &[Topic] = &[
     ("read", read::run, true),
     ("soak", soak::run, false),
     ("mutations", mutations::run, false),
+    ("faults", faults::run, false),
 ];
 
 fn run(mut args: Args) -> Result<ExitCode> {
@@ -96,6 +102,7 @@ fn run(mut args: Args) -> Result<ExitCode> {
         plans: args.value("--plans")?,
         seed: args.value("--seed")?,
         machine: args.value("--machine")?,
+        kills: args.value("--kills")?,
     };
     let names = args.names()?;
     let known: Vec<_> = TOPICS.iter().map(|(name, ..)| *name).collect();

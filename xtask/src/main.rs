@@ -7,6 +7,7 @@ mod bits;
 mod edges;
 mod fixtures;
 mod help;
+mod sanitize;
 mod shape;
 mod source;
 mod test;
@@ -38,6 +39,7 @@ const VERBS: &[Verb] = &[
     bits::VERB,
     bench::VERB,
     fixtures::VERB,
+    sanitize::VERB,
     help::VERB,
 ];
 

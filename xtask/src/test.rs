@@ -21,6 +21,8 @@ pub const VERB: Verb = Verb {
             shape   cargo xtask shape\n\
             test    cargo test, with the examples in the documentation; seconds of each test binary\n\
             doc     cargo doc, warnings are errors\n\
+            deny    cargo deny check (deny.toml); skipped if cargo-deny is not installed\n\
+            msrv    cargo check with the Rust version of Cargo.toml; skipped if rustup does not have it\n\
             python  pip install ./python[test] and pytest, in target/python-venv",
     run,
 };
@@ -48,6 +50,8 @@ const STEPS: &[Step] = &[
     Step { name: "shape", heading: "cargo xtask shape", run: check_shape },
     Step { name: "test", heading: "cargo test --workspace", run: test },
     Step { name: "doc", heading: "cargo doc --workspace --no-deps", run: doc },
+    Step { name: "deny", heading: "cargo deny check", run: deny },
+    Step { name: "msrv", heading: "cargo +MSRV check --workspace", run: msrv },
     Step { name: "python", heading: "pip install ./python[test], pytest", run: python },
 ];
 
@@ -144,6 +148,42 @@ fn doc(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// Licences, sources and duplicates need no network; advisories are checked where their database can be had.
+fn deny(workspace: &Workspace) -> Result<Outcome> {
+    if !workspace::succeeds(&mut workspace.cargo(["deny", "--version"])) {
+        return Ok(Outcome::Skipped(
+            "cargo-deny is not installed; `cargo install cargo-deny` does it",
+        ));
+    }
+    run_cargo(workspace, &["deny", "check", "licenses", "bans", "sources"])?;
+    if workspace::succeeds(&mut workspace.cargo(["deny", "fetch"])) {
+        return run_cargo(workspace, &["deny", "check", "advisories"]);
+    }
+    println!("the database of advisories cannot be had here; they are not checked");
+    Ok(Outcome::Passed)
+}
+
+/// The oldest compiler that is promised.
+fn msrv(workspace: &Workspace) -> Result<Outcome> {
+    let packages = workspace.metadata["packages"].as_array().context("packages")?;
+    let version = packages.iter().find_map(|package| package["rust_version"].as_str());
+    let version = version.context("Cargo.toml states no rust-version")?;
+    // rustup keeps `1.89` and `1.89.0` apart.
+    let names = [version.to_owned(), format!("{version}.0")];
+    let starts = |name: &&String| {
+        let mut command = workspace.command("rustup");
+        workspace::succeeds(command.args(["run", name, "cargo", "--version"]))
+    };
+    let Some(name) = names.iter().find(starts) else {
+        return Ok(Outcome::Skipped("rustup does not have the toolchain of rust-version"));
+    };
+    let mut command = workspace.command("rustup");
+    command.args(["run", name, "cargo", "check", "--workspace", "--all-targets", "--locked"]);
+    command.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
+    workspace::run(command.env("CARGO_TARGET_DIR", workspace.target.join("msrv")))?;
+    Ok(Outcome::Passed)
+}
+
 fn run_cargo(workspace: &Workspace, words: &[&str]) -> Result<Outcome> {
     workspace::run(&mut workspace.cargo(words.iter().copied()))?;
     Ok(Outcome::Passed)
@@ -204,7 +244,7 @@ mod tests {
     fn all_steps_run_unless_told_otherwise() {
         assert_eq!(
             chosen(&[], &[]),
-            ["fmt", "clippy", "edges", "words", "shape", "test", "doc", "python"]
+            ["fmt", "clippy", "edges", "words", "shape", "test", "doc", "deny", "msrv", "python"]
         );
     }
 
@@ -213,7 +253,7 @@ mod tests {
         assert_eq!(chosen(&["doc", "fmt"], &[]), ["fmt", "doc"]);
         assert_eq!(
             chosen(&[], &["test", "python"]),
-            ["fmt", "clippy", "edges", "words", "shape", "doc"]
+            ["fmt", "clippy", "edges", "words", "shape", "doc", "deny", "msrv"]
         );
         assert_eq!(chosen(&["fmt"], &["fmt"]), [""; 0]);
     }
