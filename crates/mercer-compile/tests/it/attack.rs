@@ -135,7 +135,6 @@ fn print(findings: &Findings) {
 }
 
 #[test]
-#[ignore = "certificates at extreme scales are being mended; `cargo xtask bench soak` shows what is left"]
 fn a_million_ranges_hold_at_every_scale_for_every_kernel_and_certifying_stage() {
     let findings = attack(SEED, 1e6, &AtomicBool::new(false), |_, _| ());
     print(&findings);
@@ -148,7 +147,7 @@ fn a_million_ranges_hold_at_every_scale_for_every_kernel_and_certifying_stage() 
         assert!(certified > 0 || stage == "exact", "{stage} certifies nothing");
     }
     let total = findings.counts.total();
-    assert!(total.precise > total.pairs / 2, "{total:?}");
+    assert!(total.precise > 50_000 && findings.counts.references > 20_000, "{total:?}");
     assert!(findings.violations.is_empty(), "{} violations", findings.violations.len());
 }
 

@@ -202,7 +202,8 @@ impl F32Bound {
             let from_products = p * known.error * size * (1.0 + 1e-6);
             let from_coefficients = rows * LEAST * known.most;
             let from_sums = gamma(steps + 2.0 * p + 8.0) * weights.used * known.most;
-            let underflow = from_coefficients + f64::MIN_POSITIVE * weights.used;
+            // Each product with a coefficient may underflow, and is divided by the query's norm afterwards.
+            let underflow = from_coefficients + f64::MIN_POSITIVE * weights.used + rows * LEAST;
             let error = from_products + from_sums + underflow;
             let scaled = error / known.divisor * (1.0 + 1e-6) + known.norms * weights.original;
             (sum / known.divisor, scaled)

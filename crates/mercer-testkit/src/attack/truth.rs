@@ -16,8 +16,10 @@ pub const REFERENCE_BITS: usize = 256;
 /// Binary digits with which a violation is confirmed.
 const CONFIRMED_BITS: usize = 1024;
 
-/// Of kernels whose exponentials and logarithms are slow in multiple precision, one query in so many is computed so.
-const SHARE: usize = 16;
+/// One query in so many is computed in multiple precision; fewer of kernels whose exponentials and logarithms are slow
+/// there, and of trained machines.
+const SHARE: usize = 2;
+const SLOW_SHARE: usize = 32;
 
 /// A true score, or a difference of two.
 #[derive(Debug, Clone)]
@@ -92,7 +94,8 @@ impl AttackCase {
     pub fn true_scores(&self, query: usize) -> Vec<TrueScore> {
         let x = generate::row(&self.queries, query);
         let is_slow = self.scale == Scale::Trained || !is_rational(&self.machine.kernel().spec());
-        if is_slow && !query.is_multiple_of(SHARE) {
+        let share = if is_slow { SLOW_SHARE } else { SHARE };
+        if !query.is_multiple_of(share) {
             return scores(&self.machine, &x).into_iter().map(TrueScore::DoubleDouble).collect();
         }
         scores(&self.machine, &x).into_iter().map(TrueScore::Precise).collect()
