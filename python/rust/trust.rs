@@ -4,7 +4,7 @@ use mercer::compile::PlanVerification;
 use mercer::data::Matrix;
 use mercer::machine::Model;
 use mercer::query::verify::{Outcome, StageVerification, Watch};
-use mercer::query::{KnownPlans, LoadError, Plan, Trust};
+use mercer::query::{KnownPlans, LoadError, Plan, PlanTrust};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ pub(crate) enum PlanSource {
     /// This process fitted it.
     Fitted,
     /// A file or bytes; this user's cache knows that much of it.
-    File(Trust),
+    File(PlanTrust),
     /// A file that the caller vouches for.
     Trusted,
 }
@@ -30,14 +30,14 @@ impl PlanSource {
             (Some(_), true) => Self::Trusted,
             (Some(sections), false) => {
                 let known = KnownPlans::of_user();
-                Self::File(known.map_or(Trust::Nothing, |known| known.trust(sections)))
+                Self::File(known.map_or(PlanTrust::Nothing, |known| known.trust(sections)))
             }
         }
     }
 
     pub(crate) fn load(self, model: &Model) -> Result<Plan, LoadError> {
         let trust = match self {
-            Self::Fitted | Self::Trusted => Trust::Everything,
+            Self::Fitted | Self::Trusted => PlanTrust::Everything,
             Self::File(trust) => trust,
         };
         match &model.plan {
@@ -49,10 +49,11 @@ impl PlanSource {
     /// Remembers a plan that was fitted here, or is known; one that the caller vouches for stays unknown. A cache that cannot be
     /// written costs a verification later, no more.
     pub(crate) fn remember(self, model: &Model) {
-        if let (Self::Fitted | Self::File(Trust::Everything), Some(sections)) = (self, &model.plan)
+        if let (Self::Fitted | Self::File(PlanTrust::Everything), Some(sections)) =
+            (self, &model.plan)
             && let Some(known) = KnownPlans::of_user()
         {
-            let _ = known.remember(sections, Trust::Everything);
+            let _ = known.remember(sections, PlanTrust::Everything);
         }
     }
 
@@ -60,7 +61,7 @@ impl PlanSource {
         match self {
             Self::Fitted => "fitted",
             Self::Trusted => "trusted",
-            Self::File(Trust::Everything) => "known",
+            Self::File(PlanTrust::Everything) => "known",
             Self::File(_) if plan.left_out().is_empty() => "verified",
             Self::File(_) => "not verified",
         }
@@ -121,7 +122,7 @@ pub(crate) fn verify(
 }
 
 /// The report, with the keys of `mercer verify --json`.
-fn report(plan: &str, verification: &PlanVerification, trust: Trust) -> Value {
+fn report(plan: &str, verification: &PlanVerification, trust: PlanTrust) -> Value {
     let PlanVerification { stages, test, .. } = verification;
     let stage = |stage: &StageVerification| {
         let (rests_on, work) = match stage.outcome {
@@ -137,7 +138,7 @@ fn report(plan: &str, verification: &PlanVerification, trust: Trust) -> Value {
             "bound": test.bound, "eps": test.risk, "holds": test.holds(),
         })
     });
-    let verified = if trust == Trust::Everything { "everything" } else { "constants" };
+    let verified = if trust == PlanTrust::Everything { "everything" } else { "constants" };
     let stages: Vec<Value> = stages.iter().map(stage).collect();
     json!({ "plan": plan, "stages": stages, "test": test, "verified": verified })
 }

@@ -4,7 +4,7 @@
 use mercer_data::Matrix;
 use mercer_machine::{Answer, Machine, PlanSections};
 use mercer_query::verify::{Outcome, StageVerification, Watch, verify};
-use mercer_query::{LoadError, Plan, Trust};
+use mercer_query::{LoadError, Plan, PlanTrust};
 
 use crate::CompileError;
 use crate::risk::{Retest, retest};
@@ -54,11 +54,11 @@ impl PlanVerification {
     }
 
     /// How far the plan may be trusted from now on; not at all if its calibration is wrong.
-    pub fn trust(&self) -> Option<Trust> {
+    pub fn trust(&self) -> Option<PlanTrust> {
         match &self.test {
-            Some(test) => test.holds().then_some(Trust::Everything),
-            None if self.is_calibrated => Some(Trust::Constants),
-            None => Some(Trust::Everything),
+            Some(test) => test.holds().then_some(PlanTrust::Everything),
+            None if self.is_calibrated => Some(PlanTrust::Constants),
+            None => Some(PlanTrust::Everything),
         }
     }
 }

@@ -49,5 +49,5 @@ pub use stage::{Stage, StageSession};
 pub use stages::NearestOrder;
 pub use tables::{Binned, Tables};
 pub use tracker::DecisionTracker;
-pub use verify::{KnownPlans, LeftOut, LeftOutReason, Trust};
+pub use verify::{KnownPlans, LeftOut, LeftOutReason, PlanTrust};
 pub use worker::Worker;

@@ -14,7 +14,7 @@ use crate::gather;
 use crate::options::{ExplanationStep, QueryOptions, Record};
 use crate::stage::Stage;
 use crate::tracker::ActiveCalibration;
-use crate::verify::{self, LOAD_WORK, LeftOut, Trust};
+use crate::verify::{self, LOAD_WORK, LeftOut, PlanTrust};
 use crate::{Certainty, Decision, Exact, ExactScratch, LoadError, QueryError, Worker};
 
 /// How a machine answers queries: stage after stage, the last one exact. Work runs in the rayon pool of the caller;
@@ -73,13 +73,13 @@ impl Plan {
     }
 
     /// The plan that a model carries, or the exact one. Nothing of the plan is believed that is not verified: see
-    /// [`Trust::Nothing`]; [`Plan::load`] takes another trust.
+    /// [`PlanTrust::Nothing`]; [`Plan::load`] takes another trust.
     ///
     /// # Errors
     /// If the plan does not fit the machine, or a constant of it is wrong.
     pub fn of(model: &Model) -> Result<Self, LoadError> {
         match &model.plan {
-            Some(sections) => Self::load(&model.machine, sections, Trust::Nothing),
+            Some(sections) => Self::load(&model.machine, sections, PlanTrust::Nothing),
             None => Ok(Self::exact(&model.machine)),
         }
     }
@@ -91,7 +91,7 @@ impl Plan {
     pub fn load(
         machine: &Machine,
         sections: &PlanSections,
-        trust: Trust,
+        trust: PlanTrust,
     ) -> Result<Self, LoadError> {
         Self::with_isa(machine, sections, trust, Isa::current())
     }
@@ -101,7 +101,7 @@ impl Plan {
     /// # Errors
     /// If a stage is unknown, does not fit, or was made for another machine.
     pub fn fitted(machine: &Machine, sections: &PlanSections) -> Result<Self, LoadError> {
-        Self::load(machine, sections, Trust::Everything)
+        Self::load(machine, sections, PlanTrust::Everything)
     }
 
     /// As [`Plan::load`], for a given instruction set.
@@ -111,7 +111,7 @@ impl Plan {
     pub fn with_isa(
         machine: &Machine,
         sections: &PlanSections,
-        trust: Trust,
+        trust: PlanTrust,
         isa: Isa,
     ) -> Result<Self, LoadError> {
         if sections.machine != file::digest(machine) {
@@ -143,7 +143,9 @@ impl Plan {
         }
         let plan = Self { stages, levels, calibration: None, exact, left_out };
         match &sections.calibration {
-            Some(calibration) if trust == Trust::Everything => plan.calibrated(calibration.clone()),
+            Some(calibration) if trust == PlanTrust::Everything => {
+                plan.calibrated(calibration.clone())
+            }
             _ => Ok(plan),
         }
     }

@@ -1,9 +1,9 @@
 //! Verification of stored plans: what a certificate rests on is recomputed from the machine before it is believed.
 //!
-//! A model file may come from a stranger. Its digests show that it is not damaged, not that it is honest: a stage that
+//! A model file may come from a stranger. Its digests show that it is not damaged, not that it is true: a stage that
 //! certifies labels does so with constants of the file, and a forged constant makes a wrong label look proved. So a
 //! constant counts only after it was measured again ([`Plan::load`], [`verify`]), or where the caller vouches for the plan
-//! ([`Trust`]). The functions that measure are those that fits in `mercer_compile` use, so there is one definition of
+//! ([`PlanTrust`]). The functions that measure are those that fits in `mercer_compile` use, so there is one definition of
 //! every constant. The certificates themselves are in `certify/`.
 //!
 //! [`Plan::load`]: crate::Plan::load
@@ -17,6 +17,7 @@ pub mod projected;
 mod semidefinite;
 pub mod sequence;
 pub mod spectral;
+pub(crate) mod stored_sequence;
 pub mod table;
 pub mod taylor;
 mod watch;
@@ -58,7 +59,7 @@ pub enum RestsOn {
 
 /// How much of a stored plan is believed without a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Trust {
+pub enum PlanTrust {
     /// Nothing: constants are verified as far as that takes no more than [`LOAD_WORK`]; stages that would take longer, and
     /// those that rest on a calibration, are left out.
     #[default]
@@ -236,12 +237,12 @@ pub(crate) fn left_out(
     section: &Section,
     entry: &StageEntry,
     exact: &Exact,
-    trust: Trust,
+    trust: PlanTrust,
     work_left: &mut f64,
 ) -> Option<LeftOut> {
     let reason = match entry.rests_on {
-        RestsOn::Calibration if trust < Trust::Everything => LeftOutReason::Calibration,
-        RestsOn::Constants { work, .. } if trust < Trust::Constants => {
+        RestsOn::Calibration if trust < PlanTrust::Everything => LeftOutReason::Calibration,
+        RestsOn::Constants { work, .. } if trust < PlanTrust::Constants => {
             let work = work(section, exact);
             if work <= *work_left {
                 *work_left -= work;
@@ -259,10 +260,10 @@ pub(crate) fn check(
     section: &Section,
     entry: &StageEntry,
     exact: &Exact,
-    trust: Trust,
+    trust: PlanTrust,
 ) -> Result<(), LoadError> {
     match entry.rests_on {
-        RestsOn::Constants { verify, .. } if trust < Trust::Constants => {
+        RestsOn::Constants { verify, .. } if trust < PlanTrust::Constants => {
             verify(section, exact, &Watch::NOBODY).map_err(|error| refused(entry, error))
         }
         _ => Ok(()),

@@ -7,7 +7,7 @@ use mercer::compile::{CompileError, Compiled, Compiler, FittingData, Progress, T
 use mercer::data::Dataset;
 use mercer::data::read::Options;
 use mercer::machine::{Calibration, Counts, Model};
-use mercer::query::{Plan, Trust};
+use mercer::query::{Plan, PlanTrust};
 use mercer::spec::Spec;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::
     let stages = Plan::fitted(&model.machine, &sections)?;
     let compiled = Model { plan: Some(sections.clone()), ..model };
     save(&compiled, &arguments.output)?;
-    trust::remember(&sections, Trust::Everything, console);
+    trust::remember(&sections, PlanTrust::Everything, console);
     if console.json {
         let mut object = json!({ "plan": plan.to_string(), "seconds": seconds });
         if let Some(calibration) = stages.calibration() {

@@ -6,18 +6,18 @@ use std::path::Path;
 
 use anyhow::Context;
 use mercer::machine::{Model, PlanSections};
-use mercer::query::{KnownPlans, LeftOut, Plan, Trust};
+use mercer::query::{KnownPlans, LeftOut, Plan, PlanTrust};
 use serde_json::{Value, json};
 
 use crate::args::PlanFlags;
 use crate::console::Console;
 
 /// How far a plan is trusted: by the flag, or as far as this user fitted or verified it.
-fn trust(sections: &PlanSections, flags: PlanFlags) -> Trust {
+fn trust(sections: &PlanSections, flags: PlanFlags) -> PlanTrust {
     if flags.trust_plan {
-        return Trust::Everything;
+        return PlanTrust::Everything;
     }
-    KnownPlans::of_user().map_or(Trust::Nothing, |known| known.trust(sections))
+    KnownPlans::of_user().map_or(PlanTrust::Nothing, |known| known.trust(sections))
 }
 
 /// The plan of a model file, as far as it is believed; warns of what is left out.
@@ -64,7 +64,7 @@ fn left_out(stages: &[LeftOut]) -> Value {
 /// Remembers a plan for this user; returns where. A cache that cannot be written is worth a warning, no more.
 pub(super) fn remember(
     sections: &PlanSections,
-    trust: Trust,
+    trust: PlanTrust,
     console: &Console,
 ) -> Option<KnownPlans> {
     let known = KnownPlans::of_user()?;
@@ -102,7 +102,7 @@ impl PlanState {
         Some(match Plan::load(&model.machine, sections, trust) {
             Err(error) => Self::Wrong(error.to_string()),
             Ok(_) if flags.trust_plan => Self::ByFlag,
-            Ok(_) if trust == Trust::Everything => Self::Known,
+            Ok(_) if trust == PlanTrust::Everything => Self::Known,
             Ok(plan) if plan.left_out().is_empty() => Self::Verified,
             Ok(plan) => Self::NotVerified(plan.left_out().to_vec()),
         })

@@ -8,7 +8,7 @@ use anyhow::Context;
 use mercer::compile::{CompileError, Progress, Watch};
 use mercer::data::read::Options;
 use mercer::machine::{Model, Tuning};
-use mercer::query::Trust;
+use mercer::query::PlanTrust;
 use mercer::tune::{Aim, Point, Tuned, Tuner};
 use mercer_report::save_text;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     let tuned = Model { plan: Some(sections), ..model };
     save(&tuned, &arguments.output)?;
     if let Some(sections) = &tuned.plan {
-        trust::remember(sections, Trust::Everything, console);
+        trust::remember(sections, PlanTrust::Everything, console);
     }
     let tuning = tuned.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
     let tuning = tuning.context("a tuned plan has a record")?;

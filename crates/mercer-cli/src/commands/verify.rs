@@ -8,7 +8,7 @@ use mercer::compile::risk::Retest;
 use mercer::data::read::Options;
 use mercer::machine::PlanSections;
 use mercer::query::verify::{Outcome, Progress, StageVerification, Watch};
-use mercer::query::{LoadError, Trust};
+use mercer::query::{LoadError, PlanTrust};
 use serde_json::{Value, json};
 
 use super::{StopSignal, load, trust};
@@ -79,7 +79,7 @@ struct Found<'a> {
 impl Found<'_> {
     fn code(&self) -> u8 {
         match self.verification.trust() {
-            Some(Trust::Everything) => DONE,
+            Some(PlanTrust::Everything) => DONE,
             Some(_) => UNTESTED,
             None => ERROR,
         }
@@ -101,7 +101,7 @@ impl Found<'_> {
             })
         };
         let verified = match self.verification.trust() {
-            Some(Trust::Everything) => "everything",
+            Some(PlanTrust::Everything) => "everything",
             Some(_) => "constants",
             None => "nothing",
         };

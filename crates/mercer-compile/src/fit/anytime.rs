@@ -19,7 +19,7 @@ use orders::Ordering;
 use pool::Pool;
 use settings::{AnytimeSettings, Order};
 
-use mercer_query::verify::sequence::{Constants, ScoreNorms};
+use mercer_query::verify::sequence::{ScoreNorms, SequenceConstants};
 
 use super::{Fitter, has_only_expansions};
 use crate::kernel_gradient::inverted;
@@ -122,7 +122,7 @@ fn fitted(rows: &Matrix, columns: usize) -> Matrix {
 /// Basis points and what is known after each.
 pub(super) struct Sequence {
     pub basis: Matrix,
-    pub constants: Constants,
+    pub constants: SequenceConstants,
 }
 
 fn sequence(
@@ -155,7 +155,7 @@ fn sequence(
     let rows: Vec<&[f64]> =
         factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
     let triangle = inverted(&rows);
-    let constants = Constants::new(machine, &basis, &triangle, None, columns, lengths);
+    let constants = SequenceConstants::new(machine, &basis, &triangle, None, columns, lengths);
     let mut constants = constants.map_err(CompileError::measuring("anytime"))?;
     if settings.stops_at_break_even && !pool.witnesses.is_empty() {
         constants.truncate(limit::cheapest(costs, &pool, &factor, &constants));

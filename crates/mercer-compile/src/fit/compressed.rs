@@ -6,7 +6,7 @@ use mercer_kernel::factor::{Factor, Given, KernelColumns};
 use mercer_machine::{Array, Machine, PlanSections, Score, Section, file};
 use mercer_query::entries;
 use mercer_query::verify::Near;
-use mercer_query::verify::sequence::{Constants, ScoreNorms};
+use mercer_query::verify::sequence::{ScoreNorms, SequenceConstants};
 use mercer_spec::{Checked, Spec};
 
 use super::anytime::{Sequence, SequenceArrays};
@@ -184,7 +184,8 @@ fn section(
     let triangle: Vec<&[f64]> =
         factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
     let triangle = inverted(&triangle);
-    let constants = Constants::new(machine, &basis, &triangle, None, &mut supports, &lengths);
+    let constants =
+        SequenceConstants::new(machine, &basis, &triangle, None, &mut supports, &lengths);
     let constants = constants.map_err(&refuse)?;
     let near = Near::new(&constants, &lengths, None);
     let basis = basis.select(0..constants.steps());

@@ -4,7 +4,9 @@
 use mercer_machine::{Array, Section};
 use mercer_query::entries;
 use mercer_query::verify::MOST_COLUMNS;
-use mercer_query::verify::taylor::{Cloud, Expansion, FormMatrix, MOST_EXPONENT, gaussian, norm};
+use mercer_query::verify::taylor::{
+    Cloud, FormMatrix, MOST_EXPONENT, TaylorExpansion, gaussian, norm,
+};
 use mercer_spec::{Checked, Spec};
 
 use super::spectrum::Spectrum;
@@ -92,7 +94,7 @@ struct Chunks {
 /// One score; the notation is that of `mercer_query`'s `certify/taylor.rs`.
 #[derive(Debug)]
 struct Fitted {
-    expansion: Expansion,
+    expansion: TaylorExpansion,
     curve: Spectrum,
     rest: Spectrum,
 }
@@ -134,7 +136,7 @@ impl Chunks {
 }
 
 impl Fitted {
-    fn new(expansion: Expansion) -> Result<Self, CompileError> {
+    fn new(expansion: TaylorExpansion) -> Result<Self, CompileError> {
         let spectrum = |form: &FormMatrix| {
             let size = form.entries.len().isqrt();
             Spectrum::of(&form.entries, size, form.error).map_err(unfit)

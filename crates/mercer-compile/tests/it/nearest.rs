@@ -4,7 +4,7 @@ use mercer_compile::risk::{Risk, Target, upper_bound};
 use mercer_compile::{CompileError, Compiler, FittingData, compile};
 use mercer_data::{Matrix, synthetic};
 use mercer_machine::{Answer, Counts, Machine, Output, Score};
-use mercer_query::{Certainty, Plan, QueryOptions, Require, Trust};
+use mercer_query::{Certainty, Plan, PlanTrust, QueryOptions, Require};
 use mercer_spec::Spec;
 use mercer_testkit::{generate, machines};
 
@@ -110,7 +110,8 @@ fn answers_do_not_depend_on_the_batch() {
         assert_eq!(alone[0], batch[row], "row {row}");
     }
     for isa in mercer_simd::Isa::available() {
-        let plan = Plan::with_isa(&machine, &compiled.sections, Trust::Everything, *isa).unwrap();
+        let plan =
+            Plan::with_isa(&machine, &compiled.sections, PlanTrust::Everything, *isa).unwrap();
         assert_eq!(batch, plan.decide(&queries).unwrap(), "{}", isa.name());
     }
     let options = QueryOptions { budget: Some(200), ..QueryOptions::default() };

@@ -7,7 +7,7 @@ use mercer_compile::risk::{
 use mercer_compile::{CompileError, Compiler, compile};
 use mercer_data::{Dataset, Matrix, Targets, read, synthetic};
 use mercer_machine::{Machine, Model, Output, Score, file};
-use mercer_query::{Certainty, Plan, QueryOptions, Record, Require, Trust};
+use mercer_query::{Certainty, Plan, PlanTrust, QueryOptions, Record, Require};
 use mercer_spec::Spec;
 use mercer_testkit::{generate, machines};
 use rand::RngExt;
@@ -236,7 +236,8 @@ fn calibrated_answers_do_not_depend_on_the_batch_for_any_output_and_kernel() {
                 assert_eq!(alone[0], batch[row], "{name}, row {row}");
             }
             for isa in mercer_simd::Isa::available() {
-                let plan = Plan::with_isa(&machine, &sections, Trust::Everything, *isa).unwrap();
+                let plan =
+                    Plan::with_isa(&machine, &sections, PlanTrust::Everything, *isa).unwrap();
                 assert_eq!(batch, plan.decide(&queries).unwrap(), "{name}: {}", isa.name());
             }
             let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
@@ -257,7 +258,8 @@ fn estimates_in_bytes_have_the_same_bits_on_every_instruction_set() {
     let expected = Plan::fitted(&machine, &compiled.sections).unwrap().records(&queries).unwrap();
     assert!(expected.iter().all(|records| !records.is_empty()));
     for isa in mercer_simd::Isa::available() {
-        let plan = Plan::with_isa(&machine, &compiled.sections, Trust::Everything, *isa).unwrap();
+        let plan =
+            Plan::with_isa(&machine, &compiled.sections, PlanTrust::Everything, *isa).unwrap();
         assert_eq!(expected, plan.records(&queries).unwrap(), "{}", isa.name());
     }
 }

@@ -6,7 +6,7 @@ use mercer_compile::risk::{Target, retest};
 use mercer_compile::{Compiler, FITTERS, compile};
 use mercer_machine::{Array, Machine, Output, PlanSections};
 use mercer_query::verify::{Outcome, RestsOn, Watch, verify};
-use mercer_query::{Certainty, LeftOutReason, LoadError, Plan, Trust};
+use mercer_query::{Certainty, LeftOutReason, LoadError, Plan, PlanTrust};
 use mercer_testkit::{generate, machines};
 
 fn machine(kernel: &str) -> Machine {
@@ -42,7 +42,7 @@ fn scaled(sections: &PlanSections, name: &str, at: Option<usize>, factor: f64) -
 
 fn is_refused(machine: &Machine, sections: &PlanSections) -> bool {
     let found = verify(machine, sections, &Watch::NOBODY);
-    let loaded = Plan::load(machine, sections, Trust::Nothing);
+    let loaded = Plan::load(machine, sections, PlanTrust::Nothing);
     assert_eq!(found.is_err(), loaded.is_err(), "both ways verify the same");
     matches!(found, Err(LoadError::NotProved { .. }))
 }
@@ -50,7 +50,7 @@ fn is_refused(machine: &Machine, sections: &PlanSections) -> bool {
 #[test]
 fn a_plan_without_trust_answers_as_the_fitted_one_once_it_is_verified() {
     for (stage, machine, sections) in with_constants() {
-        let plan = Plan::load(&machine, &sections, Trust::Nothing).unwrap();
+        let plan = Plan::load(&machine, &sections, PlanTrust::Nothing).unwrap();
         assert!(plan.left_out().is_empty(), "{stage}");
         let queries = rows(50, 5);
         let fitted = Plan::fitted(&machine, &sections).unwrap().decide(&queries).unwrap();
@@ -128,7 +128,7 @@ fn no_change_of_a_file_makes_a_wrong_label_certified() {
         let (mut accepted, mut certified) = (0, 0);
         for _ in 0..300 {
             let changed = damage(&sections, &mut rng).expect("it has arrays");
-            let Ok(plan) = Plan::load(&machine, &changed, Trust::Nothing) else { continue };
+            let Ok(plan) = Plan::load(&machine, &changed, PlanTrust::Nothing) else { continue };
             accepted += 1;
             for (found, exact) in plan.decide(&queries).unwrap().iter().zip(&exact) {
                 if found.certainty == Certainty::Certified {
@@ -149,7 +149,7 @@ fn the_text_of_a_plan_names_the_stages_that_run() {
     let (_, machine, sections) = with_constants().swap_remove(0);
     for text in ["exact", "cascade(exact)", "cascade(table, exact)", "", "cascade(", "2"] {
         let other = PlanSections { spec: text.to_owned(), ..sections.clone() };
-        for trust in [Trust::Nothing, Trust::Everything] {
+        for trust in [PlanTrust::Nothing, PlanTrust::Everything] {
             let found = Plan::load(&machine, &other, trust);
             assert!(matches!(found, Err(LoadError::OtherStages { .. })), "{text}: {found:?}");
         }
@@ -164,7 +164,7 @@ fn stages_that_rest_on_a_calibration_are_left_out_unless_everything_is_trusted()
     let text = "cascade(pca(2, 4), low_precision, exact)".parse().unwrap();
     let compiled = Compiler::new(&machine).sample(&sample).target(target).run(&text).unwrap();
     let sections = compiled.sections;
-    for trust in [Trust::Nothing, Trust::Constants] {
+    for trust in [PlanTrust::Nothing, PlanTrust::Constants] {
         let plan = Plan::load(&machine, &sections, trust).unwrap();
         assert_eq!(plan.left_out().len(), 1);
         assert_eq!(plan.left_out()[0].reason, LeftOutReason::Calibration);
@@ -176,7 +176,7 @@ fn stages_that_rest_on_a_calibration_are_left_out_unless_everything_is_trusted()
             assert_ne!(found.certainty, Certainty::Calibrated);
         }
     }
-    let plan = Plan::load(&machine, &sections, Trust::Everything).unwrap();
+    let plan = Plan::load(&machine, &sections, PlanTrust::Everything).unwrap();
     assert!(plan.left_out().is_empty() && plan.calibration().is_some());
     let stages = verify(&machine, &sections, &Watch::NOBODY).unwrap();
     assert_eq!(stages[0].outcome, Outcome::Calibration);
@@ -201,7 +201,7 @@ fn a_verification_that_takes_long_is_left_to_the_user() {
     let text = "cascade(anytime(steps=3), exact)".parse().unwrap();
     let mut sections = compile(&small, &text, None).unwrap();
     sections.machine = mercer_machine::file::digest(&machine);
-    let plan = Plan::load(&machine, &sections, Trust::Nothing).unwrap();
+    let plan = Plan::load(&machine, &sections, PlanTrust::Nothing).unwrap();
     let [left] = plan.left_out() else { panic!("{:?}", plan.left_out()) };
     assert!(matches!(left.reason, LeftOutReason::TooMuchWork { work } if work > 1e9), "{left:?}");
     assert!(plan.stages().is_empty());

@@ -16,7 +16,7 @@ use crate::entry::StageEntry;
 use crate::rounding::RowSizes;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
-use crate::verify::{RestsOn, sequence};
+use crate::verify::{RestsOn, stored_sequence};
 
 /// The entry of the registry.
 pub static ENTRY: StageEntry = StageEntry {
@@ -67,7 +67,7 @@ pub static ENTRY: StageEntry = StageEntry {
         },
     ],
     build: |section, arguments, exact| Ok(Box::new(arrays::load(section, arguments, exact)?)),
-    rests_on: RestsOn::Constants { work: sequence::work, verify: sequence::verify },
+    rests_on: RestsOn::Constants { work: stored_sequence::work, verify: stored_sequence::verify },
 };
 
 /// Words of `order`; `auto` chooses one.

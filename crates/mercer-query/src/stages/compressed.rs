@@ -19,7 +19,7 @@ use crate::certify::projection::{ProjectionQuery, StepResidual};
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
-use crate::verify::{RestsOn, sequence};
+use crate::verify::{RestsOn, stored_sequence};
 
 /// The entry of the registry.
 pub static ENTRY: StageEntry = StageEntry {
@@ -41,7 +41,10 @@ pub static ENTRY: StageEntry = StageEntry {
         },
     ],
     build: |section, arguments, exact| Ok(Box::new(load::load(section, arguments, exact)?)),
-    rests_on: RestsOn::Constants { work: sequence::work, verify: sequence::verify_compressed },
+    rests_on: RestsOn::Constants {
+        work: stored_sequence::work,
+        verify: stored_sequence::verify_compressed,
+    },
 };
 
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use mercer_data::write::AtomicFile;
 use mercer_machine::{PlanSections, file};
 
-use super::Trust;
+use super::PlanTrust;
 
 /// The digest by which a plan is remembered: SHA-256 of the digest of its machine, its texts, its arrays and its calibration.
 pub fn plan_digest(sections: &PlanSections) -> String {
@@ -53,11 +53,11 @@ impl KnownPlans {
     }
 
     /// How far a plan is to be trusted: no further than what is remembered of it.
-    pub fn trust(&self, sections: &PlanSections) -> Trust {
+    pub fn trust(&self, sections: &PlanSections) -> PlanTrust {
         match fs::read_to_string(self.folder.join(plan_digest(sections))).as_deref() {
-            Ok(EVERYTHING) => Trust::Everything,
-            Ok(CONSTANTS) => Trust::Constants,
-            _ => Trust::Nothing,
+            Ok(EVERYTHING) => PlanTrust::Everything,
+            Ok(CONSTANTS) => PlanTrust::Constants,
+            _ => PlanTrust::Nothing,
         }
     }
 
@@ -65,11 +65,11 @@ impl KnownPlans {
     ///
     /// # Errors
     /// If the folder cannot be written.
-    pub fn remember(&self, sections: &PlanSections, trust: Trust) -> io::Result<()> {
+    pub fn remember(&self, sections: &PlanSections, trust: PlanTrust) -> io::Result<()> {
         if trust <= self.trust(sections) {
             return Ok(());
         }
-        let text = if trust == Trust::Everything { EVERYTHING } else { CONSTANTS };
+        let text = if trust == PlanTrust::Everything { EVERYTHING } else { CONSTANTS };
         fs::create_dir_all(&self.folder)?;
         let mut file = AtomicFile::create(&self.folder.join(plan_digest(sections)))?;
         file.write_all(text.as_bytes())?;
@@ -101,21 +101,21 @@ mod tests {
     fn a_plan_is_known_once_it_is_remembered_and_no_changed_plan_is() {
         let folder = std::env::temp_dir().join(format!("mercer-known-{}", std::process::id()));
         let known = KnownPlans::in_folder(&folder);
-        assert_eq!(known.trust(&plan()), Trust::Nothing);
-        known.remember(&plan(), Trust::Constants).unwrap();
-        assert_eq!(known.trust(&plan()), Trust::Constants);
-        known.remember(&plan(), Trust::Everything).unwrap();
-        known.remember(&plan(), Trust::Constants).unwrap();
-        assert_eq!(known.trust(&plan()), Trust::Everything);
+        assert_eq!(known.trust(&plan()), PlanTrust::Nothing);
+        known.remember(&plan(), PlanTrust::Constants).unwrap();
+        assert_eq!(known.trust(&plan()), PlanTrust::Constants);
+        known.remember(&plan(), PlanTrust::Everything).unwrap();
+        known.remember(&plan(), PlanTrust::Constants).unwrap();
+        assert_eq!(known.trust(&plan()), PlanTrust::Everything);
         let mut other = plan();
         other.sections[0] = Section::new("monomials").with("weights", Array::F64(vec![1.0, 2.5]));
-        assert_eq!(known.trust(&other), Trust::Nothing);
+        assert_eq!(known.trust(&other), PlanTrust::Nothing);
         other = plan();
         other.machine = "0124".to_owned();
-        assert_eq!(known.trust(&other), Trust::Nothing);
+        assert_eq!(known.trust(&other), PlanTrust::Nothing);
         other = plan();
         other.spec = "exact".to_owned();
-        assert_eq!(known.trust(&other), Trust::Nothing);
+        assert_eq!(known.trust(&other), PlanTrust::Nothing);
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -12,7 +12,7 @@
 use mercer_kernel::bound::UNIT;
 use mercer_kernel::factor::Compensated;
 
-use super::sequence::{Constants, ScoreNorms, UP};
+use super::sequence::{ScoreNorms, SequenceConstants, UP};
 
 /// Arrays, score after score.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub struct Near {
 
 impl Near {
     /// Coefficients that are given, score after score, or those of the sequence.
-    pub fn new(constants: &Constants, lengths: &ScoreNorms, given: Option<&[f64]>) -> Self {
+    pub fn new(constants: &SequenceConstants, lengths: &ScoreNorms, given: Option<&[f64]>) -> Self {
         let steps = constants.steps();
         let raw = &constants.raw;
         let (epsilon, is_relative) = (raw.errors.factor * 1.001, raw.errors.is_relative);

@@ -13,7 +13,7 @@ use super::{Interrupted, Watch};
 /// *Accuracy and Stability of Numerical Algorithms*, theorem 10.3, sums in any order), and
 /// `|| |R'||R| ||_2 <= ||R||_F² <= tr(S) / (1 - γ_(n+1))`. So no eigenvalue of S lies below `-c tr(S)`,
 /// `c = γ_(n+1) / (1 - γ_(n+1))`. S is the matrix less `error + c tr` on the diagonal, and a little more for the rounding
-/// of that. All numbers are scaled by a power of two so that the largest is about 1: what underflows then is below 1e-280.
+/// of that. All numbers are scaled by a power of two so that the largest is about 1, which is exact but for what falls below 1e-290.
 pub(super) fn is_semidefinite(
     mut matrix: Vec<f64>,
     size: usize,
@@ -30,8 +30,8 @@ pub(super) fn is_semidefinite(
     if !(error >= 0.0 && largest < 1e300) {
         return Ok(false);
     }
-    if largest < 1e-280 {
-        return Ok(largest == 0.0);
+    if largest == 0.0 {
+        return Ok(true);
     }
     let scale = f64::from_bits((2045 - (largest.to_bits() >> 52)) << 52);
     matrix.iter_mut().for_each(|value| *value *= scale);
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn definite_matrices_are_proved_at_every_scale_and_others_never() {
-        for scale in [1e-200, 1e-30, 1.0, 3e12, 1e200] {
+        for scale in [1e-300, 1e-200, 1e-30, 1.0, 3e12, 1e200] {
             let definite = [2.0, 1.0, 0.0, 1.0, 2.0, -1.0, 0.0, -1.0, 2.0].map(|x| x * scale);
             assert!(proves(&definite, 3, 0.0), "{scale}");
             // Its smallest eigenvalue is 2 - √2.
@@ -71,6 +71,13 @@ mod tests {
             // The zero of a singular matrix cannot be told from a small negative number.
             assert!(!proves(&[scale, scale, scale, scale], 2, 0.0));
         }
+    }
+
+    #[test]
+    fn zero_is_semidefinite_and_its_error_must_be_covered() {
+        assert!(proves(&[0.0; 4], 2, 0.0));
+        assert!(!proves(&[0.0; 4], 2, 1e-300));
+        assert!(proves(&[3e-300, 0.0, 0.0, 3e-300], 2, 1e-300));
     }
 
     #[test]

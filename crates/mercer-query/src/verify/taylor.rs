@@ -66,7 +66,7 @@ pub struct Cloud {
 
 /// What is known of one score for queries within a radius.
 #[derive(Debug)]
-pub struct Expansion {
+pub struct TaylorExpansion {
     /// `c`.
     pub constant: f64,
     /// Bounds on what was rounded, see `certify/taylor.rs`.
@@ -165,7 +165,7 @@ impl Cloud {
     ///
     /// # Errors
     /// If the score is linear, or its coefficients are too large or too small.
-    pub fn expand(&self, score: &Score, radius: f64) -> Result<Expansion, MeasureError> {
+    pub fn expand(&self, score: &Score, radius: f64) -> Result<TaylorExpansion, MeasureError> {
         let Score::Expansion { supports, coefficients, .. } = score else {
             return Err(unfit("a linear score is one product already"));
         };
@@ -202,7 +202,7 @@ impl Cloud {
             4.0 * width * width * b * beyond(2.0 * width * radius * z) * (1.0 + 1e-6)
         });
         let (curve, rest) = (self.form(&curve), self.form(&rest.collect::<Vec<_>>()));
-        Ok(Expansion { constant: weights.iter().sum(), drift, bend, slope, curve, rest })
+        Ok(TaylorExpansion { constant: weights.iter().sum(), drift, bend, slope, curve, rest })
     }
 
     /// `Σ w z~z~'`; an entry is a sum of `count` products of three numbers, and a mean of two of those.

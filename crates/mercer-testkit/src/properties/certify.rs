@@ -3,7 +3,7 @@
 use mercer_data::Matrix;
 use mercer_kernel::{Form, Profile};
 use mercer_machine::{Machine, PlanSections, Score};
-use mercer_query::{Certainty, Decision, Plan, QueryError, QueryOptions, Require, Trust};
+use mercer_query::{Certainty, Decision, Plan, PlanTrust, QueryError, QueryOptions, Require};
 use mercer_simd::Isa;
 
 use super::kernels::Verdict;
@@ -100,7 +100,7 @@ impl CertifyProperty<'_> {
         let dense = plan.decide(&self.queries.to_dense()).map_err(|error| error.to_string())?;
         self.same("from dense rows", &batch, &dense)?;
         for isa in Isa::available() {
-            let plan = Plan::with_isa(self.machine, self.sections, Trust::Everything, *isa);
+            let plan = Plan::with_isa(self.machine, self.sections, PlanTrust::Everything, *isa);
             let plan = plan.map_err(|error| format!("{}: {error}", self.name))?;
             let found = plan.decide(self.queries).map_err(|error| error.to_string())?;
             self.same(isa.name(), &batch, &found)?;

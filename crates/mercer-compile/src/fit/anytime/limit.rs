@@ -3,7 +3,7 @@
 use mercer_kernel::factor::{Factor, KernelColumns};
 use mercer_query::Exact;
 
-use super::Constants;
+use super::SequenceConstants;
 use super::pool::Pool;
 
 /// What things cost in time, in multiply-adds of an exact answer. Measured on machines of 3 to 784 columns
@@ -58,7 +58,7 @@ pub(super) fn cheapest(
     costs: Costs,
     pool: &Pool,
     factor: &Factor<KernelColumns>,
-    constants: &Constants,
+    constants: &SequenceConstants,
 ) -> usize {
     let steps = constants.steps();
     let mut settled = vec![0usize; steps + 1];
@@ -85,7 +85,7 @@ pub(super) fn cheapest(
 fn settling_step(
     pool: &Pool,
     factor: &Factor<KernelColumns>,
-    constants: &Constants,
+    constants: &SequenceConstants,
     row: usize,
 ) -> Option<usize> {
     let explained: f64 = factor.row(row).iter().map(|y| y * y).sum();
