@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use mercer_compile::{FITTERS, compile};
 use mercer_kernel::KERNELS;
-use mercer_query::{Plan, Trust};
+use mercer_query::{Plan, PlanTrust};
 use mercer_testkit::attack::{
     AttackCase, AttackCounts, REFERENCE_BITS, Scale, TrueScore, Violation,
 };
@@ -61,7 +61,7 @@ fn attack_one(seed: u64, number: u64) -> Findings {
             // A stage may refuse a machine; what it takes it must answer truly.
             let text = case.plan(name);
             let Ok(sections) = compile(&case.machine, &text, None) else { continue };
-            let plan = Plan::load(&case.machine, &sections, Trust::Everything)
+            let plan = Plan::load(&case.machine, &sections, PlanTrust::Everything)
                 .expect("a plan that was just made");
             findings.violations.extend(case.check(name, &plan, &truth, &mut findings.counts));
         }

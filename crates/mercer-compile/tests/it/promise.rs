@@ -7,7 +7,7 @@ use mercer_compile::risk::{Target, lower_bound, upper_bound};
 use mercer_compile::{Compiler, FITTERS, Fitter};
 use mercer_data::{Matrix, synthetic};
 use mercer_machine::{Machine, Output};
-use mercer_query::{Plan, Trust};
+use mercer_query::{Plan, PlanTrust};
 use mercer_testkit::{generate, machines};
 use rand::RngExt;
 use rayon::prelude::*;
@@ -82,7 +82,7 @@ fn one(seed: u64, number: u64) -> Option<PlanResult> {
     let sections = compiled.run(&text.parse().unwrap()).ok()?.sections;
     let eps = sections.calibration.as_ref()?.risk;
     let plan =
-        Plan::load(&machine, &sections, Trust::Everything).expect("a plan that was just made");
+        Plan::load(&machine, &sections, PlanTrust::Everything).expect("a plan that was just made");
     let fresh = rows(kind, FRESH, first + 3);
     let exact = Plan::exact(&machine).decide(&fresh).unwrap();
     let found = plan.decide(&fresh).unwrap();
