@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use mercer_compile::{CompileError, FITTERS, compile};
 use mercer_data::{Matrix, read};
 use mercer_machine::{Answer, Machine, PlanSections, file};
-use mercer_query::{Certainty, Decision, Plan, QueryError, QueryOptions, Trust};
+use mercer_query::{Certainty, Decision, Plan, PlanTrust, QueryError, QueryOptions};
 
 /// Two numbers that enclose a score.
 type Enclosed = (f64, f64);
@@ -133,7 +133,7 @@ fn stored_plans_of_values_that_underflow_certify_nothing_wrong() {
             let model = file::load(&stored).unwrap();
             let sections = model.plan.unwrap();
             // A plan that is refused certifies nothing.
-            for trust in [Trust::Nothing, Trust::Everything] {
+            for trust in [PlanTrust::Nothing, PlanTrust::Everything] {
                 let Ok(plan) = Plan::load(&model.machine, &sections, trust) else { continue };
                 let found = check(&format!("{name}.{kind}"), &plan, &queries(&name), &scores);
                 println!("{name}.{kind}, {trust:?}: {found:?}");
