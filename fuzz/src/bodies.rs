@@ -12,7 +12,7 @@ use mercer::compile::{Compiler, Compression, Goal, compressor};
 use mercer::data::read::{Missing, Options, from_packed, read_all};
 use mercer::data::{Dataset, Matrix, Row, scale, write};
 use mercer::machine::{Machine, Model, Score, file};
-use mercer::query::{Plan, QueryOptions, Trust};
+use mercer::query::{Plan, PlanTrust, QueryOptions};
 use mercer::spec::Spec;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -188,8 +188,8 @@ fn pipeline(bytes: &[u8]) {
     for text in ["cascade(anytime, exact)", "cascade(low_precision, compressed(2), exact)"] {
         let spec: Spec = text.parse().expect("it is a plan");
         if let Ok(compiled) = Compiler::new(machine).run(&spec) {
-            let plan =
-                Plan::load(machine, &compiled.sections, Trust::Nothing).expect("it was compiled");
+            let plan = Plan::load(machine, &compiled.sections, PlanTrust::Nothing)
+                .expect("it was compiled");
             answer(&model, &plan, &rows);
         }
     }
