@@ -7,7 +7,7 @@ use crate::{DataError, MatrixBuilder};
 /// Columns are stored as u32 counted from 0.
 const MAX_INDEX: u32 = u32::MAX - 1;
 
-/// Whole numbers up to this size are f64 numbers; not all beyond are.
+/// Whole numbers below this are f64 numbers; 2^53 is what its successor is rounded to.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// How lines are to be read.
@@ -54,7 +54,7 @@ impl Syntax {
     /// also finds the error message.
     fn plain(self, line: &[u8], builder: &mut MatrixBuilder) -> Option<f64> {
         let (label, mut at) = real(line)?;
-        if label.abs() > EXACT {
+        if label.abs() >= EXACT {
             return None;
         }
         let mut least = self.first;
@@ -120,7 +120,7 @@ impl Line {
         };
         let token = label;
         let label = self.number(token, || "the label".to_owned())?;
-        if label.abs() > EXACT && !is_held(&String::from_utf8_lossy(token), label) {
+        if label.abs() >= EXACT && !is_held(&String::from_utf8_lossy(token), label) {
             return Err(DataError::LabelNotHeld { line: self.number, token: show(token) });
         }
         let mut entries = Vec::new();
