@@ -31,7 +31,7 @@ struct Mutation {
 
 /// Which tests failed on a weakened bound.
 #[derive(Debug, PartialEq, Eq)]
-enum Outcome {
+enum MutationResult {
     Attack,
     Others,
     None,
@@ -56,14 +56,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let started = Instant::now();
         let outcome = scratch.outcome(mutation)?;
         let said = match outcome {
-            Outcome::Attack => "the attack fails",
-            Outcome::Others => "another test fails",
-            Outcome::None => "NO TEST FAILS",
-            Outcome::DoesNotCompile => "DOES NOT COMPILE",
+            MutationResult::Attack => "the attack fails",
+            MutationResult::Others => "another test fails",
+            MutationResult::None => "NO TEST FAILS",
+            MutationResult::DoesNotCompile => "DOES NOT COMPILE",
         };
         let seconds = started.elapsed().as_secs_f64();
         println!("{:>3}/{} {said:<18} {} ({seconds:.0} s)", place + 1, wanted.len(), mutation.name);
-        if matches!(outcome, Outcome::None | Outcome::DoesNotCompile) {
+        if matches!(outcome, MutationResult::None | MutationResult::DoesNotCompile) {
             survivors.push(mutation.name.as_str());
         }
     }
@@ -119,7 +119,7 @@ impl Scratch {
         Ok(Self { source, target })
     }
 
-    fn outcome(&self, mutation: &Mutation) -> Result<Outcome> {
+    fn outcome(&self, mutation: &Mutation) -> Result<MutationResult> {
         let path = self.source.join(&mutation.file);
         let original = fs::read_to_string(&path)?;
         fs::write(&path, mutation.applied(&original)?)?;
@@ -128,15 +128,15 @@ impl Scratch {
         outcome
     }
 
-    fn judge(&self) -> Result<Outcome> {
+    fn judge(&self) -> Result<MutationResult> {
         let build = ["test", "--no-run", "-p", "mercer-compile", "--test", "it"];
         if !self.succeeds(&build)? {
-            return Ok(Outcome::DoesNotCompile);
+            return Ok(MutationResult::DoesNotCompile);
         }
         if !self.passes(ATTACK)? {
-            return Ok(Outcome::Attack);
+            return Ok(MutationResult::Attack);
         }
-        Ok(if self.passes(OTHERS)? { Outcome::None } else { Outcome::Others })
+        Ok(if self.passes(OTHERS)? { MutationResult::None } else { MutationResult::Others })
     }
 
     /// Whether these tests pass.
