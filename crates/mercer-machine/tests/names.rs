@@ -1,4 +1,4 @@
-//! Hostile names of classes and columns in every model format: read back as they were, refused with a sentence, or
+//! Adversarial names of classes and columns in every model format: read back as they were, refused with a sentence, or
 //! inside of a string where nothing else can be read.
 
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::Command;
 use mercer_data::Matrix;
 use mercer_machine::file::{FORMATS, format, from_bytes, to_bytes};
 use mercer_machine::{ClassName, Machine, MachineError, Model, Output, Scheme, Score};
-use mercer_testkit::names::HOSTILE;
+use mercer_testkit::names::ADVERSARIAL;
 
 fn model(classes: &[&str], scheme: Scheme) -> Model {
     let kernel = mercer_kernel::parse("rbf(gamma=0.5)").unwrap();
@@ -43,7 +43,7 @@ fn without_literals(text: &str) -> (String, Vec<String>) {
 
 #[test]
 fn every_format_gives_names_back_or_refuses_them() {
-    for pair in HOSTILE.windows(2) {
+    for pair in ADVERSARIAL.windows(2) {
         let model = model(pair, Scheme::OneVsOne);
         for format in FORMATS {
             let bytes = match to_bytes(&model, format) {
@@ -74,14 +74,16 @@ fn a_c_file_holds_names_in_string_literals_alone() {
         let bytes = to_bytes(&model(classes, Scheme::OneVsRest), format(name).unwrap());
         String::from_utf8(bytes.unwrap()).unwrap()
     };
-    let plain: Vec<String> = (0..HOSTILE.len()).map(|number| format!("plain {number}")).collect();
+    let plain: Vec<String> =
+        (0..ADVERSARIAL.len()).map(|number| format!("plain {number}")).collect();
     let plain: Vec<&str> = plain.iter().map(String::as_str).collect();
-    let hostile: Vec<&str> = HOSTILE.iter().copied().filter(|name| !name.contains('\0')).collect();
+    let adversarial: Vec<&str> =
+        ADVERSARIAL.iter().copied().filter(|name| !name.contains('\0')).collect();
     for name in ["c", "c-float"] {
-        let (outside, literals) = without_literals(&text(&hostile, name));
-        let (expected, _) = without_literals(&text(&plain[..hostile.len()], name));
+        let (outside, literals) = without_literals(&text(&adversarial, name));
+        let (expected, _) = without_literals(&text(&plain[..adversarial.len()], name));
         assert_eq!(outside, expected);
-        assert!(literals.len() >= hostile.len());
+        assert!(literals.len() >= adversarial.len());
         for literal in literals {
             assert!(literal.bytes().all(|byte| (32..127).contains(&byte)), "{literal}");
         }
@@ -98,8 +100,9 @@ fn a_compiled_c_file_says_the_names_byte_by_byte() {
     if Command::new("cc").arg("--version").output().is_err() {
         return; // no compiler here
     }
-    let hostile: Vec<&str> = HOSTILE.iter().copied().filter(|name| !name.contains('\0')).collect();
-    let mut text = to_bytes(&model(&hostile, Scheme::OneVsRest), format("c").unwrap()).unwrap();
+    let adversarial: Vec<&str> =
+        ADVERSARIAL.iter().copied().filter(|name| !name.contains('\0')).collect();
+    let mut text = to_bytes(&model(&adversarial, Scheme::OneVsRest), format("c").unwrap()).unwrap();
     let main = "#include <stdio.h>\nint main(void) { int i; const char *p; \
         for (i = 0; i < MERCER_CLASSES; i++) { for (p = mercer_names[i]; *p; p++) \
         printf(\"%02x\", (unsigned)(unsigned char)*p); printf(\"\\n\"); } return 0; }\n";
@@ -115,7 +118,7 @@ fn a_compiled_c_file_says_the_names_byte_by_byte() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let said = String::from_utf8(Command::new(&program).output().unwrap().stdout).unwrap();
     let hex = |name: &&str| name.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
-    assert_eq!(said.lines().collect::<Vec<_>>(), hostile.iter().map(hex).collect::<Vec<_>>());
+    assert_eq!(said.lines().collect::<Vec<_>>(), adversarial.iter().map(hex).collect::<Vec<_>>());
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
@@ -150,7 +153,7 @@ fn numbers_that_name_classes_keep_every_bit() {
         -9.2e18,
         0.30000000000000004,
     ];
-    let mut model = model(&HOSTILE[..names.len()], Scheme::OneVsRest);
+    let mut model = model(&ADVERSARIAL[..names.len()], Scheme::OneVsRest);
     let names: Vec<ClassName> = names.iter().map(|number| ClassName::Number(*number)).collect();
     let output = Output::Classes { names: names.clone(), scheme: Scheme::OneVsRest };
     let machine = &model.machine;

@@ -40,11 +40,11 @@ fn is_unsafe(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mercer_testkit::names::HOSTILE;
+    use mercer_testkit::names::ADVERSARIAL;
 
     #[test]
-    fn no_hostile_name_keeps_a_control_character_and_json_keeps_its_values() {
-        for name in HOSTILE {
+    fn no_adversarial_name_keeps_a_control_character_and_json_keeps_its_values() {
+        for name in ADVERSARIAL {
             let shown = printable(name);
             assert!(!shown.contains(is_unsafe), "{name:?}");
             let json = serde_json::json!({ "name": name }).to_string();

@@ -3,7 +3,7 @@
 //! [`dd`] and [`wide`] are the reference arithmetic, [`precise`] another one that shares nothing with them,
 //! [`reference`](mod@reference) slow kernels from their definitions, [`pmsvm`] a paper's algorithms as printed,
 //! [`generate`] and [`machines`] test data, [`attack`] machines and queries of extreme scales with their true scores,
-//! [`properties`] what must hold, [`mutations`] damaged files for readers, [`names`] hostile texts for writers.
+//! [`properties`] what must hold, [`mutations`] damaged files for readers, [`names`] adversarial texts for writers.
 //! Nothing here is shipped.
 
 pub mod attack;

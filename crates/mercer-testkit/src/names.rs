@@ -1,7 +1,7 @@
 //! Names that try to be more than names: labels, columns and files that every writer and every message must survive.
 
-/// Hostile names, each different from the others.
-pub const HOSTILE: &[&str] = &[
+/// Adversarial names, each different from the others.
+pub const ADVERSARIAL: &[&str] = &[
     // Ends of strings and comments, formats, line splices and trigraphs of C.
     "\"; int system(const char *); /*",
     "*/ int injected = 1; /*",
@@ -65,11 +65,11 @@ pub const HOSTILE: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::HOSTILE;
+    use super::ADVERSARIAL;
 
     #[test]
     fn names_differ() {
-        let different: std::collections::BTreeSet<_> = HOSTILE.iter().collect();
-        assert_eq!(different.len(), HOSTILE.len());
+        let different: std::collections::BTreeSet<_> = ADVERSARIAL.iter().collect();
+        assert_eq!(different.len(), ADVERSARIAL.len());
     }
 }

@@ -26,14 +26,14 @@ enum Leaves {
 }
 
 /// A verb that is killed.
-struct Job {
+struct KilledCommand {
     name: &'static str,
     /// The words after `mercer`; `OUT` and `STATE` are the names of the files it writes.
     words: Vec<String>,
     result: Leaves,
 }
 
-impl Job {
+impl KilledCommand {
     fn new(name: &'static str, words: &[&str], result: Leaves) -> Self {
         Self { name, words: words.iter().map(|word| (*word).to_owned()).collect(), result }
     }
@@ -116,8 +116,8 @@ fn killed_runs_leave_whole_files_and_resume_to_the_same_bits() {
     let folder = Folder::new();
     let data = folder.write("noise.svm", &noise(400, 29, 1e6));
     let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
-    let jobs = [
-        Job::new(
+    let commands = [
+        KilledCommand::new(
             "train",
             &[
                 "train",
@@ -138,7 +138,7 @@ fn killed_runs_leave_whole_files_and_resume_to_the_same_bits() {
             ],
             Leaves::SameBytes,
         ),
-        Job::new(
+        KilledCommand::new(
             "search",
             &[
                 "search",
@@ -156,7 +156,7 @@ fn killed_runs_leave_whole_files_and_resume_to_the_same_bits() {
             ],
             Leaves::SameBytes,
         ),
-        Job::new(
+        KilledCommand::new(
             "tune",
             &[
                 "tune",
@@ -172,11 +172,19 @@ fn killed_runs_leave_whole_files_and_resume_to_the_same_bits() {
             ],
             Leaves::Readable,
         ),
-        Job::new("convert", &["convert", &queries, "OUT", "--format", "csv"], Leaves::SameBytes),
-        Job::new("compress", &["compress", &model, "--size", "20", "-o", "OUT"], Leaves::SameBytes),
+        KilledCommand::new(
+            "convert",
+            &["convert", &queries, "OUT", "--format", "csv"],
+            Leaves::SameBytes,
+        ),
+        KilledCommand::new(
+            "compress",
+            &["compress", &model, "--size", "20", "-o", "OUT"],
+            Leaves::SameBytes,
+        ),
     ];
-    for job in jobs {
-        job.survive(&folder);
+    for command_line in commands {
+        command_line.survive(&folder);
     }
 }
 
@@ -199,13 +207,13 @@ fn two_programs_that_write_one_file_and_one_checkpoint_both_end_well() {
         "0s",
         "--resume",
     ];
-    let job = Job::new("train", &words, Leaves::SameBytes);
+    let command_line = KilledCommand::new("train", &words, Leaves::SameBytes);
     let (out, state) = (folder.path("out"), folder.path("state"));
-    assert!(job.start(&out, &state).wait().unwrap().success());
+    assert!(command_line.start(&out, &state).wait().unwrap().success());
     let reference = fs::read(&out).unwrap();
     for _ in 0..kills().div_ceil(2) {
         let _ = fs::remove_file(&state);
-        let running: Vec<Child> = (0..3).map(|_| job.start(&out, &state)).collect();
+        let running: Vec<Child> = (0..3).map(|_| command_line.start(&out, &state)).collect();
         for mut child in running {
             assert!(child.wait().unwrap().success());
         }

@@ -2,6 +2,7 @@
 //!
 //! One module per topic; helpers are in `common.rs`. The numbers of papers are tested in `mercer-papers`.
 
+mod adversarial;
 mod calibrated;
 mod commands;
 mod common;
@@ -13,7 +14,6 @@ mod faults;
 mod file_rows;
 mod formats;
 mod guide;
-mod hostile;
 mod libsvm;
 mod reproduce;
 mod round_trips;

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use super::*;
 use crate::Matrix;
 use crate::read::{Label, Options, from_reader, read_all};
-use mercer_testkit::names::HOSTILE;
+use mercer_testkit::names::ADVERSARIAL;
 
 fn back(bytes: Vec<u8>, name: &str) -> Dataset {
     let mut chunks = from_reader(Cursor::new(bytes), name, &Options::default()).unwrap();
@@ -22,8 +22,8 @@ fn sample() -> Dataset {
 }
 
 /// Labels, columns and ids that try to be more than names.
-fn hostile(is_trimmed: bool) -> (Dataset, Vec<String>) {
-    let names = HOSTILE.iter().filter(|name| !is_trimmed || name.trim() == **name);
+fn adversarial(is_trimmed: bool) -> (Dataset, Vec<String>) {
+    let names = ADVERSARIAL.iter().filter(|name| !is_trimmed || name.trim() == **name);
     let names: Vec<String> = names.map(|name| (*name).to_owned()).collect();
     let rows = names.len();
     let values = (0..rows * rows).map(|at| (at % 7) as f64).collect();
@@ -33,11 +33,11 @@ fn hostile(is_trimmed: bool) -> (Dataset, Vec<String>) {
 }
 
 #[test]
-fn hostile_names_come_back_or_are_refused() {
+fn adversarial_names_come_back_or_are_refused() {
     let mut held = Vec::new();
     for (format, is_trimmed) in FORMATS.iter().flat_map(|format| [(format, false), (format, true)])
     {
-        let (data, ids) = hostile(is_trimmed);
+        let (data, ids) = adversarial(is_trimmed);
         let mut bytes = Vec::new();
         match dataset(&data, Some(&ids), format, &mut bytes) {
             Ok(()) => held.push(format.name),

@@ -1,6 +1,8 @@
+//! Tests of pages and figures with adversarial names: no name adds a tag.
+
 use super::*;
 use crate::Page;
-use mercer_testkit::names::HOSTILE;
+use mercer_testkit::names::ADVERSARIAL;
 
 /// Markup with the text between and inside of tags taken out, so that only what the writer itself wrote is left.
 fn tags(markup: &str) -> Vec<&str> {
@@ -8,7 +10,7 @@ fn tags(markup: &str) -> Vec<&str> {
 }
 
 #[test]
-fn hostile_names_add_no_tag_to_a_page_or_a_figure() {
+fn adversarial_names_add_no_tag_to_a_page_or_a_figure() {
     let page = |name: &str| {
         let mut page = Page::new(name);
         page.heading(name);
@@ -26,7 +28,7 @@ fn hostile_names_add_no_tag_to_a_page_or_a_figure() {
             [Band { x: 1.0, low: 0.0, high: 1.0 }, Band { x: 2.0, low: 0.2, high: 0.8 }].to_vec();
         bands(name, name, name, &[band]) + &scatter(name, name, name, &lines)
     };
-    for name in HOSTILE {
+    for name in ADVERSARIAL {
         for markup in [page(name), figure(name)] {
             let plain =
                 if markup.starts_with("<!doctype") { page("plain") } else { figure("plain") };

@@ -1,3 +1,5 @@
+//! Tests of files that appear only when they are complete: permissions, links, leftovers, pipes.
+
 use super::*;
 
 fn write(target: &Path, text: &str) {

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use mercer_testkit::names::HOSTILE;
+use mercer_testkit::names::ADVERSARIAL;
 
 use crate::common::{Folder, SMALL, done, mercer, object, refused};
 
@@ -18,13 +18,13 @@ fn acts(bytes: &[u8]) -> bool {
 
 /// Names that a table can hold: white space around a field does not belong to it.
 fn names() -> Vec<&'static str> {
-    HOSTILE.iter().copied().filter(|name| name.trim() == *name).collect()
+    ADVERSARIAL.iter().copied().filter(|name| name.trim() == *name).collect()
 }
 
-/// A table whose columns and labels have hostile names, and a model of it.
+/// A table whose columns and labels have adversarial names, and a model of it.
 fn trained(folder: &Folder) -> (String, String) {
     let field = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
-    let columns: Vec<String> = HOSTILE.iter().take(8).map(|name| field(name)).collect();
+    let columns: Vec<String> = ADVERSARIAL.iter().take(8).map(|name| field(name)).collect();
     let mut text = format!("{},class\n", columns.join(","));
     let labels = names();
     for (row, label) in labels.iter().chain(&labels).enumerate() {
@@ -53,7 +53,7 @@ fn no_message_or_table_sends_control_characters() {
         let output = mercer(&[verb, &[model.as_str()]].concat());
         assert!(!acts(&output.stdout) && !acts(&output.stderr), "{verb:?}: {output:?}");
     }
-    for name in HOSTILE.iter().filter(|name| !name.contains(['/', '\0'])) {
+    for name in ADVERSARIAL.iter().filter(|name| !name.contains(['/', '\0'])) {
         let path = folder.write(name, SMALL);
         for arguments in [
             vec!["inspect", &path],
@@ -103,7 +103,7 @@ fn json_holds_the_names_themselves() {
 }
 
 #[test]
-fn predictions_hold_hostile_labels_or_the_format_refuses_them() {
+fn predictions_hold_adversarial_labels_or_the_format_refuses_them() {
     let folder = Folder::new();
     let (data, model) = trained(&folder);
     let refusal = refused(&["predict", &model, &data, "--label", "class"]);
