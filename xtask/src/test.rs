@@ -208,13 +208,15 @@ fn python(workspace: &Workspace) -> Result<Outcome> {
     let python = home.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
     let mut pip = workspace.command(&python);
-    // A profile without link-time optimisation, for the tests only.
-    pip.args(install).arg("./python[test]").env("MATURIN_PEP517_ARGS", "--profile wheel-test");
+    // What the step `test` built is used again.
+    pip.args(install).arg("./python[test]");
+    pip.env("MATURIN_PEP517_ARGS", "--profile dev --features workspace-features");
     workspace::run(&mut pip)?;
     let has_tests = workspace.root.join("python/tests").is_dir();
     let tests = if has_tests { "python/tests" } else { "python" };
-    // Some tests run what the command writes elsewhere.
-    run_cargo(workspace, &["build", "--locked", "--workspace", "--bin", "mercer"])?;
+    // Some tests run the command: the one that the step `test` built, since other selections of packages build all
+    // of it again with other features.
+    run_cargo(workspace, &["test", "--workspace", "--locked", "--no-run"])?;
     let command = format!("debug/mercer{}", std::env::consts::EXE_SUFFIX);
     let mut pytest = workspace.command(&python);
     pytest.args(["-m", "pytest", tests]).env("MERCER_COMMAND", workspace.target.join(command));

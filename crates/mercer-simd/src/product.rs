@@ -1,8 +1,51 @@
 //! Matrix products for training, where speed counts and the last bits do not.
 
-#![expect(unsafe_code, reason = "the gemm crate takes raw pointers")]
+//! The crates of `gemm` for f32 and f64 are used directly: `gemm` itself also compiles complex numbers.
 
-use gemm::{Parallelism, gemm};
+#![expect(unsafe_code, reason = "the gemm crates take raw pointers")]
+
+use gemm_common::Parallelism;
+
+/// Multiplies matrices: sizes, `out`, A and B with the strides of columns and rows, factors, conjugations.
+type GemmFunction<T> = unsafe fn(
+    usize,
+    usize,
+    usize,
+    *mut T,
+    isize,
+    isize,
+    bool,
+    *const T,
+    isize,
+    isize,
+    *const T,
+    isize,
+    isize,
+    T,
+    T,
+    bool,
+    bool,
+    bool,
+    Parallelism,
+);
+
+/// A type of which `gemm` multiplies matrices.
+pub(crate) trait HasGemm: Copy + 'static {
+    /// The function for this processor.
+    fn gemm_function() -> GemmFunction<Self>;
+}
+
+impl HasGemm for f32 {
+    fn gemm_function() -> GemmFunction<Self> {
+        gemm_f32::gemm::f32::get_gemm_fn()
+    }
+}
+
+impl HasGemm for f64 {
+    fn gemm_function() -> GemmFunction<Self> {
+        gemm_f64::gemm::f64::get_gemm_fn()
+    }
+}
 
 /// A matrix inside a slice: element `(i, j)` lies at `i * row + j * column`.
 #[derive(Debug, Clone, Copy)]
@@ -13,6 +56,12 @@ pub struct Strided<'a, T> {
     pub row: usize,
     /// Distance from one column to the next.
     pub column: usize,
+}
+
+impl<T> Strided<'_, T> {
+    fn transposed(self) -> Self {
+        Self { values: self.values, row: self.column, column: self.row }
+    }
 }
 
 /// [`Strided`], to be written.
@@ -48,7 +97,7 @@ fn fits(rows: usize, columns: usize, row: usize, column: usize, length: usize) -
 }
 
 /// `out = keep out + add A B`; see [`crate::Real::product`].
-pub(crate) fn product<T: Copy + 'static>(
+pub(crate) fn product<T: HasGemm>(
     shape: ProductShape,
     a: Strided<'_, T>,
     b: Strided<'_, T>,
@@ -64,16 +113,23 @@ pub(crate) fn product<T: Copy + 'static>(
         fits(rows, columns, out.row, out.column, out.values.len()),
         "out is rows times columns"
     );
+    // `gemm` prefers an `out` whose columns are contiguous: the product of the transposed matrices otherwise.
+    let (shape, a, b, row, column) = if out.column < out.row {
+        let transposed = ProductShape { rows: columns, columns: rows, inner };
+        (transposed, b.transposed(), a.transposed(), out.column, out.row)
+    } else {
+        (shape, a, b, out.row, out.column)
+    };
     // SAFETY: every element of the three matrices lies inside its slice, as was just checked, and `out` is
     // borrowed alone.
     unsafe {
-        gemm(
-            rows,
-            columns,
+        T::gemm_function()(
+            shape.rows,
+            shape.columns,
             inner,
             out.values.as_mut_ptr(),
-            out.column as isize,
-            out.row as isize,
+            column as isize,
+            row as isize,
             is_kept,
             a.values.as_ptr(),
             a.column as isize,
@@ -91,14 +147,7 @@ pub(crate) fn product<T: Copy + 'static>(
     }
 }
 
-fn rows_by_rows<T: Copy + 'static>(
-    shape: ProductShape,
-    a: &[T],
-    b: &[T],
-    out: &mut [T],
-    zero: T,
-    one: T,
-) {
+fn rows_by_rows<T: HasGemm>(shape: ProductShape, a: &[T], b: &[T], out: &mut [T], zero: T, one: T) {
     let ProductShape { rows: rows_a, columns: rows_b, inner } = shape;
     assert_eq!(Some(a.len()), rows_a.checked_mul(inner), "a is rows_a times inner");
     assert_eq!(Some(b.len()), rows_b.checked_mul(inner), "b is rows_b times inner");

@@ -46,6 +46,26 @@ fn saving_and_loading_changes_nothing() {
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
 }
 
+/// A label is a name: 0.1 + 0.2 must not come back as 0.3. serde_json rounds some of these numbers wrongly unless its
+/// feature `float_roundtrip` is on.
+#[test]
+fn labels_with_many_digits_come_back_to_the_bit() {
+    let mut model = sample();
+    let names: Vec<ClassName> = (1..=400u64)
+        .map(|n| f64::from_bits(n.wrapping_mul(0x9e37_79b9_7f4a_7c15) & !(1 << 62)))
+        .filter(|number| number.is_finite())
+        .map(ClassName::Number)
+        .collect();
+    let scores = vec![Score::expansion(&[1.0 / 3.0, -2.0], 0.7); names.len()];
+    let output = Output::Classes { names, scheme: Scheme::OneVsRest };
+    let (kernel, supports) =
+        (model.machine.kernel().clone(), Matrix::clone(model.machine.supports()));
+    model.machine = Machine::new(kernel, supports, scores, output).unwrap();
+    model.probabilities = None;
+    let again = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap();
+    assert_eq!(model.machine.output(), again.machine.output());
+}
+
 fn additive(spacing: Spacing) -> Model {
     let kernel = mercer_kernel::parse("chi2").unwrap();
     let encoding = vec![0.0, 0.0, 0.25, -1.0, 0.5, 1e-30];
