@@ -2,8 +2,8 @@
 //!
 //! The sample is cut at random into three disjoint parts. Stages are *fitted* to the first, plans are *measured* on the
 //! second, which also gives the scales of estimates, and the third is the *test*, which only the phases validate and
-//! choose use. The search has five phases, a file each; screen and refine run twice, first for certifying stages, then
-//! for estimating ones in front of the fastest certified plan. Every comparison of two plans is in `search.rs`:
+//! choose use. The search has five phases, a file each; screen and refine run first for certifying stages, then
+//! for estimating ones in front of the fastest certified plan, as the contract allows:
 //!
 //! 1. *propose*: the registry lists the stages that are worth fitting to this machine;
 //! 2. *screen*: every stage is fitted and timed, then combinations of the fastest;

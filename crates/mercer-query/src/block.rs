@@ -1,5 +1,5 @@
 //! A block: up to 256 queries that go through the stages together. The ranges of their scores are in
-//! `tracker.rs`.
+//! `block_state.rs`.
 
 use mercer_data::{Matrix, Row};
 

@@ -62,7 +62,7 @@ struct GatheredQueries {
 }
 
 impl GatheredQueries {
-    /// The open queries of one block, which begins at `first_row`.
+    /// The queries of one block that have no answer yet, open or left to exact. The block begins at `first_row`.
     fn of(state: &BlockState, first_row: usize) -> Self {
         let mut gathered = Self::default();
         for (number, query) in state.queries.iter().enumerate() {

@@ -67,8 +67,8 @@ pub(crate) fn prepare<'p>(packing: Packing<'p>) -> Result<Box<dyn Prepared + 'p>
     }
     let made = solver.map.make(kernel.as_term(), &values, &packed.counts, columns.kept());
     let store = writer.finish(|records| records.set_squared_norms(&made.squared_norms))?;
-    let KernelFactors { factors, is_symmetric, report: factor, .. } = made;
-    let packed = packing.linear_problem(store, columns, factors, is_symmetric);
+    let KernelFactors { factors, has_dual_objective, report: factor, .. } = made;
+    let packed = packing.linear_problem(store, columns, factors, has_dual_objective);
     let report = report(factor);
     let build_scores: BuildScores<Factors> = if is_linear {
         Box::new(linear_scores::<Factors>)

@@ -10,7 +10,7 @@ use crate::control::Control;
 use crate::gram::{Gram, Source, View};
 use crate::problem::Problem;
 use crate::reduce::{BinarySubproblem, Reduction};
-use crate::score_from_multipliers::{majority_offset, scale_and_offset};
+use crate::scale_and_offset::{majority_offset, scale_and_offset};
 use crate::solvers::{DecompositionSolver, GramProblem, Solution, StartPoint, State, StoppingTest};
 use crate::validate::FoldRun;
 use crate::warm::Warm;

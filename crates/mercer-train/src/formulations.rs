@@ -1,7 +1,7 @@
 //! Formulations: the optimisation problem that a training solves. One file for each formulation, one line in
 //! [`FORMULATIONS`].
 //!
-//! How the problem is solved is in `solvers/`; how several classes become binary subproblems is in `reduce/`.
+//! How the problem is solved is in `solvers/`; how several classes become binary subproblems is in `reduce.rs`.
 
 mod c_svc;
 mod epsilon_svr;

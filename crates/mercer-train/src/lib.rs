@@ -33,7 +33,7 @@ mod qp;
 mod reduce;
 mod report;
 mod row_source;
-mod score_from_multipliers;
+mod scale_and_offset;
 mod search;
 mod solvers;
 mod systems;

@@ -38,7 +38,8 @@ pub struct Expansion {
     pub offset: f64,
 }
 
-/// How a training went. Objective, gap and violation are recomputed from kernel values in f64.
+/// How a training went. Each backend says where objective, gap and violation come from; for SMO they are recomputed
+/// from kernel values in f64.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// Wall-clock time; time before a resumed checkpoint included.

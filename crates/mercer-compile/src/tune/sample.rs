@@ -44,7 +44,7 @@ pub(super) struct TuneSample {
     pub fit: Matrix,
     /// Plans are compared on these rows; the scales of estimates and predicted thresholds come from them too.
     pub measure: ScoredRows,
-    /// These rows are used once, to validate candidates.
+    /// The test: only validate and choose use these rows.
     pub test: ScoredRows,
     /// Whether the contract allows estimates and there are rows enough to test them.
     pub may_estimate: bool,

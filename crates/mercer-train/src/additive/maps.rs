@@ -45,7 +45,7 @@ pub(super) struct KernelFactors {
     pub(super) squared_norms: Vec<f64>,
     pub(super) report: FactorReport,
     /// Whether Φ and Ψ are the same, so that there is a gap.
-    pub(super) is_symmetric: bool,
+    pub(super) has_dual_objective: bool,
 }
 
 impl FeatureMap {
@@ -97,7 +97,7 @@ impl FeatureMap {
                     factors,
                     squared_norms: kernel_norms(),
                     report,
-                    is_symmetric: false,
+                    has_dual_objective: false,
                 }
             }
         }
@@ -121,7 +121,7 @@ fn symmetric(
     let report = evaluate(kernel, counts, FactorTables { read: &read, write: &read, rank, stored });
     let factors = Factors::new(stored, &read, None);
     let squared_norms = (0..counts.len()).map(|bin| factors.squared_norm(bin)).collect();
-    KernelFactors { factors, squared_norms, report, is_symmetric: true }
+    KernelFactors { factors, squared_norms, report, has_dual_objective: true }
 }
 
 /// Whether the kernel on the bins is the smaller of both: intersection, under any name.

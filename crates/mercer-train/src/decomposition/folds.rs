@@ -8,7 +8,7 @@ use super::start::PathStart;
 use crate::control::Control;
 use crate::gram::{Gram, View};
 use crate::reduce::BinarySubproblem;
-use crate::score_from_multipliers::scale_and_offset;
+use crate::scale_and_offset::scale_and_offset;
 use crate::solvers::{DecompositionSolver, GramProblem, Solution, StartPoint, StoppingTest};
 use crate::validate::{FoldRun, FoldSubproblems, FoldTrainer, train_folds};
 use crate::{Folds, Qp, ScaleAndOffset, Stop, TrainError};

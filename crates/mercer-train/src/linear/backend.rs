@@ -103,7 +103,7 @@ impl Packing<'_> {
         store: ExampleStore,
         columns: ColumnOrder,
         encoding: M,
-        is_symmetric: bool,
+        has_dual_objective: bool,
     ) -> LinearProblem<M> {
         LinearProblem {
             store,
@@ -117,7 +117,7 @@ impl Packing<'_> {
             tolerance: self.problem.training.tolerance_used(),
             passes: self.solver.passes,
             seed: self.solver.seed,
-            is_symmetric,
+            has_dual_objective,
             space: self.solver.space,
             transposed: None,
             isa: Isa::current(),

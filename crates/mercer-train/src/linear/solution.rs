@@ -136,7 +136,7 @@ impl<T: Float> SubproblemState<T> {
         }
         let (penalty, summed) = self.penalty(problem, recomputed);
         let dual = gain - summed;
-        let gap = if problem.is_symmetric { penalty + cost - dual } else { f64::NAN };
+        let gap = if problem.has_dual_objective { penalty + cost - dual } else { f64::NAN };
         SubproblemSolution {
             weights: self.weights.values().to_vec(),
             offset: -self.bias.weight.to_f64() * problem.bias.to_f64(),

@@ -37,7 +37,8 @@ pub(crate) struct LinearProblem<M: Encoding> {
     /// Passes after which a subproblem is given up.
     pub(super) passes: u64,
     pub(super) seed: u64,
-    pub(super) is_symmetric: bool,
+    /// Whether rows are read and written with the same factors. Else there is no dual objective: no gap, and no shrinking.
+    pub(super) has_dual_objective: bool,
     pub(super) space: Space,
     /// The examples by columns, for the L1 penalty.
     pub(super) transposed: Option<Transposed>,
@@ -245,8 +246,9 @@ impl<T: Float> SubproblemState<T> {
     ) -> GradientRange<T> {
         // A pass over all rows after the active ones have settled changes few of them, so the order need not be random:
         // rows come as they lie in memory.
-        let is_check =
-            self.passes > 0 && self.last_range == GradientRange::all() && problem.is_symmetric;
+        let is_check = self.passes > 0
+            && self.last_range == GradientRange::all()
+            && problem.has_dual_objective;
         if is_check {
             let selection = &self.selection;
             records.reset_order(&mut self.orders[chunk], |row| {
@@ -293,7 +295,7 @@ impl<T: Float> SubproblemState<T> {
                 self.least_violation = (violation, self.passes);
             }
         }
-        let share = if is_full || !problem.is_symmetric { 1.0 } else { BEYOND };
+        let share = if is_full || !problem.has_dual_objective { 1.0 } else { BEYOND };
         let is_settled = violation <= share * problem.tolerance;
         if is_settled || self.passes - self.full_pass_at >= MAX_PARTIAL_PASSES {
             // Rows shrunk within this pass were within the bounds of the last.
@@ -309,7 +311,7 @@ impl<T: Float> SubproblemState<T> {
             let high = if range.high > zero || is_tube { range.high } else { T::INFINITY };
             let low = if range.low < zero { range.low } else { -T::INFINITY };
             // Without a dual objective only the published rule is known to end.
-            let share = T::from_f64(if problem.is_symmetric { SHRINK } else { 1.0 });
+            let share = T::from_f64(if problem.has_dual_objective { SHRINK } else { 1.0 });
             self.last_range = GradientRange { high: high * share, low: low * share };
         }
         self.termination =
@@ -326,7 +328,7 @@ impl<T: Float> SubproblemState<T> {
         let is_f32 = T::BYTES < size_of::<f64>();
         let most_passes = if is_f32 { problem.passes.min(PLATEAU) } else { problem.passes };
         let next = self.updates + self.active() as u64;
-        if next > most || (!problem.is_symmetric && self.passes >= problem.passes) {
+        if next > most || (!problem.has_dual_objective && self.passes >= problem.passes) {
             Some(Stop::GivenUp)
         } else if self.passes - self.least_violation.1 >= most_passes {
             Some(if is_f32 { Stop::F32Stalled } else { Stop::Stalled })

@@ -35,7 +35,7 @@ pub(crate) fn choose(
         return smo(reason);
     }
     if training.checkpoint.is_some() || training.warm.is_some() {
-        return smo("only smo has checkpoints and warm starts".to_owned());
+        return smo("low_rank has no checkpoints and no warm starts".to_owned());
     }
     let rows = examples.rows();
     if rows < LEAST_EXAMPLES {

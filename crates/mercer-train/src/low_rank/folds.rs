@@ -11,7 +11,7 @@ use super::guard::without;
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use crate::control::Control;
 use crate::gram::GramValue;
-use crate::score_from_multipliers::one_sided_score;
+use crate::scale_and_offset::one_sided_score;
 use crate::validate::{FoldRun, FoldTrainer, train_folds};
 use crate::{Folds, Goal, ScaleAndOffset, Stop, TrainError};
 

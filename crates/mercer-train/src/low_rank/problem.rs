@@ -6,7 +6,7 @@ use super::{LowRank, Precision};
 use crate::gram::Source;
 use crate::problem::Problem;
 use crate::reduce::Reduction;
-use crate::score_from_multipliers::scale_and_offset;
+use crate::scale_and_offset::scale_and_offset;
 use crate::{FormulationRef, Qp, ScaleAndOffset, Subproblem, TrainError, Training};
 
 /// Beyond this `C |g|²` f32 is too coarse for the factor.

@@ -114,6 +114,10 @@ impl DecompositionSolver for Smo {
 }
 
 /// One problem being solved.
+///
+/// Four numberings occur: a *variable* of the quadratic program (`v`; two for each row in a regression), its *row*
+/// (`v % rows`), the *example* of the data that the row stands for, and the *slot* of the row among the active ones, which
+/// is a column of fetched kernel rows. `beta` is signed: the target times alpha.
 struct SmoRun<'r, 'q, 'a> {
     settings: &'r Smo,
     problem: &'r mut GramProblem<'q, 'a>,

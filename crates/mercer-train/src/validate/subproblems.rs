@@ -6,7 +6,7 @@ use mercer_machine::Output;
 use super::Folds;
 use crate::problem::Problem;
 use crate::reduce::{BinarySubproblem, ClassPair, has_sets_by_class};
-use crate::score_from_multipliers::one_sided_score;
+use crate::scale_and_offset::one_sided_score;
 
 /// Sets are the examples of weight above zero of one fold, and of one class in one-vs-one.
 pub(crate) struct FoldSubproblems<'a> {
