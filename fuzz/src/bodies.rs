@@ -212,7 +212,8 @@ fn answer(model: &Model, plan: &Plan, rows: &Matrix) {
     let Ok(decisions) = plan.decide(&rows) else { return };
     assert_eq!(decisions.len(), rows.rows());
     for (row, decision) in decisions.iter().enumerate().take(4) {
-        assert!(!(decision.range.low > decision.range.high), "a range is not empty");
+        let is_empty = decision.range.low > decision.range.high;
+        assert!(!is_empty, "a range is not empty");
         let _ = plan.explain(&rows, row, &QueryOptions::default());
     }
     if let (Some(probabilities), Ok(scores)) = (&model.probabilities, plan.scores(&rows)) {

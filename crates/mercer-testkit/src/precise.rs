@@ -125,7 +125,7 @@ impl<const BITS: usize> Precise<BITS> {
                 (m, k) => ((m + whole(1, Self::WORK)) << k as isize) - whole(1, Self::WORK),
             };
             let below = x.clone() + e.clone() + whole(2, Self::WORK);
-            y = y + ((x.clone() - e) << 1) / below;
+            y += ((x.clone() - e) << 1) / below;
         }
         y
     }

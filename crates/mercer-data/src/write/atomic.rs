@@ -26,9 +26,9 @@ enum Access {
 /// A target that is not a regular file (a pipe, `/dev/null`) is written directly.
 #[derive(Debug)]
 pub struct AtomicFile {
-    /// Dropped before `temporary`, so that the file is closed when it is removed.
-    writer: BufWriter<File>,
+    /// Dropped before `writer`: the file is removed while its lock is held, before another writer may take the name.
     temporary: Option<Temporary>,
+    writer: BufWriter<File>,
     target: PathBuf,
 }
 

@@ -224,7 +224,7 @@ impl CurveMeasure<'_> {
 
     /// What a stored line must have as radius, given a measured one. Two lines are farthest apart at the ends of the cell, and
     /// reading the other one costs no more than this one and their distance.
-    fn needed(&self, stored: Line, found: Line, width: Option<f64>) -> f64 {
+    fn needed(stored: Line, found: Line, width: Option<f64>) -> f64 {
         let moved = (stored.value - found.value).abs();
         let turned = stored.slope - found.slope;
         if moved == 0.0 && turned == 0.0 {
@@ -324,7 +324,8 @@ fn verify_column(
                 slope: numbers[scores + score],
                 radius: numbers[2 * scores + score],
             };
-            let (stored, needed) = (line(stored), measure.needed(line(stored), line(found), width));
+            let (stored, needed) =
+                (line(stored), CurveMeasure::needed(line(stored), line(found), width));
             if stored.radius.is_nan() || needed.is_nan() || stored.radius < needed {
                 return Err(at_least("cells (radius)", cell, stored.radius, needed));
             }

@@ -46,7 +46,9 @@ impl Temporary {
             // Waits for a program that took the file for abandoned and is about to remove it. Where the file
             // system has no locks, nothing is taken for abandoned.
             let _ = file.lock();
-            if !path.exists() {
+            if !is_file_of(path, &file) {
+                // It was removed, and the name may belong to another writer by now.
+                let _ = temporary.0.keep();
                 continue;
             }
             if let Some(replaced) = replaced {
@@ -70,11 +72,28 @@ fn remove_abandoned(path: &Path) {
         return;
     }
     // Only writers open files for writing: a lock needs no more than reading, and old files may be read-only.
+    // The name may have gone to another writer since it was opened. Whoever holds the lock of the file behind a name is
+    // the only one who may remove or rename it.
     if let Ok(file) = File::open(path)
         && file.try_lock().is_ok()
+        && is_file_of(path, &file)
     {
         let _ = fs::remove_file(path);
     }
+}
+
+/// Whether `path` still names this open file.
+#[cfg(unix)]
+fn is_file_of(path: &Path, file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |meta: Metadata| (meta.dev(), meta.ino());
+    let named = fs::symlink_metadata(path).map(identity);
+    named.is_ok_and(|named| file.metadata().map(identity).is_ok_and(|own| own == named))
+}
+
+#[cfg(not(unix))]
+fn is_file_of(path: &Path, _: &File) -> bool {
+    path.exists()
 }
 
 /// A new file with the permissions of any new file, or fewer.

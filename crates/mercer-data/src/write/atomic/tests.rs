@@ -28,6 +28,28 @@ fn an_unfinished_file_leaves_the_old_one_and_nothing_else() {
     assert_eq!(count(folder.path()), 1);
 }
 
+/// Each writer finds names that others have just given back, and files that others are about to rename.
+#[test]
+fn many_writers_of_one_target_all_end_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("out.txt");
+    std::thread::scope(|scope| {
+        for writer in 0..6 {
+            let target = &target;
+            scope.spawn(move || {
+                for round in 0..150 {
+                    if round % 5 == writer % 5 {
+                        drop(AtomicFile::create(target).unwrap());
+                    }
+                    write(target, "whole");
+                }
+            });
+        }
+    });
+    assert_eq!(fs::read_to_string(&target).unwrap(), "whole");
+    assert_eq!(count(folder.path()), 1);
+}
+
 #[test]
 fn an_unwritable_place_is_an_error() {
     let error = AtomicFile::create(Path::new("/nonexistent/folder/file")).unwrap_err();
