@@ -17,7 +17,7 @@ fn model(classes: &[&str], scheme: Scheme) -> Model {
     let scores = (0..output.scores()).map(|_| Score::expansion(&[1.0, -1.0, 0.5], 0.1)).collect();
     let mut model = Model::from(Machine::new(kernel, supports, scores, output).unwrap());
     model.input.names = Some(vec![classes[0].to_owned(), classes[1].to_owned()]);
-    model.provenance.origin = classes[0].to_owned();
+    classes[0].clone_into(&mut model.provenance.origin);
     model.provenance.formulation = Some(classes[1].to_owned());
     model
 }

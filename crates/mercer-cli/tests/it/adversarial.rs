@@ -1,6 +1,7 @@
 //! Names of classes, columns and files that try to act on a terminal or to break a line. The list is in the test kit;
 //! writers of files are tested with it in the crates that have them.
 
+use std::fmt::Write as _;
 use std::fs;
 
 use mercer_testkit::names::ADVERSARIAL;
@@ -31,7 +32,7 @@ fn trained(folder: &Folder) -> (String, String) {
         let place = row % labels.len();
         let values: Vec<String> =
             (0..8).map(|c| (if c == 0 { 10 * place } else { c }).to_string()).collect();
-        text += &format!("{},{}\n", values.join(","), field(label));
+        writeln!(text, "{},{}", values.join(","), field(label)).unwrap();
     }
     let data = folder.write("data.csv", &text);
     let model = folder.path("model.mercer");

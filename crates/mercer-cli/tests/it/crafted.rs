@@ -2,6 +2,7 @@
 //!
 //! The limit is set by `ulimit -d` of the shell, which Linux obeys; elsewhere these tests are skipped, and say so.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -215,7 +216,7 @@ fn wide_text(column: u64, classes: usize) -> String {
         list("1", classes),
     );
     for class in 1..=classes {
-        text += &format!("{} {class}:1 {column}:{class}\n", list("1", classes - 1));
+        writeln!(text, "{} {class}:1 {column}:{class}", list("1", classes - 1)).unwrap();
     }
     text
 }
@@ -270,8 +271,9 @@ fn a_small_compressed_table_of_spaces_is_refused_within_a_memory_limit() {
     let file = folder.path("spaces.csv.gz");
     let best = flate2::Compression::best();
     let mut packed = flate2::write::GzEncoder::new(fs::File::create(&file).unwrap(), best);
+    let spaces = vec![b' '; 1 << 20];
     for _ in 0..400 {
-        packed.write_all(&[b' '; 1 << 20]).unwrap();
+        packed.write_all(&spaces).unwrap();
     }
     packed.finish().unwrap();
     survive(&folder, Path::new(&file), &["convert {} {out}.svm", "check {}", "train {} -o {out}"]);

@@ -49,7 +49,7 @@ fn estimating() -> Vec<(&'static str, Vec<String>)> {
     let owned = |fitter: &&Fitter| {
         (fitter.stage.name, texts(fitter).iter().map(|&text| text.to_owned()).collect())
     };
-    estimates.map(|fitter| owned(&fitter)).collect()
+    estimates.map(owned).collect()
 }
 
 /// Rows of one of two kinds.
