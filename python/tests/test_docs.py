@@ -57,7 +57,7 @@ def test_the_stub_names_what_the_compiled_half_has():
     documented = {node.name for node in model.body if isinstance(node, ast.FunctionDef)}
     assert documented == {name for name in dir(mercer._mercer.Model) if not name.startswith("_")}
     functions = {node.name for node in stub.body if isinstance(node, ast.FunctionDef)}
-    assert functions == {"stages", "instruction_set", "train"}
+    assert functions == {"stages", "instruction_set", "thread_limit", "train"}
 
 
 @pytest.mark.parametrize("name", ["mercer", "mercer.svm", "mercer.machines", "mercer.errors"])

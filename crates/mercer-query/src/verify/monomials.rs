@@ -5,7 +5,7 @@
 //!
 //! The product of a support meets at most `p` roundings, its term and the sum over `m` supports `m + 1` more,
 //! the factor before the sum `p + 2` and its product with the sum one: `|ĉ - c| <= γ_(m+2p+6)` times the same
-//! sum of absolute values, since [`check_scales`] refuses machines whose numbers could underflow or overflow
+//! sum of absolute values, since `check_scales` refuses machines whose numbers could underflow or overflow
 //! on the way.
 
 use mercer_kernel::bound::gamma;
