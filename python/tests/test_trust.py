@@ -58,7 +58,7 @@ def test_what_was_fitted_here_works_without_a_further_step(tmp_path, monkeypatch
 
 def test_an_estimating_plan_of_a_stranger_is_left_out_until_it_is_tested(tmp_path, monkeypatch):
     X, y = moons(0)
-    sample = moons(1, 4000)[0]
+    sample = moons(1, 16000)[0]
     model = mercer.from_sklearn(__import__("sklearn.svm").svm.SVC().fit(X, y))
     fast = model.with_plan("cascade(pca(1, 2), low_precision, exact)", sample)
     assert fast.verification == "fitted"
@@ -70,7 +70,7 @@ def test_an_estimating_plan_of_a_stranger_is_left_out_until_it_is_tested(tmp_pat
     assert other.verification == "not verified"
     assert other.plan == "cascade(low_precision, exact)"
     assert set(other.decide(sample[:200])["certainty"]) <= {"certified", "exact"}
-    tested = other.verify(moons(7, 4000)[0])
+    tested = other.verify(moons(7, 40000)[0])
     assert tested.verification_["test"]["holds"]
     assert tested.plan == fast.plan
     with warnings.catch_warnings():
