@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: runs measurements; each topic is a file of this folder.
 
 mod additive;
+mod builds;
 mod faults;
 mod linear;
 mod low_rank;
@@ -22,7 +23,7 @@ use crate::{Args, Verb};
 pub const VERB: Verb = Verb {
     name: "bench",
     usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE] \
-            [--contract TEXT] [--variants N] [--pairs N] [--kills N] [--plans N] [--seed N] [--machine N]",
+            [--contract TEXT] [--baseline FILE] [--variants N] [--pairs N] [--kills N] [--plans N] [--seed N] [--machine N]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
@@ -38,11 +39,14 @@ pub const VERB: Verb = Verb {
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
             additive  additive kernels beside LIBLINEAR and PmSVM-LUT; needs --peers; tasks MNIST, gradients,\n\
             \u{20}         covtype, Adult, zipf, uniform, growth, each written to the page as it ends\n\
+            builds    another build of the command beside this one, in turns: training, additive training, answers;\n\
+            \u{20}         needs --baseline\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task; only mutations whose names contain it\n\
             --rows N        training on the first N rows only; several show how time grows\n\
             --peers PYTHON  also measures the peers installed for this interpreter\n\
+            --baseline FILE the other build of the command\n\
             --contract TEXT predict also tunes each machine under this contract, on the first 60 % of its queries, and\n\
             \u{20}               asks it the others\n\
             --variants N    damaged variants of each kind of file in the soak (1e6)\n\
@@ -64,6 +68,7 @@ struct Options {
     peers: Option<String>,
     write: Option<String>,
     contract: Option<String>,
+    baseline: Option<String>,
     pairs: Option<String>,
     variants: Option<String>,
     plans: Option<String>,
@@ -84,6 +89,7 @@ const TOPICS: &[Topic] = &[
     ("search", search::run, true),
     ("tune", tune::run, true),
     ("read", read::run, true),
+    ("builds", builds::run, false),
     ("soak", soak::run, false),
     ("mutations", mutations::run, false),
     ("faults", faults::run, false),
@@ -97,6 +103,7 @@ fn run(mut args: Args) -> Result<ExitCode> {
         peers: args.value("--peers")?,
         write: args.value("--write")?,
         contract: args.value("--contract")?,
+        baseline: args.value("--baseline")?,
         pairs: args.value("--pairs")?,
         variants: args.value("--variants")?,
         plans: args.value("--plans")?,

@@ -12,7 +12,7 @@ use crate::{Args, Verb, edges, shape, test_binaries, words};
 
 pub const VERB: Verb = Verb {
     name: "test",
-    usage: "[--only STEP ...] [--skip STEP ...]",
+    usage: "[--full] [--only STEP ...] [--skip STEP ...]",
     about: "Checks everything, in this order, and stops at the first step that fails.\n\
             fmt     cargo fmt --all --check\n\
             clippy  cargo clippy on all targets, warnings are errors; a check without default features\n\
@@ -22,8 +22,10 @@ pub const VERB: Verb = Verb {
             test    cargo test, with the examples in the documentation; seconds of each test binary\n\
             doc     cargo doc, warnings are errors\n\
             deny    cargo deny check (deny.toml); skipped if cargo-deny is not installed\n\
-            msrv    cargo check with the Rust version of Cargo.toml; skipped if rustup does not have it\n\
-            python  pip install ./python[test] and pytest, in target/python-venv",
+            msrv    cargo check with the Rust version of Cargo.toml; skipped if rustup does not have it; only with --full,\n\
+            \u{20}       or if named: it compiles all dependencies once more\n\
+            python  pip install ./python[test] and pytest, in target/python-venv\n\
+            --full  every step, as before a release",
     run,
 };
 
@@ -32,6 +34,8 @@ struct Step {
     name: &'static str,
     /// What is run, for the heading.
     heading: &'static str,
+    /// Whether it runs only with `--full`, or if it is named.
+    is_full: bool,
     run: fn(&Workspace) -> Result<Outcome>,
 }
 
@@ -43,22 +47,33 @@ enum Outcome {
 }
 
 const STEPS: &[Step] = &[
-    Step { name: "fmt", heading: "cargo fmt --all --check", run: fmt },
-    Step { name: "clippy", heading: "cargo clippy --workspace --all-targets", run: clippy },
-    Step { name: "edges", heading: "cargo xtask edges", run: check_edges },
-    Step { name: "words", heading: "cargo xtask words", run: check_words },
-    Step { name: "shape", heading: "cargo xtask shape", run: check_shape },
-    Step { name: "test", heading: "cargo test --workspace", run: test },
-    Step { name: "doc", heading: "cargo doc --workspace --no-deps", run: doc },
-    Step { name: "deny", heading: "cargo deny check", run: deny },
-    Step { name: "msrv", heading: "cargo +MSRV check --workspace", run: msrv },
-    Step { name: "python", heading: "pip install ./python[test], pytest", run: python },
+    Step { name: "fmt", heading: "cargo fmt --all --check", is_full: false, run: fmt },
+    Step {
+        name: "clippy",
+        heading: "cargo clippy --workspace --all-targets",
+        is_full: false,
+        run: clippy,
+    },
+    Step { name: "edges", heading: "cargo xtask edges", is_full: false, run: check_edges },
+    Step { name: "words", heading: "cargo xtask words", is_full: false, run: check_words },
+    Step { name: "shape", heading: "cargo xtask shape", is_full: false, run: check_shape },
+    Step { name: "test", heading: "cargo test --workspace", is_full: false, run: test },
+    Step { name: "doc", heading: "cargo doc --workspace --no-deps", is_full: false, run: doc },
+    Step { name: "deny", heading: "cargo deny check", is_full: false, run: deny },
+    Step { name: "msrv", heading: "cargo +MSRV check --workspace", is_full: true, run: msrv },
+    Step {
+        name: "python",
+        heading: "pip install ./python[test], pytest",
+        is_full: false,
+        run: python,
+    },
 ];
 
 fn run(mut args: Args) -> Result<ExitCode> {
     let (only, skip) = (args.values("--only")?, args.values("--skip")?);
+    let is_full = args.flag("--full");
     args.finish()?;
-    let steps = choose(&only, &skip)?;
+    let steps = choose(&only, &skip, is_full)?;
     let workspace = Workspace::load()?;
     let (mut passed, mut skipped, mut seconds_of) = (0, Vec::new(), Vec::new());
     for (place, step) in steps.iter().enumerate() {
@@ -97,8 +112,8 @@ fn listed(what: &str, names: &[&str]) -> String {
     }
 }
 
-/// The steps named by `only`, or all, without those named by `skip`.
-fn choose(only: &[String], skip: &[String]) -> Result<Vec<&'static Step>> {
+/// The steps named by `only`, or all that are usual, without those named by `skip`.
+fn choose(only: &[String], skip: &[String], is_full: bool) -> Result<Vec<&'static Step>> {
     let named = |names: &[String], step: &Step| names.iter().any(|name| name == step.name);
     for name in only.iter().chain(skip) {
         if !STEPS.iter().any(|step| step.name == name) {
@@ -106,7 +121,8 @@ fn choose(only: &[String], skip: &[String]) -> Result<Vec<&'static Step>> {
             bail!("no step '{name}'; there are {}", known.join(", "));
         }
     }
-    let wanted = |step: &&Step| (only.is_empty() || named(only, step)) && !named(skip, step);
+    let is_usual = |step: &Step| only.is_empty() && (is_full || !step.is_full);
+    let wanted = |step: &&Step| (is_usual(step) || named(only, step)) && !named(skip, step);
     Ok(STEPS.iter().filter(wanted).collect())
 }
 
@@ -216,10 +232,12 @@ fn python(workspace: &Workspace) -> Result<Outcome> {
     let tests = if has_tests { "python/tests" } else { "python" };
     // Some tests run the command: the one that the step `test` built, since other selections of packages build all
     // of it again with other features.
-    run_cargo(workspace, &["test", "--workspace", "--locked", "--no-run"])?;
+    workspace::run(&mut test_binaries::build(workspace))?;
     let command = format!("debug/mercer{}", std::env::consts::EXE_SUFFIX);
     let mut pytest = workspace.command(&python);
-    pytest.args(["-m", "pytest", tests]).env("MERCER_COMMAND", workspace.target.join(command));
+    pytest
+        .args(["-m", "pytest", "--numprocesses", "auto", tests])
+        .env("MERCER_COMMAND", workspace.target.join(command));
     workspace::run(&mut pytest)?;
     Ok(Outcome::Passed)
 }
@@ -238,7 +256,7 @@ mod tests {
 
     fn chosen(only: &[&str], skip: &[&str]) -> Vec<&'static str> {
         let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-        let steps = choose(&owned(only), &owned(skip)).unwrap();
+        let steps = choose(&owned(only), &owned(skip), false).unwrap();
         steps.into_iter().map(|step| step.name).collect()
     }
 
@@ -246,7 +264,7 @@ mod tests {
     fn all_steps_run_unless_told_otherwise() {
         assert_eq!(
             chosen(&[], &[]),
-            ["fmt", "clippy", "edges", "words", "shape", "test", "doc", "deny", "msrv", "python"]
+            ["fmt", "clippy", "edges", "words", "shape", "test", "doc", "deny", "python"]
         );
     }
 
@@ -255,15 +273,21 @@ mod tests {
         assert_eq!(chosen(&["doc", "fmt"], &[]), ["fmt", "doc"]);
         assert_eq!(
             chosen(&[], &["test", "python"]),
-            ["fmt", "clippy", "edges", "words", "shape", "doc", "deny", "msrv"]
+            ["fmt", "clippy", "edges", "words", "shape", "doc", "deny"]
         );
         assert_eq!(chosen(&["fmt"], &["fmt"]), [""; 0]);
     }
 
     #[test]
+    fn long_steps_run_if_named_or_with_full() {
+        assert_eq!(chosen(&["msrv"], &[]), ["msrv"]);
+        assert_eq!(choose(&[], &[], true).unwrap().len(), STEPS.len());
+    }
+
+    #[test]
     fn an_unknown_step_is_an_error() {
-        assert!(choose(&["lint".to_owned()], &[]).is_err());
-        assert!(choose(&[], &["lint".to_owned()]).is_err());
+        assert!(choose(&["lint".to_owned()], &[], false).is_err());
+        assert!(choose(&[], &["lint".to_owned()], false).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Examples in the documentation are not binaries; `cargo test --doc` runs them.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -19,10 +20,16 @@ pub struct Binary {
     pub program: PathBuf,
 }
 
+/// Builds all test binaries and the command. Examples are left to clippy, which compiles them without linking.
+pub fn build(workspace: &Workspace) -> Command {
+    let words = ["test", "--workspace", "--lib", "--bins", "--tests", "--locked", "--no-run"];
+    workspace.cargo(words)
+}
+
 /// Runs all test binaries; fails at the end if one of them failed, and names those.
 pub fn run_all(workspace: &Workspace) -> Result<()> {
     let started = Instant::now();
-    let mut build = workspace.cargo(["test", "--workspace", "--locked", "--no-run"]);
+    let mut build = build(workspace);
     let lines =
         workspace::stdout_with_errors(build.args(["--message-format", "json-render-diagnostics"]))?;
     let binaries = binaries_of(&lines);
@@ -34,7 +41,7 @@ pub fn run_all(workspace: &Workspace) -> Result<()> {
     for Binary { folder, name, program } in &binaries {
         println!("-- {name}");
         let started = Instant::now();
-        let mut command = std::process::Command::new(program);
+        let mut command = Command::new(program);
         command.current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
         let status = command.status().with_context(|| format!("cannot start {name}"))?;
         times.push((seconds(started), name));

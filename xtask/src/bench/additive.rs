@@ -151,7 +151,7 @@ fn grown(found: &Value) -> Vec<String> {
 }
 
 /// C of a set in benches/tasks.toml.
-fn penalty(workspace: &Workspace, set: &str) -> Result<f64> {
+pub(super) fn penalty(workspace: &Workspace, set: &str) -> Result<f64> {
     let text = fs::read_to_string(workspace.root.join("benches/tasks.toml"))?;
     let table: toml::Table = text.parse().context("benches/tasks.toml")?;
     let sets = table.get("yw12").and_then(toml::Value::as_array).into_iter().flatten();

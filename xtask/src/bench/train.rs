@@ -18,9 +18,9 @@ const USUAL: [&str; 5] = ["mnist38", "mnist8rest20k", "mnist10", "a9a", "covtype
 #[derive(Debug, PartialEq)]
 pub(super) struct TrainingTask {
     pub(super) name: String,
-    kernel: String,
+    pub(super) kernel: String,
     /// `c_svc(C=10)`.
-    formulation: String,
+    pub(super) formulation: String,
 }
 
 /// One program on one task.

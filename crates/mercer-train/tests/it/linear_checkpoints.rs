@@ -116,7 +116,7 @@ fn a_limit_that_was_hit_can_be_raised_and_a_foreign_checkpoint_is_refused() {
     let data = histograms(200, 12, 3);
     let path = folder.path().join("kept");
     let keep =
-        Some(Checkpoint { path: path.clone(), every: Duration::from_hours(1), resume: true });
+        Some(Checkpoint { path: path.clone(), every: Duration::from_secs(3600), resume: true });
     let training = by("additive").tolerance(1e-4);
     let whole = watch(&data, "chi2", "c_svc(C=1)", &training, &mut |_| {}).unwrap();
     let cut = training.clone().checkpoint(keep.clone());
