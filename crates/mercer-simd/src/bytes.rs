@@ -255,6 +255,7 @@ struct PackBytes<F> {
 
 impl<F: FnMut(usize, &mut [u8])> Task for PackBytes<F> {
     type Output = (PanelShape, AlignedBuffer<u8>);
+    const USES_BYTES: bool = true;
 
     #[inline(always)]
     fn run<B: SimdBackend>(mut self) -> (PanelShape, AlignedBuffer<u8>) {
@@ -297,6 +298,7 @@ struct ByteDots<'a> {
 
 impl Task for ByteDots<'_> {
     type Output = ();
+    const USES_BYTES: bool = true;
 
     #[inline(always)]
     fn run<B: SimdBackend>(self) {

@@ -107,8 +107,10 @@ impl Isa {
             // SAFETY: `detect` made this value only after finding every feature of `avx512::run`.
             Level::Avx512 => unsafe { avx512::run(task) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `detect` made this value only after finding every feature of `run_vnni`.
-            Level::Avx512Vnni => unsafe { avx512::run_vnni(task) },
+            // SAFETY: `detect` made this value only after finding every feature of `run_vnni`, of which `run` needs a part.
+            Level::Avx512Vnni => unsafe {
+                if T::USES_BYTES { avx512::run_vnni(task) } else { avx512::run(task) }
+            },
         }
     }
 }

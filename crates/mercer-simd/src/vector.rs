@@ -106,6 +106,8 @@ pub trait SimdBackend {
 pub trait Task {
     /// What it returns.
     type Output;
+    /// Whether it uses [`SimdBackend::Bytes`]. Backends that differ in nothing else compile the other tasks once.
+    const USES_BYTES: bool = false;
     /// The body; implementations are `#[inline(always)]` so that they take the caller's features.
     fn run<B: SimdBackend>(self) -> Self::Output;
 }
