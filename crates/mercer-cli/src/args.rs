@@ -419,11 +419,11 @@ pub(crate) struct Reproduce {
     /// For yw12: instead of measuring, write the rows of the sets into this folder as LIBSVM text
     #[arg(long, value_name = "DIR")]
     pub(crate) write_rows: Option<PathBuf>,
-    /// File for a figure (SVG): bounds against steps for a few queries (decoste03), steps against scores (dm03), errors against
-    /// sizes (og98) or ranks (fs01)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) svg: Option<PathBuf>,
-    /// For `all`: only the smaller machines of each paper, from at most 5,000 rows, each timed once
+    /// Folder for the paper's figures, KEY-NAME.svg each
+    #[arg(long, value_name = "DIR")]
+    pub(crate) figures: Option<PathBuf>,
+    /// Only the smaller machines of each paper, from at most 5,000 rows, each timed once: at most two minutes on two
+    /// cores for each paper
     #[arg(long, conflicts_with = "only")]
     pub(crate) quick: bool,
     /// For `all`: the folder for the page and the tables

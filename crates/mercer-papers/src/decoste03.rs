@@ -99,8 +99,9 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
         rows.extend(least_squares_machines(task, &trained, session)?);
         let rows: Vec<Value> = rows.iter().map(StepsRow::object).collect();
         objects.push(json!({ "machine": machine, "rows": rows }));
-        if let (Some(path), false) = (&session.options.svg, drawn) {
-            figure::draw(&trained.machine, &trained.rows.examples, path)?;
+        if session.wants_figures() && !drawn {
+            let svg = figure::bounds(&trained.machine, &trained.rows.examples)?;
+            session.figure(&PAPER, "bounds", &svg)?;
             drawn = true;
         }
     }
@@ -108,7 +109,7 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
         let rows: Vec<Value> = low_rank(session)?.iter().map(StepsRow::object).collect();
         objects.push(json!({ "machine": { "task": "low rank" }, "rows": rows }));
     }
-    session.object(&json!({ "paper": PAPER.key, "title": PAPER.title, "tasks": objects }));
+    session.detail("tasks", json!(objects));
     session.line(table::FOOTER);
     Ok(())
 }

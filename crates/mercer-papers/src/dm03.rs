@@ -19,7 +19,6 @@ use serde_json::json;
 use crate::{Paper, Session};
 use digits::{Digits, DigitsTask};
 use measure::{MethodRow, RowName, TestQueries};
-use mercer_report::save_text;
 use mercer_report::svg::points;
 
 pub(crate) static PAPER: Paper = Paper {
@@ -114,9 +113,8 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
     }
     let rows: Vec<_> = experiments.rows.iter().map(MethodRow::object).collect();
     let totals: Vec<_> = totals.iter().map(table::Total::object).collect();
-    session.object(&json!({
-        "paper": PAPER.key, "title": PAPER.title, "rows": rows, "all pairs": totals,
-    }));
+    session.detail("measured", json!(rows));
+    session.detail("all pairs", json!(totals));
     session.line(table::FOOTER);
     Ok(())
 }
@@ -166,10 +164,9 @@ impl Experiments<'_> {
             let mut row = measure::early_stopping(&plan, &own, row_name)?;
             let times = measure::times(&plan, &pair.queries, self.session.options.repeats)?;
             row.set_times(times, exact_times);
-            if let (Some(path), "paper, no filter", true) =
-                (&self.session.options.svg, method, self.rows.len() < PAPER_METHODS.len())
-            {
-                draw(&plan, &own, path)?;
+            let is_first = self.rows.len() < PAPER_METHODS.len();
+            if self.session.wants_figures() && method == "paper, no filter" && is_first {
+                self.session.figure(&PAPER, "steps", &steps_against_scores(&plan, &own)?)?;
             }
             self.add(row);
             let row = measure::early_stopping(&plan, &everything, row_name)?;
@@ -322,10 +319,10 @@ impl Experiments<'_> {
 }
 
 /// Draws steps against the exact score.
-fn draw(plan: &Plan, test: &TestQueries<'_>, path: &std::path::Path) -> anyhow::Result<()> {
+fn steps_against_scores(plan: &Plan, test: &TestQueries<'_>) -> anyhow::Result<String> {
     let scores = plan.scores(test.rows)?;
     let records = plan.records(test.rows)?;
     let steps = records.iter().map(|one| one.last().map_or(0, |record| record.progress) as f64);
     let shown: Vec<(f64, f64)> = scores.into_iter().zip(steps).collect();
-    save_text(path, &points("Steps until a query stops", "score f", "supports used", &shown))
+    Ok(points("Steps until a query stops", "score f", "supports used", &shown))
 }

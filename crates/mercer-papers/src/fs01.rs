@@ -14,7 +14,6 @@ use mercer::train::{Report, Systems, Trained, Training, formulation, solver, tra
 use serde_json::{Value, json};
 
 use crate::{Paper, Session};
-use mercer_report::save_text;
 use mercer_report::svg::stacked;
 
 pub(crate) static PAPER: Paper = Paper {
@@ -51,10 +50,10 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
         session.check()?;
     }
     let figures = run.figures.take();
-    if let (Some(path), false) = (&session.options.svg, figures.is_empty()) {
-        save_text(path, &stacked(&figures))?;
+    if !figures.is_empty() {
+        session.figure(&PAPER, "figures", &stacked(&figures))?;
     }
-    session.object(&json!({ "paper": PAPER.key, "title": PAPER.title, "parts": parts }));
+    session.detail("parts", json!(parts));
     Ok(())
 }
 

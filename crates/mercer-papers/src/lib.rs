@@ -1,8 +1,9 @@
 //! Papers whose tables and figures are computed again, beside the numbers that the paper prints.
 //!
-//! One file per paper, one entry in [`PAPERS`]. Nothing here prints: text, JSON and progress go to the
-//! [`Observer`] of the caller. The verb `mercer reproduce` is in `mercer-cli`.
+//! One file per paper, one entry in [`PAPERS`]. Each paper hands [`Comparison`] rows to its [`Session`], which is the
+//! one place that makes tables and JSON of them. Nothing here prints: both go to the [`Observer`] of the caller. The verb `mercer reproduce` is in `mercer-cli`.
 
+mod comparison;
 mod decoste03;
 mod dm03;
 mod fs01;
@@ -14,6 +15,7 @@ mod yw12;
 
 use anyhow::Context;
 
+pub use comparison::Comparison;
 pub use overview::{Overview, overview};
 pub use session::{Interrupted, Observer, Options, Session};
 
@@ -24,7 +26,7 @@ pub struct Paper {
     pub key: &'static str,
     /// Authors, title and year.
     pub title: &'static str,
-    /// Its smaller machines, for a quick run.
+    /// Its machines or parts for a quick run: two minutes on two cores at most.
     pub quick: &'static [&'static str],
     run: fn(&Session<'_>) -> anyhow::Result<()>,
 }
@@ -46,6 +48,8 @@ impl Paper {
 
     /// Computes its tables; results go to the observer of the session.
     pub fn run(&self, session: &Session<'_>) -> anyhow::Result<()> {
-        (self.run)(session)
+        (self.run)(session)?;
+        session.finish(self);
+        Ok(())
     }
 }

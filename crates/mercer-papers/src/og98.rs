@@ -15,8 +15,8 @@ use mercer::kernel::parse;
 use mercer::machine::Machine;
 use mercer::query::{Certainty, Plan};
 use mercer::train::{Report, Training, formulation, train};
+use mercer_report::compression;
 use mercer_report::timing::best_us;
-use mercer_report::{compression, save_text};
 use serde_json::{Value, json};
 
 use crate::Interrupted;
@@ -88,11 +88,11 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
             },
             "rows": rows, "cascades": cascades, "pace": pace.iter().map(Pace::object).collect::<Vec<_>>(),
         }));
-        if let (Some(path), false) = (&session.options.svg, drawn) {
+        if session.wants_figures() && !drawn {
             let size = trained.machine.supports().rows() / 3;
             if let Ok((report, _)) = compress("greedy", &trained, Goal::Size(size.max(1)), session)?
             {
-                save_text(path, &compression::figure(&report))?;
+                session.figure(&PAPER, "sizes", &compression::figure(&report))?;
                 drawn = true;
             }
         }
@@ -101,7 +101,7 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
         objects.push(json!({ "machine": { "task": name }, "rows": null }));
         session.line(&format!("\n{name}: the data are not public"));
     }
-    session.object(&json!({ "paper": PAPER.key, "title": PAPER.title, "tasks": objects }));
+    session.detail("tasks", json!(objects));
     Ok(())
 }
 

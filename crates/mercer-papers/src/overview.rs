@@ -1,4 +1,4 @@
-//! All papers on one page: `DIR/index.html`, `DIR/KEY.txt` and `DIR/KEY.svg`.
+//! All papers on one page: `DIR/index.html`, `DIR/KEY.txt` and `DIR/KEY-NAME.svg`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +6,6 @@ use anyhow::Context;
 use mercer_report::{Page, save_text};
 
 use crate::{Interrupted, Options, PAPERS, Paper, Session};
-
-/// Training rows at most in a quick run.
-const QUICK_ROWS: usize = 5000;
 
 /// What was written, and for which papers it failed.
 #[derive(Debug)]
@@ -21,12 +18,11 @@ pub struct Overview {
 
 /// Runs every paper with `run_paper`, which returns the text of its tables, and writes one page into `folder`.
 ///
-/// `is_quick` restricts each paper to its smaller machines. The caller decides how a paper is run: the command
+/// The caller decides how a paper is run: the command
 /// starts a process for each, so that an interrupt ends it at once.
 pub fn overview(
     session: &Session<'_>,
     folder: &Path,
-    is_quick: bool,
     run_paper: &mut dyn FnMut(&Paper, &Options) -> anyhow::Result<String>,
 ) -> anyhow::Result<Overview> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
@@ -40,7 +36,7 @@ pub fn overview(
     for (number, paper) in PAPERS.iter().enumerate() {
         let status = session.status();
         status.show(&format!("{} ({} of {})", paper.key, number + 1, PAPERS.len()));
-        let printed = run_paper(paper, &options_for(paper, session, folder, is_quick));
+        let printed = run_paper(paper, &options_for(session, folder));
         drop(status);
         // After an interrupt, an error of the paper means nothing.
         if session.is_stopped() && number > 0 {
@@ -68,19 +64,12 @@ pub fn overview(
     Ok(Overview { index, failed })
 }
 
-/// The options for one paper, with its figure in the folder.
-fn options_for(paper: &Paper, session: &Session<'_>, folder: &Path, is_quick: bool) -> Options {
-    let mut options = session.options.clone();
-    options.svg = Some(folder.join(format!("{}.svg", paper.key)));
-    if is_quick {
-        options.repeats = 1;
-        options.rows = options.rows.min(QUICK_ROWS);
-        options.only = paper.quick.iter().map(|name| (*name).to_owned()).collect();
-    }
-    options
+/// The options for one paper, with its figures in the folder.
+fn options_for(session: &Session<'_>, folder: &Path) -> Options {
+    Options { figures: Some(folder.to_owned()), ..session.options.clone() }
 }
 
-/// The table and the figure of one paper.
+/// The table and the figures of one paper.
 fn section(page: &mut Page, paper: &Paper, text: &str, folder: &Path) -> anyhow::Result<()> {
     if text.trim().is_empty() {
         page.text(
@@ -89,8 +78,24 @@ fn section(page: &mut Page, paper: &Paper, text: &str, folder: &Path) -> anyhow:
         return Ok(());
     }
     page.terminal(text);
-    if let Ok(svg) = std::fs::read_to_string(folder.join(format!("{}.svg", paper.key))) {
+    for path in figures(folder, paper)? {
+        let svg = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         page.add(&format!("<figure style=\"margin:0\">{svg}</figure>"));
     }
     save_text(&folder.join(format!("{}.txt", paper.key)), text)
+}
+
+/// The files `KEY-NAME.svg` of a paper, by name.
+fn figures(folder: &Path, paper: &Paper) -> anyhow::Result<Vec<PathBuf>> {
+    let start = format!("{}-", paper.key);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with(&start) && path.extension().is_some_and(|end| end == "svg") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }

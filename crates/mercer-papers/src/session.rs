@@ -1,12 +1,21 @@
-//! What one reproduction is given: options, a stop flag, and the observer that gets its output.
+//! What one reproduction is given: options, a stop flag, and the observer that gets its output; and the rows that
+//! it has compared so far. The papers themselves are in the other files.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
 use mercer::train::Cancel;
-use serde_json::Value;
+use mercer_report::save_text;
+use serde_json::{Map, Value, json};
+
+use crate::{Comparison, Paper};
+
+/// Training rows at most in a quick run.
+const QUICK_ROWS: usize = 5000;
 
 /// Receives what a reproduction has to say.
 pub trait Observer {
@@ -35,8 +44,10 @@ pub struct Options {
     pub rows: usize,
     /// Instead of measuring, write the rows of the sets into this folder.
     pub write_rows: Option<PathBuf>,
-    /// Where a figure goes.
-    pub svg: Option<PathBuf>,
+    /// Folder for figures, `KEY-NAME.svg`.
+    pub figures: Option<PathBuf>,
+    /// Only what takes at most two minutes on two cores.
+    pub quick: bool,
     /// One JSON object instead of tables.
     pub json: bool,
 }
@@ -50,24 +61,41 @@ impl Default for Options {
             repeats: 5,
             rows: 10_000_000,
             write_rows: None,
-            svg: None,
+            figures: None,
+            quick: false,
             json: false,
         }
     }
 }
 
-/// One reproduction: its options, its stop flag and its observer.
+impl Options {
+    /// The options for this paper: a quick run is restricted to its smaller parts, few rows and one timing.
+    #[must_use]
+    pub fn of_paper(mut self, paper: &Paper) -> Self {
+        if self.quick {
+            self.repeats = 1;
+            self.rows = self.rows.min(QUICK_ROWS);
+            self.only = paper.quick.iter().map(|name| (*name).to_owned()).collect();
+        }
+        self
+    }
+}
+
+/// One reproduction: its options, its stop flag, its observer, and what it has found.
 pub struct Session<'s> {
     /// What to compute.
     pub options: Options,
     observer: &'s dyn Observer,
     stop: Arc<AtomicBool>,
+    rows: RefCell<Vec<Comparison>>,
+    details: RefCell<Map<String, Value>>,
 }
 
 impl<'s> Session<'s> {
     /// A reproduction that ends early once `stop` is set.
     pub fn new(options: Options, observer: &'s dyn Observer, stop: Arc<AtomicBool>) -> Self {
-        Self { options, observer, stop }
+        let (rows, details) = (RefCell::default(), RefCell::default());
+        Self { options, observer, stop, rows, details }
     }
 
     /// Fails with [`Interrupted`] if the stop flag is set.
@@ -102,18 +130,51 @@ impl<'s> Session<'s> {
         given.or_else(|| std::env::var_os("MERCER_DATA").map(PathBuf::from))
     }
 
-    /// A line of a table; nothing if JSON is wanted.
+    /// Adds a row to the results and prints it, below a heading if its data set is another than that of the row
+    /// before.
+    pub(crate) fn compare(&self, row: Comparison) {
+        let is_new = self.rows.borrow().last().is_none_or(|last| last.dataset != row.dataset);
+        if is_new {
+            self.line(&format!("\n{}\n{}", row.dataset, Comparison::header()));
+        }
+        self.line(&row.line());
+        self.rows.borrow_mut().push(row);
+    }
+
+    /// A line of text beside the rows, such as what a column means; nothing if JSON is wanted.
     pub(crate) fn line(&self, text: &str) {
         if !self.options.json {
             self.observer.line(text);
         }
     }
 
-    /// The results as one JSON object; nothing if tables are wanted.
-    pub(crate) fn object(&self, object: &Value) {
-        if self.options.json {
-            self.observer.line(&object.to_string());
+    /// A key of the JSON object beside `rows`, for results that are not numbers beside the paper's.
+    pub(crate) fn detail(&self, key: &str, value: Value) {
+        self.details.borrow_mut().insert(key.to_owned(), value);
+    }
+
+    /// Writes the figure `KEY-NAME.svg` if figures are wanted.
+    pub(crate) fn figure(&self, paper: &Paper, name: &str, svg: &str) -> anyhow::Result<()> {
+        let Some(folder) = &self.options.figures else { return Ok(()) };
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        save_text(&folder.join(format!("{}-{name}.svg", paper.key)), svg)
+    }
+
+    /// Whether figures are wanted.
+    pub(crate) fn wants_figures(&self) -> bool {
+        self.options.figures.is_some()
+    }
+
+    /// The one JSON object of a paper, once all its rows are there; nothing if tables are wanted.
+    pub(crate) fn finish(&self, paper: &Paper) {
+        if !self.options.json {
+            return;
         }
+        let mut object = self.details.take();
+        object.insert("paper".to_owned(), json!(paper.key));
+        object.insert("title".to_owned(), json!(paper.title));
+        object.insert("rows".to_owned(), json!(self.rows.take()));
+        self.observer.line(&Value::Object(object).to_string());
     }
 
     pub(crate) fn warn(&self, text: &str) {

@@ -81,11 +81,12 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
     }
     let growth = if session.wants("growth") { growth::run(session)? } else { Value::Null };
     let not_public = not_public(session);
-    session.object(&json!({
-        "paper": PAPER.key, "title": PAPER.title, "threads": rayon::current_num_threads(),
-        "sets": found, "interpolation": errors, "sweeps": swept, "growth": growth,
-        "not_public": not_public,
-    }));
+    session.detail("threads", json!(rayon::current_num_threads()));
+    session.detail("sets", json!(found));
+    session.detail("interpolation", errors);
+    session.detail("sweeps", json!(swept));
+    session.detail("growth", growth);
+    session.detail("not_public", json!(not_public));
     Ok(())
 }
 
@@ -127,6 +128,6 @@ fn write_rows(session: &Session<'_>, folder: &Path) -> anyhow::Result<()> {
             written.push(path.display().to_string());
         }
     }
-    session.object(&json!({ "paper": PAPER.key, "written": written }));
+    session.detail("written", json!(written));
     Ok(())
 }

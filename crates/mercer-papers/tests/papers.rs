@@ -42,7 +42,14 @@ fn object(paper: &str, options: Options) -> Value {
     Paper::find(paper).unwrap().run(&session).unwrap();
     let lines = recorder.lines.take();
     assert_eq!(lines.len(), 1, "one JSON object");
-    serde_json::from_str(&lines[0]).expect("JSON")
+    let object: Value = serde_json::from_str(&lines[0]).expect("JSON");
+    assert_eq!(object["paper"], paper);
+    for row in object["rows"].as_array().expect("rows") {
+        let keys: Vec<&String> = row.as_object().expect("an object").keys().collect();
+        assert_eq!(keys, ["dataset", "measure", "method", "note", "ours", "paper", "unit"]);
+        assert!(row["ours"].is_number() || row["note"] != "", "{row}");
+    }
+    object
 }
 
 fn rows<'a>(object: &'a Value, machine: &str, method: &str) -> &'a Value {
@@ -55,8 +62,8 @@ fn rows<'a>(object: &'a Value, machine: &str, method: &str) -> &'a Value {
 #[test]
 fn decoste_2003_on_sonar() {
     let folder = TempDir::new().unwrap();
-    let svg = folder.path().join("bounds.svg");
-    let object = object("decoste03", Options { svg: Some(svg.clone()), ..options("Sonar") });
+    let figures = Some(folder.path().to_owned());
+    let object = object("decoste03", Options { figures, ..options("Sonar") });
     let machine = &object["tasks"][0]["machine"];
     let counts = ["supports", "bounded", "positive", "negative"].map(|key| machine[key].as_u64());
     assert_eq!(counts, [165, 153, 81, 84].map(Some));
@@ -78,6 +85,7 @@ fn decoste_2003_on_sonar() {
     }
     let all = object["tasks"][0]["rows"].as_array().expect("rows");
     assert!(all.iter().all(|row| row["disagreements"] == 0));
+    let svg = folder.path().join("decoste03-bounds.svg");
     let picture = std::fs::read_to_string(svg).expect("a picture");
     assert_eq!(picture.matches("class=\"band\"").count(), 4);
 }
@@ -106,8 +114,8 @@ fn osuna_1998_on_crescents() {
 #[test]
 fn fine_and_scheinberg_2001_with_few_rows() {
     let folder = TempDir::new().unwrap();
-    let svg = folder.path().join("figures.svg");
-    let object = object("fs01", Options { rows: 250, svg: Some(svg.clone()), ..options("") });
+    let figures = Some(folder.path().to_owned());
+    let object = object("fs01", Options { rows: 250, figures, ..options("") });
     let parts = &object["parts"];
     for row in parts["example 1"].as_array().expect("rows") {
         for systems in ["split", "product_form", "qr"] {
@@ -132,6 +140,7 @@ fn fine_and_scheinberg_2001_with_few_rows() {
     // A higher rank leaves less of the matrix; the objective, minimised, rises to the exact one.
     assert!(column("frobenius").windows(2).all(|pair| pair[1] <= pair[0] + 1e-12), "{ranks:?}");
     assert!(column("objective").windows(2).all(|pair| pair[1] >= pair[0] - 1e-6), "{ranks:?}");
+    let svg = folder.path().join("fs01-figures.svg");
     let picture = std::fs::read_to_string(svg).expect("a picture");
     for name in ["Fig. 3", "Fig. 6", "Fig. 7", "Frobenius error", "test error"] {
         assert!(picture.contains(name), "{name}");
@@ -170,10 +179,10 @@ fn dm_2003_on_small_images() {
     let folder = TempDir::new().unwrap();
     images(folder.path(), "train", 10_000, 1);
     images(folder.path(), "t10k", 600, 2);
-    let svg = folder.path().join("steps.svg");
+    let figures = Some(folder.path().join("figures"));
     let data = Some(folder.path().to_owned());
-    let object = object("dm03", Options { data, svg: Some(svg.clone()), ..options("0v1") });
-    let rows = object["rows"].as_array().expect("rows");
+    let object = object("dm03", Options { data, figures, ..options("0v1") });
+    let rows = object["measured"].as_array().expect("rows");
     let find = |method: &str, queries: &str| {
         let is_wanted = |row: &&Value| row["method"] == method && row["queries"] == queries;
         rows.iter().find(is_wanted).unwrap_or_else(|| panic!("{method}, {queries}: {object}"))
@@ -191,6 +200,7 @@ fn dm_2003_on_small_images() {
     }
     assert!(find("paper", "own")["pruned"].as_f64() > Some(0.2));
     assert_eq!(object["all pairs"].as_array().map(Vec::len), Some(12));
+    let svg = folder.path().join("figures/dm03-steps.svg");
     assert!(std::fs::read_to_string(svg).expect("a picture").matches("<circle").count() == 600);
 }
 
@@ -281,6 +291,8 @@ fn missing_data_are_a_warning() {
     let data = Some("/nonexistent".into());
     let session = Session::new(Options { data, ..options("0v1") }, &recorder, Arc::default());
     Paper::find("dm03").unwrap().run(&session).unwrap();
-    assert!(recorder.lines.take().is_empty());
+    let lines = recorder.lines.take();
+    let object: Value = serde_json::from_str(&lines[0]).expect("JSON");
+    assert_eq!(object["rows"].as_array().map(Vec::len), Some(0));
     assert!(recorder.warnings.take()[0].contains("train-images-idx3-ubyte"));
 }

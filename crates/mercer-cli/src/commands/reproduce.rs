@@ -22,13 +22,15 @@ pub(super) fn papers() -> Vec<(String, &'static str)> {
 pub(super) fn run(arguments: &Reproduce, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let printer = Printer { console, status: RefCell::new(None) };
-    let session = Session::new(options(arguments, console), &printer, stop.flag());
+    let options = options(arguments, console);
     if arguments.paper == "all" {
+        let session = Session::new(options, &printer, stop.flag());
         run_all(arguments, &session, &stop, console)?;
         return Ok(DONE);
     }
     let paper = Paper::find(&arguments.paper)?;
     console.info(paper.title);
+    let session = Session::new(options.of_paper(paper), &printer, stop.flag());
     paper.run(&session)?;
     Ok(DONE)
 }
@@ -41,7 +43,8 @@ fn options(arguments: &Reproduce, console: &Console) -> Options {
         repeats: arguments.repeats,
         rows: arguments.rows,
         write_rows: arguments.write_rows.clone(),
-        svg: arguments.svg.clone(),
+        figures: arguments.figures.clone(),
+        quick: arguments.quick,
         json: console.json,
     }
 }
@@ -85,7 +88,7 @@ fn run_all(
 ) -> anyhow::Result<()> {
     let folder = arguments.report.as_deref().context("give --report DIR, where the page goes")?;
     let mut in_child = |paper: &Paper, options: &Options| run_in_child(paper, options, stop);
-    let done = overview(session, folder, arguments.quick, &mut in_child)?;
+    let done = overview(session, folder, &mut in_child)?;
     let index = done.index.display().to_string();
     if console.json {
         let keys: Vec<&str> = PAPERS.iter().map(|paper| paper.key).collect();
@@ -106,8 +109,11 @@ fn run_in_child(paper: &Paper, options: &Options, stop: &StopSignal) -> anyhow::
     command.arg("--repeats").arg(options.repeats.to_string());
     command.arg("--rows").arg(options.rows.to_string());
     command.arg("--threads").arg(rayon::current_num_threads().to_string());
-    if let Some(svg) = &options.svg {
-        command.arg("--svg").arg(svg);
+    if let Some(figures) = &options.figures {
+        command.arg("--figures").arg(figures);
+    }
+    if options.quick {
+        command.arg("--quick");
     }
     if let Some(data) = &options.data {
         command.arg("--data").arg(data);

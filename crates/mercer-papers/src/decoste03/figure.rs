@@ -1,20 +1,17 @@
 //! Bounds against steps for a few queries.
 
-use std::path::Path;
-
 use mercer::compile::{FittingData, Watch, compile_with};
 use mercer::data::Matrix;
 use mercer::machine::Machine;
 use mercer::query::{Plan, QueryOptions};
 
-use mercer_report::save_text;
 use mercer_report::svg::{Band, bands};
 
 /// Queries shown: those at these quantiles of the number of steps.
 const QUANTILES: [f64; 4] = [0.1, 0.5, 0.8, 0.97];
 
 /// Draws the bounds of a few rows of a machine under the order `hybrid`.
-pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Result<()> {
+pub(super) fn bounds(machine: &Machine, rows: &Matrix) -> anyhow::Result<String> {
     let plan = "cascade(anytime(order=hybrid, stop=never, chunk=1), exact)".parse()?;
     let fitting_data = FittingData { sample: Some(rows), ..FittingData::default() };
     let sections = compile_with(machine, &plan, fitting_data, Watch::NOBODY)?;
@@ -35,8 +32,5 @@ pub(super) fn draw(machine: &Machine, rows: &Matrix, file: &Path) -> anyhow::Res
         .iter()
         .filter_map(|share| paths.get((share * paths.len() as f64) as usize).cloned())
         .collect();
-    save_text(
-        file,
-        &bands("Bounds until the sign is certified", "steps", "range of the score", &shown),
-    )
+    Ok(bands("Bounds until the sign is certified", "steps", "range of the score", &shown))
 }
