@@ -19,12 +19,12 @@
 //! ```
 
 mod collapse;
-mod descent;
 mod exact_basis;
 pub(crate) mod greedy;
 mod lasso;
 mod measure;
 pub(crate) mod moved;
+mod penalty_path;
 mod primal;
 mod problem;
 mod quadratic;
@@ -43,8 +43,10 @@ pub use measure::{FeatureDistance, SampleAgreement};
 pub use problem::CompressionProblem;
 pub use reduced_set::ReducedSet;
 pub(crate) use reduced_set::fit_coefficients;
+pub use regression::Tube;
 
 use crate::{CompileError, FittingData, Watch};
+use search::SizeSearch;
 
 /// A method that approximates a machine with fewer vectors.
 pub trait Compressor: Debug + Send + Sync {
@@ -66,7 +68,8 @@ pub trait CompressorRun {
     /// The best it can do with at most `size` vectors; fewer if the method finds no more.
     ///
     /// # Errors
-    /// If nothing can be found, or the caller interrupts it.
+    /// [`CompileError::Uncompressible`] if it finds nothing at this size, which says nothing of other sizes; or if the
+    /// caller interrupts it.
     fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError>;
 
     /// The size that follows from the method's parameters, for methods that need no other goal.
@@ -83,6 +86,16 @@ pub trait CompressorRun {
     /// As [`CompressorRun::at_size`].
     fn predict_size(&mut self, _error: f64) -> Result<Option<usize>, CompileError> {
         Ok(None)
+    }
+
+    /// The most vectors it can find at any size, where that is known by now.
+    fn most(&self) -> Option<usize> {
+        None
+    }
+
+    /// How accurate the last set is at the rows it was fitted to, for methods that promise that.
+    fn tube(&self) -> Option<Tube> {
+        None
     }
 
     /// Sizes and relative errors that are known by now, as estimated on the way.
@@ -168,6 +181,8 @@ pub struct CompressionReport {
     pub error: FeatureDistance,
     /// Agreement with the original on a sample, where there is one.
     pub agreement: Option<SampleAgreement>,
+    /// The accuracy that was asked for and the one that was achieved, for `regression`.
+    pub tube: Option<Tube>,
     /// Sizes that were tried, or that the method passed on its way, by size.
     pub curve: Vec<CurvePoint>,
 }
@@ -253,8 +268,9 @@ impl<'a> Compression<'a> {
         }
         let problem = CompressionProblem::new(self.machine, self.fitting_data, self.watch)?;
         let mut run = self.method.begin(&problem)?;
-        let smallest = search::find(&problem, run.as_mut(), self.goal, &evaluator)?;
-        let smaller_sizes = search::smaller_sizes(&problem, run.as_mut(), &evaluator, &smallest)?;
+        let mut search = SizeSearch { problem: &problem, run: run.as_mut(), evaluator: &evaluator };
+        let smallest = search.find(self.goal)?;
+        let smaller_sizes = search.smaller_sizes(&smallest)?;
         let error = smallest.error;
         let curve = search::curve(run.curve(), &smaller_sizes);
         let report = CompressionReport {
@@ -263,6 +279,7 @@ impl<'a> Compression<'a> {
             after: smallest.machine.supports().rows(),
             error,
             agreement: smallest.agreement,
+            tube: smallest.tube,
             curve,
         };
         Ok(Compressed { machine: smallest.machine, report })
@@ -281,6 +298,7 @@ impl<'a> Compression<'a> {
             after: 0,
             error,
             agreement,
+            tube: None,
             curve: Vec::new(),
         };
         Ok(Compressed { machine, report })

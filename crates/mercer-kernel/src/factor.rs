@@ -302,6 +302,19 @@ impl<C: GramColumns> Factor<C> {
         coordinates
     }
 
+    /// Solves `K_ZZ x = right` over the pivots, in their order.
+    pub fn solve(&self, right: &[f64]) -> Vec<f64> {
+        let mut x = self.coordinates_of(right);
+        for (k, pivot) in self.pivots.iter().enumerate().rev() {
+            x[k] /= pivot.coordinates[k];
+            let value = x[k];
+            for (place, v) in x[..k].iter_mut().zip(&pivot.coordinates) {
+                *place -= v * value;
+            }
+        }
+        x
+    }
+
     fn embed(
         &mut self,
         column: &[f64],

@@ -3,7 +3,7 @@
 //! How a machine is compressed is in `mercer::compile::compress`.
 
 use mercer::compile::CompressionReport;
-use mercer::compile::compress::{CurvePoint, SampleAgreement};
+use mercer::compile::compress::{CurvePoint, SampleAgreement, Tube};
 use serde_json::{Value, json};
 
 use crate::Page;
@@ -11,7 +11,7 @@ use crate::svg::{self, Series};
 
 /// The report as a JSON object.
 pub fn object(report: &CompressionReport, seconds: f64) -> Value {
-    let CompressionReport { method, before, after, error, agreement, curve } = report;
+    let CompressionReport { method, before, after, error, agreement, tube, curve } = report;
     let point = |point: &CurvePoint| {
         json!({
             "size": point.size, "error": point.error,
@@ -25,7 +25,8 @@ pub fn object(report: &CompressionReport, seconds: f64) -> Value {
             "absolute": error.absolute, "relative": error.relative,
             "rounding_of_square": error.rounding, "offset": error.offset,
         },
-        "sample": agreement.as_ref().map(sample_object), "curve": curve,
+        "sample": agreement.as_ref().map(sample_object), "tube": tube.as_ref().map(tube_object),
+        "curve": curve,
     })
 }
 
@@ -35,6 +36,19 @@ fn sample_object(agreement: &SampleAgreement) -> Value {
         "disagreement_rate": agreement.disagreement(), "largest_difference": agreement.largest_difference,
         "certified": agreement.certified_share(),
     })
+}
+
+fn tube_object(tube: &Tube) -> Value {
+    json!({
+        "eps": tube.eps, "largest_error": tube.achieved, "rows": tube.rows, "reason": tube.reason,
+    })
+}
+
+/// The accuracy that was asked for and the one that was achieved, in one sentence.
+pub fn tube_sentence(tube: &Tube) -> String {
+    let Tube { eps, achieved, rows, reason } = tube;
+    let reason = reason.as_ref().map_or(String::new(), |reason| format!(": {reason}"));
+    format!("eps {eps:.3e} asked, {achieved:.3e} achieved at {rows} rows{reason}")
 }
 
 /// Labels and scores of the two machines on a sample, in one sentence.
@@ -80,12 +94,15 @@ pub fn figure(report: &CompressionReport) -> String {
 
 /// The report as an HTML page.
 pub fn page(report: &CompressionReport, seconds: f64) -> String {
-    let CompressionReport { method, before, after, error, agreement, curve } = report;
+    let CompressionReport { method, before, after, error, agreement, tube, curve } = report;
     let mut page = Page::new(&format!("{before} support vectors compressed to {after}"));
     page.text(&format!(
         "Method {method}, {seconds:.2} s. |W - W~| = {:.4e}, relative {:.4e}; |b - b~| = {:.2e}.",
         error.absolute, error.relative, error.offset
     ));
+    if let Some(tube) = tube {
+        page.text(&format!("{}.", tube_sentence(tube)));
+    }
     if let Some(agreement) = agreement {
         page.text(&format!("{}.", sentence(agreement)));
     }

@@ -1,10 +1,10 @@
-//! Backends: the four ways to solve a training problem, behind one interface.
+//! Backends: the five ways to solve a training problem, behind one interface.
 //!
 //! [`crate::training`] prepares a backend, lets it solve and builds machine and report from its [`Fit`];
 //! [`crate::validate`] prepares it and lets it train on the folds. Backends are [`crate::decomposition`]
 //! (quadratic programs over kernel values of pairs), [`crate::low_rank`] (the same over a low-rank factor),
-//! [`crate::systems`] (linear systems) and [`crate::linear`] (linear machines, also in the look-up factors of
-//! [`crate::additive`]).
+//! [`crate::systems`] (linear systems), [`crate::linear`] (linear machines, also in the look-up factors of
+//! [`crate::additive`]) and [`crate::primal`] (other coefficients of what decomposition finds).
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::problem::Problem;
 use crate::solvers::{Method, Solver};
 use crate::validate::FoldRun;
 use crate::{
-    Duals, Expansion, Folds, FormulationRef, LinearReport, LowRankReport, Stop, SubproblemReport,
-    SystemReport, TrainError, Training,
+    Duals, Expansion, Folds, FormulationRef, LinearReport, LowRankReport, PrimalReport, Stop,
+    SubproblemReport, SystemReport, TrainError, Training,
 };
 
 /// One way to solve training problems.
@@ -67,6 +67,7 @@ pub(crate) fn backend_of(solver: &dyn Solver) -> Box<dyn Backend + '_> {
         Method::Linear(solver) => Box::new(solver),
         Method::Systems(solver) => Box::new(solver),
         Method::LowRank(solver) => Box::new(solver),
+        Method::Primal(solver) => Box::new(solver),
         Method::Auto => unreachable!("another solver was chosen before"),
     }
 }
@@ -110,6 +111,7 @@ pub(crate) struct FitDetails {
     pub(crate) linear: Option<Box<LinearReport>>,
     pub(crate) system: Option<SystemReport>,
     pub(crate) low_rank: Option<Box<LowRankReport>>,
+    pub(crate) primal: Option<Box<PrimalReport>>,
 }
 
 /// The scores of a machine, one for each subproblem.

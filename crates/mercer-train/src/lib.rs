@@ -27,6 +27,7 @@ mod linear;
 mod low_rank;
 mod optimality;
 mod packed;
+mod primal;
 mod probability_calibration;
 mod problem;
 mod qp;
@@ -52,6 +53,9 @@ pub use formulations::{
 pub use linear::{Duals, LinearReport, Loss};
 pub use low_rank::{ApproximationReport, GuardReport, LowRankReport, PolishReport, Systems};
 pub use optimality::Optimality;
+pub use primal::{
+    Attractor, PrimalReport, SparseDescent, SparseExpansion, Standing, same_hyperplane,
+};
 pub use probability_calibration::{Calibrator, calibrate_probabilities};
 pub use qp::Qp;
 pub use report::{Expansion, Report, SubproblemReport, Trained};

@@ -8,7 +8,10 @@ use crate::backend::{Fit, FittedScores};
 use crate::control::Control;
 use crate::problem::Problem;
 use crate::validate;
-use crate::{Duals, LinearReport, LowRankReport, Qp, Stop, SystemReport, TrainError, Validation};
+use crate::{
+    Duals, LinearReport, LowRankReport, PrimalReport, Qp, Stop, SystemReport, TrainError,
+    Validation,
+};
 
 /// What training gives.
 #[derive(Debug, Clone)]
@@ -70,6 +73,8 @@ pub struct Report {
     pub system: Option<SystemReport>,
     /// The factor and its approximation error, for `low_rank`.
     pub low_rank: Option<Box<LowRankReport>>,
+    /// Other coefficients of the dual solution, for `primal`.
+    pub primal: Option<Box<PrimalReport>>,
     /// Which solver was chosen and why, for `auto`.
     pub chosen: Option<String>,
     /// Each binary subproblem.
@@ -164,6 +169,7 @@ pub(crate) fn build_trained(
         linear: fit.details.linear,
         system: fit.details.system,
         low_rank: fit.details.low_rank,
+        primal: fit.details.primal,
         chosen: None,
         subproblems,
     };

@@ -9,6 +9,7 @@ mod linear;
 mod low_rank;
 mod pmsvm;
 mod pmsvm_lut;
+mod primal;
 mod smo;
 
 use std::fmt::Debug;
@@ -24,6 +25,7 @@ use crate::control::{Control, Stop};
 use crate::gram::{Gram, View};
 use crate::linear::LinearSolver;
 use crate::low_rank::LowRank;
+use crate::primal::Primal;
 use crate::{Optimality, Qp, TrainError};
 
 /// A solver that several owners share.
@@ -40,7 +42,9 @@ pub trait Solver: Debug + Send + Sync {
     /// The violation at which it stops by default.
     fn tolerance(&self) -> f64 {
         match self.method() {
-            Method::Decomposition(_) | Method::LowRank(_) | Method::Auto => 1e-3,
+            Method::Decomposition(_) | Method::LowRank(_) | Method::Primal(_) | Method::Auto => {
+                1e-3
+            }
             Method::Linear(_) => 0.1,
             Method::Systems(_) => 1e-6,
         }
@@ -49,7 +53,9 @@ pub trait Solver: Debug + Send + Sync {
     /// How it reduces several classes by default.
     fn scheme(&self) -> Scheme {
         match self.method() {
-            Method::Decomposition(_) | Method::LowRank(_) | Method::Auto => Scheme::OneVsOne,
+            Method::Decomposition(_) | Method::LowRank(_) | Method::Primal(_) | Method::Auto => {
+                Scheme::OneVsOne
+            }
             Method::Linear(_) | Method::Systems(_) => Scheme::OneVsRest,
         }
     }
@@ -66,6 +72,8 @@ pub enum Method<'s> {
     Systems(&'s Direct),
     /// A low-rank factor of the Gram matrix.
     LowRank(&'s LowRank),
+    /// The W of a decomposition, from free coefficients.
+    Primal(&'s Primal),
     /// The solver is chosen when the examples are known.
     Auto,
 }
@@ -147,6 +155,7 @@ pub static SOLVERS: Registry<SolverRef> = Registry {
         &feature_map::ENTRY,
         &pmsvm::ENTRY,
         &pmsvm_lut::ENTRY,
+        &primal::ENTRY,
     ],
 };
 

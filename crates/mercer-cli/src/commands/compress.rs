@@ -109,6 +109,9 @@ fn print(report: &CompressionReport, seconds: f64, place: &str, console: &Consol
     if error.offset > 0.0 {
         println!("  |b - b~|       {:.4e}", error.offset);
     }
+    if let Some(tube) = &report.tube {
+        println!("  at the rows    {}", compression::tube_sentence(tube));
+    }
     if let Some(agreement) = agreement {
         println!("  sample         {}", compression::sentence(agreement));
     }

@@ -170,6 +170,10 @@ impl CompressorRun for GreedyRun<'_> {
         Ok(Some(sizes.map(|(size, _)| *size).min().unwrap_or(enough).min(enough)))
     }
 
+    fn most(&self) -> Option<usize> {
+        self.is_done.then(|| self.factor.rank())
+    }
+
     fn curve(&self) -> Vec<(usize, f64)> {
         // Where both give an error for a size, the smaller one counts.
         let mut curve: Vec<(usize, f64)> = (1..).zip(self.forward.iter().copied()).collect();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mercer_spec::{Kind, Parameter, Spec};
 
-use super::descent::CoordinateDescent;
+use super::penalty_path::PenaltyPath;
 use super::{
     CompressionProblem, Compressor, CompressorEntry, CompressorRun, ReducedSet, fit_coefficients,
     unfit,
@@ -38,14 +38,14 @@ impl Compressor for Lasso {
         &'a self,
         problem: &'a CompressionProblem<'a>,
     ) -> Result<Box<dyn CompressorRun + 'a>, CompileError> {
-        let descent = CoordinateDescent::new(problem, vec![1.0; problem.len()]);
-        Ok(Box::new(LassoRun { problem, descent, lambda: self.lambda }))
+        let path = PenaltyPath::new(problem, vec![1.0; problem.len()]);
+        Ok(Box::new(LassoRun { problem, path, lambda: self.lambda }))
     }
 }
 
 struct LassoRun<'a> {
     problem: &'a CompressionProblem<'a>,
-    descent: CoordinateDescent<'a>,
+    path: PenaltyPath<'a>,
     lambda: f64,
 }
 
@@ -60,13 +60,16 @@ impl LassoRun<'_> {
 
 impl CompressorRun for LassoRun<'_> {
     fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError> {
-        let rows = self.descent.at_size(size)?;
+        let rows = self.path.at_size(size)?;
+        if rows.is_empty() {
+            return Err(unfit("lasso", format!("no penalty leaves 1 to {size} vectors")));
+        }
         self.reduced_set(rows)
     }
 
     fn by_parameters(&mut self) -> Result<Option<ReducedSet>, CompileError> {
-        self.descent.solve(self.lambda * self.descent.largest_penalty())?;
-        let rows = self.descent.kept();
+        self.path.solve(self.lambda * self.path.largest_penalty())?;
+        let rows = self.path.kept();
         self.reduced_set(rows).map(Some)
     }
 }

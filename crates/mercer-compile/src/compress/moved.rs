@@ -138,6 +138,10 @@ impl CompressorRun for MovedRun<'_> {
         let rows = self.rows(size)?;
         fit_coefficients(self.problem, &rows)
     }
+
+    fn most(&self) -> Option<usize> {
+        self.greedy.most()
+    }
 }
 
 /// `E(Z)`, which reports progress and may be interrupted.

@@ -1,23 +1,24 @@
-//! The primal reformulation of \[OG98\]: other coefficients of the same W.
+//! The primal reformulation of \[OG98\]: other coefficients of the same W, for a machine that is trained already.
 //!
 //! With free β the primal `min ½ β'Kβ + C Σξ_i + λ P(β)` has, for λ = 0, every β with `Kβ = Kβ*` as a
-//! solution; the attractor P picks one. There are three: a penalty on all coefficients (`l1`), on those of
-//! points off the margin only (`margin`), and on those of points with ξ > 0 only (`errors`). Sums of ξ
-//! follow from W, and the objective grows at least as `½ |W - W~|²` around its optimum, so that as λ
-//! falls to zero the problem becomes `min ½ |W - W~|² + λ P(β)`, which is solved here, λ annealed, each
-//! solution the start of the next.
+//! solution; the attractor P picks one ([`mercer_train::Attractor`]): a penalty on all coefficients (`l1`), on those of points
+//! off the margin (`margin`), on those of misclassified points (`errors`). Sums of ξ follow from W, and the objective
+//! grows at least as `½ |W - W~|²` around its optimum, so that as λ falls to zero the problem becomes
+//! `min ½ |W - W~|² + λ P(β)`, which is solved here, λ annealed, each solution the start of the next. At λ = 0 a basis
+//! of the supports has the same W ([`mercer_train::same_hyperplane`]). The solver `primal` of `mercer-train` does the same in training.
 //!
 //! Differs from the paper, whose solver is not named: an interior point would return the centre of the
-//! face of solutions, which has no zeros at all. Here the supports that are left at the end are cut down
-//! to linearly independent ones, which is a vertex of that face. If K is not singular there is only one β,
+//! face of solutions, which has no zeros at all. If K is not singular there is only one β,
 //! and nothing is gained: the paper's own remark on machines with few coefficients at their bound.
 
 use std::sync::Arc;
 
 use mercer_kernel::factor::{Factor, Gain};
+use mercer_machine::{Output, Score};
 use mercer_spec::{Kind, Parameter, Spec};
+use mercer_train::{Attractor, Standing, same_hyperplane};
 
-use super::descent::CoordinateDescent;
+use super::penalty_path::PenaltyPath;
 use super::{
     CompressionProblem, Compressor, CompressorEntry, CompressorRun, ReducedSet, fit_coefficients,
     unfit,
@@ -26,116 +27,104 @@ use crate::CompileError;
 
 pub(super) static ENTRY: CompressorEntry = CompressorEntry {
     name: "primal",
-    summary: "the primal reformulation: an annealed penalty shrinks coefficients of the same W to zero",
+    summary: "the primal reformulation: an annealed penalty draws coefficients to zero, then the same W without penalty",
     parameters: &[
         Parameter {
             name: "penalty",
-            kind: Kind::Word(&["l1", "margin", "errors"]),
+            kind: Kind::Word(Attractor::WORDS),
             default: Some("l1"),
-            help: "which coefficients are penalised: all, those off the margin, those of errors",
+            help: "coefficients that are drawn to zero: all, those of points off the margin, those of misclassified points",
         },
         Parameter {
             name: "lambda",
             kind: Kind::Number { low: 1e-12, high: 1.0, closed: true },
             default: Some("1e-4"),
-            help: "where the annealing ends, as a share of the penalty at which no support is left",
+            help: "where the annealing ends before the penalty is dropped, relative to the largest |f|",
         },
     ],
     variadic: false,
     build: |checked| {
-        let penalty = match checked.spec("penalty").map(Spec::name) {
-            Some("margin") => Penalty::Margin,
-            Some("errors") => Penalty::Errors,
-            _ => Penalty::L1,
-        };
-        Ok(Arc::new(Primal { penalty, lambda: checked.number("lambda") }))
+        let attractor = Attractor::named(checked.spec("penalty").map_or("l1", Spec::name));
+        Ok(Arc::new(Primal { attractor, lambda: checked.number("lambda") }))
     },
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Penalty {
-    L1,
-    Margin,
-    Errors,
-}
-
 /// Each penalty is this share of the one before.
 const COOLING: f64 = 0.3;
-/// A support nearer to the span of others, of its own square, is no vertex of its own.
+/// At a given size, a support nearer to the span of others, of its own square, is left out.
 const DEPENDENT: f64 = 1e-10;
-/// A coefficient this near to the largest is at its bound, a score this near to 1 on the margin.
-const NEAR: f64 = 1e-3;
+/// A coefficient this near to the largest of its sign is at its bound.
+const AT_BOUND: f64 = 1e-3;
 
 #[derive(Debug, Clone, Copy)]
 struct Primal {
-    penalty: Penalty,
+    attractor: Attractor,
     lambda: f64,
 }
 
+/// Where each support of one score stands; supports of other scores are no part of it.
+fn standings(problem: &CompressionProblem<'_>, score: usize) -> Vec<Option<Standing>> {
+    let (betas, products) = (&problem.betas[score], &problem.inner_products[score]);
+    let offset = problem.machine.scores()[score].offset();
+    let largest = |sign: f64| betas.iter().map(|beta| sign * beta).fold(0.0, f64::max);
+    let bounds = [largest(1.0), largest(-1.0)];
+    let standing = |(beta, product): (&f64, &f64)| {
+        let bound = bounds[usize::from(*beta < 0.0)];
+        let is_free = beta.abs() < (1.0 - AT_BOUND) * bound;
+        let f = product - offset;
+        (*beta != 0.0).then(|| match problem.machine.output() {
+            Output::Value => Standing::of_regression(is_free),
+            Output::Novelty => Standing::of_novelty(f, is_free),
+            Output::Classes { .. } => Standing::of_classifier(f * beta.signum(), is_free),
+        })
+    };
+    betas.iter().zip(products).map(standing).collect()
+}
+
 impl Primal {
-    /// Weight of each support in the penalty: one or zero.
-    fn weights(self, problem: &CompressionProblem<'_>) -> Vec<f64> {
-        if self.penalty == Penalty::L1 {
-            return vec![1.0; problem.len()];
+    /// Whether each support is drawn to zero: in every score that uses it.
+    fn drawn(self, problem: &CompressionProblem<'_>) -> Vec<bool> {
+        let mut is_drawn = vec![true; problem.len()];
+        for score in 0..problem.betas.len() {
+            for (place, standing) in is_drawn.iter_mut().zip(standings(problem, score)) {
+                *place &= standing.is_none_or(|standing| self.attractor.draws(standing));
+            }
         }
-        let most = |list: &Vec<f64>| list.iter().fold(0.0f64, |most, beta| most.max(beta.abs()));
-        let bounds: Vec<f64> = problem.betas.iter().map(most).collect();
-        let is_penalised = |row: usize| {
-            problem
-                .betas
-                .iter()
-                .zip(&problem.inner_products)
-                .zip(problem.machine.scores())
-                .zip(&bounds)
-                .all(|(((beta, products), score), bound)| {
-                    let beta = beta[row];
-                    let margin = (products[row] - score.offset()) * beta.signum();
-                    match self.penalty {
-                        Penalty::Errors => beta == 0.0 || margin < 1.0 - NEAR,
-                        _ => beta == 0.0 || beta.abs() > (1.0 - NEAR) * bound,
-                    }
-                })
-        };
-        (0..problem.len()).map(|row| f64::from(u8::from(is_penalised(row)))).collect()
+        is_drawn
     }
 }
 
 impl Compressor for Primal {
     fn spec(&self) -> Spec {
-        let word = match self.penalty {
-            Penalty::L1 => "l1",
-            Penalty::Margin => "margin",
-            Penalty::Errors => "errors",
-        };
-        Spec::new("primal").set("penalty", Spec::new(word)).set("lambda", self.lambda)
+        let word = Spec::new(self.attractor.name());
+        Spec::new("primal").set("penalty", word).set("lambda", self.lambda)
     }
 
     fn begin<'a>(
         &'a self,
         problem: &'a CompressionProblem<'a>,
     ) -> Result<Box<dyn CompressorRun + 'a>, CompileError> {
-        let weights = self.weights(problem);
-        if weights.iter().all(|weight| *weight == 0.0) {
-            let reason = "this penalty applies to no support; penalty=l1 applies to all";
+        let is_regression = matches!(problem.machine.output(), Output::Value);
+        if let Some(reason) = self.attractor.regression_refusal().filter(|_| is_regression) {
             return Err(unfit("primal", reason));
         }
-        let descent = CoordinateDescent::new(problem, weights);
-        Ok(Box::new(PrimalRun { problem, descent, lambda: self.lambda }))
+        let is_drawn = self.drawn(problem);
+        let weights = is_drawn.iter().map(|is_drawn| Attractor::weight(*is_drawn)).collect();
+        let path = PenaltyPath::new(problem, weights);
+        Ok(Box::new(PrimalRun { problem, path, is_drawn, lambda: self.lambda }))
     }
 }
 
 struct PrimalRun<'a> {
     problem: &'a CompressionProblem<'a>,
-    descent: CoordinateDescent<'a>,
+    path: PenaltyPath<'a>,
+    is_drawn: Vec<bool>,
     lambda: f64,
 }
 
 impl PrimalRun<'_> {
     /// The linearly independent ones of the supports that are left, re-fitted.
-    fn vertex(&self, rows: Vec<usize>) -> Result<ReducedSet, CompileError> {
-        if rows.is_empty() {
-            return Err(unfit("primal", "no support is left"));
-        }
+    fn vertex(&self, rows: &[usize]) -> Result<ReducedSet, CompileError> {
         let kept = self.problem.supports.select(rows.iter().copied());
         let columns = self.problem.columns(kept.clone());
         let targets = self.problem.inner_products.iter().zip(&self.problem.squared_norms);
@@ -149,28 +138,49 @@ impl PrimalRun<'_> {
         chosen.sort_unstable();
         fit_coefficients(self.problem, &kept.select(chosen))
     }
+
+    /// The same W at zero penalty: supports that are not drawn to zero enter the basis first, of equal ones those
+    /// that annealing left.
+    fn at_zero_penalty(&self) -> Result<ReducedSet, CompileError> {
+        let problem = self.problem;
+        let mut is_kept = vec![false; problem.len()];
+        self.path.kept().into_iter().for_each(|row| is_kept[row] = true);
+        let preference =
+            |row: usize| 2 * usize::from(self.is_drawn[row]) + usize::from(!is_kept[row]);
+        let preferences: Vec<usize> = (0..problem.len()).map(preference).collect();
+        let size = |row: usize| problem.betas.iter().map(|b| b[row] * b[row]).sum::<f64>().sqrt();
+        let sizes = (0..problem.len()).map(size).collect();
+        let mut interrupted = None;
+        let columns = problem.columns(problem.supports.clone());
+        let mut go_on = |count: usize| {
+            if count.is_multiple_of(64) {
+                interrupted = problem.watch.step("choosing vectors", count, problem.len()).err();
+            }
+            interrupted.is_none()
+        };
+        let found = same_hyperplane(columns, &problem.betas, &preferences, sizes, &mut go_on);
+        let found = found.ok_or(CompileError::Interrupted)?;
+        let offsets = problem.machine.scores().iter().map(Score::offset).collect();
+        let (rows, coefficients) = (problem.supports.select(found.rows), found.coefficients);
+        Ok(ReducedSet { rows, coefficients, offsets })
+    }
 }
 
 impl CompressorRun for PrimalRun<'_> {
     fn at_size(&mut self, size: usize) -> Result<ReducedSet, CompileError> {
-        let rows = self.descent.at_size(size)?;
+        let rows = self.path.at_size(size)?;
         if rows.is_empty() {
-            let free = self.descent.free();
-            let reason =
-                format!("no penalty leaves 1 to {size} vectors; {free} are not penalised at all");
-            return Err(unfit("primal", reason));
+            return Err(unfit("primal", format!("no penalty leaves 1 to {size} vectors")));
         }
-        self.vertex(rows)
+        self.vertex(&rows)
     }
 
     fn by_parameters(&mut self) -> Result<Option<ReducedSet>, CompileError> {
-        let (mut share, end) = (1.0, self.lambda);
-        let largest = self.descent.largest_penalty();
-        while share > end {
-            share = f64::max(share * COOLING, end);
-            self.descent.solve(share * largest)?;
+        let (mut penalty, end) = (self.path.largest_penalty(), self.lambda * self.path.scale());
+        while penalty > end {
+            penalty = f64::max(penalty * COOLING, end);
+            self.path.solve(penalty)?;
         }
-        let rows = self.descent.kept();
-        self.vertex(rows).map(Some)
+        self.at_zero_penalty().map(Some)
     }
 }

@@ -7,7 +7,6 @@ use mercer_machine::{Machine, Score};
 
 use super::{CompressionProblem, unfit};
 use crate::CompileError;
-use crate::kernel_gradient::{backwards, forwards};
 
 /// Vectors that approximate a machine.
 #[derive(Debug, Clone)]
@@ -64,12 +63,9 @@ pub(crate) fn fit_coefficients(
         return Err(error);
     }
     let kept: Vec<usize> = factor.pivots().iter().filter_map(|pivot| pivot.row).collect();
-    let triangle: Vec<Vec<f64>> =
-        factor.pivots().iter().map(|pivot| pivot.coordinates.clone()).collect();
-    let solve = |right: &[f64]| backwards(&triangle, &forwards(&triangle, right.iter().copied()));
     let right_sides: Vec<Vec<f64>> =
         products.iter().map(|products| kept.iter().map(|row| products[*row]).collect()).collect();
-    let mut coefficients: Vec<Vec<f64>> = right_sides.iter().map(|c| solve(c)).collect();
+    let mut coefficients: Vec<Vec<f64>> = right_sides.iter().map(|c| factor.solve(c)).collect();
     let mut column = vec![0.0; rows.rows()];
     let mut residuals: Vec<Vec<Compensated>> = right_sides
         .iter()
@@ -85,7 +81,7 @@ pub(crate) fn fit_coefficients(
     }
     for (g, residual) in coefficients.iter_mut().zip(&residuals) {
         let rest: Vec<f64> = residual.iter().map(Compensated::value).collect();
-        let change = solve(&rest);
+        let change = factor.solve(&rest);
         if change.iter().all(|x| x.is_finite()) {
             g.iter_mut().zip(change).for_each(|(g, x)| *g += x);
         }

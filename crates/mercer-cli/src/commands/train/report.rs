@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mercer::machine::Model;
-use mercer::train::{LinearReport, LowRankReport, Report, Stop, Validation};
+use mercer::train::{LinearReport, LowRankReport, PrimalReport, Report, Stop, Validation};
 use serde_json::{Value, json};
 
 use super::super::describe;
@@ -58,6 +58,34 @@ fn low_rank_object(report: &LowRankReport) -> Value {
         "approximation": report.approximation.iter().map(subproblem).collect::<Vec<_>>(),
         "guard": guard, "polish": polish,
     })
+}
+
+/// The report of the primal reformulation.
+fn primal_object(report: &PrimalReport) -> Value {
+    json!({
+        "penalty": report.attractor, "dual_supports": report.dual_supports,
+        "penalised_before": report.drawn[0], "penalised_after": report.drawn[1],
+        "priced_columns": report.priced, "pricings": report.pricings,
+        "relative_error": report.error, "largest_score_change": report.score_change,
+        "unchanged_subproblems": report.unchanged,
+    })
+}
+
+/// What the primal reformulation changed, in one sentence.
+fn primal_sentence(primal: &PrimalReport, report: &Report) -> String {
+    let PrimalReport { attractor, dual_supports, unchanged, .. } = primal;
+    if *unchanged == report.subproblems.len() {
+        return format!(
+            "penalty {attractor}: the Gram matrix of the {dual_supports} supports is not rank-deficient, so their \
+             coefficients are the only ones"
+        );
+    }
+    let reduction = 100.0 * (1.0 - report.supports as f64 / (*dual_supports).max(1) as f64);
+    format!(
+        "penalty {attractor}: {dual_supports} supports of the dual solution become {} ({reduction:.1} % less), penalised \
+         ones {} become {}; relative |W - W~| {:.1e}, scores differ by at most {:.1e}",
+        report.supports, primal.drawn[0], primal.drawn[1], primal.error, primal.score_change,
+    )
 }
 
 /// The same in one sentence.
@@ -130,6 +158,7 @@ pub(super) fn object(report: &Report, validations: &Validations<'_>) -> Value {
         "peak_memory_bytes": report.peak_memory_bytes,
         "violation": report.violation, "linear": report.linear.as_deref().map(linear_object),
         "low_rank": report.low_rank.as_deref().map(low_rank_object),
+        "primal": report.primal.as_deref().map(primal_object),
         "chosen": report.chosen,
     });
     if let Some(validation) = validations.cross_validation {
@@ -164,6 +193,9 @@ pub(super) fn print(
     }
     if let Some(low_rank) = &report.low_rank {
         low_rank_summary(low_rank, console);
+    }
+    if let Some(primal) = &report.primal {
+        console.summary(&primal_sentence(primal, report));
     }
     if let Some(linear) = &report.linear {
         console.summary(&linear_sentence(linear));
