@@ -400,8 +400,8 @@ pub(crate) struct Reproduce {
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Only these machines or parts: for decoste03 Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'; for dm03
-    /// 0v1 to 8v9, 'ten classes', 'even odd'; for og98 'Ripley linear', 'Ripley RBF', banana, Abalone,
-    /// Adult, 'MNIST 3v8'; for fs01 'example 1', toy, factorisation, pivots, Abalone, problems, rank; for yw12
+    /// 0v1 to 8v9, 'ten classes', 'even odd'; for og98 'Ripley linear', 'Ripley RBF', Sonar,
+    /// digits, banana, Abalone, Adult, 'MNIST 3v8', 'MNIST 3v8 2k', and the parts results, goals, sizes, cascades; for fs01 'example 1', toy, factorisation, pivots, Abalone, problems, rank; for yw12
     /// MNIST, gradients, covtype, Adult, '20 Newsgroups', sector, 'visual words', interpolation, sweeps, growth
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) only: Vec<String>,

@@ -16,6 +16,7 @@ static EMBEDDED: &[(&str, &[u8])] = &[
     ("datasets/sonar/sonar.csv", include_bytes!("../../../datasets/sonar/sonar.csv")),
     ("datasets/haberman/haberman.csv", include_bytes!("../../../datasets/haberman/haberman.csv")),
     ("datasets/abalone/abalone.csv", include_bytes!("../../../datasets/abalone/abalone.csv")),
+    ("datasets/digits/digits.csv.gz", include_bytes!("../../../datasets/digits/digits.csv.gz")),
 ];
 
 #[derive(Debug, Deserialize)]
@@ -51,6 +52,9 @@ pub(crate) struct Task {
     /// Basis points moved at most.
     #[serde(default)]
     pub(crate) moved: usize,
+    /// Whether every compressor is run on every goal.
+    #[serde(default)]
+    pub(crate) goals: bool,
     /// Vectors to compress to.
     #[serde(default)]
     pub(crate) sizes: Vec<usize>,
@@ -147,7 +151,7 @@ impl Task {
             ..Options::default()
         };
         if let Some((name, bytes)) = EMBEDDED.iter().find(|(name, _)| *name == names[0]) {
-            let mut chunks = read::from_reader(Cursor::new(*bytes), name, &options)?;
+            let mut chunks = read::from_packed(Cursor::new(*bytes), name, &options)?;
             return Ok(Ok(read::read_all(&mut *chunks)?));
         }
         let Some(folder) = data else {

@@ -90,24 +90,48 @@ fn decoste_2003_on_sonar() {
     assert_eq!(picture.matches("class=\"band\"").count(), 4);
 }
 
+/// Our number in the row of a method and a measure that start so.
+fn ours(object: &Value, dataset: &str, method: &str, measure: &str) -> Option<f64> {
+    let starts =
+        |value: &Value, start: &str| value.as_str().is_some_and(|text| text.starts_with(start));
+    let is_wanted = |row: &&Value| {
+        row["dataset"] == dataset
+            && starts(&row["method"], method)
+            && starts(&row["measure"], measure)
+    };
+    let row = object["rows"].as_array().expect("rows").iter().find(is_wanted);
+    row.unwrap_or_else(|| panic!("{dataset}, {method}, {measure}: {object}"))["ours"].as_f64()
+}
+
 /// \[OG98\] on crescents, which need no files: every method at equal size, and the certified cascade.
 #[test]
 fn osuna_1998_on_crescents() {
-    let object = object("og98", options("banana,Skin,Electrons"));
-    let task = &object["tasks"][0];
-    let rows = task["rows"].as_array().expect("rows");
-    let error = |method: &str| {
-        let is_wanted = |row: &&Value| {
-            row["method"].as_str().is_some_and(|name| name.starts_with(method))
-                && row["requested_size"] == 40
-        };
-        rows.iter().find(is_wanted).and_then(|row| row["error"]["relative"].as_f64()).expect(method)
-    };
+    let object = object("og98", options("banana,Skin,Electrons,sizes,cascades"));
+    let error = |method: &str| ours(&object, "banana", method, "error, 40").expect(method);
     assert!(error("moved") <= 0.005, "{}", error("moved"));
     assert!(error("moved") < error("greedy") && error("greedy") < error("regression"));
-    let cascades = task["cascades"].as_array().expect("cascades");
-    assert!(cascades.iter().all(|row| row["disagreements"] == 0));
-    assert!(object["tasks"][1]["rows"].is_null() && object["tasks"][2]["rows"].is_null());
+    assert_eq!(ours(&object, "banana", "cascade(compressed(40)", "disagreements"), Some(0.0));
+    assert_eq!(ours(&object, "Skin", "smo", "supports"), None);
+    assert!(object["rows"].as_array().expect("rows").iter().all(|row| row["paper"].is_null()));
+}
+
+/// \[OG98\] on Sonar: the table of results, and the error at the supports within eps.
+#[test]
+fn osuna_1998_on_sonar() {
+    let object = object("og98", options("Sonar,results"));
+    for (eps, limit) in [("0.1", 0.1), ("0.01", 0.01), ("0.001", 0.001)] {
+        let method = format!("regression, eps {eps}");
+        let achieved = ours(&object, "Sonar", &method, "largest |f - f~|").expect("an error");
+        assert!(achieved <= limit, "{method}: {achieved}");
+        assert!(
+            ours(&object, "Sonar", &method, "vectors") <= ours(&object, "Sonar", "smo", "supports")
+        );
+    }
+    for penalty in ["l1", "margin", "errors"] {
+        let method = format!("primal(penalty={penalty})");
+        let change = ours(&object, "Sonar", &method, "largest |f - f~|").expect("a change");
+        assert!(change <= 1e-6, "{method}: {change}");
+    }
 }
 
 /// \[FS01\] with few rows: every part, and the three figures.

@@ -65,7 +65,7 @@ const TOLERANCE: f64 = 1e-3;
 const STEPS: u64 = 300;
 const MORE_STEPS: u64 = 2000;
 /// Widths of the tube tried on the way to a size.
-const TRIES: usize = 12;
+const TRIES: usize = 16;
 /// The narrowest tube on the way to a size, in largest scores.
 const NARROWEST: f64 = 1e-6;
 /// What rounding may add to an error at a row, in largest scores.
@@ -298,9 +298,8 @@ impl CompressorRun for RegressionRun<'_> {
             let wide = self.known.iter().filter(|learned| learned.kept.len() <= size).next_back();
             let high = wide.map_or(widest, |learned| learned.eps);
             let narrow = self.known.iter().find(|learned| learned.eps < high);
-            let low = narrow.map_or(NARROWEST * widest, |learned| learned.eps);
-            let eps = f64::sqrt(low * high);
-            if high < 1.02 * low || self.known.iter().any(|learned| learned.eps == eps) {
+            let eps = narrow.map_or(high / 4.0, |learned| f64::sqrt(learned.eps * high));
+            if eps < NARROWEST * widest || high < 1.01 * eps {
                 break;
             }
             let learned = self.learn(eps, Some(limit))?;

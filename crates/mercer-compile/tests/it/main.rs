@@ -6,6 +6,7 @@ mod attack;
 mod certify;
 mod common;
 mod compress;
+mod compress_goals;
 mod compressed;
 mod damaged;
 mod gather;

@@ -11,5 +11,6 @@ mod linear_checkpoints;
 mod linear_l1;
 mod low_rank;
 mod paper_solvers;
+mod primal;
 mod systems;
 mod validate;
