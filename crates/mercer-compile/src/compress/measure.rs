@@ -10,7 +10,7 @@ use mercer_query::{Certainty, Plan, QueryOptions};
 
 use super::{CompressionProblem, ReducedSet, problem, stacked, unfit};
 use crate::fit::compressed;
-use crate::{CompileError, Watch};
+use crate::{CompileError, FittingData, Watch};
 
 /// A distance in feature space, all scores together.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,6 +23,21 @@ pub struct FeatureDistance {
     pub rounding: f64,
     /// Largest `|b - b~|`.
     pub offset: f64,
+}
+
+impl FeatureDistance {
+    /// The distance of two machines of the same kernel and the same number of scores.
+    ///
+    /// # Errors
+    /// If one has no expansions under a semidefinite kernel.
+    pub fn between(machine: &Machine, small: &Machine) -> Result<Self, CompileError> {
+        let problem = CompressionProblem::new(machine, FittingData::default(), Watch::NOBODY)?;
+        let rows = small.supports().as_ref().clone();
+        let lists = small.scores().iter().map(|score| problem::dense(score, rows.rows()));
+        let (coefficients, offsets) =
+            (lists.collect(), small.scores().iter().map(mercer_machine::Score::offset).collect());
+        distance(&problem, &ReducedSet { rows, coefficients, offsets })
+    }
 }
 
 /// Agreement of two machines on a sample.

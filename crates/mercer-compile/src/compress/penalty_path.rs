@@ -7,6 +7,8 @@ use mercer_train::SparseDescent;
 use super::CompressionProblem;
 use crate::CompileError;
 
+/// Sweeps over all supports, at most, for one penalty.
+const SWEEPS: usize = 200;
 /// Penalties tried on the way to a size.
 const TRIES: usize = 24;
 
@@ -44,7 +46,7 @@ impl<'a> PenaltyPath<'a> {
     /// Minimises with a penalty, from the current coefficients.
     pub(super) fn solve(&mut self, penalty: f64) -> Result<(), CompileError> {
         let (watch, mut interrupted) = (&self.problem.watch, None);
-        self.descent.solve(penalty, &mut |done, most| {
+        self.descent.solve(penalty, SWEEPS, &mut |done, most| {
             interrupted = watch.step("sweeping over supports", done, most).err();
             interrupted.is_none()
         });

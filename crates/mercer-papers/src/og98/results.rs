@@ -1,5 +1,6 @@
 //! The paper's two tables in one: the machine, its regression for several eps, and the primal reformulation.
 
+use mercer::compile::compress::FeatureDistance;
 use mercer::compile::{Compressed, Goal};
 use mercer::data::Targets;
 use mercer::machine::Machine;
@@ -98,7 +99,14 @@ fn primal(trained: &CompressionTask, solver: &str, session: &Session<'_>) -> any
     };
     session.compare(row("vectors").ours(after as f64).note(note));
     session.compare(row("reduction").ours(reduction(before, after)).unit("%"));
-    session.compare(row("|W - W~| / |W|").ours(primal.error));
+    let distance = FeatureDistance::between(&trained.machine, &found.machine)?;
+    let rounding = distance.rounding.sqrt() * distance.relative / distance.absolute;
+    let note = if rounding.is_finite() {
+        format!("rounding at most {rounding:.1e}")
+    } else {
+        String::new()
+    };
+    session.compare(row("|W - W~| / |W|").ours(distance.relative).note(note));
     let exact = Plan::exact(&trained.machine).scores(&trained.queries)?;
     let other = Plan::exact(&found.machine).scores(&trained.queries)?;
     let change = exact.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);

@@ -175,16 +175,15 @@ impl<'r> Reformulation<'r> {
             |rows: &mut dyn Iterator<Item = usize>| rows.filter(|row| dual.is_drawn[*row]).count();
         let supports = dual.supports();
         report.drawn[0] += count(&mut supports.iter().copied());
-        let lambda = self.prepared.solver.lambda;
-        let annealed = match (supports.is_empty(), control.stop()) {
-            (false, None) => dual.candidates.anneal(lambda, control),
-            _ => None,
-        };
-        let found = annealed.and_then(|annealed| {
-            report.priced += annealed.priced;
-            report.pricings += annealed.pricings;
-            dual.at_zero_penalty(&annealed, control)
-        });
+        let mut found = None;
+        if control.stop().is_none() && dual.has_dependent_supports(control) {
+            let annealed = dual.candidates.anneal(self.prepared.solver.lambda, control);
+            found = annealed.and_then(|annealed| {
+                report.priced += annealed.priced;
+                report.pricings += annealed.pricings;
+                dual.at_zero_penalty(&annealed, control)
+            });
+        }
         let Some(found) = found.filter(|found| found.rows.len() < supports.len()) else {
             report.drawn[1] += count(&mut supports.iter().copied());
             report.unchanged += 1;
@@ -241,6 +240,14 @@ impl DualSolution<'_> {
     /// Candidates with a coefficient.
     fn supports(&self) -> Vec<usize> {
         (0..self.betas.len()).filter(|row| self.betas[*row] != 0.0).collect()
+    }
+
+    /// Whether a basis of the supports has fewer vectors: else their coefficients are the only ones.
+    fn has_dependent_supports(&self, control: &Control<'_>) -> bool {
+        let supports = self.supports();
+        let sizes: Vec<f64> = self.betas.iter().map(|beta| beta.abs()).collect();
+        let basis = self.basis(&supports, &vec![false; sizes.len()], &sizes, control);
+        basis.is_some_and(|basis| basis.rows.len() < supports.len())
     }
 
     /// A basis of the supports and of what annealing left; where that has more vectors than a basis of the supports

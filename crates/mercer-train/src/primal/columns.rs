@@ -13,6 +13,8 @@ const COOLING: f64 = 0.3;
 const BATCH: usize = 64;
 /// A column is asked for if its reduced cost exceeds the penalty by this share.
 const PRICE: f64 = 1e-3;
+/// Sweeps after one pricing, at most: the basis at zero penalty does not rest on the last digits of a penalised solution.
+const SWEEPS: usize = 20;
 /// Pricings for one penalty, at most.
 const PRICINGS: usize = 12;
 
@@ -79,7 +81,7 @@ impl Candidates<'_> {
                     pool.extend(entering);
                     descent = descent.extended(self.columns(&pool), &[residual], &weights);
                 }
-                if !descent.solve(penalty, &mut |_, _| control.stop().is_none()) {
+                if !descent.solve(penalty, SWEEPS, &mut |_, _| control.stop().is_none()) {
                     return None;
                 }
                 if is_settled {

@@ -6,8 +6,6 @@
 
 use mercer_kernel::factor::GramColumns;
 
-/// Sweeps over all columns, at most, for one penalty.
-const SWEEPS: usize = 200;
 /// A sweep that changes nothing by more than this share of the penalty ends the descent.
 const CONVERGED: f64 = 1e-3;
 
@@ -54,13 +52,18 @@ impl<C: GramColumns> SparseDescent<C> {
         self.columns
     }
 
-    /// Minimises with a penalty, from the current coefficients; `false` if `go_on`, which gets the number of sweeps and
-    /// the largest number, stopped it.
-    pub fn solve(&mut self, penalty: f64, go_on: &mut dyn FnMut(usize, usize) -> bool) -> bool {
+    /// Minimises with a penalty, from the current coefficients, in at most so many sweeps over the columns; `false` if
+    /// `go_on`, which gets the number of sweeps and the largest number, stopped it.
+    pub fn solve(
+        &mut self,
+        penalty: f64,
+        sweeps: usize,
+        go_on: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> bool {
         let all: Vec<usize> = (0..self.weights.len()).collect();
         let mut done = 0;
-        while done < SWEEPS {
-            if !go_on(done, SWEEPS) {
+        while done < sweeps {
+            if !go_on(done, sweeps) {
                 return false;
             }
             let change = self.sweep(&all, penalty);
@@ -69,7 +72,7 @@ impl<C: GramColumns> SparseDescent<C> {
                 break;
             }
             let active: Vec<usize> = all.iter().copied().filter(|row| self.is_kept(*row)).collect();
-            while done < SWEEPS {
+            while done < sweeps {
                 done += 1;
                 if self.sweep(&active, penalty) <= CONVERGED * penalty {
                     break;
