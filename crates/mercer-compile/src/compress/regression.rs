@@ -279,10 +279,22 @@ impl RegressionRun<'_> {
         self.products.iter().flatten().fold(0.0f64, |most, x| most.max(x.abs()))
     }
 
-    /// The known regression with the most vectors, 1 to `size`.
+    /// The best known regression with 1 to `size` vectors: that with most of them, where they are re-fitted, else the
+    /// one with the narrowest tube.
     fn best(&self, size: usize) -> Option<&Learned> {
         let fits = |learned: &&Learned| (1..=size).contains(&learned.kept.len());
-        self.known.iter().filter(fits).max_by_key(|learned| learned.kept.len())
+        let mut known = self.known.iter().filter(fits);
+        if self.settings.refits {
+            known.max_by_key(|learned| learned.kept.len())
+        } else {
+            known.next_back()
+        }
+    }
+
+    /// Whether no other tube can be better for a size.
+    fn is_settled(&self, size: usize) -> bool {
+        let best = self.best(size);
+        self.settings.refits && best.is_some_and(|learned| learned.kept.len() == size)
     }
 }
 
@@ -291,7 +303,7 @@ impl CompressorRun for RegressionRun<'_> {
         let widest = self.widest();
         let limit = MORE_STEPS + STEPS * self.rows.rows() as u64;
         for _ in 0..TRIES {
-            if self.best(size).is_some_and(|learned| learned.kept.len() == size) {
+            if self.is_settled(size) {
                 break;
             }
             // The narrowest tube with few enough vectors, and the next one, which has too many.

@@ -1,6 +1,9 @@
 //! Backend of the primal reformulation: the dual problem first, then other coefficients of the same W for each
 //! subproblem. The steps are in `columns` (annealing) and `basis` (zero penalty).
 
+use std::collections::HashMap;
+
+use mercer_data::Matrix;
 use mercer_machine::Output;
 
 use super::columns::{Annealed, Candidates};
@@ -196,7 +199,8 @@ impl<'r> Reformulation<'r> {
         Expansion { examples, coefficients: found.coefficients, offset: expansion.offset }
     }
 
-    /// The candidates of a subproblem, with scores and coefficients of the dual solution.
+    /// The candidates of a subproblem, with scores and coefficients of the dual solution. Equal examples are one
+    /// candidate.
     fn dual(&self, binary: &BinarySubproblem, expansion: &Expansion) -> DualSolution<'_> {
         let all = binary.examples(self.reduction.example_sets());
         let places: Vec<usize> =
@@ -209,31 +213,58 @@ impl<'r> Reformulation<'r> {
         let betas: Vec<f64> = examples.iter().map(|row| by_example[*row as usize]).collect();
         let source = &self.prepared.source;
         let products = kernel_sums(source, &examples, &expansion.examples, &expansion.coefficients);
-        let share = |row: usize| betas[row] / binary.weights[places[row]];
+        let scores: Vec<f64> = products.iter().map(|product| product - expansion.offset).collect();
+        let targets: Vec<f64> = places.iter().map(|place| binary.targets[*place]).collect();
+        let weights: Vec<f64> = places.iter().map(|place| binary.weights[*place]).collect();
+        let drawn = self.drawn(&betas, &scores, &targets, &weights);
+        let firsts = first_of_equals(source.examples, &examples);
+        let (mut total, mut is_drawn) = (vec![0.0; examples.len()], vec![true; examples.len()]);
+        for (row, first) in firsts.iter().enumerate() {
+            total[*first] += betas[row];
+            is_drawn[*first] &= drawn[row] || (betas[row] == 0.0 && *first != row);
+        }
+        let kept: Vec<usize> = (0..examples.len()).filter(|row| firsts[*row] == *row).collect();
+        let is_drawn: Vec<bool> = kept.iter().map(|row| is_drawn[*row]).collect();
+        let candidates = Candidates {
+            source,
+            examples: kept.iter().map(|row| examples[*row]).collect(),
+            products: kept.iter().map(|row| products[*row]).collect(),
+            weights: is_drawn.iter().map(|is_drawn| Attractor::weight(*is_drawn)).collect(),
+            memory: self.prepared.problem.training.memory / 4,
+        };
+        DualSolution { candidates, betas: kept.iter().map(|row| total[*row]).collect(), is_drawn }
+    }
+
+    /// Whether the attractor draws the coefficient of each example to zero.
+    fn drawn(&self, betas: &[f64], scores: &[f64], targets: &[f64], weights: &[f64]) -> Vec<bool> {
+        let share = |row: usize| betas[row] / weights[row];
         let largest = |sign: f64| (0..betas.len()).map(|row| sign * share(row)).fold(0.0, f64::max);
         let bounds = [largest(1.0), largest(-1.0)];
-        let standing = |row: usize| {
+        let is_drawn = |row: usize| {
             let beta = share(row);
             let bound = bounds[usize::from(beta < 0.0)];
             let is_free = beta != 0.0 && beta.abs() < (1.0 - AT_BOUND) * bound;
-            let score = products[row] - expansion.offset;
-            match self.prepared.problem.output {
+            self.prepared.solver.attractor.draws(match self.prepared.problem.output {
                 Output::Value => Standing::of_regression(is_free),
-                Output::Novelty => Standing::of_novelty(score, is_free),
+                Output::Novelty => Standing::of_novelty(scores[row], is_free),
                 Output::Classes { .. } => {
-                    Standing::of_classifier(binary.targets[places[row]] * score, is_free)
+                    Standing::of_classifier(targets[row] * scores[row], is_free)
                 }
-            }
+            })
         };
-        let attractor = self.prepared.solver.attractor;
-        let standings: Vec<Standing> = (0..betas.len()).map(standing).collect();
-        let is_drawn: Vec<bool> =
-            standings.iter().map(|standing| attractor.draws(*standing)).collect();
-        let weights = is_drawn.iter().map(|is_drawn| Attractor::weight(*is_drawn)).collect();
-        let memory = self.prepared.problem.training.memory / 4;
-        let candidates = Candidates { source, examples, products, weights, memory };
-        DualSolution { candidates, betas, is_drawn }
+        (0..betas.len()).map(is_drawn).collect()
     }
+}
+
+/// For each example the place of the first one that is equal to it.
+fn first_of_equals(matrix: &Matrix, examples: &[u32]) -> Vec<usize> {
+    let mut known: HashMap<Vec<(u32, u64)>, usize> = HashMap::new();
+    let key = |example: &u32| {
+        let row = matrix.row(*example as usize);
+        row.nonzeros().map(|(column, value)| (column, value.to_bits())).collect::<Vec<_>>()
+    };
+    let place = |(place, example)| *known.entry(key(example)).or_insert(place);
+    examples.iter().enumerate().map(place).collect()
 }
 
 impl DualSolution<'_> {

@@ -6,6 +6,8 @@ use mercer_kernel::factor::{Compensated, Factor, GramColumns, Pivots};
 /// A vector whose squared distance from the span of the basis is below this share of `K(x, x)` depends on the basis.
 /// Rounding of kernel values hides smaller distances.
 const DEPENDENT: f64 = 1e-14;
+/// Preferred rows enter the basis before others only down to this share, where coefficients are still small.
+const CLEAR: f64 = 1e-12;
 /// Refinements of the coefficients.
 const REFINEMENTS: usize = 2;
 
@@ -23,22 +25,25 @@ pub struct SparseExpansion {
 struct Preferred {
     /// Rows by preference, best first.
     classes: Vec<Vec<usize>>,
+    /// All rows: what the classes left out because it is too near to the basis.
+    rest: Vec<usize>,
     /// Size of the coefficient of each row.
     sizes: Vec<f64>,
+    /// `K(x, x)` of each row.
+    diagonal: Vec<f64>,
 }
 
 impl<C: GramColumns> Pivots<C> for Preferred {
     fn propose(&mut self, factor: &mut Factor<C>, out: &mut Vec<usize>) {
-        for class in &mut self.classes {
-            class.retain(|row| factor.is_open(*row));
-            let loss = |row: &usize| self.sizes[*row].powi(2) * factor.distances()[*row];
-            if let Some(best) =
-                class.iter().max_by(|a, b| loss(a).total_cmp(&loss(b)).then(b.cmp(a)))
-            {
-                out.push(*best);
-                return;
-            }
-        }
+        let Self { classes, rest, sizes, diagonal } = self;
+        let is_clear = |row: &usize| factor.distances()[*row] > CLEAR * diagonal[*row];
+        classes
+            .iter_mut()
+            .for_each(|class| class.retain(|row| factor.is_open(*row) && is_clear(row)));
+        let class = classes.iter().find(|class| !class.is_empty()).unwrap_or(rest);
+        let loss = |row: &usize| sizes[*row].powi(2) * factor.distances()[*row];
+        let open = class.iter().filter(|row| factor.is_open(**row));
+        out.extend(open.max_by(|a, b| loss(a).total_cmp(&loss(b)).then(b.cmp(a))));
     }
 }
 
@@ -64,8 +69,9 @@ pub fn same_hyperplane<C: GramColumns>(
     let most = preferences.iter().max().map_or(0, |most| most + 1);
     let mut classes = vec![Vec::new(); most];
     (0..count).for_each(|row| classes[preferences[row]].push(row));
+    let diagonal = columns.diagonal().to_vec();
     let mut factor = Factor::new(columns, DEPENDENT);
-    let mut rule = Preferred { classes, sizes };
+    let mut rule = Preferred { classes, rest: (0..count).collect(), sizes, diagonal };
     if !factor.grow(&mut rule, count, &mut |factor| go_on(factor.rank())) {
         return None;
     }
