@@ -26,6 +26,9 @@ pub(crate) static PAPER: Paper = Paper {
 /// Parts of the reproduction, by the names that `--only` takes beside those of machines.
 const PARTS: [&str; 4] = ["results", "goals", "sizes", "cascades"];
 
+/// The paper's numbers: the text we have has lost them.
+const LOST: Option<f64> = None;
+
 /// Rows of the paper whose data are not public.
 const NOT_PUBLIC: [&str; 2] = ["Skin", "Electrons"];
 
@@ -126,7 +129,7 @@ fn train_task(
 impl CompressionTask {
     /// A row of the table of this machine.
     fn row(&self, method: &str, measure: impl Into<String>) -> Comparison {
-        Comparison::new(&self.task.name, method, measure)
+        Comparison::new(&self.task.name, method, measure).paper(LOST)
     }
 
     /// Compresses the machine by one method, or tells why the method refuses.
