@@ -54,7 +54,7 @@ pub use linear::{Duals, LinearReport, Loss};
 pub use low_rank::{ApproximationReport, GuardReport, LowRankReport, PolishReport, Systems};
 pub use optimality::Optimality;
 pub use primal::{
-    Attractor, PrimalReport, SparseDescent, SparseExpansion, Standing, same_hyperplane,
+    Attractor, PointStatus, PrimalReport, SparseDescent, SparseExpansion, same_hyperplane,
 };
 pub use probability_calibration::{Calibrator, calibrate_probabilities};
 pub use qp::Qp;

@@ -13,7 +13,7 @@ mod descent;
 
 use mercer_spec::{Checked, Spec};
 
-pub use attractor::{Attractor, Standing};
+pub use attractor::{Attractor, PointStatus};
 pub use basis::{SparseExpansion, same_hyperplane};
 pub use descent::SparseDescent;
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use mercer_kernel::factor::{Factor, Gain};
 use mercer_machine::{Output, Score};
 use mercer_spec::{Kind, Parameter, Spec};
-use mercer_train::{Attractor, Standing, same_hyperplane};
+use mercer_train::{Attractor, PointStatus, same_hyperplane};
 
 use super::penalty_path::PenaltyPath;
 use super::{
@@ -63,22 +63,22 @@ struct Primal {
 }
 
 /// Where each support of one score stands; supports of other scores are no part of it.
-fn standings(problem: &CompressionProblem<'_>, score: usize) -> Vec<Option<Standing>> {
+fn statuses(problem: &CompressionProblem<'_>, score: usize) -> Vec<Option<PointStatus>> {
     let (betas, products) = (&problem.betas[score], &problem.inner_products[score]);
     let offset = problem.machine.scores()[score].offset();
     let largest = |sign: f64| betas.iter().map(|beta| sign * beta).fold(0.0, f64::max);
     let bounds = [largest(1.0), largest(-1.0)];
-    let standing = |(beta, product): (&f64, &f64)| {
+    let status = |(beta, product): (&f64, &f64)| {
         let bound = bounds[usize::from(*beta < 0.0)];
         let is_free = beta.abs() < (1.0 - AT_BOUND) * bound;
         let f = product - offset;
         (*beta != 0.0).then(|| match problem.machine.output() {
-            Output::Value => Standing::of_regression(is_free),
-            Output::Novelty => Standing::of_novelty(f, is_free),
-            Output::Classes { .. } => Standing::of_classifier(f * beta.signum(), is_free),
+            Output::Value => PointStatus::of_regression(is_free),
+            Output::Novelty => PointStatus::of_novelty(f, is_free),
+            Output::Classes { .. } => PointStatus::of_classifier(f * beta.signum(), is_free),
         })
     };
-    betas.iter().zip(products).map(standing).collect()
+    betas.iter().zip(products).map(status).collect()
 }
 
 impl Primal {
@@ -86,8 +86,8 @@ impl Primal {
     fn drawn(self, problem: &CompressionProblem<'_>) -> Vec<bool> {
         let mut is_drawn = vec![true; problem.len()];
         for score in 0..problem.betas.len() {
-            for (place, standing) in is_drawn.iter_mut().zip(standings(problem, score)) {
-                *place &= standing.is_none_or(|standing| self.attractor.draws(standing));
+            for (place, status) in is_drawn.iter_mut().zip(statuses(problem, score)) {
+                *place &= status.is_none_or(|status| self.attractor.draws(status));
             }
         }
         is_drawn

@@ -14,7 +14,7 @@ pub enum Attractor {
 
 /// Where a point stands, by its score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct PointStatus {
     /// `y f = 1`, or for novelty detection `f = 0`, or for a regression the edge of the tube.
     pub is_on_margin: bool,
     /// `y f < 0`.
@@ -52,11 +52,11 @@ impl Attractor {
     }
 
     /// Whether the coefficient of a point is drawn to zero.
-    pub fn draws(self, standing: Standing) -> bool {
+    pub fn draws(self, status: PointStatus) -> bool {
         match self {
             Self::L1 => true,
-            Self::Margin => !standing.is_on_margin,
-            Self::Errors => standing.is_error,
+            Self::Margin => !status.is_on_margin,
+            Self::Errors => status.is_error,
         }
     }
 
@@ -66,7 +66,7 @@ impl Attractor {
     }
 }
 
-impl Standing {
+impl PointStatus {
     /// Of a point of a classifier, from `y f`, which is 1 on the margin. A coefficient strictly between its bounds
     /// (`is_free`) is that of a point on the margin, as far as the training converged.
     pub fn of_classifier(score: f64, is_free: bool) -> Self {
@@ -93,7 +93,8 @@ mod tests {
     fn the_three_attractors_draw_different_points() {
         let points = [(1.4, false), (0.6, false), (-0.3, false), (1.0, true)];
         let drawn = |attractor: Attractor| {
-            points.map(|(score, is_free)| attractor.draws(Standing::of_classifier(score, is_free)))
+            points
+                .map(|(score, is_free)| attractor.draws(PointStatus::of_classifier(score, is_free)))
         };
         assert_eq!(drawn(Attractor::L1), [true; 4]);
         assert_eq!(drawn(Attractor::Margin), [true, true, true, false]);

@@ -7,7 +7,7 @@ use mercer_data::Matrix;
 use mercer_machine::Output;
 
 use super::columns::{Annealed, Candidates};
-use super::{Attractor, Primal, PrimalReport, SparseExpansion, Standing, same_hyperplane};
+use super::{Attractor, PointStatus, Primal, PrimalReport, SparseExpansion, same_hyperplane};
 use crate::backend::{Backend, Fit, FittedScores, Prepared};
 use crate::control::Control;
 use crate::decomposition::Decomposition;
@@ -18,8 +18,9 @@ use crate::solvers::Method;
 use crate::validate::FoldRun;
 use crate::{Expansion, Folds, Goal, ProblemForm, TrainError, assemble};
 
-/// Scores may change by this much at the examples, of the largest or of 1: else the dual coefficients stay.
-const SAME_SCORE: f64 = 1e-6;
+/// Scores may change by this much at the examples, of the largest or of 1: else a basis without preferences is tried,
+/// and at last the dual coefficients stay.
+const SAME_SCORE: f64 = 1e-7;
 /// A coefficient this near to the largest of its sign is at its bound.
 const AT_BOUND: f64 = 1e-9;
 
@@ -245,10 +246,10 @@ impl<'r> Reformulation<'r> {
             let bound = bounds[usize::from(beta < 0.0)];
             let is_free = beta != 0.0 && beta.abs() < (1.0 - AT_BOUND) * bound;
             self.prepared.solver.attractor.draws(match self.prepared.problem.output {
-                Output::Value => Standing::of_regression(is_free),
-                Output::Novelty => Standing::of_novelty(scores[row], is_free),
+                Output::Value => PointStatus::of_regression(is_free),
+                Output::Novelty => PointStatus::of_novelty(scores[row], is_free),
                 Output::Classes { .. } => {
-                    Standing::of_classifier(targets[row] * scores[row], is_free)
+                    PointStatus::of_classifier(targets[row] * scores[row], is_free)
                 }
             })
         };
@@ -302,6 +303,7 @@ impl DualSolution<'_> {
             }
         }
         self.measured(found)
+            .or_else(|| self.measured(self.basis_of(&supports, |_| 0, &sizes, control)?))
     }
 
     /// A basis of some candidates: those that are not drawn to zero first, of equal ones those that annealing left.
@@ -312,10 +314,21 @@ impl DualSolution<'_> {
         sizes: &[f64],
         control: &Control<'_>,
     ) -> Option<SparseExpansion> {
-        let betas: Vec<f64> = pool.iter().map(|row| self.betas[*row]).collect();
         let preference =
-            |row: &usize| 2 * usize::from(self.is_drawn[*row]) + usize::from(!is_annealed[*row]);
-        let preferences: Vec<usize> = pool.iter().map(preference).collect();
+            |row: usize| 2 * usize::from(self.is_drawn[row]) + usize::from(!is_annealed[row]);
+        self.basis_of(pool, preference, sizes, control)
+    }
+
+    /// A basis of some candidates; those of smaller preference first.
+    fn basis_of(
+        &self,
+        pool: &[usize],
+        preference: impl Fn(usize) -> usize,
+        sizes: &[f64],
+        control: &Control<'_>,
+    ) -> Option<SparseExpansion> {
+        let betas: Vec<f64> = pool.iter().map(|row| self.betas[*row]).collect();
+        let preferences: Vec<usize> = pool.iter().map(|row| preference(*row)).collect();
         let sizes = pool.iter().map(|row| sizes[*row]).collect();
         let columns = self.candidates.columns(pool);
         let mut go_on = |_: usize| control.stop().is_none();

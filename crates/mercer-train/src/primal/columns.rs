@@ -12,7 +12,7 @@ const COOLING: f64 = 0.3;
 /// Columns that enter after one pricing, at most, beside as many as there are.
 const BATCH: usize = 64;
 /// A column is asked for if its reduced cost exceeds the penalty by this share.
-const PRICE: f64 = 1e-3;
+const EXCESS: f64 = 1e-3;
 /// Sweeps after one pricing, at most: the basis at zero penalty does not rest on the last digits of a penalised solution.
 const SWEEPS: usize = 20;
 /// Pricings for one penalty, at most.
@@ -113,7 +113,7 @@ impl Candidates<'_> {
         let sums = self.sums(&outside, &rows, &coefficients);
         let left = outside.iter().zip(sums).map(|(row, sum)| (*row, self.products[*row] - sum));
         let excess =
-            |row: usize, left: f64| left.abs() - (1.0 + PRICE) * penalty * self.weights[row];
+            |row: usize, left: f64| left.abs() - (1.0 + EXCESS) * penalty * self.weights[row];
         let mut asked: Vec<(usize, f64)> = left.filter(|(row, r)| excess(*row, *r) > 0.0).collect();
         asked.sort_by(|a, b| excess(b.0, b.1).total_cmp(&excess(a.0, a.1)).then(a.0.cmp(&b.0)));
         asked.truncate(BATCH.max(pool.len()));
