@@ -13,7 +13,7 @@ use mercer_spec::Spec;
 use crate::basis::PrincipalBasis;
 use crate::distillation_set::DistillationSet;
 use crate::risk::{self, References, Risk, SampleSplit, Target};
-use crate::{CompileError, Fitter, FittingData, Watch, boundary, stages};
+use crate::{CompileError, Fitter, FittingData, Watch, boundary, fit, stages};
 
 /// What a stage is fitted to.
 pub struct Task<'a> {
@@ -26,6 +26,8 @@ pub struct Task<'a> {
     pub training: Option<&'a Matrix>,
     /// What is right for each of them, where that is known.
     pub training_labels: Option<&'a [Option<Answer>]>,
+    /// Rows made up near the boundary, for thresholds and scales; never for a test.
+    pub generated: Option<&'a Matrix>,
     /// A progress callback, which may end the fit.
     pub watch: Watch<'a>,
     basis: OnceCell<Result<PrincipalBasis, String>>,
@@ -44,7 +46,13 @@ impl<'a> Task<'a> {
     pub(crate) fn new(exact: &'a Exact, fitting_data: FittingData<'a>, watch: Watch<'a>) -> Self {
         let FittingData { sample, training, training_labels, .. } = fitting_data;
         let (basis, distillation_set) = (OnceCell::new(), OnceCell::new());
-        Self { exact, sample, training, training_labels, watch, basis, distillation_set }
+        let generated = None;
+        Self { exact, sample, training, training_labels, generated, watch, basis, distillation_set }
+    }
+
+    /// With rows made up near the boundary.
+    fn generated(self, generated: Option<&'a Matrix>) -> Self {
+        Self { generated, ..self }
     }
 
     /// The leading directions of the supports; the same for all stages, so that they share coordinates.
@@ -145,8 +153,8 @@ impl<'a> Compiler<'a> {
         self
     }
 
-    /// Makes up this many rows near the boundary, between supports of either side, for the scales of
-    /// estimates; machines with several scores get none.
+    /// Makes up this many rows across the boundary, near supports of the other side, for the scales of estimates and
+    /// for the thresholds of `nearest`; plans that use neither are refused.
     pub fn boundary(mut self, rows: usize) -> Self {
         self.boundary = rows;
         self
@@ -178,7 +186,8 @@ impl<'a> Compiler<'a> {
         let exact = Exact::new(self.machine);
         let fitting_data =
             FittingData { sample: fitting_rows.as_ref().or(sample), ..self.fitting_data };
-        let task = Task::new(&exact, fitting_data, self.watch);
+        let generated = self.generated(&specs)?;
+        let task = Task::new(&exact, fitting_data, self.watch).generated(generated.as_ref());
         let mut sections: Vec<Section> = Vec::new();
         let count = specs.len();
         for (number, stage) in specs.iter().enumerate() {
@@ -200,7 +209,8 @@ impl<'a> Compiler<'a> {
         if let (Some(parts), Some(sample)) = (parts, sample) {
             let taught = parts.fit.len() + training.map_or(0, Matrix::rows);
             sizes = [taught, parts.measure.len(), parts.test.len()];
-            sections.calibration = Some(self.calibrate(&fitted, sample, &parts)?);
+            let made = generated.as_ref();
+            sections.calibration = Some(self.calibrate(&fitted, sample, &parts, made)?);
             self.verify(&sections, sample, &parts)?;
         }
         Ok(Compiled { sections, repeated, parts: sizes })
@@ -223,7 +233,8 @@ impl<'a> Compiler<'a> {
         }
         let rows = sample.map(Matrix::rows);
         let Some(stage) = estimating else {
-            let parts = SampleSplit::for_rules(rows.unwrap_or(0), training.is_some(), self.seed);
+            let has_other_rows = training.is_some() && !specs.iter().any(fit::takes_sample);
+            let parts = SampleSplit::for_rules(rows.unwrap_or(0), has_other_rows, self.seed);
             return Ok(Some(parts));
         };
         let no_sample = || CompileError::NoSample { stage: stage.name().to_owned() };
@@ -245,9 +256,13 @@ impl<'a> Compiler<'a> {
         plan: &Plan,
         sample: &Matrix,
         parts: &SampleSplit,
+        generated: Option<&Matrix>,
     ) -> Result<Calibration, CompileError> {
         self.watch.step("calibrating: scales", 0, 3)?;
-        let rows = self.for_scales(plan, sample.select(parts.measure.iter().copied()))?;
+        let mut rows = sample.select(parts.measure.iter().copied());
+        if let (Some(generated), false) = (generated, plan.levels().is_empty()) {
+            rows = joined(&rows, generated);
+        }
         let scales = risk::fitted_scales(plan, &rows, &plan.scores(&rows)?)?;
         self.watch.step("calibrating: test", 1, 3)?;
         let rows = sample.select(parts.test.iter().copied());
@@ -258,14 +273,23 @@ impl<'a> Compiler<'a> {
         risk::calibrate(plan, &rows, references, scales, &self.target)
     }
 
-    /// The rows that scales come from: those of the sample, and made-up ones near the boundary if there are
-    /// to be some.
-    fn for_scales(&self, plan: &Plan, rows: Matrix) -> Result<Matrix, CompileError> {
-        if self.boundary == 0 || plan.levels().is_empty() {
-            return Ok(rows);
+    /// Rows made up near the boundary, if there are to be some.
+    fn generated(&self, specs: &[Spec]) -> Result<Option<Matrix>, CompileError> {
+        if self.boundary == 0 {
+            return Ok(None);
         }
-        let made = boundary::rows(self.machine, plan, self.boundary, self.seed)?;
-        Ok(joined(&rows, &made))
+        let uses = |spec: &Spec| {
+            Fitter::named(spec.name()).is_some_and(|fitter| fitter.estimates || fitter.stops)
+        };
+        if !specs.iter().any(uses) {
+            return Err(CompileError::NoUseOfBoundary { rows: self.boundary });
+        }
+        let made =
+            boundary::rows(self.machine, &Plan::exact(self.machine), self.boundary, self.seed)?;
+        if made.rows() == 0 {
+            return Err(CompileError::NoBoundary);
+        }
+        Ok(Some(made))
     }
 
     /// Asks the finished plan the test part: it must do what was tested.
@@ -285,7 +309,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// Rows of both, sparse.
-fn joined(first: &Matrix, second: &Matrix) -> Matrix {
+pub(crate) fn joined(first: &Matrix, second: &Matrix) -> Matrix {
     let mut rows = mercer_data::MatrixBuilder::new();
     first.iter().chain(second.iter()).for_each(|row| rows.push_row(row));
     rows.finish(first.columns().max(second.columns()))
@@ -298,7 +322,7 @@ pub(crate) fn repeated(machine: &Machine, sample: &Matrix) -> usize {
 }
 
 /// Equal rows have equal fingerprints, dense or sparse.
-fn fingerprint(row: Row<'_>) -> u64 {
+pub(crate) fn fingerprint(row: Row<'_>) -> u64 {
     let mut hash = DefaultHasher::new();
     for (column, value) in row.nonzeros() {
         (column, value.to_bits()).hash(&mut hash);

@@ -56,6 +56,19 @@ pub enum CompileError {
         /// The stage.
         stage: &'static str,
     },
+    /// Rows are made up for stages that the plan does not have.
+    #[error(
+        "{rows} rows near the boundary are asked for, but no stage uses them: stages that estimate and 'nearest' do"
+    )]
+    NoUseOfBoundary {
+        /// Rows asked for.
+        rows: usize,
+    },
+    /// The scores of the machine have no boundary between supports of both sides.
+    #[error(
+        "no row can be made up near the boundary: no way between supports of both sides crosses it"
+    )]
+    NoBoundary,
     /// Excess errors are counted on labelled queries.
     #[error("excess errors are counted on labels, and the sample has none")]
     NoLabels,

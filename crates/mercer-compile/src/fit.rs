@@ -74,6 +74,11 @@ pub static FITTERS: &[&Fitter] = &[
     &landmarks::FITTER,
 ];
 
+/// Whether a stage that stops by rules takes them from the sample even if there are training rows.
+pub(crate) fn takes_sample(spec: &Spec) -> bool {
+    spec.name() == nearest::FITTER.stage.name && nearest::takes_sample(spec)
+}
+
 /// Whether all scores are sums over supports: linear scores and tables are one product already.
 fn has_only_expansions(task: &Task<'_>) -> bool {
     let machine = task.exact.machine();

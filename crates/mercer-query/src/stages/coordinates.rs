@@ -4,7 +4,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-use mercer_data::Row;
+use mercer_data::{Matrix, Row};
 use mercer_machine::Section;
 use mercer_simd::{ColumnIndex, Isa, LANES32, NO_ROW, Strip, Weight, compact};
 
@@ -212,11 +212,6 @@ impl Basis {
         self.rows
     }
 
-    /// The live columns.
-    pub(super) fn live(&self) -> &LiveColumns {
-        &self.live
-    }
-
     /// Chunks that hold some directions.
     fn chunks(directions: Range<usize>) -> Range<usize> {
         directions.start / CHUNK..directions.end.div_ceil(CHUNK)
@@ -322,12 +317,11 @@ impl Basis {
         }
     }
 
-    /// Coordinates of the supports, `rows()` for each.
-    pub(super) fn rotate(&self, isa: Isa, exact: &Exact) -> Vec<f32> {
-        let supports = exact.machine().supports();
-        let mut out = vec![0.0; supports.rows() * self.rows];
+    /// Coordinates of supports or other vectors, `rows()` for each.
+    pub(super) fn rotate(&self, isa: Isa, vectors: &Matrix) -> Vec<f32> {
+        let mut out = vec![0.0; vectors.rows() * self.rows];
         let (mut weights, mut buffer, mut values) = (Vec::new(), Vec::new(), [0.0; CHUNK]);
-        for (row, out) in supports.iter().zip(out.chunks_exact_mut(self.rows)) {
+        for (row, out) in vectors.iter().zip(out.chunks_exact_mut(self.rows)) {
             weights.clear();
             self.entries(isa, row, &mut buffer, &mut weights);
             for (chunk, out) in self.chunks.iter().zip(out.chunks_mut(CHUNK)) {

@@ -1,19 +1,19 @@
 //! Adds supports from the nearest on, until a sample says that the sign no longer changes (\[DM03\]). An estimate,
 //! never a proof; the thresholds come from `mercer_compile`.
 
+mod load;
+mod nearness;
 mod order;
-mod products;
 mod supports;
+mod vote;
 
 use mercer_data::Row;
-use mercer_kernel::{Finish, Form};
-use mercer_machine::{Output, Score, Section};
-use mercer_simd::{Isa, Panels32};
-use mercer_spec::{Checked, Kind, Parameter, Spec};
+use mercer_simd::Isa;
+use mercer_spec::{Kind, Parameter, Spec};
 
 pub use order::NearestOrder;
 
-use super::coordinates::{Basis, KERNEL_COST};
+use super::coordinates::{KERNEL_COST, LiveColumns};
 use super::linear;
 
 use crate::block::Block;
@@ -21,9 +21,9 @@ use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::verify::RestsOn;
-use crate::{Estimate, Exact, LoadError};
-use products::{RotatedSupports, SupportProducts};
+use nearness::{KernelSource, Nearness, NearnessScratch};
 use supports::{DenseQuery, FEW, SupportRows};
+use vote::KnownScores;
 
 /// The entry of the registry.
 pub static ENTRY: StageEntry = StageEntry {
@@ -43,6 +43,12 @@ pub static ENTRY: StageEntry = StageEntry {
             help: "dimensions of the ordering; auto cross-validates",
         },
         Parameter {
+            name: "ordering",
+            kind: Kind::Word(&["pca", "kernel_pca", "fastmap"]),
+            default: Some("pca"),
+            help: "which approximation orders the supports: cut dot products, or coordinates in feature space",
+        },
+        Parameter {
             name: "smoothing",
             kind: Kind::IntegerOr { low: 0, high: 1000, word: "auto" },
             default: Some("auto"),
@@ -58,29 +64,59 @@ pub static ENTRY: StageEntry = StageEntry {
             name: "filter",
             kind: Kind::Word(&["yes", "no"]),
             default: Some("yes"),
-            help: "whether a linear filter comes first",
+            help: "whether a linear filter comes first, one for each pair of classes",
+        },
+        Parameter {
+            name: "rows",
+            kind: Kind::Word(&["auto", "training", "sample", "both"]),
+            default: Some("auto"),
+            help: "which rows give the thresholds; auto takes training rows if there are some, as the paper does",
+        },
+        Parameter {
+            name: "reduced",
+            kind: Kind::Integer { low: 0, high: 1 << 16 },
+            default: Some("0"),
+            help: "walk over a reduced set of this many vectors instead of the supports; 0 keeps the supports",
+        },
+        Parameter {
+            name: "reduction",
+            kind: Kind::Word(&["greedy", "moved"]),
+            default: Some("greedy"),
+            help: "how a reduced set is found: among the supports, or moved in input space",
         },
     ],
-    build: load,
+    build: |section, arguments, exact| Ok(Box::new(load::load(section, arguments, exact)?)),
     rests_on: RestsOn::Calibration,
 };
 
 /// \[DM03\]: a linear filter, then `g = -b; g += β_(k) K(X_(k), x)` over the supports in the order of their
-/// approximate kernel values, until `g < L_k` or `g > H_k`. Its thresholds are fixed, so its plan has no
+/// approximate kernel values, until `g < L_k` or `g > H_k`. With several classes pairwise scores are found so, one by
+/// one, until the vote is decided; they share kernel values. Its thresholds are fixed, so its plan has no
 /// acceptance threshold to choose: it is tested as a whole, or its answers stay unsettled.
 #[derive(Debug)]
 struct Nearest {
     isa: Isa,
     spec: Spec,
-    filter: Option<LinearFilter>,
-    rotated: RotatedSupports,
+    /// One for each score, or none.
+    filters: Vec<LinearFilter>,
+    nearness: Nearness,
     has_tug_of_war: bool,
-    low: Vec<f64>,
-    high: Vec<f64>,
+    /// Whether the vectors are a reduced set, so that all of them together are not the machine.
+    is_reduced: bool,
+    scores: Vec<ScoreWalk>,
+    rows: SupportRows,
+    live: LiveColumns,
+    columns: u64,
+}
+
+/// What is added up for one score, and where the sum may stop.
+#[derive(Debug)]
+struct ScoreWalk {
+    members: Vec<u32>,
     coefficients: Vec<f64>,
     offset: f64,
-    rows: SupportRows,
-    columns: u64,
+    low: Vec<f64>,
+    high: Vec<f64>,
 }
 
 #[derive(Debug)]
@@ -93,76 +129,33 @@ struct LinearFilter {
 
 /// Working memory of one thread.
 struct NearestScratch {
-    products: SupportProducts,
+    nearness: NearnessScratch,
+    /// Scores of all queries of the block that are known.
+    known: Vec<Option<f64>>,
+    is_filtered: Vec<bool>,
+    /// Approximate kernel values of one query with all vectors, and with those of one score.
     values: Vec<f64>,
+    of_members: Vec<f64>,
+    /// Exact ones, as far as they are computed; the others are no number.
+    kernels: Vec<f64>,
     row: Vec<f64>,
     order: NearestOrder,
 }
 
-/// Arrays: `basis`, `tug_of_war` (0 or 1), `low` and `high` (one for each support), and where there is a
-/// filter `filter` (all columns of the machine) and `filter_ends` (constant, low, high).
-fn load(
-    section: &Section,
-    arguments: &Checked<'_>,
-    exact: &Exact,
-) -> Result<Box<dyn Stage>, LoadError> {
-    let refuse = |reason: &str| LoadError::unfit("nearest", reason);
-    let spec = arguments.text().clone();
-    let machine = exact.machine();
-    if matches!(machine.output(), Output::Value) {
-        return Err(refuse("values of a regression are not estimated"));
-    }
-    let [Score::Expansion { .. }] = machine.scores() else {
-        return Err(refuse("it takes machines with one score made of supports"));
-    };
-    if !matches!(machine.kernel().form(), Form::Dot(_) | Form::Shift(_)) {
-        let kernel = machine.kernel().spec();
-        return Err(refuse(&format!("{kernel} is not a function of a dot product")));
-    }
-    let supports = machine.supports().rows();
-    let basis = Basis::load(section, exact).map_err(refuse)?;
-    let ends = |name: &str| section.f64s(name).filter(|ends| ends.len() == supports);
-    let (Some(low), Some(high), Some([tug])) =
-        (ends("low"), ends("high"), section.u32s("tug_of_war"))
-    else {
-        return Err(refuse("its arrays do not fit the machine"));
-    };
-    if low.iter().any(|end| end.is_nan() || *end > 0.0)
-        || high.iter().any(|end| end.is_nan() || *end < 0.0)
-    {
-        return Err(refuse("its thresholds do not lie on both sides of zero"));
-    }
-    let filter = match (section.f64s("filter"), section.f64s("filter_ends")) {
-        (None, None) => None,
-        (Some(weights), Some(&[constant, low, high]))
-            if weights.len() == machine.columns()
-                && weights.iter().chain([&constant, &low, &high]).all(|x| x.is_finite())
-                && low <= 0.0
-                && high >= 0.0 =>
-        {
-            Some(LinearFilter { weights: weights.to_vec(), constant, low, high })
-        }
-        _ => return Err(refuse("its filter does not fit the machine")),
-    };
-    let (isa, size) = (exact.isa(), basis.rows());
-    let rotated = basis.rotate(isa, exact);
-    let panels = Panels32::pack(supports, size, |row, out| {
-        out.copy_from_slice(&rotated[row * size..(row + 1) * size]);
-    });
-    let rows = SupportRows::new(exact, basis.live());
-    Ok(Box::new(Nearest {
-        isa,
-        spec,
-        filter,
-        rotated: RotatedSupports { isa, basis, panels },
-        has_tug_of_war: *tug != 0,
-        low: low.to_vec(),
-        high: high.to_vec(),
-        coefficients: machine.scores()[0].dense(supports),
-        offset: machine.scores()[0].offset(),
-        rows,
-        columns: machine.columns() as u64,
-    }))
+/// How a walk ended.
+struct Walk {
+    score: f64,
+    visited: usize,
+    /// Whether a threshold was passed.
+    is_beyond: bool,
+}
+
+/// One query on its walks.
+struct WalkingQuery<'a> {
+    source: KernelSource<'a>,
+    dense: DenseQuery<'a>,
+    kernels: &'a mut [f64],
+    order: &'a mut NearestOrder,
 }
 
 impl LinearFilter {
@@ -173,39 +166,117 @@ impl LinearFilter {
     }
 }
 
-impl Nearest {
-    /// Walks from the nearest support on until the thresholds are passed or none is left; `charge` is called
-    /// before each chunk. What is known then, after how many supports, and whether the rule stopped it.
+impl ScoreWalk {
+    /// Walks from the nearest vector on until the thresholds are passed or none is left; `charge` is called before
+    /// each chunk. None if the budget is spent.
     fn walk(
         &self,
-        finish: &dyn Finish,
-        query: DenseQuery<'_>,
-        order: &mut NearestOrder,
-        norms: &[f64],
+        query: &mut WalkingQuery<'_>,
         mut charge: impl FnMut(u64) -> bool,
-    ) -> Option<(f64, usize)> {
+    ) -> Option<Walk> {
+        let KernelSource { finish, rows, columns, .. } = query.source;
         let (mut score, mut visited) = (-self.offset, 0);
         let mut chunk = [0u32; FEW];
-        while visited < self.coefficients.len() {
+        while visited < self.members.len() {
             let mut count = 0;
+            let (mut missing, mut left) = ([0u32; FEW], 0);
             while count < FEW {
-                let Some(support) = order.next(&self.coefficients) else { break };
-                chunk[count] = support;
+                let Some(member) = query.order.next(&self.coefficients) else { break };
+                chunk[count] = member;
                 count += 1;
+                let vector = self.members[member as usize];
+                if query.kernels[vector as usize].is_nan() {
+                    missing[left] = vector;
+                    left += 1;
+                }
             }
-            if !charge(count as u64 * (self.columns + KERNEL_COST)) {
+            if !charge(left as u64 * (columns + KERNEL_COST)) {
                 return None;
             }
-            let values = self.rows.kernels(finish, query, &chunk[..count], norms);
-            for (support, value) in chunk[..count].iter().zip(&values) {
-                score += self.coefficients[*support as usize] * value;
-                if score < self.low[visited] || score > self.high[visited] {
-                    return Some((score, visited + 1));
+            if left > 0 {
+                let values = rows.kernels(finish, query.dense, &missing[..left]);
+                for (vector, value) in missing[..left].iter().zip(&values) {
+                    query.kernels[*vector as usize] = *value;
                 }
+            }
+            for member in chunk[..count].iter().map(|member| *member as usize) {
+                score += self.coefficients[member] * query.kernels[self.members[member] as usize];
+                let is_beyond = score < self.low[visited] || score > self.high[visited];
                 visited += 1;
+                if is_beyond {
+                    return Some(Walk { score, visited, is_beyond });
+                }
             }
         }
-        Some((score, visited))
+        Some(Walk { score, visited, is_beyond: false })
+    }
+}
+
+impl Nearest {
+    /// Asks the linear filters, pair by pair; answers queries whose vote they decide.
+    fn run_filters(
+        &self,
+        block: &mut Block<'_>,
+        tracker: &mut DecisionTracker<'_>,
+        scratch: &mut NearestScratch,
+    ) {
+        let (exact, count) = (block.exact(), self.scores.len());
+        for query in block.open() {
+            let scores = &mut scratch.known[*query as usize * count..][..count];
+            let known = KnownScores { machine: exact.machine(), scores };
+            scratch.is_filtered.clear();
+            scratch.is_filtered.resize(count, false);
+            while known.decided().is_none() {
+                let Some(score) = known.next(|score| scratch.is_filtered[score]) else { break };
+                scratch.is_filtered[score] = true;
+                if !tracker.charge(*query, self.columns) {
+                    break;
+                }
+                known.scores[score] = self.filters[score].beyond_thresholds(block.row(*query));
+            }
+            if let Some(estimate) = known.decided() {
+                tracker.stop_by_rule(*query, estimate, 0);
+            }
+        }
+        block.compact(tracker);
+    }
+
+    /// Walks for the scores of a query that the vote needs.
+    fn run_walks(
+        &self,
+        query: u32,
+        known: &mut KnownScores<'_>,
+        walking: &mut WalkingQuery<'_>,
+        nearness: (&[f64], &mut Vec<f64>),
+        tracker: &mut DecisionTracker<'_>,
+    ) {
+        let (values, of_members) = nearness;
+        let mut visited = 0;
+        while known.decided().is_none() {
+            let Some(number) = known.next(|_| false) else { return };
+            let score = &self.scores[number];
+            // The lines in which the vectors wait.
+            if !tracker.charge(query, score.members.len() as u64) {
+                return;
+            }
+            of_members.clear();
+            of_members.extend(score.members.iter().map(|vector| values[*vector as usize]));
+            walking.order.start(of_members, &score.coefficients, self.has_tug_of_war);
+            let Some(walk) = score.walk(walking, |cost| tracker.charge(query, cost)) else {
+                return;
+            };
+            // A reduced set is not the machine: what it leaves open is for the next stage.
+            if !walk.score.is_finite() || (self.is_reduced && !walk.is_beyond) {
+                return;
+            }
+            known.scores[number] = Some(walk.score);
+            visited += walk.visited;
+        }
+        let Some(estimate) = known.decided() else { return };
+        if self.scores.len() > 1 {
+            visited = walking.kernels.iter().filter(|value| !value.is_nan()).count();
+        }
+        tracker.stop_by_rule(query, estimate, visited);
     }
 }
 
@@ -215,11 +286,12 @@ impl Stage for Nearest {
     }
 
     fn shares_coordinates(&self) -> bool {
-        true
+        matches!(self.nearness, Nearness::Projected { .. })
     }
 
     fn bytes(&self) -> usize {
-        self.rotated.basis.bytes() + self.rotated.panels.bytes() + self.rows.bytes()
+        let walks = self.scores.iter().map(|score| 28 * score.members.len());
+        self.nearness.bytes() + self.rows.bytes() + walks.sum::<usize>()
     }
 
     fn stops(&self) -> bool {
@@ -236,9 +308,13 @@ impl StageWithScratch for Nearest {
 
     fn scratch(&self) -> Self::Scratch {
         NearestScratch {
-            products: SupportProducts::new(&self.rotated.basis),
+            nearness: self.nearness.scratch(),
+            known: Vec::new(),
+            is_filtered: Vec::new(),
             values: Vec::new(),
-            row: vec![0.0; self.rotated.basis.live().len()],
+            of_members: Vec::new(),
+            kernels: Vec::new(),
+            row: vec![0.0; self.live.len()],
             order: NearestOrder::default(),
         }
     }
@@ -249,37 +325,40 @@ impl StageWithScratch for Nearest {
         tracker: &mut DecisionTracker<'_>,
         scratch: &mut Self::Scratch,
     ) {
-        let NearestScratch { products, values, row, order } = scratch;
-        if let Some(filter) = &self.filter {
-            for query in block.open() {
-                if tracker.charge(*query, self.columns)
-                    && let Some(value) = filter.beyond_thresholds(block.row(*query))
-                {
-                    tracker.stop_by_rule(*query, Estimate::Score(value), 0);
-                }
-            }
-            block.compact(tracker);
+        scratch.known.clear();
+        scratch.known.resize(block.len() * self.scores.len(), None);
+        if !self.filters.is_empty() {
+            self.run_filters(block, tracker, scratch);
         }
-        let (size, supports) = (self.rotated.basis.rows(), self.coefficients.len());
-        // One more for each support: the lines in which they wait.
-        let ordering = supports as u64 * (size as u64 + KERNEL_COST + 1);
-        let Some(stride) = products.fill(&self.rotated, ordering, block, tracker) else { return };
         let exact = block.exact();
         let form = exact.machine().kernel().form();
         let finish = form.finish().expect("checked when the stage was loaded");
-        let norms = exact.packed().squared_norms();
-        for (query, products) in block.open().iter().zip(products.values.chunks_exact(stride)) {
+        let source = KernelSource {
+            isa: self.isa,
+            finish,
+            rows: &self.rows,
+            live: &self.live,
+            columns: self.columns,
+        };
+        let NearestScratch { nearness, known, values, of_members, kernels, row, order, .. } =
+            scratch;
+        let Some(stride) = self.nearness.fill(source, nearness, block, tracker) else { return };
+        let landmarks = self.nearness.landmarks();
+        for (position, query) in block.open().iter().enumerate() {
             let squared_norm = block.squared_norm(*query);
-            values.resize(supports, 0.0);
-            mercer_simd::widen(self.isa, &products[..supports], values);
-            finish.finish(self.isa, values, squared_norm, norms);
-            order.start(values, &self.coefficients, self.has_tug_of_war);
-            self.rotated.basis.live().write(block.row(*query), row);
-            let charge = |cost: u64| tracker.charge(*query, cost);
-            let stopped = self.walk(finish, DenseQuery { row, squared_norm }, order, norms, charge);
-            if let Some((score, visited)) = stopped {
-                tracker.stop_by_rule(*query, Estimate::Score(score), visited);
+            self.nearness.values(source, nearness, [position, stride], squared_norm, values);
+            self.live.write(block.row(*query), row);
+            kernels.clear();
+            kernels.resize(self.rows.count(), f64::NAN);
+            let of_landmarks = nearness.landmarks.iter().skip(position * landmarks.len());
+            for (landmark, value) in landmarks.iter().zip(of_landmarks) {
+                kernels[*landmark as usize] = *value;
             }
+            let scores = &mut known[*query as usize * self.scores.len()..][..self.scores.len()];
+            let mut known = KnownScores { machine: exact.machine(), scores };
+            let dense = DenseQuery { row, squared_norm };
+            let mut walking = WalkingQuery { source, dense, kernels, order };
+            self.run_walks(*query, &mut known, &mut walking, (values, of_members), tracker);
         }
         block.compact(tracker);
     }

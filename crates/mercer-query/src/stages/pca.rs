@@ -190,7 +190,7 @@ fn load(
     }
     let has_bytes = arguments.word("arithmetic") == "int8";
     let isa = exact.isa();
-    let rotated = basis.rotate(isa, exact);
+    let rotated = basis.rotate(isa, exact.machine().supports());
     let supports = machine.supports().rows();
     let mut begin = 0;
     let levels = levels.iter().map(|end| {

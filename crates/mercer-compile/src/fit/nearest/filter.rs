@@ -1,39 +1,80 @@
-//! The linear filter before the stage `nearest`: least squares, and thresholds beyond which it decides.
+//! The linear filter before the stage `nearest`: a linear SVM for each score, and thresholds beyond which it decides.
 
 use mercer_data::{Dataset, Matrix, Row, Targets};
-use mercer_machine::{Answer, ClassName, Machine, Score};
+use mercer_machine::{Answer, Array, ClassName, Machine, Score, Section, pairs};
 use mercer_train::{Training, formulation, train};
 
-use crate::CompileError;
+use super::traces::Traces;
+use super::unfit;
+use crate::{CompileError, Task};
 
 /// A linear machine that answers the easy queries: `w·x + c` beyond `low` or `high`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct FittedFilter {
-    pub weights: Vec<f64>,
-    pub constant: f64,
-    pub low: f64,
-    pub high: f64,
+struct FittedFilter {
+    weights: Vec<f64>,
+    constant: f64,
+    low: f64,
+    high: f64,
+}
+
+/// Adds one filter for each score to the section; the first `labelled` rows are training rows.
+pub(super) fn arrays(
+    traces: &Traces<'_>,
+    task: &Task<'_>,
+    labelled: usize,
+    section: Section,
+) -> Result<Section, CompileError> {
+    let machine = task.exact.machine();
+    let count = machine.scores().len();
+    let mut rows_of = vec![Vec::new(); count];
+    for row in 0..traces.rows().rows() {
+        traces.scores_of(row).into_iter().for_each(|score| rows_of[score].push(row));
+    }
+    let (mut weights, mut ends) = (Vec::new(), Vec::new());
+    for (score, rows) in rows_of.iter().enumerate() {
+        task.watch.step("nearest: the linear filter", score, count)?;
+        let truths: Vec<f64> = rows.iter().map(|row| traces.truth(*row, score)).collect();
+        let sign = |(row, truth): (&usize, &f64)| {
+            let labelled = (*row < labelled).then_some(*row);
+            labelled.and_then(|row| is_positive(task, score, row)).unwrap_or(*truth > 0.0)
+        };
+        let signs: Vec<bool> = rows.iter().zip(&truths).map(sign).collect();
+        let rows = traces.rows().select(rows.iter().copied());
+        let filter = FittedFilter::fit(machine, &rows, &truths, &signs)?;
+        weights.extend(filter.weights);
+        ends.extend([filter.constant, filter.low, filter.high]);
+    }
+    Ok(section.with("filter", Array::F64(weights)).with("filter_ends", Array::F64(ends)))
+}
+
+/// Whether the label of a row is on the positive side of a score, where the label is known.
+fn is_positive(task: &Task<'_>, score: usize, row: usize) -> Option<bool> {
+    match task.training_labels?.get(row).copied().flatten()? {
+        Answer::Class(class) => {
+            let (first, second) = match task.exact.machine().classes().len() {
+                0..=2 => (0, 1),
+                classes => pairs(classes).nth(score)?,
+            };
+            (class == first || class == second).then_some(class == first)
+        }
+        Answer::Inlier(is_inlier) => Some(is_inlier),
+        Answer::Value(_) => None,
+    }
 }
 
 impl FittedFilter {
-    /// Trains a linear SVM on the labels of the rows, or on the machine's own answers where there are none.
+    /// Trains a linear SVM on the signs of the rows: their labels, or the machine's own answers where there are none.
     ///
-    /// \[DM03\], section 4: `H = min(max l, mean l + 3 sd)` over the rows with `l > 0` that the machine
+    /// \[DM03\], section 5.1: `H = min(max l, mean l + 3 sd)` over the rows with `l > 0` that the machine
     /// answers with the other class, `L` likewise below zero, and 0 for an empty set.
-    pub(super) fn fit(
+    fn fit(
         machine: &Machine,
         rows: &Matrix,
         truths: &[f64],
-        labels: Option<&[Option<Answer>]>,
+        signs: &[bool],
     ) -> Result<Self, CompileError> {
-        let sign = |row: usize| match labels.and_then(|labels| labels.get(row).copied().flatten()) {
-            Some(Answer::Class(class)) => class == 0,
-            Some(Answer::Inlier(inlier)) => inlier,
-            _ => truths[row] > 0.0,
-        };
-        let targets: Vec<f64> =
-            (0..truths.len()).map(|row| if sign(row) { 1.0 } else { -1.0 }).collect();
-        if targets.iter().all(|target| *target == targets[0]) {
+        let targets: Vec<f64> = signs.iter().map(|is_up| if *is_up { 1.0 } else { -1.0 }).collect();
+        if signs.iter().all(|sign| *sign == signs[0]) {
             // Nothing to tell apart: zero lies beyond no threshold.
             let weights = vec![0.0; machine.columns()];
             return Ok(Self { weights, constant: 0.0, low: 0.0, high: 0.0 });
@@ -75,7 +116,6 @@ fn linear(
     rows: &Matrix,
     targets: Vec<f64>,
 ) -> Result<(Vec<f64>, f64), CompileError> {
-    let unfit = |reason: String| CompileError::Unfit { stage: "nearest", reason };
     let data = Dataset { examples: rows.clone(), targets: Targets::Numbers(targets), names: None };
     let kernel = mercer_kernel::parse("linear").map_err(|error| unfit(error.to_string()))?;
     let c_svc = formulation("c_svc(C=1)").map_err(|error| unfit(error.to_string()))?;
@@ -109,7 +149,7 @@ fn linear(
         constant = -constant;
     }
     if !constant.is_finite() || weights.iter().any(|weight| !weight.is_finite()) {
-        return Err(unfit("its linear filter overflows".to_owned()));
+        return Err(unfit("its linear filter overflows"));
     }
     Ok((weights, constant))
 }

@@ -16,6 +16,37 @@ pub(super) struct NearestSettings {
     smoothing: Option<usize>,
     has_tug_of_war: Option<bool>,
     pub has_filter: bool,
+    pub ordering: Ordering,
+    pub rows: ThresholdRows,
+    /// Vectors of a reduced set, and the compressor that finds it.
+    pub reduced: Option<(usize, &'static str)>,
+}
+
+/// What orders the supports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ordering {
+    /// Dot products in principal coordinates.
+    Pca,
+    /// Coordinates along the principal directions in feature space of a few supports.
+    KernelPca,
+    /// Coordinates between pairs of supports that are far apart in feature space.
+    FastMap,
+}
+
+impl Ordering {
+    /// Whether coordinates are those of the principal directions in input space.
+    pub(super) fn is_principal(self) -> bool {
+        self == Self::Pca
+    }
+}
+
+/// Which rows give the thresholds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ThresholdRows {
+    Auto,
+    Training,
+    Sample,
+    Both,
 }
 
 impl NearestSettings {
@@ -25,11 +56,27 @@ impl NearestSettings {
             "no" => Some(false),
             _ => None,
         };
+        let ordering = match arguments.word("ordering") {
+            "kernel_pca" => Ordering::KernelPca,
+            "fastmap" => Ordering::FastMap,
+            _ => Ordering::Pca,
+        };
+        let rows = match arguments.word("rows") {
+            "training" => ThresholdRows::Training,
+            "sample" => ThresholdRows::Sample,
+            "both" => ThresholdRows::Both,
+            _ => ThresholdRows::Auto,
+        };
+        let reduction = if arguments.word("reduction") == "moved" { "moved" } else { "greedy" };
+        let count = arguments.integer("reduced") as usize;
         Self {
             dimensions: arguments.integer_or_word("dimensions"),
             smoothing: arguments.integer_or_word("smoothing"),
             has_tug_of_war,
             has_filter: arguments.word("filter") == "yes",
+            ordering,
+            rows,
+            reduced: (count > 0).then_some((count, reduction)),
         }
     }
 

@@ -25,14 +25,16 @@ impl Thresholds {
         }
     }
 
-    /// Those of all folds but one.
-    pub(super) fn without(folds: &[Self], out: usize) -> Self {
-        let mut all = Self::new(folds[0].low.len());
+    /// Those of each score from all folds but one, smoothed.
+    pub(super) fn without(folds: &[Vec<Self>], out: usize, smoothing: usize) -> Vec<Self> {
+        let mut all: Vec<Self> = folds[0].iter().map(|ends| Self::new(ends.low.len())).collect();
         for (_, fold) in folds.iter().enumerate().filter(|(number, _)| *number != out) {
-            all.low.iter_mut().zip(&fold.low).for_each(|(low, x)| *low = low.min(*x));
-            all.high.iter_mut().zip(&fold.high).for_each(|(high, x)| *high = high.max(*x));
+            for (all, ends) in all.iter_mut().zip(fold) {
+                all.low.iter_mut().zip(&ends.low).for_each(|(low, x)| *low = low.min(*x));
+                all.high.iter_mut().zip(&ends.high).for_each(|(high, x)| *high = high.max(*x));
+            }
         }
-        all
+        all.iter().map(|ends| ends.smoothed(smoothing)).collect()
     }
 
     /// MaxSmoothed: the widest within `half` steps on either side, cut at the ends.
@@ -44,15 +46,12 @@ impl Thresholds {
         Self { low: low.collect(), high: high.collect() }
     }
 
-    /// The score at which a query stops, and after how many supports.
-    pub(super) fn stop(&self, trace: &[f32]) -> (f64, usize) {
+    /// The score at which a query stops, and after how many supports; none if it passes no threshold.
+    pub(super) fn stop(&self, trace: &[f32]) -> Option<(f64, usize)> {
         let ends = self.low.iter().zip(&self.high);
         let mut steps = trace.iter().map(|g| f64::from(*g)).zip(ends).enumerate();
         let crossing = steps.find(|(_, (g, (low, high)))| g < *low || g > *high);
-        match crossing {
-            Some((k, (g, _))) => (g, k + 1),
-            None => (trace.last().map_or(0.0, |g| f64::from(*g)), trace.len()),
-        }
+        crossing.map(|(k, (g, _))| (g, k + 1))
     }
 }
 
@@ -70,8 +69,9 @@ mod tests {
         assert_eq!(thresholds.high, [0.3, 0.0, 0.0]);
         let wide = thresholds.smoothed(1);
         assert_eq!((wide.low, wide.high), (vec![-0.7, -0.7, -0.1], vec![0.3, 0.3, 0.0]));
-        assert_eq!(thresholds.stop(&[0.25, -0.2, -1.0]), (f64::from(-0.2f32), 2));
-        assert_eq!(thresholds.stop(&[0.0, 0.0, 0.0]), (0.0, 3), "zero stops nothing");
-        assert_eq!(Thresholds::without(&[thresholds.clone(), Thresholds::new(3)], 1), thresholds);
+        assert_eq!(thresholds.stop(&[0.25, -0.2, -1.0]), Some((f64::from(-0.2f32), 2)));
+        assert_eq!(thresholds.stop(&[0.0, 0.0, 0.0]), None, "zero stops nothing");
+        let folds = [vec![thresholds.clone()], vec![Thresholds::new(3)]];
+        assert_eq!(Thresholds::without(&folds, 1, 0), [thresholds]);
     }
 }
