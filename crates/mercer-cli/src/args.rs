@@ -245,7 +245,7 @@ pub(crate) struct Predict {
     /// disagree with exact ones more often than the contract allows
     #[arg(long, value_name = "FRACTION")]
     pub(crate) audit: Option<f64>,
-    /// Rows like those that are expected: queries far from all of them are audited up to eight times as often
+    /// Rows like those that are expected: queries are audited in proportion to their distance from these rows as a whole
     #[arg(long, value_name = "DATA", requires = "audit")]
     pub(crate) audit_sample: Option<PathBuf>,
     #[command(flatten)]
@@ -323,8 +323,8 @@ pub(crate) struct Compile {
     /// What the limit --eps is for
     #[arg(long, default_value = "disagreements", value_name = "RISK")]
     pub(crate) risk: RiskName,
-    /// Generate this many rows near the decision boundary and measure the errors of estimates on them too; nothing is
-    /// tested on them
+    /// Generate this many rows across the decision boundary, near supports of the other side, and take the errors of
+    /// estimates and the thresholds of `nearest` from them too; nothing is tested on them
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub(crate) boundary: usize,
     /// Accept the sample even if many of its rows equal support vectors of the machine

@@ -9,14 +9,19 @@
 //! refuted by `Π (1 - λ (X_t - m))`. Both hold at every query at once: the report may be read at any time.
 //! (\[WSR24\], Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2024.)
 
+use std::collections::BTreeMap;
+
 use mercer_data::{LiveColumns, Matrix, Row};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::{Certainty, Decision, Plan, QueryError};
 
-/// Queries are audited with up to this many times the base share, in powers of two.
-const LEVELS: usize = 4;
+/// Steps of probability in one share: distances are rounded down to so many parts of the mean distance.
+const PARTS: u32 = 64;
+/// Queries near the middle of the reference are audited with at least so many parts of the share, half of it: a query
+/// that is never audited would leave nothing to bound.
+const LEAST: u32 = 32;
 /// Bets, in shares of the largest that is allowed.
 const BETS: [f64; 12] = [0.001, 0.003, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.6, 0.8, 0.95];
 
@@ -30,8 +35,8 @@ pub struct Audit {
     distances: Option<Distances>,
     seen: u64,
     audited: u64,
-    /// Disagreements found at each level of probability.
-    others: [u64; LEVELS],
+    /// Disagreements found, by the parts of the share with which their queries were audited.
+    others: BTreeMap<u32, u64>,
     alarm: Option<u64>,
 }
 
@@ -94,11 +99,12 @@ impl Audit {
         if !(share > 0.0 && share <= 1.0) {
             return Err(AuditError::Share(share));
         }
-        let (seen, audited, others, alarm) = (0, 0, [0; LEVELS], None);
+        let (seen, audited, others, alarm) = (0, 0, BTreeMap::new(), None);
         Ok(Self { share, risk, delta, seed, distances: None, seen, audited, others, alarm })
     }
 
-    /// Queries far from these rows are audited up to eight times as often.
+    /// Queries are audited with a probability proportional to their distance from these rows as a whole, but at least with
+    /// half of the share (\[DM03\], section 5.2); the share is that of a row at the mean distance.
     ///
     /// # Errors
     /// If there are no rows.
@@ -118,36 +124,36 @@ impl Audit {
         rows: &Matrix,
         decisions: &mut [Decision],
     ) -> Result<(), QueryError> {
-        let (mut drawn, mut levels) = (Vec::new(), Vec::new());
+        let (mut drawn, mut parts_of_drawn) = (Vec::new(), Vec::new());
         for (at, decision) in decisions.iter().enumerate() {
             let number = self.seen + at as u64;
-            let level = self.distances.as_ref().map_or(0, |known| known.level(rows.row(at)));
-            let is_drawn = uniform(self.seed, number) < self.probability(level);
+            let far = self.distances.as_ref().map_or(1.0, |known| known.relative(rows.row(at)));
+            let is_drawn = uniform(self.seed, number) < self.probability(parts(far));
             if is_drawn && decision.certainty == Certainty::Calibrated {
                 drawn.push(at);
-                levels.push(level);
+                parts_of_drawn.push(parts(far));
             }
         }
         let exact = plan.exact_answers(&rows.select(drawn.iter().copied()));
         let exact = exact.map_err(|error| error.renumbered(|row| drawn[row - 1] + 1))?;
         let before = self.seen;
-        for ((at, level), exact) in drawn.iter().zip(levels).zip(exact) {
+        for ((at, parts), exact) in drawn.iter().zip(parts_of_drawn).zip(exact) {
             let decision = &mut decisions[*at];
             let is_other = decision.answer != exact.answer;
             let cost = decision.cost.multiply_adds + exact.cost.multiply_adds;
             *decision = Decision { cost: crate::Cost { multiply_adds: cost }, ..exact };
             self.seen = before + *at as u64 + 1;
-            self.note(level, is_other);
+            self.note(parts, is_other);
         }
         self.seen = before + decisions.len() as u64;
         Ok(())
     }
 
-    /// Counts one audited query, as the last one seen.
-    fn note(&mut self, level: usize, is_other: bool) {
+    /// Counts one query that was audited with so many parts of the share, as the last one seen.
+    fn note(&mut self, parts: u32, is_other: bool) {
         self.audited += 1;
         if is_other {
-            self.others[level] += 1;
+            *self.others.entry(parts).or_default() += 1;
             // Nothing else makes the evidence grow.
             if self.alarm.is_none() && self.evidence_above(self.risk) >= -self.delta.ln() {
                 self.alarm = Some(self.seen);
@@ -161,13 +167,19 @@ impl Audit {
         // Evidence above falls with m, evidence below grows with it.
         let low = edge(|m| self.evidence_above(m) >= needed, true);
         let high = edge(|m| self.evidence_below(m) >= needed, false);
-        let disagreements = self.others.iter().sum();
+        let disagreements = self.others.values().sum();
         let Self { seen, audited, alarm, .. } = *self;
         AuditReport { seen, audited, disagreements, low, high, alarm }
     }
 
-    fn probability(&self, level: usize) -> f64 {
-        (self.share * f64::from(1u32 << level)).min(1.0)
+    /// How likely a query is audited that gets so many parts of the share.
+    fn probability(&self, parts: u32) -> f64 {
+        (self.share * f64::from(parts) / f64::from(PARTS)).min(1.0)
+    }
+
+    /// The least probability of any query.
+    fn least_probability(&self) -> f64 {
+        self.probability(if self.distances.is_some() { LEAST } else { PARTS })
     }
 
     /// Logarithm of the evidence against "the share is at most m".
@@ -186,20 +198,20 @@ impl Audit {
 
     /// Logarithm of the evidence against "the share is at least m".
     fn evidence_below(&self, m: f64) -> f64 {
-        let worth = 1.0 / self.share;
+        let worth = 1.0 / self.least_probability();
         let most = 1.0 / (worth - m).max(f64::MIN_POSITIVE);
         self.mixture(|bet| (-bet * most, -m))
     }
 
     /// Logarithm of the mean over all bets of `Π (1 + λ (X_t - m))`.
     fn mixture(&self, bet: impl Fn(f64) -> (f64, f64)) -> f64 {
-        let others: u64 = self.others.iter().sum();
+        let others: u64 = self.others.values().sum();
         let same = (self.seen - others.min(self.seen)) as f64;
         let one = |share: &f64| {
             let (bet, shift) = bet(*share);
             let mut sum = same * (bet * shift).ln_1p();
-            for (level, count) in self.others.iter().enumerate().filter(|(_, count)| **count > 0) {
-                let worth = 1.0 / self.probability(level);
+            for (parts, count) in &self.others {
+                let worth = 1.0 / self.probability(*parts);
                 sum += *count as f64 * (bet * (worth + shift)).ln_1p();
             }
             sum
@@ -225,6 +237,11 @@ fn edge(has: impl Fn(f64) -> bool, is_below: bool) -> f64 {
     if is_below { low } else { high }
 }
 
+/// Parts of the share with which a query is audited that lies so many mean distances away.
+fn parts(far: f64) -> u32 {
+    ((far.min(1e6) * f64::from(PARTS)) as u32).max(LEAST)
+}
+
 /// A number in [0, 1) for a query: the same however queries come in batches.
 fn uniform(seed: u64, number: u64) -> f64 {
     // The golden ratio spreads consecutive numbers over all seeds.
@@ -242,8 +259,8 @@ struct Distances {
     weights: Vec<f64>,
     /// Squared distance of a row of zeros.
     zero: f64,
-    /// Squared distances at which the levels begin: as far as 9 of 10, 99 of 100, and all rows.
-    ends: [f64; LEVELS - 1],
+    /// Mean distance of the rows of the sample.
+    usual: f64,
 }
 
 impl Distances {
@@ -266,15 +283,14 @@ impl Distances {
         };
         let weights: Vec<f64> = mean.iter().zip(&square).map(weight).collect();
         let zero = mean.iter().zip(&weights).map(|(mean, weight)| weight * mean * mean).sum();
-        let mut found = Self { live, mean, weights, zero, ends: [f64::INFINITY; LEVELS - 1] };
-        let mut all: Vec<f64> = rows.iter().map(|row| found.of(row)).collect();
-        all.sort_by(f64::total_cmp);
-        let at = |share: f64| all[((share * count as f64) as usize).min(count - 1)];
-        found.ends = [at(0.9), at(0.99), at(1.0)];
+        let mut found = Self { live, mean, weights, zero, usual: 1.0 };
+        let distances = rows.iter().map(|row| found.square(row).max(0.0).sqrt());
+        found.usual = distances.sum::<f64>() / count as f64;
         Some(found)
     }
 
-    fn of(&self, row: Row<'_>) -> f64 {
+    /// The squared distance of a row; may fall below zero by rounding.
+    fn square(&self, row: Row<'_>) -> f64 {
         let known = |(column, x): (u32, f64)| {
             let slot = self.live.slot(column)? as usize;
             let (mean, weight) = (self.mean[slot], self.weights[slot]);
@@ -283,9 +299,14 @@ impl Distances {
         self.zero + row.nonzeros().filter_map(known).sum::<f64>()
     }
 
-    fn level(&self, row: Row<'_>) -> usize {
-        let distance = self.of(row);
-        self.ends.iter().filter(|end| distance > **end).count()
+    /// The distance of a row in mean distances; infinitely far if it overflows, 1 where all rows are alike.
+    fn relative(&self, row: Row<'_>) -> f64 {
+        let far = self.square(row).max(0.0).sqrt() / self.usual;
+        match far {
+            _ if self.usual == 0.0 => 1.0,
+            far if far.is_nan() => f64::INFINITY,
+            far => far,
+        }
     }
 }
 
@@ -303,10 +324,10 @@ mod tests {
     fn simulate(audit: &mut Audit, queries: u64, seed: u64, other: impl Fn(u64) -> f64) {
         for number in 0..queries {
             audit.seen += 1;
-            let level = if audit.share < 0.05 { (number % 7 == 0).into() } else { 0 };
-            if uniform(audit.seed, number) < audit.probability(level) {
+            let parts = parts(if audit.share < 0.05 && number % 7 == 0 { 2.0 } else { 1.0 });
+            if uniform(audit.seed, number) < audit.probability(parts) {
                 let is_other = uniform(seed.wrapping_mul(77), number) < other(number);
-                audit.note(level, is_other);
+                audit.note(parts, is_other);
             }
         }
     }
@@ -326,7 +347,7 @@ mod tests {
                 for number in first..first + 500 {
                     audit.seen += 1;
                     if uniform(audit.seed, number) < 0.2 {
-                        audit.note(0, uniform(round * 31 + 7, number) < 0.02);
+                        audit.note(PARTS, uniform(round * 31 + 7, number) < 0.02);
                     }
                 }
                 let AuditReport { low, high, .. } = audit.report();
@@ -363,7 +384,7 @@ mod tests {
         let mut audit = Audit::of_promise(1.0, 1e-3, 0.05, 1).unwrap();
         for _ in 0..10_000 {
             audit.seen += 1;
-            audit.note(0, false);
+            audit.note(PARTS, false);
         }
         // Clopper-Pearson, which holds at one time only, gives 3.0e-4.
         let AuditReport { high, low, .. } = audit.report();
@@ -372,12 +393,50 @@ mod tests {
     }
 
     #[test]
-    fn far_rows_have_higher_levels() {
+    fn the_probability_is_proportional_to_the_distance() {
         let values = (0..400).map(|n| f64::from(n % 20) - 9.5).collect();
         let rows = Matrix::dense(2, values).unwrap();
         let known = Distances::new(&rows).unwrap();
-        let far = Matrix::dense(2, vec![100.0, -50.0, 0.0, 0.0]).unwrap();
-        assert_eq!((known.level(far.row(0)), known.level(far.row(1))), (3, 0));
+        let audit = Audit::of_promise(0.01, 1e-3, 0.05, 1).unwrap();
+        let audit = audit.reference(&rows).unwrap();
+        let at = |x: f64| {
+            let far = Matrix::dense(2, vec![x, x]).unwrap();
+            audit.probability(parts(known.relative(far.row(0))))
+        };
+        // Twice as far, twice as likely; the mean distance gives the share, the middle half of it.
+        assert!((at(40.0) / at(20.0) - 2.0).abs() < 0.02, "{} {}", at(40.0), at(20.0));
+        let mean: f64 =
+            rows.iter().map(|row| known.relative(row)).sum::<f64>() / rows.rows() as f64;
+        assert!((mean - 1.0).abs() < 1e-12, "{mean}");
+        assert_eq!((at(0.0), at(1e300), audit.least_probability()), (0.005, 1.0, 0.005));
         assert!(Distances::new(&Matrix::dense(2, vec![]).unwrap()).is_none());
+        let alike = Distances::new(&Matrix::dense(1, vec![3.0; 4]).unwrap()).unwrap();
+        assert_eq!(alike.relative(rows.row(0)), 1.0);
+    }
+
+    /// Bounds hold although every query has a probability of its own.
+    #[test]
+    fn the_upper_bound_allows_for_the_least_probability() {
+        let values = (0..400).map(|n| f64::from(n % 20) - 9.5).collect();
+        let rows = Matrix::dense(2, values).unwrap();
+        let (rounds, delta) = (200u64, 0.1);
+        let mut missed = 0;
+        for round in 0..rounds {
+            let audit = Audit::of_promise(0.2, 0.02, delta, 500 + round).unwrap();
+            let mut audit = audit.reference(&rows).unwrap();
+            for number in 0..4000 {
+                audit.seen += 1;
+                let far = 2.5 * uniform(round + 9000, number);
+                // What is far disagrees more often: 0.02 on average.
+                let is_other = uniform(round * 31 + 7, number) < 0.016 * far;
+                if uniform(audit.seed, number) < audit.probability(parts(far)) {
+                    audit.note(parts(far), is_other);
+                }
+            }
+            let AuditReport { low, high, .. } = audit.report();
+            missed += u32::from(low > 0.02 || high < 0.02);
+        }
+        let allowed = 2.0 * delta + 3.0 * (2.0 * delta / rounds as f64).sqrt();
+        assert!(f64::from(missed) / rounds as f64 <= allowed, "{missed}");
     }
 }
