@@ -16,6 +16,7 @@ mod near;
 pub mod projected;
 mod semidefinite;
 pub mod sequence;
+pub(crate) mod sequence_tree;
 pub mod spectral;
 pub(crate) mod stored_sequence;
 pub mod table;

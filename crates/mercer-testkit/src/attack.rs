@@ -137,9 +137,15 @@ impl AttackCase {
         let columns = self.machine.columns().max(1);
         let variants: Vec<String> = match stage {
             "anytime" => {
-                ["", "(stop=never)", "(stop=never, chunk=1)", "(stop=never, clusters=2, chunk=2)"]
-                    .map(str::to_owned)
-                    .to_vec()
+                let variants = [
+                    "",
+                    "(stop=never)",
+                    "(stop=never, chunk=1)",
+                    "(stop=never, clusters=2, chunk=2)",
+                    "(stop=never, depth=2, chunk=2)",
+                    "(stop=never, order=moved_mean_lh)",
+                ];
+                variants.map(str::to_owned).to_vec()
             }
             "compressed" => ["", "(1)", "(2)", "(3)"].map(str::to_owned).to_vec(),
             "projected" => {

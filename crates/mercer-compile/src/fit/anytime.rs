@@ -7,10 +7,11 @@ mod moved;
 mod orders;
 mod pool;
 mod settings;
+mod tree;
 
 use mercer_data::{Matrix, MatrixBuilder};
 use mercer_kernel::factor::{Factor, Given, KernelColumns};
-use mercer_machine::{Array, Output, Score, Section};
+use mercer_machine::{Array, Machine, Output, Score, Section};
 use mercer_query::entries;
 use mercer_spec::{Checked, Spec};
 
@@ -70,15 +71,24 @@ fn fit(arguments: &Checked<'_>, task: &Task<'_>) -> Result<Section, CompileError
     let mut arrays = SequenceArrays::new(machine.scores().len());
     let mut centres = Vec::new();
     match task.sample {
+        Some(sample) if settings.depth > 0 => {
+            let sample = &fitted(sample, machine.columns());
+            let mut measured = Measured { columns: &mut columns, lengths: &lengths };
+            tree::grow(task, &settings, sample, &mut measured, &mut arrays)?;
+        }
         Some(sample) if settings.clusters > 1 => {
             let sample = &fitted(sample, machine.columns());
             for (centre, rows) in clusters::parts(sample, settings.clusters, settings.seed) {
                 let mine = sample.select(rows);
-                arrays.add(&sequence(task, &settings, Some(&mine), &mut columns, &lengths)?);
+                let mut measured = Measured { columns: &mut columns, lengths: &lengths };
+                arrays.add(&sequence(task, &settings, Some(&mine), &mut measured)?);
                 centres.extend(centre);
             }
         }
-        sample => arrays.add(&sequence(task, &settings, sample, &mut columns, &lengths)?),
+        sample => {
+            let mut measured = Measured { columns: &mut columns, lengths: &lengths };
+            arrays.add(&sequence(task, &settings, sample, &mut measured)?);
+        }
     }
     Ok(arrays.section(arguments.text(), settings.chunk, centres))
 }
@@ -96,8 +106,18 @@ fn check(task: &Task<'_>, settings: &AnytimeSettings, has_signs: bool) -> Result
     if machine.supports().rows() == 0 {
         return Err(unfit("it has no supports"));
     }
-    if (settings.order.needs_sample() || settings.clusters > 1) && !has_signs {
-        let what = if settings.clusters > 1 { "clusters need" } else { "this order needs" };
+    if settings.depth > 0 && (settings.clusters > 1 || settings.order.is_moved()) {
+        return Err(unfit(
+            "a tree goes with neither clusters nor moved points; leave depth or them out",
+        ));
+    }
+    if (settings.order.needs_sample() || settings.clusters > 1 || settings.depth > 0) && !has_signs
+    {
+        let what = match () {
+            () if settings.depth > 0 => "a tree needs",
+            () if settings.clusters > 1 => "clusters need",
+            () => "this order needs",
+        };
         return Err(unfit(format!(
             "{what} a sample of queries (--sample) whose scores have a sign"
         )));
@@ -125,38 +145,68 @@ pub(super) struct Sequence {
     pub constants: SequenceConstants,
 }
 
+/// What the constants of all sequences are measured with.
+pub(super) struct Measured<'a> {
+    columns: &'a mut KernelColumns,
+    lengths: &'a ScoreNorms,
+}
+
+impl Measured<'_> {
+    /// The constants of a basis with the triangle of its factor.
+    fn constants(
+        &mut self,
+        machine: &Machine,
+        basis: &Matrix,
+        factor: &Factor<KernelColumns>,
+    ) -> Result<SequenceConstants, CompileError> {
+        if basis.rows() == 0 {
+            return Err(unfit("no basis point passes the pivot test"));
+        }
+        let rows: Vec<&[f64]> =
+            factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
+        let Self { columns, lengths } = self;
+        let constants =
+            SequenceConstants::new(machine, basis, &inverted(&rows), None, columns, lengths);
+        constants.map_err(CompileError::measuring("anytime"))
+    }
+}
+
+/// The rows that basis points are chosen from.
+fn pool(task: &Task<'_>, settings: &AnytimeSettings, sample: Option<&Matrix>) -> Pool {
+    let order = settings.order;
+    let takes_training =
+        !order.is_moved() && (matches!(order, Order::MinWzN | Order::Sgma) || order.needs_sample());
+    let training = task.training.filter(|_| takes_training);
+    Pool::new(task.exact, training, sample, settings)
+}
+
+/// Most basis points of a sequence.
+fn most_steps(costs: Costs, settings: &AnytimeSettings) -> usize {
+    if settings.stops_at_break_even {
+        settings.steps.min(costs.break_even())
+    } else {
+        settings.steps
+    }
+}
+
 fn sequence(
     task: &Task<'_>,
     settings: &AnytimeSettings,
     sample: Option<&Matrix>,
-    columns: &mut KernelColumns,
-    lengths: &ScoreNorms,
+    measured: &mut Measured<'_>,
 ) -> Result<Sequence, CompileError> {
     let machine = task.exact.machine();
-    let takes_training = settings.order == Order::MinWzN
-        || settings.order == Order::Sgma
-        || settings.order.needs_sample();
-    let training = task.training.filter(|_| takes_training);
-    let pool = Pool::new(task.exact, training, sample, settings);
+    let pool = pool(task, settings, sample);
     let mut factor = pool.factor(task.exact, settings.floor);
     let costs = Costs::new(task.exact);
-    let mut limit = settings.steps;
-    if settings.stops_at_break_even {
-        limit = limit.min(costs.break_even());
-    }
-    let basis = if settings.order == Order::Moved {
-        moved::points(machine, &pool, &mut factor, limit, &task.watch)?
+    let limit = most_steps(costs, settings);
+    let goal = moved::MovedGoal { order: settings.order, limit };
+    let basis = if settings.order.is_moved() {
+        moved::points(machine, &pool, &mut factor, goal, &task.watch)?
     } else {
         choose(&pool, &mut factor, settings, limit, task)?
     };
-    if basis.rows() == 0 {
-        return Err(unfit("no basis point passes the pivot test"));
-    }
-    let rows: Vec<&[f64]> =
-        factor.pivots().iter().map(|pivot| pivot.coordinates.as_slice()).collect();
-    let triangle = inverted(&rows);
-    let constants = SequenceConstants::new(machine, &basis, &triangle, None, columns, lengths);
-    let mut constants = constants.map_err(CompileError::measuring("anytime"))?;
+    let mut constants = measured.constants(machine, &basis, &factor)?;
     if settings.stops_at_break_even && !pool.witnesses.is_empty() {
         constants.truncate(limit::cheapest(costs, &pool, &factor, &constants));
     }
@@ -175,7 +225,10 @@ fn choose(
     let squares = |factor: &Factor<KernelColumns>| {
         factor.targets().iter().map(|target| target.square().max(0.0)).sum::<f64>()
     };
-    let (whole, mut ended) = (squares(factor), None);
+    // A factor may have basis points already.
+    let known = factor.targets().iter().flat_map(|target| target.coordinates());
+    let whole = squares(factor) + known.map(|w| w * w).sum::<f64>();
+    let mut ended = None;
     let mut go_on = |factor: &Factor<KernelColumns>| {
         let goes_on = task.watch.step("choosing basis points", factor.rank(), limit);
         ended = goes_on.err().map(CompileError::from);
@@ -205,6 +258,10 @@ pub(super) struct SequenceArrays {
     weights: Vec<f64>,
     rests: Vec<f64>,
     hidden: Vec<f64>,
+    /// Of a tree: the parent of each sequence, and the splits of those with children.
+    parents: Vec<u32>,
+    split_weights: Vec<f64>,
+    split_thresholds: Vec<f64>,
 }
 
 impl SequenceArrays {
@@ -220,25 +277,34 @@ impl SequenceArrays {
             weights: Vec::new(),
             rests: Vec::new(),
             hidden: Vec::new(),
+            parents: Vec::new(),
+            split_weights: Vec::new(),
+            split_thresholds: Vec::new(),
         }
     }
 
+    /// Adds a sequence that stands alone.
     pub(super) fn add(&mut self, sequence: &Sequence) {
+        self.add_from(sequence, 0);
+    }
+
+    /// Adds the steps of a sequence from `first` on: those before are its ancestors'.
+    fn add_from(&mut self, sequence: &Sequence, first: usize) {
         let Sequence { basis, constants } = sequence;
-        self.counts.push(constants.steps() as u32);
-        for row in basis.iter() {
+        self.counts.push((constants.steps() - first) as u32);
+        for row in basis.iter().skip(first) {
             for (column, value) in row.nonzeros() {
                 self.columns.push(column);
                 self.values.push(value);
             }
             self.starts.push(self.values.len() as u32);
         }
-        self.triangle.extend(&constants.triangle);
-        self.defects.extend(&constants.defects);
+        self.triangle.extend(&constants.triangle[first * (first + 1) / 2..]);
+        self.defects.extend(&constants.defects[first..]);
         for score in 0..self.scores {
-            self.weights.extend(&constants.weights[score]);
-            self.rests.extend(&constants.rests[score]);
-            self.hidden.extend(&constants.hidden[score]);
+            self.weights.extend(&constants.weights[score][first..]);
+            self.rests.extend(&constants.rests[score][first..]);
+            self.hidden.extend(&constants.hidden[score][first..]);
         }
     }
 
@@ -254,6 +320,12 @@ impl SequenceArrays {
             .with("weights", Array::F64(self.weights))
             .with("residual_norms", Array::F64(self.rests))
             .with("residuals_in_span", Array::F64(self.hidden));
+        if !self.split_thresholds.is_empty() {
+            return section
+                .with("parents", Array::U32(self.parents))
+                .with("split_weights", Array::F64(self.split_weights))
+                .with("split_thresholds", Array::F64(self.split_thresholds));
+        }
         if centres.is_empty() { section } else { section.with("centres", Array::F64(centres)) }
     }
 }

@@ -7,11 +7,11 @@ use mercer_data::Matrix;
 use mercer_kernel::parse;
 use mercer_machine::Array::{F64, U32};
 use mercer_machine::{Answer, ClassName, Machine, Output, PlanSections, Scheme, Score};
-use mercer_query::{Certainty, Plan, QueryOptions};
+use mercer_query::{Certainty, LoadError, Plan, PlanTrust, QueryOptions};
 use mercer_testkit::properties::certify::{CertifyProperty, Tally};
 use mercer_testkit::{generate, machines};
 
-const ORDERS: [&str; 10] = [
+const ORDERS: [&str; 11] = [
     "auto",
     "given",
     "sgma",
@@ -22,6 +22,7 @@ const ORDERS: [&str; 10] = [
     "log_gap",
     "stop_count",
     "moved",
+    "moved_mean_lh",
 ];
 
 fn two_classes() -> Output {
@@ -89,6 +90,58 @@ fn certificates_hold_for_every_order() {
     println!("orders: {tally:?}");
 }
 
+/// Leaves go on from the basis of their parents: the same properties, and constants that are verified.
+#[test]
+fn certificates_hold_in_every_leaf_of_a_tree() {
+    let mut tally = Tally::default();
+    let queries = clouds(240, 6, 111);
+    for text in ["rbf(gamma=0.3)", "normalized(polynomial(degree=2, gamma=0.5, coef0=1))"] {
+        for order in ["given", "min_wz", "min_wz_n", "hybrid", "log_gap"] {
+            let machine = trained(text, 6, 40, two_classes(), 110);
+            let stage = format!("anytime(order={order}, depth=2, stop=never, chunk=3)");
+            let sections = fit(&machine, &stage, Some(&queries)).unwrap();
+            let section = &sections.sections[0];
+            let parents = section.u32s("parents").unwrap_or_default();
+            assert!(parents.len() >= 3, "{stage} under {text} does not split: {parents:?}");
+            let few = queries.select(0..40);
+            common::hold(
+                Ok(sections.clone()),
+                common::TestNames { plan: &stage, case: text },
+                &machine,
+                &few,
+                &mut tally,
+            );
+            let plan = Plan::fitted(&machine, &sections).unwrap();
+            let (batch, exact) =
+                (plan.decide(&queries).unwrap(), Plan::exact(&machine).decide(&queries).unwrap());
+            let mut worker = plan.worker();
+            for row in 0..queries.rows() {
+                assert_eq!(batch[row].answer, exact[row].answer, "{stage}, row {row}");
+                let alone = worker.decide(&queries, row..row + 1, &QueryOptions::default());
+                assert_eq!(alone.unwrap()[0], batch[row], "{stage}, row {row}");
+            }
+            // A bound of the last leaf is as little believed as one of the root.
+            for name in ["residual_norms", "defects"] {
+                let mut forged = sections.clone();
+                let arrays = &mut forged.sections[0].arrays;
+                let array = arrays.iter_mut().find(|(other, _)| other == name).unwrap();
+                let F64(values) = &mut array.1 else { panic!("{name}") };
+                let last = values.iter_mut().rfind(|value| **value > 0.0).unwrap();
+                *last *= 0.5;
+                let refused = Plan::load(&machine, &forged, PlanTrust::Nothing);
+                assert!(matches!(refused, Err(LoadError::NotProved { .. })), "{stage}: {name}");
+            }
+        }
+    }
+    println!("trees: {tally:?}");
+    assert!(tally.certified > 100, "{tally:?}");
+    let machine = trained("rbf(gamma=0.3)", 6, 40, two_classes(), 110);
+    let refused = |stage: &str, rows| fit(&machine, stage, rows).unwrap_err().to_string();
+    assert!(refused("anytime(depth=2)", None).contains("a tree needs a sample"));
+    let both = refused("anytime(depth=2, clusters=3)", Some(&queries));
+    assert!(both.contains("neither clusters nor moved"), "{both}");
+}
+
 #[test]
 fn certificates_hold_on_adversarial_machines() {
     let mut tally = Tally::default();
@@ -112,7 +165,7 @@ fn certificates_hold_on_adversarial_machines() {
         for case in &cases {
             // The bounds do not know who chose the basis: all orders on some kernels are enough.
             let orders: &[&str] = if text.starts_with("rbf(gamma=1)") || text.starts_with("poly") {
-                &["min_wz", "log_gap", "moved"]
+                &["min_wz", "log_gap", "moved", "moved_mean_lh"]
             } else {
                 &["min_wz"]
             };

@@ -31,6 +31,14 @@ pub fn plan_of(stage: &str) -> (&'static str, &'static str) {
     }
 }
 
+/// Other forms of some stages, which keep other arrays.
+const VARIANTS: [&str; 4] = [
+    "cascade(anytime(depth=2, order=min_wz), exact)",
+    "nearest(paper, dimensions=3, smoothing=10, tug_of_war=no, ordering=kernel_pca)",
+    "nearest(paper, dimensions=3, smoothing=10, tug_of_war=no, ordering=fastmap)",
+    "cascade(nearest(paper, dimensions=3, smoothing=10, tug_of_war=no, reduced=10), exact)",
+];
+
 pub fn rows(count: usize, seed: u64) -> Matrix {
     let mut rng = generate::rng(seed);
     Matrix::dense(5, (0..5 * count).map(|_| synthetic::normal(&mut rng).abs()).collect()).unwrap()
@@ -94,8 +102,9 @@ fn survive(machine: &Machine, sections: &PlanSections, seed: u64) -> (usize, usi
 fn damaged_plans_of_every_stage_are_refused_or_asked_without_a_panic() {
     let sample = rows(1500, 2);
     let target = Target { risk: 0.1, delta: 0.1, ..Target::default() };
-    for (seed, fitter) in (0..).zip(FITTERS) {
-        let (plan, kernel) = plan_of(fitter.stage.name);
+    let variants = VARIANTS.iter().map(|plan| (*plan, "rbf(gamma=0.5)"));
+    let plans = FITTERS.iter().map(|fitter| plan_of(fitter.stage.name)).chain(variants);
+    for (seed, (plan, kernel)) in (0..).zip(plans) {
         let kernel = mercer_kernel::parse(kernel).unwrap();
         let mut whole = 0;
         for (name, output) in machines::outputs() {

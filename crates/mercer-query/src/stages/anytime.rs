@@ -2,6 +2,7 @@
 //! chosen in `mercer_compile`; what is proved, and why, is in `certify/projection.rs`.
 
 pub(super) mod arrays;
+mod routes;
 
 use mercer_kernel::block::{Packed, Queries};
 use mercer_kernel::bound::{HIDDEN, gamma};
@@ -17,6 +18,7 @@ use crate::rounding::RowSizes;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
 use crate::verify::{RestsOn, stored_sequence};
+use routes::{Router, Split};
 
 /// The entry of the registry.
 pub static ENTRY: StageEntry = StageEntry {
@@ -54,6 +56,13 @@ pub static ENTRY: StageEntry = StageEntry {
             help: "parts of query space, each with a sequence of its own",
         },
         Parameter {
+            name: "depth",
+            kind: Kind::Integer { low: 0, high: 6 },
+            default: Some("0"),
+            help: "levels of a tree over query space: open queries are split in two by their values with the basis \
+                   points so far, and each half goes on with basis points of its own",
+        },
+        Parameter {
             name: "chunk",
             kind: Kind::Integer { low: 1, high: 1024 },
             default: Some("16"),
@@ -71,7 +80,7 @@ pub static ENTRY: StageEntry = StageEntry {
 };
 
 /// Words of `order`; `auto` chooses one.
-const ORDERS: [&str; 10] = [
+const ORDERS: [&str; 11] = [
     "auto",
     "given",
     "sgma",
@@ -82,12 +91,14 @@ const ORDERS: [&str; 10] = [
     "log_gap",
     "stop_count",
     "moved",
+    "moved_mean_lh",
 ];
 
 /// Basis points computed at once grow with what is known, but no further than this.
 const MOST_AT_ONCE: usize = 48;
 
-/// One sequence of basis points for all queries, or one for each part of query space.
+/// One sequence of basis points for all queries, one for each part of query space, or a tree of them, in which parents
+/// come before their children.
 #[derive(Debug)]
 struct Anytime {
     spec: Spec,
@@ -96,11 +107,16 @@ struct Anytime {
     offsets: Vec<f64>,
     columns: u64,
     sequences: Vec<Sequence>,
+    /// Where the open queries of each sequence go on, if it is not a leaf.
+    splits: Vec<Option<Split>>,
     /// Centres of the parts of query space, if there are several.
     router: Option<Router>,
+    /// Steps of the longest sequence, those of its ancestors included.
+    longest: usize,
 }
 
-/// Basis points in the order in which they are used, and what is known after each.
+/// Basis points in the order in which they are used, and what is known after each. Below a split the steps of the
+/// ancestors come first; the chunks are its own.
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub chunks: Vec<BasisChunk>,
@@ -108,6 +124,8 @@ pub(super) struct Sequence {
     /// Steps of each score.
     pub scores: Vec<Vec<ProjectionStep>>,
     pub sizes: RowSizes,
+    /// Squared norms of all basis points.
+    norms: Vec<f64>,
 }
 
 /// Basis points computed at once.
@@ -117,13 +135,6 @@ pub(super) struct BasisChunk {
     pub basis: Packed,
     /// Rows of T, as long as the last of them.
     pub triangle: Panels64,
-}
-
-/// Sends a query to the nearest centre: the largest `c·x - |c|²/2`.
-#[derive(Debug)]
-struct Router {
-    centres: Packed,
-    halves: Vec<f64>,
 }
 
 /// Working memory of one thread.
@@ -267,27 +278,6 @@ pub(super) fn query_bounds(
 }
 
 impl Anytime {
-    /// Which sequence each open query belongs to.
-    fn route(&self, block: &Block<'_>, scratch: &mut AnytimeScratch) {
-        scratch.routes.clear();
-        scratch.routes.resize(block.len(), 0);
-        let (Some(router), Some(queries)) = (&self.router, &mut scratch.router) else { return };
-        let rows = block.open().iter().map(|query| block.row(*query));
-        router.centres.load_without_norms(self.isa, rows.clone(), queries);
-        let mut best = vec![f64::NEG_INFINITY; block.open().len()];
-        router.centres.visit(self.isa, queries, rows, &mut scratch.tile, |tile| {
-            for position in tile.queries.clone() {
-                for (centre, product) in tile.rows.clone().zip(tile.of(position)) {
-                    let nearness = product - router.halves[centre];
-                    if nearness > best[position] {
-                        best[position] = nearness;
-                        scratch.routes[block.open()[position] as usize] = centre as u32;
-                    }
-                }
-            }
-        });
-    }
-
     /// Runs one sequence over its open queries.
     fn run_sequence(
         &self,
@@ -331,6 +321,9 @@ impl Anytime {
                 self.run_chunk(number, at, block, tracker, scratch);
             }
         }
+        if let Some(split) = &self.splits[number] {
+            self.send_to_children(split, tracker, scratch);
+        }
     }
 
     /// One chunk for all queries that run.
@@ -344,7 +337,7 @@ impl Anytime {
     ) {
         let (sequence, scores) = (&self.sequences[number], self.offsets.len());
         let chunk = &sequence.chunks[at];
-        let stride = sequence.scores.first().map_or(0, Vec::len);
+        let stride = self.longest;
         let AnytimeScratch {
             sequences,
             tile,
@@ -457,8 +450,7 @@ impl StageWithScratch for Anytime {
             block.compact(tracker);
         }
         self.route(block, scratch);
-        let longest = self.sequences.iter().map(|sequence| sequence.scores[0].len()).max();
-        let needed = block.len() * longest.unwrap_or(0);
+        let needed = block.len() * self.longest;
         if scratch.values.len() < needed {
             scratch.values.resize(needed, 0.0);
         }

@@ -6,24 +6,34 @@ use mercer_machine::{Machine, Section};
 
 use super::near::Near;
 use super::sequence::{ScoreNorms, SequenceConstants};
+use super::sequence_tree::SequenceTree;
 use super::{MeasureError, Watch, all_at_least, at_least, kernel_value_cost};
 use crate::Exact;
 
-/// A sequence as a file holds it.
+/// A sequence as a file holds it: its own steps, without those of its ancestors in a tree.
 struct StoredSequence<'a> {
-    basis: Matrix,
+    /// Rows of the basis, and of T from the first step of the root on.
+    rows: std::ops::Range<usize>,
     triangle: Vec<Vec<f64>>,
     defects: &'a [f64],
     /// Score after score, steps of each.
-    weights: Vec<Vec<f64>>,
+    weights: Vec<&'a [f64]>,
     rests: &'a [f64],
     hidden: &'a [f64],
 }
 
+/// All sequences of a file.
+struct StoredSequences<'a> {
+    basis: Matrix,
+    tree: SequenceTree,
+    sequences: Vec<StoredSequence<'a>>,
+}
+
 /// Cuts the arrays of a section into sequences; the stage was loaded before, so that all lengths fit.
-fn stored<'a>(section: &'a Section, machine: &Machine) -> Option<Vec<StoredSequence<'a>>> {
+fn stored<'a>(section: &'a Section, machine: &Machine) -> Option<StoredSequences<'a>> {
     let scores = machine.scores().len();
     let counts = section.u32s("counts")?;
+    let tree = SequenceTree::new(section, counts)?;
     let starts = section.u32s("basis_starts")?.iter().map(|start| *start as usize);
     let (columns, values) = (section.u32s("basis_columns")?, section.f64s("basis_values")?);
     let starts: Vec<usize> = starts.collect();
@@ -37,36 +47,59 @@ fn stored<'a>(section: &'a Section, machine: &Machine) -> Option<Vec<StoredSeque
     ];
     let mut first = 0;
     let mut sequences = Vec::new();
-    for steps in counts.iter().map(|count| *count as usize) {
+    for (number, steps) in counts.iter().map(|count| *count as usize).enumerate() {
         let mut rows = Vec::with_capacity(steps);
-        for length in 1..=steps {
-            rows.push(triangle.split_off(..length)?.to_vec());
+        for step in 1..=steps {
+            rows.push(triangle.split_off(..tree.before(number) + step)?.to_vec());
         }
         let own = weights.split_off(..steps * scores)?;
         sequences.push(StoredSequence {
-            basis: basis.select(first..first + steps),
+            rows: first..first + steps,
             triangle: rows,
             defects: defects.split_off(..steps)?,
-            weights: own.chunks_exact(steps).map(<[f64]>::to_vec).collect(),
+            weights: own.chunks_exact(steps).collect(),
             rests: rests.split_off(..steps * scores)?,
             hidden: hidden.split_off(..steps * scores)?,
         });
         first += steps;
     }
-    Some(sequences)
+    Some(StoredSequences { basis, tree, sequences })
 }
 
-impl StoredSequence<'_> {
-    /// Whether every bound of the file is at least the measured one.
-    fn check(&self, found: &SequenceConstants) -> Result<(), MeasureError> {
-        let steps = self.defects.len();
-        if found.steps() < steps {
-            let at = found.steps();
-            return Err(at_least("defects", at, self.defects[at], f64::INFINITY));
+impl StoredSequences<'_> {
+    /// Measures one sequence, from the first step of its root on, with the weights of the file.
+    fn measure(
+        &self,
+        number: usize,
+        machine: &Machine,
+        columns: &mut KernelColumns,
+        lengths: &ScoreNorms,
+    ) -> Result<SequenceConstants, MeasureError> {
+        let path = self.tree.path(number);
+        let nodes = || path.iter().map(|node| &self.sequences[*node]);
+        let basis = self.basis.select(nodes().flat_map(|node| node.rows.clone()));
+        let triangle: Vec<Vec<f64>> = nodes().flat_map(|node| node.triangle.clone()).collect();
+        let of_score = |score: usize| {
+            nodes().flat_map(|node| node.weights[score].iter().copied()).collect::<Vec<f64>>()
+        };
+        let weights: Vec<Vec<f64>> = (0..machine.scores().len()).map(of_score).collect();
+        SequenceConstants::new(machine, &basis, &triangle, Some(&weights), columns, lengths)
+    }
+
+    /// Whether every bound of a sequence in the file is at least the measured one.
+    fn check(&self, number: usize, found: &SequenceConstants) -> Result<(), MeasureError> {
+        let (stored, before) = (&self.sequences[number], self.tree.before(number));
+        let steps = stored.defects.len();
+        if found.steps() < before + steps {
+            let at = found.steps().saturating_sub(before);
+            return Err(at_least("defects", at, stored.defects[at], f64::INFINITY));
         }
-        all_at_least("defects", self.defects, &found.defects)?;
-        all_at_least("residual_norms", self.rests, &found.rests.concat())?;
-        all_at_least("residuals_in_span", self.hidden, &found.hidden.concat())
+        let own = |lists: &[Vec<f64>]| -> Vec<f64> {
+            lists.iter().flat_map(|list| list[before..].iter().copied()).collect()
+        };
+        all_at_least("defects", stored.defects, &found.defects[before..])?;
+        all_at_least("residual_norms", stored.rests, &own(&found.rests))?;
+        all_at_least("residuals_in_span", stored.hidden, &own(&found.hidden))
     }
 }
 
@@ -88,17 +121,10 @@ pub(crate) fn verify(
     let machine = exact.machine();
     let mut columns = supports(machine);
     let lengths = ScoreNorms::new(machine, &mut columns, watch)?;
-    for sequence in stored(section, machine).ok_or_else(damaged)? {
-        let StoredSequence { basis, triangle, weights, .. } = &sequence;
-        let found = SequenceConstants::new(
-            machine,
-            basis,
-            triangle,
-            Some(weights),
-            &mut columns,
-            &lengths,
-        )?;
-        sequence.check(&found)?;
+    let stored = stored(section, machine).ok_or_else(damaged)?;
+    for number in 0..stored.sequences.len() {
+        let found = stored.measure(number, machine, &mut columns, &lengths)?;
+        stored.check(number, &found)?;
     }
     Ok(())
 }
@@ -112,12 +138,12 @@ pub(crate) fn verify_compressed(
     let machine = exact.machine();
     let mut columns = supports(machine);
     let lengths = ScoreNorms::new(machine, &mut columns, watch)?;
-    let sequences = stored(section, machine).ok_or_else(damaged)?;
-    let [sequence] = sequences.as_slice() else { return Err(damaged()) };
-    let StoredSequence { basis, triangle, weights, .. } = sequence;
-    let found =
-        SequenceConstants::new(machine, basis, triangle, Some(weights), &mut columns, &lengths)?;
-    sequence.check(&found)?;
+    let stored = stored(section, machine).ok_or_else(damaged)?;
+    if stored.sequences.len() != 1 {
+        return Err(damaged());
+    }
+    let found = stored.measure(0, machine, &mut columns, &lengths)?;
+    stored.check(0, &found)?;
     let array = |name: &str| section.f64s(name).ok_or_else(damaged);
     let near = Near::new(&found, &lengths, Some(array("coefficients")?));
     all_at_least("difference_norms", array("difference_norms")?, &near.strays)?;
@@ -128,7 +154,13 @@ pub(crate) fn verify_compressed(
 pub(crate) fn work(section: &Section, exact: &Exact) -> f64 {
     let value = kernel_value_cost(exact);
     let supports = exact.machine().supports().rows() as f64;
-    let counts = section.u32s("counts").unwrap_or_default().iter().map(|count| f64::from(*count));
-    let sequences = counts.map(|k| k * (supports + k) * value + k * k * k);
+    let counts = section.u32s("counts").unwrap_or_default();
+    let tree = SequenceTree::new(section, counts);
+    let length = |(number, count): (usize, &u32)| {
+        let before = tree.as_ref().map_or(0, |tree| tree.before(number));
+        before as f64 + f64::from(*count)
+    };
+    let lengths = counts.iter().enumerate().map(length);
+    let sequences = lengths.map(|k| k * (supports + k) * value + k * k * k);
     supports * supports * value + sequences.sum::<f64>()
 }

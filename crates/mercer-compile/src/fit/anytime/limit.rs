@@ -82,7 +82,7 @@ pub(super) fn cheapest(
 }
 
 /// Steps after which all scores of a row have a sure sign.
-fn settling_step(
+pub(super) fn settling_step(
     pool: &Pool,
     factor: &Factor<KernelColumns>,
     constants: &SequenceConstants,

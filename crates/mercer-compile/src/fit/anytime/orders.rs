@@ -52,7 +52,8 @@ impl<'p> Ordering<'p> {
             for score in 0..pool.offsets.len() {
                 for (place, row) in pool.witnesses.clone().enumerate() {
                     let truth = pool.score(score, row);
-                    let (sum, is_settled) = (-pool.offsets[score], truth == 0.0);
+                    let sum = explained(factor, score, row) - pool.offsets[score];
+                    let is_settled = truth == 0.0 || sum * truth.signum() > gap(factor, score, row);
                     witnesses.push(Witness { place, score, truth, sum, is_settled });
                 }
             }
@@ -130,6 +131,18 @@ impl<'p> Ordering<'p> {
     }
 }
 
+/// What the basis points so far explain of a score.
+fn explained(factor: &Factor<KernelColumns>, score: usize, row: usize) -> f64 {
+    let weights = factor.targets()[score].coordinates();
+    weights.iter().enumerate().map(|(k, w)| w * factor.coordinate(k)[row]).sum()
+}
+
+/// How far the score of a row may be from what is explained.
+fn gap(factor: &Factor<KernelColumns>, score: usize, row: usize) -> f64 {
+    let rest = factor.targets()[score].square().max(0.0).sqrt();
+    factor.distances()[row].max(0.0).sqrt() * rest
+}
+
 impl Pivots<KernelColumns> for Ordering<'_> {
     fn propose(&mut self, factor: &mut Factor<KernelColumns>, out: &mut Vec<usize>) {
         let mut rows = self.candidates(factor);
@@ -167,8 +180,7 @@ impl Pivots<KernelColumns> for Ordering<'_> {
             let target = &factor.targets()[witness.score];
             let weight = target.coordinates()[factor.rank() - 1];
             witness.sum += weight * seen[witness.place];
-            let distance = factor.distances()[first + witness.place].max(0.0);
-            let gap = distance.sqrt() * target.square().max(0.0).sqrt();
+            let gap = gap(factor, witness.score, first + witness.place);
             witness.is_settled |= witness.sum * witness.truth.signum() > gap;
         }
     }

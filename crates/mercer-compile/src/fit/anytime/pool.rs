@@ -1,5 +1,6 @@
 //! The rows that basis points are chosen from and evaluated on.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use mercer_data::{Matrix, MatrixBuilder, Row, draw};
@@ -8,6 +9,7 @@ use mercer_machine::Score;
 use mercer_query::Exact;
 
 use super::settings::AnytimeSettings;
+use crate::compiler::fingerprint;
 
 /// Kernel columns kept while basis points are chosen.
 const COLUMN_BYTES: usize = 256 << 20;
@@ -16,8 +18,8 @@ const MOST_WITNESSES: usize = 2000;
 /// Training rows to draw from, at most.
 const MOST_EXTRAS: usize = 20_000;
 
-/// Everything that basis points are chosen from and evaluated on, as rows of one factor: supports, other
-/// training rows, and queries of the sample.
+/// Everything that basis points are chosen from and evaluated on, as rows of one factor: supports, training
+/// rows that are no supports, and queries of the sample.
 #[derive(Debug)]
 pub(super) struct Pool {
     pub rows: Matrix,
@@ -50,7 +52,8 @@ impl Pool {
             }
             first..builder.rows()
         };
-        let extras = add(training, MOST_EXTRAS, settings.seed);
+        let others = training.map(|training| without_supports(supports, training));
+        let extras = add(others.as_ref(), MOST_EXTRAS, settings.seed);
         // Residuals of all supports against all witnesses are kept.
         let most = (20_000_000 / supports.rows().max(1)).clamp(50, MOST_WITNESSES);
         let witnesses = add(sample, most, settings.seed + 1);
@@ -76,6 +79,14 @@ impl Pool {
     pub(super) fn score(&self, score: usize, row: usize) -> f64 {
         self.products[score][row] - self.offsets[score]
     }
+}
+
+/// Training rows that are not supports: supports are candidates already (\[DeCoste03\], section 4).
+fn without_supports(supports: &Matrix, training: &Matrix) -> Matrix {
+    let known: HashSet<u64> = supports.iter().map(fingerprint).collect();
+    let others =
+        (0..training.rows()).filter(|row| !known.contains(&fingerprint(training.row(*row))));
+    training.select(others)
 }
 
 /// Columns beyond those of the machine meet zeros only, or, for distances, make all supports farther alike.
@@ -111,4 +122,34 @@ fn products(exact: &Exact, rows: &Matrix) -> (Vec<Vec<f64>>, Vec<f64>) {
     };
     let squares = machine.scores().iter().zip(&products).map(square).collect();
     (products, squares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mercer_machine::{Machine, Output};
+
+    /// \[DeCoste03\]: all supports and at most 59 rows that are *not* supports. Sonar has 43 of those; drawing from
+    /// all training rows gave supports twice.
+    #[test]
+    fn other_training_rows_are_no_supports() {
+        let values: Vec<f64> = (0..40).map(|n| f64::from(n) / 7.0).collect();
+        let training = Matrix::dense(2, values).unwrap();
+        let supports = training.select([1, 4, 5, 19]);
+        let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
+        let scores = vec![Score::expansion(&[1.0, -1.0, 0.5, -0.5], 0.0)];
+        let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
+        let exact = Exact::new(&machine);
+        let spec = "anytime(order=min_wz_n)".parse().unwrap();
+        let arguments = mercer_query::entries::ANYTIME.check(&spec).unwrap();
+        let settings = AnytimeSettings::new(&arguments, false);
+        for rows in [training.clone(), training.to_sparse()] {
+            let pool = Pool::new(&exact, Some(&rows), None, &settings);
+            assert_eq!((pool.supports.len(), pool.extras.len()), (4, 16));
+            let known: HashSet<u64> = machine.supports().iter().map(fingerprint).collect();
+            for row in pool.extras.clone() {
+                assert!(!known.contains(&fingerprint(pool.rows.row(row))), "row {row}");
+            }
+        }
+    }
 }

@@ -13,6 +13,8 @@ pub(super) struct AnytimeSettings {
     /// Relative pivot test.
     pub floor: f64,
     pub clusters: usize,
+    /// Levels of a tree over query space; 0 for none.
+    pub depth: usize,
     /// Steps taken at once in the beginning.
     pub chunk: usize,
     pub seed: u64,
@@ -27,7 +29,7 @@ pub(super) enum Order {
     Sgma,
     /// What explains most of the machine, among supports.
     MinWz,
-    /// The same among supports and 59 other training rows drawn at each step.
+    /// The same among supports and up to 59 training rows that are no supports, drawn at each step.
     MinWzN,
     /// What moves the bounds of a sample of queries most towards their sign.
     MeanLh,
@@ -39,9 +41,11 @@ pub(super) enum Order {
     StopCount,
     /// Points moved in input space until they explain most of the machine.
     Moved,
+    /// Points moved in input space until the bounds of a sample are best (eq. 26).
+    MovedMeanLh,
 }
 
-const WORDS: [(&str, Option<Order>); 10] = [
+const WORDS: [(&str, Option<Order>); 11] = [
     ("auto", None),
     ("given", Some(Order::Given)),
     ("sgma", Some(Order::Sgma)),
@@ -52,12 +56,21 @@ const WORDS: [(&str, Option<Order>); 10] = [
     ("log_gap", Some(Order::LogGap)),
     ("stop_count", Some(Order::StopCount)),
     ("moved", Some(Order::Moved)),
+    ("moved_mean_lh", Some(Order::MovedMeanLh)),
 ];
 
 impl Order {
     /// Whether it looks at queries.
     pub(super) fn needs_sample(self) -> bool {
-        matches!(self, Self::MeanLh | Self::Hybrid | Self::LogGap | Self::StopCount)
+        matches!(
+            self,
+            Self::MeanLh | Self::Hybrid | Self::LogGap | Self::StopCount | Self::MovedMeanLh
+        )
+    }
+
+    /// Whether basis points are moved, not chosen.
+    pub(super) fn is_moved(self) -> bool {
+        matches!(self, Self::Moved | Self::MovedMeanLh)
     }
 }
 
@@ -73,6 +86,7 @@ impl AnytimeSettings {
             stops_at_break_even: arguments.word("stop") == "break_even",
             floor: arguments.number("pivot"),
             clusters: arguments.integer("clusters") as usize,
+            depth: arguments.integer("depth") as usize,
             chunk: arguments.integer("chunk") as usize,
             seed: arguments.integer("seed") as u64,
         }

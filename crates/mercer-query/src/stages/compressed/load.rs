@@ -48,7 +48,7 @@ pub(super) fn load(
         return Err(refuse("its vectors lie outside the kernel's domain"));
     }
     let size = basis.rows();
-    let sequence = arrays.sequence(&basis, exact, &[size]).map_err(refuse)?;
+    let sequence = arrays.sequence(&basis, exact, &[size], None).map_err(refuse)?;
     let sums = sequence.chunks[0].basis.squared_norms().to_vec();
     let mut self_values = sums.clone();
     if let Some(finish) = kernel.form().finish() {
