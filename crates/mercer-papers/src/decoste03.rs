@@ -1,10 +1,10 @@
 //! \[DeCoste03\], Table 2: steps until the sign of each training row is certified, for every order, beside the
 //! paper's numbers; what the other certified stages do on the same machines; machines with all
-//! coefficients; low-rank machines; a figure of bounds against steps.
+//! coefficients; low-rank machines; query space in parts (section 6); a figure of bounds against steps.
 
 mod figure;
 mod measure;
-
+mod partition;
 mod table;
 
 use anyhow::bail;
@@ -12,51 +12,30 @@ use mercer::data::{Dataset, Matrix, Targets, synthetic};
 use mercer::kernel::{KernelRef, parse};
 use mercer::machine::{ClassName, Machine, Output, Scheme, Score};
 use mercer::train::{Report, Training, formulation, train};
-use serde_json::{Value, json};
 
 use crate::tasks::{self, Task};
 use crate::{Paper, Session};
-use measure::{StepsRow, Subject};
+use measure::Subject;
 
 pub(crate) static PAPER: Paper = Paper {
     key: "decoste03",
     title: "D. DeCoste, Anytime Query-Tuned Kernel Machine Classifiers via Cholesky Factorization, 2003",
-    quick: &["Sonar", "Haberman"],
+    quick: &["Sonar", "Haberman", "low rank"],
     run,
 };
 
 /// All orders, as Table 2 has them and then ours.
-const ORDERS: [&str; 9] =
-    ["given", "sgma", "min_wz", "min_wz_n", "hybrid", "mean_lh", "log_gap", "stop_count", "moved"];
-
-/// Steps `k` as the paper prints them: min, mean, median, max.
-const PRINTED: [(&str, &str, [f64; 4]); 18] = [
-    ("Sonar", "given", [1.0, 47.7, 45.0, 140.0]),
-    ("Sonar", "sgma", [f64::NAN, 26.2, f64::NAN, f64::NAN]),
-    ("Sonar", "min_wz", [1.0, 21.3, 17.0, 123.0]),
-    ("Sonar", "min_wz_n", [1.0, 22.5, 19.0, 109.0]),
-    ("Sonar", "hybrid", [1.0, 21.3, 18.0, 129.0]),
-    ("Haberman", "given", [1.0, 4.2, 3.0, 22.0]),
-    ("Haberman", "sgma", [f64::NAN, 4.5, f64::NAN, f64::NAN]),
-    ("Haberman", "min_wz", [1.0, 7.0, 8.0, 9.0]),
-    ("Haberman", "min_wz_n", [1.0, 6.1, 6.0, 9.0]),
-    ("Haberman", "hybrid", [1.0, 4.0, 3.0, 12.0]),
-    ("MNIST 3v8", "given", [1.0, 220.8, 233.0, 258.0]),
-    ("MNIST 3v8", "min_wz", [1.0, 150.3, 154.0, 205.0]),
-    ("MNIST 3v8", "min_wz_n", [1.0, 148.8, 155.0, 215.0]),
-    ("MNIST 3v8", "hybrid", [1.0, 151.4, 157.0, 217.0]),
-    ("MNIST 0v1", "given", [1.0, 61.1, 60.0, 76.0]),
-    ("MNIST 0v1", "min_wz", [1.0, 21.3, 21.0, 32.0]),
-    ("MNIST 0v1", "min_wz_n", [1.0, 17.9, 18.0, 35.0]),
-    ("MNIST 0v1", "hybrid", [1.0, 17.1, 17.0, 33.0]),
-];
-
-/// Supports of the paper: all, bounded, positive, negative.
-const PRINTED_SUPPORTS: [(&str, [usize; 4]); 4] = [
-    ("Sonar", [165, 153, 81, 84]),
-    ("Haberman", [180, 150, 79, 101]),
-    ("MNIST 3v8", [262, 71, 132, 130]),
-    ("MNIST 0v1", [76, 1, 24, 52]),
+const ORDERS: [&str; 10] = [
+    "given",
+    "sgma",
+    "min_wz",
+    "min_wz_n",
+    "hybrid",
+    "mean_lh",
+    "log_gap",
+    "stop_count",
+    "moved",
+    "moved_mean_lh",
 ];
 
 /// Formulations whose machines keep all coefficients, by the penalty C.
@@ -65,6 +44,9 @@ const ALL_COEFFICIENTS: [(&str, fn(f64) -> String); 3] = [
     ("LS-SVM", |c| format!("ls_svm(C={c})")),
     ("ridge", |c| format!("ridge(lambda={})", 1.0 / c)),
 ];
+
+/// Rows of a half that is worth splitting.
+const LEAST_PART: usize = 100;
 
 /// A machine of the table, as trained here.
 struct TrainedTask {
@@ -75,7 +57,6 @@ struct TrainedTask {
 }
 
 fn run(session: &Session<'_>) -> anyhow::Result<()> {
-    let mut objects: Vec<Value> = Vec::new();
     let data = session.data();
     let mut drawn = false;
     for task in tasks::of(PAPER.key)?.iter().filter(|task| session.wants(&task.name)) {
@@ -87,35 +68,27 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
             }
         };
         let trained = train_task(task, rows, session)?;
-        let supports = supports(&trained);
-        session.line(&table::title(&trained.name, supports, printed_supports(&trained.name)));
-        session.line(&table::header());
-        let machine = json!({
-            "task": trained.name, "kernel": task.kernel, "C": task.c, "supports": supports[0],
-            "bounded": supports[1], "positive": supports[2], "negative": supports[3],
-            "paper": printed_supports(&trained.name), "converged": trained.report.converged,
-        });
-        let mut rows = orders(task, &trained, session)?;
-        rows.extend(least_squares_machines(task, &trained, session)?);
-        let rows: Vec<Value> = rows.iter().map(StepsRow::object).collect();
-        objects.push(json!({ "machine": machine, "rows": rows }));
+        table::machine(session, &trained.name, supports(&trained));
+        orders(task, &trained, session)?;
+        least_squares_machines(task, &trained, session)?;
+        let examples = &trained.rows.examples;
         if session.wants_figures() && !drawn {
-            let svg = figure::bounds(&trained.machine, &trained.rows.examples)?;
+            let svg = figure::bounds(&trained.machine, examples)?;
             session.figure(&PAPER, "bounds", &svg)?;
             drawn = true;
         }
+        // In hundreds of columns moved points take minutes.
+        let moved = if trained.machine.columns() <= 100 { task.moved } else { 0 };
+        let most = [trained.machine.supports().rows().min(200), moved];
+        if examples.rows() >= 2 * LEAST_PART {
+            partition::measure(session, &trained.name, &trained.machine, examples, most)?;
+        }
     }
     if session.wants("low rank") {
-        let rows: Vec<Value> = low_rank(session)?.iter().map(StepsRow::object).collect();
-        objects.push(json!({ "machine": { "task": "low rank" }, "rows": rows }));
+        low_rank(session)?;
     }
-    session.detail("tasks", json!(objects));
     session.line(table::FOOTER);
     Ok(())
-}
-
-fn printed_supports(name: &str) -> Option<[usize; 4]> {
-    PRINTED_SUPPORTS.iter().find(|(other, _)| *other == name).map(|(_, counts)| *counts)
 }
 
 /// Trains the machine of a task.
@@ -138,30 +111,22 @@ fn supports(trained: &TrainedTask) -> [usize; 4] {
 }
 
 /// Every order, then the other certified stages.
-fn orders(
-    task: &Task,
-    trained: &TrainedTask,
-    session: &Session<'_>,
-) -> anyhow::Result<Vec<StepsRow>> {
+fn orders(task: &Task, trained: &TrainedTask, session: &Session<'_>) -> anyhow::Result<()> {
     let (machine, rows) = (&trained.machine, &trained.rows.examples);
     let subject = Subject { name: "SVM", machine, rows, repeats: session.options.repeats };
-    let mut rows = Vec::new();
     for order in ORDERS {
-        let steps = if order == "moved" { task.moved } else { machine.supports().rows() };
+        let is_moved = order.starts_with("moved");
+        let steps = if is_moved { task.moved } else { machine.supports().rows() };
         let text = format!("anytime(order={order}, steps={steps}");
-        let printed = PRINTED.iter().find(|(name, other, _)| *name == task.name && *other == order);
-        let mut row = subject.anytime(order, &text, session)?;
-        row.printed = printed.map(|(_, _, steps)| *steps);
-        session.line(&table::row(&row));
-        rows.push(row);
+        let row = subject.anytime(order, &text, session)?;
+        table::report(session, &task.name, &row);
     }
     for stage in ["spectral", "monomials", "low_precision"] {
         if let Some(row) = subject.other(stage, session)? {
-            session.line(&table::row(&row));
-            rows.push(row);
+            table::report(session, &task.name, &row);
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
 /// Machines with all coefficients on the same rows; one dense solve each.
@@ -169,18 +134,25 @@ fn least_squares_machines(
     task: &Task,
     trained: &TrainedTask,
     session: &Session<'_>,
-) -> anyhow::Result<Vec<StepsRow>> {
+) -> anyhow::Result<()> {
     let Targets::Numbers(signs) = &trained.rows.targets else { bail!("targets are numbers") };
     let kernel = parse(&task.kernel)?;
     // A thousand rows are enough, and one dense solve is fast.
     let count = signs.len().min(1000);
     let (rows, signs) = (trained.rows.examples.select(0..count), &signs[..count]);
-    let mut measured = Vec::new();
     for (name, text) in ALL_COEFFICIENTS {
         let machine = least_squares(&text(task.c), &kernel, &rows, signs, session)?;
-        measured.extend(all_coefficients(name, &machine, &rows, session)?);
+        let repeats = session.options.repeats;
+        let subject = Subject { name, machine: &machine, rows: &rows, repeats };
+        let row = subject.anytime("log_gap", "anytime(order=log_gap, steps=400", session)?;
+        table::report(session, &task.name, &row);
+        for stage in ["spectral", "monomials"] {
+            if let Some(row) = subject.other(stage, session)? {
+                table::report(session, &task.name, &row);
+            }
+        }
     }
-    Ok(measured)
+    Ok(())
 }
 
 /// A machine by one linear system, as a classifier by sign.
@@ -214,32 +186,17 @@ fn negated(score: &Score) -> Score {
     }
 }
 
-fn all_coefficients(
-    name: &'static str,
-    machine: &Machine,
-    rows: &Matrix,
-    session: &Session<'_>,
-) -> anyhow::Result<Vec<StepsRow>> {
-    let subject = Subject { name, machine, rows, repeats: session.options.repeats };
-    let mut measured =
-        vec![subject.anytime("log_gap", "anytime(order=log_gap, steps=400", session)?];
-    for stage in ["spectral", "monomials"] {
-        measured.extend(subject.other(stage, session)?);
-    }
-    measured.iter().for_each(|row| session.line(&table::row(row)));
-    Ok(measured)
-}
+/// Ripley's two dimensions under `rbf(gamma=1)`, C = 1.
+const LOW_RANK: &str = "low rank";
 
 /// Smooth kernels in two dimensions: a machine from SMO, and one with all coefficients.
-fn low_rank(session: &Session<'_>) -> anyhow::Result<Vec<StepsRow>> {
-    let data = synthetic::ripley(8000, 1);
+fn low_rank(session: &Session<'_>) -> anyhow::Result<()> {
+    let data = synthetic::ripley(session.options.rows.min(8000), 1);
     let kernel: KernelRef = parse("rbf(gamma=1)")?;
     let training = Training::default().cancel(session.cancel());
     let c_svc = formulation("c_svc(C=1)")?;
     let machine = train(&data, &kernel, &c_svc, &training, &mut |_| {})?.machine;
     session.check()?;
-    session.line(&format!("\nLow rank: Ripley's two dimensions, {}, C = 1", kernel.spec()));
-    session.line(&table::header());
     let queries = synthetic::ripley(4000, 2).examples;
     let subject = Subject {
         name: "SVM",
@@ -247,21 +204,21 @@ fn low_rank(session: &Session<'_>) -> anyhow::Result<Vec<StepsRow>> {
         rows: &queries,
         repeats: session.options.repeats,
     };
-    let mut rows = Vec::new();
-    for order in ["min_wz", "log_gap", "moved"] {
+    for order in ["min_wz", "log_gap", "moved", "moved_mean_lh"] {
         let text = format!("anytime(order={order}, steps=60");
         let row = subject.anytime(order, &text, session)?;
-        session.line(&table::row(&row));
-        rows.push(row);
+        table::report(session, LOW_RANK, &row);
     }
+    partition::measure(session, LOW_RANK, &machine, &queries, [60, 40])?;
     let signs: Vec<f64> = match &data.targets {
         Targets::Numbers(numbers) => {
             numbers.iter().map(|y| if *y > 0.5 { 1.0 } else { -1.0 }).collect()
         }
         _ => bail!("targets are numbers"),
     };
-    let few = data.examples.select(0..2000);
-    let machine = least_squares("fisher(C=1)", &kernel, &few, &signs[..2000], session)?;
+    let count = data.examples.rows().min(2000);
+    let few = data.examples.select(0..count);
+    let machine = least_squares("fisher(C=1)", &kernel, &few, &signs[..count], session)?;
     let subject = Subject {
         name: "KFD",
         machine: &machine,
@@ -269,7 +226,6 @@ fn low_rank(session: &Session<'_>) -> anyhow::Result<Vec<StepsRow>> {
         repeats: session.options.repeats,
     };
     let row = subject.anytime("log_gap", "anytime(order=log_gap, steps=60", session)?;
-    session.line(&table::row(&row));
-    rows.push(row);
-    Ok(rows)
+    table::report(session, LOW_RANK, &row);
+    Ok(())
 }

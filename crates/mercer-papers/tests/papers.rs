@@ -52,39 +52,52 @@ fn object(paper: &str, options: Options) -> Value {
     object
 }
 
-fn rows<'a>(object: &'a Value, machine: &str, method: &str) -> &'a Value {
-    let rows = object["tasks"][0]["rows"].as_array().expect("rows");
-    let is_wanted = |row: &&Value| row["machine"] == machine && row["method"] == method;
-    rows.iter().find(is_wanted).unwrap_or_else(|| panic!("{machine} {method}"))
+/// Our number in the row of a data set, a method and a measure.
+fn ours(object: &Value, dataset: &str, method: &str, measure: &str) -> f64 {
+    let rows = object["rows"].as_array().expect("rows");
+    let is_wanted = |row: &&Value| {
+        row["dataset"] == dataset && row["method"] == method && row["measure"] == measure
+    };
+    let row = rows.iter().find(is_wanted);
+    let row = row.unwrap_or_else(|| panic!("{dataset}, {method}, {measure}"));
+    row["ours"].as_f64().expect("a number")
 }
 
-/// \[DeCoste03\], Table 2 on Sonar: the machine to the last digit, and its first row.
+/// \[DeCoste03\], Table 2 on Sonar: the machine to the last digit, its first row, and query space in parts.
 #[test]
 fn decoste_2003_on_sonar() {
     let folder = TempDir::new().unwrap();
     let figures = Some(folder.path().to_owned());
     let object = object("decoste03", Options { figures, ..options("Sonar") });
-    let machine = &object["tasks"][0]["machine"];
-    let counts = ["supports", "bounded", "positive", "negative"].map(|key| machine[key].as_u64());
-    assert_eq!(counts, [165, 153, 81, 84].map(Some));
-    let mean = |machine: &str, method: &str| {
-        rows(&object, machine, method)["steps"]["mean"].as_f64().expect("a number")
-    };
-    assert!((mean("SVM", "given") - 47.6).abs() <= 0.5, "{}", mean("SVM", "given"));
-    let given = &rows(&object, "SVM", "given")["steps"];
-    assert_eq!((given["median"].as_f64(), given["max"].as_f64()), (Some(45.0), Some(140.0)));
-    for (machine, method, most) in [
-        ("SVM", "min_wz", 22.0),
-        ("SVM", "hybrid", 20.5),
-        ("SVM", "mean_lh", 20.0),
-        ("SVM", "moved", 13.0),
-        ("SVM", "spectral", 2.5),
-        ("KFD", "spectral", 3.0),
-    ] {
-        assert!(mean(machine, method) <= most, "{machine} {method}: {}", mean(machine, method));
+    let sonar = |method: &str, measure: &str| ours(&object, "Sonar", method, measure);
+    for (measure, count) in
+        [("supports m", 165.0), ("bounded", 153.0), ("positive", 81.0), ("negative", 84.0)]
+    {
+        assert_eq!(sonar("machine", measure), count);
     }
-    let all = object["tasks"][0]["rows"].as_array().expect("rows");
-    assert!(all.iter().all(|row| row["disagreements"] == 0));
+    assert!((sonar("given", "k mean") - 47.6).abs() <= 0.5, "{}", sonar("given", "k mean"));
+    assert_eq!((sonar("given", "k median"), sonar("given", "k max")), (45.0, 140.0));
+    for (method, most) in [
+        ("min_wz", 22.0),
+        ("min_wz_n", 22.5),
+        ("hybrid", 20.5),
+        ("mean_lh", 20.0),
+        ("moved", 13.0),
+        ("moved_mean_lh", 16.0),
+        ("spectral", 2.5),
+        ("KFD, spectral", 3.0),
+    ] {
+        assert!(sonar(method, "k mean") <= most, "{method}: {}", sonar(method, "k mean"));
+    }
+    let rows = object["rows"].as_array().expect("rows");
+    let printed = rows.iter().filter(|row| row["paper"].is_number()).count();
+    assert_eq!(printed, 4 + 4 * 5 + 1, "supports, four orders, and the mean of SGMA");
+    let wrong = rows.iter().filter(|row| row["measure"] == "disagreements" && row["ours"] != 0.0);
+    assert_eq!(wrong.count(), 0);
+    for method in ["one order", "8 clusters", "tree of depth 3", "moved, eq. 26"] {
+        let mean = ours(&object, "Sonar, held-out half", method, "k mean");
+        assert!((1.0..165.0).contains(&mean), "{method}: {mean}");
+    }
     let svg = folder.path().join("decoste03-bounds.svg");
     let picture = std::fs::read_to_string(svg).expect("a picture");
     assert_eq!(picture.matches("class=\"band\"").count(), 4);
@@ -171,7 +184,7 @@ fn fine_and_scheinberg_2001_with_few_rows() {
     }
 }
 
-/// Images of four pixels in the format of MNIST: zeros are bright on the left, ones on the right.
+/// Images of four pixels in the format of MNIST: threes are bright on the left, eights on the right.
 fn images(folder: &Path, kind: &str, count: u32, seed: u64) {
     let mut state = seed;
     let mut random = || {
@@ -186,7 +199,7 @@ fn images(folder: &Path, kind: &str, count: u32, seed: u64) {
     labels.extend(count.to_be_bytes());
     for _ in 0..count {
         let label = random() % 2;
-        labels.push(label as u8);
+        labels.push([3, 8][label as usize]);
         for place in 0..4u32 {
             let base = if place % 2 == label { 130 } else { 60 };
             pixels.push((base + random() % 100) as u8);
@@ -197,7 +210,8 @@ fn images(folder: &Path, kind: &str, count: u32, seed: u64) {
     std::fs::write(folder.join(format!("mnist/{kind}-labels-idx1-ubyte")), labels).expect("a file");
 }
 
-/// \[DM03\] on one pair of generated digits: every method is there, and ours satisfies its contract.
+/// \[DM03\] on one pair of generated digits, which are called 3 and 8: every method is there, ours satisfies its
+/// contract, and both figures are drawn.
 #[test]
 fn dm_2003_on_small_images() {
     let folder = TempDir::new().unwrap();
@@ -205,27 +219,40 @@ fn dm_2003_on_small_images() {
     images(folder.path(), "t10k", 600, 2);
     let figures = Some(folder.path().join("figures"));
     let data = Some(folder.path().to_owned());
-    let object = object("dm03", Options { data, figures, ..options("0v1") });
-    let rows = object["measured"].as_array().expect("rows");
-    let find = |method: &str, queries: &str| {
-        let is_wanted = |row: &&Value| row["method"] == method && row["queries"] == queries;
-        rows.iter().find(is_wanted).unwrap_or_else(|| panic!("{method}, {queries}: {object}"))
-    };
-    for queries in ["own", "all digits"] {
-        for method in ["paper", "paper, no filter", "paper, cross-validated", "held-out"] {
-            let row = find(method, queries);
-            let (k, m) = (row["k"]["mean"].as_f64().expect("steps"), row["m"].as_f64().expect("m"));
-            assert!(k >= 1.0 && k <= m + 1.0, "{row}");
-        }
-        let ours = find("default", queries);
-        // eps 1e-3 of 600 queries, and luck.
-        assert!(ours["disagreements"].as_u64().expect("a count") <= 5, "{ours}");
-        assert!(ours["eps"].as_f64() == Some(1e-3) && ours["test_queries"].as_u64() > Some(4000));
+    let object = object("dm03", Options { data, figures, ..options("3v8") });
+    let own = |method: &str, measure: &str| ours(&object, "3v8", method, measure);
+    let m = own("machine", "supports m");
+    for method in [
+        "as printed",
+        "held-out rows",
+        "both",
+        "as printed, no filter",
+        "cross-validated",
+        "Simple, no filter",
+        "no tug of war, no filter",
+        "kernel PCA, no filter",
+        "FastMAP, no filter",
+        "4,000 generated rows",
+    ] {
+        let k = own(method, "mean k");
+        assert!(k >= 1.0 && k <= m + 1.0, "{method}: {k} of {m}");
+        assert!((own(method, "m/k") - m / k).abs() < 1e-9);
+        assert!(own(method, "disagreements") <= 60.0, "{method}");
     }
-    assert!(find("paper", "own")["pruned"].as_f64() > Some(0.2));
-    assert_eq!(object["all pairs"].as_array().map(Vec::len), Some(12));
-    let svg = folder.path().join("figures/dm03-steps.svg");
-    assert!(std::fs::read_to_string(svg).expect("a picture").matches("<circle").count() == 600);
+    // More rows never stop earlier.
+    assert!(own("both", "disagreements") <= own("held-out rows", "disagreements"));
+    assert!(own("as printed", "answered by the filter") > 20.0);
+    // eps 1e-3 of 600 queries, and luck.
+    assert!(own("default", "disagreements") <= 5.0);
+    assert!(ours(&object, "3v8, all digits", "as printed", "mean k") >= 1.0);
+    let picture = |name: &str| {
+        std::fs::read_to_string(folder.path().join("figures").join(name)).expect("a picture")
+    };
+    let scores = picture("dm03-fig3.svg");
+    assert!(scores.matches("<circle").count() >= 600, "one for each query");
+    assert!(scores.contains("L_k") && scores.contains("H_k"));
+    let nearest = picture("dm03-fig1.svg");
+    assert!(nearest.matches("class=\"picture\"").count() > 1 && nearest.contains("g1 = "));
 }
 
 /// Square images of eight pixels a side in the format of MNIST: the kind is which half is brighter.

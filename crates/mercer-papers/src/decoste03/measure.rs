@@ -1,12 +1,9 @@
 //! Steps, costs and times of one plan on one machine.
 
-use std::time::Instant;
-
 use mercer::compile::{CompileError, FittingData, Progress, Watch, compile_with};
 use mercer::data::Matrix;
 use mercer::machine::{Machine, PlanSections};
 use mercer::query::{Certainty, Plan, QueryOptions};
-use serde_json::{Value, json};
 
 use crate::{Interrupted, Session};
 use mercer_report::timing::PlanTimes;
@@ -31,7 +28,6 @@ pub(super) struct StepsRow {
     pub(super) supports: usize,
     /// Steps until the sign is certified: min, mean, median, max; queries never certified count all supports.
     pub(super) steps: Option<[f64; 4]>,
-    pub(super) printed: Option<[f64; 4]>,
     /// Queries whose sign no step certifies.
     pub(super) uncertified: usize,
     /// Exact multiply-adds over those of the steps, `k d + k (k + 1) / 2` and exact answers for the rest.
@@ -42,9 +38,6 @@ pub(super) struct StepsRow {
     /// Share of queries that this plan certifies.
     pub(super) certified: f64,
     pub(super) disagreements: usize,
-    /// Basis points of this plan, if it has any.
-    pub(super) basis_points: usize,
-    pub(super) seconds: f64,
 }
 
 impl Subject<'_> {
@@ -58,17 +51,9 @@ impl Subject<'_> {
         let all_steps = self.fit(&format!("{text}, stop=never)"), session)?;
         let (steps, uncertified) =
             self.steps(&Plan::fitted(self.machine, &all_steps)?, true, session)?;
-        let start = Instant::now();
         let sections = self.fit(&format!("{text})"), session)?;
-        let seconds = start.elapsed().as_secs_f64();
-        let basis_points =
-            sections.sections[0].u32s("counts").map_or(0, |counts| counts[0] as usize);
-        let row = self.measured(order, &sections, seconds)?;
-        Ok(StepsRow {
-            ratio: self.ratio(&steps, true),
-            basis_points,
-            ..row.with_steps(&steps, uncertified)
-        })
+        let row = self.measured(order, &sections)?;
+        Ok(StepsRow { ratio: self.ratio(&steps, true), ..row.with_steps(&steps, uncertified) })
     }
 
     /// Another certified stage; none if the machine does not fit it.
@@ -78,14 +63,13 @@ impl Subject<'_> {
         session: &Session<'_>,
     ) -> anyhow::Result<Option<StepsRow>> {
         let plan = format!("cascade({stage}, exact)").parse()?;
-        let start = Instant::now();
         let sections =
             match compile_with(self.machine, &plan, FittingData::default(), Watch::NOBODY) {
                 Ok(sections) => sections,
                 Err(CompileError::Unfit { .. } | CompileError::Load(_)) => return Ok(None),
                 Err(other) => return Err(other.into()),
             };
-        let row = self.measured(stage, &sections, start.elapsed().as_secs_f64())?;
+        let row = self.measured(stage, &sections)?;
         if stage != "spectral" {
             return Ok(Some(row));
         }
@@ -116,7 +100,7 @@ impl Subject<'_> {
     }
 
     /// Steps until each row's sign is certified, all supports if never; and how many are never certified.
-    fn steps(
+    pub(super) fn steps(
         &self,
         plan: &Plan,
         counts_all: bool,
@@ -153,12 +137,7 @@ impl Subject<'_> {
         supports as f64 * columns / mean.max(1.0)
     }
 
-    fn measured(
-        &self,
-        method: &str,
-        sections: &PlanSections,
-        seconds: f64,
-    ) -> anyhow::Result<StepsRow> {
+    fn measured(&self, method: &str, sections: &PlanSections) -> anyhow::Result<StepsRow> {
         let plan = Plan::fitted(self.machine, sections)?;
         let truth = Plan::exact(self.machine).decide(self.rows)?;
         let found = plan.decide(self.rows)?;
@@ -176,15 +155,12 @@ impl Subject<'_> {
             method: method.to_owned(),
             supports: self.machine.supports().rows(),
             steps: None,
-            printed: None,
             uncertified: 0,
             ratio: f64::NAN,
             batch: first.batch.min(second.batch) / plan_times.batch,
             single: first.single.min(second.single) / plan_times.single,
             certified: certified as f64 / self.rows.rows().max(1) as f64,
             disagreements,
-            basis_points: 0,
-            seconds,
         })
     }
 }
@@ -198,18 +174,5 @@ impl StepsRow {
         let median = f64::midpoint(middle((n - 1) / 2), middle(n / 2));
         let mean = sorted.iter().sum::<usize>() as f64 / n as f64;
         Self { steps: Some([middle(0), mean, median, middle(n - 1)]), uncertified, ..self }
-    }
-
-    pub(super) fn object(&self) -> Value {
-        let four = |steps: [f64; 4]| json!({ "min": steps[0], "mean": steps[1], "median": steps[2], "max": steps[3] });
-        let mean = self.steps.map(|steps| steps[1]);
-        json!({
-            "machine": self.machine, "method": self.method, "supports": self.supports,
-            "steps": self.steps.map(four), "paper_steps": self.printed.map(four),
-            "supports_per_step": mean.map(|mean| self.supports as f64 / mean),
-            "never_certified": self.uncertified, "multiply_add_ratio": self.ratio,
-            "batch_gain": self.batch, "single_gain": self.single, "certified": self.certified,
-            "disagreements": self.disagreements, "basis": self.basis_points, "fit_seconds": self.seconds,
-        })
     }
 }

@@ -1,5 +1,6 @@
 //! The rows and machines of the experiments.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -11,6 +12,7 @@ use mercer::machine::{Answer, ClassName, Machine, Output, Scheme, Score};
 use mercer::train::{Training, formulation, train};
 use serde::Deserialize;
 
+use super::methods::ThresholdSource;
 use crate::Session;
 use crate::tasks::TASKS;
 
@@ -74,6 +76,30 @@ pub(super) struct Pair {
     /// Positions of the training rows among all digits.
     used: Vec<usize>,
     classes: (u8, u8),
+}
+
+impl Pair {
+    /// The rows that thresholds come from, with their labels.
+    pub(super) fn threshold_rows(
+        &self,
+        source: ThresholdSource,
+    ) -> (Cow<'_, Matrix>, Cow<'_, [Option<Answer>]>) {
+        match source {
+            ThresholdSource::Training => {
+                (Cow::Borrowed(&self.training), Cow::Borrowed(&self.training_answers))
+            }
+            ThresholdSource::HeldOut => {
+                (Cow::Borrowed(&self.held_out), Cow::Borrowed(&self.held_out_answers))
+            }
+            ThresholdSource::Both => {
+                let mut rows = MatrixBuilder::new();
+                let both = self.training.iter().chain(self.held_out.iter());
+                both.for_each(|row| rows.push_row(row));
+                let answers = [&self.training_answers[..], &self.held_out_answers].concat();
+                (Cow::Owned(rows.finish(self.training.columns())), Cow::Owned(answers))
+            }
+        }
+    }
 }
 
 /// Which digits a machine with two classes is trained on, and how.

@@ -1,10 +1,10 @@
 //! Steps, costs, times and errors of one method on one machine.
 
-use mercer::data::Matrix;
-use mercer::machine::{Answer, Calibration};
+use mercer::data::{Matrix, Row};
+use mercer::machine::{Answer, PlanSections};
 use mercer::query::{Certainty, Decision, Estimate, Plan, QueryOptions};
-use serde_json::{Value, json};
 
+use super::digits::Pair;
 use mercer_report::timing::PlanTimes;
 
 /// Test queries with their exact answers.
@@ -27,6 +27,11 @@ impl<'a> TestQueries<'a> {
         let cost = exact.exact_stage().cost().multiply_adds as f64;
         let exact = decisions.into_iter().map(|decision| decision.answer).collect();
         Ok(Self { rows, exact, truth, cost })
+    }
+
+    /// Errors of the exact machine, where the truth is known.
+    pub(super) fn exact_errors(&self) -> Option<usize> {
+        self.errors(&self.exact)
     }
 
     fn errors(&self, answers: &[Answer]) -> Option<usize> {
@@ -57,9 +62,6 @@ pub(super) struct MethodRow {
     pub exact_errors: Option<usize>,
     /// Share of calibrated answers; the others are exact.
     pub calibrated: Option<f64>,
-    /// The calibration of a calibrated plan.
-    pub calibration: Option<Calibration>,
-    pub plan: String,
 }
 
 /// What a line is about.
@@ -85,8 +87,6 @@ impl MethodRow {
             errors: None,
             exact_errors: queries.errors(&queries.exact),
             calibrated: None,
-            calibration: None,
-            plan: plan.spec().to_string(),
         }
     }
 
@@ -104,26 +104,6 @@ impl MethodRow {
     /// Multiply-adds of an exact answer over those of this one.
     pub(super) fn ratio(&self) -> f64 {
         self.costs[0] / self.costs[1]
-    }
-
-    pub(super) fn object(&self) -> Value {
-        let steps = self.steps.map(|[mean, median]| {
-            json!({ "mean": mean, "median": median, "m/k": self.supports as f64 / mean })
-        });
-        json!({
-            "dataset": self.dataset, "queries": self.queries, "method": self.method,
-            "plan": self.plan,
-            "count": self.count, "m": self.supports, "k": steps, "pruned": self.pruned,
-            "multiply_adds": self.costs[1], "multiply_adds_ratio": self.ratio(),
-            "batch_ratio": self.time_ratios.map(|times| times[0]),
-            "single_ratio": self.time_ratios.map(|times| times[1]),
-            "batch_all_threads_ratio": self.time_ratios.map(|times| times[2]),
-            "disagreements": self.disagreements, "errors": self.errors,
-            "exact_errors": self.exact_errors, "calibrated": self.calibrated,
-            "eps": self.calibration.as_ref().map(|known| known.risk),
-            "test_disagreements": self.calibration.as_ref().map(|known| known.disagreements),
-            "test_queries": self.calibration.as_ref().map(|known| known.queries),
-        })
     }
 }
 
@@ -161,7 +141,7 @@ pub(super) fn early_stopping(
     let mut row = MethodRow::new(plan, queries, name);
     let machine = plan.exact_stage().machine();
     // The filter costs one product, as much as a support.
-    let has_filter = !name.method.contains("no filter");
+    let has_filter = !plan.spec().to_string().contains("filter=no");
     let (mut steps, mut answers, mut cost, mut pruned) = (Vec::new(), Vec::new(), 0.0, 0);
     for (records, exact) in plan.records(queries.rows)?.iter().zip(&queries.exact) {
         let Some(record) = records.last() else {
@@ -205,6 +185,18 @@ pub(super) fn calibrated(
     row.costs[1] = found.mean_cost();
     row.disagreements = answers.iter().zip(&queries.exact).filter(|(a, b)| a != b).count();
     row.errors = queries.errors(&answers);
-    row.calibration = plan.calibration().cloned();
     Ok(row)
+}
+
+/// Test errors of the linear filter of a plan, if it answered everything.
+pub(super) fn linear_errors(sections: &PlanSections, pair: &Pair) -> Option<f64> {
+    let section = sections.sections.first()?;
+    let (weights, ends) = (section.f64s("filter")?, section.f64s("filter_ends")?);
+    let is_wrong = |(row, truth): (Row<'_>, &Option<Answer>)| {
+        let known = row.nonzeros().take_while(|(column, _)| (*column as usize) < weights.len());
+        let value: f64 = known.map(|(column, x)| weights[column as usize] * x).sum::<f64>();
+        *truth != Some(Answer::Class(usize::from(value + ends[0] <= 0.0)))
+    };
+    let pairs = pair.queries.iter().zip(&pair.answers);
+    Some(pairs.filter(|pair| is_wrong(*pair)).count() as f64)
 }
