@@ -10,7 +10,7 @@ mod settings;
 mod tree;
 
 use mercer_data::{Matrix, MatrixBuilder};
-use mercer_kernel::factor::{Factor, Given, KernelColumns};
+use mercer_kernel::factor::{Factor, Given, KernelColumns, Target};
 use mercer_machine::{Array, Machine, Output, Score, Section};
 use mercer_query::entries;
 use mercer_spec::{Checked, Spec};
@@ -226,7 +226,7 @@ fn choose(
         factor.targets().iter().map(|target| target.square().max(0.0)).sum::<f64>()
     };
     // A factor may have basis points already.
-    let known = factor.targets().iter().flat_map(|target| target.coordinates());
+    let known = factor.targets().iter().flat_map(Target::coordinates);
     let whole = squares(factor) + known.map(|w| w * w).sum::<f64>();
     let mut ended = None;
     let mut go_on = |factor: &Factor<KernelColumns>| {

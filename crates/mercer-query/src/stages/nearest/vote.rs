@@ -90,7 +90,7 @@ mod tests {
         let mut scores = vec![None; 10];
         let mut asked = 0;
         let decided = loop {
-            let mut known = KnownScores { machine: &machine, scores: &mut scores };
+            let known = KnownScores { machine: &machine, scores: &mut scores };
             if let Some(decided) = known.decided() {
                 break decided;
             }
