@@ -217,7 +217,13 @@ fn check_kind(component: &str, parameter: &Parameter, value: &Value) -> Result<(
                 Ok(())
             }
         }
-        (Kind::Word(words), Value::Spec(spec)) if words.contains(&spec.name()) => Ok(()),
+        (Kind::Word(words), Value::Spec(spec))
+            if words.contains(&spec.name())
+                && spec.positional().is_empty()
+                && spec.named().is_empty() =>
+        {
+            Ok(())
+        }
         (Kind::Component, Value::Spec(_)) => Ok(()),
         (Kind::Number { .. }, _) => Err(wrong("a number".to_owned())),
         (Kind::Integer { .. } | Kind::Increasing { .. }, _) => {
@@ -297,6 +303,10 @@ mod tests {
             ("pca(8, 4)", "pca: its dimensions must increase"),
             ("pca(8, 65)", "pca: 'dimensions' must be between 1 and 64, not 65"),
             ("pca(int8)", "pca: 'dimensions' must be a whole number, not 'int8'"),
+            (
+                "pca(8, arithmetic=int8(bits=4))",
+                "pca: 'arithmetic' must be one of f32, int8, not 'int8(bits=4)'",
+            ),
             ("pca(8, digits=3)", "pca has no parameter 'digits'; it takes arithmetic"),
         ] {
             assert_eq!(check(text).unwrap_err().to_string(), message);
