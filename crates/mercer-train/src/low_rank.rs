@@ -32,6 +32,9 @@ pub use polish::PolishReport;
 
 use crate::solvers::{Method, Solver};
 
+/// The largest rank that can be given, or reached for a bound on the trace.
+pub(crate) const MOST_RANK: usize = 65_536;
+
 /// How pivots are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
@@ -73,15 +76,18 @@ pub enum How {
     Descent,
     /// The interior point method.
     Interior,
+    /// The interior point method of \[FS01\] as printed.
+    Printed,
 }
 
 impl How {
-    pub(crate) const WORDS: &'static [&'static str] = &["auto", "descent", "interior"];
+    pub(crate) const WORDS: &'static [&'static str] = &["auto", "descent", "interior", "printed"];
 
     pub(crate) fn named(name: &str) -> Self {
         match name {
             "descent" => Self::Descent,
             "interior" => Self::Interior,
+            "printed" => Self::Printed,
             _ => Self::Auto,
         }
     }
@@ -108,6 +114,8 @@ pub struct LowRank {
     spec: Spec,
     /// Pivots; `None` to double them until little is lost.
     pub(crate) rank: Option<usize>,
+    /// Residual trace at which the factor is good enough, if one was given.
+    pub(crate) trace: Option<f64>,
     /// Share of the objective that the low rank may cost, where the rank is free.
     pub(crate) tolerance: f64,
     pub(crate) pivots: Rule,
@@ -131,6 +139,7 @@ impl LowRank {
             _ => Precision::Auto,
         };
         let guard = word("guard") != "off";
+        let trace = Some(checked.number("trace")).filter(|trace| *trace > 0.0);
         let (tolerance, seed) = (checked.number("tolerance"), checked.integer("seed") as u64);
         let spec = Spec::new("low_rank");
         let spec = match rank {
@@ -138,6 +147,7 @@ impl LowRank {
             None => spec.set("rank", "auto"),
         };
         let spec = spec
+            .set("trace", trace.unwrap_or(0.0))
             .set("tolerance", tolerance)
             .set("pivots", pivots.name())
             .set("method", How::WORDS[how as usize])
@@ -145,7 +155,21 @@ impl LowRank {
             .set("precision", Precision::WORDS[precision as usize])
             .set("guard", if guard { "on" } else { "off" })
             .set("seed", seed as f64);
-        Self { spec, rank, tolerance, pivots, how, systems, precision, guard, seed }
+        Self { spec, rank, trace, tolerance, pivots, how, systems, precision, guard, seed }
+    }
+}
+
+impl LowRank {
+    /// The largest rank that the factor of so many examples may have.
+    pub(crate) fn largest_rank(&self, examples: usize) -> usize {
+        let free = if self.trace.is_some() { MOST_RANK } else { grow::LARGEST_RANK };
+        self.rank.unwrap_or(free).min(examples)
+    }
+
+    /// The share of this trace at which the factor is good enough; `floor` if that is more, or none was given.
+    pub(crate) fn trace_share(&self, whole: f64, floor: f64) -> f64 {
+        let share = self.trace.filter(|_| whole > 0.0).map_or(0.0, |trace| trace / whole);
+        share.max(floor)
     }
 }
 
@@ -176,6 +200,8 @@ pub struct LowRankReport {
     pub trace: f64,
     /// The same as a share of the whole trace.
     pub trace_share: f64,
+    /// The trace at which the factor was to stop growing, if one was given.
+    pub trace_bound: Option<f64>,
     /// How pivots were chosen.
     pub pivots: &'static str,
     /// `single` or `double`.

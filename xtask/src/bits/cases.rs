@@ -146,7 +146,7 @@ pair --kernel rbf(gamma=0.001) --solver low_rank(rank=20,pivots=greedy,method=de
 pair --kernel rbf(gamma=0.001) --solver low_rank(rank=20,pivots=random,method=interior)
 pair --kernel rbf(gamma=0.001) --solver low_rank(rank=20,pivots=solution_aware,precision=single)
 pair --kernel rbf(gamma=0.001) --solver low_rank(rank=20,method=interior,systems=product_form)
-pair --kernel rbf(gamma=0.001) --solver low_rank(rank=20,method=interior,systems=woodbury)
+pair --kernel rbf(gamma=0.001) --solver low_rank(rank=20,method=interior,systems=smw)
 pair --kernel rbf(gamma=0.001) --solver low_rank(rank=20,method=interior,systems=qr,precision=double)
 pair --kernel rbf(gamma=0.001) --solver direct(rank=30) --formulation ls_svm(C=3)
 pair --kernel rbf(gamma=0.001) --solver direct(rank=30) --formulation fisher(C=3)

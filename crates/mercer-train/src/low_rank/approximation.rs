@@ -25,7 +25,9 @@ pub struct ApproximationReport {
     pub square: f64,
     /// Duality gap on the low-rank problem, computed anew after the solution.
     pub gap: f64,
-    /// Theorem 1 of \[FS01\]: half the trace left out times the sum of squared limits.
+    /// Support vectors of the low-rank problem: `l` of Theorem 1.
+    pub supports: usize,
+    /// Theorem 1 of \[FS01\], `c² l ε / 2`: half the trace left out times the squared limits of the support vectors.
     pub bound: f64,
     /// `½ β'(K - GG')β`.
     pub quadratic: f64,
@@ -81,10 +83,16 @@ fn bound_report<T: Real>(
 ) -> ApproximationReport {
     let qp = &program.qp;
     let limit = |v: usize| qp.upper[v].max(-qp.lower[v]);
+    let active = qp.fold(&solved.solution.identified);
+    let active: Vec<usize> = (0..qp.rows).filter(|row| active[*row] != 0.0).collect();
     // The two variables of a row are never both away from zero.
-    let squares: f64 = (0..qp.rows)
-        .map(|row| (row..qp.len()).step_by(qp.rows).map(limit).fold(0.0, f64::max).powi(2))
+    let squares: f64 = active
+        .iter()
+        .map(|row| (*row..qp.len()).step_by(qp.rows).map(limit).fold(0.0, f64::max).powi(2))
         .sum();
+    // Where interior points have not set all others to zero yet, theirs count as well.
+    let found = qp.fold(&solved.solution.point.beta(qp));
+    let found: f64 = found.iter().map(|beta| beta * beta).sum();
     let trace: f64 = match &program.rows {
         Some(rows) => rows.iter().map(|row| factor.distances()[*row as usize]).sum(),
         None => factor.trace(),
@@ -94,7 +102,8 @@ fn bound_report<T: Real>(
         objective: solved.solution.evaluation.objective,
         square: solved.solution.evaluation.square,
         gap: solved.solution.evaluation.gap,
-        bound: 0.5 * trace * squares,
+        supports: active.len(),
+        bound: 0.5 * trace * squares.max(found),
         quadratic: 0.0,
         original_gap: 0.0,
         is_exact: false,

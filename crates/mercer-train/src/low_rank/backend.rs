@@ -171,7 +171,7 @@ fn solve<T: Real + GramValue>(
 /// A factor without pivots, in a file where memory does not hold the largest rank.
 fn empty_factor<T: Real>(problem: &LowRankProblem<'_>) -> Result<Blocked<T>, TrainError> {
     let (solver, count) = (problem.solver, problem.examples.len());
-    let largest_rank = solver.rank.unwrap_or(grow::LARGEST_RANK).min(count);
+    let largest_rank = solver.largest_rank(count);
     let file = problem.file(count * largest_rank * T::BYTES)?;
     let capacity = solver.rank.map_or(0, |rank| rank.min(count));
     let diagonal = problem.diagonal();

@@ -78,6 +78,7 @@ pub(crate) fn solve<T: Real>(
         if is_done || stop.is_some() || gave_up || is_over {
             let stop = stop.or((is_over && !is_done).then_some(Stop::Stalled));
             let solution = FactorSolution {
+                identified: point.beta(qp),
                 point,
                 w,
                 evaluation,

@@ -17,6 +17,8 @@ use crate::{Folds, Goal, ScaleAndOffset, Stop, TrainError};
 
 /// The rank where it is free.
 const RANK: usize = 512;
+/// The share of the trace below which the factor grows no further.
+const TRACE_FLOOR: f64 = 1e-6;
 
 /// Trains every formulation on all folds but one, and scores the rows of that one.
 pub(super) fn cross_validate<T: Real + GramValue>(
@@ -27,13 +29,23 @@ pub(super) fn cross_validate<T: Real + GramValue>(
 ) -> Result<(), TrainError> {
     let Some(first) = problems.first() else { return Ok(()) };
     let count = first.examples.len();
-    let rank = first.solver.rank.unwrap_or(RANK).min(count);
+    let solver = first.solver;
+    let free = if solver.trace.is_some() { solver.largest_rank(count) } else { RANK };
+    let rank = solver.rank.unwrap_or(free).min(count);
     let rows = FactorRows::new(first.source, first.examples, T::BYTES == 8);
     let file = first.file(count * rank * T::BYTES)?;
     let (diagonal, floor) = (first.diagonal(), pivot_floor::<T>());
-    let mut factor = Blocked::<T>::new(&diagonal, rank, floor, first.solver.seed, file);
-    let limit = GrowthLimit { rank, trace_share: 1e-6 };
-    factor.grow(&rows, Draw::Random, limit, &mut |_| control.stop().is_none());
+    let mut target = if solver.rank.is_some() { rank } else { rank.min(RANK) };
+    let mut factor = Blocked::<T>::new(&diagonal, target, floor, solver.seed, file);
+    let trace_share = solver.trace_share(diagonal.iter().sum(), TRACE_FLOOR);
+    loop {
+        let limit = GrowthLimit { rank: target, trace_share };
+        let is_whole = factor.grow(&rows, Draw::Random, limit, &mut |_| control.stop().is_none());
+        if !is_whole || factor.rank() < target || target == rank {
+            break;
+        }
+        target = rank.min(2 * target);
+    }
     if let Some(reason) = factor.store().failure() {
         return Err(TrainError::FactorFile { reason });
     }

@@ -35,26 +35,36 @@ pub(super) fn grow_factor<T: Real + GramValue>(
 ) -> Result<Option<Vec<SolvedProgram>>, TrainError> {
     let solver: &LowRank = problem.solver;
     let all = rows.examples.len();
-    let limit = solver.rank.unwrap_or(LARGEST_RANK).min(all);
+    let limit = solver.largest_rank(all);
+    // The residual trace cannot fall below rounding errors.
+    let floor = if T::BYTES == 4 { 1e-6 } else { 1e-14 };
+    let share = solver.trace_share(problem.diagonal().iter().sum(), floor);
     let is_aware = matches!(solver.pivots, Rule::Auto | Rule::SolutionAware);
     let (mut weights, mut solved): (Option<Vec<f64>>, Option<Vec<SolvedProgram>>) = (None, None);
     let mut lost_before = f64::INFINITY;
     loop {
+        let is_settled = solver.rank.is_some() || solver.trace.is_some();
         let in_one_go = solver.rank.is_some() && !is_aware;
         let target = if in_one_go { limit } else { limit.min(FIRST_RANK.max(2 * factor.rank())) };
         let rank_before = factor.rank();
-        let is_whole = grow_to_rank(factor, rows, solver, weights.as_deref(), target, control);
+        let until = GrowthLimit { rank: target, trace_share: share };
+        let is_whole = grow_to_rank(factor, rows, solver, weights.as_deref(), until, control);
         if let Some(reason) = factor.store().failure() {
             return Err(TrainError::FactorFile { reason });
         }
-        if !is_whole || factor.rank() >= limit || factor.rank() == rank_before {
+        let has_ended = factor.rank() >= limit || factor.rank() == rank_before;
+        if !is_whole || has_ended || factor.trace_share() <= share {
             return Ok(solved);
+        }
+        // For a bound on the trace alone the factor only needs more room.
+        if is_settled && !is_aware {
+            continue;
         }
         let next = problem.solve(factor, programs, solved.as_deref(), INTERMEDIATE_GAP, control)?;
         if control.stop().is_some() {
             return Ok(Some(next));
         }
-        if solver.rank.is_none() {
+        if !is_settled {
             let lost: f64 = programs
                 .iter()
                 .zip(&next)
@@ -76,13 +86,13 @@ pub(super) fn grow_factor<T: Real + GramValue>(
     }
 }
 
-/// Grows the factor to a rank; `false` if it was stopped.
+/// Grows the factor to a limit; `false` if it was stopped.
 fn grow_to_rank<T: Real + GramValue>(
     factor: &mut Blocked<T>,
     rows: &FactorRows<'_>,
     solver: &LowRank,
     weights: Option<&[f64]>,
-    target: usize,
+    until: GrowthLimit,
     control: &mut Control<'_>,
 ) -> bool {
     let mut go_on = |factor: &Blocked<T>| {
@@ -93,16 +103,14 @@ fn grow_to_rank<T: Real + GramValue>(
         };
         control.report_and_go_on(status)
     };
-    // The residual trace cannot fall below rounding errors.
-    let floor = if T::BYTES == 4 { 1e-6 } else { 1e-14 };
-    let limit = |trace_share: f64| GrowthLimit { rank: target, trace_share };
     if solver.pivots == Rule::Greedy {
-        return factor.grow(rows, Draw::Greedy, limit(floor), &mut go_on);
+        return factor.grow(rows, Draw::Greedy, until, &mut go_on);
     }
     let draw = weights.map_or(Draw::Random, Draw::Weighted);
-    let share = if solver.pivots == Rule::Random { floor } else { GREEDY_SHARE };
-    factor.grow(rows, draw, limit(share), &mut go_on)
-        && (share == floor || factor.grow(rows, Draw::Greedy, limit(floor), &mut go_on))
+    let share = if solver.pivots == Rule::Random { 0.0 } else { GREEDY_SHARE };
+    let random = GrowthLimit { trace_share: share.max(until.trace_share), ..until };
+    factor.grow(rows, draw, random, &mut go_on)
+        && (random == until || factor.grow(rows, Draw::Greedy, until, &mut go_on))
 }
 
 /// Sampling weight of each row: the largest `(β / bound)²` over the subproblems.

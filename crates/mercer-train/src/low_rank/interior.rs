@@ -33,16 +33,32 @@ const ZERO_OBJECTIVE: f64 = 1e-8;
 /// Options of the interior point method.
 pub(crate) struct InteriorOptions<'s> {
     pub(crate) systems: Systems,
+    pub(crate) variant: Variant,
     /// Relative gap at which it ends.
     pub(crate) tolerance: f64,
     /// Called with the iteration and the running relative gap; may ask to stop.
     pub(crate) monitor: &'s mut dyn FnMut(usize, f64) -> Option<Stop>,
 }
 
+/// Which interior point method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Variant {
+    /// With all that [`solve`] lists as different from the paper.
+    Improved,
+    /// As \[FS01\] section 2 prints it: one corrector, 99 % of the longest step, `t = c - x` and `w = G'β` computed from
+    /// x, no second pass for the sums, no fallback when a system breaks down, and the end by the running gap and the
+    /// residuals. The paper prints `μ̂` for the full step and without the factor of μ; here it is measured like μ, after
+    /// the longest feasible step, because σ would exceed 1 otherwise. It does not say where it starts: as we do, with
+    /// multipliers that satisfy the dual equations.
+    Printed,
+}
+
 /// A solution of a quadratic program over a factor, by either method.
 #[derive(Debug, Clone)]
 pub(crate) struct FactorSolution {
     pub(crate) point: Inside,
+    /// β with the variables that belong at a bound set to it: tells which examples are active. Its sums may be off.
+    pub(crate) identified: Vec<f64>,
     /// The primal solution, equal to `G'β` up to rounding errors; the scores of the machine are computed from it.
     pub(crate) w: Vec<f64>,
     pub(crate) evaluation: GapEvaluation,
@@ -76,7 +92,8 @@ pub(crate) fn solve<T: Real>(
     store: &Store<T>,
     options: &mut InteriorOptions<'_>,
 ) -> FactorSolution {
-    let mut run = InteriorRun::new(qp, store);
+    let is_printed = options.variant == Variant::Printed;
+    let mut run = InteriorRun::new(qp, store, options.variant);
     let (mut best, mut idle, mut fallbacks) = (f64::INFINITY, 0, 0);
     let mut first = None;
     let mut stop = None;
@@ -85,10 +102,14 @@ pub(crate) fn solve<T: Real>(
         run.residuals();
         let running_gap = run.relative();
         stop = stop.or_else(|| (options.monitor)(iterations, running_gap));
+        let has_converged = if is_printed {
+            running_gap <= options.tolerance && run.residual_size() <= options.tolerance
+        } else {
+            (running_gap <= RECOMPUTE_FACTOR * options.tolerance || run.is_objective_negligible())
+                && run.recomputed_gap() <= options.tolerance
+        };
         if stop.is_some()
-            || ((running_gap <= RECOMPUTE_FACTOR * options.tolerance
-                || run.is_objective_negligible())
-                && run.recomputed_gap() <= options.tolerance)
+            || has_converged
             || run.mu() <= ZERO_COMPLEMENTARITY * *first.get_or_insert(run.mu())
         {
             break;
@@ -104,10 +125,10 @@ pub(crate) fn solve<T: Real>(
             None
         } else {
             let d = run.diagonal();
-            Factored::new(options.systems, store, &d).or_else(|| {
-                fallbacks += 1;
-                Factored::new(Systems::Qr, store, &d)
-            })
+            let factored = Factored::new(options.systems, store, &d);
+            let needs_fallback = factored.is_none() && !is_printed;
+            fallbacks += usize::from(needs_fallback);
+            if needs_fallback { Factored::new(Systems::Qr, store, &d) } else { factored }
         };
         if !factored.is_some_and(|factored| run.step(&factored)) {
             stop = Some(Stop::Stalled);

@@ -4,8 +4,8 @@
 
 mod product_form;
 mod qr;
+mod smw;
 mod split;
-mod woodbury;
 
 use mercer_kernel::factor::{Store, TILE};
 use mercer_simd::Real;
@@ -21,17 +21,17 @@ pub enum Systems {
     Split,
     /// The product form of \[FS01\], Fig. 1 and procedures 1 and 2: stable, but scalar.
     ProductForm,
-    /// The Sherman-Morrison-Woodbury formula: inaccurate without notice where D is small; for comparison.
-    Woodbury,
+    /// The Sherman-Morrison-Woodbury formula of \[FS01\] section 3.1: inaccurate where D is small; for comparison.
+    Smw,
     /// Householder QR of `[D^-1/2 V; I]`, rows sorted by D: stable, but slower.
     Qr,
 }
 
 impl Systems {
     /// Names, in the order of [`Systems::ALL`].
-    pub const WORDS: &'static [&'static str] = &["split", "product_form", "woodbury", "qr"];
+    pub const WORDS: &'static [&'static str] = &["split", "product_form", "smw", "qr"];
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Split, Self::ProductForm, Self::Woodbury, Self::Qr];
+    pub const ALL: [Self; 4] = [Self::Split, Self::ProductForm, Self::Smw, Self::Qr];
 
     /// Its name.
     pub fn name(self) -> &'static str {
@@ -61,7 +61,7 @@ impl Systems {
 pub(crate) enum Factored {
     Split(split::Split),
     ProductForm(product_form::FullProductForm),
-    Woodbury(woodbury::Woodbury),
+    Smw(smw::Smw),
     Qr(qr::Qr),
 }
 
@@ -76,7 +76,7 @@ impl Factored {
             Systems::ProductForm => {
                 Some(Self::ProductForm(product_form::FullProductForm::new(store, d)))
             }
-            Systems::Woodbury => woodbury::Woodbury::new(store, d).map(Self::Woodbury),
+            Systems::Smw => smw::Smw::new(store, d).map(Self::Smw),
             Systems::Qr => Some(Self::Qr(qr::Qr::new(store, d))),
         }
     }
@@ -92,7 +92,7 @@ impl Factored {
         match self {
             Self::Split(split) => split.solve(store, w, r),
             Self::ProductForm(form) => form.solve(store, w, r),
-            Self::Woodbury(woodbury) => woodbury.solve(store, w, r),
+            Self::Smw(smw) => smw.solve(store, w, r),
             Self::Qr(qr) => qr.solve(w, r),
         }
     }

@@ -1,6 +1,7 @@
 //! From the low-rank solution to the exact one.
 //! It hands a starting point to [`crate::decomposition`], which trains as always.
 
+use super::duality_gap::{Inside, restore_sums};
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use crate::backend::Fit;
 use crate::control::Control;
@@ -46,7 +47,9 @@ pub(super) fn polish(
     let mut errors = report.approximation.iter();
     let is_gated = errors.all(|error| error.quadratic <= GATE * error.objective.abs());
     for (number, (program, result)) in programs.iter().zip(solved).enumerate() {
-        let beta = result.solution.point.beta(&program.qp);
+        let mut point = Inside::of(&program.qp, &result.solution.identified);
+        restore_sums(&program.qp, &mut point);
+        let beta = point.beta(&program.qp);
         if !is_gated || control.stop().is_some() {
             starts.push(reordered(program, &beta));
             continue;

@@ -2,13 +2,15 @@
 //! How they are solved is in `solve`; how the factor is made in `grow`.
 
 use super::interior::FactorSolution;
-use super::{LowRank, Precision};
+use super::{How, LowRank, Precision};
 use crate::gram::Source;
 use crate::problem::Problem;
 use crate::reduce::Reduction;
 use crate::scale_and_offset::scale_and_offset;
 use crate::{FormulationRef, Qp, ScaleAndOffset, Subproblem, TrainError, Training};
 
+/// Below this share of the trace f32 is too coarse to say how much of it is left.
+const COARSE_TRACE: f64 = 1e-4;
 /// Beyond this `C |g|²` f32 is too coarse for the factor.
 const COARSE: f64 = 1e6;
 /// Tolerances up to this one need interior points and f64.
@@ -105,12 +107,20 @@ impl<'a> LowRankProblem<'a> {
             Precision::Double => true,
             Precision::Single => !self.source.fits_f32,
             Precision::Auto => {
-                !self.source.fits_f32
+                self.solver.how == How::Printed
+                    || self.is_trace_fine()
+                    || !self.source.fits_f32
                     || self.source.f32_rows.is_none()
                     || self.training().tolerance_used() <= FINE
                     || largest * limit > COARSE
             }
         }
+    }
+
+    /// Whether the trace may be too small for a factor in f32.
+    fn is_trace_fine(&self) -> bool {
+        let whole: f64 = self.diagonal().iter().sum();
+        self.solver.trace.is_some_and(|trace| trace < COARSE_TRACE * whole)
     }
 
     /// Numbers read for one kernel value.

@@ -28,6 +28,7 @@ pub(super) fn factor_report<T: Real>(
         rank: factor.rank(),
         trace: factor.trace(),
         trace_share: factor.trace_share(),
+        trace_bound: solver.trace,
         pivots: match solver.pivots {
             Rule::Auto => "random, then solution_aware",
             other => other.name(),
@@ -124,5 +125,5 @@ fn subproblem_report(
         violation: solution.evaluation.relative(),
         ..SubproblemReport::unsolved(program.name.clone())
     };
-    report.with_point(&program.qp, &solution.point.beta(&program.qp))
+    report.with_point(&program.qp, &solution.identified)
 }

@@ -5,7 +5,7 @@ use mercer_kernel::factor::{Blocked, Store};
 use mercer_simd::Real;
 use rayon::prelude::*;
 
-use super::interior::{self, InteriorOptions};
+use super::interior::{self, InteriorOptions, Variant};
 use super::problem::{FINE, FactorQp, LowRankProblem, SolvedProgram};
 use super::{How, descent};
 use crate::control::{Control, Status};
@@ -140,8 +140,12 @@ impl LowRankProblem<'_> {
             switched = true;
         }
         let systems = self.solver.systems;
+        let variant = match self.solver.how {
+            How::Printed => Variant::Printed,
+            _ => Variant::Improved,
+        };
         let mut monitor = |made: usize, gap: f64| monitor(updates + made as u64, gap);
-        let mut options = InteriorOptions { systems, tolerance, monitor: &mut monitor };
+        let mut options = InteriorOptions { systems, variant, tolerance, monitor: &mut monitor };
         let mut solution = interior::solve(&program.qp, store, &mut options);
         solution.updates = updates;
         SolvedProgram { solution, switched }
@@ -151,7 +155,7 @@ impl LowRankProblem<'_> {
         match self.solver.how {
             _ if !descent::fits(qp) => false,
             How::Descent => true,
-            How::Interior => false,
+            How::Interior | How::Printed => false,
             How::Auto => {
                 let squares = super::interior_systems::squared_norms(store);
                 let mean = squares.iter().sum::<f64>() / squares.len().max(1) as f64;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mercer_spec::{Entry, Kind, Parameter};
 
 use super::SolverRef;
-use crate::low_rank::{How, LowRank, Precision, Rule, Systems};
+use crate::low_rank::{How, LowRank, MOST_RANK, Precision, Rule, Systems};
 
 /// An incomplete Cholesky factor of the Gram matrix, then coordinate descent or an interior point method on
 /// the rows of the factor (\[FS01\]).
@@ -15,9 +15,15 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
     parameters: &[
         Parameter {
             name: "rank",
-            kind: Kind::IntegerOr { low: 1, high: 65536, word: "auto" },
+            kind: Kind::IntegerOr { low: 1, high: MOST_RANK as i64, word: "auto" },
             default: Some("auto"),
             help: "rank of the factor and number of supports; auto multiplies it by two until the loss is below tolerance",
+        },
+        Parameter {
+            name: "trace",
+            kind: Kind::Number { low: 0.0, high: f64::MAX, closed: true },
+            default: Some("0"),
+            help: "trace of K - GG' at which the factor stops growing, whatever the rank up to a given one; 0: no such bound",
         },
         Parameter {
             name: "tolerance",
@@ -35,7 +41,7 @@ pub(super) static ENTRY: Entry<SolverRef> = Entry {
             name: "method",
             kind: Kind::Word(How::WORDS),
             default: Some("auto"),
-            help: "algorithm for the quadratic program over the factor",
+            help: "algorithm for the quadratic program over the factor; printed: the interior point method exactly as in the paper",
         },
         Parameter {
             name: "systems",

@@ -29,7 +29,7 @@ fn weighted(
 }
 
 /// Up to nine rings or more, a column for each sex, all columns from -1 to 1.
-fn abalone(rows: usize) -> Dataset {
+pub(crate) fn abalone(rows: usize) -> Dataset {
     let text = include_str!("../../../../datasets/abalone/abalone.csv");
     let (mut values, mut targets) = (Vec::new(), Vec::new());
     for line in text.lines().skip(1).take(rows) {

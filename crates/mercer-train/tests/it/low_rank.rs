@@ -63,7 +63,7 @@ fn every_formulation_reaches_the_optimum_of_a_dense_interior_point_solver() {
 #[test]
 fn all_ways_to_solve_the_systems_reach_it() {
     let data = synthetic::ripley(70, 3);
-    for systems in ["split", "product_form", "woodbury", "qr"] {
+    for systems in ["split", "product_form", "smw", "qr"] {
         let text = format!(
             "low_rank(rank=70, method=interior, guard=off, systems={systems}, precision=double)"
         );
@@ -279,6 +279,105 @@ fn polishing_ends_at_the_exact_machine_in_fewer_steps() {
     assert!(close < 1e-3 * cold.report.objective.abs());
     let polish = polished.report.low_rank.unwrap().polish.unwrap();
     assert!(polish.steps < cold.report.iterations, "{polish:?} {}", cold.report.iterations);
+}
+
+/// Issue 28: coefficients of interior points are never exactly zero, and all examples counted as active and none as
+/// bounded.
+#[test]
+fn interior_points_find_the_support_vectors_that_exact_training_finds() {
+    let kernel = "polynomial(degree=5, gamma=0.0909090909090909, coef0=1)";
+    let data = crate::interior::abalone(1500);
+    for (kernel, rank) in [("linear", 10), (kernel, 150)] {
+        let exact = learn(&data, kernel, "c_svc(C=1)", "smo", 1e-6);
+        let counts = |report: &mercer_train::Report| {
+            [report.subproblems[0].supports as f64, report.subproblems[0].bounded as f64]
+        };
+        let wanted = counts(&exact.report);
+        for (tolerance, off) in [(1e-3, 0.05), (1e-6, 0.005)] {
+            let text = format!("low_rank(rank={rank}, method=interior, guard=off)");
+            let low = learn(&data, kernel, "c_svc(C=1)", &text, tolerance);
+            for (found, wanted) in counts(&low.report).iter().zip(wanted) {
+                assert!(
+                    (found - wanted).abs() <= off * wanted,
+                    "{kernel} {tolerance}: {found}, {wanted}"
+                );
+            }
+        }
+    }
+}
+
+/// Issue 28: `--polish` solved the active set of interior points over all examples.
+#[test]
+fn polishing_interior_points_solves_their_active_set() {
+    let data = crate::interior::abalone(1500);
+    let kernel = mercer_kernel::parse("linear").unwrap();
+    let c_svc = formulation("c_svc(C=1)").unwrap();
+    let exact = train(&data, &kernel, &c_svc, &Training::default(), &mut |_| {}).unwrap().report;
+    let text = "low_rank(rank=10, method=interior, guard=off)";
+    let training = Training::default().solver(solver(text).unwrap()).polish(true);
+    let polished = train(&data, &kernel, &c_svc, &training, &mut |_| {}).unwrap().report;
+    let polish = polished.low_rank.unwrap().polish.unwrap();
+    let (active, wanted) = (polish.active_examples as f64, exact.subproblems[0].supports as f64);
+    assert!(polish.is_gated && (active - wanted).abs() <= 0.05 * wanted, "{polish:?} {wanted}");
+    assert!(polish.steps < exact.iterations / 4, "{polish:?} {}", exact.iterations);
+    assert!((polished.objective - exact.objective).abs() <= 1e-3 * exact.objective.abs());
+}
+
+/// Issue 28: \[FS01\] Theorem 1 counts support vectors, `c² l ε / 2`; all examples were counted.
+#[test]
+fn theorem_1_counts_the_support_vectors_of_the_low_rank_problem() {
+    let data = synthetic::banana(800, 3);
+    for method in ["descent", "interior"] {
+        let text = format!("low_rank(rank=40, method={method}, guard=off, precision=double)");
+        let trained = learn(&data, "rbf(gamma=2)", "c_svc(C=5)", &text, 1e-6);
+        let low_rank = trained.report.low_rank.unwrap();
+        let (lost, supports) = (&low_rank.approximation[0], trained.report.subproblems[0].supports);
+        assert!(lost.supports == supports && supports < 400, "{method} {supports} {lost:?}");
+        let printed = 25.0 * supports as f64 * low_rank.trace / 2.0;
+        assert!((lost.bound - printed).abs() <= 1e-9 * printed, "{method} {printed} {lost:?}");
+        assert!(lost.quadratic <= lost.bound);
+    }
+}
+
+#[test]
+fn a_factor_grows_until_the_trace_is_below_a_bound() {
+    let data = synthetic::banana(700, 3);
+    let report = |text: &str| {
+        let trained = learn(&data, "rbf(gamma=1)", "c_svc(C=1)", text, 1e-3);
+        *trained.report.low_rank.unwrap()
+    };
+    for pivots in ["greedy", "random", "auto", "solution_aware"] {
+        let with =
+            |trace: &str| report(&format!("low_rank(trace={trace}, pivots={pivots}, guard=off)"));
+        let (coarse, fine) = (with("1"), with("1e-3"));
+        assert!(coarse.trace <= 1.0 && fine.trace <= 1e-3, "{pivots} {coarse:?} {fine:?}");
+        assert!(coarse.rank < fine.rank && coarse.trace_bound == Some(1.0), "{pivots}");
+        assert_eq!(fine.precision, "double", "{pivots}");
+    }
+    // One pivot less would leave more: pivots are taken one at a time.
+    let greedy = report("low_rank(trace=1, pivots=greedy, guard=off, precision=double)");
+    let shorter = report(&format!(
+        "low_rank(rank={}, pivots=greedy, guard=off, precision=double)",
+        greedy.rank - 1
+    ));
+    assert!(greedy.trace <= 1.0 && shorter.trace > 1.0, "{} {}", greedy.trace, shorter.trace);
+    let limited = report("low_rank(rank=3, trace=1e-3, guard=off)");
+    assert!(limited.rank == 3 && limited.trace > 1e-3);
+}
+
+/// \[FS01\] section 2 as printed reaches the optimum with every way to solve its systems; section 5.3 says where one of
+/// them does not.
+#[test]
+fn the_printed_interior_point_method_reaches_the_optimum() {
+    let data = synthetic::ripley(70, 3);
+    for systems in ["split", "product_form", "smw", "qr"] {
+        let text = format!("low_rank(rank=70, method=printed, guard=off, systems={systems})");
+        check("c_svc(C=10)", "polynomial(degree=2, coef0=1)", &data, None, &text);
+        check("c_svc(C=10)", "linear", &data, None, &text);
+    }
+    let waves = waves(50);
+    let text = "low_rank(rank=50, method=printed, guard=off)";
+    check("epsilon_svr(C=5, epsilon=0.05)", "rbf(gamma=2)", &waves, None, text);
 }
 
 #[test]

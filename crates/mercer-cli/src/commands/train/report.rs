@@ -29,7 +29,7 @@ fn low_rank_object(report: &LowRankReport) -> Value {
         json!({
             "subproblem": lost.name, "objective": lost.objective, "gap": lost.gap,
             "square_of_w": lost.square,
-            "theorem_1": lost.bound, "quadratic": lost.quadratic, "error": lost.error,
+            "supports": lost.supports, "theorem_1": lost.bound, "quadratic": lost.quadratic, "error": lost.error,
             "original_gap": lost.original_gap, "exact": lost.is_exact,
         })
     };
@@ -49,6 +49,7 @@ fn low_rank_object(report: &LowRankReport) -> Value {
     });
     json!({
         "rank": report.rank, "trace": report.trace, "trace_share": report.trace_share,
+        "trace_bound": report.trace_bound,
         "pivots": report.pivots, "precision": report.precision, "method": report.method,
         "systems": report.systems, "iterations": report.iterations,
         "coordinate_updates": report.coordinate_updates,
@@ -119,16 +120,23 @@ fn low_rank_summary(report: &LowRankReport, console: &Console) {
         report.factor_bytes as f64 / f64::from(1 << 20),
         if report.on_disk { " in a temporary file" } else { "" },
     ));
+    if let Some(bound) = report.trace_bound.filter(|bound| report.trace > *bound) {
+        console.summary(&format!(
+            "a trace of {:.1e} is left, more than the {bound:e} asked for: a higher rank was not allowed, or rounding ended it",
+            report.trace
+        ));
+    }
     let sum = |of: fn(&mercer::train::ApproximationReport) -> f64| {
         report.approximation.iter().map(of).sum::<f64>()
     };
     let about = if report.approximation.iter().all(|lost| lost.is_exact) { "" } else { "about " };
     console.summary(&format!(
-        "low-rank error: {about}{:.3e} of the objective {:.6e} (bound of theorem 1: {:.1e}); gap {:.1e} on the low-rank \
+        "low-rank error: {about}{:.3e} of the objective {:.6e} (bound of theorem 1: {:.1e} with {} support vectors); gap {:.1e} on the low-rank \
          problem, {about}{:.3e} on the original one",
         sum(|lost| lost.quadratic),
         sum(|lost| lost.objective),
         sum(|lost| lost.bound),
+        sum(|lost| lost.supports as f64),
         sum(|lost| lost.gap),
         sum(|lost| lost.original_gap),
     ));

@@ -5,7 +5,7 @@ use mercer_kernel::factor::Store;
 use mercer_simd::Real;
 
 use super::start::start;
-use super::{FactorSolution, evaluate, least_objective};
+use super::{FactorSolution, Variant, evaluate, least_objective};
 use crate::Qp;
 use crate::low_rank::duality_gap::{Inside, multipliers, wanted};
 
@@ -13,6 +13,7 @@ use crate::low_rank::duality_gap::{Inside, multipliers, wanted};
 pub(super) struct InteriorRun<'r, T> {
     pub(super) qp: &'r Qp,
     pub(super) store: &'r Store<T>,
+    pub(super) variant: Variant,
     /// Which variables are fixed.
     pub(super) fixed: Vec<bool>,
     pub(super) wanted: Vec<f64>,
@@ -35,12 +36,14 @@ pub(super) struct InteriorRun<'r, T> {
 }
 
 impl<'r, T: Real> InteriorRun<'r, T> {
-    pub(super) fn new(qp: &'r Qp, store: &'r Store<T>) -> Self {
+    pub(super) fn new(qp: &'r Qp, store: &'r Store<T>, variant: Variant) -> Self {
         let (beta, fixed) = start(qp);
         let inside = Inside::of(qp, &beta);
         let wanted = wanted(qp);
         // With w = 0 the slopes have the size of q, for any C and any features. Without q only G'β gives them a size.
-        let w = if qp.linear.iter().any(|q| *q != 0.0) {
+        // As printed, w is not a variable.
+        let has_size = qp.linear.iter().any(|q| *q != 0.0);
+        let w = if has_size && variant == Variant::Improved {
             vec![0.0; store.rank()]
         } else {
             store.transposed_times(&qp.fold(&beta))
@@ -57,6 +60,7 @@ impl<'r, T: Real> InteriorRun<'r, T> {
         let mut run = Self {
             qp,
             store,
+            variant,
             wanted,
             x: inside.below,
             t: inside.above,
@@ -100,6 +104,34 @@ impl<'r, T: Real> InteriorRun<'r, T> {
             dual.push(if self.fixed[v] { 0.0 } else { slope - self.s[v] + self.xi[v] });
         }
         self.residual_dual = dual;
+    }
+
+    /// The residuals of the dual equations relative to their terms, and those of the sums relative to the bounds,
+    /// whichever are larger: primal and dual infeasibility.
+    pub(super) fn residual_size(&self) -> f64 {
+        let largest = |values: &[f64]| values.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
+        let terms = largest(&self.s).max(largest(&self.xi)).max(largest(&self.qp.linear));
+        let bounds: f64 = self.x.iter().zip(&self.t).map(|(x, t)| x + t).sum();
+        let over = |part: f64, whole: f64| if part == 0.0 { 0.0 } else { part / whole };
+        let dual = over(largest(&self.residual_dual), terms);
+        dual.max(over(largest(&self.residual_primal), bounds))
+    }
+
+    /// As printed, the variable is the distance from the bound at zero; the distance from the other bound and w follow from
+    /// it, and their own steps are forgotten.
+    pub(super) fn recompute_dependents(&mut self) {
+        let mut beta = Vec::with_capacity(self.qp.len());
+        for v in 0..self.qp.len() {
+            let (lower, upper) = (self.qp.lower[v], self.qp.upper[v]);
+            let is_from_above = upper.abs() < lower.abs();
+            if !self.fixed[v] && is_from_above {
+                self.x[v] = (upper - lower) - self.t[v];
+            } else if !self.fixed[v] {
+                self.t[v] = (upper - lower) - self.x[v];
+            }
+            beta.push(if is_from_above { upper - self.t[v] } else { lower + self.x[v] });
+        }
+        self.w = self.store.transposed_times(&self.qp.fold(&beta));
     }
 
     fn complementarity(&self) -> f64 {
@@ -148,26 +180,48 @@ impl<'r, T: Real> InteriorRun<'r, T> {
             .collect()
     }
 
-    /// The final solution: sums restored, gap recomputed. Variables whose multipliers show that they belong at a bound
-    /// are set to it if the gap stays within the tolerance.
-    pub(super) fn finish(self, tolerance: f64) -> FactorSolution {
-        let point = Inside { below: self.x.clone(), above: self.t.clone() };
-        let (plain, w, evaluation) = evaluate(self.qp, self.store, point, Some(&self.w));
-        let slope = {
-            let all = self.s.iter().chain(&self.xi);
-            all.fold(0.0, |most: f64, s| most.max(*s))
-        };
-        let mut snapped = plain.clone();
-        for v in (0..self.qp.len()).filter(|v| !self.fixed[*v]) {
-            let width = self.qp.upper[v] - self.qp.lower[v];
-            if self.x[v] < 1e-4 * width && self.x[v] * slope < self.s[v] * width {
-                (snapped.below[v], snapped.above[v]) = (0.0, width);
-            } else if self.t[v] < 1e-4 * width && self.t[v] * slope < self.xi[v] * width {
-                (snapped.below[v], snapped.above[v]) = (width, 0.0);
+    /// Which variables belong at their lower bound (-1), at their upper one (1), or at neither (0).
+    ///
+    /// The distance from a bound times the multiplier of that bound is the variable's share of the gap, so near the optimum
+    /// one of both is small. A variable is at the bound if the distance, relative to the largest distance from both bounds
+    /// that any variable has, is below the multiplier, relative to the mean multiplier: for an equal share of the gap,
+    /// if its distance is below the square root of that share.
+    fn bound_sides(&self) -> Vec<i8> {
+        let free = || (0..self.qp.len()).filter(|v| !self.fixed[*v]);
+        let farthest = free().fold(0.0, |most: f64, v| most.max(self.x[v].min(self.t[v])));
+        let multipliers: f64 = free().map(|v| self.s[v].max(self.xi[v])).sum();
+        let multiplier = multipliers / free().count().max(1) as f64;
+        let side = |v: usize| {
+            if self.fixed[v] {
+                return 0;
             }
+            let scale = farthest.min(0.5 * (self.qp.upper[v] - self.qp.lower[v]));
+            let is_at = |distance: f64, own: f64| distance * multiplier < own * scale;
+            if self.x[v] <= self.t[v] {
+                -i8::from(is_at(self.x[v], self.s[v]))
+            } else {
+                i8::from(is_at(self.t[v], self.xi[v]))
+            }
+        };
+        (0..self.qp.len()).map(side).collect()
+    }
+
+    /// The final solution: sums restored, gap recomputed. Variables that belong at a bound are set to it if the gap stays
+    /// within the tolerance.
+    pub(super) fn finish(self, tolerance: f64) -> FactorSolution {
+        let qp = self.qp;
+        let point = Inside { below: self.x.clone(), above: self.t.clone() };
+        let (plain, w, evaluation) = evaluate(qp, self.store, point, Some(&self.w));
+        let sides = self.bound_sides();
+        let mut snapped = plain.clone();
+        for (v, side) in sides.iter().enumerate().filter(|(_, side)| **side != 0) {
+            let width = qp.upper[v] - qp.lower[v];
+            (snapped.below[v], snapped.above[v]) =
+                if *side < 0 { (0.0, width) } else { (width, 0.0) };
         }
+        let identified = snapped.beta(qp);
         let (snapped, snapped_w, snapped_evaluation) =
-            evaluate(self.qp, self.store, snapped, Some(&self.w));
+            evaluate(qp, self.store, snapped, Some(&self.w));
         let limit = evaluation.gap.max(tolerance * evaluation.size);
         let (point, w, evaluation) = if snapped_evaluation.gap <= limit {
             (snapped, snapped_w, snapped_evaluation)
@@ -176,6 +230,7 @@ impl<'r, T: Real> InteriorRun<'r, T> {
         };
         FactorSolution {
             point,
+            identified,
             w,
             evaluation,
             iterations: 0,

@@ -3,13 +3,15 @@
 
 use mercer_simd::Real;
 
+use super::Variant;
 use super::state::InteriorRun;
 use crate::low_rank::interior_systems::Factored;
 
 /// Limit of Gondzio's correctors per factorisation.
 const CORRECTORS: usize = 3;
-/// Share of the longest feasible step that is taken.
+/// Share of the longest feasible step that is taken, and the share that \[FS01\] takes.
 const STEP_SHARE: f64 = 0.999;
+const PRINTED_STEP_SHARE: f64 = 0.99;
 
 /// A search direction in all variables.
 struct Direction {
@@ -52,7 +54,11 @@ impl<T: Real> InteriorRun<'_, T> {
         }
         let mut chosen = self.direction(factored, &groups, &r_s, &r_xi);
         let mut alpha = self.longest_step(&chosen);
-        for _ in 0..CORRECTORS {
+        let (correctors, step_share) = match self.variant {
+            Variant::Improved => (CORRECTORS, STEP_SHARE),
+            Variant::Printed => (0, PRINTED_STEP_SHARE),
+        };
+        for _ in 0..correctors {
             let trial = (1.5 * alpha + 0.1).min(1.0);
             self.correct(&chosen, trial, target, &mut r_s, &mut r_xi);
             let next = self.direction(factored, &groups, &r_s, &r_xi);
@@ -62,7 +68,7 @@ impl<T: Real> InteriorRun<'_, T> {
             }
             (chosen, alpha) = (next, longer);
         }
-        self.take_step(&chosen, STEP_SHARE * alpha)
+        self.take_step(&chosen, step_share * alpha)
     }
 
     fn direction(
@@ -84,8 +90,9 @@ impl<T: Real> InteriorRun<'_, T> {
         let minus_r_w: Vec<f64> = self.residual_w.iter().map(|r| -r).collect();
         let (mut x, mut w) = factored.solve(self.store, &g, &minus_r_w);
         let mut y = vec![0.0; groups.len()];
-        // Twice: the second pass corrects rounding errors of the first.
-        for _ in 0..2 {
+        // Twice: the second pass corrects rounding errors of the first. The paper has one.
+        let passes = if self.variant == Variant::Printed { 1 } else { 2 };
+        for _ in 0..passes {
             let more = self.sums_step(groups, &x);
             for ((group, along), step) in groups.iter().zip(&more) {
                 x.iter_mut().zip(group).for_each(|(x, p)| *x += step * p);
@@ -191,6 +198,9 @@ impl<T: Real> InteriorRun<'_, T> {
         }
         self.y.iter_mut().zip(&direction.y).for_each(|(y, step)| *y += alpha * step);
         self.w.iter_mut().zip(&direction.w).for_each(|(w, step)| *w += alpha * step);
+        if self.variant == Variant::Printed {
+            self.recompute_dependents();
+        }
         true
     }
 }

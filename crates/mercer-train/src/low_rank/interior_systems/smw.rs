@@ -1,4 +1,4 @@
-//! The Sherman-Morrison-Woodbury formula: fast, but not stable; for comparison.
+//! The Sherman-Morrison-Woodbury formula (\[FS01\] section 3.1): fast, but not stable; for comparison.
 
 use mercer_kernel::cholesky::Cholesky;
 use mercer_kernel::factor::Store;
@@ -8,15 +8,15 @@ use mercer_simd::Real;
 use super::folded;
 
 /// `p = (I + V' D^-1 V)^-1 (V' D^-1 w - r)`, `u = D^-1 (w - V p)`. Where D is small it
-/// loses all digits without notice; only the recomputed gap shows it.
+/// loses digits; residuals and the recomputed gap show it.
 #[derive(Debug)]
-pub(crate) struct Woodbury {
+pub(crate) struct Smw {
     rank: usize,
     inverse: Vec<f64>,
     lower: Cholesky,
 }
 
-impl Woodbury {
+impl Smw {
     pub(super) fn new<T: Real>(store: &Store<T>, d: &[f64]) -> Option<Self> {
         let rank = store.rank();
         let inverse: Vec<f64> = d.iter().map(|d| 1.0 / d).collect();
