@@ -8,6 +8,7 @@ mod bins;
 mod factors;
 mod maps;
 mod pack;
+mod printed;
 mod scalar_kernel;
 mod tables;
 
@@ -19,6 +20,7 @@ pub use bins::BinPlacement;
 pub use factors::FactorReport;
 pub(crate) use maps::FeatureMap;
 pub use maps::Nodes;
+pub use printed::PrintedPmsvm;
 pub(crate) use scalar_kernel::scalar_kernel;
 
 use crate::TrainError;

@@ -65,6 +65,7 @@ pub(crate) fn backend_of(solver: &dyn Solver) -> Box<dyn Backend + '_> {
     match solver.method() {
         Method::Decomposition(solver) => Box::new(Decomposition { solver }),
         Method::Linear(solver) => Box::new(solver),
+        Method::Printed(solver) => Box::new(solver),
         Method::Systems(solver) => Box::new(solver),
         Method::LowRank(solver) => Box::new(solver),
         Method::Primal(solver) => Box::new(solver),

@@ -42,7 +42,7 @@ mod training;
 mod validate;
 mod warm;
 
-pub use additive::{BinPlacement, FactorReport, Nodes};
+pub use additive::{BinPlacement, FactorReport, Nodes, PrintedPmsvm};
 pub use checkpoint::Checkpoint;
 pub use control::{Cancel, Progress, Stop};
 pub use error::TrainError;

@@ -21,6 +21,7 @@ use mercer_spec::{Registry, Spec, SpecError};
 pub use direct::Direct;
 pub(crate) use smo::State;
 
+use crate::additive::PrintedPmsvm;
 use crate::control::{Control, Stop};
 use crate::gram::{Gram, View};
 use crate::linear::LinearSolver;
@@ -45,7 +46,7 @@ pub trait Solver: Debug + Send + Sync {
             Method::Decomposition(_) | Method::LowRank(_) | Method::Primal(_) | Method::Auto => {
                 1e-3
             }
-            Method::Linear(_) => 0.1,
+            Method::Linear(_) | Method::Printed(_) => 0.1,
             Method::Systems(_) => 1e-6,
         }
     }
@@ -56,7 +57,7 @@ pub trait Solver: Debug + Send + Sync {
             Method::Decomposition(_) | Method::LowRank(_) | Method::Primal(_) | Method::Auto => {
                 Scheme::OneVsOne
             }
-            Method::Linear(_) | Method::Systems(_) => Scheme::OneVsRest,
+            Method::Linear(_) | Method::Printed(_) | Method::Systems(_) => Scheme::OneVsRest,
         }
     }
 }
@@ -68,6 +69,8 @@ pub enum Method<'s> {
     Decomposition(&'s dyn DecompositionSolver),
     /// The weights of a linear machine: in the values, or in look-up factors of an additive kernel.
     Linear(&'s LinearSolver),
+    /// The algorithms of \[YW12\] as printed.
+    Printed(&'s PrintedPmsvm),
     /// A linear system over all examples.
     Systems(&'s Direct),
     /// A low-rank factor of the Gram matrix.

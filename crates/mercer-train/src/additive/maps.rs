@@ -27,10 +27,61 @@ pub enum Nodes {
     /// Chebyshev's, in the variable `ln(x + 0.05)`: the paper does not say in which, and in `x` itself the
     /// error grows with the degree.
     Chebyshev,
+    /// Chebyshev's, in x itself: eq. 16 of the paper taken literally, with a = 0 and b = 1.
+    ChebyshevInX,
+}
+
+impl Nodes {
+    /// Names, in the order of the variants.
+    pub(crate) const WORDS: &'static [&'static str] = &["ad_hoc", "chebyshev", "chebyshev_in_x"];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+
+    pub(crate) fn named(name: &str) -> Self {
+        match name {
+            "ad_hoc" => Self::AdHoc,
+            "chebyshev_in_x" => Self::ChebyshevInX,
+            _ => Self::Chebyshev,
+        }
+    }
+}
+
+/// The values between 0 and 1 at which a polynomial of this degree is right.
+pub(super) fn node_points(degree: usize, nodes: Nodes) -> Vec<f64> {
+    let cosine = |k: usize| (std::f64::consts::PI * (k as f64 + 0.5) / (degree + 1) as f64).cos();
+    let between =
+        |low: f64, high: f64, k: usize| f64::midpoint(low, high) + (high - low) / 2.0 * cosine(k);
+    match nodes {
+        Nodes::AdHoc => vec![0.01, 0.06, 0.75],
+        Nodes::ChebyshevInX => (0..=degree).map(|k| between(0.0, 1.0, k)).collect(),
+        Nodes::Chebyshev => {
+            let node = |k: usize| between(SHIFT.ln(), (1.0 + SHIFT).ln(), k).exp() - SHIFT;
+            (0..=degree).map(|k| node(k).max(1e-6)).collect()
+        }
+    }
+}
+
+/// Powers of `ln(x + 0.05)` up to a degree.
+fn powers(share: f64, degree: usize) -> impl Iterator<Item = f64> {
+    let tau = (share + SHIFT).ln();
+    (0..=degree).scan(1.0, move |power, _| {
+        let now = *power;
+        *power *= tau;
+        Some(now)
+    })
+}
+
+/// `X⁻¹`, X holding the powers of `ln(c + 0.05)` at the nodes c.
+pub(super) fn inverse_of(points: &[f64]) -> Vec<f64> {
+    let degree = points.len() - 1;
+    inverse(points.iter().flat_map(|c| powers(*c, degree)).collect(), points.len())
 }
 
 /// Added before the logarithm is taken (\[YW12\] section 3.1).
-const SHIFT: f64 = 0.05;
+pub(super) const SHIFT: f64 = 0.05;
 /// Weighted error that needs no larger rank.
 const GOOD: f64 = 1e-3;
 /// Up to so many columns an exact table of every column is held: some 9 MB for each subproblem.
@@ -162,11 +213,11 @@ fn chosen(
 }
 
 /// The next rank with a loop of its own.
-fn padded(rank: usize) -> usize {
+pub(super) fn padded(rank: usize) -> usize {
     mercer_simd::factors::RANKS.into_iter().find(|padded| *padded >= rank).unwrap_or(16)
 }
 
-fn pad(factors: &[f64], rank: usize, stored: usize) -> Vec<f32> {
+pub(super) fn pad(factors: &[f64], rank: usize, stored: usize) -> Vec<f32> {
     let mut out = vec![0.0; factors.len() / rank * stored];
     for (row, out) in factors.chunks_exact(rank).zip(out.chunks_exact_mut(stored)) {
         out.iter_mut().zip(row).for_each(|(place, x)| *place = *x as f32);
@@ -207,34 +258,15 @@ fn spectrum(term: &dyn Term, frequency: f64) -> f64 {
 
 /// Φ(t) = powers of `τ = ln(t + 0.05)`, Ψ(t) = `X⁻¹ κ(nodes, t)`: `Φ(s)·Ψ(t)` interpolates `κ(s, t)` in
 /// `s` at the nodes, X holding the powers of τ at the nodes. Values are shares of the largest one.
-fn polynomial(
+pub(super) fn polynomial(
     term: &dyn Term,
     values: &[f64],
     degree: usize,
     nodes: Nodes,
 ) -> (Vec<f64>, Vec<f64>) {
     let top = values.iter().copied().fold(0.0, f64::max);
-    let points: Vec<f64> = match nodes {
-        Nodes::AdHoc => vec![0.01, 0.06, 0.75],
-        Nodes::Chebyshev => {
-            let (low, high) = (SHIFT.ln(), (1.0 + SHIFT).ln());
-            let node = |k: usize| {
-                let angle = std::f64::consts::PI * (k as f64 + 0.5) / (degree + 1) as f64;
-                let tau = f64::midpoint(low, high) + (high - low) / 2.0 * angle.cos();
-                (tau.exp() - SHIFT).max(1e-6)
-            };
-            (0..=degree).map(node).collect()
-        }
-    };
-    let powers = |share: f64| {
-        let tau = (share + SHIFT).ln();
-        (0..=degree).scan(1.0, move |power, _| {
-            let now = *power;
-            *power *= tau;
-            Some(now)
-        })
-    };
-    let inverse = inverse(points.iter().flat_map(|c| powers(*c)).collect(), degree + 1);
+    let points = node_points(degree, nodes);
+    let inverse = inverse_of(&points);
     let (mut read, mut write) = (Vec::new(), Vec::new());
     for value in values {
         // The polynomial is not zero at zero: it is never evaluated there.
@@ -243,7 +275,7 @@ fn polynomial(
             write.extend(vec![0.0; degree + 1]);
             continue;
         }
-        read.extend(powers(value / top));
+        read.extend(powers(value / top, degree));
         let kernel: Vec<f64> = points.iter().map(|c| term.term(c * top, *value)).collect();
         let row = |k: usize| inverse[k * (degree + 1)..(k + 1) * (degree + 1)].iter();
         write.extend((0..=degree).map(|k| row(k).zip(&kernel).map(|(a, b)| a * b).sum::<f64>()));
