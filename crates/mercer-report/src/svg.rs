@@ -8,7 +8,7 @@ mod figures;
 use crate::printable;
 
 pub use charts::{Bar, bars, scatter};
-pub use figures::{Band, HeatMap, bands, lines, points, stacked};
+pub use figures::{Band, HeatMap, bands, lines, plot, points, stacked};
 
 /// A named list of points.
 #[derive(Debug, Clone)]

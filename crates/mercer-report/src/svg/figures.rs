@@ -167,6 +167,43 @@ pub fn lines(title: &str, x_name: &str, lines: &[Series]) -> String {
     Frame { dark: ".name{stroke:#181818}", ..Frame::usual(title, style) }.draw(&marks)
 }
 
+/// Lines on even axes; points that are not finite are left out.
+pub fn plot(title: &str, x_name: &str, y_name: &str, lines: &[Series]) -> String {
+    let is_seen = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
+    let all = || lines.iter().flat_map(|line| &line.points).filter(is_seen);
+    let fold = |of: &dyn Fn(&(f64, f64)) -> f64| {
+        let values = all().map(of);
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
+    };
+    let ((left, right), (low, high)) = (fold(&|p| p.0), fold(&|p| p.1));
+    let (wide, tall) = ((right - left).max(1e-300), (high - low).max(1e-300));
+    let x = |value: f64| MARGIN + (WIDTH - 2.0 * MARGIN) * (value - left) / wide;
+    let y = |value: f64| HEIGHT - MARGIN - (HEIGHT - 2.0 * MARGIN) * (value - low) / tall;
+    let corner = [MARGIN, HEIGHT - MARGIN];
+    let mut marks = stroke(corner, [WIDTH - MARGIN, HEIGHT - MARGIN]);
+    marks += &stroke([MARGIN, MARGIN], corner);
+    for (number, (line, colour)) in lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
+        let seen = line.points.iter().filter(is_seen);
+        let path: String = seen.map(|(a, b)| format!("{:.2},{:.2} ", x(*a), y(*b))).collect();
+        let _ = write!(
+            marks,
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{path}\"/>\
+             <text x=\"{:.0}\" y=\"{:.0}\" style=\"fill:{colour}\">{}</text>",
+            WIDTH - 260.0,
+            HEIGHT - MARGIN - 12.0 - 17.0 * number as f64,
+            escape(&line.name),
+        );
+    }
+    let range = |low: f64, high: f64| {
+        if low.is_finite() { format!("{low:.3e} to {high:.3e}") } else { "nothing to show".into() }
+    };
+    marks += &axis_names(
+        &format!("{x_name}: {}", range(left, right)),
+        &format!("{y_name}: {}", range(low, high)),
+    );
+    Frame::usual(title, "line{stroke:currentColor;stroke-opacity:.6}").draw(&marks)
+}
+
 /// Points, with a vertical line where the first number is zero.
 pub fn points(title: &str, x_name: &str, y_name: &str, points: &[(f64, f64)]) -> String {
     let finite = || points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
@@ -307,5 +344,14 @@ mod tests {
         let svg = lines("curve", "size", &[Series::line("<b>", points)]);
         assert!(svg.contains("584.00") && !svg.contains("NaN") && !svg.contains("<b>"));
         assert!(!lines("empty", "size", &[]).contains("NaN"));
+    }
+
+    #[test]
+    fn plots_show_values_below_zero_and_leave_out_what_is_not_finite() {
+        let points = vec![(0.0, -1.0), (0.5, f64::NAN), (1.0, 3.0)];
+        let svg = plot("curve", "x", "g", &[Series::line("<b>", points)]);
+        assert!(svg.contains("56.00,304.00 584.00,56.00") && svg.contains("-1.000e0 to 3.000e0"));
+        assert!(!svg.contains("NaN") && !svg.contains("<b>"));
+        assert!(!plot("empty", "x", "g", &[]).contains("NaN"));
     }
 }
