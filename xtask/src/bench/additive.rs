@@ -134,20 +134,15 @@ fn write_rows(
 
 /// How time and memory grow with the number of rows.
 fn grown(found: &Value) -> Vec<String> {
-    let growth = &found["growth"];
     let line = |row: &Value| {
-        let number = |key: &str| row[key].as_f64().unwrap_or(f64::NAN);
-        format!(
-            "growth: {} rows, {} non-zeros: {:.3} s, {:.2} bytes per non-zero beside 24 per row and the model",
-            row["rows"],
-            row["nonzeros"],
-            number("seconds"),
-            number("bytes_per_nonzero_beside_24_per_row_and_model"),
-        )
+        let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        let ours = row["ours"].as_f64().unwrap_or(f64::NAN);
+        let (method, measure, unit) = (text("method"), text("measure"), text("unit"));
+        format!("growth: {method}: {measure} {ours:.3} {unit} {}", text("note"))
+            .trim_end()
+            .to_owned()
     };
-    let rows = growth["rows"].as_array().into_iter().flatten();
-    let exponent = growth["time_exponent"].as_f64().unwrap_or(f64::NAN);
-    rows.map(line).chain([format!("growth: time grows as rows^{exponent:.3}")]).collect()
+    found["rows"].as_array().into_iter().flatten().map(line).collect()
 }
 
 /// C of a set in benches/tasks.toml.

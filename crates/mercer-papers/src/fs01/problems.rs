@@ -12,20 +12,20 @@ fn uniform(random: &mut SplitMix64) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Forty separable points, each four times, with features of this size.
-pub(super) fn toy(scale: f64) -> anyhow::Result<Dataset> {
-    let base = mercer::data::synthetic::ripley(40, 1);
-    let Targets::Numbers(sides) = &base.targets else { anyhow::bail!("ripley has numbers") };
+/// In place of Fig. 5, of which only the caption is left: forty separable points in the plane, each four times, so that the
+/// support vectors are redundant; features of this size.
+pub(super) fn redundant(scale: f64, seed: u64) -> anyhow::Result<Dataset> {
+    let mut random = SplitMix64::seed_from_u64(seed);
+    let mut draw = || uniform(&mut random) + uniform(&mut random) + uniform(&mut random) - 1.5;
     let (mut values, mut targets) = (Vec::new(), Vec::new());
-    for row in (0..40).cycle().take(160) {
-        let own = base.examples.row(row);
-        values.push(scale * (own.get(0) + 2.0 * sides[row]));
-        values.push(scale * own.get(1));
-        targets.push(sides[row]);
+    for point in 0..40 {
+        let side = if point % 2 == 0 { 1.0 } else { -1.0 };
+        values.extend([scale * (1.6 * side + draw()), scale * draw()]);
+        targets.push(side);
     }
     Ok(Dataset {
-        examples: Matrix::dense(2, values)?,
-        targets: Targets::Numbers(targets),
+        examples: Matrix::dense(2, values.repeat(4))?,
+        targets: Targets::Numbers(targets.repeat(4)),
         names: None,
     })
 }

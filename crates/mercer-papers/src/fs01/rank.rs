@@ -5,70 +5,94 @@ use mercer::kernel::factor::{Factor, Given, KernelColumns};
 use mercer::kernel::parse;
 use mercer::machine::{Answer, Machine};
 use mercer::query::Plan;
-use serde_json::{Value, json};
 
-use super::{Run, problems};
+use super::{PAPER, POLYNOMIAL, Run, TrainingTask, problems};
+use crate::Comparison;
 use mercer_report::svg::{Series, lines};
 
-const KERNEL: &str = "polynomial(degree=5, gamma=0.0909090909090909, coef0=1)";
-const RANKS: [usize; 7] = [5, 10, 20, 50, 100, 200, 300];
+const RANKS: [usize; 8] = [5, 10, 20, 50, 100, 200, 300, 500];
+/// The paper trains on the first 3,000 rows and tests on the other 1,177.
+const TRAINED: usize = 3000;
 
-pub(super) fn run(run: &Run<'_>) -> anyhow::Result<Value> {
-    let all = run.first(&problems::abalone()?);
-    let (test, rest): (Vec<usize>, Vec<usize>) =
-        (0..all.examples.rows()).partition(|row| row % 4 == 3);
-    let (data, test) = (all.select(&rest), all.select(&test));
-    run.session.line(&format!(
-        "{:>5} {:>14} {:>12} {:>12} {:>10} {:>12} {:>12}",
-        "rank", "objective", "|w|", "Frobenius", "trace", "train error", "test error"
-    ));
-    let mut rows: Vec<[f64; 7]> = Vec::new();
-    for rank in RANKS {
+/// One rank of the figures.
+struct RankPoint {
+    rank: f64,
+    objective: f64,
+    norm: f64,
+    frobenius: f64,
+    train_error: f64,
+    test_error: f64,
+}
+
+pub(super) fn run(run: &Run<'_>) -> anyhow::Result<()> {
+    let all = problems::abalone()?;
+    let last = all.examples.rows();
+    // With fewer rows than the paper has, as large a share of them.
+    let trained = run.rows(last) * TRAINED / last;
+    let data = all.select(&(0..trained).collect::<Vec<_>>());
+    let test = all.select(&(TRAINED..last).collect::<Vec<_>>());
+    let task = TrainingTask { data: &data, kernel: POLYNOMIAL, c: 1.0 };
+    let mut points: Vec<RankPoint> = Vec::new();
+    for rank in RANKS.into_iter().filter(|rank| *rank <= trained / 4) {
         let text = format!(
             "low_rank(rank={rank}, pivots=greedy, method=interior, precision=double, guard=off)"
         );
-        let (trained, _) = run.train(&data, KERNEL, 1.0, &text, 1e-9)?;
+        let (trained, _) = run.train(task, &text, 1e-9)?;
         let Some(report) = trained.report.low_rank.as_deref() else { continue };
-        let examples: Vec<usize> =
+        let pivots: Vec<usize> =
             trained.expansions[0].examples.iter().map(|row| *row as usize).collect();
-        let row = [
-            report.rank as f64,
-            trained.report.objective,
-            report.approximation[0].square.sqrt(),
-            frobenius(&data, &examples)?,
-            report.trace_share,
-            error(&trained.machine, &data)?,
-            error(&trained.machine, &test)?,
-        ];
-        run.session.line(&format!(
-            "{:>5} {:>14.4} {:>12.4} {:>12.4e} {:>10.1e} {:>12.4} {:>12.4}",
-            row[0], row[1], row[2], row[3], row[4], row[5], row[6]
-        ));
-        rows.push(row);
+        let point = RankPoint {
+            rank: report.rank as f64,
+            objective: -trained.report.objective,
+            norm: report.approximation[0].square.sqrt(),
+            frobenius: frobenius(&data, &pivots)?,
+            train_error: error(&trained.machine, &data)?,
+            test_error: error(&trained.machine, &test)?,
+        };
+        let dataset = format!(
+            "Abalone, degree 5, C = 1, rank {}: {} rows to train, {} to test",
+            report.rank,
+            data.examples.rows(),
+            test.examples.rows()
+        );
+        let row = |measure: &str| Comparison::new(&*dataset, "greedy, interior", measure);
+        let (six, seven) = ("Fig. 6, a curve without numbers", "Fig. 7, a curve without numbers");
+        run.compare(row("objective, negative").ours(point.objective).note(six));
+        run.compare(row("|w|").ours(point.norm).note(six));
+        run.compare(row("Frobenius error / |K|").ours(point.frobenius).note(six));
+        run.compare(row("train error").ours(100.0 * point.train_error).unit("%").note(seven));
+        run.compare(row("test error").ours(100.0 * point.test_error).unit("%").note(seven));
+        points.push(point);
         run.session.check()?;
     }
-    let curve = |name: &str, at: usize| {
-        Series::line(name, rows.iter().map(|row| (row[0], row[at].abs())).collect())
+    figures(run, &points)
+}
+
+fn figures(run: &Run<'_>, points: &[RankPoint]) -> anyhow::Result<()> {
+    let curve = |name: &str, of: fn(&RankPoint) -> f64| {
+        Series::line(name, points.iter().map(|point| (point.rank, of(point))).collect())
     };
-    let of_factor = [curve("objective", 1), curve("|w|", 2), curve("Frobenius error", 3)];
-    let of_machine = [curve("train error", 5), curve("test error", 6)];
-    run.figures.borrow_mut().extend([
-        lines("Abalone, degree 5: error of the factor (Fig. 6)", "rank", &of_factor),
-        lines("Abalone, degree 5: errors of the machine (Fig. 7)", "rank", &of_machine),
-    ]);
-    let object = |row: &[f64; 7]| {
-        json!({
-            "rank": row[0], "objective": row[1], "norm_of_w": row[2], "frobenius": row[3],
-            "trace_share": row[4], "train_error": row[5], "test_error": row[6],
-        })
-    };
-    Ok(rows.iter().map(object).collect())
+    let frobenius = || curve("Frobenius error", |point| point.frobenius);
+    let of_factor = [
+        curve("objective", |point| point.objective),
+        curve("|w|", |point| point.norm),
+        frobenius(),
+    ];
+    let of_machine = [
+        curve("train error", |point| point.train_error),
+        curve("test error", |point| point.test_error),
+        frobenius(),
+    ];
+    let six = lines("Abalone, degree 5: the optimisation problem (Fig. 6)", "rank", &of_factor);
+    let seven = lines("Abalone, degree 5: the classifier (Fig. 7)", "rank", &of_machine);
+    run.session.figure(&PAPER, "fig6", &six)?;
+    run.session.figure(&PAPER, "fig7", &seven)
 }
 
 /// `|K - GG'|` of the first thousand rows, relative to `|K|`.
 fn frobenius(data: &Dataset, pivots: &[usize]) -> anyhow::Result<f64> {
     let count = data.examples.rows().min(1000);
-    let kernel = parse(KERNEL)?;
+    let kernel = parse(POLYNOMIAL)?;
     // The pivots first, then the rows that are compared.
     let chosen: Vec<usize> = pivots.iter().copied().chain(0..count).collect();
     let rows = data.examples.select(chosen);

@@ -3,20 +3,15 @@
 
 use mercer::data::{Dataset, synthetic};
 use mercer::train::Report;
-use serde_json::{Value, json};
 
 use super::methods::{Learner, train_on};
-use crate::Session;
+use crate::{Comparison, Session};
 
 const COLUMNS: usize = 1000;
 
 /// From a hundredth of the largest number of rows on, half a power of ten apart.
-pub(super) fn run(session: &Session<'_>) -> anyhow::Result<Value> {
+pub(super) fn run(session: &Session<'_>) -> anyhow::Result<()> {
     let most = session.options.rows.max(100);
-    session.line(&format!(
-        "\ngrowth: histograms of {COLUMNS} columns, chi2, C = 0.1\n{:>10} {:>12} {:>9} {:>9} {:>9} {:>9} {:>7}",
-        "rows", "non-zeros", "seconds", "of which", "MB", "updates", "B / nz"
-    ));
     let sizes = (0..=4).rev().map(|step| most as f64 / 10f64.powf(f64::from(step) / 2.0));
     let made = |rows: f64| -> anyhow::Result<Dataset> {
         session.check()?;
@@ -36,32 +31,27 @@ pub(super) fn run(session: &Session<'_>) -> anyhow::Result<Value> {
             }
         }
     }
-    let (mut lines, mut points) = (Vec::new(), Vec::new());
-    for report in best.iter().flatten() {
-        let rows = sets[lines.len()].examples.rows();
+    let mut points = Vec::new();
+    let name = format!("histograms of {COLUMNS} columns, chi2, C = 0.1");
+    for (data, report) in sets.iter().zip(best.iter().flatten()) {
+        let rows = data.examples.rows();
         let table = report.linear.as_deref();
         let (nonzeros, preparation) = table.map_or((0, 0.0), |t| (t.nonzeros, t.preparation));
         // Without the memory of each row and of the model.
         let model = COLUMNS * 4 * table.map_or(0, |table| table.rank);
         let own = report.peak_memory_bytes as f64 - (24 * rows + model) as f64;
         let per_nonzero = own / nonzeros.max(1) as f64;
-        session.line(&format!(
-            "{rows:>10} {nonzeros:>12} {:>9.3} {preparation:>9.3} {:>9.1} {:>9} {per_nonzero:>7.2}",
-            report.seconds,
-            report.peak_memory_bytes as f64 / 1e6,
-            report.iterations,
-        ));
+        let method = format!("additive, {rows} rows");
+        let row = |measure: &str| Comparison::new(&*name, &*method, measure);
+        let of_which = format!("{preparation:.3} s of it before the first pass");
+        session.compare(row("training time").ours(report.seconds).unit("s").note(of_which));
+        let memory = row("memory").ours(report.peak_memory_bytes as f64 / 1e6).unit("MB");
+        session.compare(memory.note(format!("{per_nonzero:.2} bytes for each non-zero")));
         points.push(((rows as f64).ln(), report.seconds.max(1e-9).ln()));
-        lines.push(json!({
-            "rows": rows, "nonzeros": nonzeros, "seconds": report.seconds,
-            "preparation_seconds": preparation, "memory_bytes": report.peak_memory_bytes,
-            "bytes_per_nonzero_beside_24_per_row_and_model": per_nonzero,
-            "updates": report.iterations, "updates_per_row": report.iterations as f64 / rows as f64,
-        }));
     }
-    let exponent = slope(&points);
-    session.line(&format!("time grows as rows^{exponent:.3}"));
-    Ok(json!({ "rows": lines, "time_exponent": exponent }))
+    let row = Comparison::new(&*name, "additive", "exponent of time in rows");
+    session.compare(row.ours(slope(&points)));
+    Ok(())
 }
 
 fn timed(session: &Session<'_>, data: &Dataset, seed: u32) -> anyhow::Result<Report> {

@@ -1,14 +1,16 @@
-//! Training time, test time, memory and accuracy of all methods, at one value of C and at each method's best.
+//! Training time, test time, memory and accuracy of all methods, at one value of C and at each method's best
+//! (Tables 4 to 9).
 
 use mercer::data::{Dataset, Targets};
 use mercer::kernel::parse;
 use mercer::machine::{Answer, ClassName, Machine};
 use mercer::query::Plan;
 use mercer::train::{Trained, Training, formulation, solver, train};
-use serde_json::{Value, json};
 
+use super::paper::{self, ACCURACY, MEMORY, PaperMethod, TEST, TIME};
+use super::printed::{Logarithm, test_time};
 use super::sets::{Set, SetRows};
-use crate::Session;
+use crate::{Comparison, Session};
 use mercer_report::timing::best_us;
 
 /// A method of the comparison.
@@ -16,6 +18,8 @@ use mercer_report::timing::best_us;
 struct Method {
     name: &'static str,
     learner: Learner<'static>,
+    /// The method of the paper that it is.
+    paper: Option<PaperMethod>,
 }
 
 /// A kernel and a solver, as texts.
@@ -25,60 +29,52 @@ pub(super) struct Learner<'l> {
     pub(super) solver: &'l str,
 }
 
-const fn method(name: &'static str, kernel: &'static str, solver: &'static str) -> Method {
-    Method { name, learner: Learner { kernel, solver } }
+const fn method(
+    name: &'static str,
+    kernel: &'static str,
+    solver: &'static str,
+    paper: Option<PaperMethod>,
+) -> Method {
+    Method { name, learner: Learner { kernel, solver }, paper }
 }
 
-/// What the paper compares, and ours.
-const METHODS: [Method; 9] = [
-    method("ours, chi2", "chi2", "additive"),
-    method("ours, intersection", "intersection", "additive"),
-    method("PmSVM-LUT, chi2", "chi2", "pmsvm_lut"),
-    method("PmSVM-LUT, HI", "power_mean(p=-8)", "pmsvm_lut"),
-    method("PmSVM, chi2", "chi2", "pmsvm"),
-    method("PmSVM, HI", "power_mean(p=-8)", "pmsvm"),
-    method("feature map, chi2", "chi2", "feature_map"),
-    method("feature map, HI", "intersection", "feature_map"),
-    method("linear", "linear", "linear"),
-];
+/// The kernel that the paper takes for histogram intersection.
+const HI: &str = "power_mean(p=-8)";
 
-/// One line of the table: one training.
+/// What the paper compares, as printed and on the engine that ours shares with it, and ours.
+const METHODS: [Method; 13] = [
+    method("ours, chi2", "chi2", "additive", None),
+    method("ours, intersection", "intersection", "additive", None),
+    method("PmSVM-LUT as printed, chi2", "chi2", LUT, Some(PaperMethod::LutChi2)),
+    method("PmSVM as printed, chi2", "chi2", PMSVM, Some(PaperMethod::PmsvmChi2)),
+    method("PmSVM-LUT as printed, HI", HI, LUT, Some(PaperMethod::LutHi)),
+    method("PmSVM as printed, HI", HI, PMSVM, Some(PaperMethod::PmsvmHi)),
+    method("PmSVM-LUT, shared, chi2", "chi2", "pmsvm_lut", None),
+    method("PmSVM, shared, chi2", "chi2", "pmsvm", None),
+    method("PmSVM-LUT, shared, HI", HI, "pmsvm_lut", None),
+    method("PmSVM, shared, HI", HI, "pmsvm", None),
+    method("feature map, chi2", "chi2", "feature_map", Some(PaperMethod::MapChi2)),
+    method("feature map, HI", "intersection", "feature_map", Some(PaperMethod::MapHi)),
+    method("linear", "linear", "linear", Some(PaperMethod::Liblinear)),
+];
+const LUT: &str = "pmsvm_lut(as=printed)";
+const PMSVM: &str = "pmsvm(as=printed)";
+
+/// One training and its test.
 pub(super) struct TrainingRow {
     pub(super) trained: Trained,
     pub(super) accuracy: f64,
+    /// Microseconds for a query, as Mercer answers.
     pub(super) test_us: f64,
 }
 
 impl TrainingRow {
-    pub(super) fn object(&self) -> Value {
-        let report = &self.trained.report;
-        let table = report.linear.as_deref();
-        json!({
-            "training_seconds": report.seconds,
-            "preparation_seconds": table.map(|table| table.preparation),
-            "test_microseconds_per_row": self.test_us,
-            "memory_bytes": report.peak_memory_bytes,
-            "bytes_per_nonzero": table.map(|t| t.example_bytes as f64 / t.nonzeros.max(1) as f64),
-            "accuracy": self.accuracy, "updates": report.iterations,
-            "converged": report.converged,
-            "relative_error_of_factors": table.map(|table| table.factor.relative_error),
-        })
-    }
-
-    pub(super) fn line(&self) -> String {
-        let report = &self.trained.report;
-        let preparation = report.linear.as_ref().map_or(0.0, |table| table.preparation);
-        format!(
-            "{:>9.3} {preparation:>9.3} {:>9.2} {:>9.1} {:>9.2}",
-            report.seconds,
-            self.test_us,
-            report.peak_memory_bytes as f64 / 1e6,
-            100.0 * self.accuracy
-        )
+    /// Bytes of the packed examples for each non-zero.
+    fn bytes_per_nonzero(&self) -> f64 {
+        let table = self.trained.report.linear.as_deref();
+        table.map_or(f64::NAN, |t| t.example_bytes as f64 / t.nonzeros.max(1) as f64)
     }
 }
-
-pub(super) const HEAD: &str = "  seconds  of which  us / row        MB  accuracy";
 
 /// Trains one machine.
 pub(super) fn train_on(
@@ -169,41 +165,64 @@ fn best_c(
 }
 
 /// All methods on one set.
-pub(super) fn compare(session: &Session<'_>, set: &Set, rows: &SetRows) -> anyhow::Result<Value> {
+pub(super) fn compare(session: &Session<'_>, set: &Set, rows: &SetRows) -> anyhow::Result<()> {
     let examples = &rows.examples.examples;
     session.line(&format!(
-        "\n{}: {} rows of {} columns, {:.1} non-zeros each; {} queries\n{:20} {:>7} {HEAD}",
+        "\n{}: {} rows of {} columns, {:.1} non-zeros each; {} queries; C = {}{}",
         set.name,
         examples.rows(),
         examples.columns(),
         examples.nonzeros() as f64 / examples.rows().max(1) as f64,
         rows.queries.examples.rows(),
-        "",
-        "C",
+        set.c,
+        set.linear_c.map_or(String::new(), |c| format!(", linear C = {c}")),
     ));
-    let mut lines = Vec::new();
-    for Method { name, learner } in METHODS {
-        if !session.wants_method(name) {
+    for method in METHODS.into_iter().filter(|method| session.wants_method(method.name)) {
+        let is_linear = method.learner.kernel == "linear";
+        let c = set.linear_c.filter(|_| is_linear).unwrap_or(set.c);
+        let found = measure(session, rows, method.learner, c)?;
+        add_rows(session, set, method, rows, &found);
+        // A quick run stays at the one C.
+        if session.options.quick || set.penalties.len() < 2 {
             continue;
         }
-        let best = best_c(session, set, rows, learner)?;
-        let equal = measure(session, rows, learner, set.c)?;
-        session.line(&format!("{name:20} {:>7} {}", set.c, equal.line()));
-        let mut object = json!({
-            "method": name, "kernel": learner.kernel, "solver": learner.solver, "C": set.c, "best_C": best,
-            "at_equal_C": equal.object(),
-        });
-        object["at_best_C"] = if best.to_bits() == set.c.to_bits() {
-            object["at_equal_C"].clone()
+        let best = best_c(session, set, rows, method.learner)?;
+        let own = if best.to_bits() == c.to_bits() {
+            found.accuracy
         } else {
-            let own = measure(session, rows, learner, best)?;
-            session.line(&format!("{:20} {best:>7} {}", "  its best C", own.line()));
-            own.object()
+            measure(session, rows, method.learner, best)?.accuracy
         };
-        lines.push(object);
+        let row = Comparison::new(&*set.name, method.name, "accuracy at its best C");
+        session.compare(row.ours(100.0 * own).unit("%").note(format!("C = {best}")));
     }
-    Ok(json!({
-        "rows": examples.rows(), "columns": examples.columns(), "nonzeros": examples.nonzeros(),
-        "queries": rows.queries.examples.rows(), "methods": lines,
-    }))
+    Ok(())
+}
+
+/// Time, accuracy, memory and test time of one method, beside the paper's.
+fn add_rows(session: &Session<'_>, set: &Set, method: Method, rows: &SetRows, found: &TrainingRow) {
+    let report = &found.trained.report;
+    let add = |(measure, unit): (&str, &'static str), ours: f64, note: String| {
+        let row = Comparison::new(&*set.name, method.name, measure).unit(unit).note(note);
+        session.compare(row.ours(ours).paper(paper::number(&set.name, method.paper, measure)));
+    };
+    let preparation = report.linear.as_ref().map_or(0.0, |table| table.preparation);
+    add(TIME, report.seconds, format!("{preparation:.3} s of it before the first pass"));
+    let open = if report.converged { "" } else { "given up after 1,000 passes" };
+    add(ACCURACY, 100.0 * found.accuracy, open.to_owned());
+    let bytes = format!("{:.1} bytes for each non-zero", found.bytes_per_nonzero());
+    add(MEMORY, report.peak_memory_bytes as f64 / 1e6, bytes);
+    let queries = &rows.queries.examples;
+    let logarithm = match method.learner.solver {
+        LUT => Some((Logarithm::Table(1000), "eq. 20 of the paper")),
+        PMSVM => Some((Logarithm::Computed, "eq. 9 of the paper")),
+        _ => None,
+    };
+    let repeats = session.options.repeats.min(3);
+    let printed = logarithm.and_then(|(logarithm, note)| {
+        let (time, sum) = test_time(&found.trained.machine, queries, 2, logarithm, repeats)?;
+        Some((time, format!("{note}, one thread; mean score {:.3}", sum / queries.rows() as f64)))
+    });
+    let own = || (found.test_us * queries.rows() as f64 / 1e3, "all threads".to_owned());
+    let (time, note) = printed.unwrap_or_else(own);
+    add(TEST, time, note);
 }

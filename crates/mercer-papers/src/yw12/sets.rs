@@ -8,6 +8,7 @@ use mercer::data::scale::SCALINGS;
 use mercer::data::{Dataset, Matrix, MatrixBuilder, Targets};
 use serde::Deserialize;
 
+use crate::Session;
 use crate::tasks::TASKS;
 
 /// One set of rows.
@@ -29,6 +30,9 @@ pub(super) struct Set {
     #[serde(rename = "C")]
     pub(super) c: f64,
     pub(super) penalties: Vec<f64>,
+    /// The penalty of the linear machine, where the paper gives it another one.
+    #[serde(rename = "linear_C")]
+    pub(super) linear_c: Option<f64>,
     pub(super) validation: usize,
     #[serde(default)]
     pub(super) sweeps: bool,
@@ -52,6 +56,13 @@ pub(super) fn all() -> anyhow::Result<Vec<Set>> {
 }
 
 impl Set {
+    /// Whether its files lie in the data folder.
+    pub(super) fn is_there(&self, session: &Session<'_>) -> bool {
+        let folder = session.data();
+        files(folder.as_deref(), &self.train).is_ok()
+            && files(folder.as_deref(), &self.test).is_ok()
+    }
+
     /// Its rows, at most `most` of them for training, or what is missing.
     pub(super) fn rows(
         &self,
@@ -121,6 +132,10 @@ impl Set {
                 let (left, right) = (scaling.apply(examples)?, scaling.apply(queries)?);
                 (left.compact(), within(&right).compact())
             }
+            "max_abs" => {
+                let scaling = SCALINGS.parse("max_abs")?.fit(examples)?;
+                (scaling.apply(examples)?.compact(), scaling.apply(queries)?.compact())
+            }
             "gradients" => each(&gradients),
             "shares" => each(&|rows| rescaled(rows, |_, x| x, |x| x.iter().sum())),
             "tf_idf" => {
@@ -137,14 +152,20 @@ impl Set {
     }
 }
 
-/// The files of these names, packed or not, or what is missing.
+/// Endings of packed files.
+const ENDINGS: [&str; 5] = ["", ".gz", ".bz2", ".xz", ".zst"];
+
+/// The files of these names, packed or not, in the folder or in `libsvm` in it; or what is missing.
 fn files(data: Option<&Path>, names: &[String]) -> Result<Vec<PathBuf>, String> {
     let Some(folder) = data else {
         return Err(format!("--data DIR must name a folder with {}", names[0]));
     };
     let find = |name: &String| {
-        let places = [folder.join(name), folder.join(format!("{name}.gz"))];
-        let found = places.into_iter().find(|path| path.exists());
+        let folders = [folder.to_owned(), folder.join("libsvm")];
+        let found = folders.iter().find_map(|folder| {
+            let packed = ENDINGS.iter().map(|ending| folder.join(format!("{name}{ending}")));
+            packed.into_iter().find(|path| path.exists())
+        });
         found.ok_or_else(|| format!("there is no {}", folder.join(name).display()))
     };
     names.iter().map(find).collect()
@@ -270,7 +291,7 @@ mod tests {
     #[test]
     fn every_set_is_described() {
         let sets = all().unwrap();
-        assert_eq!(sets.len(), 7);
+        assert_eq!(sets.len(), 12);
         for set in sets {
             assert!(set.rows(None, 10).unwrap().is_err_and(|text| text.contains("--data")));
             assert!(set.penalties.contains(&set.c), "{}", set.name);
