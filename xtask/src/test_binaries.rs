@@ -14,9 +14,9 @@ use crate::workspace::{self, Workspace};
 #[derive(Debug, PartialEq, Eq)]
 pub struct Binary {
     /// Folder of the package, where it runs.
-    folder: PathBuf,
+    pub folder: PathBuf,
     /// `mercer-train lib`, `mercer-cli it`.
-    name: String,
+    pub name: String,
     pub program: PathBuf,
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mercer::compile::tune::Contract;
 
-pub(crate) use shared::{Input, MissingPolicy, PlanFlags, QueryFlags, RequireName};
+pub(crate) use shared::{Input, MemoryFlag, MissingPolicy, PlanFlags, QueryFlags, RequireName};
 use training::duration;
 pub(crate) use training::{CalibratorName, SchemeName, Search, Train, TrainingFlags};
 
@@ -135,6 +135,8 @@ pub(crate) struct Export {
     /// Queries: count how many of their labels change if the written model is used instead
     #[arg(long, value_name = "FILE")]
     pub(crate) sample: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 #[derive(Debug, Args)]
@@ -174,6 +176,8 @@ pub(crate) struct Verify {
     /// Queries like those of later use, unknown to whoever made the file: the calibration is tested on them
     #[arg(long, value_name = "DATA")]
     pub(crate) sample: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 #[derive(Debug, Args)]
@@ -184,6 +188,8 @@ pub(crate) struct Check {
     /// not given
     #[arg(long, value_name = "FILE")]
     pub(crate) sample: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 #[derive(Debug, Args)]
@@ -213,6 +219,8 @@ pub(crate) struct Convert {
     /// File for the rows that --split or --sample leave out
     #[arg(long, value_name = "FILE")]
     pub(crate) rest: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 fn fraction(text: &str) -> Result<f64, String> {
@@ -250,6 +258,8 @@ pub(crate) struct Predict {
     pub(crate) audit_sample: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plan: PlanFlags,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 #[derive(Debug, Args)]
@@ -286,6 +296,8 @@ pub(crate) struct Tune {
     /// The model file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -333,6 +345,8 @@ pub(crate) struct Compile {
     /// The model file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -384,6 +398,8 @@ pub(crate) struct Compress {
     /// The model file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -480,6 +496,8 @@ pub(crate) struct Bench {
     pub(crate) single_queries: usize,
     #[command(flatten)]
     pub(crate) plan: PlanFlags,
+    #[command(flatten)]
+    pub(crate) memory: MemoryFlag,
 }
 
 fn version() -> &'static str {

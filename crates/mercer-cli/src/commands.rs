@@ -10,6 +10,7 @@ mod convert;
 mod demo;
 mod explain;
 mod export;
+mod fitting;
 mod import;
 mod inspect;
 mod list;

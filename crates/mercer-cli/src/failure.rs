@@ -78,6 +78,7 @@ fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
             DataError::Missing { .. } | DataError::MissingAt { .. } => {
                 Some("`--missing zero`, `mean` or `drop` tells how to treat missing values")
             }
+            DataError::RowsTooLarge { .. } => Some("`--memory 4GiB` raises the limit"),
             DataError::NoSuchColumn { .. } => {
                 Some("`--label` takes a name, a number starting at 1, `last` or `none`")
             }

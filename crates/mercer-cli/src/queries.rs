@@ -62,8 +62,10 @@ impl<'a> Queries<'a> {
         model: &'a Model,
         console: &Console,
     ) -> anyhow::Result<Dataset> {
+        let memory = options.row_memory;
         let mut queries = Self::open(path, options, model, console)?;
-        read::read_all(&mut queries).with_context(|| path.display().to_string())
+        let read = read::read_all_within(&mut queries, memory);
+        Ok(read.with_context(|| path.display().to_string())?.0)
     }
 
     /// Rows at a time: a scaling that changes zeros makes sparse rows dense, however few values they have.

@@ -15,6 +15,9 @@ use crate::distillation_set::DistillationSet;
 use crate::risk::{self, References, Risk, SampleSplit, Target};
 use crate::{CompileError, Fitter, FittingData, Watch, boundary, fit, stages};
 
+/// Rows near the boundary that may be made up.
+const MOST_BOUNDARY: usize = 1_000_000;
+
 /// What a stage is fitted to.
 pub struct Task<'a> {
     /// The machine, packed.
@@ -171,6 +174,10 @@ impl<'a> Compiler<'a> {
     /// # Errors
     /// As [`crate::compile`].
     pub fn run(&self, plan: &Spec) -> Result<Compiled, CompileError> {
+        if self.boundary > MOST_BOUNDARY {
+            let (what, count) = ("rows near the boundary", self.boundary);
+            return Err(CompileError::TooMany { what, count, most: MOST_BOUNDARY });
+        }
         let specs = stages(plan)?;
         if !specs.is_empty() {
             self.machine.check_width("fitting a plan")?;

@@ -102,6 +102,16 @@ pub enum CompileError {
         /// The value.
         value: f64,
     },
+    /// A count that no use explains.
+    #[error("{count} {what} were asked for; at most {most} are accepted")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
+        /// The most.
+        most: usize,
+    },
     /// A risk or a probability that is not between 0 and 1.
     #[error("{name} is {value}; it must lie between 0 and 1")]
     NotAShare {

@@ -226,7 +226,8 @@ impl<'a> Tuner<'a> {
             ..FittingData::default()
         };
         let task = Task::new(exact.exact_stage(), fitting_data, Watch::new(&may_go_on));
-        let timer = Timer { clock: self.clock, policy: &policy.timing, aim: self.aim };
+        let (clock, aim, deadline) = (self.clock, self.aim, limit.over);
+        let timer = Timer { clock, policy: &policy.timing, aim, deadline };
         let digest = file::digest(self.machine);
         let (tuner, sample, limit) = (self, &sample, &limit);
         let context = Context { tuner, policy, sample, limit, timer, digest, repeated };

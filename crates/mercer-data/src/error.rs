@@ -150,6 +150,12 @@ pub enum DataError {
         /// Numbers allowed.
         limit: usize,
     },
+    /// Rows that take more memory than the caller allows.
+    #[error("the rows take more than {:.1} MiB of memory, the limit for reading them at once", *.limit as f64 / f64::from(1 << 20))]
+    RowsTooLarge {
+        /// Bytes allowed.
+        limit: usize,
+    },
     /// Memory that cannot be allocated.
     #[error("{what} takes {:.1} GiB, which this computer does not give", *.bytes as f64 / f64::from(1 << 30))]
     OutOfMemory {

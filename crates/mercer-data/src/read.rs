@@ -126,21 +126,28 @@ pub fn from_reader(
 /// Reads a whole file.
 pub fn dataset(path: &Path, options: &Options) -> Result<Dataset, DataError> {
     let mut chunks = open(path, options)?;
-    read_all(&mut *chunks)
+    read_all_within(&mut *chunks, options.row_memory).map(|(data, _)| data)
 }
 
-/// Reads all remaining chunks.
+/// Reads all remaining chunks, whatever memory they take.
 pub fn read_all(chunks: &mut dyn Chunks) -> Result<Dataset, DataError> {
-    read_all_with_ids(chunks).map(|(data, _)| data)
+    read_all_within(chunks, usize::MAX).map(|(data, _)| data)
 }
 
-/// Reads all remaining chunks, and the ids of their rows where a column of ids was named.
-pub fn read_all_with_ids(
+/// Reads all remaining chunks, and the ids of their rows where a column of ids was named; an error once the rows take more
+/// than `memory` bytes.
+pub fn read_all_within(
     chunks: &mut dyn Chunks,
+    memory: usize,
 ) -> Result<(Dataset, Option<Vec<String>>), DataError> {
     let mut gathered: Option<gather::Gathered> = None;
     let mut ids: Option<Vec<String>> = None;
+    let mut bytes = 0usize;
     while let Some(chunk) = chunks.next_chunk(CHUNK_ROWS)? {
+        bytes = bytes.saturating_add(chunk.examples.bytes());
+        if bytes > memory {
+            return Err(DataError::RowsTooLarge { limit: memory });
+        }
         match &mut gathered {
             None => gathered = Some(gather::Gathered::new(&chunk)),
             Some(gathered) => gathered.push(&chunk),

@@ -46,6 +46,8 @@ impl Proved {
 /// What the tests of all bounds share.
 #[cfg(test)]
 pub(crate) mod inject {
+    use mercer_testkit::Wide;
+
     use super::Proved;
 
     /// Puts NaN and infinity in place of each number in turn: nothing may be proved. `names` are for messages.
@@ -65,22 +67,56 @@ pub(crate) mod inject {
         }
     }
 
-    /// Puts zero and subnormal numbers in place of each number in turn: what is proved still holds no NaN, and its ends
-    /// are in order.
-    pub(crate) fn subnormals_leave_a_range<const N: usize>(
+    /// Puts zero and subnormal numbers in place of each number in turn, and of every two: a range that is proved contains
+    /// the one that the formulas of the file give in real arithmetic, which `truth` computes without rounding or
+    /// underflow. Where a negative number stands for a size, the formulas give no range, and nothing is compared.
+    pub(crate) fn subnormals_keep_the_truth<const N: usize>(
         ordinary: [f64; N],
         range: impl Fn([f64; N]) -> Option<Proved>,
+        truth: impl Fn([Wide; N]) -> [Wide; 2],
     ) {
-        for at in 0..N {
-            for tiny in [0.0, f64::from_bits(1), 1e-310, -1e-310] {
+        let tiny = [0.0, f64::from_bits(1), 1e-310, -1e-310];
+        let (mut compared, pairs) = (0, (0..N).flat_map(|at| (0..N).map(move |other| [at, other])));
+        for places in pairs {
+            for (first, second) in tiny.iter().flat_map(|a| tiny.map(|b| (*a, b))) {
                 let mut numbers = ordinary;
-                numbers[at] = tiny;
-                if let Some(found) = range(numbers) {
+                numbers[places[0]] = first;
+                numbers[places[1]] = second;
+                let (Some(found), [low, high]) = (range(numbers), truth(numbers.map(Wide::from)))
+                else {
+                    continue;
+                };
+                if low <= high {
                     let found = found.interval();
-                    assert!(found.low <= found.high, "{tiny:e} at {at}: {found:?}");
+                    let is_within = Wide::from(found.low) <= low && high <= Wide::from(found.high);
+                    let [low, high] = [low, high].map(|end| end.to_dd().to_f64());
+                    assert!(is_within, "{numbers:?}: {found:?} lacks [{low:e}, {high:e}]");
+                    compared += 1;
                 }
             }
         }
+        assert!(compared > N, "{compared} ranges were compared");
+    }
+
+    /// A number, or zero if it is negative.
+    pub(crate) fn at_least_zero(number: Wide) -> Wide {
+        if number < Wide::ZERO { Wide::ZERO } else { number }
+    }
+
+    /// The smaller of two numbers.
+    pub(crate) fn least(a: Wide, b: Wide) -> Wide {
+        if a < b { a } else { b }
+    }
+
+    /// `n v / (1 - n v)` for the unit roundoff `v`.
+    pub(crate) fn gamma(n: f64, unit: f64) -> Wide {
+        let nv = Wide::from(n) * Wide::from(unit);
+        nv / (Wide::ONE - nv)
+    }
+
+    /// A range around its middle.
+    pub(crate) fn around(middle: Wide, half: Wide) -> [Wide; 2] {
+        [middle - half, middle + half]
     }
 }
 

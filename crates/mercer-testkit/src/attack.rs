@@ -100,6 +100,11 @@ pub struct AttackCase {
     pub machine: Machine,
     /// The queries.
     pub queries: Matrix,
+    /// Queries of the first round.
+    first_round: usize,
+    /// The kernel's text and the supports as vectors, for references.
+    spec: Spec,
+    supports: Vec<Vec<f64>>,
     rng: Xoshiro256PlusPlus,
 }
 
@@ -117,19 +122,25 @@ struct Draw {
 }
 
 impl AttackCase {
-    /// The machine of that number: kernels follow one another, and so do scales.
+    /// The machine of that number: kernels follow one another, and so do scales. Each of the `rounds` draws queries of
+    /// every kind; more rounds leave the machine and the queries of the first ones as they are.
     ///
     /// # Panics
     /// If a kernel of the registry is not known here.
-    pub fn new(seed: u64, number: u64) -> Self {
+    pub fn new(seed: u64, number: u64, rounds: usize) -> Self {
         let kernels = KERNELS.entries.len() as u64;
         let name = KERNELS.entries[(number % kernels) as usize].name;
         let scale = Scale::ALL[(number / kernels % Scale::ALL.len() as u64) as usize];
         let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number);
         let mut draw = Draw::new(generate::rng(mixed), scale);
         let machine = draw.machine(name);
-        let queries = queries::draw(&mut draw, &machine);
-        Self { seed, number, scale, machine, queries, rng: draw.rng }
+        // Plans do not depend on how many queries are drawn.
+        let rng = generate::rng(mixed ^ 0x5851_f42d_4c95_7f2d);
+        let spec = machine.kernel().spec();
+        let rows = 0..machine.supports().rows();
+        let supports = rows.map(|at| generate::row(machine.supports(), at)).collect();
+        let (queries, first_round) = queries::draw(&mut draw, &machine, rounds);
+        Self { seed, number, scale, machine, queries, first_round, spec, supports, rng }
     }
 
     /// Texts of a plan to attack: the stage with its defaults, or with arguments that change what it proves.
@@ -404,10 +415,21 @@ mod tests {
     #[test]
     fn a_seed_and_a_number_decide_the_machine() {
         for number in [0, 17, 140] {
-            let (a, b) = (AttackCase::new(1, number), AttackCase::new(1, number));
+            let (a, b) = (AttackCase::new(1, number, 1), AttackCase::new(1, number, 1));
             assert_eq!(a.queries, b.queries);
             assert_eq!(a.machine.scores(), b.machine.scores());
-            assert_ne!(a.queries, AttackCase::new(2, number).queries);
+            assert_ne!(a.queries, AttackCase::new(2, number, 1).queries);
+        }
+    }
+
+    #[test]
+    fn more_rounds_only_add_queries() {
+        for number in 0..143 {
+            let (mut one, mut three) = (AttackCase::new(4, number, 1), AttackCase::new(4, number, 3));
+            assert!(three.queries.rows() > one.queries.rows());
+            let first = three.queries.select(0..one.queries.rows());
+            assert_eq!(first, one.queries, "machine {number}");
+            assert_eq!(one.plan("anytime"), three.plan("anytime"));
         }
     }
 
@@ -415,7 +437,7 @@ mod tests {
     fn every_kernel_meets_every_scale() {
         let mut met = std::collections::BTreeSet::new();
         for number in 0..(KERNELS.entries.len() * Scale::ALL.len()) as u64 {
-            let case = AttackCase::new(3, number);
+            let case = AttackCase::new(3, number, 1);
             met.insert((case.machine.kernel().spec().name().to_owned(), case.scale));
         }
         assert_eq!(met.len(), KERNELS.entries.len() * Scale::ALL.len());

@@ -1,6 +1,9 @@
 //! `cargo xtask bench mutations`: weakens each bound of `xtask/mutations.toml` on purpose, in a copy of the workspace,
 //! and says for which of them no test fails. It changes nothing in the workspace itself.
+//!
+//! The copy is built once with all mutations in it; a variable of the environment chooses the one that holds.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -8,64 +11,77 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::Options;
-use crate::workspace::{Workspace, stdout_of};
+use super::{Options, soak};
+use crate::test_binaries::{Binary, binaries_of};
+use crate::workspace::{Workspace, stdout_of, stdout_with_errors};
 
-/// The test that should notice, and the tests that are asked if it does not.
-const ATTACK: &[&str] = &["-p", "mercer-compile", "--test", "it", "--", "attack::a_million"];
-const OTHERS: &[&str] = &["-p", "mercer-kernel", "-p", "mercer-query", "-p", "mercer-compile"];
+/// The test that should notice.
+const ATTACK: &str =
+    "attack::a_million_ranges_hold_at_every_scale_for_every_kernel_and_certifying_stage";
+/// The crates whose tests are asked, in this order.
+const PACKAGES: [&str; 3] = ["mercer-kernel", "mercer-query", "mercer-compile"];
 
 /// The list of mutations.
 const LIST: &str = "xtask/mutations.toml";
 
+/// What is added to the crate of a mutated file: the number of the mutation that holds, or 0.
+const CHOOSER: &str = "
+pub(crate) fn weakened() -> usize {
+    static NUMBER: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *NUMBER.get_or_init(|| std::env::var(\"MERCER_WEAKENED\").map_or(0, |text| text.parse().unwrap()))
+}
+";
+
 /// A bound made too small.
 #[derive(Debug)]
 struct Mutation {
+    /// Its place in the list, from 1 on.
+    number: usize,
     /// What is weakened.
     name: String,
     file: String,
-    /// Text that occurs once in the file.
+    /// Text that occurs once in the file, and the part of it that is replaced.
     find: String,
-    replace: String,
+    expression: std::ops::Range<usize>,
+    /// What stands in its place.
+    weak: String,
 }
 
 /// Which tests failed on a weakened bound.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum MutationResult {
     Attack,
-    Others,
+    Other(String),
     None,
-    DoesNotCompile,
 }
 
-/// Applies one mutation after the other; `--task TEXT` takes those whose names contain the text.
+/// Runs the tests on one mutation after the other; `--task TEXT` takes those whose names contain the text.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let list = parse(&fs::read_to_string(workspace.root.join(LIST))?)?;
     let is_named = |one: &&Mutation| options.tasks.iter().any(|text| one.name.contains(text));
     let wanted: Vec<&Mutation> =
         list.iter().filter(|one| options.tasks.is_empty() || is_named(one)).collect();
-    let scratch = Scratch::new(&workspace)?;
-    for mutation in &wanted {
-        mutation.applied(&fs::read_to_string(scratch.source.join(&mutation.file))?)?;
-    }
+    let scratch = Scratch::build(&workspace, &list)?;
     println!("mutations: {} bounds; first the tests without any", wanted.len());
-    ensure!(scratch.passes(ATTACK)?, "the attack fails without a mutation");
+    match scratch.judge(0)? {
+        MutationResult::None => {}
+        MutationResult::Attack => bail!("the attack fails without a mutation"),
+        MutationResult::Other(name) => bail!("{name} fails without a mutation"),
+    }
     let mut survivors = Vec::new();
-    for (place, mutation) in wanted.iter().enumerate() {
+    for mutation in &wanted {
         let started = Instant::now();
-        let outcome = scratch.outcome(mutation)?;
-        let said = match outcome {
-            MutationResult::Attack => "the attack fails",
-            MutationResult::Others => "another test fails",
-            MutationResult::None => "NO TEST FAILS",
-            MutationResult::DoesNotCompile => "DOES NOT COMPILE",
+        let said = match scratch.judge(mutation.number)? {
+            MutationResult::Attack => "the attack fails".to_owned(),
+            MutationResult::Other(name) => format!("{name} fails"),
+            MutationResult::None => {
+                survivors.push(mutation.name.as_str());
+                "NO TEST FAILS".to_owned()
+            }
         };
         let seconds = started.elapsed().as_secs_f64();
-        println!("{:>3}/{} {said:<18} {} ({seconds:.0} s)", place + 1, wanted.len(), mutation.name);
-        if matches!(outcome, MutationResult::None | MutationResult::DoesNotCompile) {
-            survivors.push(mutation.name.as_str());
-        }
+        println!("{:>3}/{} {said:<22} {} ({seconds:.0} s)", mutation.number, list.len(), mutation.name);
     }
     println!("mutations: {} of {} bounds have no test that fails", survivors.len(), wanted.len());
     survivors.iter().for_each(|name| println!("  {name}"));
@@ -76,81 +92,116 @@ fn parse(list: &str) -> Result<Vec<Mutation>> {
     let table: toml::Table = list.parse().context(LIST)?;
     let mutations =
         table.get("mutation").and_then(toml::Value::as_array).context("no [[mutation]]")?;
-    let one = |value: &toml::Value| {
+    let one = |(place, value): (usize, &toml::Value)| {
         let text = |key: &str| {
             let text = value.get(key).and_then(toml::Value::as_str).map(str::to_owned);
             text.with_context(|| format!("{LIST}: a mutation without {key}"))
         };
-        let (name, file) = (text("name")?, text("file")?);
-        Ok(Mutation { name, file, find: text("find")?, replace: text("replace")? })
+        let (name, marked) = (text("name")?, text("find")?);
+        let parts: Vec<&str> = marked.split(['⟦', '⟧']).collect();
+        ensure!(parts.len() == 3, "{LIST}: {name}: an expression is marked once by ⟦ and ⟧");
+        let expression = parts[0].len()..parts[0].len() + parts[1].len();
+        let (file, weak) = (text("file")?, text("weak")?);
+        Ok(Mutation { number: place + 1, name, file, find: parts.concat(), expression, weak })
     };
-    mutations.iter().map(one).collect()
+    mutations.iter().enumerate().map(one).collect()
 }
 
 impl Mutation {
-    /// The file's text with the bound weakened.
-    fn applied(&self, text: &str) -> Result<String> {
+    /// Where its expression lies in the file.
+    fn place(&self, text: &str) -> Result<std::ops::Range<usize>> {
         let count = text.matches(&self.find).count();
-        if count != 1 {
-            bail!("{}: its text occurs {count} times in {}", self.name, self.file);
-        }
-        Ok(text.replacen(&self.find, &self.replace, 1))
+        ensure!(count == 1, "{}: its text occurs {count} times in {}", self.name, self.file);
+        let start = text.find(&self.find).unwrap_or_default();
+        Ok(start + self.expression.start..start + self.expression.end)
+    }
+
+    /// The source of the crate that its file belongs to.
+    fn crate_root(&self) -> Result<PathBuf> {
+        let (krate, _) = self.file.split_once("/src/").context("a file of a crate")?;
+        Ok(Path::new(krate).join("src/lib.rs"))
     }
 }
 
-/// A copy of the workspace that may be broken.
+/// The text of a file with all its mutations, each chosen by its number.
+fn with_mutations(text: &str, mutations: &[&Mutation]) -> Result<String> {
+    let mut places: BTreeMap<usize, (usize, Vec<&Mutation>)> = BTreeMap::new();
+    for mutation in mutations {
+        let place = mutation.place(text)?;
+        let (end, same) = places.entry(place.start).or_insert((place.end, Vec::new()));
+        ensure!(*end == place.end, "{}: its expression overlaps another one", mutation.name);
+        same.push(mutation);
+    }
+    let (mut out, mut at) = (String::new(), 0);
+    for (start, (end, same)) in places {
+        ensure!(start >= at, "{}: its expression overlaps another one", same[0].name);
+        out.push_str(&text[at..start]);
+        out.push_str("(match crate::weakened() { ");
+        same.iter().for_each(|one| out.push_str(&format!("{} => {{ {} }} ", one.number, one.weak)));
+        out.push_str(&format!("_ => {{ {} }} }})", &text[start..end]));
+        at = end;
+    }
+    out.push_str(&text[at..]);
+    Ok(out)
+}
+
+/// A copy of the workspace with all mutations in it, built.
 struct Scratch {
-    source: PathBuf,
-    target: PathBuf,
+    binaries: Vec<Binary>,
 }
 
 impl Scratch {
     /// Copies every file that git knows, as it is now; files that did not change stay, so that little is built again.
-    fn new(workspace: &Workspace) -> Result<Self> {
-        let home = workspace.target.join("mutations");
-        let (source, target) = (home.join("source"), home.join("build"));
-        let mut list = workspace.command("git");
-        for file in stdout_of(list.args(["ls-files", "-z"]))?.split('\0') {
+    fn build(workspace: &Workspace, list: &[Mutation]) -> Result<Self> {
+        let source = workspace.target.join("mutations");
+        let mut command = workspace.command("git");
+        for file in stdout_of(command.args(["ls-files", "-z"]))?.split('\0') {
             let from = workspace.root.join(file);
-            if !file.is_empty() && from.is_file() {
-                write_changed(&source.join(file), &fs::read(from)?)?;
+            if file.is_empty() || !from.is_file() {
+                continue;
             }
+            let own: Vec<&Mutation> = list.iter().filter(|one| one.file == file).collect();
+            let mut bytes = fs::read(from)?;
+            if !own.is_empty() {
+                bytes = with_mutations(&String::from_utf8(bytes)?, &own)?.into_bytes();
+            }
+            if list.iter().any(|one| one.crate_root().is_ok_and(|root| root == Path::new(file))) {
+                bytes.extend_from_slice(CHOOSER.as_bytes());
+            }
+            write_changed(&source.join(file), &bytes)?;
         }
-        Ok(Self { source, target })
+        let mut command = soak::optimised(workspace, ["test", "--no-run"]);
+        command.current_dir(&source);
+        PACKAGES.iter().for_each(|package| drop(command.args(["-p", package])));
+        let mut binaries = binaries_of(&stdout_with_errors(&mut command)?);
+        let order = |binary: &Binary| PACKAGES.iter().position(|name| binary.name.starts_with(name));
+        binaries.sort_by_key(order);
+        Ok(Self { binaries })
     }
 
-    fn outcome(&self, mutation: &Mutation) -> Result<MutationResult> {
-        let path = self.source.join(&mutation.file);
-        let original = fs::read_to_string(&path)?;
-        fs::write(&path, mutation.applied(&original)?)?;
-        let outcome = self.judge();
-        fs::write(&path, original)?;
-        outcome
-    }
-
-    fn judge(&self) -> Result<MutationResult> {
-        let build = ["test", "--no-run", "-p", "mercer-compile", "--test", "it"];
-        if !self.succeeds(&build)? {
-            return Ok(MutationResult::DoesNotCompile);
-        }
-        if !self.passes(ATTACK)? {
+    /// The attack first, then all other tests.
+    fn judge(&self, number: usize) -> Result<MutationResult> {
+        let is_attack = |binary: &&Binary| binary.name == "mercer-compile it";
+        let attack = self.binaries.iter().find(is_attack).context("the attack was not built")?;
+        if !passes(attack, number, &["--exact", ATTACK])? {
             return Ok(MutationResult::Attack);
         }
-        Ok(if self.passes(OTHERS)? { MutationResult::None } else { MutationResult::Others })
+        for binary in &self.binaries {
+            if !passes(binary, number, &["--skip", ATTACK])? {
+                return Ok(MutationResult::Other(binary.name.clone()));
+            }
+        }
+        Ok(MutationResult::None)
     }
+}
 
-    /// Whether these tests pass.
-    fn passes(&self, words: &[&str]) -> Result<bool> {
-        self.succeeds(&[&["test"], words].concat())
-    }
-
-    fn succeeds(&self, words: &[&str]) -> Result<bool> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
-        command.current_dir(&self.source).args(words).env("CARGO_TARGET_DIR", &self.target);
-        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        Ok(status.context("cannot start cargo")?.success())
-    }
+/// Whether the tests of a binary pass under a mutation.
+fn passes(binary: &Binary, number: usize, words: &[&str]) -> Result<bool> {
+    let mut command = Command::new(&binary.program);
+    command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
+    command.args(words).env("MERCER_WEAKENED", number.to_string());
+    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+    Ok(status.with_context(|| format!("cannot start {}", binary.name))?.success())
 }
 
 fn write_changed(path: &Path, bytes: &[u8]) -> Result<()> {
@@ -173,16 +224,30 @@ mod tests {
     #[test]
     fn every_mutation_applies() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for mutation in list() {
-            let text = fs::read_to_string(root.join(&mutation.file)).unwrap();
-            assert_ne!(mutation.applied(&text).unwrap(), text, "{}", mutation.name);
+        let list = list();
+        for one in &list {
+            let own: Vec<&Mutation> = list.iter().filter(|other| other.file == one.file).collect();
+            let text = fs::read_to_string(root.join(&one.file)).unwrap();
+            let mutated = with_mutations(&text, &own).unwrap();
+            assert!(mutated.contains(&format!("{} => {{ {} }}", one.number, one.weak)));
+            assert!(root.join(one.crate_root().unwrap()).is_file(), "{}", one.name);
         }
     }
 
     #[test]
-    fn a_text_that_is_not_there_once_is_an_error() {
-        let mutation = &list()[0];
-        assert!(mutation.applied("").is_err());
-        assert!(mutation.applied(&[mutation.find.as_str(); 2].join("\n")).is_err());
+    fn mutations_of_one_expression_stand_side_by_side() {
+        let list = parse(
+            "[[mutation]]\nname='a'\nfile='c/src/f.rs'\nfind='x = ⟦1 + y⟧;'\nweak='y'\n\
+             [[mutation]]\nname='b'\nfile='c/src/f.rs'\nfind='⟦1 + y⟧'\nweak='1'\n\
+             [[mutation]]\nname='c'\nfile='c/src/f.rs'\nfind='⟦1⟧ + y'\nweak='0'\n",
+        )
+        .unwrap();
+        let text = "let x = 1 + y;";
+        let both = with_mutations(text, &[&list[0], &list[1]]).unwrap();
+        let expected = "let x = (match crate::weakened() { 1 => { y } 2 => { 1 } _ => { 1 + y } });";
+        assert_eq!(both, expected);
+        assert!(with_mutations(text, &[&list[0], &list[2]]).is_err());
+        assert!(with_mutations("", &[&list[0]]).is_err());
+        assert!(with_mutations("let x = 1 + y; 1 + y", &[&list[1]]).is_err());
     }
 }

@@ -61,18 +61,26 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The test program of the compile crate, optimised for this processor.
+/// The test program of the compile crate.
 fn build(workspace: &Workspace) -> Result<PathBuf> {
-    let words = ["test", "--release", "--locked", "-p", "mercer-compile", "--test", "it"];
+    let words = ["test", "--no-run", "-p", "mercer-compile", "--test", "it"];
+    let lines = stdout_with_errors(&mut optimised(workspace, words))?;
+    let built = binaries_of(&lines).pop().context("cargo built no test binary")?;
+    Ok(built.program)
+}
+
+/// Cargo with these words, which says in JSON what it builds, optimised for this processor.
+pub(super) fn optimised<'a>(
+    workspace: &Workspace,
+    words: impl IntoIterator<Item = &'a str>,
+) -> Command {
     let mut command = workspace.cargo(words);
-    command.args(["--no-run", "--message-format", "json-render-diagnostics"]);
+    command.args(["--release", "--locked", "--message-format", "json-render-diagnostics"]);
     // Fused multiply-adds of the reference in one instruction: the same numbers, several times as many.
     command.env("RUSTFLAGS", "-C target-cpu=native");
     command.env("CARGO_TARGET_DIR", workspace.target.join("soak"));
     command.env("CARGO_PROFILE_RELEASE_LTO", "off");
-    let lines = stdout_with_errors(&mut command)?;
-    let built = binaries_of(&lines).pop().context("cargo built no test binary")?;
-    Ok(built.program)
+    command
 }
 
 /// A count such as 1e6; 0 leaves that part out.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use mercer::data::read::Options;
 
 use super::training::size;
 
@@ -48,6 +49,21 @@ pub(crate) enum MissingPolicy {
     Mean,
     /// Their rows are left out
     Drop,
+}
+
+/// How much memory rows may take.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct MemoryFlag {
+    /// Memory for rows that are read at once: 512MiB, 2GiB, ...; more rows are an error
+    #[arg(long = "memory", default_value = "1GiB", value_name = "SIZE", value_parser = size)]
+    pub(crate) rows: usize,
+}
+
+impl MemoryFlag {
+    /// The same limit for a reader with these options.
+    pub(crate) fn limit(self, options: Options) -> Options {
+        Options { row_memory: self.rows, ..options }
+    }
 }
 
 /// How far the plan of a model file is believed.

@@ -20,7 +20,7 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     let has_plan = model.plan.is_some();
     let plan = trust::load(&bench.model, &model, bench.plan, console)?;
     let source = || bench.input.data.display().to_string();
-    let options = input_options(&bench.input);
+    let options = bench.memory.limit(input_options(&bench.input));
     let data = Queries::read_all(&bench.input.data, options, &model, console)?;
     let rows = &data.examples;
     let exact = Plan::exact(&model.machine);

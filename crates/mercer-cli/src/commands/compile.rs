@@ -1,22 +1,17 @@
 //! `mercer compile`: fits a given plan to a model. `mercer tune` looks for a plan itself.
 
-use std::path::PathBuf;
-
 use mercer::compile::risk::Risk;
-use mercer::compile::{CompileError, Compiled, Compiler, FittingData, Progress, Target, Watch};
-use mercer::data::Dataset;
-use mercer::data::read::Options;
+use mercer::compile::{Compiled, Compiler, Target};
 use mercer::machine::{Calibration, Counts, Model};
 use mercer::query::{Plan, PlanTrust};
 use mercer::spec::Spec;
 use serde_json::{Value, json};
 
+use super::fitting::{FittingRows, watched};
 use super::{StopSignal, load, save, trust};
 use crate::args::{Compile, RiskName};
 use crate::console::Console;
-use crate::failure::{DONE, Interrupted};
-use crate::labels;
-use crate::queries::Queries;
+use crate::failure::DONE;
 
 pub(super) fn run(arguments: &Compile, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let plan: Spec = arguments.plan.parse()?;
@@ -62,44 +57,22 @@ fn fit(
     console: &Console,
 ) -> anyhow::Result<(Compiled, f64)> {
     let stop = StopSignal::install()?;
-    let read = |path: &Option<PathBuf>| -> anyhow::Result<Option<Dataset>> {
-        let read_all = |path| Queries::read_all(path, Options::default(), model, console);
-        path.as_deref().map(read_all).transpose()
-    };
-    let (sample, training) = (read(&arguments.sample)?, read(&arguments.training)?);
-    let start = std::time::Instant::now();
-    let status = console.status();
-    let watch = |progress: Progress| {
-        let Progress { what, done, most } = progress;
-        status.set_message(format!("{what}: {done} of at most {most}"));
-        stop.check().is_ok()
-    };
-    let labels = |data: &Option<Dataset>| {
-        data.as_ref().and_then(|data| labels::answers(&model.machine, &data.targets))
-    };
-    let (sample_labels, training_labels) = (labels(&sample), labels(&training));
+    let Compile { sample, training, memory, .. } = arguments;
+    let rows = FittingRows::read(sample.as_deref(), training.as_deref(), *memory, model, console)?;
     let of = match arguments.risk {
         RiskName::Disagreements => Risk::Disagreements,
         RiskName::ExcessError => Risk::ExcessErrors,
     };
-    let compiled = Compiler::new(&model.machine)
-        .fitting_data(FittingData {
-            sample: sample.as_ref().map(|data| &data.examples),
-            training: training.as_ref().map(|data| &data.examples),
-            sample_labels: sample_labels.as_deref(),
-            training_labels: training_labels.as_deref(),
-        })
-        .target(Target { risk: arguments.eps, delta: arguments.delta, of })
-        .seed(seed)
-        .trust_sample(arguments.trust_sample)
-        .boundary(arguments.boundary)
-        .watch(Watch::new(&watch))
-        .run(plan);
-    status.finish_and_clear();
-    match compiled {
-        Err(CompileError::Interrupted) => Err(Interrupted.into()),
-        other => Ok((other?, start.elapsed().as_secs_f64())),
-    }
+    watched(console, &stop, |watch| {
+        Compiler::new(&model.machine)
+            .fitting_data(rows.data())
+            .target(Target { risk: arguments.eps, delta: arguments.delta, of })
+            .seed(seed)
+            .trust_sample(arguments.trust_sample)
+            .boundary(arguments.boundary)
+            .watch(watch)
+            .run(plan)
+    })
 }
 
 /// The guarantee, and the rows that it rests on.

@@ -1,23 +1,16 @@
 //! `mercer compress`: replaces a machine by one with fewer vectors. The methods are in `mercer::compile::compress`,
 //! the report in `mercer_report`.
 
-use std::path::PathBuf;
-
 use mercer::compile::compress::CompressorRef;
-use mercer::compile::{
-    CompileError, Compressed, Compression, CompressionReport, FittingData, Goal, Progress, Watch,
-    compressor,
-};
-use mercer::data::Dataset;
-use mercer::data::read::Options;
+use mercer::compile::{Compressed, Compression, CompressionReport, Goal, compressor};
 use mercer::machine::{Model, Parent, Provenance, file};
 use mercer_report::{compression, save_text};
 
+use super::fitting::{FittingRows, watched};
 use super::{StopSignal, load, save};
 use crate::args::Compress;
 use crate::console::Console;
-use crate::failure::{DONE, Interrupted};
-use crate::queries::Queries;
+use crate::failure::DONE;
 
 pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8> {
     let method = compressor(&arguments.method)?;
@@ -60,34 +53,17 @@ fn compress(
     console: &Console,
 ) -> anyhow::Result<(Compressed, f64)> {
     let stop = StopSignal::install()?;
-    let read = |path: &Option<PathBuf>| -> anyhow::Result<Option<Dataset>> {
-        let read_all = |path| Queries::read_all(path, Options::default(), model, console);
-        path.as_deref().map(read_all).transpose()
-    };
-    let (sample, training) = (read(&arguments.sample)?, read(&arguments.training)?);
-    let start = std::time::Instant::now();
-    let status = console.status();
-    let watch = |progress: Progress| {
-        let Progress { what, done, most } = progress;
-        status.set_message(format!("{what}: {done} of at most {most}"));
-        stop.check().is_ok()
-    };
-    let compressed = Compression::new(&model.machine, method)
-        .goal(goal(arguments))
-        .fitting_data(FittingData {
-            sample: sample.as_ref().map(|data| &data.examples),
-            training: training.as_ref().map(|data| &data.examples),
-            ..FittingData::default()
-        })
-        .tolerance(arguments.value_tolerance)
-        .keep_vectors(arguments.keep_vectors)
-        .watch(Watch::new(&watch))
-        .run();
-    status.finish_and_clear();
-    match compressed {
-        Err(CompileError::Interrupted) => Err(Interrupted.into()),
-        other => Ok((other?, start.elapsed().as_secs_f64())),
-    }
+    let Compress { sample, training, memory, .. } = arguments;
+    let rows = FittingRows::read(sample.as_deref(), training.as_deref(), *memory, model, console)?;
+    watched(console, &stop, |watch| {
+        Compression::new(&model.machine, method)
+            .goal(goal(arguments))
+            .fitting_data(rows.data())
+            .tolerance(arguments.value_tolerance)
+            .keep_vectors(arguments.keep_vectors)
+            .watch(watch)
+            .run()
+    })
 }
 
 fn goal(arguments: &Compress) -> Goal {

@@ -9,7 +9,7 @@ use mercer::query::Plan;
 use serde_json::json;
 
 use super::load;
-use crate::args::Export;
+use crate::args::{Export, MemoryFlag};
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::queries::Queries;
@@ -21,7 +21,7 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     })?;
     let model = load(&export.model, console)?;
     let changed = match &export.sample {
-        Some(sample) => changed_labels(&model, format, sample, console)?,
+        Some(sample) => changed_labels(&model, format, sample, export.memory, console)?,
         None => None,
     };
     file::save(&model, format, &export.output)
@@ -59,12 +59,13 @@ fn changed_labels(
     model: &Model,
     format: &file::Format,
     sample: &Path,
+    memory: MemoryFlag,
     console: &Console,
 ) -> anyhow::Result<Option<(usize, usize)>> {
     let Ok(again) = file::from_bytes(&file::to_bytes(model, format)?) else { return Ok(None) };
     let named = || sample.display().to_string();
     let raw = Model { input: Input { scaling: None, ..model.input.clone() }, ..model.clone() };
-    let rows = Queries::read_all(sample, Options::default(), &raw, console)?.examples;
+    let rows = Queries::read_all(sample, memory.limit(Options::default()), &raw, console)?.examples;
     let answers = |model: &Model| -> anyhow::Result<Vec<Answer>> {
         let rows = model.input.prepare(&rows).with_context(named)?;
         let decisions = Plan::exact(&model.machine).decide(&rows).with_context(named)?;

@@ -280,7 +280,8 @@ fn audit(
     let Some(share) = predict.audit else { return Ok(None) };
     let audit = Audit::new(plan, share, seed).context("--audit")?;
     let Some(path) = &predict.audit_sample else { return Ok(Some(audit)) };
-    let rows = Queries::read_all(path, Options::default(), model, console)?.examples;
+    let options = predict.memory.limit(Options::default());
+    let rows = Queries::read_all(path, options, model, console)?.examples;
     let named = || path.display().to_string();
     Ok(Some(audit.reference(&rows).with_context(named)?))
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use mercer::train::{
@@ -36,8 +36,15 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
     let kernels =
         texts.iter().map(|text| kernel(text, &input.data)).collect::<anyhow::Result<Vec<_>>>()?;
     let training = training_input::settings(&arguments.training, &stop)?;
+    let limit = arguments.training.time_limit;
+    let kept = |limit: Duration| match arguments.output {
+        Some(_) => limit.div_f64(LAST_TRAINING),
+        None => Duration::ZERO,
+    };
+    // The limit is that of the whole command: reading counts, and so does the last training.
+    let for_search = limit.map(|limit| limit.saturating_sub(started.elapsed() + kept(limit)));
     let options = mercer::train::Search {
-        training: training.clone(),
+        training: training.clone().time_limit(for_search),
         folds: arguments.cv,
         given_folds: TrainingInput::folds(&arguments.training)?,
         seed,
@@ -69,11 +76,7 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         let status = console.status();
         let mut show = |at: &Progress| status.set_message(format!("{} iterations", at.iterations));
         let best_kernel = kernel(&best.kernel, &input.data)?;
-        // The limit is that of the whole command: the last training takes what is left, and a tenth at least.
-        let left = arguments
-            .training
-            .time_limit
-            .map(|limit| limit.saturating_sub(started.elapsed()).max(limit.div_f64(LAST_TRAINING)));
+        let left = limit.map(|limit| limit.saturating_sub(started.elapsed()).max(kept(limit)));
         let training = training.time_limit(left);
         let trained = train(&input.data, &best_kernel, &formulation, &training, &mut show)?;
         status.finish_and_clear();

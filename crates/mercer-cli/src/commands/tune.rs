@@ -5,53 +5,44 @@ mod page;
 use std::fmt::Write as _;
 
 use anyhow::Context;
-use mercer::compile::{CompileError, Progress, Watch};
-use mercer::data::read::Options;
 use mercer::machine::{Model, Tuning};
 use mercer::query::PlanTrust;
 use mercer::tune::{Aim, Point, Tuned, Tuner};
 use mercer_report::save_text;
 use serde_json::{Value, json};
 
+use super::fitting::{FittingRows, watched};
 use super::{StopSignal, compile, load, save, trust};
 use crate::args::{AimName, Tune};
 use crate::console::Console;
-use crate::failure::{DONE, Interrupted};
-use crate::queries::Queries;
+use crate::failure::DONE;
 
 pub(super) use page::page;
 
 pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
     let model = load(&arguments.model, console)?;
-    let read = |path| Queries::read_all(path, Options::default(), &model, console);
-    let sample = read(&arguments.sample)?;
-    let training = arguments.training.as_deref().map(read).transpose()?;
-    let status = console.status();
-    let watch = |progress: Progress| {
-        let Progress { what, done, most } = progress;
-        status.set_message(format!("{what}: {done} of {most}"));
-        stop.check().is_ok()
-    };
-    let tuned = Tuner::new(&model.machine, &sample.examples)
-        .training(training.as_ref().map(|data| &data.examples))
-        .contract(arguments.contract)
-        .aim(match arguments.aim {
-            AimName::Latency => Aim::Latency,
-            AimName::Throughput => Aim::Throughput,
-        })
-        .budget_us(arguments.budget_us)
-        .tolerance(arguments.tolerance)
-        .time_limit(arguments.time_limit)
-        .seed(seed)
-        .trust_sample(arguments.trust_sample)
-        .watch(Watch::new(&watch))
-        .run();
-    status.finish_and_clear();
-    let Tuned { sections, points } = match tuned {
-        Err(CompileError::Interrupted) => return Err(Interrupted.into()),
-        other => other?,
-    };
+    let Tune { sample, training, memory, .. } = arguments;
+    let rows = FittingRows::read(Some(sample), training.as_deref(), *memory, &model, console)?;
+    let rows = rows.data();
+    let sample = rows.sample.context("a sample was read")?;
+    let (tuned, _) = watched(console, &stop, |watch| {
+        Tuner::new(&model.machine, sample)
+            .training(rows.training)
+            .contract(arguments.contract)
+            .aim(match arguments.aim {
+                AimName::Latency => Aim::Latency,
+                AimName::Throughput => Aim::Throughput,
+            })
+            .budget_us(arguments.budget_us)
+            .tolerance(arguments.tolerance)
+            .time_limit(arguments.time_limit)
+            .seed(seed)
+            .trust_sample(arguments.trust_sample)
+            .watch(watch)
+            .run()
+    })?;
+    let Tuned { sections, points } = tuned;
     let tuned = Model { plan: Some(sections), ..model };
     save(&tuned, &arguments.output)?;
     if let Some(sections) = &tuned.plan {

@@ -44,7 +44,8 @@ pub(super) fn run(arguments: &Verify, console: &Console) -> anyhow::Result<u8> {
         other => other.with_context(|| name.to_string())?,
     };
     if let Some(path) = &arguments.sample {
-        let sample = Queries::read_all(path, Options::default(), &model, console)?;
+        let options = arguments.memory.limit(Options::default());
+        let sample = Queries::read_all(path, options, &model, console)?;
         let labels = labels::answers(&model.machine, &sample.targets);
         let tested =
             verification.tested(&model.machine, sections, &sample.examples, labels.as_deref());

@@ -96,8 +96,16 @@ fn tables() -> Vec<Case> {
             "train d.csv -o m.mercer",
         ),
         (
-            "a scaling that would fill memory",
+            "a scaling of very many columns",
             vec![text("d.svm", "1 1:1 50000000:1\n2 1:2 50000000:3\n")],
+            "train d.svm -o m.mercer --scale standard",
+        ),
+        (
+            "a scaling that would fill memory",
+            vec![text(
+                "d.svm",
+                &(1..=100).map(|n| format!("{} 1000000:{n}\n", n % 2)).collect::<String>(),
+            )],
             "train d.svm -o m.mercer --scale standard",
         ),
         (

@@ -34,8 +34,17 @@ struct KilledCommand {
 }
 
 impl KilledCommand {
-    fn new(name: &'static str, words: &[&str], result: Leaves) -> Self {
-        Self { name, words: words.iter().map(|word| (*word).to_owned()).collect(), result }
+    fn new(name: &'static str, line: &str, result: Leaves) -> Self {
+        Self { name, words: line.split_whitespace().map(str::to_owned).collect(), result }
+    }
+
+    /// A training with checkpoints.
+    fn training(data: &str, solver: &str) -> Self {
+        let line = format!(
+            "train {data} -o OUT --kernel rbf(gamma=0.01) --formulation c_svc(C=100) --solver {solver} \
+             --checkpoint STATE --checkpoint-every 0s --resume"
+        );
+        Self::new("train", &line, Leaves::SameBytes)
     }
 
     fn start(&self, out: &str, state: &str) -> Child {
@@ -116,72 +125,19 @@ fn killed_runs_leave_whole_files_and_resume_to_the_same_bits() {
     let folder = Folder::new();
     let data = folder.write("noise.svm", &noise(400, 29, 1e6));
     let (model, queries) = (dataset("digits/digits.model"), dataset("digits/queries.svm"));
+    let search = format!(
+        "search {data} -o OUT --kernel rbf(gamma={{0.001,0.01,0.1}}) --formulation c_svc(C={{1,10}}) --cv 2 --journal STATE"
+    );
+    let tune =
+        format!("tune {model} --sample {queries} --contract certified --time-limit 0.3s -o OUT");
+    let convert = format!("convert {queries} OUT --format csv");
+    let compress = format!("compress {model} --size 20 -o OUT");
     let commands = [
-        KilledCommand::new(
-            "train",
-            &[
-                "train",
-                &data,
-                "-o",
-                "OUT",
-                "--kernel",
-                "rbf(gamma=0.01)",
-                "--formulation",
-                "c_svc(C=100)",
-                "--solver",
-                "smo(working_set=16)",
-                "--checkpoint",
-                "STATE",
-                "--checkpoint-every",
-                "0s",
-                "--resume",
-            ],
-            Leaves::SameBytes,
-        ),
-        KilledCommand::new(
-            "search",
-            &[
-                "search",
-                &data,
-                "-o",
-                "OUT",
-                "--kernel",
-                "rbf(gamma={0.001, 0.01, 0.1})",
-                "--formulation",
-                "c_svc(C={1, 10})",
-                "--cv",
-                "2",
-                "--journal",
-                "STATE",
-            ],
-            Leaves::SameBytes,
-        ),
-        KilledCommand::new(
-            "tune",
-            &[
-                "tune",
-                &model,
-                "--sample",
-                &queries,
-                "--contract",
-                "certified",
-                "--time-limit",
-                "0.3s",
-                "-o",
-                "OUT",
-            ],
-            Leaves::Readable,
-        ),
-        KilledCommand::new(
-            "convert",
-            &["convert", &queries, "OUT", "--format", "csv"],
-            Leaves::SameBytes,
-        ),
-        KilledCommand::new(
-            "compress",
-            &["compress", &model, "--size", "20", "-o", "OUT"],
-            Leaves::SameBytes,
-        ),
+        KilledCommand::training(&data, "smo(working_set=16)"),
+        KilledCommand::new("search", &search, Leaves::SameBytes),
+        KilledCommand::new("tune", &tune, Leaves::Readable),
+        KilledCommand::new("convert", &convert, Leaves::SameBytes),
+        KilledCommand::new("compress", &compress, Leaves::SameBytes),
     ];
     for command_line in commands {
         command_line.survive(&folder);
@@ -192,22 +148,7 @@ fn killed_runs_leave_whole_files_and_resume_to_the_same_bits() {
 fn two_programs_that_write_one_file_and_one_checkpoint_both_end_well() {
     let folder = Folder::new();
     let data = folder.write("noise.svm", &noise(400, 29, 1e6));
-    let words = [
-        "train",
-        &data,
-        "-o",
-        "OUT",
-        "--kernel",
-        "rbf(gamma=0.01)",
-        "--formulation",
-        "c_svc(C=100)",
-        "--checkpoint",
-        "STATE",
-        "--checkpoint-every",
-        "0s",
-        "--resume",
-    ];
-    let command_line = KilledCommand::new("train", &words, Leaves::SameBytes);
+    let command_line = KilledCommand::training(&data, "smo");
     let (out, state) = (folder.path("out"), folder.path("state"));
     assert!(command_line.start(&out, &state).wait().unwrap().success());
     let reference = fs::read(&out).unwrap();

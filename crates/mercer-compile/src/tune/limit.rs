@@ -12,8 +12,10 @@ use crate::{CompileError, Progress, Watch};
 pub(super) struct TimeLimit<'a> {
     watch: Watch<'a>,
     clock: &'a dyn Clock,
-    /// When the search must end.
+    /// When the search must end, when plans must be re-timed, and when nothing may be timed any longer than is needed.
     end: Duration,
+    pub retimed: Duration,
+    pub over: Duration,
     /// How long one stage may be fitted.
     pub fit_time: Duration,
     /// When the current fit must end.
@@ -28,10 +30,12 @@ impl<'a> TimeLimit<'a> {
         limit: Duration,
         policy: &LimitPolicy,
     ) -> Self {
-        let end = clock.now().saturating_add(limit.mul_f64(policy.search_share));
+        let after = |share: f64| clock.now().saturating_add(limit.mul_f64(share));
+        let end = after(policy.search_share);
+        let (retimed, over) = (after(policy.retime_share), after(policy.finish_share));
         let fit_time = limit.mul_f64(policy.fit_share);
         let (fit_end, is_interrupted) = (Cell::new(end), Cell::new(false));
-        Self { watch, clock, end, fit_time, fit_end, is_interrupted }
+        Self { watch, clock, end, retimed, over, fit_time, fit_end, is_interrupted }
     }
 
     /// Reports progress.
@@ -46,6 +50,11 @@ impl<'a> TimeLimit<'a> {
 
     pub(super) fn is_over(&self) -> bool {
         self.clock.now() >= self.end
+    }
+
+    /// Whether the time for comparing the fastest plans is over.
+    pub(super) fn is_retimed(&self) -> bool {
+        self.clock.now() >= self.retimed
     }
 
     /// Begins the fit of a stage.

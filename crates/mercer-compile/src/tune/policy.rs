@@ -83,6 +83,10 @@ pub struct LimitPolicy {
     pub fit_share: f64,
     /// Share of the time limit after which no further plan is tried.
     pub search_share: f64,
+    /// Share of the time limit after which comparisons of the fastest plans end with the runs they have.
+    pub retime_share: f64,
+    /// Share of the time limit after which every other comparison does.
+    pub finish_share: f64,
 }
 
 /// How thresholds are predicted before the test.
@@ -222,8 +226,10 @@ impl TunePolicy {
             // Most machines are searched completely in two minutes.
             default_time: Duration::from_secs(120),
             fit_share: 0.15,
-            // The rest is for re-timing and the test.
+            // The rest is for re-timing, the test and the report.
             search_share: 0.85,
+            retime_share: 0.92,
+            finish_share: 0.97,
         },
         prediction: PredictionPolicy {
             // On MNIST (3 against 8, even against odd, ten classes) thresholds predicted so were 0.7 to 1.3 times those

@@ -2,6 +2,8 @@
 //!
 //! Times come from a [`Clock`]; which plans are worth timing is decided in the phases.
 
+use std::time::Duration;
+
 use mercer_data::Matrix;
 use mercer_query::{Plan, QueryError, QueryOptions};
 
@@ -64,9 +66,19 @@ pub(super) struct Timer<'a> {
     pub clock: &'a dyn Clock,
     pub policy: &'a TimingPolicy,
     pub aim: Aim,
+    /// From then on each comparison ends after its first round.
+    pub deadline: Duration,
 }
 
 impl Timer<'_> {
+    pub(super) fn until(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    fn is_late(&self) -> bool {
+        self.clock.now() >= self.deadline
+    }
+
     pub(super) fn with_aim(self, aim: Aim) -> Self {
         Self { aim, ..self }
     }
@@ -124,7 +136,8 @@ impl Timer<'_> {
             }
             let is_decided = runners.len() > 1 && dropped[1..].iter().all(|dropped| *dropped);
             let spent = self.clock.now().saturating_sub(start).as_secs_f64();
-            if is_decided || (round >= policy.least_rounds && spent > policy.long_comparison) {
+            let is_long = round >= policy.least_rounds && spent > policy.long_comparison;
+            if is_decided || is_long || self.is_late() {
                 break;
             }
         }
@@ -142,7 +155,7 @@ impl Timer<'_> {
         let Comparison { times, dropped } =
             self.compare_and_drop(&runners, policy.rounds, give_up)?;
         let [mut best, mut candidate] = [times[0], times[1]];
-        if (policy.narrow..1.0).contains(&(candidate.best / best.best)) {
+        if (policy.narrow..1.0).contains(&(candidate.best / best.best)) && !self.is_late() {
             let more = self.compare(&runners, policy.more_rounds)?;
             best.merge(&more[0]);
             candidate.merge(&more[1]);
@@ -158,7 +171,7 @@ impl Timer<'_> {
         mut load: impl FnMut(usize, usize) -> Result<Plan, CompileError>,
     ) -> Result<Vec<f64>, CompileError> {
         let (count, reloads) = (queried.len(), self.policy.reloads);
-        let mut seconds = vec![0.0; count];
+        let (mut seconds, mut made) = (vec![0.0; count], 0.0);
         for reload in 0..reloads {
             // In another order each time: memory that is freed is handed out again in the same pieces.
             let mut order: Vec<usize> = (0..count).collect();
@@ -171,10 +184,14 @@ impl Timer<'_> {
             });
             let times = self.compare(&runners.collect::<Vec<_>>(), self.policy.reload_rounds)?;
             for (at, times) in order.iter().zip(&times) {
-                seconds[*at] += times.best / reloads as f64;
+                seconds[*at] += times.best;
+            }
+            made += 1.0;
+            if self.is_late() {
+                break;
             }
         }
-        Ok(seconds)
+        Ok(seconds.into_iter().map(|seconds| seconds / made).collect())
     }
 
     /// A batch that is long for this plan, of rows repeated if they are few: queries that cheap stages leave open are

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use mercer_compile::risk::{Target, upper_bound};
-use mercer_compile::tune::{Aim, Contract, SimulatedClock, SimulatedCosts, Tuned, Tuner};
+use mercer_compile::tune::{Aim, Clock, Contract, SimulatedClock, SimulatedCosts, Tuned, Tuner};
 use mercer_compile::{CompileError, Progress, Watch};
 use mercer_data::{Matrix, synthetic};
 use mercer_machine::{Answer, Machine, Model, Output, Score, file};
@@ -210,6 +210,31 @@ fn samples_that_are_too_small_and_numbers_out_of_range_are_refused() {
     let error =
         Tuner::new(&machine, &supports).contract(Contract::Calibrated(target)).run().unwrap_err();
     assert!(matches!(error, CompileError::TrainingRows { .. }), "{error}");
+}
+
+/// However long a search would take, it ends within a tenth of its limit; a limit shorter than a few runs of the exact
+/// plan cannot be held, since that plan must be timed.
+#[test]
+fn a_search_ends_within_a_tenth_of_its_time_limit() {
+    let machine = crescent_machine();
+    let sample = crescents(3000, 2);
+    let target = Target { risk: 0.05, ..Target::default() };
+    for contract in [Contract::Certified, Contract::Calibrated(target)] {
+        let seconds = |limit: Duration| {
+            let clock = SimulatedClock::default();
+            let tuner = Tuner::new(&machine, &sample).contract(contract).clock(&clock);
+            let tuned = tuner.time_limit(limit).run().unwrap();
+            (clock.now().as_secs_f64(), tuned.tuning().stopped)
+        };
+        let (whole, is_stopped) = seconds(Duration::from_secs(100_000));
+        assert!(!is_stopped);
+        for share in [1.2, 0.9, 0.6, 0.3, 0.15] {
+            let limit = share * whole;
+            let (spent, is_stopped) = seconds(Duration::from_secs_f64(limit));
+            assert!(spent <= 1.1 * limit, "{contract}: {spent:.2} s of {limit:.2} s, whole {whole:.2} s");
+            assert!(is_stopped || share > 0.9, "{contract}: {share}");
+        }
+    }
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct Options {
     /// Means of the examples, one per feature expected (unused where a column is a category). They replace
     /// empty numbers with [`Missing::Mean`] and [`Missing::Fitted`].
     pub means: Option<Vec<f64>>,
+    /// Most bytes that rows may take where all of them are read at once; no limit by default.
+    pub row_memory: usize,
     /// Largest size in bytes of a decompressed file.
     pub unpacked_limit: u64,
     /// Whether a file may be decompressed to very many times its size. Without, more than 8 MiB are refused beyond
@@ -86,6 +88,7 @@ impl Default for Options {
             features: None,
             names: None,
             means: None,
+            row_memory: usize::MAX,
             unpacked_limit: UNPACKED_LIMIT,
             unpacked_any_ratio: false,
         }

@@ -119,6 +119,8 @@ impl SmallMachine {
 
 #[cfg(test)]
 mod tests {
+    use mercer_testkit::{Real, Wide};
+
     use super::super::inject;
     use super::*;
     use crate::rounding::QuerySize;
@@ -148,6 +150,30 @@ mod tests {
         SmallMachine { stray, sized, plain, slants, offset }.range(&known, 1, sum, near)
     }
 
+    /// The distance times the stray, and the errors of kernel values and slants.
+    fn truth(numbers: [Wide; 13]) -> [Wide; 2] {
+        let [
+            own,
+            kernel_error,
+            size,
+            error,
+            weight,
+            along,
+            form,
+            stray,
+            _,
+            plain,
+            slant,
+            sum,
+            offset,
+        ] = numbers;
+        let (two, among) = (Wide::from(2.0), weight.abs() * size);
+        let errors = two * kernel_error * weight.abs() + error * among * among;
+        let distance = inject::at_least_zero(own - two * along + form + errors).sqrt();
+        let half = stray * distance + kernel_error * plain + weight.abs() * slant;
+        inject::around(sum - offset, half)
+    }
+
     #[test]
     fn nothing_is_proved_from_numbers_that_are_not_finite() {
         let names = [
@@ -167,6 +193,6 @@ mod tests {
         ];
         let ordinary = [1.0, 1e-15, 1.0, 1e-15, 0.5, 0.25, 0.25, 0.1, 1.0, 1.0, 1e-14, 0.75, 0.5];
         inject::nothing_is_proved(names, ordinary, range);
-        inject::subnormals_leave_a_range(ordinary, range);
+        inject::subnormals_keep_the_truth(ordinary, range, truth);
     }
 }

@@ -61,6 +61,9 @@ impl Powers {
 
 #[cfg(test)]
 mod tests {
+    use mercer_kernel::bound::UNIT;
+    use mercer_testkit::{Real, Wide};
+
     use super::super::inject;
     use super::*;
 
@@ -69,12 +72,21 @@ mod tests {
         Powers::new(weights.into_iter(), &[error, 1e-12, 1e-12], offset).range(sum, largest)
     }
 
+    /// `Σ_j (γ_(N+p) Σ|c| + e_j) h^j` around `sum - b`.
+    fn truth([weight, error, offset, sum, largest]: [Wide; 5]) -> [Wide; 2] {
+        let (rounding, stored) = (inject::gamma(5.0, UNIT), Wide::from(1e-12));
+        let sizes = [(weight.abs(), error), (Wide::from(0.5), stored), (Wide::from(2.0), stored)];
+        let slack = |(size, error): &(Wide, Wide)| rounding * *size + *error;
+        let half = sizes.iter().rev().fold(Wide::ZERO, |sum, one| sum * largest + slack(one));
+        inject::around(sum - offset, half)
+    }
+
     #[test]
     fn nothing_is_proved_from_numbers_that_are_not_finite() {
         let names = ["weight", "error", "offset", "sum", "largest"];
         let ordinary = [1.0, 1e-12, 0.25, 3.0, 2.0];
         inject::nothing_is_proved(names, ordinary, range);
-        inject::subnormals_leave_a_range(ordinary, range);
+        inject::subnormals_keep_the_truth(ordinary, range, truth);
     }
 
     #[test]

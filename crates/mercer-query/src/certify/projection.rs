@@ -196,6 +196,8 @@ impl ProjectionQuery {
 
 #[cfg(test)]
 mod tests {
+    use mercer_testkit::{Real, Wide};
+
     use super::super::inject;
     use super::*;
 
@@ -207,6 +209,19 @@ mod tests {
         let shared = SharedSteps::new([[t].as_slice()].into_iter(), &[size], &[delta]);
         let left = shared.left(0, &known, y * y);
         ProjectionStep::new(1, weight, rest, norm, hidden).range(&known, left, weight * y, offset)
+    }
+
+    /// `q (rest |r| + norm error + hidden)`, `|r|²` being what the coordinate leaves of 1.
+    fn truth(numbers: [Wide; 12]) -> [Wide; 2] {
+        let [square, _, kernel_error, t, _, delta, weight, rest, norm, hidden, y, offset] = numbers;
+        if square.is_zero() {
+            return inject::around(Wide::ZERO, -Wide::ONE);
+        }
+        let q = inject::at_least_zero(square).sqrt();
+        let error = kernel_error / q * t.abs();
+        let left = inject::at_least_zero(Wide::ONE - y * y / square + delta);
+        let half = q * (rest * left.sqrt() + norm * error + hidden);
+        inject::around(weight * y - offset, half)
     }
 
     #[test]
@@ -236,7 +251,7 @@ mod tests {
             range(numbers)
         };
         inject::nothing_is_proved(names, ordinary, of);
-        inject::subnormals_leave_a_range(ordinary, of);
+        inject::subnormals_keep_the_truth(ordinary, of, truth);
         for poison in [f64::NAN, f64::INFINITY] {
             for (factor, relative) in [(poison, 1e-15), (1.0, poison)] {
                 let kernel_error = f64::INFINITY;

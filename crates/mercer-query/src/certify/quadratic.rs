@@ -146,6 +146,8 @@ impl Quadratic {
 
 #[cfg(test)]
 mod tests {
+    use mercer_testkit::{Real, Wide};
+
     use super::super::inject;
     use super::*;
 
@@ -179,11 +181,27 @@ mod tests {
     ];
     const ORDINARY: [f64; 9] = [1.0, 0.5, 1.0, 1e-12, 1e-12, 0.75, 4.0, 3.0, 2.0];
 
+    /// The head, the extreme eigenvalues times what it leaves of `g`, and the residual times `g`.
+    fn truth(numbers: [Wide; 9], is_normalized: bool) -> [Wide; 2] {
+        let [factor, offset, constant, residual, defect, tail, squared_norm, head, spent] = numbers;
+        let g = squared_norm + constant;
+        if g.is_zero() {
+            return inject::around(Wide::ZERO, -Wide::ONE);
+        }
+        let rest = inject::at_least_zero((Wide::ONE + defect) * g - spent);
+        let (least, most) = (Wide::from(-0.25), -inject::least(-tail, Wide::from(-0.5)));
+        let factor = if is_normalized { Wide::ONE / g } else { factor };
+        let ends = [head + least * rest - residual * g, head + most * rest + residual * g];
+        ends.map(|end| factor * end - offset)
+    }
+
     #[test]
     fn nothing_is_proved_from_numbers_that_are_not_finite() {
         inject::nothing_is_proved(NAMES, ORDINARY, |numbers| range(numbers, false));
-        inject::subnormals_leave_a_range(ORDINARY, |numbers| range(numbers, false));
-        inject::subnormals_leave_a_range(ORDINARY, |numbers| range(numbers, true));
+        for is_normalized in [false, true] {
+            let found = |numbers| range(numbers, is_normalized);
+            inject::subnormals_keep_the_truth(ORDINARY, found, |numbers| truth(numbers, is_normalized));
+        }
         // A normalised form has no factor.
         for at in 1..NAMES.len() {
             for poison in [f64::NAN, f64::INFINITY] {

@@ -358,6 +358,8 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
+    use mercer_testkit::{Real, Wide};
+
     use super::super::inject;
     use super::*;
 
@@ -443,10 +445,60 @@ mod tests {
     const GAUSSIAN: Profile = Profile::Gaussian { gamma: 0.01 };
     const POWER: Profile = Profile::Power { scale: 0.5, shift: 1.0, degree: 3 };
 
+    /// `E` and `τ` of the header for the numbers of [`tail`].
+    fn spectral([tail, weighted, squared_norm]: [Wide; 3]) -> [Wide; 2] {
+        let (number, two, length) = (Wide::from, Wide::from(2.0), squared_norm.sqrt());
+        let epsilon = inject::gamma(12.0, SINGLE) * number(1.5) * length;
+        let (head, spent) = (number(0.5), number(0.3125));
+        let noise = weighted * (epsilon + inject::gamma(5.0, SINGLE) * head);
+        let rest = number(1.0 + 1e-9) * squared_norm - spent + two * spent.sqrt() * epsilon;
+        let ahead = number(0.125) + number(0.5) * epsilon;
+        let square = ahead * ahead + number(0.125) * inject::at_least_zero(rest) + tail * squared_norm;
+        [inject::at_least_zero(square).sqrt() + noise, noise]
+    }
+
+    /// The three orders of the header without rounding.
+    fn truth(profile: Profile, numbers: [Wide; 17]) -> [Wide; 2] {
+        let [
+            own_tail,
+            drift,
+            _,
+            _,
+            weighted,
+            squared_norm,
+            _,
+            _,
+            _,
+            _,
+            offset,
+            value,
+            _,
+            squares,
+            most,
+            least,
+            along,
+        ] = numbers;
+        if squared_norm < Wide::ZERO {
+            return inject::around(Wide::ZERO, -Wide::ONE);
+        }
+        let [spectral, noise] = spectral([own_tail, weighted, squared_norm]);
+        let first = inject::at_least_zero(squares - along * along).sqrt() * spectral;
+        let slack = along.abs() * (drift * squared_norm.sqrt() + noise);
+        let energy = spectral * spectral;
+        let (mut raise, mut lower) = (most * energy, -least * energy);
+        if profile == POWER {
+            raise = -inject::least(-raise, -lower);
+            lower = raise;
+        }
+        let middle = value + along * Wide::from(0.25) - offset;
+        [middle - first - slack - lower, middle + first + slack + raise]
+    }
+
     #[test]
     fn nothing_is_proved_from_numbers_that_are_not_finite() {
         for profile in [GAUSSIAN, POWER] {
-            inject::subnormals_leave_a_range(ORDINARY, |numbers| range(profile, numbers));
+            let found = |numbers| range(profile, numbers);
+            inject::subnormals_keep_the_truth(ORDINARY, found, |numbers| truth(profile, numbers));
             assert!(range(profile, ORDINARY).is_some(), "{profile:?}");
             for (at, name) in NAMES.iter().enumerate() {
                 // Powers take a bound in place of the size.

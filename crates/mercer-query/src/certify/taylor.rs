@@ -198,6 +198,8 @@ impl TaylorBound {
 
 #[cfg(test)]
 mod tests {
+    use mercer_testkit::{Real, Wide};
+
     use super::super::inject;
     use super::*;
 
@@ -240,6 +242,42 @@ mod tests {
         bound.range(&known, linear, &sums, TailValues { least: -0.5, most: 0.5 })
     }
 
+    /// The forms, the line and what is left out, times the exponential.
+    fn truth(numbers: [Wide; 15]) -> [Wide; 2] {
+        let [
+            offset,
+            constant,
+            drift,
+            bend,
+            slope,
+            middle,
+            radius,
+            residual,
+            _,
+            rest_tail,
+            squared_norm,
+            along,
+            line,
+            head,
+            spent,
+        ] = numbers;
+        let g = squared_norm - Wide::from(2.0) * middle * along + middle * middle;
+        if g < Wide::ZERO || radius.is_zero() {
+            return inject::around(Wide::ZERO, -Wide::ONE);
+        }
+        let left = inject::at_least_zero((Wide::ONE + Wide::from(1e-12)) * g - spent);
+        let error = residual * g;
+        let remainder = inject::at_least_zero(head + rest_tail * left + error) * g.sqrt() / radius;
+        let off = bend * g.sqrt() + drift + remainder;
+        let exponential = (Wide::from(-0.01) * g).exp();
+        let end = |eigenvalue: f64, sign: f64| {
+            let sign = Wide::from(sign);
+            let form = head + Wide::from(eigenvalue) * left + sign * error;
+            (constant + slope * line + form + sign * off) * exponential - offset
+        };
+        [end(-0.5, -1.0), end(0.5, 1.0)]
+    }
+
     #[test]
     fn nothing_is_proved_from_numbers_that_are_not_finite() {
         let names = [
@@ -267,6 +305,6 @@ mod tests {
             if numbers[radius] == f64::INFINITY { None } else { range(numbers) }
         };
         inject::nothing_is_proved(names, ordinary, of);
-        inject::subnormals_leave_a_range(ordinary, of);
+        inject::subnormals_keep_the_truth(ordinary, of, truth);
     }
 }

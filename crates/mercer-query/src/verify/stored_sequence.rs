@@ -73,7 +73,7 @@ impl StoredSequences<'_> {
         number: usize,
         machine: &Machine,
         columns: &mut KernelColumns,
-        lengths: &ScoreNorms,
+        norms: &ScoreNorms,
     ) -> Result<SequenceConstants, MeasureError> {
         let path = self.tree.path(number);
         let nodes = || path.iter().map(|node| &self.sequences[*node]);
@@ -83,7 +83,7 @@ impl StoredSequences<'_> {
             nodes().flat_map(|node| node.weights[score].iter().copied()).collect::<Vec<f64>>()
         };
         let weights: Vec<Vec<f64>> = (0..machine.scores().len()).map(of_score).collect();
-        SequenceConstants::new(machine, &basis, &triangle, Some(&weights), columns, lengths)
+        SequenceConstants::new(machine, &basis, &triangle, Some(&weights), columns, norms)
     }
 
     /// Whether every bound of a sequence in the file is at least the measured one.
@@ -112,21 +112,31 @@ fn supports(machine: &Machine) -> KernelColumns {
     KernelColumns::new(machine.kernel().clone(), supports, machine.centre(), 0)
 }
 
+/// Verifies all sequences of a section; with what was measured, and the norms of the scores.
+fn sequences(
+    section: &Section,
+    machine: &Machine,
+    watch: &Watch<'_>,
+) -> Result<(Vec<SequenceConstants>, ScoreNorms), MeasureError> {
+    let mut columns = supports(machine);
+    let norms = ScoreNorms::new(machine, &mut columns, watch)?;
+    let stored = stored(section, machine).ok_or_else(damaged)?;
+    let mut measured = Vec::new();
+    for number in 0..stored.sequences.len() {
+        let found = stored.measure(number, machine, &mut columns, &norms)?;
+        stored.check(number, &found)?;
+        measured.push(found);
+    }
+    Ok((measured, norms))
+}
+
 /// Verifies all sequences of `anytime`.
 pub(crate) fn verify(
     section: &Section,
     exact: &Exact,
     watch: &Watch<'_>,
 ) -> Result<(), MeasureError> {
-    let machine = exact.machine();
-    let mut columns = supports(machine);
-    let lengths = ScoreNorms::new(machine, &mut columns, watch)?;
-    let stored = stored(section, machine).ok_or_else(damaged)?;
-    for number in 0..stored.sequences.len() {
-        let found = stored.measure(number, machine, &mut columns, &lengths)?;
-        stored.check(number, &found)?;
-    }
-    Ok(())
+    sequences(section, exact.machine(), watch).map(drop)
 }
 
 /// Verifies the sequence of `compressed` and what single vectors say.
@@ -135,17 +145,10 @@ pub(crate) fn verify_compressed(
     exact: &Exact,
     watch: &Watch<'_>,
 ) -> Result<(), MeasureError> {
-    let machine = exact.machine();
-    let mut columns = supports(machine);
-    let lengths = ScoreNorms::new(machine, &mut columns, watch)?;
-    let stored = stored(section, machine).ok_or_else(damaged)?;
-    if stored.sequences.len() != 1 {
-        return Err(damaged());
-    }
-    let found = stored.measure(0, machine, &mut columns, &lengths)?;
-    stored.check(0, &found)?;
+    let (found, norms) = sequences(section, exact.machine(), watch)?;
+    let [found] = found.as_slice() else { return Err(damaged()) };
     let array = |name: &str| section.f64s(name).ok_or_else(damaged);
-    let near = Near::new(&found, &lengths, Some(array("coefficients")?));
+    let near = Near::new(found, &norms, Some(array("coefficients")?));
     all_at_least("difference_norms", array("difference_norms")?, &near.strays)?;
     all_at_least("difference_products", array("difference_products")?, &near.slants)
 }

@@ -16,8 +16,29 @@ const BISECTED: usize = 6;
 /// Most halvings: those of an exponent, then those of a mantissa.
 const HALVINGS: usize = 90;
 
-/// Queries of all kinds, dense or sparse, at times wider than the machine.
-pub(super) fn draw(draw: &mut Draw, machine: &Machine) -> Matrix {
+/// Rounds of queries of all kinds, dense or sparse, at times wider than the machine; and how many the first round has.
+pub(super) fn draw(draw: &mut Draw, machine: &Machine, rounds: usize) -> (Matrix, usize) {
+    let supports: Vec<Vec<f64>> =
+        (0..machine.supports().rows()).map(|at| generate::row(machine.supports(), at)).collect();
+    let (is_wider, is_sparse) = (draw.chance(0.1), draw.chance(0.5));
+    let (mut rows, mut first) = (Vec::new(), 0);
+    for number in 0..rounds {
+        let mut round = round(draw, machine, &supports);
+        if is_wider {
+            // A column that no support has.
+            for row in &mut round {
+                row.push(if draw.chance(0.5) { 0.0 } else { draw.value().abs() });
+            }
+        }
+        rows.append(&mut round);
+        first = if number == 0 { rows.len() } else { first };
+    }
+    let queries = matrix(draw.columns + usize::from(is_wider), &rows);
+    (if is_sparse { queries.to_sparse() } else { queries }, first)
+}
+
+/// Queries of every kind.
+fn round(draw: &mut Draw, machine: &Machine, supports: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let is_positive = machine.domain() == Domain::NonNegative;
     let fit = |mut row: Vec<f64>| {
         if is_positive {
@@ -27,8 +48,6 @@ pub(super) fn draw(draw: &mut Draw, machine: &Machine) -> Matrix {
     };
     let count = if draw.scale == Scale::Trained { 4 * ALIKE } else { ALIKE };
     let mut rows: Vec<Vec<f64>> = (0..count).map(|_| fit(draw.row())).collect();
-    let supports: Vec<Vec<f64>> =
-        (0..machine.supports().rows()).map(|at| generate::row(machine.supports(), at)).collect();
     for _ in 0..4.min(supports.len()) {
         let support = supports[draw.rng.random_range(0..supports.len())].clone();
         rows.push(fit(nearly(draw, &support)));
@@ -57,16 +76,7 @@ pub(super) fn draw(draw: &mut Draw, machine: &Machine) -> Matrix {
         draw.scale = scale;
     }
     border(draw, machine, &mut rows);
-    let columns = draw.columns;
-    if draw.chance(0.1) {
-        // Columns that no support has.
-        for row in &mut rows {
-            row.push(if draw.chance(0.5) { 0.0 } else { draw.value().abs() });
-        }
-    }
-    let columns = rows.first().map_or(columns, Vec::len);
-    let queries = matrix(columns, &rows);
-    if draw.chance(0.5) { queries.to_sparse() } else { queries }
+    rows
 }
 
 fn centre(machine: &Machine, bin: usize) -> f64 {

@@ -1,7 +1,7 @@
 //! True scores of an attacked machine: in multiple precision, or, for the bulk of kernels whose functions are slow
 //! there, in double-double arithmetic with an exponent of its own.
 
-use mercer_machine::{Bins, Machine, Output, Score, pairs_with};
+use mercer_machine::{Bins, Output, Score, pairs_with};
 use mercer_query::Interval;
 use mercer_spec::{Spec, Value};
 use std::cmp::Ordering;
@@ -17,9 +17,10 @@ pub const REFERENCE_BITS: usize = 256;
 const CONFIRMED_BITS: usize = 1024;
 
 /// One query in so many is computed in multiple precision; fewer of kernels whose exponentials and logarithms are slow
-/// there, and of trained machines.
+/// there, and of trained machines; fewer still after the first round of queries.
 const SHARE: usize = 2;
 const SLOW_SHARE: usize = 32;
+const LATER_SHARE: usize = 16;
 
 /// A true score, or a difference of two.
 #[derive(Debug, Clone)]
@@ -92,19 +93,42 @@ impl TrueScore {
 impl AttackCase {
     /// The true scores of a query, for the first look.
     pub fn true_scores(&self, query: usize) -> Vec<TrueScore> {
-        let x = generate::row(&self.queries, query);
-        let is_slow = self.scale == Scale::Trained || !is_rational(&self.machine.kernel().spec());
+        let is_slow = self.scale == Scale::Trained || !is_rational(&self.spec);
         let share = if is_slow { SLOW_SHARE } else { SHARE };
-        if !query.is_multiple_of(share) {
-            return scores(&self.machine, &x).into_iter().map(TrueScore::DoubleDouble).collect();
+        let share = if query < self.first_round { share } else { LATER_SHARE * share };
+        if query.is_multiple_of(share) {
+            self.scores(query).into_iter().map(TrueScore::Precise).collect()
+        } else {
+            self.scores(query).into_iter().map(TrueScore::DoubleDouble).collect()
         }
-        scores(&self.machine, &x).into_iter().map(TrueScore::Precise).collect()
     }
 
     /// The same with so many digits that no doubt is left.
     pub fn confirmed_scores(&self, query: usize) -> Vec<TrueScore> {
-        let x = generate::row(&self.queries, query);
-        scores(&self.machine, &x).into_iter().map(TrueScore::Confirmed).collect()
+        self.scores(query).into_iter().map(TrueScore::Confirmed).collect()
+    }
+
+    fn scores<T: Real>(&self, query: usize) -> Vec<T> {
+        let x = &generate::row(&self.queries, query);
+        // Kernel values are computed once for all scores.
+        let value = |support: &Vec<f64>| reference::kernel::<T>(&self.spec, support, x);
+        let values: Vec<T> = self.supports.iter().map(value).collect();
+        let score = |score: &Score| match score {
+            Score::Expansion { supports, coefficients, offset } => {
+                let named = supports.iter().map(|support| values[*support as usize].clone());
+                let terms = named.zip(coefficients).map(|(value, beta)| T::from(*beta) * value);
+                terms.fold(-T::from(*offset), |sum, term| sum + term)
+            }
+            Score::Linear { weights, offset } => {
+                let terms = weights.iter().zip(x).map(|(w, x)| T::from(*w) * T::from(*x));
+                terms.fold(-T::from(*offset), |sum, term| sum + term)
+            }
+            Score::Additive { weights, offset } => {
+                let bins = self.machine.bins().expect("additive machines have bins");
+                table_sum::<T>(bins, weights, x) - T::from(*offset)
+            }
+        };
+        self.machine.scores().iter().map(score).collect()
     }
 }
 
@@ -121,30 +145,6 @@ fn is_rational(spec: &Spec) -> bool {
     is_plain(spec.name())
         || spec.name() == "hellinger"
         || (spec.name() == "normalized" && inner.into_iter().all(is_plain))
-}
-
-fn scores<T: Real>(machine: &Machine, x: &[f64]) -> Vec<T> {
-    let spec = machine.kernel().spec();
-    let supports = machine.supports();
-    // Kernel values are computed once for all scores.
-    let value = |at: usize| reference::kernel::<T>(&spec, &generate::row(supports, at), x);
-    let values: Vec<T> = (0..supports.rows()).map(value).collect();
-    let score = |score: &Score| match score {
-        Score::Expansion { supports, coefficients, offset } => {
-            let named = supports.iter().map(|support| values[*support as usize].clone());
-            let terms = named.zip(coefficients).map(|(value, beta)| T::from(*beta) * value);
-            terms.fold(-T::from(*offset), |sum, term| sum + term)
-        }
-        Score::Linear { weights, offset } => {
-            let terms = weights.iter().zip(x).map(|(w, x)| T::from(*w) * T::from(*x));
-            terms.fold(-T::from(*offset), |sum, term| sum + term)
-        }
-        Score::Additive { weights, offset } => {
-            let bins = machine.bins().expect("additive machines have bins");
-            table_sum::<T>(bins, weights, x) - T::from(*offset)
-        }
-    };
-    machine.scores().iter().map(score).collect()
 }
 
 /// `Σ_j W_j · Φ(bin of x_j)`; which bin a value has is defined by the f64 operation itself.

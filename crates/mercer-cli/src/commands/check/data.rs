@@ -17,7 +17,7 @@ const SHOWN: usize = 5;
 
 pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
     let stop = StopSignal::install()?;
-    let mut options = input_options(&check.input);
+    let mut options = check.memory.limit(input_options(&check.input));
     options.targets_needed = options.label == read::Label::Guess;
     let source = || check.input.data.display().to_string();
     let mut findings = Findings::default();

@@ -48,7 +48,8 @@ pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findin
         Some(path) => {
             let raw =
                 Model { input: Input { scaling: None, ..model.input.clone() }, ..model.clone() };
-            Some(Queries::read_all(path, input_options(&check.input), &raw, console)?.examples)
+            let options = check.memory.limit(input_options(&check.input));
+            Some(Queries::read_all(path, options, &raw, console)?.examples)
         }
         None => None,
     };
