@@ -6,6 +6,9 @@
 
 use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::sync::LazyLock;
+
+use crate::real::Real;
 
 /// `hi + lo` with `|lo| <= ulp(hi) / 2`; `lo` is zero where `hi` is not finite.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,6 +18,10 @@ pub struct Dd {
     /// What it misses.
     pub lo: f64,
 }
+
+/// `1 / n`; the first is not used.
+static INVERSES: LazyLock<[Dd; 30]> =
+    LazyLock::new(|| std::array::from_fn(|n| Dd::ONE / Dd::from(n.max(1) as f64)));
 
 /// `a + b` and the exact rounding error.
 pub fn two_sum(a: f64, b: f64) -> (f64, f64) {
@@ -141,8 +148,8 @@ impl Dd {
         let r = (self - Self::LN_2 * Self::from(k) + third).scale2(-9);
         // |r| < 6.8e-4: r^11 / 12! < 1e-43.
         let mut sum = Self::ZERO;
-        for n in (1..=11u32).rev() {
-            sum = (Self::ONE + sum) * r / Self::from(f64::from(n));
+        for n in (1..=11).rev() {
+            sum = (Self::ONE + sum) * r * INVERSES[n];
         }
         for _ in 0..9 {
             sum = sum * Self::from(2.0) + sum * sum;
@@ -191,8 +198,8 @@ impl Dd {
         let square = s * s;
         // s² < 0.0034: s^28 < 1e-34.
         let mut sum = Self::ZERO;
-        for n in (0..15u32).rev() {
-            sum = sum * square + Self::ONE / Self::from(f64::from(2 * n + 1));
+        for n in (0..15).rev() {
+            sum = sum * square + INVERSES[2 * n + 1];
         }
         Self::from(2.0) * s * sum
     }
@@ -211,6 +218,49 @@ impl Dd {
 pub(crate) fn exponent(x: f64) -> i64 {
     let field = |x: f64| ((x.to_bits() >> 52) & 0x7ff) as i64;
     if x.is_subnormal() { field(scale2(x, 100)) - 1123 } else { field(x) - 1023 }
+}
+
+/// As long as nothing on the way leaves the range of f64, or what underflows does not count.
+impl Real for Dd {
+    fn is_zero(&self) -> bool {
+        self.hi == 0.0
+    }
+
+    fn log2_size(&self) -> f64 {
+        exponent(self.hi) as f64
+    }
+
+    fn abs(self) -> Self {
+        Self::abs(self)
+    }
+
+    fn sqrt(self) -> Self {
+        Self::sqrt(self)
+    }
+
+    fn exp(self) -> Self {
+        Self::exp(self)
+    }
+
+    fn exp_m1(self) -> Self {
+        Self::exp_m1(self)
+    }
+
+    fn ln(self) -> Self {
+        Self::ln(self)
+    }
+
+    fn ln_1p(self) -> Self {
+        Self::ln_1p(self)
+    }
+
+    fn tanh(self) -> Self {
+        Self::tanh(self)
+    }
+
+    fn ln_2() -> Self {
+        Self::LN_2
+    }
 }
 
 impl From<f64> for Dd {

@@ -1,9 +1,9 @@
 //! What the reference kernels ask of a number, so that their definitions are written once.
-//! [`crate::Wide`] and [`crate::Precise`] are such numbers; they share no arithmetic.
+//! [`crate::Wide`] and [`crate::Precise`] are such numbers, which share no arithmetic; [`crate::Dd`] is one at ordinary scales.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// A real number of some precision whose exponent cannot overflow or underflow.
+/// A real number of some precision; its exponent cannot overflow or underflow, but for [`crate::Dd`].
 pub trait Real:
     Clone
     + PartialOrd

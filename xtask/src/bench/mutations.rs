@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::{Options, soak};
 use crate::test_binaries::{Binary, binaries_of};
@@ -18,7 +18,7 @@ use crate::workspace::{Workspace, stdout_of, stdout_with_errors};
 /// The test that should notice.
 const ATTACK: &str =
     "attack::a_million_ranges_hold_at_every_scale_for_every_kernel_and_certifying_stage";
-/// The crates whose tests are asked, in this order.
+/// The crates whose tests are asked if it does not.
 const PACKAGES: [&str; 3] = ["mercer-kernel", "mercer-query", "mercer-compile"];
 
 /// The list of mutations.
@@ -47,44 +47,29 @@ struct Mutation {
     weak: String,
 }
 
-/// Which tests failed on a weakened bound.
-#[derive(Debug)]
-enum MutationResult {
-    Attack,
-    Other(String),
-    None,
-}
-
-/// Runs the tests on one mutation after the other; `--task TEXT` takes those whose names contain the text.
+/// Attacks one mutation after the other, then asks the other tests about those that survived; `--task TEXT` takes the
+/// mutations whose names contain the text.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let list = parse(&fs::read_to_string(workspace.root.join(LIST))?)?;
-    let is_named = |one: &&Mutation| options.tasks.iter().any(|text| one.name.contains(text));
-    let wanted: Vec<&Mutation> =
-        list.iter().filter(|one| options.tasks.is_empty() || is_named(one)).collect();
-    let scratch = Scratch::build(&workspace, &list)?;
-    println!("mutations: {} bounds; first the tests without any", wanted.len());
-    match scratch.judge(0)? {
-        MutationResult::None => {}
-        MutationResult::Attack => bail!("the attack fails without a mutation"),
-        MutationResult::Other(name) => bail!("{name} fails without a mutation"),
-    }
-    let mut survivors = Vec::new();
-    for mutation in &wanted {
-        let started = Instant::now();
-        let said = match scratch.judge(mutation.number)? {
-            MutationResult::Attack => "the attack fails".to_owned(),
-            MutationResult::Other(name) => format!("{name} fails"),
-            MutationResult::None => {
-                survivors.push(mutation.name.as_str());
-                "NO TEST FAILS".to_owned()
-            }
-        };
-        let seconds = started.elapsed().as_secs_f64();
-        println!("{:>3}/{} {said:<22} {} ({seconds:.0} s)", mutation.number, list.len(), mutation.name);
+    let is_named = |one: &Mutation| options.tasks.iter().any(|text| one.name.contains(text));
+    let is_wanted = |one: &Mutation| options.tasks.is_empty() || is_named(one);
+    let wanted: Vec<Mutation> = list.into_iter().filter(is_wanted).collect();
+    let scratch = Scratch::new(&workspace, &wanted)?;
+    let attack = scratch.build(&["-p", "mercer-compile", "--test", "it"])?;
+    println!("mutations: {} bounds; first the attack without any", wanted.len());
+    let mut survivors: Vec<&Mutation> = wanted.iter().collect();
+    scratch.ask(&attack, &["--exact", ATTACK], &mut survivors)?;
+    if !survivors.is_empty() {
+        println!("mutations: the attack holds for {}; now all other tests", survivors.len());
+        let packages: Vec<&str> = PACKAGES.iter().flat_map(|name| ["-p", name]).collect();
+        for binary in scratch.build(&packages)? {
+            println!("mutations: {}", binary.name);
+            scratch.ask(&[binary], &["--skip", ATTACK], &mut survivors)?;
+        }
     }
     println!("mutations: {} of {} bounds have no test that fails", survivors.len(), wanted.len());
-    survivors.iter().for_each(|name| println!("  {name}"));
+    survivors.iter().for_each(|one| println!("  {}", one.name));
     Ok(if survivors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -145,53 +130,69 @@ fn with_mutations(text: &str, mutations: &[&Mutation]) -> Result<String> {
     Ok(out)
 }
 
-/// A copy of the workspace with all mutations in it, built.
-struct Scratch {
-    binaries: Vec<Binary>,
+/// A copy of the workspace with all mutations in it.
+struct Scratch<'a> {
+    workspace: &'a Workspace,
+    home: PathBuf,
 }
 
-impl Scratch {
-    /// Copies every file that git knows, as it is now; files that did not change stay, so that little is built again.
-    fn build(workspace: &Workspace, list: &[Mutation]) -> Result<Self> {
-        let source = workspace.target.join("mutations");
+impl<'a> Scratch<'a> {
+    /// Copies every file that git knows, as it is now, with the time of its last change: what did not change is not
+    /// built again.
+    fn new(workspace: &'a Workspace, list: &[Mutation]) -> Result<Self> {
+        let home = workspace.target.join("mutations");
         let mut command = workspace.command("git");
         for file in stdout_of(command.args(["ls-files", "-z"]))?.split('\0') {
-            let from = workspace.root.join(file);
+            let (from, to) = (workspace.root.join(file), home.join("source").join(file));
             if file.is_empty() || !from.is_file() {
                 continue;
             }
+            let mut bytes = fs::read(&from)?;
             let own: Vec<&Mutation> = list.iter().filter(|one| one.file == file).collect();
-            let mut bytes = fs::read(from)?;
+            let is_root = |one: &Mutation| one.crate_root().is_ok_and(|root| root == Path::new(file));
+            let is_mutated = !own.is_empty() || list.iter().any(is_root);
             if !own.is_empty() {
                 bytes = with_mutations(&String::from_utf8(bytes)?, &own)?.into_bytes();
             }
-            if list.iter().any(|one| one.crate_root().is_ok_and(|root| root == Path::new(file))) {
+            if list.iter().any(is_root) {
                 bytes.extend_from_slice(CHOOSER.as_bytes());
             }
-            write_changed(&source.join(file), &bytes)?;
-        }
-        let mut command = soak::optimised(workspace, ["test", "--no-run"]);
-        command.current_dir(&source);
-        PACKAGES.iter().for_each(|package| drop(command.args(["-p", package])));
-        let mut binaries = binaries_of(&stdout_with_errors(&mut command)?);
-        let order = |binary: &Binary| PACKAGES.iter().position(|name| binary.name.starts_with(name));
-        binaries.sort_by_key(order);
-        Ok(Self { binaries })
-    }
-
-    /// The attack first, then all other tests.
-    fn judge(&self, number: usize) -> Result<MutationResult> {
-        let is_attack = |binary: &&Binary| binary.name == "mercer-compile it";
-        let attack = self.binaries.iter().find(is_attack).context("the attack was not built")?;
-        if !passes(attack, number, &["--exact", ATTACK])? {
-            return Ok(MutationResult::Attack);
-        }
-        for binary in &self.binaries {
-            if !passes(binary, number, &["--skip", ATTACK])? {
-                return Ok(MutationResult::Other(binary.name.clone()));
+            if write_changed(&to, &bytes)? && !is_mutated {
+                fs::File::open(&to)?.set_modified(fs::metadata(&from)?.modified()?)?;
             }
         }
-        Ok(MutationResult::None)
+        Ok(Self { workspace, home })
+    }
+
+    /// Test binaries of the copy.
+    fn build(&self, words: &[&str]) -> Result<Vec<Binary>> {
+        let words = ["test", "--no-run"].into_iter().chain(words.iter().copied());
+        let mut command = soak::optimised(self.workspace, words);
+        // Not where the soak is built: cargo does not tell the crates of two copies of a workspace apart.
+        command.current_dir(self.home.join("source"));
+        command.env("CARGO_TARGET_DIR", self.home.join("build"));
+        let binaries = binaries_of(&stdout_with_errors(&mut command)?);
+        ensure!(!binaries.is_empty(), "cargo built no test binary");
+        Ok(binaries)
+    }
+
+    /// Runs tests under each of the mutations that survived so far; they must pass without any.
+    fn ask(&self, binaries: &[Binary], words: &[&str], left: &mut Vec<&Mutation>) -> Result<()> {
+        let pass = |number: usize| -> Result<bool> {
+            binaries.iter().try_fold(true, |so_far, one| Ok(so_far && passes(one, number, words)?))
+        };
+        ensure!(pass(0)?, "the tests fail without a mutation");
+        let mut survivors = Vec::new();
+        for mutation in std::mem::take(left) {
+            let (started, survives) = (Instant::now(), pass(mutation.number)?);
+            let said = if survives { "survives" } else { "killed" };
+            println!("{:>3} {said:<9} {} ({:.0?})", mutation.number, mutation.name, started.elapsed());
+            if survives {
+                survivors.push(mutation);
+            }
+        }
+        *left = survivors;
+        Ok(())
     }
 }
 
@@ -204,12 +205,14 @@ fn passes(binary: &Binary, number: usize, words: &[&str]) -> Result<bool> {
     Ok(status.with_context(|| format!("cannot start {}", binary.name))?.success())
 }
 
-fn write_changed(path: &Path, bytes: &[u8]) -> Result<()> {
+/// Writes a file if its bytes changed; whether they did.
+fn write_changed(path: &Path, bytes: &[u8]) -> Result<bool> {
     if fs::read(path).is_ok_and(|known| known == bytes) {
-        return Ok(());
+        return Ok(false);
     }
     fs::create_dir_all(path.parent().context("a file has a folder")?)?;
-    Ok(fs::write(path, bytes)?)
+    fs::write(path, bytes)?;
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use mercer_compile::{FITTERS, compile};
 use mercer_kernel::KERNELS;
 use mercer_query::{Plan, PlanTrust};
+use mercer_spec::Spec;
 use mercer_testkit::attack::{
     AttackCase, AttackCounts, REFERENCE_BITS, Scale, TrueScore, Violation,
 };
@@ -17,9 +18,8 @@ use rayon::prelude::*;
 
 /// Of the test; the soak draws its own.
 const SEED: u64 = 38;
-/// Rounds of queries for each machine in the test, and in the soak: queries cost less than machines and their plans.
-const ROUNDS: usize = 2;
-const SOAK_ROUNDS: usize = 20;
+/// Rounds of queries for each machine of the soak: queries cost less than machines and their plans.
+const SOAK_ROUNDS: usize = 32;
 /// Machines between two looks at what was found.
 const AT_ONCE: u64 = 143;
 /// Violations after which an attack ends.
@@ -40,6 +40,25 @@ impl Findings {
     }
 }
 
+/// How much is asked of each machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    /// One round of queries, and one plan of each stage: many machines.
+    Test,
+    /// Many rounds, and all plans of each stage: many ranges for each true score.
+    Soak,
+}
+
+impl Effort {
+    fn case(self, seed: u64, number: u64) -> AttackCase {
+        AttackCase::new(seed, number, if self == Self::Test { 1 } else { SOAK_ROUNDS })
+    }
+
+    fn plans(self, case: &AttackCase, stage: &str) -> Vec<Spec> {
+        if self == Self::Test { vec![case.plan(stage)] } else { case.plans(stage) }
+    }
+}
+
 /// Every certifying stage of the registry.
 fn certifying() -> impl Iterator<Item = &'static str> {
     let certify = FITTERS.iter().filter(|fitter| !fitter.estimates && !fitter.stops);
@@ -47,11 +66,11 @@ fn certifying() -> impl Iterator<Item = &'static str> {
 }
 
 /// One machine under every stage that takes it; a panic is a violation as well.
-fn attack_one(seed: u64, number: u64, rounds: usize) -> Findings {
+fn attack_one(seed: u64, number: u64, effort: Effort) -> Findings {
     let mut findings = Findings::default();
     let mut stage = "generator";
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        let mut case = AttackCase::new(seed, number, rounds);
+        let case = effort.case(seed, number);
         let truth: Vec<Vec<TrueScore>> =
             (0..case.queries.rows()).map(|query| case.true_scores(query)).collect();
         let precise = truth.iter().flatten().filter(|score| score.is_precise()).count();
@@ -61,12 +80,13 @@ fn attack_one(seed: u64, number: u64, rounds: usize) -> Findings {
         findings.violations.extend(case.check("exact", &plan, &truth, &mut findings.counts));
         for name in certifying() {
             stage = name;
-            // A stage may refuse a machine; what it takes it must answer truly.
-            let text = case.plan(name);
-            let Ok(sections) = compile(&case.machine, &text, None) else { continue };
-            let plan = Plan::load(&case.machine, &sections, PlanTrust::Everything)
-                .expect("a plan that was just made");
-            findings.violations.extend(case.check(name, &plan, &truth, &mut findings.counts));
+            for text in effort.plans(&case, name) {
+                // A stage may refuse a machine; what it takes it must answer truly.
+                let Ok(sections) = compile(&case.machine, &text, None) else { continue };
+                let plan = Plan::load(&case.machine, &sections, PlanTrust::Everything)
+                    .expect("a plan that was just made");
+                findings.violations.extend(case.check(name, &plan, &truth, &mut findings.counts));
+            }
         }
     }));
     if ended.is_err() {
@@ -86,7 +106,7 @@ fn attack_one(seed: u64, number: u64, rounds: usize) -> Findings {
 /// until `stop`.
 struct Attack {
     seed: u64,
-    rounds: usize,
+    effort: Effort,
     pairs: f64,
     /// Violations after which it ends.
     enough: usize,
@@ -104,7 +124,7 @@ impl Attack {
         {
             let some = (number..number + AT_ONCE).into_par_iter().filter(|_| !is_stopped());
             let parts: Vec<Findings> =
-                some.map(|number| attack_one(self.seed, number, self.rounds)).collect();
+                some.map(|number| attack_one(self.seed, number, self.effort)).collect();
             findings = parts.into_iter().fold(findings, Findings::plus);
             number += AT_ONCE;
             step(&findings, number);
@@ -151,8 +171,8 @@ fn print(findings: &Findings) {
 
 #[test]
 fn a_million_ranges_hold_at_every_scale_for_every_kernel_and_certifying_stage() {
-    let attack =
-        Attack { seed: SEED, rounds: ROUNDS, pairs: 1e6, enough: 1, stop: Arc::default() };
+    let (effort, stop) = (Effort::Test, Arc::default());
+    let attack = Attack { seed: SEED, effort, pairs: 1e6, enough: 1, stop };
     let findings = attack.run(|_, _| ());
     print(&findings);
     assert!(findings.violations.is_empty(), "{} violations", findings.violations.len());
@@ -190,7 +210,7 @@ fn soak() {
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop)).unwrap();
     let (start, mut share_printed, mut seen) = (Instant::now(), 0.0, 0);
     let attack =
-        Attack { seed, rounds: SOAK_ROUNDS, pairs, enough: ENOUGH, stop: Arc::clone(&stop) };
+        Attack { seed, effort: Effort::Soak, pairs, enough: ENOUGH, stop: Arc::clone(&stop) };
     let findings = attack.run(|findings, machines| {
         findings.violations.iter().skip(seen).for_each(|violation| println!("{violation}"));
         seen = findings.violations.len();
@@ -215,7 +235,7 @@ fn soak() {
 
 /// One machine, with all that is wrong with it.
 fn replay(seed: u64, number: u64) {
-    let case = AttackCase::new(seed, number, SOAK_ROUNDS);
+    let case = Effort::Soak.case(seed, number);
     println!(
         "machine {number} of seed {seed}, {}: {}",
         case.scale.name(),
@@ -225,7 +245,7 @@ fn replay(seed: u64, number: u64) {
     for row in case.machine.supports().iter() {
         println!("support {row:?}");
     }
-    let findings = attack_one(seed, number, SOAK_ROUNDS);
+    let findings = attack_one(seed, number, Effort::Soak);
     for violation in &findings.violations {
         println!("{violation}");
         let query = violation.what.split([' ', ',', ':']).nth(1).and_then(|at| at.parse().ok());

@@ -1,6 +1,6 @@
 //! Kernels with parameters of any size, nested ones among them: one arm for each entry of the registry.
 
-use mercer_spec::Spec;
+use mercer_spec::{Spec, Value};
 use rand::RngExt;
 
 use super::{Draw, Scale, domain_row};
@@ -58,6 +58,12 @@ fn nested(draw: &mut Draw, name: &str, rows: &[Vec<f64>], depth: u32) -> Spec {
     }
 }
 
+/// Whether a value takes logarithms in every column.
+pub(super) fn is_slow(spec: &Spec) -> bool {
+    let inner = |value: &Value| matches!(value, Value::Spec(inner) if is_slow(inner));
+    matches!(spec.name(), "jensen_shannon" | "power_mean") || spec.positional().iter().any(inner)
+}
+
 /// A kernel that may stand inside another one.
 fn semidefinite(draw: &mut Draw, rows: &[Vec<f64>], depth: u32) -> Spec {
     const PLAIN: [&str; 10] = [
@@ -80,7 +86,7 @@ fn semidefinite(draw: &mut Draw, rows: &[Vec<f64>], depth: u32) -> Spec {
     let spec = nested(draw, name, rows, depth);
     // Polynomials are semidefinite if the constant is not negative.
     match (spec.get("degree").cloned(), spec.get("gamma").cloned(), spec.get("coef0").cloned()) {
-        (Some(degree), Some(gamma), Some(mercer_spec::Value::Number(coef0))) => {
+        (Some(degree), Some(gamma), Some(Value::Number(coef0))) => {
             let spec = Spec::new("polynomial").set("degree", degree).set("gamma", gamma);
             spec.set("coef0", coef0.abs())
         }

@@ -1,5 +1,5 @@
-//! True scores of an attacked machine: in multiple precision, or, for the bulk of kernels whose functions are slow
-//! there, in double-double arithmetic with an exponent of its own.
+//! True scores of an attacked machine: in multiple precision, or, for the bulk, in double-double arithmetic, with an
+//! exponent of its own where numbers are not of ordinary size.
 
 use mercer_machine::{Bins, Output, Score, pairs_with};
 use mercer_query::Interval;
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use super::{AttackCase, Scale};
 use crate::real::Real;
-use crate::{Precise, Wide, generate, reference};
+use crate::{Dd, Precise, Wide, generate, reference};
 
 /// Binary digits of references in multiple precision.
 pub const REFERENCE_BITS: usize = 256;
@@ -98,6 +98,9 @@ impl AttackCase {
         let share = if query < self.first_round { share } else { LATER_SHARE * share };
         if query.is_multiple_of(share) {
             self.scores(query).into_iter().map(TrueScore::Precise).collect()
+        } else if self.scale.is_ordinary() {
+            let scores = self.scores::<Dd>(query).into_iter();
+            scores.map(|score| TrueScore::DoubleDouble(Wide::from(score))).collect()
         } else {
             self.scores(query).into_iter().map(TrueScore::DoubleDouble).collect()
         }
