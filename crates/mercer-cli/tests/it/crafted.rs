@@ -326,6 +326,32 @@ fn every_model_that_is_imported_can_be_read_again() {
 }
 
 #[test]
+fn rows_beyond_the_memory_are_refused_by_every_verb_that_reads_them_at_once() {
+    let folder = Folder::new();
+    let model = folder.write("m.model", crate::common::SMALL);
+    let rows = folder.write("rows.csv", &format!("a,b\n{}", "1,2\n".repeat(20_000)));
+    let out = folder.path("out");
+    for command in [
+        format!("check {rows}"),
+        format!("check {model} --sample {rows}"),
+        format!("convert {rows} {out}.svm"),
+        format!("bench {model} {rows}"),
+        format!("export {model} --sample {rows} -o {out}"),
+        format!("compile {model} --plan exact --sample {rows} -o {out}"),
+        format!("compress {model} --size 1 --sample {rows} -o {out}"),
+        format!("tune {model} --sample {rows} -o {out}"),
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let said = crate::common::refused(&[&words[..], &["--memory", "100KiB"]].concat());
+        assert!(said.contains("the rows take more than 0.1 MiB of memory"), "{command}: {said}");
+        assert!(said.contains("`--memory 4GiB` raises the limit"), "{command}: {said}");
+        assert!(!Path::new(&out).exists(), "{command}");
+    }
+    // Rows that are read in chunks have no limit.
+    crate::common::done(&["predict", &model, &rows, "-o", &out, "--memory", "100KiB"]);
+}
+
+#[test]
 fn more_than_four_threads_per_core_are_refused() {
     let folder = Folder::new();
     let model = folder.write("m.model", crate::common::SMALL);
