@@ -149,7 +149,8 @@ impl<'a> Scratch<'a> {
             }
             let mut bytes = fs::read(&from)?;
             let own: Vec<&Mutation> = list.iter().filter(|one| one.file == file).collect();
-            let is_root = |one: &Mutation| one.crate_root().is_ok_and(|root| root == Path::new(file));
+            let is_root =
+                |one: &Mutation| one.crate_root().is_ok_and(|root| root == Path::new(file));
             let is_mutated = !own.is_empty() || list.iter().any(is_root);
             if !own.is_empty() {
                 bytes = with_mutations(&String::from_utf8(bytes)?, &own)?.into_bytes();
@@ -186,7 +187,12 @@ impl<'a> Scratch<'a> {
         for mutation in std::mem::take(left) {
             let (started, survives) = (Instant::now(), pass(mutation.number)?);
             let said = if survives { "survives" } else { "killed" };
-            println!("{:>3} {said:<9} {} ({:.0?})", mutation.number, mutation.name, started.elapsed());
+            println!(
+                "{:>3} {said:<9} {} ({:.0?})",
+                mutation.number,
+                mutation.name,
+                started.elapsed()
+            );
             if survives {
                 survivors.push(mutation);
             }
@@ -247,7 +253,8 @@ mod tests {
         .unwrap();
         let text = "let x = 1 + y;";
         let both = with_mutations(text, &[&list[0], &list[1]]).unwrap();
-        let expected = "let x = (match crate::weakened() { 1 => { y } 2 => { 1 } _ => { 1 + y } });";
+        let expected =
+            "let x = (match crate::weakened() { 1 => { y } 2 => { 1 } _ => { 1 + y } });";
         assert_eq!(both, expected);
         assert!(with_mutations(text, &[&list[0], &list[2]]).is_err());
         assert!(with_mutations("", &[&list[0]]).is_err());

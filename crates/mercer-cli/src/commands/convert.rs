@@ -28,7 +28,8 @@ pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Re
         Some(model) => Box::new(Queries::open(&convert.input.data, options, model, console)?),
         None => read::open(&convert.input.data, &options).with_context(source)?,
     };
-    let (data, ids) = read::read_all_within(&mut *chunks, convert.memory.rows).with_context(source)?;
+    let (data, ids) =
+        read::read_all_within(&mut *chunks, convert.memory.rows).with_context(source)?;
     stop.check()?;
     let rows = data.examples.rows();
     let kept = match (convert.split, convert.sample) {

@@ -205,7 +205,9 @@ fn soak() {
         return replay(seed, number);
     }
     let pairs: f64 = setting("MERCER_SOAK").unwrap_or(1e8);
-    println!("soak: seed {seed}, {pairs:e} ranges, {SOAK_ROUNDS} rounds of queries for each machine");
+    println!(
+        "soak: seed {seed}, {pairs:e} ranges, {SOAK_ROUNDS} rounds of queries for each machine"
+    );
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop)).unwrap();
     let (start, mut share_printed, mut seen) = (Instant::now(), 0.0, 0);

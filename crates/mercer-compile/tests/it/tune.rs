@@ -231,7 +231,10 @@ fn a_search_ends_within_a_tenth_of_its_time_limit() {
         for share in [1.2, 0.9, 0.6, 0.3, 0.15] {
             let limit = share * whole;
             let (spent, is_stopped) = seconds(Duration::from_secs_f64(limit));
-            assert!(spent <= 1.1 * limit, "{contract}: {spent:.2} s of {limit:.2} s, whole {whole:.2} s");
+            assert!(
+                spent <= 1.1 * limit,
+                "{contract}: {spent:.2} s of {limit:.2} s, whole {whole:.2} s"
+            );
             assert!(is_stopped || share > 0.9, "{contract}: {share}");
         }
     }

@@ -200,7 +200,9 @@ mod tests {
         inject::nothing_is_proved(NAMES, ORDINARY, |numbers| range(numbers, false));
         for is_normalized in [false, true] {
             let found = |numbers| range(numbers, is_normalized);
-            inject::subnormals_keep_the_truth(ORDINARY, found, |numbers| truth(numbers, is_normalized));
+            inject::subnormals_keep_the_truth(ORDINARY, found, |numbers| {
+                truth(numbers, is_normalized)
+            });
         }
         // A normalised form has no factor.
         for at in 1..NAMES.len() {

@@ -453,7 +453,8 @@ mod tests {
         let noise = weighted * (epsilon + inject::gamma(5.0, SINGLE) * head);
         let rest = number(1.0 + 1e-9) * squared_norm - spent + two * spent.sqrt() * epsilon;
         let ahead = number(0.125) + number(0.5) * epsilon;
-        let square = ahead * ahead + number(0.125) * inject::at_least_zero(rest) + tail * squared_norm;
+        let square =
+            ahead * ahead + number(0.125) * inject::at_least_zero(rest) + tail * squared_norm;
         [inject::at_least_zero(square).sqrt() + noise, noise]
     }
 
