@@ -6,7 +6,7 @@ use mercer_data::draw;
 use mercer_kernel::eigen::symmetric;
 use mercer_kernel::factor::{GramColumns, KernelColumns};
 
-use super::settings::Ordering;
+use super::settings::NearnessOrder;
 
 /// Rounds of the search for two supports that are far apart, as in the paper of FastMAP.
 const ROUNDS: usize = 5;
@@ -31,12 +31,12 @@ pub(super) struct FittedEmbedding {
 impl FittedEmbedding {
     /// An embedding of the rows in at most so many dimensions; none if the rows do not differ.
     pub(super) fn new(
-        ordering: Ordering,
+        ordering: NearnessOrder,
         columns: &mut KernelColumns,
         dimensions: usize,
     ) -> Option<Self> {
         match ordering {
-            Ordering::FastMap => fast_map(columns, dimensions),
+            NearnessOrder::FastMap => fast_map(columns, dimensions),
             _ => kernel_pca(columns, dimensions),
         }
     }
@@ -247,7 +247,7 @@ mod tests {
     /// With as many dimensions as there are points the embedding is the kernel itself.
     #[test]
     fn full_embeddings_give_kernel_values_but_for_a_constant() {
-        for ordering in [Ordering::KernelPca, Ordering::FastMap] {
+        for ordering in [NearnessOrder::KernelPca, NearnessOrder::FastMap] {
             for kernel in ["rbf(gamma=0.7)", "polynomial(degree=2, gamma=0.5, coef0=1)"] {
                 let mut columns = columns(kernel, 9);
                 let found = FittedEmbedding::new(ordering, &mut columns, 9).unwrap();
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_map_gives_the_coordinates_of_the_supports() {
-        for ordering in [Ordering::KernelPca, Ordering::FastMap] {
+        for ordering in [NearnessOrder::KernelPca, NearnessOrder::FastMap] {
             let mut columns = columns("rbf(gamma=0.7)", 40);
             let found = FittedEmbedding::new(ordering, &mut columns, 4).unwrap();
             assert_eq!((found.shift.len(), found.coordinates.len()), (4, 160));
@@ -288,7 +288,7 @@ mod tests {
         let rows = Matrix::dense(2, vec![1.0; 8]).unwrap();
         let kernel = mercer_kernel::parse("rbf(gamma=1)").unwrap();
         let mut columns = KernelColumns::new(kernel, rows, None, 0);
-        assert_eq!(FittedEmbedding::new(Ordering::FastMap, &mut columns, 3), None);
-        assert!(FittedEmbedding::new(Ordering::KernelPca, &mut columns, 3).is_some());
+        assert_eq!(FittedEmbedding::new(NearnessOrder::FastMap, &mut columns, 3), None);
+        assert!(FittedEmbedding::new(NearnessOrder::KernelPca, &mut columns, 3).is_some());
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct NearestSettings {
     smoothing: Option<usize>,
     has_tug_of_war: Option<bool>,
     pub has_filter: bool,
-    pub ordering: Ordering,
+    pub ordering: NearnessOrder,
     pub rows: ThresholdRows,
     /// Vectors of a reduced set, and the compressor that finds it.
     pub reduced: Option<(usize, &'static str)>,
@@ -24,7 +24,7 @@ pub(super) struct NearestSettings {
 
 /// What orders the supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ordering {
+pub(super) enum NearnessOrder {
     /// Dot products in principal coordinates.
     Pca,
     /// Coordinates along the principal directions in feature space of a few supports.
@@ -33,7 +33,7 @@ pub(super) enum Ordering {
     FastMap,
 }
 
-impl Ordering {
+impl NearnessOrder {
     /// Whether coordinates are those of the principal directions in input space.
     pub(super) fn is_principal(self) -> bool {
         self == Self::Pca
@@ -57,9 +57,9 @@ impl NearestSettings {
             _ => None,
         };
         let ordering = match arguments.word("ordering") {
-            "kernel_pca" => Ordering::KernelPca,
-            "fastmap" => Ordering::FastMap,
-            _ => Ordering::Pca,
+            "kernel_pca" => NearnessOrder::KernelPca,
+            "fastmap" => NearnessOrder::FastMap,
+            _ => NearnessOrder::Pca,
         };
         let rows = match arguments.word("rows") {
             "training" => ThresholdRows::Training,

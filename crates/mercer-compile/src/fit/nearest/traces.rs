@@ -7,7 +7,7 @@ use mercer_query::{Exact, NearestOrder, Plan};
 use mercer_simd::gemm_nt;
 
 use super::embedding::FittedEmbedding;
-use super::settings::Ordering;
+use super::settings::NearnessOrder;
 use super::thresholds::Thresholds;
 use super::unfit;
 use super::walked::WalkedVectors;
@@ -40,7 +40,7 @@ const MOST_NUMBERS: usize = 1 << 24;
 pub(super) struct Traces<'a> {
     exact: &'a Exact,
     walked: &'a WalkedVectors<'a>,
-    ordering: Ordering,
+    ordering: NearnessOrder,
     basis: &'a PrincipalBasis,
     rows: &'a Matrix,
     /// Exact scores, row after row.
@@ -56,7 +56,7 @@ impl<'a> Traces<'a> {
         task: &'a Task<'_>,
         walked: &'a WalkedVectors<'a>,
         rows: &'a Matrix,
-        ordering: Ordering,
+        ordering: NearnessOrder,
     ) -> Result<Self, CompileError> {
         let exact = task.exact;
         let machine = exact.machine();

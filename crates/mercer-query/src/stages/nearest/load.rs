@@ -31,7 +31,7 @@ pub(super) fn load(
     let refuse = |reason: &str| LoadError::unfit("nearest", reason);
     let machine = exact.machine();
     check(machine).map_err(|reason| refuse(&reason))?;
-    let vectors = Vectors::new(section, machine).map_err(refuse)?;
+    let vectors = WalkedVectors::new(section, machine).map_err(refuse)?;
     let Some([tug]) = section.u32s("tug_of_war") else {
         return Err(refuse("its arrays do not fit the machine"));
     };
@@ -72,13 +72,13 @@ fn check(machine: &Machine) -> Result<(), String> {
 }
 
 /// The vectors that are visited: the supports, or a reduced set.
-struct Vectors {
+struct WalkedVectors {
     rows: Arc<Matrix>,
     scores: Vec<Score>,
     is_reduced: bool,
 }
 
-impl Vectors {
+impl WalkedVectors {
     fn new(section: &Section, machine: &Machine) -> Result<Self, &'static str> {
         let Some(starts) = section.u32s("vectors_starts") else {
             let (rows, scores) = (machine.supports().clone(), machine.scores().to_vec());
@@ -108,7 +108,7 @@ impl Vectors {
     }
 }
 
-fn score_walks(section: &Section, vectors: &Vectors) -> Result<Vec<ScoreWalk>, &'static str> {
+fn score_walks(section: &Section, vectors: &WalkedVectors) -> Result<Vec<ScoreWalk>, &'static str> {
     let unfit = "its arrays do not fit the machine";
     let (mut low, mut high) =
         (section.f64s("low").ok_or(unfit)?, section.f64s("high").ok_or(unfit)?);
@@ -153,7 +153,11 @@ fn filters(section: &Section, machine: &Machine) -> Result<Vec<LinearFilter>, &'
     (0..scores).map(filter).collect::<Option<Vec<_>>>().ok_or(unfit)
 }
 
-fn nearness(section: &Section, exact: &Exact, vectors: &Vectors) -> Result<Nearness, &'static str> {
+fn nearness(
+    section: &Section,
+    exact: &Exact,
+    vectors: &WalkedVectors,
+) -> Result<Nearness, &'static str> {
     let Some(landmarks) = section.u32s("landmarks") else {
         let basis = Basis::load(section, exact)?;
         let (isa, size) = (exact.isa(), basis.rows());
