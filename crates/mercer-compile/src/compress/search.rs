@@ -95,7 +95,7 @@ impl Missed {
             (None, Some(reason)) => reason,
             (None, None) => "nothing was found at any size".to_owned(),
         };
-        unfit("compress", format!("a {name} of {limit} is out of reach: {reached}"))
+        unfit("compress", format!("a {name} of {limit:?} is out of reach: {reached}"))
     }
 }
 
