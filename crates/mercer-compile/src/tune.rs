@@ -226,7 +226,7 @@ impl<'a> Tuner<'a> {
             ..FittingData::default()
         };
         let task = Task::new(exact.exact_stage(), fitting_data, Watch::new(&may_go_on));
-        let (clock, aim, deadline) = (self.clock, self.aim, limit.over);
+        let (clock, aim, deadline) = (self.clock, self.aim, limit.over());
         let timer = Timer { clock, policy: &policy.timing, aim, deadline };
         let digest = file::digest(self.machine);
         let (tuner, sample, limit) = (self, &sample, &limit);

@@ -13,9 +13,10 @@ pub(super) struct TimeLimit<'a> {
     watch: Watch<'a>,
     clock: &'a dyn Clock,
     /// When the search must end, when plans must be re-timed, and when nothing may be timed any longer than is needed.
-    end: Duration,
-    pub retimed: Duration,
-    pub over: Duration,
+    end: Cell<Duration>,
+    retimed: Cell<Duration>,
+    over: Cell<Duration>,
+    limit: Duration,
     /// How long one stage may be fitted.
     pub fit_time: Duration,
     /// When the current fit must end.
@@ -35,7 +36,8 @@ impl<'a> TimeLimit<'a> {
         let (retimed, over) = (after(policy.retime_share), after(policy.finish_share));
         let fit_time = limit.mul_f64(policy.fit_share);
         let (fit_end, is_interrupted) = (Cell::new(end), Cell::new(false));
-        Self { watch, clock, end, retimed, over, fit_time, fit_end, is_interrupted }
+        let [end, retimed, over] = [end, retimed, over].map(Cell::new);
+        Self { watch, clock, end, retimed, over, limit, fit_time, fit_end, is_interrupted }
     }
 
     /// Reports progress.
@@ -49,17 +51,35 @@ impl<'a> TimeLimit<'a> {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.clock.now() >= self.end
+        self.clock.now() >= self.end.get()
+    }
+
+    /// Keeps this time, but at most half of all, for the runs that are needed after the search.
+    pub(super) fn reserve(&self, seconds: f64) {
+        let kept = Duration::try_from_secs_f64(seconds).unwrap_or(self.limit).min(self.limit / 2);
+        for end in [&self.end, &self.retimed, &self.over] {
+            end.set(end.get().saturating_sub(kept));
+        }
+    }
+
+    /// When plans that are close must have been re-timed.
+    pub(super) fn retimed(&self) -> Duration {
+        self.retimed.get()
+    }
+
+    /// When nothing may be timed any longer than is needed.
+    pub(super) fn over(&self) -> Duration {
+        self.over.get()
     }
 
     /// Whether the time for comparing the fastest plans is over.
     pub(super) fn is_retimed(&self) -> bool {
-        self.clock.now() >= self.retimed
+        self.clock.now() >= self.retimed.get()
     }
 
     /// Begins the fit of a stage.
     pub(super) fn begin_fit(&self) {
-        self.fit_end.set(self.clock.now().saturating_add(self.fit_time).min(self.end));
+        self.fit_end.set(self.clock.now().saturating_add(self.fit_time).min(self.end.get()));
     }
 
     /// Whether a fit that reports progress may go on.

@@ -87,6 +87,8 @@ pub struct LimitPolicy {
     pub retime_share: f64,
     /// Share of the time limit after which every other comparison does.
     pub finish_share: f64,
+    /// Runs of the exact plan for which time is kept in addition: those that no limit can save.
+    pub finish_runs: f64,
 }
 
 /// How thresholds are predicted before the test.
@@ -230,6 +232,7 @@ impl TunePolicy {
             search_share: 0.85,
             retime_share: 0.92,
             finish_share: 0.97,
+            finish_runs: 8.0,
         },
         prediction: PredictionPolicy {
             // On MNIST (3 against 8, even against odd, ten classes) thresholds predicted so were 0.7 to 1.3 times those

@@ -94,7 +94,7 @@ impl Search<'_> {
         }
         let (options, rows) = (self.best.options, self.timed_rows.clone());
         let limit = self.context.limit;
-        let timer = self.context.timer.until(limit.retimed);
+        let timer = self.context.timer.until(limit.retimed());
         let queried = vec![(&options, &rows); plans.len()];
         let seconds = timer.compare_over_reloads(&queried, |plan, reload| {
             limit.step("re-timing the fastest plans", reload, timer.policy.reloads)?;
@@ -136,8 +136,11 @@ impl Search<'_> {
     /// not become slower by it.
     fn try_fallback_stage(&mut self) -> Result<(), CompileError> {
         let (policy, best) = (&self.context.policy.refine, &self.best);
-        let is_late = self.context.limit.is_retimed();
-        if self.context.tuner.budget_us.is_some() || best.stages.is_empty() || is_late {
+        if self.context.tuner.budget_us.is_some() || best.stages.is_empty() {
+            return Ok(());
+        }
+        if self.context.limit.is_retimed() {
+            self.is_cut_short = true;
             return Ok(());
         }
         let answers = best.plan.decide_with(&self.context.sample.measure.rows, &best.options)?;

@@ -128,7 +128,7 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// Begins with the exact plan as the best; times it.
-    pub(super) fn new(context: Context<'a>) -> Result<Self, CompileError> {
+    pub(super) fn new(mut context: Context<'a>) -> Result<Self, CompileError> {
         let policy = &context.policy.timing;
         let plan = context.candidate(Vec::new(), Plan::exact(context.tuner.machine));
         let seconds = |rows: &Matrix| {
@@ -139,6 +139,9 @@ impl<'a> Search<'a> {
         let fitting = (policy.longest_pass / seconds(&few_rows)?.max(1e-12)) as usize;
         let exact_rows = rows.select(0..rows.rows().min(fitting.max(policy.least_timed)));
         let exact_us = 1e6 * seconds(&exact_rows)?;
+        let pass = 1e-6 * exact_us * exact_rows.rows() as f64;
+        context.limit.reserve(context.policy.limits.finish_runs * pass);
+        context.timer = context.timer.until(context.limit.over());
         let (best, baseline) = (context.exact(&exact_rows)?, context.exact(&exact_rows)?);
         Ok(Self {
             predictor: context.predictor(),
