@@ -2,6 +2,7 @@
 //! training, and answers of the same machines. It says whether a change made anything slower; it measures no peers.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -60,7 +61,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .context("cannot read benches/tasks.toml")?;
     let wanted = |name: &&str| options.tasks.is_empty() || options.tasks.iter().any(|t| t == name);
     let mut times = Times::new();
-    let named = |names: &[&'static str]| names.iter().copied().filter(|n| wanted(&n)).collect();
+    let named = |names: &[&'static str]| names.iter().copied().filter(wanted).collect();
     let trained: Vec<&str> = named(&TRAINED);
     for task in ready(&prepared, read_tasks(&text, &trained)?) {
         let arguments = training_arguments(&task, &training_rows(&prepared, &task));
@@ -208,7 +209,8 @@ fn table(times: &Times) -> String {
         ratios.sort_by(f64::total_cmp);
         // A key that only one build reports has nothing to compare.
         let Some(median) = ratios.get(ratios.len() / 2) else { continue };
-        lines += &format!("| {what} | {old:.3} | {new:.3} | {:.3} | {median:.3} |\n", new / old);
+        let ratio = new / old;
+        let _ = writeln!(lines, "| {what} | {old:.3} | {new:.3} | {ratio:.3} | {median:.3} |");
     }
     lines
 }

@@ -307,7 +307,7 @@ impl CompressorRun for RegressionRun<'_> {
                 break;
             }
             // The narrowest tube with few enough vectors, and the next one, which has too many.
-            let wide = self.known.iter().filter(|learned| learned.kept.len() <= size).next_back();
+            let wide = self.known.iter().rfind(|learned| learned.kept.len() <= size);
             let high = wide.map_or(widest, |learned| learned.eps);
             let narrow = self.known.iter().find(|learned| learned.eps < high);
             let eps = narrow.map_or(high / 4.0, |learned| f64::sqrt(learned.eps * high));
