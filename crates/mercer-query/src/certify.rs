@@ -73,7 +73,7 @@ pub(crate) mod inject {
     pub(crate) fn subnormals_keep_the_truth<const N: usize>(
         ordinary: [f64; N],
         range: impl Fn([f64; N]) -> Option<Proved>,
-        truth: impl Fn([Wide; N]) -> [Wide; 2],
+        truth: impl Fn(&[Wide; N]) -> [Wide; 2],
     ) {
         let tiny = [0.0, f64::from_bits(1), 1e-310, -1e-310];
         let (mut compared, pairs) = (0, (0..N).flat_map(|at| (0..N).map(move |other| [at, other])));
@@ -82,7 +82,7 @@ pub(crate) mod inject {
                 let mut numbers = ordinary;
                 numbers[places[0]] = first;
                 numbers[places[1]] = second;
-                let (Some(found), [low, high]) = (range(numbers), truth(numbers.map(Wide::from)))
+                let (Some(found), [low, high]) = (range(numbers), truth(&numbers.map(Wide::from)))
                 else {
                     continue;
                 };

@@ -4,6 +4,7 @@
 //! The copy is built once with all mutations in it; a variable of the environment chooses the one that holds.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -59,13 +60,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let attack = scratch.build(&["-p", "mercer-compile", "--test", "it"])?;
     println!("mutations: {} bounds; first the attack without any", wanted.len());
     let mut survivors: Vec<&Mutation> = wanted.iter().collect();
-    scratch.ask(&attack, &["--exact", ATTACK], &mut survivors)?;
+    ask(&attack, &["--exact", ATTACK], &mut survivors)?;
     if !survivors.is_empty() {
         println!("mutations: the attack holds for {}; now all other tests", survivors.len());
         let packages: Vec<&str> = PACKAGES.iter().flat_map(|name| ["-p", name]).collect();
         for binary in scratch.build(&packages)? {
             println!("mutations: {}", binary.name);
-            scratch.ask(&[binary], &["--skip", ATTACK], &mut survivors)?;
+            ask(&[binary], &["--skip", ATTACK], &mut survivors)?;
         }
     }
     println!("mutations: {} of {} bounds have no test that fails", survivors.len(), wanted.len());
@@ -122,8 +123,10 @@ fn with_mutations(text: &str, mutations: &[&Mutation]) -> Result<String> {
         ensure!(start >= at, "{}: its expression overlaps another one", same[0].name);
         out.push_str(&text[at..start]);
         out.push_str("(match crate::weakened() { ");
-        same.iter().for_each(|one| out.push_str(&format!("{} => {{ {} }} ", one.number, one.weak)));
-        out.push_str(&format!("_ => {{ {} }} }})", &text[start..end]));
+        for Mutation { number, weak, .. } in same {
+            write!(out, "{number} => {{ {weak} }} ")?;
+        }
+        write!(out, "_ => {{ {} }} }})", &text[start..end])?;
         at = end;
     }
     out.push_str(&text[at..]);
@@ -176,30 +179,25 @@ impl<'a> Scratch<'a> {
         ensure!(!binaries.is_empty(), "cargo built no test binary");
         Ok(binaries)
     }
+}
 
-    /// Runs tests under each of the mutations that survived so far; they must pass without any.
-    fn ask(&self, binaries: &[Binary], words: &[&str], left: &mut Vec<&Mutation>) -> Result<()> {
-        let pass = |number: usize| -> Result<bool> {
-            binaries.iter().try_fold(true, |so_far, one| Ok(so_far && passes(one, number, words)?))
-        };
-        ensure!(pass(0)?, "the tests fail without a mutation");
-        let mut survivors = Vec::new();
-        for mutation in std::mem::take(left) {
-            let (started, survives) = (Instant::now(), pass(mutation.number)?);
-            let said = if survives { "survives" } else { "killed" };
-            println!(
-                "{:>3} {said:<9} {} ({:.0?})",
-                mutation.number,
-                mutation.name,
-                started.elapsed()
-            );
-            if survives {
-                survivors.push(mutation);
-            }
+/// Runs tests under each of the mutations that survived so far; they must pass without any.
+fn ask(binaries: &[Binary], words: &[&str], left: &mut Vec<&Mutation>) -> Result<()> {
+    let pass = |number: usize| -> Result<bool> {
+        binaries.iter().try_fold(true, |so_far, one| Ok(so_far && passes(one, number, words)?))
+    };
+    ensure!(pass(0)?, "the tests fail without a mutation");
+    let mut survivors = Vec::new();
+    for mutation in std::mem::take(left) {
+        let (started, survives) = (Instant::now(), pass(mutation.number)?);
+        let said = if survives { "survives" } else { "killed" };
+        println!("{:>3} {said:<9} {} ({:.0?})", mutation.number, mutation.name, started.elapsed());
+        if survives {
+            survivors.push(mutation);
         }
-        *left = survivors;
-        Ok(())
     }
+    *left = survivors;
+    Ok(())
 }
 
 /// Whether the tests of a binary pass under a mutation.

@@ -54,7 +54,7 @@ mod tests {
     fn nothing_is_proved_from_numbers_that_are_not_finite() {
         let of = |[sum, radius, offset]: [f64; 3]| range(sum, radius, offset, 7);
         inject::nothing_is_proved(["sum", "radius", "offset"], [1.0, 1e-3, 0.5], of);
-        inject::subnormals_keep_the_truth([1.0, 1e-3, 0.5], of, |[sum, radius, offset]| {
+        inject::subnormals_keep_the_truth([1.0, 1e-3, 0.5], of, |&[sum, radius, offset]| {
             inject::around(sum - offset, radius)
         });
         // Radii of cells of which nothing is said.

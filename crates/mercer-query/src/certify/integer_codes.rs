@@ -138,8 +138,8 @@ mod tests {
     const ORDINARY: [f64; 9] = [0.25, 0.5, 1e-9, 3.0, 3.0, 1e-9, 0.125, 0.5, 0.75];
 
     /// Rows that are off the grid by what is left of them, and nothing else.
-    fn truth(profile: Profile, numbers: [Wide; 9]) -> [Wide; 2] {
-        let [step, _, leftover, longest_code, squared_norm, residual, beyond, _, sum] = numbers;
+    fn truth(profile: Profile, numbers: &[Wide; 9]) -> [Wide; 2] {
+        let [step, _, leftover, longest_code, squared_norm, residual, beyond, _, sum] = *numbers;
         let (number, used, offset) = (Wide::from, Wide::from(1.5), Wide::from(0.25));
         if squared_norm < Wide::ZERO || beyond < Wide::ZERO {
             return inject::around(Wide::ZERO, -Wide::ONE);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     /// The distance times the stray, and the errors of kernel values and slants.
-    fn truth(numbers: [Wide; 13]) -> [Wide; 2] {
+    fn truth(numbers: &[Wide; 13]) -> [Wide; 2] {
         let [
             own,
             kernel_error,
@@ -166,7 +166,7 @@ mod tests {
             slant,
             sum,
             offset,
-        ] = numbers;
+        ] = *numbers;
         let (two, among) = (Wide::from(2.0), weight.abs() * size);
         let errors = two * kernel_error * weight.abs() + error * among * among;
         let distance = inject::at_least_zero(own - two * along + form + errors).sqrt();

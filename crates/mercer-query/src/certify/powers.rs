@@ -73,7 +73,7 @@ mod tests {
     }
 
     /// `Σ_j (γ_(N+p) Σ|c| + e_j) h^j` around `sum - b`.
-    fn truth([weight, error, offset, sum, largest]: [Wide; 5]) -> [Wide; 2] {
+    fn truth(&[weight, error, offset, sum, largest]: &[Wide; 5]) -> [Wide; 2] {
         let (rounding, stored) = (inject::gamma(5.0, UNIT), Wide::from(1e-12));
         let sizes = [(weight.abs(), error), (Wide::from(0.5), stored), (Wide::from(2.0), stored)];
         let slack = |(size, error): &(Wide, Wide)| rounding * *size + *error;

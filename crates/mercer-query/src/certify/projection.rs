@@ -212,12 +212,13 @@ mod tests {
     }
 
     /// `q (rest |r| + norm error + hidden)`, `|r|²` being what the coordinate leaves of 1.
-    fn truth(numbers: [Wide; 12]) -> [Wide; 2] {
-        let [square, _, kernel_error, t, _, delta, weight, rest, norm, hidden, y, offset] = numbers;
-        if square.is_zero() {
+    fn truth(numbers: &[Wide; 12]) -> [Wide; 2] {
+        let [square, _, kernel_error, t, _, delta, weight, rest, norm, hidden, y, offset] =
+            *numbers;
+        if square <= Wide::ZERO {
             return inject::around(Wide::ZERO, -Wide::ONE);
         }
-        let q = inject::at_least_zero(square).sqrt();
+        let q = square.sqrt();
         let error = kernel_error / q * t.abs();
         let left = inject::at_least_zero(Wide::ONE - y * y / square + delta);
         let half = q * (rest * left.sqrt() + norm * error + hidden);

@@ -182,8 +182,9 @@ mod tests {
     const ORDINARY: [f64; 9] = [1.0, 0.5, 1.0, 1e-12, 1e-12, 0.75, 4.0, 3.0, 2.0];
 
     /// The head, the extreme eigenvalues times what it leaves of `g`, and the residual times `g`.
-    fn truth(numbers: [Wide; 9], is_normalized: bool) -> [Wide; 2] {
-        let [factor, offset, constant, residual, defect, tail, squared_norm, head, spent] = numbers;
+    fn truth(numbers: &[Wide; 9], is_normalized: bool) -> [Wide; 2] {
+        let [factor, offset, constant, residual, defect, tail, squared_norm, head, spent] =
+            *numbers;
         let g = squared_norm + constant;
         if g.is_zero() {
             return inject::around(Wide::ZERO, -Wide::ONE);

@@ -233,8 +233,8 @@ mod tests {
     const ORDINARY: [f64; 7] = [2.0, 3.0, 1.5, 1.5, 0.25, 0.75, 1.25];
 
     /// Products wrong by `γ'_(n+3) |x| Z`, and nothing else.
-    fn truth(profile: Profile, numbers: [Wide; 7]) -> [Wide; 2] {
-        let [longest, squared_norm, used, _, offset, sum, size] = numbers;
+    fn truth(profile: Profile, numbers: &[Wide; 7]) -> [Wide; 2] {
+        let [longest, squared_norm, used, _, offset, sum, size] = *numbers;
         if squared_norm < Wide::ZERO {
             return inject::around(Wide::ZERO, -Wide::ONE);
         }

@@ -459,7 +459,7 @@ mod tests {
     }
 
     /// The three orders of the header without rounding.
-    fn truth(profile: Profile, numbers: [Wide; 17]) -> [Wide; 2] {
+    fn truth(profile: Profile, numbers: &[Wide; 17]) -> [Wide; 2] {
         let [
             own_tail,
             drift,
@@ -478,7 +478,7 @@ mod tests {
             most,
             least,
             along,
-        ] = numbers;
+        ] = *numbers;
         if squared_norm < Wide::ZERO {
             return inject::around(Wide::ZERO, -Wide::ONE);
         }

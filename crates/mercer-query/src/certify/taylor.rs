@@ -243,7 +243,7 @@ mod tests {
     }
 
     /// The forms, the line and what is left out, times the exponential.
-    fn truth(numbers: [Wide; 15]) -> [Wide; 2] {
+    fn truth(numbers: &[Wide; 15]) -> [Wide; 2] {
         let [
             offset,
             constant,
@@ -260,7 +260,7 @@ mod tests {
             line,
             head,
             spent,
-        ] = numbers;
+        ] = *numbers;
         let g = squared_norm - Wide::from(2.0) * middle * along + middle * middle;
         if g < Wide::ZERO || radius.is_zero() {
             return inject::around(Wide::ZERO, -Wide::ONE);
