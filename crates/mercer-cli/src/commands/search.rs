@@ -2,12 +2,13 @@
 
 use std::cmp::Ordering;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use mercer::train::{
-    Candidate, FormulationRef, Progress, SearchProgress, SearchResult, Stop, expand, formulation,
-    search, train,
+    Candidate, FormulationRef, Progress, SearchProgress, SearchResult, Stop, Training, expand,
+    formulation, search, train,
 };
 use mercer_report::save_text;
 use mercer_report::svg::HeatMap;
@@ -72,23 +73,34 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         anyhow::bail!("{}", no_candidate(&result));
     };
     if let Some(path) = &arguments.output {
-        let formulation = formulation(&best.formulation)?;
-        let status = console.status();
-        let mut show = |at: &Progress| status.set_message(format!("{} iterations", at.iterations));
-        let best_kernel = kernel(&best.kernel, &input.data)?;
         let left = limit.map(|limit| limit.saturating_sub(started.elapsed()).max(kept(limit)));
-        let training = training.time_limit(left);
-        let trained = train(&input.data, &best_kernel, &formulation, &training, &mut show)?;
-        status.finish_and_clear();
-        let supports = trained.machine.supports().rows();
-        save(&input.model(trained.machine, &formulation), path)?;
-        console.summary(&format!("{}: {supports} supports", path.display()));
+        train_best(best, &input, &training.time_limit(left), path, console)?;
     }
     Ok(match result.stop {
         Some(Stop::Cancelled) => INTERRUPTED,
         Some(_) => STOPPED,
         None => DONE,
     })
+}
+
+/// Trains the best candidate on all examples and writes the model.
+fn train_best(
+    best: &Candidate,
+    input: &TrainingInput,
+    training: &Training,
+    path: &Path,
+    console: &Console,
+) -> anyhow::Result<()> {
+    let formulation = formulation(&best.formulation)?;
+    let status = console.status();
+    let mut show = |at: &Progress| status.set_message(format!("{} iterations", at.iterations));
+    let best_kernel = kernel(&best.kernel, &input.data)?;
+    let trained = train(&input.data, &best_kernel, &formulation, training, &mut show)?;
+    status.finish_and_clear();
+    let supports = trained.machine.supports().rows();
+    save(&input.model(trained.machine, &formulation), path)?;
+    console.summary(&format!("{}: {supports} supports", path.display()));
+    Ok(())
 }
 
 /// Why there is no best candidate.
