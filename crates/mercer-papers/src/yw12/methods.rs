@@ -7,7 +7,7 @@ use mercer::machine::{Answer, ClassName, Machine};
 use mercer::query::Plan;
 use mercer::train::{Trained, Training, formulation, solver, train};
 
-use super::paper::{self, ACCURACY, MEMORY, PaperMethod, TEST, TIME};
+use super::paper::{self, ACCURACY, MEMORY, PrintedMethod, TEST, TIME};
 use super::printed::{Logarithm, test_time};
 use super::sets::{Set, SetRows};
 use crate::{Comparison, Session};
@@ -19,7 +19,7 @@ struct Method {
     name: &'static str,
     learner: Learner<'static>,
     /// The method of the paper that it is.
-    paper: Option<PaperMethod>,
+    paper: Option<PrintedMethod>,
 }
 
 /// A kernel and a solver, as texts.
@@ -33,7 +33,7 @@ const fn method(
     name: &'static str,
     kernel: &'static str,
     solver: &'static str,
-    paper: Option<PaperMethod>,
+    paper: Option<PrintedMethod>,
 ) -> Method {
     Method { name, learner: Learner { kernel, solver }, paper }
 }
@@ -45,17 +45,17 @@ const HI: &str = "power_mean(p=-8)";
 const METHODS: [Method; 13] = [
     method("ours, chi2", "chi2", "additive", None),
     method("ours, intersection", "intersection", "additive", None),
-    method("PmSVM-LUT as printed, chi2", "chi2", LUT, Some(PaperMethod::LutChi2)),
-    method("PmSVM as printed, chi2", "chi2", PMSVM, Some(PaperMethod::PmsvmChi2)),
-    method("PmSVM-LUT as printed, HI", HI, LUT, Some(PaperMethod::LutHi)),
-    method("PmSVM as printed, HI", HI, PMSVM, Some(PaperMethod::PmsvmHi)),
+    method("PmSVM-LUT as printed, chi2", "chi2", LUT, Some(PrintedMethod::LutChi2)),
+    method("PmSVM as printed, chi2", "chi2", PMSVM, Some(PrintedMethod::PmsvmChi2)),
+    method("PmSVM-LUT as printed, HI", HI, LUT, Some(PrintedMethod::LutHi)),
+    method("PmSVM as printed, HI", HI, PMSVM, Some(PrintedMethod::PmsvmHi)),
     method("PmSVM-LUT, shared, chi2", "chi2", "pmsvm_lut", None),
     method("PmSVM, shared, chi2", "chi2", "pmsvm", None),
     method("PmSVM-LUT, shared, HI", HI, "pmsvm_lut", None),
     method("PmSVM, shared, HI", HI, "pmsvm", None),
-    method("feature map, chi2", "chi2", "feature_map", Some(PaperMethod::MapChi2)),
-    method("feature map, HI", "intersection", "feature_map", Some(PaperMethod::MapHi)),
-    method("linear", "linear", "linear", Some(PaperMethod::Liblinear)),
+    method("feature map, chi2", "chi2", "feature_map", Some(PrintedMethod::MapChi2)),
+    method("feature map, HI", "intersection", "feature_map", Some(PrintedMethod::MapHi)),
+    method("linear", "linear", "linear", Some(PrintedMethod::Liblinear)),
 ];
 const LUT: &str = "pmsvm_lut(as=printed)";
 const PMSVM: &str = "pmsvm(as=printed)";

@@ -5,7 +5,7 @@ use crate::{Comparison, Session};
 
 /// The methods of the paper, in the order of its tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum PaperMethod {
+pub(super) enum PrintedMethod {
     LutChi2,
     PmsvmChi2,
     MapChi2,
@@ -15,10 +15,10 @@ pub(super) enum PaperMethod {
     Liblinear,
 }
 
-use PaperMethod::{Liblinear, LutChi2, LutHi, MapChi2, MapHi, PmsvmChi2, PmsvmHi};
+use PrintedMethod::{Liblinear, LutChi2, LutHi, MapChi2, MapHi, PmsvmChi2, PmsvmHi};
 
 /// All of them, with the names of the paper.
-const METHODS: [(PaperMethod, &str); 7] = [
+const METHODS: [(PrintedMethod, &str); 7] = [
     (LutChi2, "PmSVM-LUT-chi2"),
     (PmsvmChi2, "PmSVM-chi2"),
     (MapChi2, "fm-chi2"),
@@ -117,7 +117,7 @@ pub(super) const MEMORY: (&str, &str) = ("memory", "MB");
 pub(super) const TEST: (&str, &str) = ("test time", "ms");
 
 impl PaperSet {
-    fn number(&self, method: PaperMethod, measure: &str) -> Option<f64> {
+    fn number(&self, method: PrintedMethod, measure: &str) -> Option<f64> {
         let at = METHODS.iter().position(|(other, _)| *other == method)?;
         let kind = match method {
             LutChi2 | LutHi => 0,
@@ -135,7 +135,7 @@ impl PaperSet {
 }
 
 /// The paper's number for a set and a method, if it has one.
-pub(super) fn number(set: &str, method: Option<PaperMethod>, measure: &str) -> Option<f64> {
+pub(super) fn number(set: &str, method: Option<PrintedMethod>, measure: &str) -> Option<f64> {
     SETS.iter().find(|other| other.name == set)?.number(method?, measure)
 }
 
