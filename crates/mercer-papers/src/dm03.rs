@@ -21,7 +21,7 @@ use crate::comparison::Comparison;
 use crate::{Paper, Session};
 use digits::{Digits, DigitsTask};
 use measure::{MethodRow, RowName, TestQueries};
-use methods::{METHODS, PaperMethod};
+use methods::{METHODS, PaperMethod, REDUCED};
 use table::Detail;
 
 pub(crate) static PAPER: Paper = Paper {
@@ -146,6 +146,12 @@ impl Experiments<'_> {
                 continue;
             }
             self.session.check()?;
+            let supports = pair.machine.supports().rows();
+            if method.is_reduced && supports <= REDUCED {
+                let note = format!("not run: the machine has {supports} supports");
+                self.session.compare(Comparison::new(name, method.name, "mean k").note(note));
+                continue;
+            }
             let (plan, sections) = self.paper_plan(pair, method)?;
             let row_name = RowName { dataset: name, method: method.name };
             let mut row = measure::early_stopping(&plan, &own, row_name)?;

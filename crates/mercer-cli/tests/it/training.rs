@@ -28,6 +28,7 @@ fn training_reports_its_documented_keys_and_the_model_answers() {
             "low_rank",
             "objective",
             "peak_memory_bytes",
+            "primal",
             "seconds",
             "supports",
             "violation"
