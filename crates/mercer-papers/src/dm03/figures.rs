@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use mercer::data::{Matrix, Row};
 use mercer::machine::{Array, Machine, PlanSections, Score, Section};
 use mercer::query::Plan;
-use mercer_report::svg::{Series, escape, scatter};
+use mercer_report::svg::{Series, escape, plot};
 
 /// Supports shown beside the query.
 const SHOWN: usize = 8;
@@ -31,7 +31,7 @@ pub(super) fn score_against_steps(
     };
     let series = [Series::dots("queries", dots), line("low", "L_k"), line("high", "H_k")];
     let title = "Score f(x) against the steps k after which the query stops";
-    Ok(scatter(title, "supports visited k", "exact score f(x)", &series))
+    Ok(plot(title, "supports visited k", "exact score f(x)", &series))
 }
 
 /// A support beside the query.

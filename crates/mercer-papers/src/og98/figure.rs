@@ -75,8 +75,7 @@ fn picture(trained: &CompressionTask, primal: &Machine) -> anyhow::Result<String
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{SIDE}\" height=\"{}\" \
          font-family=\"sans-serif\" font-size=\"12\"><rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>{marks}\
-         <text x=\"20\" y=\"{}\">{}: {before} support vectors (grey), {after} vectors of the primal reformulation \
-         (red)</text></svg>",
+         <text x=\"20\" y=\"{}\">{}: {before} support vectors (grey), {after} vectors of `primal` (red)</text></svg>",
         SIDE + 24.0,
         SIDE + 14.0,
         mercer_report::svg::escape(&trained.task.name),

@@ -167,7 +167,7 @@ pub fn lines(title: &str, x_name: &str, lines: &[Series]) -> String {
     Frame { dark: ".name{stroke:#181818}", ..Frame::usual(title, style) }.draw(&marks)
 }
 
-/// Lines on even axes; points that are not finite are left out.
+/// Lines and dots on even axes; points that are not finite are left out.
 pub fn plot(title: &str, x_name: &str, y_name: &str, lines: &[Series]) -> String {
     let is_seen = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
     let all = || lines.iter().flat_map(|line| &line.points).filter(is_seen);
@@ -184,11 +184,24 @@ pub fn plot(title: &str, x_name: &str, y_name: &str, lines: &[Series]) -> String
     marks += &stroke([MARGIN, MARGIN], corner);
     for (number, (line, colour)) in lines.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let seen = line.points.iter().filter(is_seen);
-        let path: String = seen.map(|(a, b)| format!("{:.2},{:.2} ", x(*a), y(*b))).collect();
+        if line.is_line {
+            let path: String = seen.map(|(a, b)| format!("{:.2},{:.2} ", x(*a), y(*b))).collect();
+            let _ = write!(
+                marks,
+                "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{path}\"/>",
+            );
+        } else {
+            for (a, b) in seen {
+                let (a, b) = (x(*a), y(*b));
+                let _ = write!(
+                    marks,
+                    "<circle cx=\"{a:.1}\" cy=\"{b:.1}\" r=\"1.5\" fill=\"{colour}\" fill-opacity=\".5\"/>"
+                );
+            }
+        }
         let _ = write!(
             marks,
-            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{path}\"/>\
-             <text x=\"{:.0}\" y=\"{:.0}\" style=\"fill:{colour}\">{}</text>",
+            "<text x=\"{:.0}\" y=\"{:.0}\" style=\"fill:{colour}\">{}</text>",
             WIDTH - 260.0,
             HEIGHT - MARGIN - 12.0 - 17.0 * number as f64,
             escape(&line.name),
