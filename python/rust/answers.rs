@@ -1,8 +1,11 @@
 //! Decisions and explanations as Python objects; Rust computes them, in `mercer_query`.
 
+use std::ffi::CString;
+
 use mercer::machine::{Answer, Machine, Output};
 use mercer::query::{Answers, Certainty, Decision, Explanation, QueryOptions, Require};
 use numpy::PyArray1;
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -15,11 +18,31 @@ pub(crate) struct PyQueryOptions {
     require_certified: bool,
 }
 
-impl From<&PyQueryOptions> for QueryOptions {
-    fn from(options: &PyQueryOptions) -> Self {
-        let require = if options.require_certified { Require::Certified } else { Require::Nothing };
-        Self { budget: options.budget, tolerance: options.tolerance, require }
+impl PyQueryOptions {
+    /// These options, and those of the model where none is given.
+    pub(crate) fn over(&self, tuned: QueryOptions) -> QueryOptions {
+        QueryOptions {
+            budget: self.budget.or(tuned.budget),
+            tolerance: self.tolerance.or(tuned.tolerance),
+            require: if self.require_certified { Require::Certified } else { tuned.require },
+        }
     }
+}
+
+/// A warning if answers that have no mark of their own are unsettled.
+pub(crate) fn warn_of_unsettled(py: Python<'_>, decisions: &[Decision]) -> PyResult<()> {
+    let is_unsettled = |decision: &&Decision| decision.certainty == Certainty::Unsettled;
+    let unsettled = decisions.iter().filter(is_unsettled).count();
+    if unsettled == 0 {
+        return Ok(());
+    }
+    let text = format!(
+        "{unsettled} of {} answers are unsettled: the budget of the model was spent before their label was certain; \
+         decide() says which",
+        decisions.len()
+    );
+    let text = CString::new(text)?;
+    PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 2)
 }
 
 /// Answers, both ends of the ranges, certainties, costs, and how many queries each stage settled.

@@ -97,7 +97,7 @@ impl PyModel {
     /// Decisions for all rows. Each thread copies a block just before it answers it, so that the rows are
     /// still in its cache.
     fn decided(&self, view: View<'_>) -> Result<Vec<Decision>, AnswerError> {
-        let query_options = QueryOptions::default();
+        let query_options = QueryOptions::of(&self.model);
         let state = || (self.plan.worker(), Vec::new());
         let block = |(worker, memory): &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
             let rows = self.matrix(view.part(range), mem::take(memory))?;
@@ -391,6 +391,7 @@ impl PyModel {
         let is_small = view.rows() <= FEW;
         let decisions = py.detach(|| if is_small { run() } else { threads::run_on(threads, run) });
         let decisions = decisions.map_err(|error| error.raise(py))?;
+        answers::warn_of_unsettled(py, &decisions)?;
         Ok(answers(py, self.machine(), &decisions))
     }
 
@@ -440,7 +441,7 @@ impl PyModel {
         options: PyQueryOptions,
         threads: usize,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let query_options = QueryOptions::from(&options);
+        let query_options = options.over(QueryOptions::of(&self.model));
         let all =
             self.query(py, &rows, threads, |rows| self.plan.decide_with(rows, &query_options))?;
         answers::decisions(py, self.machine(), all)
@@ -456,7 +457,7 @@ impl PyModel {
         if rows.view().rows() != 1 {
             return Err(PyValueError::new_err("one row is explained at a time"));
         }
-        let query_options = QueryOptions::from(&options);
+        let query_options = options.over(QueryOptions::of(&self.model));
         let explanation =
             self.query(py, &rows, 0, |rows| self.plan.explain(rows, 0, &query_options))?;
         answers::explanation(py, self.machine(), explanation)

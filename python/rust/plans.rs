@@ -29,6 +29,7 @@ pub(crate) struct TuneOptions<'py> {
     /// `latency` or `throughput`.
     aim: String,
     budget_us: Option<f64>,
+    unsettled: f64,
     tolerance: Option<f64>,
     training: Option<Rows<'py>>,
     seconds: f64,
@@ -103,7 +104,7 @@ pub(crate) fn tune_plan(
     let (sample, training) =
         (prepare(sample)?, options.training.as_ref().map(prepare).transpose()?);
     let (budget, tolerance, seed) = (options.budget_us, options.tolerance, options.seed);
-    let is_trusted = options.trust_sample;
+    let (unsettled, is_trusted) = (options.unsettled, options.trust_sample);
     let tuned = threads::interruptible(py, threads, |stop| {
         let goes_on = |_| !stop.load(Ordering::Relaxed);
         Tuner::new(machine, &sample)
@@ -111,6 +112,7 @@ pub(crate) fn tune_plan(
             .aim(aim)
             .training(training.as_ref())
             .budget_us(budget)
+            .unsettled(unsettled)
             .tolerance(tolerance)
             .time_limit(limit)
             .seed(seed)

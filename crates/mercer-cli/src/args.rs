@@ -276,8 +276,11 @@ pub(crate) struct Tune {
     #[arg(long = "for", default_value = "throughput", value_name = "AIM")]
     pub(crate) aim: AimName,
     /// Time limit per query, in microseconds; a query that needs more gets the best answer so far, marked unsettled
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "T")]
     pub(crate) budget_us: Option<f64>,
+    /// Share of the queries that --budget-us may leave unsettled; if it leaves more, nothing is written
+    #[arg(long, default_value_t = 0.01, value_name = "SHARE", requires = "budget_us")]
+    pub(crate) unsettled: f64,
     /// For regression: largest error of a value; a plan may stop when the value is proved to be this close
     #[arg(long, value_name = "T")]
     pub(crate) tolerance: Option<f64>,

@@ -135,11 +135,11 @@ impl PredictionWriter {
             let cost = decision.cost.multiply_adds;
             let line = match self.format {
                 OutputFormat::Libsvm => {
-                    label
-                        + &probabilities
-                            .iter()
-                            .map(|probability| format!(" {probability}"))
-                            .collect::<String>()
+                    let words = probabilities.iter().map(|probability| format!(" {probability}"));
+                    // The other certainties are as good as LIBSVM's own answers; this one is not.
+                    let is_unsettled = decision.certainty == Certainty::Unsettled;
+                    let mark = if is_unsettled { " unsettled" } else { "" };
+                    label + &words.collect::<String>() + mark
                 }
                 OutputFormat::Csv => {
                     let id = id.map_or(String::new(), |id| quoted(id) + ",");

@@ -102,6 +102,26 @@ pub enum CompileError {
         /// The value.
         value: f64,
     },
+    /// No plan settles enough queries within the budget.
+    #[error(
+        "a budget of {microseconds} us settles {settled} % of the test queries, less than the {asked} % asked for; \
+         {most} us would settle {asked} % and {all} us all of them, with the plan {plan}. Give more time, or allow \
+         more queries to stay unsettled"
+    )]
+    BudgetNotMet {
+        /// The budget.
+        microseconds: f64,
+        /// Per cent of the queries that are settled within it.
+        settled: f64,
+        /// Per cent that was asked for.
+        asked: f64,
+        /// The plan that needs the least time.
+        plan: String,
+        /// Microseconds in which it settles as many as was asked for.
+        most: f64,
+        /// Microseconds in which it settles all of them.
+        all: f64,
+    },
     /// A count that no use explains.
     #[error("{count} {what} were asked for; at most {most} are accepted")]
     TooMany {

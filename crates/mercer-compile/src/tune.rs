@@ -38,7 +38,6 @@ use mercer_data::Matrix;
 use mercer_machine::{Machine, Output, PlanSections, Tuning, file};
 use mercer_query::{Certainty, Plan};
 
-pub use budget::two_digits;
 pub use clock::{Clock, SimulatedClock, SimulatedCosts, Stopwatch, TimedQueries, WallClock};
 pub use contract::{Aim, CONTRACTS, Contract};
 pub use policy::{
@@ -82,6 +81,7 @@ pub struct Tuner<'a> {
     contract: Contract,
     aim: Aim,
     budget_us: Option<f64>,
+    unsettled: f64,
     tolerance: Option<f64>,
     time_limit: Duration,
     seed: u64,
@@ -134,6 +134,7 @@ impl<'a> Tuner<'a> {
             contract: Contract::Certified,
             aim: Aim::default(),
             budget_us: None,
+            unsettled: POLICY.limits.unsettled,
             tolerance: None,
             time_limit: POLICY.limits.default_time,
             seed: 1,
@@ -164,6 +165,13 @@ impl<'a> Tuner<'a> {
     /// Most microseconds that one query may take; what needs longer stays unsettled.
     pub fn budget_us(mut self, microseconds: Option<f64>) -> Self {
         self.budget_us = microseconds;
+        self
+    }
+
+    /// Share of the queries that the budget may leave unsettled, a hundredth by default; if it leaves more, the search
+    /// fails and says what budget suffices.
+    pub fn unsettled(mut self, share: f64) -> Self {
+        self.unsettled = share;
         self
     }
 
@@ -262,6 +270,12 @@ impl<'a> Tuner<'a> {
             if let Some(value) = value.filter(|value| !(*value > 0.0 && value.is_finite())) {
                 return Err(CompileError::NotPositive { name, value });
             }
+        }
+        if !(0.0..=1.0).contains(&self.unsettled) {
+            return Err(CompileError::NotAShare {
+                name: "the share of unsettled queries",
+                value: self.unsettled,
+            });
         }
         Ok(())
     }

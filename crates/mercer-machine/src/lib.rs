@@ -22,6 +22,6 @@ pub use model::{Curve, Input, Model, Parent, Probabilities, Provenance};
 pub use plan::{Array, Calibration, Counts, PlanSections, Scale, Section};
 pub use score::{ClassName, Score};
 pub use tuning::{
-    Budget, Refusal, SampleParts, SettledByStage, Speed, Trial, Tuning, Verification,
+    Budget, CostTime, Refusal, SampleParts, SettledByStage, Speed, Trial, Tuning, Verification,
 };
 pub use vote::{Answer, Verdict, VoteBounds, pairs, pairs_with};

@@ -20,6 +20,9 @@ pub struct Tuning {
     /// Largest cost of one query, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// What queries of the chosen plan cost, and how long they take one at a time; both increase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<CostTime>,
     /// Half-width of the range at which the value of a regression is settled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<f64>,
@@ -41,17 +44,25 @@ pub struct Tuning {
     pub reason: String,
 }
 
-/// A time limit, converted to a number of multiply-adds: counting them gives the same answers on every
+/// A time limit for one query, converted to a number of multiply-adds: counting them gives the same answers on every
 /// computer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     /// The requested limit.
     pub microseconds: f64,
-    /// Multiply-adds in a microsecond, as measured and rounded.
-    pub rate: f64,
-    /// Their product.
+    /// The limit of the cost.
     pub multiply_adds: u64,
+}
+
+/// How long a single query takes that costs so much, as it was measured with the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostTime {
+    /// The cost.
+    pub multiply_adds: u64,
+    /// The time.
+    pub microseconds: f64,
 }
 
 /// Numbers of rows of the parts of a sample; the parts are disjoint.
@@ -143,13 +154,17 @@ impl Tuning {
     pub fn is_sane(&self) -> bool {
         let is_time = |value: f64| value.is_finite() && value >= 0.0;
         let is_speed = |speed: &Speed| is_time(speed.single_us) && is_time(speed.batch_us);
-        let is_budget = |budget: &Budget| is_time(budget.microseconds) && is_time(budget.rate);
+        let is_budget = |budget: &Budget| is_time(budget.microseconds);
         let is_trial = |trial: &Trial| {
             is_time(trial.us) && is_time(trial.mean_cost) && (0.0..=1.0).contains(&trial.settled)
         };
         is_speed(&self.exact)
             && is_speed(&self.plan)
             && self.budget.iter().all(is_budget)
+            && self.times.iter().all(|time| is_time(time.microseconds))
+            && self.times.is_sorted_by(|a, b| {
+                a.multiply_adds <= b.multiply_adds && a.microseconds <= b.microseconds
+            })
             && self.tolerance.iter().all(|tolerance| tolerance.is_finite() && *tolerance > 0.0)
             && self.tried.iter().all(is_trial)
             && is_time(self.verification.mean_cost)

@@ -74,8 +74,8 @@ impl ScoreRanges<'_> {
         }
     }
 
-    /// The best estimate, from the middles of the ranges; a score of which nothing is known is `-b` if it is the only one
-    /// and has no vote otherwise.
+    /// The best estimate, from the middles of the ranges; a score of which nothing is known has no vote. If
+    /// nothing is known at all, every score is `-b`, which is what it is far from all supports of many kernels.
     pub(crate) fn best_estimate(&self) -> (Answer, Interval) {
         let middle = |range: &Interval| {
             let middle = range.low / 2.0 + range.high / 2.0;
@@ -86,7 +86,12 @@ impl ScoreRanges<'_> {
             let score = middle(&self.ranges[0]).unwrap_or(nothing_run);
             return (self.machine.verdict(&[score]).answer, self.ranges[0]);
         }
-        let winner = self.machine.output().vote_of_known(self.ranges.iter().map(middle));
+        let mut known: Vec<Option<f64>> = self.ranges.iter().map(middle).collect();
+        if known.iter().all(Option::is_none) {
+            let offsets = self.machine.scores().iter().map(|score| Some(-score.offset()));
+            known = offsets.collect();
+        }
+        let winner = self.machine.output().vote_of_known(known.into_iter());
         (Answer::Class(winner), self.margin(winner))
     }
 

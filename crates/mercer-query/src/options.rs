@@ -1,7 +1,7 @@
 //! Options and results of queries beside decisions: query options, the steps of `explain`, estimates and records of them.
 //! How they decide a query is in `tracker.rs`.
 
-use mercer_machine::Scale;
+use mercer_machine::{Model, Scale};
 
 use crate::{Cost, Interval};
 
@@ -14,6 +14,17 @@ pub struct QueryOptions {
     pub tolerance: Option<f64>,
     /// What to do when the budget does not suffice.
     pub require: Require,
+}
+
+impl QueryOptions {
+    /// Those that a model was tuned for: its budget and its tolerance, if it has any. Whoever answers queries of a model
+    /// begins with them.
+    pub fn of(model: &Model) -> Self {
+        let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
+        let budget = tuning.and_then(|tuning| tuning.budget).map(|budget| budget.multiply_adds);
+        let tolerance = tuning.and_then(|tuning| tuning.tolerance);
+        Self { budget, tolerance, require: Require::Nothing }
+    }
 }
 
 /// What to do when the budget does not suffice.

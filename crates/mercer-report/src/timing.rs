@@ -33,21 +33,21 @@ impl PlanTimes {
     pub fn measure(
         plan: &Plan,
         rows: &Matrix,
+        query_options: &QueryOptions,
         repeats: u32,
         single_queries: usize,
     ) -> anyhow::Result<Self> {
         let run_batch = || {
-            let _ = std::hint::black_box(plan.decide(rows));
+            let _ = std::hint::black_box(plan.decide_with(rows, query_options));
         };
         let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
         let batch = one_thread.install(|| best_us(repeats, rows.rows(), run_batch));
         let count = rows.rows().min(single_queries);
         let mut worker = plan.worker();
-        let query_options = QueryOptions::default();
         let single = best_us(repeats, count, || {
             for row in 0..count {
                 let _ = std::hint::black_box(
-                    worker.decide(rows, row..row + 1, &query_options).map(<[_]>::len),
+                    worker.decide(rows, row..row + 1, query_options).map(<[_]>::len),
                 );
             }
         });

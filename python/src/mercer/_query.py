@@ -26,7 +26,8 @@ class QueryMixin:
         ----------
         X : array-like or sparse matrix of shape (n_queries, n_features)
         budget : int, optional
-            Maximum number of multiply-adds per query; a query that needs more is ``unsettled``.
+            Maximum number of multiply-adds per query; a query that needs more is ``unsettled``. That of the tuned
+            model by default.
         tolerance : float, optional
             For regression: a value is settled once it is proved to lie within this distance of the exact one.
         require : {"certified"}, optional
@@ -77,6 +78,7 @@ from ._labels import check_stored
         contract="certified",
         aim="throughput",
         budget_us=None,
+        unsettled=0.01,
         tolerance=None,
         training=None,
         seconds=30.0,
@@ -100,7 +102,11 @@ from ._labels import check_stored
         aim : {"throughput", "latency"}
             What to optimise: batches on all threads, or one query at a time.
         budget_us : float, optional
-            Maximum microseconds per query; ``tuning_["budget"]`` gives the equivalent number of multiply-adds.
+            Maximum microseconds per query, which later queries obey; ``tuning_["budget"]`` gives the number of
+            multiply-adds that they are limited to, by the times measured here.
+        unsettled : float
+            Share of the queries that the budget may leave unsettled; if no plan settles more, a ``ValueError`` says
+            what budget suffices.
         tolerance : float, optional
             Values of a regression may be off by this much, proved.
         training : array-like, optional
@@ -130,6 +136,7 @@ from ._labels import check_stored
             "contract": contract,
             "aim": aim,
             "budget_us": None if budget_us is None else float(budget_us),
+            "unsettled": float(unsettled),
             "tolerance": None if tolerance is None else float(tolerance),
             "training": None if training is None else self._prepare_rows(training),
             "seconds": float(seconds),

@@ -214,7 +214,7 @@ sonar-rbf cascade(anytime(order=log_gap,stop=never),exact) --sample %sample
 sonar-rbf cascade(anytime(order=stop_count,stop=never),exact) --sample %sample
 haberman-rbf cascade(anytime(order=moved,steps=60,stop=never),exact)
 sonar-rbf cascade(compressed(k=20,method=greedy),anytime(stop=never),exact) / --budget-kernels 60 / --budget-kernels 60 --require certified
-pair-rbf exact / --budget-kernels 5 / --budget-us 20 --rate 100
+pair-rbf exact / --budget 300 / --budget-us 20 --rate 100
 pair-rbf cascade(projected,low_precision,exact) / --budget-kernels 60
 pair-rbf cascade(projected(dimensions=12,look_ahead=4,directions=3),exact)
 pair-rbf cascade(linear,student(4,8),pca(8,16),exact) --sample %sample --eps 0.05 / --require certified / --budget-kernels 15 / --audit 0.3
@@ -225,13 +225,13 @@ pair-rbf nearest(paper) --training %train
 pair-rbf nearest(paper,dimensions=20,smoothing=10,tug_of_war=yes,filter=no) --training %train --sample %sample
 pair-rbf linear --sample %sample --eps 0.1
 pair-small-rbf cascade(taylor,low_precision,exact) / --budget-kernels 70
-pair-poly2 cascade(spectral,low_precision,exact) / --budget-kernels 10 / --budget-kernels 10 --require certified
+pair-poly2 cascade(spectral,low_precision,exact) / --budget 640 / --budget 640 --require certified
 digits-rbf cascade(linear,student(4,8,directions=fitted),pca(16,32),exact) --sample %sample --eps 0.05 / --require certified
 digits-rbf cascade(compressed(20),low_precision,exact) / --budget-kernels 100
-sonar-chi2 cascade(table,exact) / --budget-kernels 5
+sonar-chi2 cascade(table,exact) / --budget 300
 shells-rbf cascade(compressed(20),anytime(stop=never,steps=60),exact) / --value-tolerance 0.01 / --value-tolerance 0.2 --budget-kernels 60
 haberman-rbf cascade(anytime,exact) --sample %sample / --budget-kernels 25
-haberman-poly3 cascade(compressed(4),monomials,exact) / --budget-kernels 8
+haberman-poly3 cascade(compressed(4),monomials,exact) / --budget 24
 pair-novelty cascade(anytime(stop=never,steps=60),exact) --sample %sample
 pair-novelty cascade(projected(dimensions=16),pca(8,16),exact) --sample %sample --eps 0.1 / --require certified
 ";

@@ -77,17 +77,13 @@ pub(crate) struct PlanFlags {
 /// Query options: budget, tolerance and required certainty.
 #[derive(Debug, Args)]
 pub(crate) struct QueryFlags {
-    /// Most kernel values that a query may cost; a query that needs more gets the best answer so far, marked unsettled
-    #[arg(long, value_name = "K")]
-    pub(crate) budget_kernels: Option<u64>,
-    /// Time limit per query, in microseconds: converted to multiply-adds at the speed of this computer, which is
-    /// measured and printed
-    #[arg(long, value_name = "N", conflicts_with = "budget_kernels")]
+    /// Most multiply-adds that a query may cost; a query that needs more gets the best answer so far, marked unsettled
+    #[arg(long, value_name = "N")]
+    pub(crate) budget: Option<u64>,
+    /// Time limit per query, in microseconds: converted once to multiply-adds, by the times that `tune` stored or else by
+    /// times measured now, and printed as the --budget that gives the same answers
+    #[arg(long, value_name = "T", conflicts_with = "budget")]
     pub(crate) budget_us: Option<f64>,
-    /// Speed to assume for --budget-us, in multiply-adds per microsecond, instead of measuring it: the answers are then
-    /// the same on every computer
-    #[arg(long, value_name = "R", requires = "budget_us")]
-    pub(crate) rate: Option<f64>,
     /// For regression: largest error of a value; a plan may stop when the value is proved to be this close
     #[arg(long, value_name = "T")]
     pub(crate) value_tolerance: Option<f64>,

@@ -3,8 +3,8 @@
 
 use anyhow::Context;
 use mercer::data::Matrix;
-use mercer::machine::Model;
-use mercer::query::{Answers, Plan, QueryOptions};
+use mercer::machine::{Answer, Model};
+use mercer::query::{Answers, Certainty, Plan, QueryOptions};
 use mercer_report::timing::PlanTimes;
 use serde_json::{Map, Value, json};
 
@@ -26,17 +26,24 @@ pub(super) fn run(bench: &Bench, console: &Console) -> anyhow::Result<u8> {
     let exact = Plan::exact(&model.machine);
     let truth = exact.decide(rows).with_context(source)?;
     stop.check()?;
-    let exact_times = measure(&exact, rows, bench)?;
+    let exact_times = measure(&exact, rows, &QueryOptions::default(), bench)?;
     stop.check()?;
     let mut object = exact_object(&model, &exact, rows, &exact_times);
     if !console.json {
         print_exact(&object, bench.repeats, &exact_times);
     }
     if has_plan {
-        let answers = plan.decide_with(rows, &QueryOptions::default()).with_context(source)?;
-        let pairs = truth.iter().zip(&answers.decisions);
-        let disagreements = pairs.filter(|(a, b)| a.answer != b.answer).count();
-        let times = measure(&plan, rows, bench)?;
+        let query_options = QueryOptions::of(&model);
+        let answers = plan.decide_with(rows, &query_options).with_context(source)?;
+        let settled = truth.iter().zip(&answers.decisions);
+        let settled = settled.filter(|(_, given)| given.certainty != Certainty::Unsettled);
+        let tolerance = query_options.tolerance.unwrap_or(0.0);
+        let differ = |a: Answer, b: Answer| match (a, b) {
+            (Answer::Value(a), Answer::Value(b)) => (a - b).abs() > tolerance * (1.0 + 1e-9),
+            _ => a != b,
+        };
+        let disagreements = settled.filter(|(a, b)| differ(a.answer, b.answer)).count();
+        let times = measure(&plan, rows, &query_options, bench)?;
         let measured = MeasuredPlan { plan, answers, disagreements, times };
         if console.json {
             measured.add_to(&mut object);
@@ -100,6 +107,7 @@ impl MeasuredPlan {
         object["disagreements"] = json!(disagreements);
         object["settled_by_stage"] = settled.into();
         object["mean_cost"] = json!(answers.mean_cost());
+        object["unsettled"] = json!(answers.unsettled);
         if let Some(calibration) = plan.calibration() {
             object["calibration"] = compile::value(calibration);
         }
@@ -116,6 +124,9 @@ impl MeasuredPlan {
         let gain = plan.exact_stage().cost().multiply_adds as f64 / cost;
         println!("  mean cost                     {cost:10.0} multiply-adds   {gain:.2}x fewer");
         println!("  disagreements with exact      {disagreements:10}");
+        if answers.unsettled > 0 {
+            println!("  unsettled within the budget   {:10}", answers.unsettled);
+        }
         if let Some(calibration) = plan.calibration() {
             println!("  {}", compile::sentence(calibration));
         }
@@ -135,6 +146,11 @@ fn print(name: &str, times: &PlanTimes, baseline: Option<&PlanTimes>) {
 }
 
 /// Times a plan on these rows with the options of the command line.
-fn measure(plan: &Plan, rows: &Matrix, bench: &Bench) -> anyhow::Result<PlanTimes> {
-    PlanTimes::measure(plan, rows, bench.repeats, bench.single_queries)
+fn measure(
+    plan: &Plan,
+    rows: &Matrix,
+    query_options: &QueryOptions,
+    bench: &Bench,
+) -> anyhow::Result<PlanTimes> {
+    PlanTimes::measure(plan, rows, query_options, bench.repeats, bench.single_queries)
 }

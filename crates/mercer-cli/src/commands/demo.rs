@@ -10,7 +10,7 @@ use mercer::compile::risk::Target;
 use mercer::compile::{CompileError, Progress, Watch};
 use mercer::data::{Dataset, Matrix, Targets, read, synthetic};
 use mercer::machine::{Answer, Machine, Model, file};
-use mercer::query::{Certainty, Plan};
+use mercer::query::{Certainty, Plan, QueryOptions};
 use mercer::train::{Training, formulation, train};
 use mercer::tune::{Contract, Tuner};
 use mercer_report::save_text;
@@ -266,7 +266,7 @@ fn tune_row(
         accuracy: fit.accuracy(),
         disagreements: truth.iter().zip(&decisions).filter(|(a, b)| a.answer != b.answer).count(),
         shares: [Certainty::Exact, Certainty::Certified, Certainty::Calibrated].map(share),
-        times: PlanTimes::measure(&plan, &unseen.examples, 5, 1000)?,
+        times: PlanTimes::measure(&plan, &unseen.examples, &QueryOptions::default(), 5, 1000)?,
     })
 }
 

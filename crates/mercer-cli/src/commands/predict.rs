@@ -7,11 +7,11 @@ use std::time::Instant;
 use anyhow::Context;
 use mercer::data::read::{Chunks, Options};
 use mercer::data::{Matrix, Targets};
-use mercer::machine::{Answer, Budget, Model, Output, Probabilities};
+use mercer::machine::{Answer, Model, Output, Probabilities};
 use mercer::query::{Audit, AuditReport, Certainty, Decision, Plan, QueryError};
 use serde_json::{Map, Value, json};
 
-use super::query_options::{self, resolve};
+use super::query_options::{ResolvedBudget, resolve};
 use super::{StopSignal, compile, input_options, load, trust};
 use crate::args::Predict;
 use crate::console::Console;
@@ -299,7 +299,7 @@ fn alarm(at: u64, plan: &Plan) -> String {
 struct Outcome<'o> {
     tally: &'o Tally,
     plan: &'o Plan,
-    budget: Option<&'o Budget>,
+    budget: Option<&'o ResolvedBudget>,
     /// Columns that the model does not know.
     ignored: &'o [String],
     audit: Option<AuditReport>,
@@ -330,7 +330,7 @@ impl Outcome<'_> {
             object["calibration"] = compile::value(calibration);
         }
         if let Some(budget) = budget {
-            object["budget"] = json!(budget);
+            object["budget"] = json!(budget.budget);
         }
         if let Some(report) = audit {
             object["audit"] = audit_object(report);
@@ -388,7 +388,11 @@ impl Outcome<'_> {
             console.summary(&format!("mean log loss of the probabilities {loss:.6}"));
         }
         if let Some(budget) = budget {
-            console.summary(&query_options::sentence(budget));
+            console.summary(&budget.sentence());
+            let unsettled = tally.certainties[Certainty::Unsettled as usize];
+            if let Some(warning) = budget.warning(unsettled, tally.queries) {
+                console.warn(&warning);
+            }
         }
         if let Some(calibration) = plan.calibration() {
             console.summary(&compile::sentence(calibration));

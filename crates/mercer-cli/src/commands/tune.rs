@@ -35,6 +35,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
                 AimName::Throughput => Aim::Throughput,
             })
             .budget_us(arguments.budget_us)
+            .unsettled(arguments.unsettled)
             .tolerance(arguments.tolerance)
             .time_limit(arguments.time_limit)
             .seed(seed)
@@ -101,9 +102,8 @@ pub(super) fn guarantee(model: &Model, tuning: &Tuning) -> String {
     if let Some(budget) = &tuning.budget {
         let _ = write!(
             text,
-            "; each query has a budget of {} multiply-adds ({} us at {} per microsecond) and is marked unsettled if that \
-             is too little",
-            budget.multiply_adds, budget.microseconds, budget.rate,
+            "; each query has a budget of {} multiply-adds ({} us) and is marked unsettled if that is too little",
+            budget.multiply_adds, budget.microseconds,
         );
     }
     text

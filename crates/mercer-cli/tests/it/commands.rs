@@ -156,13 +156,31 @@ fn budgets_leave_queries_unsettled_unless_certainty_is_required() {
         let arguments = [&["predict", &model, &queries, "--json"], flags].concat();
         serde_json::from_str(&done(&arguments)).unwrap()
     };
-    let poor = ask(&["--budget-kernels", "10"]);
+    let poor = ask(&["--budget", "640"]);
     assert_eq!(poor["certainty"]["unsettled"], 597);
     assert_eq!(poor["mean_cost"], 0.0);
-    let firm = ask(&["--budget-kernels", "10", "--require", "certified"]);
+    let firm = ask(&["--budget", "640", "--require", "certified"]);
     assert_eq!(firm["certainty"]["exact"], 597);
-    let rich = ask(&["--budget-kernels", "616"]);
+    let rich = ask(&["--budget", "39424"]);
     assert_eq!(rich["certainty"]["exact"], 597);
+    // Every form of output marks what is unsettled.
+    let form =
+        |format: &str| done(&["predict", &model, &queries, "--format", format, "--budget", "640"]);
+    for format in ["libsvm", "csv", "jsonl"] {
+        let text = form(format);
+        assert_eq!(text.matches("unsettled").count(), 597, "{format}");
+    }
+    // With no time at all nothing is settled, and a sentence says so and what it takes.
+    let output = mercer(&["predict", &model, &queries, "--budget-us", "0.001"]);
+    let [out, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(output.status.success(), "{said}");
+    assert!(out.lines().all(|line| line.ends_with(" unsettled")), "{out}");
+    assert!(said.contains("597 of 597 queries are unsettled"), "{said}");
+    // A time that suffices settles everything, and the multiply-adds that it prints do the same.
+    let ample = ask(&["--budget-us", "1e6"]);
+    assert_eq!(ample["certainty"]["exact"], 597);
+    let limit = ample["budget"]["multiply_adds"].to_string();
+    assert_eq!(ask(&["--budget", &limit])["certainty"], ample["certainty"]);
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn completions_name_every_verb_and_shells_accept_them() {
         for verb in &verbs {
             assert!(text.contains(verb.as_str()), "{shell}: {verb}");
         }
-        for flag in ["budget-kernels", "input-format", "log-level"] {
+        for flag in ["budget-us", "input-format", "log-level"] {
             assert!(text.contains(flag), "{shell}: {flag}");
         }
     }

@@ -78,22 +78,21 @@ fn budgets_and_tolerances_are_kept_with_the_model() {
     let folder = Folder::new();
     let [model, sample, unseen] = trained(&folder);
     let fast = folder.path("fast.mercer");
-    let tuned = object(&[
-        "tune",
-        &model,
-        "--sample",
-        &sample,
-        "--budget-us",
-        "0.001",
-        "-o",
-        &fast,
-        "--json",
-    ]);
-    let budget = &tuned["budget"];
-    assert!(budget["rate"].as_f64().is_some_and(|rate| rate > 0.0), "{tuned}");
+    let tune = ["tune", &model, "--sample", &sample, "--budget-us", "0.001", "-o", &fast, "--json"];
+    let (code, said) = refused_with(&tune);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("a budget of 0.001 us settles 0 %") && said.contains("us all of them"),
+        "{said}"
+    );
+    assert!(!Path::new(&fast).exists(), "nothing is written");
+    let tuned = object(&[&tune[..], &["--unsettled", "1"]].concat());
+    assert_eq!(tuned["budget"]["microseconds"], 0.001, "{tuned}");
     let counts = object(&["predict", &fast, &unseen, "--json"]);
     assert!(counts["certainty"]["unsettled"].as_u64() > Some(0), "{counts}");
-    let free = ["predict", &fast, &unseen, "--json", "--budget-kernels", "1000000"];
+    let timed = object(&["bench", &fast, &unseen, "--json"]);
+    assert_eq!(timed["unsettled"], counts["certainty"]["unsettled"]);
+    let free = ["predict", &fast, &unseen, "--json", "--budget", "1000000"];
     assert_eq!(object(&free)["certainty"]["unsettled"], 0);
 
     let few = folder.write("curve.csv", &curve(150, 0));

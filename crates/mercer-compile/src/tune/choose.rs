@@ -2,9 +2,10 @@
 //!
 //! What the report says is in `report.rs`.
 
-use mercer_machine::Speed;
+use mercer_machine::{Speed, Verification};
 use mercer_query::Plan;
 
+use super::budget::{cost_times, not_met, set_budget};
 use super::report::{self, Report};
 use super::timing::{RunTimes, Runner, rounded};
 use super::validate::{Validated, ValidatedCandidate};
@@ -27,8 +28,16 @@ pub(super) fn choose(mut validated: Validated<'_>) -> Result<Tuned, CompileError
         chosen = 0;
         verified = report::verify(&search.context, &candidates[0])?;
     }
+    let (context, candidates) = (&validated.search.context, &validated.candidates);
+    let Verification { queries, unsettled, .. } = verified.verification;
+    let unsettled = unsettled as f64 / queries.max(1) as f64;
+    if context.tuner.budget_us.is_some() && unsettled > context.tuner.unsettled {
+        return Err(not_met(context, candidates, 1.0 - unsettled)?);
+    }
+    let measured = &context.sample.measure.rows;
+    let times = cost_times(context, &candidates[chosen].candidate, measured)?;
     let (exact, plan) = speeds(&validated, chosen)?;
-    Ok(report::tuned(validated, Report { chosen, why, exact, plan, verified }))
+    Ok(report::tuned(validated, Report { chosen, why, times, exact, plan, verified }))
 }
 
 /// A choice among the candidates.
@@ -50,6 +59,10 @@ pub(super) struct Why {
 /// estimates unless that is clearly faster.
 fn fastest(validated: &mut Validated<'_>) -> Result<Choice, CompileError> {
     let Validated { search, candidates, notes } = validated;
+    for validated in candidates.iter_mut() {
+        // On the same rows for all, with the thresholds that they have now.
+        set_budget(&search.context, &mut validated.candidate, &search.context.sample.measure.rows)?;
+    }
     let (policy, timer) = (&search.context.policy.choose, search.context.timer);
     let runners: Vec<Runner<'_>> = match timer.aim {
         Aim::Latency => candidates
@@ -70,9 +83,8 @@ fn fastest(validated: &mut Validated<'_>) -> Result<Choice, CompileError> {
     let mut chosen = 0;
     for at in certified.into_iter().chain(estimating) {
         let is_faster = times[at].best * (1.0 + noise) < times[chosen].best;
-        let settles_more = unsettled(at) + policy.equal_unsettled < unsettled(chosen);
-        let settles_less = unsettled(at) > unsettled(chosen) + policy.equal_unsettled;
-        if settles_more || (is_faster && !settles_less) {
+        let settles_as_many = unsettled(at) == unsettled(chosen);
+        if unsettled(at) < unsettled(chosen) || (is_faster && settles_as_many) {
             chosen = at;
         }
     }

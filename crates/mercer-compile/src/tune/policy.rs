@@ -66,7 +66,7 @@ pub struct TimingPolicy {
     pub most_batch_bytes: usize,
     /// Rounds that compare a plan on the short and on the long batch.
     pub batch_rounds: usize,
-    /// Rows that give the rate of multiply-adds for a budget in microseconds.
+    /// Rows that show what queries cost and how long they take, for a budget in microseconds.
     pub budget_rows: usize,
     /// Times that plans are loaded anew when they are re-timed.
     pub reloads: usize,
@@ -79,6 +79,8 @@ pub struct TimingPolicy {
 pub struct LimitPolicy {
     /// Time limit if the caller sets none.
     pub default_time: Duration,
+    /// Share of the queries that a budget may leave unsettled if the caller says nothing.
+    pub unsettled: f64,
     /// Share of the time limit in which one stage must be fitted.
     pub fit_share: f64,
     /// Share of the time limit after which no further plan is tried.
@@ -119,8 +121,6 @@ pub struct ScreenPolicy {
     pub dominated: f64,
     /// A plan must take less than this share of the best plan's time to replace it.
     pub clearly_faster: f64,
-    /// Shares of unsettled queries closer than this count as equal.
-    pub equal_unsettled: f64,
     /// Rounds that time a new best plan beside the baseline.
     pub baseline_rounds: usize,
     /// Stages of each kind that are combined with those of other kinds.
@@ -167,8 +167,6 @@ pub struct ChoosePolicy {
     pub least_noise: f64,
     /// Noise above this share is not waited out.
     pub most_noise: f64,
-    /// Shares of unsettled queries closer than this count as equal.
-    pub equal_unsettled: f64,
     /// Rounds that give the times in the report.
     pub report_rounds: usize,
     /// Rows of single queries that are timed for the report.
@@ -219,7 +217,7 @@ impl TunePolicy {
             most_batch_rows: 8192,
             most_batch_bytes: 1 << 26,
             batch_rounds: 5,
-            budget_rows: 256,
+            budget_rows: 512,
             // The same plan loaded elsewhere in memory may take a tenth longer.
             reloads: 3,
             reload_rounds: 7,
@@ -227,12 +225,13 @@ impl TunePolicy {
         limits: LimitPolicy {
             // Most machines are searched completely in two minutes.
             default_time: Duration::from_secs(120),
+            unsettled: 0.01,
             fit_share: 0.15,
             // The rest is for re-timing, the test and the report.
             search_share: 0.85,
             retime_share: 0.92,
             finish_share: 0.97,
-            finish_runs: 8.0,
+            finish_runs: 11.0,
         },
         prediction: PredictionPolicy {
             // On MNIST (3 against 8, even against odd, ten classes) thresholds predicted so were 0.7 to 1.3 times those
@@ -251,7 +250,6 @@ impl TunePolicy {
             narrow: 0.8,
             dominated: 1.3,
             clearly_faster: 0.98,
-            equal_unsettled: 0.005,
             baseline_rounds: 3,
             combined: 3,
         },
@@ -277,7 +275,6 @@ impl TunePolicy {
             rounds: 7,
             least_noise: 0.03,
             most_noise: 0.15,
-            equal_unsettled: 0.005,
             report_rounds: 5,
             report_rows: 512,
             cost_quantiles: 21,

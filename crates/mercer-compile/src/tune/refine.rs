@@ -6,6 +6,7 @@
 use mercer_machine::Trial;
 
 use super::Aim;
+use super::budget::set_budget;
 use super::search::{PlanCandidate, Search};
 use super::timing::{Runner, rounded};
 use crate::CompileError;
@@ -75,6 +76,10 @@ impl Search<'_> {
         let certified = self.best_certified.as_mut().map(|certified| &mut certified.relative_time);
         timed.chain(certified).for_each(|relative| *relative *= factor);
         self.timed_rows = rows;
+        set_budget(&self.context, &mut self.best, &self.timed_rows)?;
+        if let Some(certified) = &mut self.best_certified {
+            set_budget(&self.context, certified, &self.timed_rows)?;
+        }
         Ok(())
     }
 

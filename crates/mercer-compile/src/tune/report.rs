@@ -4,7 +4,7 @@
 use mercer_machine::{
     Answer, PlanSections, SampleParts, SettledByStage, Speed, Tuning, Verification,
 };
-use mercer_query::{Answers, Certainty, Plan};
+use mercer_query::{Answers, Certainty, CostTimes, Plan};
 use mercer_simd::Isa;
 
 use super::choose::Why;
@@ -19,6 +19,8 @@ pub(super) struct Report {
     /// Position of the chosen candidate.
     pub chosen: usize,
     pub why: Why,
+    /// Costs and times of its queries.
+    pub times: CostTimes,
     /// The speed of exact answers.
     pub exact: Speed,
     /// The speed of the chosen plan.
@@ -37,7 +39,7 @@ pub(super) fn tuned(validated: Validated<'_>, report: Report) -> Tuned {
     let Validated { search, candidates, notes } = validated;
     let Context { tuner, sample, .. } = &search.context;
     let reason = reason(&search, &candidates[report.chosen], &report, &notes);
-    let Report { chosen, exact, plan, verified, .. } = report;
+    let Report { chosen, times, exact, plan, verified, .. } = report;
     let ValidatedCandidate { candidate, sections, .. } =
         candidates.into_iter().nth(chosen).expect("the chosen candidate is one of them");
     let tuning = Tuning {
@@ -47,6 +49,7 @@ pub(super) fn tuned(validated: Validated<'_>, report: Report) -> Tuned {
         instruction_set: Isa::current().name().to_owned(),
         threads: rayon::current_num_threads(),
         budget: candidate.budget,
+        times: times.points().to_vec(),
         tolerance: tuner.tolerance,
         sample: SampleParts {
             rows: tuner.sample.rows(),

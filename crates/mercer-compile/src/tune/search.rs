@@ -38,8 +38,6 @@ impl<'a> Context<'a> {
     pub(super) fn exact(&self, timed: &Matrix) -> Result<PlanCandidate, CompileError> {
         let mut exact = self.candidate(Vec::new(), Plan::exact(self.tuner.machine));
         set_budget(self, &mut exact, timed)?;
-        let answers = exact.plan.decide_with(timed, &exact.options)?;
-        exact.unsettled = answers.unsettled as f64 / timed.rows().max(1) as f64;
         Ok(exact)
     }
 
@@ -225,8 +223,6 @@ impl<'a> Search<'a> {
         answers: &Answers,
     ) -> Result<bool, CompileError> {
         let policy = &self.context.policy.screen;
-        let rows = self.timed_rows.rows().max(1) as f64;
-        candidate.unsettled = answers.unsettled as f64 / rows;
         let runners = [&self.best, &candidate].map(|plan| plan.runner(&self.timed_rows));
         // With a budget a slower plan may settle more.
         let has_budget = self.context.tuner.budget_us.is_some();
@@ -242,13 +238,12 @@ impl<'a> Search<'a> {
         Ok(is_best)
     }
 
-    /// Whether a plan settles clearly more queries than another, or as many and is clearly faster.
+    /// Whether a plan settles more queries than another, or as many and is clearly faster.
     fn beats(&self, candidate: &PlanCandidate, other: &PlanCandidate) -> bool {
-        let policy = &self.context.policy.screen;
-        if (candidate.unsettled - other.unsettled).abs() > policy.equal_unsettled {
+        if candidate.unsettled != other.unsettled {
             return candidate.unsettled < other.unsettled;
         }
-        candidate.relative_time < policy.clearly_faster * other.relative_time
+        candidate.relative_time < self.context.policy.screen.clearly_faster * other.relative_time
     }
 
     /// The time of a plan relative to exact, measured again in turns with a fixed plan, the baseline. A plan that becomes

@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use mercer_compile::risk::{Target, upper_bound};
-use mercer_compile::tune::{Aim, Clock, Contract, SimulatedClock, SimulatedCosts, Tuned, Tuner};
+use mercer_compile::tune::{
+    Aim, Clock, Contract, SimulatedClock, SimulatedCosts, TimedQueries, Tuned, Tuner,
+};
 use mercer_compile::{CompileError, Progress, Watch};
 use mercer_data::{Matrix, synthetic};
-use mercer_machine::{Answer, Machine, Model, Output, Score, file};
+use mercer_machine::{Answer, Machine, Model, Output, Score, Verification, file};
 use mercer_query::{Certainty, Plan, QueryOptions};
 use mercer_testkit::{generate, machines};
 
@@ -256,20 +258,68 @@ fn the_caller_can_interrupt_every_step() {
 
 #[test]
 fn a_budget_is_never_exceeded_and_what_it_leaves_open_says_so() {
-    let case = &cases()[1];
-    let tuned = Tuner::new(&case.machine, &case.sample)
-        .budget_us(Some(1e-3))
-        .clock(&SimulatedClock::default())
-        .run()
-        .unwrap();
+    let (machine, sample, unseen) = (crescent_machine(), crescents(1500, 2), crescents(500, 3));
+    let clock = SimulatedClock::default();
+    let tuner = Tuner::new(&machine, &sample).aim(Aim::Latency).clock(&clock);
+    let free = tuner.run().unwrap();
+    let times = &free.tuning().times;
+    assert!(times.len() > 2, "{times:?}");
+    let middle = times[times.len() / 2].microseconds;
+    let tuned = tuner.budget_us(Some(middle)).unsettled(1.0).run().unwrap();
     let budget = tuned.tuning().budget.unwrap();
-    assert_eq!(budget.multiply_adds, (budget.microseconds * budget.rate) as u64);
-    let plan = reloaded(&case.machine, &tuned);
-    let options = QueryOptions { budget: Some(budget.multiply_adds), ..QueryOptions::default() };
-    let answers = plan.decide_with(&case.unseen, &options).unwrap();
-    assert!(answers.unsettled > 0, "a nanosecond is not enough for all");
+    assert_eq!(budget.microseconds, middle);
+    let model = Model { plan: Some(tuned.sections.clone()), ..Model::from(machine.clone()) };
+    let options = QueryOptions::of(&model);
+    assert_eq!(options.budget, Some(budget.multiply_adds));
+    let plan = reloaded(&machine, &tuned);
+    let answers = plan.decide_with(&unseen, &options).unwrap();
+    let share = answers.unsettled as f64 / unseen.rows() as f64;
+    assert!(share > 0.0 && share < 1.0, "{share}");
     let costs = answers.decisions.iter().map(|decision| decision.cost.multiply_adds);
     assert!(costs.max() <= Some(budget.multiply_adds));
+    // Each query takes no longer than asked for, on the clock that measured.
+    for row in 0..unseen.rows() {
+        let rows = unseen.select([row]);
+        let queries =
+            TimedQueries { plan: &plan, options: &options, rows: &rows, aim: Aim::Latency };
+        let spent = 1e6 * clock.stopwatch(queries).unwrap().seconds(1).unwrap();
+        assert!(spent <= 1.05 * middle, "row {row}: {spent} us of {middle} us");
+    }
+}
+
+#[test]
+fn a_budget_that_cannot_be_met_is_an_error_that_says_what_can() {
+    let (machine, sample) = (crescent_machine(), crescents(1500, 2));
+    let clock = SimulatedClock::default();
+    let tuner = Tuner::new(&machine, &sample).aim(Aim::Latency).clock(&clock);
+    let CompileError::BudgetNotMet { settled, asked, most, all, .. } =
+        tuner.budget_us(Some(1e-3)).run().unwrap_err()
+    else {
+        panic!("a nanosecond is not enough");
+    };
+    assert_eq!((settled, asked), (0.0, 99.0));
+    assert!(most > 10.0 && most <= all, "{most} {all}");
+    // The budgets it names are met.
+    for (budget, unsettled) in [(1.02 * most, 0.015), (1.02 * all, 0.0)] {
+        let tuned = tuner.budget_us(Some(budget)).unsettled(unsettled).run();
+        let found = tuned.map(|tuned| tuned.tuning().verification.unsettled);
+        assert!(found.is_ok(), "{budget} us: {found:?}");
+    }
+    let share = tuner.budget_us(Some(1.0)).unsettled(1.5).run().unwrap_err();
+    assert!(matches!(share, CompileError::NotAShare { .. }), "{share}");
+}
+
+#[test]
+fn a_plan_that_settles_more_within_the_budget_is_kept() {
+    // Exact takes longer than the budget: it settles nothing, and is the fastest by refusing everything.
+    let (machine, sample) = (crescent_machine(), crescents(1500, 2));
+    let clock = SimulatedClock::default();
+    let tuner = Tuner::new(&machine, &sample).aim(Aim::Latency).clock(&clock);
+    let exact = tuner.contract(Contract::Exact).run().unwrap().tuning().exact.single_us;
+    let tuned = tuner.budget_us(Some(0.8 * exact)).unsettled(1.0).run().unwrap();
+    assert_ne!(tuned.sections.spec, "exact", "{}", tuned.tuning().reason);
+    let Verification { queries, unsettled, .. } = tuned.tuning().verification;
+    assert!(unsettled < queries / 2, "{unsettled} of {queries}");
 }
 
 #[test]

@@ -145,9 +145,11 @@ impl Subject<'_> {
         let disagreements = pairs.filter(|(a, b)| a.answer != b.answer).count();
         let certified =
             found.iter().filter(|decision| decision.certainty == Certainty::Certified).count();
+        let options = QueryOptions::default();
         // Exact before and after the plan, so that other load on the computer affects both.
-        let measure =
-            |plan: &Plan| PlanTimes::measure(plan, self.rows, self.repeats, SINGLE_QUERIES);
+        let measure = |plan: &Plan| {
+            PlanTimes::measure(plan, self.rows, &options, self.repeats, SINGLE_QUERIES)
+        };
         let exact = Plan::exact(self.machine);
         let (first, plan_times, second) = (measure(&exact)?, measure(&plan)?, measure(&exact)?);
         Ok(StepsRow {

@@ -112,7 +112,7 @@ pub(super) type Times = [f64; 3];
 
 /// Times of one plan.
 pub(super) fn times(plan: &Plan, rows: &Matrix, repeats: u32) -> anyhow::Result<Times> {
-    let times = PlanTimes::measure(plan, rows, repeats, 500)?;
+    let times = PlanTimes::measure(plan, rows, &QueryOptions::default(), repeats, 500)?;
     Ok([times.batch, times.single, times.batch_all_threads])
 }
 

@@ -3,9 +3,9 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{
-    Array, Bins, Budget, Calibration, ClassName, Counts, Curve, Input, Machine, Model, Output,
-    Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score,
-    Section, SettledByStage, Spacing, Speed, Trial, Tuning, Verification, file,
+    Array, Bins, Budget, Calibration, ClassName, CostTime, Counts, Curve, Input, Machine, Model,
+    Output, Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme,
+    Score, Section, SettledByStage, Spacing, Speed, Trial, Tuning, Verification, file,
 };
 use mercer_data::Matrix;
 use std::sync::Arc;
@@ -169,7 +169,8 @@ fn tuning() -> Tuning {
         seed: u64::MAX,
         instruction_set: "avx2".to_owned(),
         threads: 2,
-        budget: Some(Budget { microseconds: 40.0, rate: 1200.0, multiply_adds: 48_000 }),
+        budget: Some(Budget { microseconds: 40.0, multiply_adds: 48_000 }),
+        times: vec![CostTime { multiply_adds: 48_000, microseconds: 39.5 }],
         tolerance: Some(0.5),
         sample: SampleParts { rows: 10, fitted: 3, measured: 4, verified: 3, repeated: 1 },
         exact: speed,
