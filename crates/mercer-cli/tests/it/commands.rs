@@ -171,7 +171,7 @@ fn budgets_leave_queries_unsettled_unless_certainty_is_required() {
         assert_eq!(text.matches("unsettled").count(), 597, "{format}");
     }
     // With no time at all nothing is settled, and a sentence says so and what it takes.
-    let output = mercer(&["predict", &model, &queries, "--budget-us", "0.001"]);
+    let output = crate::common::mercer(&["predict", &model, &queries, "--budget-us", "0.001"]);
     let [out, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert!(output.status.success(), "{said}");
     assert!(out.lines().all(|line| line.ends_with(" unsettled")), "{out}");

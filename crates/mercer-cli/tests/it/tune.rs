@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{Folder, done, mercer, object, refused};
+use crate::common::{Folder, done, mercer, object, refused, refused_with};
 use serde_json::Value;
 
 /// A class whose name is markup.
