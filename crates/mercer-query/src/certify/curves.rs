@@ -20,10 +20,11 @@
 //! **Rounding of nodes.** All terms of G are positive, so its computed value at a node has the relative error
 //! `ρ = γ_(2n + r + 8)`, n terms with the relative error `r u` each, whose coefficients were summed before;
 //! `δ_k = 1.01 ρ Ĝ_k + 1e-290` also covers what underflows. A slope is then wrong by at most
-//! `(δ_k + δ_(k+1)) / h + 4 u |m̂|`, times 1.01, which is added to d and e. Two straight lines are farthest
+//! `(δ_k + δ_(k+1)) / h + 4 u |m̂|`, times 1.01, and `2^-1073` where it lies below the normal range, which is added to d and e. Two straight lines are farthest
 //! apart at the ends of the cell: the computed line `V + M (t - t_k)` is wrong there by at most
 //!
-//! `D = Σ δ + 8 u (|V| + |M| h + Σ Ĝ + Σ Ĥ)`, sums over both ends.
+//! `D = Σ δ + 8 u (|V| + |M| h + Σ Ĝ + Σ Ĥ) + 2^-1073 (h + 1)`, sums over both ends; the last term is what M and a step of it
+//! lose to underflow, which matters where cells are as wide as 1e30.
 //!
 //! **Rounding of answers.** Reading the line at t costs at most `4 u (|V| + |M| h)`, and adding C columns at
 //! most `γ_(C+4)` times the sum of all `|V| + |M| h`: both belong to the cell. So each cell has a radius

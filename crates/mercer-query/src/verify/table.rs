@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use mercer_kernel::bound::{UNIT, gamma};
+use mercer_kernel::bound::{LEAST, UNIT, gamma};
 use mercer_kernel::{Curve, Form, Profile, Term};
 use mercer_machine::{Machine, Score, Section};
 use rayon::prelude::*;
@@ -217,7 +217,9 @@ impl CurveMeasure<'_> {
         let length = value.abs() + slope.abs() * h;
         let ends = size + plus.values[cell + 1] + minus.values[cell + 1];
         let errors = error + plus.errors[cell + 1] + minus.errors[cell + 1];
-        let chord = errors + 8.0 * UNIT * (length + ends);
+        // A slope below the normal range is off by an absolute amount, and so is a step of it.
+        let underflow = 2.0 * LEAST * (h + 1.0);
+        let chord = errors + 8.0 * UNIT * (length + ends) + underflow;
         let radius = 1.01 * (f64::midpoint(above, below) + chord + reading * length);
         Line { value, slope, radius }
     }
@@ -235,7 +237,8 @@ impl CurveMeasure<'_> {
             return if turned == 0.0 { found.radius + 1.02 * moved } else { f64::INFINITY };
         };
         let at_end = (stored.value - found.value + turned * h).abs();
-        let apart = moved + at_end + 8.0 * UNIT * (stored.value.abs() + stored.slope.abs() * h);
+        let apart =
+            moved + at_end + 8.0 * UNIT * (stored.value.abs() + stored.slope.abs() * h) + LEAST;
         found.radius + 1.02 * apart
     }
 }
@@ -246,7 +249,7 @@ impl Half {
         let h = nodes[cell + 1] - nodes[cell];
         let slope = (self.values[cell + 1] - self.values[cell]) / h;
         let error = (self.errors[cell] + self.errors[cell + 1]) / h + 4.0 * UNIT * slope.abs();
-        (slope, 1.01 * error)
+        (slope, 1.01 * error + 2.0 * LEAST)
     }
 
     /// How far the curve can rise above its chord.
@@ -270,7 +273,10 @@ impl Half {
         }
         let (last, last_error) = self.slope(cell - 1, nodes);
         let before = bend(last - slope, error + last_error);
-        if before + after == 0.0 { 0.0 } else { 1.01 * h * (before * (after / (before + after))) }
+        if before + after == 0.0 {
+            return 0.0;
+        }
+        1.01 * h * (before * (after / (before + after)) + LEAST)
     }
 }
 
@@ -347,4 +353,42 @@ pub(crate) fn work(section: &Section, exact: &Exact) -> f64 {
     let entries = supports.iter().flat_map(mercer_data::Row::nonzeros);
     let pairs: f64 = entries.map(|(column, _)| f64::from(of_column(column))).sum();
     pairs * (40.0 + 2.0 * exact.machine().scores().len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use mercer_data::Matrix;
+    use mercer_machine::Output;
+
+    use super::*;
+
+    /// Slopes below the normal range lose digits, and wide cells multiply what they lose.
+    #[test]
+    fn slopes_that_underflow_are_part_of_the_radius() {
+        let kernel = mercer_kernel::parse("hellinger").unwrap();
+        let supports = Matrix::dense(1, vec![1e60, 3e60]).unwrap();
+        let betas = [1.3e-320, -3.1e-321];
+        let scores = vec![Score::expansion(&betas, 0.0)];
+        let machine = Machine::new(kernel, supports, scores, Output::Novelty).unwrap();
+        let weights = Weights::new(&machine);
+        let term = term(&machine).unwrap();
+        let measure = CurveMeasure { term, weights: &weights, columns: 1 };
+        // So close together that curves hardly bend between them.
+        let close = (0..40).map(|node| 1e60 + f64::from(node) * 1e56);
+        let nodes: Vec<f64> = std::iter::once(0.0).chain(close).collect();
+        let cells = measure.cells(&gather(&machine)[0], &nodes).unwrap();
+        for (cell, numbers) in cells.chunks_exact(3).enumerate().take(nodes.len() - 1) {
+            let &[value, slope, radius] = numbers else { unreachable!("three numbers") };
+            for share in [0.0, 0.3, 0.7, 1.0] {
+                let t = nodes[cell] + share * (nodes[cell + 1] - nodes[cell]);
+                let truth = betas[0] * (1e60 * t).sqrt() + betas[1] * (3e60 * t).sqrt();
+                let line = value + slope * (t - nodes[cell]);
+                let off = (line - truth).abs();
+                assert!(
+                    off <= radius,
+                    "cell {cell}, {t:e}: {line:e}, truth {truth:e}, radius {radius:e}"
+                );
+            }
+        }
+    }
 }
