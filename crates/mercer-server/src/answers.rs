@@ -48,11 +48,10 @@ impl LabelKind {
         let is_whole = |name: &ClassName| matches!(name, ClassName::Number(number) if number.fract() == 0.0 && number.abs() < 2f64.powi(53));
         let is_text = |name: &ClassName| matches!(name, ClassName::Text(_));
         match machine.output() {
-            Output::Value => Self::Numbers,
             Output::Novelty => Self::Integers,
             Output::Classes { names, .. } if names.iter().all(is_whole) => Self::Integers,
             Output::Classes { names, .. } if names.iter().any(is_text) => Self::Texts,
-            Output::Classes { .. } => Self::Numbers,
+            Output::Value | Output::Classes { .. } => Self::Numbers,
         }
     }
 
@@ -108,13 +107,13 @@ pub fn output(name: &'static str, machine: &Machine, computed: &Computed) -> Out
     let of_rows = |values: Values| OutputTensor { name, shape: vec![rows], values };
     let table = |values: &[f64]| {
         let columns = values.len().checked_div(rows).unwrap_or(0);
-        let values = Values::Doubles(values.to_vec());
+        let values = Values::F64s(values.to_vec());
         OutputTensor { name, shape: vec![rows, columns], values }
     };
     match name {
         "label" => of_rows(labels(machine, decisions)),
-        "low" => of_rows(Values::Doubles(decisions.iter().map(|one| one.range.low).collect())),
-        "high" => of_rows(Values::Doubles(decisions.iter().map(|one| one.range.high).collect())),
+        "low" => of_rows(Values::F64s(decisions.iter().map(|one| one.range.low).collect())),
+        "high" => of_rows(Values::F64s(decisions.iter().map(|one| one.range.high).collect())),
         "certainty" => {
             let name = |decision: &Decision| certainty_name(decision.certainty).to_owned();
             of_rows(Values::Texts(decisions.iter().map(name).collect()))
@@ -150,7 +149,7 @@ fn labels(machine: &Machine, decisions: &[Decision]) -> Values {
             Values::Integers(decisions.iter().map(|one| number(one.answer) as i64).collect())
         }
         LabelKind::Numbers => {
-            Values::Doubles(decisions.iter().map(|one| number(one.answer)).collect())
+            Values::F64s(decisions.iter().map(|one| number(one.answer)).collect())
         }
         LabelKind::Texts => {
             let text = |decision: &Decision| match decision.answer {

@@ -367,10 +367,11 @@ async fn index(
     content: Body,
 ) -> Result<axum::Json<Value>, Failure> {
     let bytes = body(&app, &headers, content).await?;
-    let wanted: Value = match bytes.is_empty() {
-        true => json!({}),
-        false => serde_json::from_slice(&bytes)
-            .map_err(|error| Failure::invalid(format!("the body is no JSON: {error}")))?,
+    let wanted: Value = if bytes.is_empty() {
+        json!({})
+    } else {
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Failure::invalid(format!("the body is no JSON: {error}")))?
     };
     let only_ready = wanted["ready"].as_bool().unwrap_or(false);
     Ok(axum::Json(json!(app.service.repository.index(only_ready))))

@@ -109,7 +109,7 @@ impl Service {
         }
         let mut computed = Computed { decisions, ..Computed::default() };
         if let Some(rows) = exact_rows {
-            self.add_scores(&served, &parameters, &rows, &mut computed)?;
+            add_scores(&served, &parameters, &rows, &mut computed)?;
         }
         let is_unsettled = |certainty: Certainty| certainty == Certainty::Unsettled;
         let certainties = computed.decisions.iter().map(|decision| decision.certainty);
@@ -122,32 +122,31 @@ impl Service {
             .collect();
         Ok(InferResponse { served, id, outputs, unsettled, budget, queue, compute })
     }
+}
 
-    fn add_scores(
-        &self,
-        served: &ServedModel,
-        parameters: &Parameters,
-        rows: &mercer_data::Matrix,
-        computed: &mut Computed,
-    ) -> Result<(), Failure> {
-        let scores =
-            served.plan.scores(rows).map_err(|error| Failure::invalid(error.to_string()))?;
-        let machine = &served.model.machine;
-        if parameters.has_probabilities {
-            let curves = served.model.probabilities.as_ref();
-            for scores in scores.chunks_exact(machine.scores().len()) {
-                let shares = curves.and_then(|curves| curves.of_classes(machine, scores));
-                let shares = shares.ok_or_else(|| {
-                    Failure::invalid(format!("the model '{}' has no probabilities", served.name))
-                })?;
-                computed.probabilities.extend(shares);
-            }
+/// Exact scores and probabilities, as far as they are asked for.
+fn add_scores(
+    served: &ServedModel,
+    parameters: &Parameters,
+    rows: &mercer_data::Matrix,
+    computed: &mut Computed,
+) -> Result<(), Failure> {
+    let scores = served.plan.scores(rows).map_err(|error| Failure::invalid(error.to_string()))?;
+    let machine = &served.model.machine;
+    if parameters.has_probabilities {
+        let curves = served.model.probabilities.as_ref();
+        for scores in scores.chunks_exact(machine.scores().len()) {
+            let shares = curves.and_then(|curves| curves.of_classes(machine, scores));
+            let shares = shares.ok_or_else(|| {
+                Failure::invalid(format!("the model '{}' has no probabilities", served.name))
+            })?;
+            computed.probabilities.extend(shares);
         }
-        if parameters.has_scores {
-            computed.scores = scores;
-        }
-        Ok(())
     }
+    if parameters.has_scores {
+        computed.scores = scores;
+    }
+    Ok(())
 }
 
 fn check_digest(served: &ServedModel, parameters: &Parameters) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mercer_query::Decision;
+use mercer_query::{Certainty, Decision};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -51,6 +51,9 @@ struct InfoLabels {
     plan: String,
     contract: String,
 }
+
+const CERTAINTIES: [Certainty; 4] =
+    [Certainty::Unsettled, Certainty::Calibrated, Certainty::Certified, Certainty::Exact];
 
 /// All metrics of a server.
 pub struct Metrics {
@@ -181,8 +184,7 @@ impl Metrics {
             counts[decision.certainty as usize] += 1;
             self.query_cost.observe(decision.cost.multiply_adds as f64);
         }
-        use mercer_query::Certainty::{Calibrated, Certified, Exact, Unsettled};
-        for certainty in [Unsettled, Calibrated, Certified, Exact] {
+        for certainty in CERTAINTIES {
             let count = counts[certainty as usize];
             if count > 0 {
                 let (model, version) = (served.name.clone(), served.version);

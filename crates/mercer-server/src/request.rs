@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mercer_query::Require;
 use serde::Deserialize;
 
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::tensor::Tensor;
 
 /// The value of a parameter; the protocol has no others.
@@ -178,11 +178,9 @@ impl InferRequest {
             [("input", inputs.collect::<Vec<_>>()), ("output", outputs.collect())]
         {
             names.sort_unstable();
-            if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-                return Err(Failure::new(
-                    Kind::Invalid,
-                    format!("two {kind}s are named '{}'", pair[0]),
-                ));
+            let is_twice = |pair: &&[&str]| matches!(pair, [one, other] if one == other);
+            if let Some(&[name, ..]) = names.windows(2).find(is_twice) {
+                return Err(Failure::invalid(format!("two {kind}s are named '{name}'")));
             }
         }
         Ok(())

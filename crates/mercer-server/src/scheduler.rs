@@ -22,7 +22,7 @@ const BATCH: usize = 2048;
 const INLINE_NS: u64 = 50_000;
 
 /// A part of a request that waits for a worker.
-struct Job {
+struct WaitingPart {
     served: Arc<ServedModel>,
     rows: Matrix,
     options: QueryOptions,
@@ -30,7 +30,7 @@ struct Job {
     deadline: Option<Instant>,
     queued: Instant,
     expected_ns: u64,
-    reply: oneshot::Sender<JobResult>,
+    reply: oneshot::Sender<PartResult>,
 }
 
 /// The answers to a part of a request, and what became of its time.
@@ -48,7 +48,7 @@ pub struct Answered {
     pub batch: usize,
 }
 
-type JobResult = Result<Answered, QueryError>;
+type PartResult = Result<Answered, QueryError>;
 
 /// What is to be done when the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -72,7 +72,7 @@ pub struct Scheduler {
 }
 
 struct Shared {
-    queue: Mutex<VecDeque<Job>>,
+    queue: Mutex<VecDeque<WaitingPart>>,
     ready: Condvar,
     /// Expected time of all that waits or runs.
     expected_ns: AtomicU64,
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    fn queue(&self) -> MutexGuard<'_, VecDeque<Job>> {
+    fn queue(&self) -> MutexGuard<'_, VecDeque<WaitingPart>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -197,7 +197,7 @@ impl Scheduler {
         Err(Failure::new(Kind::Overloaded { retry_after }, message))
     }
 
-    fn enqueue(&self, work: &Work, rows: Matrix) -> Result<oneshot::Receiver<JobResult>, Failure> {
+    fn enqueue(&self, work: &Work, rows: Matrix) -> Result<oneshot::Receiver<PartResult>, Failure> {
         let (reply, receiver) = oneshot::channel();
         let expected_ns = work.served.expected_ns(rows.rows());
         if self.shared.is_stopping.load(Ordering::Acquire) {
@@ -206,8 +206,8 @@ impl Scheduler {
         self.shared.expected_ns.fetch_add(expected_ns, Ordering::Relaxed);
         let served = Arc::clone(&work.served);
         let (options, deadline, queued) = (work.options, work.deadline, Instant::now());
-        let job = Job { served, rows, options, deadline, queued, expected_ns, reply };
-        self.shared.queue().push_back(job);
+        let part = WaitingPart { served, rows, options, deadline, queued, expected_ns, reply };
+        self.shared.queue().push_back(part);
         self.shared.ready.notify_one();
         Ok(receiver)
     }
@@ -237,7 +237,7 @@ fn limited(served: &ServedModel, options: QueryOptions, deadline: Option<Instant
     QueryOptions { budget: Some(budget), ..options }
 }
 
-fn inline(work: &Work) -> JobResult {
+fn inline(work: &Work) -> PartResult {
     let start = Instant::now();
     let options = limited(&work.served, work.options, work.deadline);
     let decisions = decide(&work.served, &work.rows, &options)?;
@@ -270,14 +270,14 @@ fn work(shared: &Shared) {
                 queue = shared.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
         };
-        let expected: u64 = batch.iter().map(|job| job.expected_ns).sum();
+        let expected: u64 = batch.iter().map(|part| part.expected_ns).sum();
         run(batch);
         shared.expected_ns.fetch_sub(expected, Ordering::Relaxed);
     }
 }
 
-/// The first job with those behind it that can be answered with it: of the same model and with the same options.
-fn take_alike(first: Job, queue: &mut VecDeque<Job>) -> Vec<Job> {
+/// The first part with those behind it that can be answered with it: of the same model and with the same options.
+fn take_alike(first: WaitingPart, queue: &mut VecDeque<WaitingPart>) -> Vec<WaitingPart> {
     let mut rows = first.rows.rows();
     let mut batch = vec![first];
     while let Some(next) = queue.front() {
@@ -297,57 +297,57 @@ fn take_alike(first: Job, queue: &mut VecDeque<Job>) -> Vec<Job> {
     batch
 }
 
-/// Answers the jobs of a batch, all with the same options. Those whose callers have gone are left out.
-fn run(mut batch: Vec<Job>) {
-    batch.retain(|job| !job.reply.is_closed());
+/// Answers the parts of a batch, all with the same options. Those whose callers have gone are left out.
+fn run(mut batch: Vec<WaitingPart>) {
+    batch.retain(|part| !part.reply.is_closed());
     let Some(first) = batch.first() else { return };
     let (start, served) = (Instant::now(), Arc::clone(&first.served));
     let options = limited(&served, first.options, first.deadline);
     let joined = (batch.len() > 1).then(|| joined(&batch));
-    let count: usize = batch.iter().map(|job| job.rows.rows()).sum();
+    let count: usize = batch.iter().map(|part| part.rows.rows()).sum();
     served.counters.batches.fetch_add(1, Ordering::Relaxed);
     let decisions = match &joined {
         Some(rows) => decide(&served, rows, &options),
         None => decide(&served, &first.rows, &options),
     };
-    let reply = |job: Job, decisions: Vec<Decision>| {
+    let reply = |part: WaitingPart, decisions: Vec<Decision>| {
         let (budget, compute) = (options.budget, start.elapsed());
-        let queue = start.saturating_duration_since(job.queued);
+        let queue = start.saturating_duration_since(part.queued);
         // A caller that has gone is no error.
-        drop(job.reply.send(Ok(Answered { decisions, budget, queue, compute, batch: count })));
+        drop(part.reply.send(Ok(Answered { decisions, budget, queue, compute, batch: count })));
     };
     match decisions {
         Ok(decisions) => {
             let mut decisions = decisions.into_iter();
-            for job in batch {
-                let own = decisions.by_ref().take(job.rows.rows()).collect();
-                reply(job, own);
+            for part in batch {
+                let own = decisions.by_ref().take(part.rows.rows()).collect();
+                reply(part, own);
             }
         }
         Err(error) if batch.len() == 1 => {
-            let job = batch.pop().expect("there is one");
-            drop(job.reply.send(Err(error)));
+            let part = batch.pop().expect("there is one");
+            drop(part.reply.send(Err(error)));
         }
         Err(_) => {
             // A bad row of one caller is no concern of the others: each on its own.
-            for job in batch {
-                match decide(&served, &job.rows, &options) {
-                    Ok(own) => reply(job, own),
-                    Err(error) => drop(job.reply.send(Err(error))),
+            for part in batch {
+                match decide(&served, &part.rows, &options) {
+                    Ok(own) => reply(part, own),
+                    Err(error) => drop(part.reply.send(Err(error))),
                 }
             }
         }
     }
 }
 
-fn joined(batch: &[Job]) -> Matrix {
+fn joined(batch: &[WaitingPart]) -> Matrix {
     let (first, columns) = (&batch[0].rows, batch[0].rows.columns());
     if first.is_sparse() {
         let mut builder = MatrixBuilder::new();
-        batch.iter().for_each(|job| builder.append(&job.rows, 0..job.rows.rows()));
+        batch.iter().for_each(|part| builder.append(&part.rows, 0..part.rows.rows()));
         return builder.finish(columns);
     }
-    let dense = batch.iter().filter_map(|job| job.rows.as_dense());
+    let dense = batch.iter().filter_map(|part| part.rows.as_dense());
     let values: Vec<f64> = dense.flatten().copied().collect();
     Matrix::dense(columns, values).unwrap_or_else(|_| first.clone())
 }

@@ -193,7 +193,7 @@ fn texts_from_bytes(name: &str, mut bytes: &[u8]) -> Result<Elements, Failure> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Values {
     /// FP64.
-    Doubles(Vec<f64>),
+    F64s(Vec<f64>),
     /// INT64.
     Integers(Vec<i64>),
     /// BYTES.
@@ -215,7 +215,7 @@ impl Values {
     /// The datatype.
     pub fn datatype(&self) -> Datatype {
         match self {
-            Self::Doubles(_) => Datatype::Double,
+            Self::F64s(_) => Datatype::Double,
             Self::Integers(_) => Datatype::Signed(8),
             Self::Texts(_) => Datatype::Bytes,
         }
@@ -224,7 +224,7 @@ impl Values {
     /// Little-endian bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
-            Self::Doubles(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Self::F64s(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
             Self::Integers(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
             Self::Texts(texts) => {
                 let mut bytes = Vec::new();

@@ -30,7 +30,7 @@ pub(crate) struct Serve {
     /// What to do when more waits [default: shed]
     #[arg(long, value_name = "WHAT")]
     pub(crate) overload: Option<OverloadName>,
-    /// Ask this share of calibrated answers again exactly, and fall back to proved ones when the contract is broken
+    /// Evaluate this share of calibrated answers again exactly, and fall back to proved ones when the contract is broken
     #[arg(long, value_name = "SHARE")]
     pub(crate) audit: Option<f64>,
     /// Look at the files of the models every so many seconds [default: only on SIGHUP]

@@ -149,7 +149,10 @@ fn served_answers_are_those_of_predict() {
         assert_eq!(reply.status, 200, "{found}");
         assert_eq!((&found["model_name"], &found["id"]), (&json!("digits"), &json!("7")));
         for (at, expected) in digits.answers[rows].iter().enumerate() {
-            assert_eq!(output(&found, "label")[at].to_string(), expected["label"].as_str().unwrap());
+            assert_eq!(
+                output(&found, "label")[at].to_string(),
+                expected["label"].as_str().unwrap()
+            );
             for name in ["low", "high", "cost", "certainty"] {
                 assert_eq!(output(&found, name)[at], expected[name], "{name} of {at}");
             }
@@ -169,7 +172,10 @@ fn served_answers_are_those_of_predict() {
     assert_eq!(statistics["model_stats"][0]["inference_count"], 1 + 64 + 597 + 15);
     let metrics = server.get("/metrics");
     let text = String::from_utf8(metrics.body).unwrap();
-    assert!(text.contains("mercer_queries_total{model=\"digits\",version=\"1\",certainty=\"exact\"}"), "{text}");
+    assert!(
+        text.contains("mercer_queries_total{model=\"digits\",version=\"1\",certainty=\"exact\"}"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -183,7 +189,8 @@ fn sparse_rows_lines_bytes_and_compressed_bodies_give_the_same_answers() {
         .take(3)
         .map(str::to_owned)
         .collect();
-    let lines = json!({ "inputs": [{ "name": "rows", "shape": [3], "datatype": "BYTES", "data": lines }] });
+    let lines =
+        json!({ "inputs": [{ "name": "rows", "shape": [3], "datatype": "BYTES", "data": lines }] });
     let (mut starts, mut indices, mut values) = (vec![0], Vec::new(), Vec::new());
     for row in &digits.rows[..3] {
         for (column, value) in row.iter().enumerate().filter(|(_, value)| **value != 0.0) {
@@ -231,22 +238,29 @@ fn sparse_rows_lines_bytes_and_compressed_bodies_give_the_same_answers() {
 #[test]
 fn bad_requests_get_a_sentence_and_nothing_else_suffers() {
     let digits = Digits::new();
-    let small = digits.folder.write("serve.toml", "body_bytes = 100000\nrows = 50\nread_seconds = 1\n");
+    let small =
+        digits.folder.write("serve.toml", "body_bytes = 100000\nrows = 50\nread_seconds = 1\n");
     let server = Server::start(&[&digits.model, "--config", &small]);
     let infer = |request: Value| server.infer("digits", &request);
-    let tensor = |shape: Value, datatype: &str, data: Value| {
-        json!({ "inputs": [{ "name": "x", "shape": shape, "datatype": datatype, "data": data }] })
-    };
+    let tensor = |shape: Value, datatype: &str, data: Value| json!({ "inputs": [{ "name": "x", "shape": shape, "datatype": datatype, "data": data }] });
     for (request, status, message) in [
         (json!({}), 400, "missing field `inputs`"),
         (json!({ "inputs": [] }), 400, "has no inputs"),
-        (tensor(json!([1, 3]), "FP64", json!([1, 2, 3])), 400, "rows have 3 columns, the model has 64"),
+        (
+            tensor(json!([1, 3]), "FP64", json!([1, 2, 3])),
+            400,
+            "rows have 3 columns, the model has 64",
+        ),
         (tensor(json!([2, 64]), "FP64", json!([1])), 400, "does not fit its 1 elements"),
         (tensor(json!([1]), "FP99", json!([1])), 400, "there is no datatype 'FP99'"),
         (tensor(json!([1]), "FP64", json!(["a"])), 400, "its data are texts"),
         (tensor(json!([-1, 64]), "FP64", json!([])), 400, "no inference request"),
         (tensor(json!([60, 64]), "FP64", json!(vec![0; 3840])), 413, "60 rows in one request"),
-        (digits.request(0..1, json!({ "requre": "certified" })), 400, "there is no parameter 'requre'"),
+        (
+            digits.request(0..1, json!({ "requre": "certified" })),
+            400,
+            "there is no parameter 'requre'",
+        ),
         (digits.request(0..1, json!({ "digest": "0" })), 409, "the request asks for 0"),
         (digits.request(0..1, json!({ "probabilities": true })), 400, "has no probabilities"),
     ] {
@@ -254,7 +268,8 @@ fn bad_requests_get_a_sentence_and_nothing_else_suffers() {
         assert_eq!(reply.status, status, "{request}: {}", String::from_utf8_lossy(&reply.body));
         assert!(reply.error().contains(message), "{request}: {}", reply.error());
     }
-    let send = |headers: &str, body: &[u8]| server.send("POST", "/v2/models/digits/infer", headers, body);
+    let send =
+        |headers: &str, body: &[u8]| server.send("POST", "/v2/models/digits/infer", headers, body);
     let bomb = {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packed.write_all(&vec![b' '; 10_000_000]).unwrap();
@@ -267,8 +282,18 @@ fn bad_requests_get_a_sentence_and_nothing_else_suffers() {
         ("Content-Encoding: gzip\r\n", &bomb[..], 413, "when it is inflated"),
         ("Content-Encoding: gzip\r\n", b"no gzip", 400, "damaged"),
         ("Content-Encoding: zstd\r\n", b"x", 415, "'zstd'"),
-        ("Inference-Header-Content-Length: 99999999999999999999\r\n", b"{}", 400, "the body has 2 bytes"),
-        ("Inference-Header-Content-Length: 0\r\n", b"12345678", 400, "not whole rows of 64 columns"),
+        (
+            "Inference-Header-Content-Length: 99999999999999999999\r\n",
+            b"{}",
+            400,
+            "the body has 2 bytes",
+        ),
+        (
+            "Inference-Header-Content-Length: 0\r\n",
+            b"12345678",
+            400,
+            "not whole rows of 64 columns",
+        ),
     ] {
         let reply = send(headers, body);
         assert_eq!(reply.status, status, "{headers}: {}", String::from_utf8_lossy(&reply.body));
@@ -288,7 +313,10 @@ fn bad_requests_get_a_sentence_and_nothing_else_suffers() {
     }
     // A body that never comes.
     let mut slow = TcpStream::connect(&server.address).unwrap();
-    slow.write_all(b"POST /v2/models/digits/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{").unwrap();
+    slow.write_all(
+        b"POST /v2/models/digits/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{",
+    )
+    .unwrap();
     let mut said = String::new();
     drop(slow.read_to_string(&mut said));
     assert!(said.starts_with("HTTP/1.1 408"), "{said}");

@@ -191,7 +191,7 @@ pub fn explanation(served: &ServedModel, request: &InferRequest) -> Result<Value
         &crate::answers::Computed { decisions: vec![decision], ..Default::default() },
     );
     let label = match answer.values {
-        crate::tensor::Values::Doubles(values) => json!(values[0]),
+        crate::tensor::Values::F64s(values) => json!(values[0]),
         crate::tensor::Values::Integers(values) => json!(values[0]),
         crate::tensor::Values::Texts(values) => json!(values[0]),
     };

@@ -218,7 +218,7 @@ struct BinarySize {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ResponseData<'a> {
-    Doubles(Vec<f64>),
+    F64s(Vec<f64>),
     Integers(&'a [i64]),
     Texts(&'a [String]),
 }
@@ -231,9 +231,9 @@ pub fn response(response: &InferResponse) -> (Vec<u8>, Option<usize>) {
         let data = match &output.values {
             _ if *is_binary => None,
             // JSON has no infinities: a range that is not bounded ends at the largest number.
-            Values::Doubles(values) => {
+            Values::F64s(values) => {
                 let finite = values.iter().map(|value| value.clamp(f64::MIN, f64::MAX));
-                Some(ResponseData::Doubles(finite.collect()))
+                Some(ResponseData::F64s(finite.collect()))
             }
             Values::Integers(values) => Some(ResponseData::Integers(values)),
             Values::Texts(values) => Some(ResponseData::Texts(values)),
