@@ -35,11 +35,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mercer-train", UP_TO_MACHINE),
     ("mercer-compile", UP_TO_TRAIN),
     ("mercer", UP_TO_COMPILE),
+    ("mercer-server", &["mercer-data", "mercer-kernel", "mercer-machine", "mercer-query"]),
     ("mercer-report", &["mercer"]),
     ("mercer-papers", &["mercer", "mercer-report"]),
-    ("mercer-cli", &["mercer", "mercer-report", "mercer-papers"]),
+    ("mercer-cli", &["mercer", "mercer-report", "mercer-papers", "mercer-server"]),
     ("mercer-python", &["mercer"]),
-    ("mercer-server", &["mercer"]),
     (TESTKIT, UP_TO_FACADE),
     ("xtask", &[]),
 ];
@@ -190,7 +190,10 @@ mod tests {
         assert_eq!(may_use("mercer-compile").last(), Some(&"mercer-train"));
         assert_eq!(may_use("mercer").last(), Some(&"mercer-compile"));
         assert_eq!(may_use("mercer-papers"), ["mercer", "mercer-report"]);
-        assert_eq!(may_use("mercer-cli"), ["mercer", "mercer-report", "mercer-papers"]);
+        assert_eq!(
+            may_use("mercer-cli"),
+            ["mercer", "mercer-report", "mercer-papers", "mercer-server"]
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! What a verb does is in `commands/`.
 
+mod serve;
 mod shared;
 mod training;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mercer::compile::tune::Contract;
 
+pub(crate) use serve::Serve;
 pub(crate) use shared::{Input, MemoryFlag, MissingPolicy, PlanFlags, QueryFlags, RequireName};
 use training::duration;
 pub(crate) use training::{CalibratorName, SchemeName, Search, Train, TrainingFlags};
@@ -68,6 +70,8 @@ pub(crate) enum Verb {
     Search(Search),
     /// Predict the labels or values of queries
     Predict(Predict),
+    /// Answer queries over HTTP (Open Inference Protocol)
+    Serve(Serve),
     /// Check data before training, or a model before it is deployed
     Check(Check),
     /// Verify the plan of a model that comes from elsewhere: recompute what its certificates rest on

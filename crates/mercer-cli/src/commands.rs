@@ -19,6 +19,7 @@ mod predict;
 mod query_options;
 mod reproduce;
 mod search;
+mod serve;
 mod train;
 mod trust;
 mod tune;
@@ -43,6 +44,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Inspect(inspect) => inspect::run(&inspect, console),
         Verb::Train(train) => train::run(&train, arguments.common.seed, console),
         Verb::Search(search) => search::run(&search, arguments.common.seed, console),
+        Verb::Serve(serve) => serve::run(&serve, arguments.common.seed, console),
         Verb::Check(check) => check::run(&check, console),
         Verb::Verify(verify) => verify::run(&verify, console),
         Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),

@@ -39,6 +39,11 @@ impl Console {
         Self { json: false, quiet: false, level: LogLevel::Warn, colours: false, terminal: false }
     }
 
+    /// Whether only results and errors are printed.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     pub(crate) fn error(&self, error: &anyhow::Error) {
         let mut chain: Vec<String> = error.chain().map(ToString::to_string).collect();
         // An error that wraps another may repeat its text.

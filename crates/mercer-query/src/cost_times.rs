@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn stages_have_rates_of_their_own() {
-        // Fast integer products first, then slow doubles.
+        // Fast integer products first, then slow ones in f64.
         let curve = curve(&[(0, 0.5), (1_000_000, 2.5), (1_500_000, 52.5)]);
         assert_eq!(curve.limit(0.4), 0);
         assert_eq!(curve.limit(1.5), 500_000);

@@ -18,6 +18,7 @@ mod libsvm;
 mod reproduce;
 mod round_trips;
 mod scaling;
+mod serve;
 mod shell;
 mod training;
 mod trust;

@@ -1,0 +1,98 @@
+//! Arguments of `mercer serve`. Each option can stand in the TOML file as well; the command line wins.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use mercer_server::{Overload, ServeOptions, VersionPolicy};
+
+use super::PlanFlags;
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Model files, or folders with `name.mercer` or `name/VERSION/model.mercer`
+    pub(crate) models: Vec<PathBuf>,
+    /// A TOML file with options; the command line wins
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Load the models and check the options, then end
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Where HTTP is served [default: 127.0.0.1:8000]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Which versions of a model are served [default: latest]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) versions: Option<VersionsName>,
+    /// Expected milliseconds of work that may wait; requests beyond are refused with 429 [default: 100]
+    #[arg(long, value_name = "MS")]
+    pub(crate) queue_ms: Option<f64>,
+    /// What to do when more waits [default: shed]
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) overload: Option<OverloadName>,
+    /// Evaluate this share of calibrated answers again exactly, and fall back to proved ones when the contract is broken
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) audit: Option<f64>,
+    /// Look at the files of the models every so many seconds [default: only on SIGHUP]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) watch: Option<f64>,
+    /// A file with the token that every request must carry (`Authorization: Bearer TOKEN`)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// A file with the token for loading and unloading models; without one that is not served
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) plan: PlanFlags,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VersionsName {
+    /// The one with the largest number
+    Latest,
+    /// All of them
+    All,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OverloadName {
+    /// Refuse requests
+    Shed,
+    /// Give requests smaller budgets first
+    Degrade,
+}
+
+impl Serve {
+    /// The options of the file with those of the command line over them.
+    pub(crate) fn options(&self, threads: usize, seed: u64) -> anyhow::Result<ServeOptions> {
+        let mut options = match &self.config {
+            Some(path) => ServeOptions::from_file(path)?,
+            None => ServeOptions::default(),
+        };
+        if !self.models.is_empty() {
+            options.models.clone_from(&self.models);
+        }
+        options.listen = self.listen.unwrap_or(options.listen);
+        options.queue_ms = self.queue_ms.unwrap_or(options.queue_ms);
+        options.audit = self.audit.unwrap_or(options.audit);
+        options.watch_seconds = self.watch.unwrap_or(options.watch_seconds);
+        options.token_file = self.token_file.clone().or(options.token_file);
+        options.admin_token_file = self.admin_token_file.clone().or(options.admin_token_file);
+        options.trust_plan |= self.plan.trust_plan;
+        options.threads = options.threads.or(Some(threads));
+        options.seed = seed;
+        if let Some(versions) = self.versions {
+            options.versions = match versions {
+                VersionsName::Latest => VersionPolicy::Latest,
+                VersionsName::All => VersionPolicy::All,
+            };
+        }
+        if let Some(overload) = self.overload {
+            options.overload = match overload {
+                OverloadName::Shed => Overload::Shed,
+                OverloadName::Degrade => Overload::Degrade,
+            };
+        }
+        Ok(options)
+    }
+}

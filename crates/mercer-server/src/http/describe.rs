@@ -1,0 +1,209 @@
+//! What the server says of itself and of its models, as JSON: metadata, configuration, statistics, the card, explanations.
+
+use std::sync::atomic::Ordering;
+
+use mercer_machine::Output;
+use mercer_query::QueryOptions;
+use serde_json::{Map, Value, json};
+
+use crate::answers::certainty_name;
+use crate::failure::Failure;
+use crate::request::InferRequest;
+use crate::rows::rows;
+use crate::served::ServedModel;
+
+/// The server's own name, version and extensions.
+pub fn server() -> Value {
+    json!({
+        "name": "mercer",
+        "version": env!("CARGO_PKG_VERSION"),
+        "extensions": [
+            "binary_tensor_data", "model_repository", "model_configuration", "schedule_policy", "statistics",
+            "parameters",
+        ],
+    })
+}
+
+fn outputs(served: &ServedModel) -> [(&'static str, &'static str); 5] {
+    [
+        ("label", served.label_kind().datatype()),
+        ("low", "FP64"),
+        ("high", "FP64"),
+        ("certainty", "BYTES"),
+        ("cost", "INT64"),
+    ]
+}
+
+/// Metadata of a model.
+pub fn metadata(served: &ServedModel, versions: &[String]) -> Value {
+    let outputs = outputs(served)
+        .map(|(name, datatype)| json!({ "name": name, "datatype": datatype, "shape": [-1] }));
+    let machine = &served.model.machine;
+    let mut properties = Map::new();
+    let mut add = |name: &str, value: String| {
+        properties.insert(name.to_owned(), Value::String(value));
+    };
+    add("digest", served.digest.clone());
+    add("contract", served.contract());
+    add("plan", served.plan.spec().to_string());
+    add("kernel", machine.kernel().spec().to_string());
+    add("supports", machine.supports().rows().to_string());
+    add("exact_multiply_adds", served.plan.exact_stage().cost().multiply_adds.to_string());
+    add("classes", json!(served.class_names()).to_string());
+    if let Some(names) = &served.model.input.names {
+        add("feature_names", json!(names).to_string());
+    }
+    json!({
+        "name": served.name,
+        "versions": versions,
+        "platform": "mercer_safetensors",
+        "inputs": [{ "name": "x", "datatype": "FP64", "shape": [-1, served.columns()] }],
+        "outputs": outputs,
+        "properties": properties,
+    })
+}
+
+/// Configuration of a model in the form of Triton.
+pub fn config(served: &ServedModel) -> Value {
+    let kind = |datatype: &str| match datatype {
+        "BYTES" => "TYPE_STRING".to_owned(),
+        other => format!("TYPE_{other}"),
+    };
+    let outputs = outputs(served).map(|(name, datatype)| {
+        json!({ "name": name, "data_type": kind(datatype), "dims": ["1"], "reshape": { "shape": [] } })
+    });
+    json!({
+        "name": served.name,
+        "platform": "mercer_safetensors",
+        "backend": "mercer",
+        "max_batch_size": 2048,
+        "version_policy": { "latest": { "num_versions": 1 } },
+        "input": [{ "name": "x", "data_type": "TYPE_FP64", "dims": [served.columns().to_string()] }],
+        "output": outputs,
+        "dynamic_batching": { "max_queue_delay_microseconds": "0" },
+    })
+}
+
+/// Statistics of a model in the form of Triton.
+pub fn statistics(served: &ServedModel) -> Value {
+    let counters = &served.counters;
+    let get = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let count = get(&counters.requests);
+    let duration = |ns: u64, count: u64| json!({ "count": count, "ns": ns });
+    json!({
+        "name": served.name,
+        "version": served.version.to_string(),
+        "last_inference": get(&counters.last_ms),
+        "inference_count": get(&counters.rows),
+        "execution_count": get(&counters.batches).max(u64::from(count > 0)),
+        "inference_stats": {
+            "success": duration(get(&counters.total_ns), count),
+            "fail": duration(0, get(&counters.failures)),
+            "queue": duration(get(&counters.queue_ns), count),
+            "compute_input": duration(0, count),
+            "compute_infer": duration(get(&counters.compute_ns), count),
+            "compute_output": duration(0, count),
+            "cache_hit": duration(0, 0),
+            "cache_miss": duration(0, 0),
+        },
+        "batch_stats": [],
+        "memory_usage": [{ "type": "CPU", "id": "0", "byte_size": served.bytes }],
+        "response_stats": {},
+    })
+}
+
+/// All that a user of the model should know.
+pub fn card(served: &ServedModel) -> Value {
+    let machine = &served.model.machine;
+    let output = match machine.output() {
+        Output::Value => "value",
+        Output::Novelty => "novelty",
+        Output::Classes { .. } => "classes",
+    };
+    let calibration = served.plan.calibration().map(|calibration| {
+        json!({
+            "eps": calibration.risk, "delta": calibration.delta, "queries": calibration.queries,
+            "disagreements": calibration.disagreements, "bound": calibration.bound,
+        })
+    });
+    let stages: Vec<String> =
+        served.plan.stages().iter().map(|stage| stage.spec().to_string()).collect();
+    let left_out: Vec<String> = served.plan.left_out().iter().map(ToString::to_string).collect();
+    let tuning = served.model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
+    json!({
+        "name": served.name,
+        "version": served.version.to_string(),
+        "digest": served.digest,
+        "kernel": machine.kernel().spec().to_string(),
+        "output": output,
+        "classes": served.class_names(),
+        "columns": served.columns(),
+        "feature_names": served.model.input.names,
+        "supports": machine.supports().rows(),
+        "bytes": served.bytes,
+        "plan": served.plan.spec().to_string(),
+        "stages": stages,
+        "left_out": left_out,
+        "contract": served.contract(),
+        "calibration": calibration,
+        "is_alarmed": served.is_alarmed.load(Ordering::Relaxed),
+        "exact_multiply_adds": served.plan.exact_stage().cost().multiply_adds,
+        "mean_us": served.mean_us,
+        "tuning": tuning,
+    })
+}
+
+/// How one row is answered, step by step.
+///
+/// # Errors
+/// If there is not exactly one row, or it cannot be answered.
+pub fn explanation(served: &ServedModel, request: &InferRequest) -> Result<Value, Failure> {
+    let rows = rows(&served.model, &request.inputs, 1)?;
+    if rows.rows() != 1 {
+        return Err(Failure::invalid("one row is explained at a time"));
+    }
+    let parameters = &request.parameters;
+    let by_time = parameters.budget_us.map(|time| served.times.limit(time));
+    let options = QueryOptions {
+        budget: parameters.budget.or(by_time).or(served.query_options.budget),
+        tolerance: parameters.tolerance.or(served.query_options.tolerance),
+        require: parameters.require,
+    };
+    let explained = served.active_plan().explain(&rows, 0, &options);
+    let explained = explained.map_err(|error| Failure::invalid(error.to_string()))?;
+    let finite = |value: f64| value.clamp(f64::MIN, f64::MAX);
+    let steps: Vec<Value> = explained
+        .steps
+        .iter()
+        .map(|step| {
+            json!({
+                "stage": step.stage, "score": step.score, "progress": step.progress,
+                "low": finite(step.range.low), "high": finite(step.range.high),
+                "cost": step.cost.multiply_adds, "is_estimate": step.is_estimate,
+                "is_between": step.is_between,
+            })
+        })
+        .collect();
+    let decision = explained.decision;
+    let answer = crate::answers::output(
+        "label",
+        &served.model.machine,
+        &crate::answers::Computed { decisions: vec![decision], ..Default::default() },
+    );
+    let label = match answer.values {
+        crate::tensor::Values::F64s(values) => json!(values[0]),
+        crate::tensor::Values::Integers(values) => json!(values[0]),
+        crate::tensor::Values::Texts(values) => json!(values[0]),
+    };
+    Ok(json!({
+        "label": label,
+        "low": finite(decision.range.low),
+        "high": finite(decision.range.high),
+        "certainty": certainty_name(decision.certainty),
+        "cost": decision.cost.multiply_adds,
+        "exact_cost": served.plan.exact_stage().cost().multiply_adds,
+        "answered_by": explained.answered_by,
+        "stages": explained.stages,
+        "steps": steps,
+    }))
+}

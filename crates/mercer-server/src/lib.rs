@@ -1,0 +1,230 @@
+//! A server for kernel machines: the Open Inference Protocol (version 2) over HTTP, with answers that state their range,
+//! certainty and cost. It links neither trainer nor compiler.
+//!
+//! The path of a request: `http/accept.rs` (connections) - `http.rs` (addresses, tokens, limits) - `http/wire.rs` (JSON and
+//! bytes) - `infer.rs` - `rows.rs` (tensors to rows) - `scheduler.rs` (now, or in the queue) - `answers.rs` (decisions to
+//! tensors). Models are loaded and exchanged in `repository.rs`.
+
+mod answers;
+mod failure;
+mod http;
+mod infer;
+mod json_array;
+mod metrics;
+mod options;
+mod repository;
+mod request;
+mod rows;
+mod scheduler;
+mod served;
+mod tensor;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+
+use http::{AppState, Phase};
+use infer::Service;
+use metrics::Metrics;
+use served::LoadOptions;
+
+pub use options::{OptionsError, ServeOptions};
+pub use repository::{Changes, Repository, VersionPolicy};
+pub use scheduler::{Overload, Scheduler};
+
+/// Why a server does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The options cannot be used.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// A model cannot be loaded.
+    #[error("{0}")]
+    Model(String),
+    /// The address cannot be listened at, or threads cannot be started.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        error: std::io::Error,
+    },
+}
+
+/// What a server tells the program that runs it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// It listens here, with so many models.
+    Listening {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Models that are ready.
+        models: usize,
+    },
+    /// Files of models changed.
+    Changed(Changes),
+    /// It was told to stop, and no longer says that it is ready.
+    Stopping,
+    /// It has ended; whether all requests were answered.
+    Stopped {
+        /// Whether all requests ended in time.
+        all_answered: bool,
+    },
+}
+
+/// A signal from outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Look at the files of the models.
+    Reload,
+    /// Stop after the pause for balancers.
+    Stop,
+    /// Stop without the pause.
+    StopNow,
+}
+
+/// Loads the models without serving them: what a server with these options would do at its start.
+///
+/// # Errors
+/// If the options cannot be used, or a model cannot be loaded.
+pub fn check(options: &ServeOptions) -> Result<Vec<String>, ServeError> {
+    options.check()?;
+    let repository = repository(options);
+    refresh_all(&repository)?;
+    let describe = |served: &Arc<served::ServedModel>| {
+        format!("{} version {}: {}", served.name, served.version, served.plan.spec())
+    };
+    Ok(repository.served().iter().map(describe).collect())
+}
+
+fn repository(options: &ServeOptions) -> Repository {
+    let ServeOptions { trust_plan, audit, seed, .. } = *options;
+    let load_options = LoadOptions { trust_plan, audit, seed };
+    Repository::new(options.models.clone(), options.versions, load_options)
+}
+
+fn refresh_all(repository: &Repository) -> Result<Changes, ServeError> {
+    let changes = repository.refresh().map_err(|failure| ServeError::Model(failure.message))?;
+    if let Some((name, version, reason)) = changes.failed.first() {
+        return Err(ServeError::Model(format!("model '{name}', version {version}: {reason}")));
+    }
+    if changes.loaded.is_empty() {
+        return Err(ServeError::Model("there is no model to serve".to_owned()));
+    }
+    Ok(changes)
+}
+
+/// Serves until a signal says stop. `events` is called with what happens; `signals` are read as they come.
+///
+/// # Errors
+/// If the options cannot be used, a model cannot be loaded, or the address cannot be listened at.
+pub async fn serve(
+    options: &ServeOptions,
+    mut signals: tokio::sync::mpsc::UnboundedReceiver<Signal>,
+    events: impl Fn(Event) + Send + Sync + 'static,
+) -> Result<(), ServeError> {
+    options.check()?;
+    let app = Arc::new(app(options)?);
+    let system = |what: &str| {
+        let what = what.to_owned();
+        move |error| ServeError::System { what, error }
+    };
+    let address = options.listen;
+    let listener =
+        TcpListener::bind(address).await.map_err(system(&format!("cannot listen at {address}")))?;
+    let address = listener.local_addr().map_err(system("the address is unknown"))?;
+    refresh_all(&app.service.repository)?;
+    app.phase.start();
+    events(Event::Listening { address, models: app.service.repository.served().len() });
+    let limits = http::connection_limits(options);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let served =
+        tokio::spawn(http::serve(listener, http::router(Arc::clone(&app)), limits, async {
+            // Stop as well if nobody can say so any more.
+            drop(stopped.await);
+        }));
+    let mut watch = watch_interval(options.watch_seconds);
+    let pause = loop {
+        tokio::select! {
+            signal = signals.recv() => match signal {
+                Some(Signal::Reload) => reload(&app, &events).await,
+                Some(Signal::Stop) => break Duration::from_secs_f64(options.drain_seconds),
+                Some(Signal::StopNow) | None => break Duration::ZERO,
+            },
+            () = tick(&mut watch) => reload(&app, &events).await,
+        }
+    };
+    app.phase.stop();
+    events(Event::Stopping);
+    // A second signal cuts the pause short.
+    tokio::select! {
+        () = tokio::time::sleep(pause) => {}
+        _ = signals.recv() => {}
+    }
+    // The loop may have ended by itself.
+    let _ = stop.send(());
+    let all_answered = served.await.unwrap_or(false);
+    app.service.scheduler.stop();
+    events(Event::Stopped { all_answered });
+    Ok(())
+}
+
+fn app(options: &ServeOptions) -> Result<AppState, ServeError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let limit = Duration::from_secs_f64(options.queue_ms / 1e3);
+    let scheduler =
+        Scheduler::start(options.threads.unwrap_or(cores), limit, options.overload).map_err(
+            |error| ServeError::System { what: "threads cannot be started".to_owned(), error },
+        )?;
+    let token = |path: &Option<std::path::PathBuf>| path.as_deref().map(options::token).transpose();
+    Ok(AppState {
+        service: Service {
+            repository: repository(options),
+            scheduler,
+            metrics: Metrics::default(),
+            most_rows: options.rows,
+        },
+        phase: Phase::default(),
+        token: token(&options.token_file)?,
+        admin_token: token(&options.admin_token_file)?,
+        body_bytes: options.body_bytes,
+        read_time: Duration::from_secs_f64(options.read_seconds),
+    })
+}
+
+fn watch_interval(seconds: f64) -> Option<tokio::time::Interval> {
+    (seconds > 0.0).then(|| {
+        let mut interval = tokio::time::interval(Duration::from_secs_f64(seconds));
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        interval
+    })
+}
+
+/// The next look at the files; never, if they are not watched.
+async fn tick(watch: &mut Option<tokio::time::Interval>) {
+    match watch {
+        Some(interval) => {
+            interval.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Loads what changed; the old models answer meanwhile.
+async fn reload(app: &Arc<AppState>, events: &(impl Fn(Event) + Send + Sync)) {
+    let own = Arc::clone(app);
+    let outcome = tokio::task::spawn_blocking(move || own.service.repository.refresh()).await;
+    let changes = match outcome {
+        Ok(Ok(changes)) => changes,
+        Ok(Err(failure)) => {
+            Changes { failed: vec![(String::new(), 0, failure.message)], ..Changes::default() }
+        }
+        Err(_) => return,
+    };
+    changes.loaded.iter().for_each(|_| app.service.metrics.note_reload(true));
+    changes.failed.iter().for_each(|_| app.service.metrics.note_reload(false));
+    if changes != Changes::default() {
+        events(Event::Changed(changes));
+    }
+}

@@ -1,0 +1,147 @@
+//! Options of a server: from a TOML file, from the command line, or from a program.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::repository::VersionPolicy;
+use crate::scheduler::Overload;
+
+/// Everything that can be chosen. All have a default but the models.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeOptions {
+    /// Model files, or folders with `name.mercer` or `name/VERSION/model.mercer`.
+    pub models: Vec<PathBuf>,
+    /// Where HTTP is served.
+    pub listen: SocketAddr,
+    /// Which versions of a model are served.
+    pub versions: VersionPolicy,
+    /// Threads that compute; one for each core if not given.
+    pub threads: Option<usize>,
+    /// Expected milliseconds of work that may wait.
+    pub queue_ms: f64,
+    /// What is done when more waits.
+    pub overload: Overload,
+    /// Share of calibrated answers that are asked again exactly.
+    pub audit: f64,
+    /// Seed of the drawing of audited queries.
+    pub seed: u64,
+    /// Seconds between looks at the files of the models; 0 for none.
+    pub watch_seconds: f64,
+    /// Whether plans are believed without verification.
+    pub trust_plan: bool,
+    /// A file that holds the token that every request must carry.
+    pub token_file: Option<PathBuf>,
+    /// A file that holds the token for loading and unloading models; without one they are not served.
+    pub admin_token_file: Option<PathBuf>,
+    /// Bytes of a body, at most, before and after it is inflated.
+    pub body_bytes: usize,
+    /// Rows of a request, at most.
+    pub rows: usize,
+    /// Connections at a time, at most.
+    pub connections: usize,
+    /// Seconds in which the head of a request, and then its body, must arrive.
+    pub read_seconds: f64,
+    /// Seconds between the signal to stop and the end of new connections.
+    pub drain_seconds: f64,
+    /// Seconds after that in which requests may end.
+    pub stop_seconds: f64,
+}
+
+impl Default for ServeOptions {
+    fn default() -> Self {
+        Self {
+            models: Vec::new(),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
+            versions: VersionPolicy::default(),
+            threads: None,
+            queue_ms: 100.0,
+            overload: Overload::default(),
+            audit: 0.0,
+            seed: 1,
+            watch_seconds: 0.0,
+            trust_plan: false,
+            token_file: None,
+            admin_token_file: None,
+            body_bytes: 64 << 20,
+            rows: 1_000_000,
+            connections: 1024,
+            read_seconds: 10.0,
+            drain_seconds: 5.0,
+            stop_seconds: 25.0,
+        }
+    }
+}
+
+/// Why options cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct OptionsError(pub String);
+
+impl ServeOptions {
+    /// Reads a TOML file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or holds anything else.
+    pub fn from_file(path: &Path) -> Result<Self, OptionsError> {
+        let wrong =
+            |error: &dyn std::fmt::Display| OptionsError(format!("{}: {error}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+        toml::from_str(&text).map_err(|error| wrong(&error))
+    }
+
+    /// Checks numbers and files.
+    ///
+    /// # Errors
+    /// If one is out of its range, or a file of a token is missing or empty.
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let wrong = |text: String| Err(OptionsError(text));
+        if self.models.is_empty() {
+            return wrong("no model is named: give a file or a folder".to_owned());
+        }
+        if !(0.0..=1.0).contains(&self.audit) {
+            return wrong(format!("audit is {}; it must be between 0 and 1", self.audit));
+        }
+        let times = [
+            ("queue_ms", self.queue_ms),
+            ("watch_seconds", self.watch_seconds),
+            ("read_seconds", self.read_seconds),
+            ("drain_seconds", self.drain_seconds),
+            ("stop_seconds", self.stop_seconds),
+        ];
+        if let Some((name, value)) = times.iter().find(|(_, value)| !(0.0..=1e9).contains(value)) {
+            return wrong(format!("{name} is {value}; it must be between 0 and 1e9"));
+        }
+        let counts = [
+            ("rows", self.rows),
+            ("connections", self.connections),
+            ("body_bytes", self.body_bytes),
+        ];
+        if let Some((name, _)) = counts.iter().find(|(_, value)| *value == 0) {
+            return wrong(format!("{name} is 0; it must be at least 1"));
+        }
+        for path in [&self.token_file, &self.admin_token_file].into_iter().flatten() {
+            token(path)?;
+        }
+        Ok(())
+    }
+}
+
+/// The token that a file holds.
+///
+/// # Errors
+/// If the file cannot be read, or holds less than 16 characters.
+pub fn token(path: &Path) -> Result<String, OptionsError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| OptionsError(format!("{}: {error}", path.display())))?;
+    let token = text.trim().to_owned();
+    if token.len() < 16 {
+        return Err(OptionsError(format!(
+            "{}: a token has at least 16 characters",
+            path.display()
+        )));
+    }
+    Ok(token)
+}

@@ -1,0 +1,361 @@
+//! Which models there are: files and folders that are named, their versions, loading and exchanging. A model is exchanged
+//! whole: requests that began with the old one end with it. Nothing here knows a protocol.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use arc_swap::ArcSwap;
+
+use crate::failure::{Failure, Kind};
+use crate::served::{LoadOptions, ServedModel};
+
+/// Which versions of a model are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VersionPolicy {
+    /// The one with the largest number.
+    #[default]
+    Latest,
+    /// All of them.
+    All,
+}
+
+/// What the index says of a version.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct IndexEntry {
+    /// The model.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// READY or UNAVAILABLE.
+    pub state: &'static str,
+    /// Why it is unavailable, or why a newer file of it was not taken.
+    pub reason: String,
+}
+
+/// What a file was when it was read.
+#[derive(Debug, Clone, PartialEq)]
+struct FileState {
+    path: PathBuf,
+    modified: Option<SystemTime>,
+    length: u64,
+}
+
+impl FileState {
+    fn of(path: &Path) -> Self {
+        let metadata = fs::metadata(path).ok();
+        Self {
+            path: path.to_owned(),
+            modified: metadata.as_ref().and_then(|metadata| metadata.modified().ok()),
+            length: metadata.map_or(0, |metadata| metadata.len()),
+        }
+    }
+}
+
+/// A version of a model.
+#[derive(Debug, Clone)]
+struct Entry {
+    file: FileState,
+    served: Option<Arc<ServedModel>>,
+    reason: String,
+    /// Whether it was unloaded on request: only a request loads it again.
+    is_unloaded: bool,
+}
+
+type Versions = BTreeMap<u64, Entry>;
+
+/// All models.
+#[derive(Debug)]
+pub struct Repository {
+    sources: Vec<PathBuf>,
+    policy: VersionPolicy,
+    load_options: LoadOptions,
+    models: ArcSwap<BTreeMap<String, Versions>>,
+    /// Held while models are loaded: one change at a time.
+    changing: Mutex<()>,
+}
+
+/// How a change of models went.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Changes {
+    /// Names and versions that were loaded.
+    pub loaded: Vec<(String, u64)>,
+    /// Names, versions and reasons of those that could not be.
+    pub failed: Vec<(String, u64, String)>,
+    /// Names and versions whose files are gone.
+    pub removed: Vec<(String, u64)>,
+}
+
+impl Repository {
+    /// Models of these files and folders; none is loaded yet.
+    pub fn new(sources: Vec<PathBuf>, policy: VersionPolicy, load_options: LoadOptions) -> Self {
+        let (models, changing) = (ArcSwap::default(), Mutex::new(()));
+        Self { sources, policy, load_options, models, changing }
+    }
+
+    /// Loads what is new or changed, and drops what is gone. A file that cannot be loaded leaves the old model in place.
+    ///
+    /// # Errors
+    /// If two files have the same name and version, or a name cannot be part of an address.
+    pub fn refresh(&self) -> Result<Changes, Failure> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.find()?;
+        let old = self.models.load_full();
+        let (mut new, mut changes) = (BTreeMap::new(), Changes::default());
+        for (name, versions) in &found {
+            let mut kept = Versions::new();
+            for (version, path) in versions {
+                let before = old.get(name).and_then(|versions| versions.get(version));
+                let entry = self.entry(name, *version, path, before, &mut changes);
+                kept.insert(*version, entry);
+            }
+            new.insert(name.clone(), kept);
+        }
+        for (name, versions) in old.iter() {
+            let is_gone =
+                |version: &u64| !found.get(name).is_some_and(|now| now.contains_key(version));
+            let gone = versions.keys().filter(|version| is_gone(version));
+            changes.removed.extend(gone.map(|version| (name.clone(), *version)));
+        }
+        self.models.store(Arc::new(new));
+        Ok(changes)
+    }
+
+    /// The entry of a file: the old one if nothing changed.
+    fn entry(
+        &self,
+        name: &str,
+        version: u64,
+        path: &Path,
+        before: Option<&Entry>,
+        changes: &mut Changes,
+    ) -> Entry {
+        let file = FileState::of(path);
+        if let Some(before) = before
+            && (before.file == file || before.is_unloaded)
+        {
+            return before.clone();
+        }
+        match ServedModel::load(name, version, path, self.load_options) {
+            Ok(served) => {
+                changes.loaded.push((name.to_owned(), version));
+                let served = Some(Arc::new(served));
+                Entry { file, served, reason: String::new(), is_unloaded: false }
+            }
+            Err(error) => {
+                changes.failed.push((name.to_owned(), version, error.to_string()));
+                let served = before.and_then(|before| before.served.clone());
+                Entry { file, served, reason: error.to_string(), is_unloaded: false }
+            }
+        }
+    }
+
+    /// The files of all models by name and version, as the policy takes them.
+    fn find(&self) -> Result<BTreeMap<String, BTreeMap<u64, PathBuf>>, Failure> {
+        let mut found: BTreeMap<String, BTreeMap<u64, PathBuf>> = BTreeMap::new();
+        for source in &self.sources {
+            for (name, version, path) in files(source)? {
+                let versions = found.entry(name.clone()).or_default();
+                if let Some(other) = versions.insert(version, path.clone()) {
+                    let (one, other) = (other.display(), path.display());
+                    let what = format!("{one} and {other} are both version {version} of '{name}'");
+                    return Err(Failure::invalid(what));
+                }
+            }
+        }
+        if self.policy == VersionPolicy::Latest {
+            for versions in found.values_mut() {
+                if let Some((latest, path)) = versions.pop_last() {
+                    *versions = BTreeMap::from([(latest, path)]);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// A model that is ready: of that version, or the latest.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn get(&self, name: &str, version: Option<&str>) -> Result<Arc<ServedModel>, Failure> {
+        let models = self.models.load();
+        let versions = models
+            .get(name)
+            .ok_or_else(|| Failure::new(Kind::NotFound, format!("there is no model '{name}'")))?;
+        let wanted = match version.filter(|text| !text.is_empty()) {
+            None => None,
+            Some(text) => Some(text.parse::<u64>().map_err(|_| no_version(name, text))?),
+        };
+        let entry = match wanted {
+            Some(version) => {
+                let entry = versions.get(&version);
+                Some(entry.ok_or_else(|| no_version(name, &version.to_string()))?)
+            }
+            None => {
+                let ready = versions.values().rev().find(|entry| entry.served.is_some());
+                ready.or_else(|| versions.values().next_back())
+            }
+        };
+        match entry {
+            Some(Entry { served: Some(served), .. }) => Ok(Arc::clone(served)),
+            Some(entry) => {
+                let what = format!("the model '{name}' is not ready: {}", entry.reason);
+                Err(Failure::new(Kind::Unavailable, what))
+            }
+            None => Err(Failure::new(Kind::NotFound, format!("there is no model '{name}'"))),
+        }
+    }
+
+    /// All versions that are ready.
+    pub fn served(&self) -> Vec<Arc<ServedModel>> {
+        let models = self.models.load();
+        let entries = models.values().flat_map(BTreeMap::values);
+        entries.filter_map(|entry| entry.served.clone()).collect()
+    }
+
+    /// Whether every model has a version that is ready.
+    pub fn is_ready(&self) -> bool {
+        let models = self.models.load();
+        let is_ready = |versions: &Versions| versions.values().any(|entry| entry.served.is_some());
+        !models.is_empty() && models.values().all(is_ready)
+    }
+
+    /// Loads a model of the repository again, whether or not its file changed.
+    ///
+    /// # Errors
+    /// If there is no such model, or it cannot be loaded: then the old one stays.
+    pub fn load(&self, name: &str) -> Result<(), Failure> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.find()?;
+        let versions = found.get(name).ok_or_else(|| {
+            Failure::new(Kind::NotFound, format!("there is no file of a model '{name}'"))
+        })?;
+        let mut models = BTreeMap::clone(&self.models.load());
+        let (own, mut changes) = (models.entry(name.to_owned()).or_default(), Changes::default());
+        let mut kept = Versions::new();
+        for (version, path) in versions {
+            // Nothing is known of the file, so that it is read again.
+            let forgotten = own.get(version).map(|entry| Entry {
+                file: FileState { modified: None, length: 0, path: PathBuf::new() },
+                is_unloaded: false,
+                ..entry.clone()
+            });
+            kept.insert(
+                *version,
+                self.entry(name, *version, path, forgotten.as_ref(), &mut changes),
+            );
+        }
+        *own = kept;
+        self.models.store(Arc::new(models));
+        match changes.failed.pop() {
+            Some((_, _, reason)) => Err(Failure::invalid(reason)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a model out of service until it is loaded on request.
+    ///
+    /// # Errors
+    /// If there is no such model.
+    pub fn unload(&self, name: &str) -> Result<(), Failure> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut models = BTreeMap::clone(&self.models.load());
+        let versions = models
+            .get_mut(name)
+            .ok_or_else(|| Failure::new(Kind::NotFound, format!("there is no model '{name}'")))?;
+        for entry in versions.values_mut() {
+            entry.served = None;
+            entry.is_unloaded = true;
+            "unloaded".clone_into(&mut entry.reason);
+        }
+        self.models.store(Arc::new(models));
+        Ok(())
+    }
+
+    /// What there is, ready or not.
+    pub fn index(&self, only_ready: bool) -> Vec<IndexEntry> {
+        let models = self.models.load();
+        let mut index = Vec::new();
+        for (name, versions) in models.iter() {
+            for (version, entry) in versions {
+                let is_ready = entry.served.is_some();
+                if is_ready || !only_ready {
+                    let state = if is_ready { "READY" } else { "UNAVAILABLE" };
+                    let (name, version) = (name.clone(), version.to_string());
+                    index.push(IndexEntry { name, version, state, reason: entry.reason.clone() });
+                }
+            }
+        }
+        index
+    }
+
+    /// Versions of a model that are ready, as texts.
+    pub fn versions(&self, name: &str) -> Vec<String> {
+        let models = self.models.load();
+        let ready = models.get(name).into_iter().flatten();
+        ready
+            .filter(|(_, entry)| entry.served.is_some())
+            .map(|(version, _)| version.to_string())
+            .collect()
+    }
+}
+
+fn no_version(name: &str, version: &str) -> Failure {
+    Failure::new(Kind::NotFound, format!("the model '{name}' has no version '{version}'"))
+}
+
+/// Models of a source: a file, or a folder with `name.mercer` or `name/VERSION/model.mercer`.
+fn files(source: &Path) -> Result<Vec<(String, u64, PathBuf)>, Failure> {
+    let unreadable =
+        |error: std::io::Error| Failure::invalid(format!("{}: {error}", source.display()));
+    if fs::metadata(source).map_err(unreadable)?.is_file() {
+        return Ok(vec![(model_name(source)?, 1, source.to_owned())]);
+    }
+    let mut found = Vec::new();
+    for path in sorted(source).map_err(unreadable)? {
+        if path.is_file() && path.extension().is_some_and(|ending| ending == "mercer") {
+            found.push((model_name(&path)?, 1, path));
+        } else if path.is_dir() {
+            let versions = sorted(&path).map_err(unreadable)?;
+            for folder in versions {
+                let number = folder.file_name().and_then(|name| name.to_str()?.parse::<u64>().ok());
+                let file = folder.join("model.mercer");
+                if let Some(version) = number.filter(|_| file.is_file()) {
+                    found.push((
+                        address_name(&path.file_name().unwrap_or_default().to_string_lossy())?,
+                        version,
+                        file,
+                    ));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn sorted(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn model_name(path: &Path) -> Result<String, Failure> {
+    address_name(&path.file_stem().unwrap_or_default().to_string_lossy())
+}
+
+/// A name that can be part of an address.
+fn address_name(name: &str) -> Result<String, Failure> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(is_plain) {
+        let what = format!(
+            "'{name}' cannot be the name of a served model: letters, digits, '-', '_' and '.' can"
+        );
+        return Err(Failure::invalid(what));
+    }
+    Ok(name.to_owned())
+}

@@ -1,0 +1,220 @@
+//! An inference request, whatever the protocol: parameters with their checks, input tensors, wanted outputs.
+
+use std::collections::BTreeMap;
+
+use mercer_query::Require;
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::tensor::Tensor;
+
+/// The value of a parameter; the protocol has no others.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum ParameterValue {
+    /// A truth value.
+    Bool(bool),
+    /// A whole number.
+    Integer(i64),
+    /// Another number.
+    Number(f64),
+    /// A text.
+    Text(String),
+}
+
+/// Parameters by name.
+pub type ParameterMap = BTreeMap<String, ParameterValue>;
+
+/// What a caller asks for beside the rows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Parameters {
+    /// Most multiply-adds of a query.
+    pub budget: Option<u64>,
+    /// Most microseconds of a query.
+    pub budget_us: Option<f64>,
+    /// Microseconds that the caller gives the request, its time in the queue included.
+    pub timeout_us: Option<u64>,
+    /// What to do when the budget does not suffice.
+    pub require: Require,
+    /// Half-width at which the value of a regression is settled.
+    pub tolerance: Option<f64>,
+    /// The model that the caller means.
+    pub digest: Option<String>,
+    /// Whether exact scores are wanted.
+    pub has_scores: bool,
+    /// Whether probabilities are wanted.
+    pub has_probabilities: bool,
+    /// Whether outputs come as bytes unless they say otherwise.
+    pub binary_output: bool,
+}
+
+/// Parameters that other servers know and that change nothing here.
+const IGNORED: [&str; 3] = ["content_type", "headers", "priority"];
+
+/// Parameters that are read here.
+const KNOWN: [&str; 9] = [
+    "binary_data_output",
+    "budget",
+    "budget_us",
+    "digest",
+    "probabilities",
+    "require",
+    "scores",
+    "timeout",
+    "tolerance",
+];
+
+impl Parameters {
+    /// Reads the parameters of a request.
+    ///
+    /// # Errors
+    /// If one is unknown, of a wrong type or out of its range: a misspelt requirement must not be ignored.
+    pub fn new(given: &ParameterMap) -> Result<Self, Failure> {
+        let mut found = Self::default();
+        for (name, value) in given {
+            match name.as_str() {
+                "binary_data_output" => found.binary_output = truth(name, value)?,
+                "budget" => found.budget = Some(count(name, value)?),
+                "budget_us" => found.budget_us = Some(positive(name, value)?),
+                "timeout" => found.timeout_us = Some(count(name, value)?).filter(|time| *time > 0),
+                "tolerance" => found.tolerance = Some(positive(name, value)?),
+                "digest" => found.digest = Some(text(name, value)?),
+                "scores" => found.has_scores = truth(name, value)?,
+                "probabilities" => found.has_probabilities = truth(name, value)?,
+                "require" => match text(name, value)?.as_str() {
+                    "certified" | "exact" => found.require = Require::Certified,
+                    other => {
+                        let what = format!("parameter 'require' is '{other}'; it may be certified");
+                        return Err(Failure::invalid(what));
+                    }
+                },
+                ignored if IGNORED.contains(&ignored) => {}
+                unknown => {
+                    let known = KNOWN.join(", ");
+                    let what = format!("there is no parameter '{unknown}'; known are {known}");
+                    return Err(Failure::invalid(what));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn wrong(name: &str, value: &ParameterValue, wanted: &str) -> Failure {
+    let value = match value {
+        ParameterValue::Bool(value) => value.to_string(),
+        ParameterValue::Integer(value) => value.to_string(),
+        ParameterValue::Number(value) => value.to_string(),
+        ParameterValue::Text(text) => format!("'{text}'"),
+    };
+    Failure::invalid(format!("parameter '{name}' is {value}; it must be {wanted}"))
+}
+
+fn truth(name: &str, value: &ParameterValue) -> Result<bool, Failure> {
+    match value {
+        ParameterValue::Bool(value) => Ok(*value),
+        other => Err(wrong(name, other, "true or false")),
+    }
+}
+
+fn text(name: &str, value: &ParameterValue) -> Result<String, Failure> {
+    match value {
+        ParameterValue::Text(text) => Ok(text.clone()),
+        other => Err(wrong(name, other, "a text")),
+    }
+}
+
+fn count(name: &str, value: &ParameterValue) -> Result<u64, Failure> {
+    let found = match value {
+        ParameterValue::Integer(value) => u64::try_from(*value).ok(),
+        ParameterValue::Text(text) => text.parse().ok(),
+        _ => None,
+    };
+    found.ok_or_else(|| wrong(name, value, "a whole number of at least 0"))
+}
+
+fn positive(name: &str, value: &ParameterValue) -> Result<f64, Failure> {
+    let found = match value {
+        ParameterValue::Integer(value) => Some(*value as f64),
+        ParameterValue::Number(value) => Some(*value),
+        ParameterValue::Text(text) => text.parse().ok(),
+        ParameterValue::Bool(_) => None,
+    };
+    let found = found.filter(|value| *value > 0.0 && value.is_finite());
+    found.ok_or_else(|| wrong(name, value, "a positive number"))
+}
+
+/// An output that a caller names.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WantedOutput {
+    /// Its name.
+    pub name: String,
+    /// Whether it comes as bytes; none means as the parameters of the request say.
+    pub is_binary: Option<bool>,
+}
+
+/// An inference request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct InferRequest {
+    /// The caller's own name for it, which the response repeats.
+    pub id: Option<String>,
+    /// What the caller asks for beside the rows.
+    pub parameters: Parameters,
+    /// The rows.
+    pub inputs: Vec<Tensor>,
+    /// Outputs by name; all usual ones if there are none.
+    pub outputs: Vec<WantedOutput>,
+}
+
+impl InferRequest {
+    /// Checks that no tensor has the name of another.
+    ///
+    /// # Errors
+    /// If one has.
+    pub fn check_names(&self) -> Result<(), Failure> {
+        let inputs = self.inputs.iter().map(|tensor| tensor.name.as_str());
+        let outputs = self.outputs.iter().map(|output| output.name.as_str());
+        for (kind, mut names) in
+            [("input", inputs.collect::<Vec<_>>()), ("output", outputs.collect())]
+        {
+            names.sort_unstable();
+            let is_twice = |pair: &&[&str]| matches!(pair, [one, other] if one == other);
+            if let Some(&[name, ..]) = names.windows(2).find(is_twice) {
+                return Err(Failure::invalid(format!("two {kind}s are named '{name}'")));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parameters(text: &str) -> Result<Parameters, String> {
+        let map: ParameterMap = serde_json::from_str(text).unwrap();
+        Parameters::new(&map).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn parameters_are_read_and_checked() {
+        let found = parameters(
+            "{\"budget\": 100, \"budget_us\": 2.5, \"require\": \"certified\", \"timeout\": 0, \
+             \"scores\": true, \"content_type\": \"np\", \"digest\": \"ab\", \"tolerance\": \"0.5\"}",
+        );
+        let found = found.unwrap();
+        assert_eq!((found.budget, found.budget_us), (Some(100), Some(2.5)));
+        assert_eq!((found.timeout_us, found.tolerance), (None, Some(0.5)));
+        assert_eq!((found.require, found.has_scores), (Require::Certified, true));
+        for (text, message) in [
+            ("{\"bugdet\": 1}", "there is no parameter 'bugdet'"),
+            ("{\"budget\": -1}", "parameter 'budget' is -1; it must be a whole number"),
+            ("{\"budget_us\": 0}", "parameter 'budget_us' is 0; it must be a positive number"),
+            ("{\"require\": \"proof\"}", "parameter 'require' is 'proof'"),
+            ("{\"scores\": 1}", "parameter 'scores' is 1; it must be true or false"),
+        ] {
+            let said = parameters(text).unwrap_err();
+            assert!(said.contains(message), "{text}: {said}");
+        }
+    }
+}
