@@ -181,14 +181,11 @@ impl Line {
         let value = token.iter().fold(0u64, |sum, digit| {
             sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
         });
+        // Columns are written counted from 1, whatever they were read as.
+        let (low, high) = (self.syntax.first, MAX_INDEX - 1 + self.syntax.first);
         match u32::try_from(value) {
-            Ok(index) if digits && (self.syntax.first..=MAX_INDEX).contains(&index) => Ok(index),
-            _ => Err(DataError::BadIndex {
-                line: self.number,
-                token: show(token),
-                low: self.syntax.first,
-                high: MAX_INDEX,
-            }),
+            Ok(index) if digits && (low..=high).contains(&index) => Ok(index),
+            _ => Err(DataError::BadIndex { line: self.number, token: show(token), low, high }),
         }
     }
 }
