@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use mercer::data::Matrix;
 use mercer::machine::{
-    Calibration, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
+    Calibration, Input, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
 use mercer::query::{Decision, Plan, QueryError, QueryOptions, Worker};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
@@ -355,6 +355,24 @@ impl PyModel {
         let input = machine_parts::scaled(&self.model.input, centres, factors, norm);
         let input = input.map_err(|error| error.raise(py))?;
         Self::from_source(py, Model { input, ..self.model.as_ref().clone() }, self.source)
+    }
+
+    /// The same machine for rows whose columns have these names.
+    fn with_names(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
+        let input = Input { names: Some(names), ..self.model.input.clone() };
+        Self::from_source(py, Model { input, ..self.model.as_ref().clone() }, self.source)
+    }
+
+    /// Names of the columns, where known.
+    #[getter]
+    fn names(&self) -> Option<Vec<String>> {
+        self.model.input.names.clone()
+    }
+
+    /// Text of the scaling that rows get first, where there is one.
+    #[getter]
+    fn scaling(&self) -> Option<String> {
+        self.model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string())
     }
 
     /// Weights, one row for each score, and offsets, where all scores are linear.
