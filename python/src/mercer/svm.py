@@ -31,9 +31,12 @@ import sklearn.svm as theirs
 from sklearn.utils.validation import _num_samples
 
 from ._svm_base import ClassifierBase, RegressorBase
-from ._linear import LinearSVC
+from ._linear import LinearSVC, LinearSVR
 
-__all__ = ["SVC", "SVR", "LinearSVC", "NuSVC", "NuSVR", "OneClassSVM"]
+__all__ = ["SVC", "SVR", "LinearSVC", "LinearSVR", "NuSVC", "NuSVR", "OneClassSVM", "l1_min_c"]
+
+#: The smallest C at which a linear machine under an L1 penalty has a weight that is not zero: scikit-learn's function.
+l1_min_c = theirs.l1_min_c
 
 #: An unlimited C: no coefficient reaches it.
 ENDLESS = 1e12
