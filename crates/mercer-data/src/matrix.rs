@@ -284,6 +284,14 @@ impl MatrixBuilder {
         }
     }
 
+    /// Adds a row of entries that were checked: values are finite, columns increase.
+    pub fn push_entries(&mut self, entries: impl ExactSizeIterator<Item = (u32, f64)>) {
+        self.indices.reserve(entries.len());
+        self.values.reserve(entries.len());
+        entries.for_each(|(column, value)| self.push(column, value));
+        self.end_row();
+    }
+
     /// Ends the row being built.
     pub fn end_row(&mut self) {
         self.starts.push(self.indices.len());

@@ -162,6 +162,42 @@ pub fn chain<'a>(isa: Isa, pairs: impl Iterator<Item = (&'a f64, &'a f64)>) -> f
     isa.run(Chain(pairs))
 }
 
+/// Chains that [`chains`] runs side by side.
+pub const CHAINS: usize = 8;
+
+/// Weights of one value in each chain; no two cache lines are read for one value.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+pub struct ChainWeights(pub [f64; CHAINS]);
+
+struct Chains<'a, I>(&'a [ChainWeights], I);
+
+impl<I: Iterator<Item = (usize, f64)>> Task for Chains<'_, I> {
+    type Output = [f64; CHAINS];
+
+    #[inline(always)]
+    fn run<B: SimdBackend>(self) -> [f64; CHAINS] {
+        let mut sums = [0.0f64; CHAINS];
+        for (place, value) in self.1 {
+            let Some(weights) = self.0.get(place) else { break };
+            for (sum, weight) in sums.iter_mut().zip(&weights.0) {
+                *sum = weight.mul_add(value, *sum);
+            }
+        }
+        sums
+    }
+}
+
+/// As [`chain`] for eight vectors of weights at once, `weights[place]` being those of the value at `place`; ends at the first
+/// place without weights.
+pub fn chains(
+    isa: Isa,
+    weights: &[ChainWeights],
+    values: impl Iterator<Item = (usize, f64)>,
+) -> [f64; CHAINS] {
+    isa.run(Chains(weights, values))
+}
+
 struct AddRow<'a, T>(f64, &'a [T], &'a mut [f64]);
 
 impl<T: Real> Task for AddRow<'_, T> {
@@ -226,6 +262,25 @@ mod tests {
             let mut same = vector.clone();
             add_row(Isa::SCALAR, 0.3, &row, &mut same);
             assert_eq!(sum, same);
+        }
+    }
+
+    #[test]
+    fn chains_side_by_side_are_the_bits_of_each_alone() {
+        let of_place = |i: i32| std::array::from_fn(|j| f64::from(i * 8 + j as i32).sin());
+        let weights: Vec<ChainWeights> = (0..50).map(of_place).map(ChainWeights).collect();
+        let values: Vec<f64> = (0..70).map(|i| (f64::from(i) * 0.7).cos()).collect();
+        // Places beyond the weights end the chain.
+        let places: Vec<usize> = (0..70).step_by(3).collect();
+        for isa in Isa::available() {
+            let pairs = places.iter().map(|place| (*place, values[*place]));
+            let sums = chains(*isa, &weights, pairs);
+            for (lane, sum) in sums.iter().enumerate() {
+                let inside = places.iter().filter(|place| **place < 50);
+                let alone =
+                    chain(*isa, inside.map(|place| (&weights[*place].0[lane], &values[*place])));
+                assert_eq!(sum.to_bits(), alone.to_bits());
+            }
         }
     }
 
