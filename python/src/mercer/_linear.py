@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._callbacks import observed
 from ._convert import compile_linear
 from ._labels import names_of
 from ._training import TrainingMixin, example_weights
@@ -140,6 +141,10 @@ class LinearSVC(_Linear, theirs.LinearSVC):
         self._validate_params()
         if self.penalty == "l1" or self.multi_class == "crammer_singer":
             return self._fit_theirs(X, y, sample_weight)
+        return self._fit_ours(X, y, sample_weight)
+
+    @observed
+    def _fit_ours(self, X, y, sample_weight):
         X, y = validate_data(self, checked(X), y, dtype=FLOATS, accept_sparse="csr")
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -266,6 +271,10 @@ class LinearSVR(_Linear, theirs.LinearSVR):
         self._validate_params()
         if self.loss != "epsilon_insensitive":
             return self._fit_theirs(X, y, sample_weight)
+        return self._fit_ours(X, y, sample_weight)
+
+    @observed
+    def _fit_ours(self, X, y, sample_weight):
         X, y = validate_data(self, checked(X), y, dtype=FLOATS, accept_sparse="csr", y_numeric=True)
         # Refuses what scikit-learn refuses.
         self._is_dual = _validate_dual_parameter(self.dual, self.loss, "l2", "ovr", X)

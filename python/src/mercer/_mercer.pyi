@@ -16,7 +16,7 @@ def thread_limit() -> int: ...
 def train(
     rows: _Rows,
     task: dict[str, Any],
-    observer: Callable[[dict[str, Any]], None] | None = None,
+    observer: Callable[[dict[str, Any]], bool | None] | None = None,
 ) -> tuple[Model, dict[str, Any]]: ...
 
 class Model:

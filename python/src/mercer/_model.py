@@ -12,10 +12,11 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_array
 
 from . import _mercer, _html, _rounding, _preprocessing
+from ._comparison import some
 from ._estimator import FittedEstimator
 from ._labels import labels_of
 from ._query import QueryMixin
-from ._rows import FEW, FLOATS, QUICK, checked, pack, threads
+from ._rows import FEW, FLOATS, checked, pack, quick, threads
 from .errors import ConversionError, MercerError
 
 __all__ = ["Model", "load"]
@@ -37,6 +38,10 @@ class Model(QueryMixin, FittedEstimator):
         Steps of a pipeline that run in Python before the machine; scalers are part of the machine.
     plan : str
         How queries are answered: ``exact``, or a cascade of stages, cheap ones first, that ends with the exact one.
+    comparison_ : dict
+        Times per row of this model and of the estimator that ``accelerate`` made it from, in batches and one query at a
+        time, on the sample; ``kept`` is ``"source"`` where that estimator is the faster one and ``predict`` and
+        ``decision_function`` use its own arithmetic. None without a sample.
     tuning_ : dict
         Report of ``accelerate`` or ``tune``: candidates, timings, validation; None if the plan was not tuned.
     verification_ : dict
@@ -61,6 +66,8 @@ class Model(QueryMixin, FittedEstimator):
     def __init__(self, compiled, *, classes=None, kernel=None, fitted_rows=None, **options):
         self._model = compiled
         self.preprocessing_ = []
+        # The estimator whose own arithmetic answers, where it is faster.
+        self._source, self.comparison_ = None, None
         self._kernel, self._fitted_rows = kernel, fitted_rows
         self.compression_ = None
         self.decision_function_shape = options.pop("decision_function_shape", "ovr")
@@ -120,7 +127,7 @@ class Model(QueryMixin, FittedEstimator):
 
     def _with_compiled(self, compiled, **changes):
         other = object.__new__(type(self))
-        other.__dict__ = {**self.__dict__, "_model": compiled, **changes}
+        other.__dict__ = {**self.__dict__, "_model": compiled, "_source": None, "comparison_": None, **changes}
         return other
 
     def _behind(self, steps, source):
@@ -145,6 +152,8 @@ class Model(QueryMixin, FittedEstimator):
 
     def predict(self, X):
         """Labels, values, or 1 for inliers and -1 for outliers, as the contract of the plan promises."""
+        if self._source is not None:
+            return self._source.predict(X)
         if self.break_ties and len(self.classes_) > 2:
             return self.classes_[np.argmax(self.decision_function(X), axis=1)]
         if self.tolerance is not None:
@@ -153,6 +162,8 @@ class Model(QueryMixin, FittedEstimator):
 
     def decision_function(self, X):
         """Exact scores in scikit-learn's shape and signs, whatever the plan."""
+        if self._source is not None and hasattr(self._source, "decision_function"):
+            return self._source.decision_function(X)
         scores = self._query("scores", X)
         if self._model.output in ("value", "novelty"):
             return scores.ravel()
@@ -200,7 +211,7 @@ class Model(QueryMixin, FittedEstimator):
         differ = np.flatnonzero(mine != reference)
         within = 0
         if len(differ):
-            rows = _some(X, differ)
+            rows = some(X, differ)
             scores = np.abs(self._query("scores", rows))
             bounds = _rounding.bound(source, rows)
             within = int(np.sum(np.any(scores <= bounds[:, None], axis=1)))
@@ -239,15 +250,14 @@ class Model(QueryMixin, FittedEstimator):
         return pack(check_array(checked(X), accept_sparse="csr", dtype=FLOATS, order=None))
 
     def _query(self, method, X):
-        model = self._model
-        if type(X) is np.ndarray and X.dtype in QUICK and X.ndim == 2 and self._is_plain:
+        rows = quick(X) if self._is_plain else None
+        if rows is not None:
             try:
-                count = 1 if len(X) <= FEW else threads(self.n_jobs)
-                return getattr(model, method)(X, count)
-            except MercerError:
-                check_array(X)  # raises scikit-learn's message, if it has one
-                raise
-        return getattr(model, method)(self._prepare_rows(X), threads(self.n_jobs))
+                count = 1 if X.shape[0] <= FEW else threads(self.n_jobs)
+                return getattr(self._model, method)(rows, count)
+            except (MercerError, TypeError):
+                check_array(X, accept_sparse="csr")  # raises scikit-learn's message, if it has one
+        return getattr(self._model, method)(self._prepare_rows(X), threads(self.n_jobs))
 
     def _as_model(self):
         return self
@@ -267,7 +277,8 @@ class Model(QueryMixin, FittedEstimator):
         steps = "".join(f"{type(step).__name__} → " for step in self.preprocessing_)
         scaled = "" if self._model.scaling is None else "scaling → "
         what = f"{len(self.classes_)} classes" if hasattr(self, "classes_") else self._model.output
-        return f"Model({steps}{scaled}{self.kernel}, {what}, {self.n_support_} supports, plan {self.plan})"
+        answers = f"plan {self.plan}" if self._source is None else f"answers of {type(self._source).__name__}"
+        return f"Model({steps}{scaled}{self.kernel}, {what}, {self.n_support_} supports, {answers})"
 
     def _repr_html_(self):
         rows = [("kernel", self.kernel), ("supports", self.n_support_), ("plan", self.plan)]
@@ -276,6 +287,8 @@ class Model(QueryMixin, FittedEstimator):
         if self.preprocessing_:
             names = ", ".join(type(step).__name__ for step in self.preprocessing_)
             rows.append(("before it, in Python", names))
+        if self.comparison_ is not None:
+            rows.append(("compared", self.comparison_["reason"]))
         if self.compression_ is not None:
             report = self.compression_
             size, error = report["before"], report["error"]["relative"]
@@ -324,9 +337,3 @@ def _pairwise_columns(position):
             columns.append(number[min(a, b), max(a, b)])
             signs.append(1.0 if a < b else -1.0)
     return np.array(columns), np.array(signs)
-
-
-def _some(X, rows):
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows] if hasattr(X, "shape") else [X[row] for row in rows]
