@@ -68,11 +68,8 @@ impl LinearScores {
 
 fn group_sums(isa: Isa, group: &[ChainWeights], row: Row<'_>) -> [f64; CHAINS] {
     match row {
-        Row::Dense(values) => mercer_simd::chains(isa, group, values.iter().copied().enumerate()),
-        Row::Sparse { columns, values } => {
-            let columns = columns.iter().map(|column| *column as usize);
-            mercer_simd::chains(isa, group, columns.zip(values.iter().copied()))
-        }
+        Row::Dense(values) => mercer_simd::chains(isa, group, None, values),
+        Row::Sparse { columns, values } => mercer_simd::chains(isa, group, Some(columns), values),
     }
 }
 

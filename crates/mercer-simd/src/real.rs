@@ -170,18 +170,26 @@ pub const CHAINS: usize = 8;
 #[repr(align(64))]
 pub struct ChainWeights(pub [f64; CHAINS]);
 
-struct Chains<'a, I>(&'a [ChainWeights], I);
+struct Chains<'a> {
+    weights: &'a [ChainWeights],
+    /// None where the values are those of places 0, 1, ...
+    places: Option<&'a [u32]>,
+    values: &'a [f64],
+}
 
-impl<I: Iterator<Item = (usize, f64)>> Task for Chains<'_, I> {
+impl Task for Chains<'_> {
     type Output = [f64; CHAINS];
 
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "loops over constant ranges stay in registers")]
     fn run<B: SimdBackend>(self) -> [f64; CHAINS] {
         let mut sums = [0.0f64; CHAINS];
-        for (place, value) in self.1 {
-            let Some(weights) = self.0.get(place) else { break };
-            for (sum, weight) in sums.iter_mut().zip(&weights.0) {
-                *sum = weight.mul_add(value, *sum);
+        for at in 0..self.values.len() {
+            let place = self.places.map_or(at, |places| places[at] as usize);
+            let Some(ChainWeights(weights)) = self.weights.get(place) else { break };
+            let value = self.values[at];
+            for lane in 0..CHAINS {
+                sums[lane] = weights[lane].mul_add(value, sums[lane]);
             }
         }
         sums
@@ -189,13 +197,18 @@ impl<I: Iterator<Item = (usize, f64)>> Task for Chains<'_, I> {
 }
 
 /// As [`chain`] for eight vectors of weights at once, `weights[place]` being those of the value at `place`; ends at the first
-/// place without weights.
+/// place without weights. Without `places` the values are those of 0, 1, ...
+///
+/// # Panics
+/// If there are fewer places than values.
 pub fn chains(
     isa: Isa,
     weights: &[ChainWeights],
-    values: impl Iterator<Item = (usize, f64)>,
+    places: Option<&[u32]>,
+    values: &[f64],
 ) -> [f64; CHAINS] {
-    isa.run(Chains(weights, values))
+    let places = places.map(|places| &places[..values.len()]);
+    isa.run(Chains { weights, places, values })
 }
 
 struct AddRow<'a, T>(f64, &'a [T], &'a mut [f64]);
@@ -271,15 +284,17 @@ mod tests {
         let weights: Vec<ChainWeights> = (0..50).map(of_place).map(ChainWeights).collect();
         let values: Vec<f64> = (0..70).map(|i| (f64::from(i) * 0.7).cos()).collect();
         // Places beyond the weights end the chain.
-        let places: Vec<usize> = (0..70).step_by(3).collect();
+        let places: Vec<u32> = (0..70).step_by(3).collect();
+        let chosen: Vec<f64> = places.iter().map(|place| values[*place as usize]).collect();
+        let everywhere: Vec<u32> = (0..70).collect();
         for isa in Isa::available() {
-            let pairs = places.iter().map(|place| (*place, values[*place]));
-            let sums = chains(*isa, &weights, pairs);
+            let dense = chains(*isa, &weights, None, &values);
+            assert_eq!(dense, chains(*isa, &weights, Some(&everywhere), &values));
+            let sums = chains(*isa, &weights, Some(&places), &chosen);
             for (lane, sum) in sums.iter().enumerate() {
-                let inside = places.iter().filter(|place| **place < 50);
-                let alone =
-                    chain(*isa, inside.map(|place| (&weights[*place].0[lane], &values[*place])));
-                assert_eq!(sum.to_bits(), alone.to_bits());
+                let inside = places.iter().map(|place| *place as usize).filter(|place| *place < 50);
+                let pairs = inside.map(|place| (&weights[place].0[lane], &values[place]));
+                assert_eq!(sum.to_bits(), chain(*isa, pairs).to_bits());
             }
         }
     }
