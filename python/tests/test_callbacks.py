@@ -60,7 +60,7 @@ def test_every_task_that_begins_ends(estimator):
     assert not hasattr(estimator, "_fit_tasks")
 
 
-def test_a_failed_fit_is_torn_down():
+def test_callbacks_are_closed_after_a_failed_fit():
     recorder = Recorder()
     with pytest.raises(ValueError):
         ours.SVC().set_callbacks(recorder).fit([[0.0], [1.0]], [1, 1])

@@ -97,13 +97,13 @@ def test_sparse_rows_stay_sparse_under_scalers_that_keep_zeros(digits):
     np.testing.assert_array_equal(model.predict(rows), model.predict(X))
 
 
-def test_rows_of_singles_are_scaled_in_doubles(digits):
+def test_f32_rows_are_scaled_in_f64(digits):
     X, y = digits
     source = make_pipeline(StandardScaler(), theirs.SVC()).fit(X[:400], y[:400])
     model = mercer.from_sklearn(source)
-    singles = (X / 7).astype(np.float32)
-    assert model.compare(source, singles)["different"] == 0
-    np.testing.assert_array_equal(model.decision_function(singles), model.decision_function(singles.astype(float)))
+    narrow = (X / 7).astype(np.float32)
+    assert model.compare(source, narrow)["different"] == 0
+    np.testing.assert_array_equal(model.decision_function(narrow), model.decision_function(narrow.astype(float)))
 
 
 def test_names_of_columns_are_kept_and_compared(digits, tmp_path):

@@ -12,7 +12,7 @@ SECONDS = 0.1
 #: Rows of a first run, which tells how many rows the time allows.
 FEW_ROWS = 64
 #: Queries that are asked one at a time.
-SINGLES = 20
+ALONE = 20
 #: Runs of which the fastest counts.
 RUNS = 7
 
@@ -20,10 +20,10 @@ RUNS = 7
 def compare_times(source, model, X):
     """Microseconds per row of both: in batches of the sample, and one query at a time."""
     batches = _batches(source, model, X)
-    singles = _fastest([_singles(source, X), _singles(model, X)])
-    rows = min(_count(X), SINGLES)
+    alone = _fastest([_one_by_one(source, X), _one_by_one(model, X)])
+    rows = min(_count(X), ALONE)
     source_times, model_times = (
-        {"batch_us": batch, "single_us": 1e6 * single / rows} for batch, single in zip(batches, singles, strict=True)
+        {"batch_us": batch, "single_us": 1e6 * spent / rows} for batch, spent in zip(batches, alone, strict=True)
     )
     return {"rows": _count(X), "source": source_times, "model": model_times}
 
@@ -45,8 +45,8 @@ def _batches(source, model, X):
     return [1e6 * spent / rows for spent in _fastest([lambda: source.predict(batch), lambda: model.predict(batch)])]
 
 
-def _singles(model, X):
-    rows = [some(X, np.array([row])) for row in range(min(_count(X), SINGLES))]
+def _one_by_one(model, X):
+    rows = [some(X, np.array([row])) for row in range(min(_count(X), ALONE))]
 
     def run():
         for row in rows:
