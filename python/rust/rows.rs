@@ -263,7 +263,7 @@ impl Compressed<'_> {
             let (columns, values) = (&columns[start..end], &values[start..end]);
             self.check_row(row, columns, values)?;
             let columns = columns.iter().map(|column| (*column).into() as u32);
-            builder.push_entries(columns.zip(values.iter().map(|value| (*value).into())));
+            builder.push_entries(columns, values.iter().map(|value| (*value).into()));
             Ok(())
         };
         match order {
@@ -289,9 +289,10 @@ impl Compressed<'_> {
         {
             return Err(bad_row(row, "a column lies beyond the width"));
         }
-        // Not a number times zero, as infinity times zero, is not a number.
-        let sum: f64 = values.iter().map(|value| (*value).into() * 0.0).sum();
-        if sum != 0.0 || sum.is_nan() {
+        // No early end: the loop is vectorised.
+        let are_finite =
+            values.iter().fold(true, |so_far, value| so_far & (*value).into().is_finite());
+        if !are_finite {
             let is_bad = |value: &V| !(*value).into().is_finite();
             let at = values.iter().position(is_bad).unwrap_or_default();
             let (row, column, value) =
