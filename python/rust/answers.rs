@@ -53,7 +53,7 @@ pub(crate) fn decisions<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let each = || all.decisions.iter();
     let fields = PyDict::new(py);
-    fields.set_item("answer", answers(py, machine, &all.decisions))?;
+    fields.set_item("answer", answers(py, machine, each().map(|decision| decision.answer)))?;
     let low: Vec<f64> = each().map(|decision| decision.range.low).collect();
     let high: Vec<f64> = each().map(|decision| decision.range.high).collect();
     let certainty: Vec<u8> = each().map(|decision| rank(decision.certainty)).collect();
@@ -74,7 +74,7 @@ pub(crate) fn explanation<'py>(
     explanation: Explanation,
 ) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
-    fields.set_item("answer", answers(py, machine, &[explanation.decision]))?;
+    fields.set_item("answer", answers(py, machine, [explanation.decision.answer].into_iter()))?;
     fields.set_item("low", explanation.decision.range.low)?;
     fields.set_item("high", explanation.decision.range.high)?;
     fields.set_item("certainty", rank(explanation.decision.certainty))?;
@@ -110,16 +110,16 @@ fn rank(certainty: Certainty) -> u8 {
 pub(crate) fn answers<'py>(
     py: Python<'py>,
     machine: &Machine,
-    decisions: &[Decision],
+    answers: impl Iterator<Item = Answer>,
 ) -> Bound<'py, PyAny> {
     if matches!(machine.output(), Output::Value) {
-        let value = |decision: &Decision| match decision.answer {
+        let value = |answer: Answer| match answer {
             Answer::Value(value) => value,
             _ => f64::NAN,
         };
-        return PyArray1::from_iter(py, decisions.iter().map(value)).into_any();
+        return PyArray1::from_iter(py, answers.map(value)).into_any();
     }
-    let code = |decision: &Decision| match decision.answer {
+    let code = |answer: Answer| match answer {
         Answer::Class(class) => class as i64,
         Answer::Inlier(is_inlier) => {
             if is_inlier {
@@ -130,5 +130,5 @@ pub(crate) fn answers<'py>(
         }
         Answer::Value(_) => 0,
     };
-    PyArray1::from_iter(py, decisions.iter().map(code)).into_any()
+    PyArray1::from_iter(py, answers.map(code)).into_any()
 }

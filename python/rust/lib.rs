@@ -8,6 +8,7 @@ mod gram;
 mod machine_parts;
 mod model;
 mod plans;
+mod queries;
 mod rows;
 mod threads;
 mod train;

@@ -1,32 +1,25 @@
 //! Models as Python sees them: bytes, files, answers, scores, decisions. How arrays become rows is in `rows.rs`.
 
-use std::borrow::Cow;
-use std::mem;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use mercer::data::Matrix;
 use mercer::machine::{
-    Calibration, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
+    Calibration, Input, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
-use mercer::query::{Decision, Plan, QueryError, QueryOptions, Worker};
+use mercer::query::{Plan, QueryError, QueryOptions};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use rayon::prelude::*;
 
 use crate::answers::{self, PyQueryOptions, answers};
 use crate::errors::ToPyErr;
 use crate::machine_parts::{self, MachineParts, PyClassName, Weights};
 use crate::plans::{self, CompileLimits, CompressOptions, TuneOptions};
-use crate::rows::{Rows, View};
-use crate::threads;
+use crate::queries::{self, AnswerError, Queries};
+use crate::rows::Rows;
 use crate::trust::{self, PlanSource};
-
-/// Up to so many rows are answered on the caller's thread.
-const FEW: usize = 8;
 
 /// A machine with its plan. It never changes.
 #[pyclass(frozen, module = "mercer._mercer", name = "Model")]
@@ -60,20 +53,12 @@ impl PyModel {
         &self.model.machine
     }
 
-    /// The rows as the machine sees them, if their width is right.
-    fn matrix(&self, view: View<'_>, memory: Vec<f64>) -> Result<Matrix, AnswerError> {
-        let rows = view.matrix_in(memory, None).map_err(AnswerError::Data)?;
-        match self.model.input.features {
-            Some(expected) if expected != rows.columns() => {
-                Err(AnswerError::Query(QueryError::Width { found: rows.columns(), expected }))
-            }
-            _ if self.model.input.scaling.is_none() => Ok(rows),
-            _ => self.model.input.prepare(&rows).map(Cow::into_owned).map_err(AnswerError::Data),
-        }
+    fn queries(&self) -> Queries<'_> {
+        Queries { model: &self.model, plan: &self.plan }
     }
 
     fn prepared(&self, py: Python<'_>, rows: &Rows<'_>) -> PyResult<Matrix> {
-        self.matrix(rows.view(), Vec::new()).map_err(|error| error.raise(py))
+        self.queries().matrix(rows.view(), Vec::new()).map_err(|error| error.raise(py))
     }
 
     /// Runs work on rows without the lock; on more threads than one only if there are many rows.
@@ -85,63 +70,11 @@ impl PyModel {
         work: impl FnOnce(&Matrix) -> Result<T, QueryError> + Send,
     ) -> PyResult<T> {
         let view = rows.view();
-        let is_small = view.rows() <= FEW;
         let run = || {
-            let rows = self.matrix(view, Vec::new())?;
+            let rows = self.queries().matrix(view, Vec::new())?;
             work(&rows).map_err(AnswerError::Query)
         };
-        let result = py.detach(|| if is_small { run() } else { threads::run_on(threads, run) });
-        result.map_err(|error| error.raise(py))
-    }
-
-    /// Decisions for all rows. Each thread copies a block just before it answers it, so that the rows are
-    /// still in its cache.
-    fn decided(&self, view: View<'_>) -> Result<Vec<Decision>, AnswerError> {
-        let query_options = QueryOptions::of(&self.model);
-        let state = || (self.plan.worker(), Vec::new());
-        let block = |(worker, memory): &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
-            let rows = self.matrix(view.part(range), mem::take(memory))?;
-            self.plan.check(&rows).map_err(AnswerError::Query)?;
-            let decisions = worker.decide(&rows, 0..rows.rows(), &query_options).map(<[_]>::to_vec);
-            *memory = rows.into_dense().unwrap_or_default();
-            decisions.map_err(AnswerError::Query)
-        };
-        let blocks = self.plan.blocks(view.rows());
-        let answer = |state: &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
-            let first = range.start;
-            block(state, range).map_err(|error| error.behind(first))
-        };
-        let parts: Vec<_> = if blocks.len() < 2 {
-            let mut state = state();
-            blocks.into_iter().map(|range| answer(&mut state, range)).collect()
-        } else {
-            blocks.into_par_iter().map_init(state, answer).collect()
-        };
-        // In order, so that the error is always that of the first bad row.
-        Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
-    }
-}
-
-/// Why rows were not answered.
-enum AnswerError {
-    Data(mercer::data::DataError),
-    Query(QueryError),
-}
-
-impl AnswerError {
-    /// The same error with row numbers increased by `rows`.
-    fn behind(self, rows: usize) -> Self {
-        match self {
-            Self::Data(error) => Self::Data(error.behind(rows)),
-            Self::Query(error) => Self::Query(error.after_rows(rows)),
-        }
-    }
-
-    fn raise(&self, py: Python<'_>) -> PyErr {
-        match self {
-            Self::Data(error) => error.raise(py),
-            Self::Query(error) => error.raise(py),
-        }
+        queries::detached(py, view.rows(), threads, run).map_err(|error| error.raise(py))
     }
 }
 
@@ -357,6 +290,24 @@ impl PyModel {
         Self::from_source(py, Model { input, ..self.model.as_ref().clone() }, self.source)
     }
 
+    /// The same machine for rows whose columns have these names.
+    fn with_names(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Self> {
+        let input = Input { names: Some(names), ..self.model.input.clone() };
+        Self::from_source(py, Model { input, ..self.model.as_ref().clone() }, self.source)
+    }
+
+    /// Names of the columns, where known.
+    #[getter]
+    fn names(&self) -> Option<Vec<String>> {
+        self.model.input.names.clone()
+    }
+
+    /// Text of the scaling that rows get first, where there is one.
+    #[getter]
+    fn scaling(&self) -> Option<String> {
+        self.model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string())
+    }
+
     /// Weights, one row for each score, and offsets, where all scores are linear.
     #[getter]
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Option<Weights<'py>>> {
@@ -387,12 +338,17 @@ impl PyModel {
         threads: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let view = rows.view();
-        let run = || self.decided(view);
-        let is_small = view.rows() <= FEW;
-        let decisions = py.detach(|| if is_small { run() } else { threads::run_on(threads, run) });
+        let queries = self.queries();
+        if queries.are_always_exact() {
+            let work = || queries.answered_exactly(view);
+            let found = queries::detached(py, view.rows(), threads, work);
+            let found = found.map_err(|error| error.raise(py))?;
+            return Ok(answers(py, self.machine(), found.into_iter()));
+        }
+        let decisions = queries::detached(py, view.rows(), threads, || queries.decided(view));
         let decisions = decisions.map_err(|error| error.raise(py))?;
         answers::warn_of_unsettled(py, &decisions)?;
-        Ok(answers(py, self.machine(), &decisions))
+        Ok(answers(py, self.machine(), decisions.iter().map(|decision| decision.answer)))
     }
 
     /// Exact scores, one row for each query.

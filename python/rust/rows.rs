@@ -1,5 +1,6 @@
 //! Rows that come from Python: dense arrays of f64 or f32, or CSR matrices.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use mercer::data::{DataError, Matrix, MatrixBuilder};
@@ -110,13 +111,6 @@ impl FloatsView<'_> {
         match self {
             Self::F64(array) => array.len(),
             Self::F32(array) => array.len(),
-        }
-    }
-
-    fn get(&self, place: usize) -> f64 {
-        match self {
-            Self::F64(array) => array[place],
-            Self::F32(array) => f64::from(array[place]),
         }
     }
 }
@@ -230,36 +224,46 @@ struct Compressed<'a> {
 
 impl Compressed<'_> {
     fn matrix(&self, rows: usize, order: Option<&[usize]>) -> Result<Matrix, DataError> {
-        let bad = |row: usize, reason| DataError::BadSparseRow { row: row + 1, reason };
         if self.columns.len() != self.values.len() {
-            return Err(bad(0, "as many columns as values are needed"));
+            return Err(bad_row(0, "as many columns as values are needed"));
         }
         if self.width > u32::MAX as usize - 1 {
-            return Err(bad(0, "more columns than 32 bits can count"));
+            return Err(bad_row(0, "more columns than 32 bits can count"));
         }
+        match (&self.columns, &self.values) {
+            (IntegersView::Narrow(columns), FloatsView::F64(values)) => {
+                self.build(rows, order, &contiguous(columns), &contiguous(values))
+            }
+            (IntegersView::Narrow(columns), FloatsView::F32(values)) => {
+                self.build(rows, order, &contiguous(columns), &contiguous(values))
+            }
+            (IntegersView::Wide(columns), FloatsView::F64(values)) => {
+                self.build(rows, order, &contiguous(columns), &contiguous(values))
+            }
+            (IntegersView::Wide(columns), FloatsView::F32(values)) => {
+                self.build(rows, order, &contiguous(columns), &contiguous(values))
+            }
+        }
+    }
+
+    /// The rows, whatever the types of columns and values.
+    fn build<C: Copy + Into<i64>, V: Copy + Into<f64>>(
+        &self,
+        rows: usize,
+        order: Option<&[usize]>,
+        columns: &[C],
+        values: &[V],
+    ) -> Result<Matrix, DataError> {
         let mut builder = MatrixBuilder::new();
         let mut add = |row: usize| {
             let (start, end) = (self.starts.get(row), self.starts.get(row + 1));
-            if start > end || end > self.columns.len() {
-                return Err(bad(row, "row starts must not decrease"));
+            if start > end || end > columns.len() {
+                return Err(bad_row(row, "row starts must not decrease"));
             }
-            let mut next = 0;
-            for place in start..end {
-                let (column, value) = (self.columns.get(place), self.values.get(place));
-                if column < next {
-                    return Err(bad(row, "columns must increase"));
-                }
-                if column >= self.width {
-                    return Err(bad(row, "a column lies beyond the width"));
-                }
-                if !value.is_finite() {
-                    let (row, column) = (row + 1, column + 1);
-                    return Err(DataError::NotFiniteAt { row, column, value });
-                }
-                next = column + 1;
-                builder.push(column as u32, value);
-            }
-            builder.end_row();
+            let (columns, values) = (&columns[start..end], &values[start..end]);
+            self.check_row(row, columns, values)?;
+            let columns = columns.iter().map(|column| (*column).into() as u32);
+            builder.push_entries(columns, values.iter().map(|value| (*value).into()));
             Ok(())
         };
         match order {
@@ -268,4 +272,42 @@ impl Compressed<'_> {
         }
         Ok(builder.finish(self.width))
     }
+
+    /// Refuses columns that do not increase or lie beyond the width, and values that are not finite.
+    fn check_row<C: Copy + Into<i64>, V: Copy + Into<f64>>(
+        &self,
+        row: usize,
+        columns: &[C],
+        values: &[V],
+    ) -> Result<(), DataError> {
+        if columns.windows(2).any(|pair| pair[0].into() >= pair[1].into()) {
+            return Err(bad_row(row, "columns must increase"));
+        }
+        let (first, last) = (columns.first(), columns.last());
+        if first.is_some_and(|first| (*first).into() < 0)
+            || last.is_some_and(|last| (*last).into() >= self.width as i64)
+        {
+            return Err(bad_row(row, "a column lies beyond the width"));
+        }
+        // No early end: the loop is vectorised.
+        let are_finite =
+            values.iter().fold(true, |so_far, value| so_far & (*value).into().is_finite());
+        if !are_finite {
+            let is_bad = |value: &V| !(*value).into().is_finite();
+            let at = values.iter().position(is_bad).unwrap_or_default();
+            let (row, column, value) =
+                (row + 1, columns[at].into() as usize + 1, values[at].into());
+            return Err(DataError::NotFiniteAt { row, column, value });
+        }
+        Ok(())
+    }
+}
+
+fn bad_row(row: usize, reason: &'static str) -> DataError {
+    DataError::BadSparseRow { row: row + 1, reason }
+}
+
+/// The values one after the other in memory, as they nearly always are.
+fn contiguous<'a, T: Copy>(array: &'a ArrayView1<'_, T>) -> Cow<'a, [T]> {
+    array.as_slice().map_or_else(|| Cow::Owned(array.to_vec()), Cow::Borrowed)
 }

@@ -76,7 +76,7 @@ impl TrainingError {
 /// Learns a machine; returns it with its training report.
 ///
 /// `observer` is called with the progress, ten times a second at most. If it raises, or Ctrl-C is
-/// pressed, the training ends and the exception is raised.
+/// pressed, the training ends and the exception is raised; if it returns true, the training ends with what it has.
 #[pyfunction]
 #[pyo3(signature = (rows, task, observer=None))]
 pub(crate) fn train<'py>(
@@ -108,7 +108,12 @@ pub(crate) fn train<'py>(
                 Ok(TrainingEvent::End(result)) => break raised.map_or(Ok(*result), Err),
                 Ok(TrainingEvent::Progress(progress)) => {
                     if let (Some(observer), None) = (&observer, &raised) {
-                        raised = call_observer(py, observer, &progress).err();
+                        match call_observer(py, observer, &progress) {
+                            // What is trained so far is kept.
+                            Ok(is_enough) if is_enough => cancel.cancel(),
+                            Ok(_) => {}
+                            Err(error) => raised = Some(error),
+                        }
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -221,7 +226,7 @@ fn ordered_columns(
     mercer::data::Matrix::dense(order.len(), values.collect())
 }
 
-fn call_observer(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> PyResult<()> {
+fn call_observer(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> PyResult<bool> {
     let fields = PyDict::new(py);
     fields.set_item("iterations", progress.iterations)?;
     fields.set_item("subproblem", progress.subproblem)?;
@@ -231,7 +236,7 @@ fn call_observer(py: Python<'_>, observer: &Py<PyAny>, progress: &Progress) -> P
     fields.set_item("supports", progress.supports)?;
     fields.set_item("elapsed", progress.elapsed.as_secs_f64())?;
     fields.set_item("time_left", progress.time_left.map(|left| left.as_secs_f64()))?;
-    observer.call1(py, (fields,)).map(drop)
+    observer.call1(py, (fields,))?.is_truthy(py)
 }
 
 /// The training report: coefficients of each subproblem by example, and the totals.

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer.machines import LSSVC, AdditiveSVC, KernelFisher, LowRankSVC
-from mercer.svm import SVC, SVR, LinearSVC, NuSVC, NuSVR, OneClassSVM
+from mercer.svm import SVC, SVR, LinearSVC, LinearSVR, NuSVC, NuSVR, OneClassSVM
 
 ESTIMATORS = [
     SVC(),
@@ -14,6 +14,7 @@ ESTIMATORS = [
     LinearSVC(max_iter=20),
     LinearSVC(dual=False),
     LinearSVC(loss="hinge", dual=True, max_iter=1000),
+    LinearSVR(max_iter=1000),
     NuSVC(nu=0.3),
     SVR(),
     NuSVR(),

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn.svm as theirs
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_classification
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -166,3 +166,52 @@ def test_the_logistic_machine_of_the_compiled_half_is_that_of_scikit_learn():
         model, report = mercer._mercer.train(X, task)
         assert report["converged"] and abs(report["gap"]) < 1e-6 * abs(report["objective"])
         np.testing.assert_allclose(model.weights[0], other.coef_, atol=1e-5)
+
+
+def tube(machine, X, y, weights=1.0):
+    """What LIBLINEAR's support vector regression minimises, the bias included."""
+    slack = np.maximum(0, np.abs(machine.predict(X) - y) - machine.epsilon)
+    bias = np.sum(np.asarray(machine.intercept_)) / machine.intercept_scaling
+    return 0.5 * ((machine.coef_**2).sum() + bias**2) + machine.C * (weights * slack).sum()
+
+
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return StandardScaler().fit_transform(X), (y - y.mean()) / y.std()
+
+
+@pytest.mark.parametrize("options", [{}, {"epsilon": 0.3}, {"fit_intercept": False}, {"C": 0.01, "intercept_scaling": 5.0}])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+def test_regressions_are_those_of_scikit_learn(options, container):
+    X, y = diabetes()
+    rows, weights = container(X), np.linspace(0.1, 2, len(y))
+    options = {"random_state": 0, "max_iter": 200_000, "tol": 1e-6, **options}
+    mine, other = (kind(**options).fit(rows, y, sample_weight=weights) for kind in (ours.LinearSVR, theirs.LinearSVR))
+    assert mine.coef_.shape == other.coef_.shape and np.shape(mine.intercept_) == np.shape(other.intercept_)
+    assert tube(mine, X, y, weights) <= tube(other, X, y, weights) * (1 + 1e-4)
+    np.testing.assert_allclose(mine.predict(rows), X @ mine.coef_ + mine.intercept_, atol=1e-12)
+    assert isinstance(mine.n_iter_, int) and mine.training_report_["converged"]
+    model = mercer.from_sklearn(mine)
+    np.testing.assert_array_equal(model.predict(rows), mine.predict(rows))
+
+
+def test_a_squared_tube_is_trained_by_scikit_learn():
+    X, y = diabetes()
+    options = dict(loss="squared_epsilon_insensitive", dual=False)
+    mine, other = ours.LinearSVR(**options).fit(X, y), theirs.LinearSVR(**options).fit(X, y)
+    np.testing.assert_array_equal(mine.coef_, other.coef_)
+    np.testing.assert_allclose(mine.predict(X), other.predict(X), atol=1e-12)
+    assert mine.training_report_ == {"solver": "scikit-learn"}
+
+
+def test_what_scikit_learn_refuses_is_refused():
+    X, y = diabetes()
+    with pytest.raises(ValueError, match="dual=False"):
+        ours.LinearSVR(dual=False).fit(X, y)
+    with pytest.raises(ValueError, match="[Ii]ntercept.scaling"):
+        ours.LinearSVR(intercept_scaling=0).fit(X, y)
+
+
+def test_the_smallest_c_is_there_too():
+    X, y = scaled(load_iris)
+    assert ours.l1_min_c(X, y) == theirs.l1_min_c(X, y)

@@ -2,16 +2,15 @@
 //! The search for a good plan is in `tune`.
 
 use std::cell::OnceCell;
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
-use mercer_data::{Matrix, Row};
+use mercer_data::Matrix;
 use mercer_machine::{Answer, Calibration, Machine, PlanSections, Section, file};
 use mercer_query::{Exact, Plan};
 use mercer_spec::Spec;
 
 use crate::basis::PrincipalBasis;
 use crate::distillation_set::DistillationSet;
+use crate::repeats::Repeats;
 use crate::risk::{self, References, Risk, SampleSplit, Target};
 use crate::{CompileError, Fitter, FittingData, Watch, boundary, fit, stages};
 
@@ -106,9 +105,6 @@ pub struct Compiled {
     /// was calibrated.
     pub parts: [usize; 3],
 }
-
-/// With more rows than this share equal to supports, a sample is taken for training data.
-pub(crate) const REPEATED: f64 = 0.01;
 
 impl<'a> Compiler<'a> {
     /// Plans for this machine.
@@ -250,12 +246,12 @@ impl<'a> Compiler<'a> {
     }
 
     fn repeated(&self, sample: &Matrix) -> Result<usize, CompileError> {
-        let found = repeated(self.machine, sample);
-        let is_too_many = found as f64 > REPEATED * sample.rows() as f64;
-        if is_too_many && !self.is_sample_trusted {
-            return Err(CompileError::TrainingRows { found, rows: sample.rows() });
+        let repeats = Repeats::count(self.machine, sample);
+        if repeats.are_training_rows() && !self.is_sample_trusted {
+            let Repeats { found, rows, .. } = repeats;
+            return Err(CompileError::TrainingRows { found, rows });
         }
-        Ok(found)
+        Ok(repeats.found)
     }
 
     fn calibrate(
@@ -320,19 +316,4 @@ pub(crate) fn joined(first: &Matrix, second: &Matrix) -> Matrix {
     let mut rows = mercer_data::MatrixBuilder::new();
     first.iter().chain(second.iter()).for_each(|row| rows.push_row(row));
     rows.finish(first.columns().max(second.columns()))
-}
-
-/// Counts rows of a sample that are supports, hence training rows.
-pub(crate) fn repeated(machine: &Machine, sample: &Matrix) -> usize {
-    let supports: HashSet<u64> = machine.supports().iter().map(fingerprint).collect();
-    sample.iter().filter(|row| supports.contains(&fingerprint(*row))).count()
-}
-
-/// Equal rows have equal fingerprints, dense or sparse.
-pub(crate) fn fingerprint(row: Row<'_>) -> u64 {
-    let mut hash = DefaultHasher::new();
-    for (column, value) in row.nonzeros() {
-        (column, value.to_bits()).hash(&mut hash);
-    }
-    hash.finish()
 }

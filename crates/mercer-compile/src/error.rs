@@ -142,10 +142,12 @@ pub enum CompileError {
     },
     /// The sample holds rows the machine was trained on, which are not like queries.
     #[error(
-        "{found} of {rows} rows of the sample are supports of the machine: a sample must not hold rows of the training data"
+        "{found} of {rows} rows of the sample equal supports of the machine, more than equal rows within the sample explain: it \
+         holds rows of the training data; give queries that the machine was not trained on, or trust this sample \
+         (--trust-sample, in Python trust_sample=True)"
     )]
     TrainingRows {
-        /// Rows that are supports.
+        /// Rows that equal supports.
         found: usize,
         /// Rows of the sample.
         rows: usize,

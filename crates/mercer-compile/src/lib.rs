@@ -24,6 +24,7 @@ mod error;
 mod fit;
 mod kernel_gradient;
 mod minimize;
+mod repeats;
 mod ridge;
 pub mod risk;
 pub mod tune;
@@ -34,6 +35,7 @@ pub use compress::{COMPRESSORS, Compressed, Compression, CompressionReport, Goal
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
 pub use mercer_query::verify::{Progress, Watch};
+pub use repeats::Repeats;
 pub use risk::Target;
 pub use verification::PlanVerification;
 

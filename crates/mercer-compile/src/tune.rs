@@ -45,8 +45,7 @@ pub use policy::{
     TimingPolicy, TunePolicy, ValidatePolicy,
 };
 
-use crate::compiler::{REPEATED, repeated};
-use crate::{CompileError, FittingData, Task, Watch};
+use crate::{CompileError, FittingData, Repeats, Task, Watch};
 use limit::TimeLimit;
 use sample::{TuneSample, drawn};
 use search::Context;
@@ -252,13 +251,13 @@ impl<'a> Tuner<'a> {
 
     /// Rows of the sample that are supports; an error if a promise would rest on them.
     fn check_sample(&self) -> Result<usize, CompileError> {
-        let (repeated, rows) = (repeated(self.machine, self.sample), self.sample.rows());
+        let repeats = Repeats::count(self.machine, self.sample);
         let rests_on_sample = matches!(self.contract, Contract::Calibrated(_));
-        let is_too_many = repeated as f64 > REPEATED * rows as f64;
-        if rests_on_sample && is_too_many && !self.is_sample_trusted {
-            return Err(CompileError::TrainingRows { found: repeated, rows });
+        if rests_on_sample && repeats.are_training_rows() && !self.is_sample_trusted {
+            let Repeats { found, rows, .. } = repeats;
+            return Err(CompileError::TrainingRows { found, rows });
         }
-        Ok(repeated)
+        Ok(repeats.found)
     }
 
     fn check(&self) -> Result<(), CompileError> {

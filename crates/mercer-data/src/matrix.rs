@@ -284,6 +284,32 @@ impl MatrixBuilder {
         }
     }
 
+    /// Adds a row of entries that were checked: values are finite, columns increase.
+    pub fn push_entries(
+        &mut self,
+        columns: impl ExactSizeIterator<Item = u32>,
+        values: impl ExactSizeIterator<Item = f64>,
+    ) {
+        let start = self.indices.len();
+        self.indices.extend(columns);
+        self.values.extend(values);
+        let last = self.indices[start..].last();
+        self.width = self.width.max(last.map_or(0, |column| *column as usize + 1));
+        if self.values[start..].contains(&0.0) {
+            let mut kept = start;
+            for at in start..self.values.len() {
+                if self.values[at] != 0.0 {
+                    self.indices[kept] = self.indices[at];
+                    self.values[kept] = self.values[at];
+                    kept += 1;
+                }
+            }
+            self.indices.truncate(kept);
+            self.values.truncate(kept);
+        }
+        self.end_row();
+    }
+
     /// Ends the row being built.
     pub fn end_row(&mut self) {
         self.starts.push(self.indices.len());
@@ -353,6 +379,20 @@ impl MatrixBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_entries_are_those_of_single_pushes() {
+        let rows: [&[(u32, f64)]; 4] =
+            [&[(0, 1.0), (2, 0.0), (5, -2.0)], &[], &[(1, 0.0), (3, -0.0)], &[(4, 3.0)]];
+        let (mut whole, mut single) = (MatrixBuilder::new(), MatrixBuilder::new());
+        for row in rows {
+            whole.push_entries(row.iter().map(|entry| entry.0), row.iter().map(|entry| entry.1));
+            row.iter().for_each(|(column, value)| single.push(*column, *value));
+            single.end_row();
+        }
+        assert_eq!(whole.width(), single.width());
+        assert_eq!(whole.finish(6), single.finish(6));
+    }
 
     fn sample() -> Matrix {
         Matrix::dense(3, vec![1.0, 0.0, 2.0, 0.0, 0.0, 0.0, 0.0, -3.0, 0.0]).unwrap()

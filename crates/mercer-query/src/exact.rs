@@ -8,6 +8,7 @@ use mercer_machine::{Answer, Machine, Output, Scheme, Score, pairs_with};
 use mercer_simd::Isa;
 
 use crate::coefficients::Coefficients;
+use crate::linear_scores::{LinearScores, linear_score};
 use crate::rounding::{QuerySize, Rounding, row_length};
 use crate::tables::{Binned, Tables};
 use crate::{Certainty, Cost, Decision, Interval, QueryError};
@@ -22,7 +23,17 @@ pub struct Exact {
     rounding: Rounding,
     isa: Isa,
     has_expansions: bool,
+    has_weights: bool,
     tables: Option<Tables>,
+    linear: Option<LinearScores>,
+}
+
+/// What the rounding bounds of the scores need of a query.
+struct RowSize {
+    /// For sums of kernel values.
+    of_kernel: Option<QuerySize>,
+    /// The length of the row, for linear scores.
+    length: f64,
 }
 
 /// Working memory of one thread; kept, it spares allocations.
@@ -49,9 +60,21 @@ impl Exact {
         let coefficients = Coefficients::new(machine);
         let expansion = |score: &Score| matches!(score, Score::Expansion { .. });
         let has_expansions = machine.scores().iter().any(expansion);
-        let tables = Tables::new(machine, isa);
+        let has_weights =
+            machine.scores().iter().any(|score| matches!(score, Score::Linear { .. }));
+        let (tables, linear) = (Tables::new(machine, isa), LinearScores::new(machine));
         let machine = machine.clone();
-        Self { machine, packed, coefficients, rounding, isa, has_expansions, tables }
+        Self {
+            machine,
+            packed,
+            coefficients,
+            rounding,
+            isa,
+            has_expansions,
+            has_weights,
+            tables,
+            linear,
+        }
     }
 
     /// The machine.
@@ -73,10 +96,18 @@ impl Exact {
     pub(crate) fn rounding_bounds(&self, row: Row<'_>, squared_norm: f64, out: &mut [f64]) {
         // Every bound grows with the norm; a loose sum is off by less than this.
         let squared_norm = squared_norm * (1.0 + 1e-9);
-        let size = self.rounding.of_query(&self.packed, squared_norm, self.width(row));
-        let length = || row_length(row);
+        let of_kernel = || self.rounding.of_query(&self.packed, squared_norm, self.width(row));
+        let size = self.row_size(row, of_kernel);
         for (number, place) in out.iter_mut().enumerate() {
-            *place = self.rounding_bound(number, &size, length);
+            *place = self.rounding_bound(number, &size);
+        }
+    }
+
+    /// What the scores of this machine need of a row, and no more.
+    fn row_size(&self, row: Row<'_>, of_kernel: impl FnOnce() -> QuerySize) -> RowSize {
+        RowSize {
+            of_kernel: self.has_expansions.then(of_kernel),
+            length: if self.has_weights { row_length(row) } else { 0.0 },
         }
     }
 
@@ -131,6 +162,9 @@ impl Exact {
         if let Some(tables) = &self.tables {
             return tables.scores(rows, binned, out);
         }
+        if let Some(linear) = &self.linear {
+            return linear.scores(self.isa, rows, out);
+        }
         partials.clear();
         partials.resize(out.len(), [0.0; 8]);
         self.packed.load(self.isa, rows.clone(), queries);
@@ -181,8 +215,7 @@ impl Exact {
         scores.clear();
         scores.resize(rows.len() * count, 0.0);
         self.scores(rows.clone(), scratch, &mut scores);
-        let squared_norm =
-            if self.tables.is_some() { &[] } else { scratch.queries.squared_norms() };
+        let squared_norm = if self.has_expansions { scratch.queries.squared_norms() } else { &[] };
         out.clear();
         for (query, (row, scores)) in rows.zip(scores.chunks_exact(count)).enumerate() {
             if let Some(value) = scores.iter().find(|score| !score.is_finite()) {
@@ -195,9 +228,9 @@ impl Exact {
     }
 
     fn decision(&self, row: Row<'_>, squared_norm: f64, scores: &[f64]) -> Decision {
-        let size = self.rounding.exactly(&self.packed, squared_norm, self.width(row));
-        let length = || row_length(row);
-        let of_score = |number: usize| self.rounding_bound(number, &size, length);
+        let of_kernel = || self.rounding.exactly(&self.packed, squared_norm, self.width(row));
+        let size = self.row_size(row, of_kernel);
+        let of_score = |number: usize| self.rounding_bound(number, &size);
         let verdict = self.machine.verdict(scores);
         let rounding_bound = match (self.machine.output(), verdict.answer) {
             (Output::Classes { names, scheme }, Answer::Class(winner)) if scores.len() > 1 => {
@@ -223,23 +256,15 @@ impl Exact {
         }
     }
 
-    fn rounding_bound(&self, number: usize, size: &QuerySize, length: impl Fn() -> f64) -> f64 {
+    fn rounding_bound(&self, number: usize, size: &RowSize) -> f64 {
         match &self.machine.scores()[number] {
-            Score::Expansion { .. } => self.rounding.expansion(number, size),
-            Score::Linear { .. } => self.rounding.linear(number, length()),
+            Score::Expansion { .. } => {
+                let of_kernel = size.of_kernel.as_ref();
+                let of_kernel = of_kernel.expect("computed for machines with expansions");
+                self.rounding.expansion(number, of_kernel)
+            }
+            Score::Linear { .. } => self.rounding.linear(number, size.length),
             Score::Additive { .. } => self.rounding.table(number),
-        }
-    }
-}
-
-/// `w·x` as one chain of fused multiply-adds in column order; zeros change nothing.
-fn linear_score(isa: Isa, weights: &[f64], row: Row<'_>) -> f64 {
-    match row {
-        Row::Dense(values) => mercer_simd::chain(isa, weights.iter().zip(values)),
-        Row::Sparse { columns, values } => {
-            let pairs = columns.iter().zip(values);
-            let common = pairs.map_while(|(column, x)| Some((weights.get(*column as usize)?, x)));
-            mercer_simd::chain(isa, common)
         }
     }
 }

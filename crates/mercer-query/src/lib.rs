@@ -27,6 +27,7 @@ mod error;
 mod exact;
 mod gather;
 mod label_from_ranges;
+mod linear_scores;
 mod options;
 mod plan;
 mod rounding;

@@ -67,7 +67,7 @@ pub use projection::{ColumnIndex, Strip, Weight, quadratic32};
 pub use queries::{
     DenseQueries, DenseQueries32, DenseQueries64, SparseQueries, SparseQueries32, SparseQueries64,
 };
-pub use real::{Real, add_row, chain, row_dot, scale_row};
+pub use real::{CHAINS, ChainWeights, Real, add_row, chain, chains, row_dot, scale_row};
 pub use score_table::{BinnedRows, ScoreTable, TableShape, sum_entries};
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
 pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import warnings
+
+from ._comparison import compare_times
 from ._convert import machine_of
 from ._model import Model
-from .errors import PlanError
+from ._query import QueryMixin
+from .errors import PlanError, SourceIsFasterWarning
 
 __all__ = ["accelerate"]
 
@@ -37,7 +42,9 @@ def accelerate(
     Returns
     -------
     Model
-        Its ``tuning_`` reports the candidates, timings and validation.
+        Its ``tuning_`` reports the candidates, timings and validation, its ``comparison_`` the times per row of source and
+        result on the sample, in batches and one query at a time. Where the source is faster (in batches; one query at a time
+        under ``aim="latency"``) a warning says so, and the model predicts with the source's own arithmetic.
 
     Examples
     --------
@@ -53,7 +60,8 @@ def accelerate(
     model = machine_of(source, n_jobs)
     exact = model._with_compiled(model._model.with_plan("exact"), n_jobs=n_jobs, tolerance=tolerance)
     if X_sample is not None:
-        return exact.tune(X_sample, contract=contract, tolerance=tolerance, **options)
+        tuned = exact.tune(X_sample, contract=contract, tolerance=tolerance, **options)
+        return _compared(tuned, source, X_sample, options.get("aim", "throughput"))
     if contract not in ("certified", "exact"):
         raise ValueError(f"contract is {contract!r}; without X_sample it must be 'certified' or 'exact'")
     if options:
@@ -65,3 +73,27 @@ def accelerate(
         return exact.with_plan("cascade(low_precision, exact)")
     except PlanError:
         return exact
+
+
+#: Times within this factor of each other are equal: that is how far two measurements of the same thing are apart.
+EQUAL = 1.1
+
+
+def _compared(model, source, X, aim):
+    """The model with its times beside those of its source, and with the source's arithmetic where that is faster."""
+    if isinstance(source, (Model, str, os.PathLike)):
+        return model  # its exact plan is among the candidates of the tuner
+    found = compare_times(source, model, X)
+    key, how = ("single_us", "one query at a time") if aim == "latency" else ("batch_us", "in batches")
+    theirs, ours = found["source"][key], found["model"][key]
+    name = type(source).__name__
+    # Our own estimators run the exact plan, which the tuner compared already.
+    is_source = ours > EQUAL * theirs and not isinstance(source, QueryMixin)
+    found["kept"] = "source" if is_source else "model"
+    found["reason"] = f"{name} takes {theirs:.3g} us per row {how}, the plan {ours:.3g} us"
+    model.comparison_ = found
+    if is_source:
+        model._source = source
+        text = f"{found['reason']}: predict and decision_function keep the arithmetic of {name} (comparison_ has the times)"
+        warnings.warn(text, SourceIsFasterWarning, stacklevel=3)
+    return model

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import scipy.sparse as sp
 import sklearn.svm as theirs
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
@@ -26,7 +27,9 @@ def from_sklearn(estimator, *, n_jobs=None) -> Model:
     """Converts a fitted estimator to a ``Model`` with the plan ``exact``.
 
     SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR and KernelRidge, alone, at the end of a
-    ``Pipeline`` (whose earlier steps stay in Python) or as the best of a search.
+    ``Pipeline`` or as the best of a search. Scalers just before the machine (``StandardScaler``, ``MinMaxScaler``,
+    ``MaxAbsScaler``, ``RobustScaler``, ``Normalizer``) become part of it; other steps stay in Python, in front of it
+    (``preprocessing_``).
 
     Parameters
     ----------
@@ -46,23 +49,30 @@ def from_sklearn(estimator, *, n_jobs=None) -> Model:
     >>> bool((mercer.from_sklearn(source).predict(X) == source.predict(X)).all())
     True
     """
-    if isinstance(estimator, BaseSearchCV):
-        estimator = estimator.best_estimator_
-    if isinstance(estimator, Pipeline):
-        steps = [step for _, step in estimator.steps]
-        before = [step for step in steps[:-1] if step is not None and step != "passthrough"]
-        model = from_sklearn(steps[-1], n_jobs=n_jobs)
-        return model._with_compiled(model._model, _steps_before=before + model._steps_before)
+    source, steps = _split(estimator)
     for kinds, convert in _KINDS:
-        if isinstance(estimator, kinds):
-            check_is_fitted(estimator)
-            return convert(estimator, n_jobs)
+        if isinstance(source, kinds):
+            check_is_fitted(source)
+            return convert(source, n_jobs)._behind(steps, estimator)
     known = "SVC, NuSVC, SVR, NuSVR, OneClassSVM, LinearSVC, LinearSVR, KernelRidge, Pipeline"
     raise ConversionError(
-        f"{type(estimator).__name__} cannot be converted; supported are {known}",
+        f"{type(source).__name__} cannot be converted; supported are {known}",
         "Estimator",
-        {"estimator": type(estimator).__name__},
+        {"estimator": type(source).__name__},
     )
+
+
+def _split(estimator):
+    """The last estimator of pipelines and searches, and the steps before it."""
+    if isinstance(estimator, FrozenEstimator):
+        return _split(estimator.estimator)
+    if isinstance(estimator, BaseSearchCV):
+        return _split(estimator.best_estimator_)
+    if not isinstance(estimator, Pipeline):
+        return estimator, []
+    before = [step for _, step in estimator.steps[:-1] if step is not None and step != "passthrough"]
+    last, between = _split(estimator.steps[-1][1])
+    return last, before + between
 
 
 def machine_of(source, n_jobs=None) -> Model:

@@ -7,28 +7,41 @@ import os
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_array
 
 from . import _mercer, _html, _rounding, _preprocessing
+from ._comparison import some
+from ._estimator import FittedEstimator
 from ._labels import labels_of
 from ._query import QueryMixin
-from ._rows import FEW, FLOATS, QUICK, checked, pack, threads
+from ._rows import FEW, FLOATS, checked, pack, quick, threads
 from .errors import ConversionError, MercerError
 
 __all__ = ["Model", "load"]
 
 
-class Model(QueryMixin):
+class Model(QueryMixin, FittedEstimator):
     """A fitted machine: what ``load``, ``from_sklearn`` and ``accelerate`` return.
+
+    It is an estimator of scikit-learn that is fitted already: scorers, pipelines, inspection and calibration take it, and a
+    clone of it is as fitted as it is.
 
     Attributes
     ----------
     classes_ : ndarray
         The sorted labels; classifiers only.
+    n_features_in_, feature_names_in_
+        Number and names of the columns, where known; names are compared where rows have some.
+    preprocessing_ : list
+        Steps of a pipeline that run in Python before the machine; scalers are part of the machine.
     plan : str
         How queries are answered: ``exact``, or a cascade of stages, cheap ones first, that ends with the exact one.
+    comparison_ : dict
+        Times per row of this model and of the estimator that ``accelerate`` made it from, in batches and one query at a
+        time, on the sample; ``kept`` is ``"source"`` where that estimator is the faster one and ``predict`` and
+        ``decision_function`` use its own arithmetic. None without a sample.
     tuning_ : dict
         Report of ``accelerate`` or ``tune``: candidates, timings, validation; None if the plan was not tuned.
     verification_ : dict
@@ -50,9 +63,11 @@ class Model(QueryMixin):
     True
     """
 
-    def __init__(self, compiled, *, classes=None, before=(), kernel=None, fitted_rows=None, **options):
+    def __init__(self, compiled, *, classes=None, kernel=None, fitted_rows=None, **options):
         self._model = compiled
-        self._steps_before = list(before)
+        self.preprocessing_ = []
+        # The estimator whose own arithmetic answers, where it is faster.
+        self._source, self.comparison_ = None, None
         self._kernel, self._fitted_rows = kernel, fitted_rows
         self.compression_ = None
         self.decision_function_shape = options.pop("decision_function_shape", "ovr")
@@ -62,6 +77,8 @@ class Model(QueryMixin):
         if options:
             raise TypeError(f"unknown options: {', '.join(options)}")
         self.n_features_in_ = compiled.features
+        if compiled.names is not None:
+            self.feature_names_in_ = np.asarray(compiled.names, dtype=object)
         if compiled.classes:
             names = compiled.classes if classes is None else classes
             self._by_position = labels_of(names)
@@ -110,7 +127,19 @@ class Model(QueryMixin):
 
     def _with_compiled(self, compiled, **changes):
         other = object.__new__(type(self))
-        other.__dict__ = {**self.__dict__, "_model": compiled, **changes}
+        other.__dict__ = {**self.__dict__, "_model": compiled, "_source": None, "comparison_": None, **changes}
+        return other
+
+    def _behind(self, steps, source):
+        """The same machine behind the steps of a pipeline, for the rows of ``source``."""
+        compiled, before = self._model, list(steps)
+        if self._kernel is None and self.kernel != "precomputed":
+            compiled, before = _preprocessing.fold(compiled, before)
+        other = self._with_compiled(compiled, preprocessing_=before)
+        other._set_features(source)
+        names = getattr(other, "feature_names_in_", None)
+        if names is not None and not before and len(names) == compiled.features:
+            other._model = compiled.with_names([str(name) for name in names])
         return other
 
     def with_plan(self, plan, X_sample=None, *, seconds=None):
@@ -123,6 +152,8 @@ class Model(QueryMixin):
 
     def predict(self, X):
         """Labels, values, or 1 for inliers and -1 for outliers, as the contract of the plan promises."""
+        if self._source is not None:
+            return self._source.predict(X)
         if self.break_ties and len(self.classes_) > 2:
             return self.classes_[np.argmax(self.decision_function(X), axis=1)]
         if self.tolerance is not None:
@@ -131,6 +162,8 @@ class Model(QueryMixin):
 
     def decision_function(self, X):
         """Exact scores in scikit-learn's shape and signs, whatever the plan."""
+        if self._source is not None and hasattr(self._source, "decision_function"):
+            return self._source.decision_function(X)
         scores = self._query("scores", X)
         if self._model.output in ("value", "novelty"):
             return scores.ravel()
@@ -147,11 +180,18 @@ class Model(QueryMixin):
             return _ovr_decision_function(scores < 0, -scores, classes)
         return scores
 
-    def score(self, X, y):
-        """Accuracy, or R² of a regression."""
-        if self._model.output == "value":
-            return r2_score(y, self.predict(X))
-        return accuracy_score(y, self.predict(X))
+    def _has_probabilities(self):
+        return self._model.sigmoids is not None
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Class probabilities, one column per class, from the sigmoids of the source."""
+        return self._query("probabilities", X)[:, np.argsort(self._rank)]
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities."""
+        return np.log(self.predict_proba(X))
 
     def compare(self, source, X):
         """Compares answers with those of the estimator this machine was made from.
@@ -171,7 +211,7 @@ class Model(QueryMixin):
         differ = np.flatnonzero(mine != reference)
         within = 0
         if len(differ):
-            rows = _some(X, differ)
+            rows = some(X, differ)
             scores = np.abs(self._query("scores", rows))
             bounds = _rounding.bound(source, rows)
             within = int(np.sum(np.any(scores <= bounds[:, None], axis=1)))
@@ -185,7 +225,7 @@ class Model(QueryMixin):
     @property
     def _is_plain(self):
         """Whether rows need no preprocessing in Python."""
-        return not self._steps_before and self._kernel is None
+        return not self.preprocessing_ and self._kernel is None
 
     def _compiled(self):
         return self._model
@@ -201,7 +241,8 @@ class Model(QueryMixin):
         return self._by_position[answers]
 
     def _prepare_rows(self, X):
-        for step in self._steps_before:
+        self._check_names(X)
+        for step in self.preprocessing_:
             X = step.transform(X)
         if self._kernel is not None:
             values = self._kernel(X, self._fitted_rows)
@@ -209,15 +250,14 @@ class Model(QueryMixin):
         return pack(check_array(checked(X), accept_sparse="csr", dtype=FLOATS, order=None))
 
     def _query(self, method, X):
-        model = self._model
-        if type(X) is np.ndarray and X.dtype in QUICK and X.ndim == 2 and self._is_plain:
+        rows = quick(X) if self._is_plain else None
+        if rows is not None:
             try:
-                count = 1 if len(X) <= FEW else threads(self.n_jobs)
-                return getattr(model, method)(X, count)
-            except MercerError:
-                check_array(X)  # raises scikit-learn's message, if it has one
-                raise
-        return getattr(model, method)(self._prepare_rows(X), threads(self.n_jobs))
+                count = 1 if X.shape[0] <= FEW else threads(self.n_jobs)
+                return getattr(self._model, method)(rows, count)
+            except (MercerError, TypeError):
+                check_array(X, accept_sparse="csr")  # raises scikit-learn's message, if it has one
+        return getattr(self._model, method)(self._prepare_rows(X), threads(self.n_jobs))
 
     def _as_model(self):
         return self
@@ -228,17 +268,27 @@ class Model(QueryMixin):
         return self._model
 
     def _saveable(self):
-        """The compiled model with its preprocessing steps, where files can store them."""
-        machine = self._saveable_machine()
-        return _preprocessing.with_steps(machine, self._steps_before) if self._steps_before else machine
+        """The compiled model, unless steps in Python belong to it."""
+        if self.preprocessing_:
+            raise _preprocessing.refusal(self.preprocessing_)
+        return self._saveable_machine()
 
     def __repr__(self):
-        steps = "".join(f"{type(step).__name__} → " for step in self._steps_before)
+        steps = "".join(f"{type(step).__name__} → " for step in self.preprocessing_)
+        scaled = "" if self._model.scaling is None else "scaling → "
         what = f"{len(self.classes_)} classes" if hasattr(self, "classes_") else self._model.output
-        return f"Model({steps}{self.kernel}, {what}, {self.n_support_} supports, plan {self.plan})"
+        answers = f"plan {self.plan}" if self._source is None else f"answers of {type(self._source).__name__}"
+        return f"Model({steps}{scaled}{self.kernel}, {what}, {self.n_support_} supports, {answers})"
 
     def _repr_html_(self):
         rows = [("kernel", self.kernel), ("supports", self.n_support_), ("plan", self.plan)]
+        if self._model.scaling is not None:
+            rows.append(("scaling of rows", self._model.scaling))
+        if self.preprocessing_:
+            names = ", ".join(type(step).__name__ for step in self.preprocessing_)
+            rows.append(("before it, in Python", names))
+        if self.comparison_ is not None:
+            rows.append(("compared", self.comparison_["reason"]))
         if self.compression_ is not None:
             report = self.compression_
             size, error = report["before"], report["error"]["relative"]
@@ -247,6 +297,9 @@ class Model(QueryMixin):
         if hasattr(self, "classes_"):
             rows.insert(0, ("classes", ", ".join(map(str, self.classes_))))
         return _html.page("mercer.Model", rows, self.tuning_)
+
+    def _repr_mimebundle_(self, **kwargs):
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
 def load(path, *, n_jobs=None, trust_plan=False) -> Model:
@@ -284,9 +337,3 @@ def _pairwise_columns(position):
             columns.append(number[min(a, b), max(a, b)])
             signs.append(1.0 if a < b else -1.0)
     return np.array(columns), np.array(signs)
-
-
-def _some(X, rows):
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows] if hasattr(X, "shape") else [X[row] for row in rows]

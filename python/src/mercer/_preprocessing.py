@@ -1,4 +1,4 @@
-"""Pipeline steps that a model file can store: scalings of columns, or of rows to unit length."""
+"""Pipeline steps that the compiled module runs itself: scalings of columns, or of rows to unit length."""
 
 from __future__ import annotations
 
@@ -8,27 +8,39 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from .errors import ConversionError
 
 
-def with_steps(compiled, steps):
-    """The compiled model preceded by these steps.
+def fold(compiled, steps):
+    """The compiled model behind the last of these steps, and the steps that stay in front of it in Python.
 
-    Files store ``(x - centre) factor``. scikit-learn divides where we multiply, so that scaled values may differ in
-    the last bit, and the scores with them.
+    The compiled module computes ``(x - centre) factor`` in f64. scikit-learn divides where we multiply, scales with
+    several scalers one after the other and keeps f32 rows in f32, so that scaled values may differ in their last bits, and
+    the scores with them.
     """
-    if len(steps) == 1 and isinstance(steps[0], Normalizer):
-        return compiled.with_scaling([], [], steps[0].norm)
-    centres, factors = np.zeros(compiled.features), np.ones(compiled.features)
-    for step in steps:
-        found = _affine(step)
-        if found is None:
-            names = ", ".join(type(step).__name__ for step in steps)
-            raise ConversionError(
-                f"the preprocessing steps {names} run in Python and cannot be stored in a model file; pickle this model instead",
-                "Steps",
-            )
-        centre, factor = found
+    steps = list(steps)
+    if steps and type(steps[-1]) is Normalizer:
+        return compiled.with_scaling([], [], steps[-1].norm), steps[:-1]
+    width = compiled.features
+    centres, factors = np.zeros(width), np.ones(width)
+    first = len(steps)
+    while first > 0 and _affine(steps[first - 1]) is not None:
+        first -= 1
+        centre, factor = _affine(steps[first])
         # (((x - a) b) - c) d = (x - (a + c / b)) b d
-        centres, factors = centres + centre / factors, factors * factor
-    return compiled.with_scaling(centres.tolist(), factors.tolist(), None)
+        centres, factors = centre + centres / factor, factor * factors
+    if first == len(steps):
+        return compiled, steps
+    return compiled.with_scaling(centres.tolist(), factors.tolist(), None), steps[:first]
+
+
+def refusal(steps):
+    """The error for a file of steps that only Python can run."""
+    names = ", ".join(type(step).__name__ for step in steps)
+    word = "step" if len(steps) == 1 else "steps"
+    return ConversionError(
+        f"the preprocessing {word} {names} of this model can only run in Python and cannot be stored in a model file;"
+        " pickle the model, or convert the last estimator alone and transform rows before it",
+        "Steps",
+        {"steps": [type(step).__name__ for step in steps]},
+    )
 
 
 def _affine(step):
@@ -43,6 +55,11 @@ def _affine(step):
     if kind is RobustScaler:
         return _or(step.center_, 0.0), 1.0 / _or(step.scale_, 1.0)
     return None
+
+
+def scaling_of(steps):
+    """Centres and factors of each scaler of the list, for bounds of rounding errors."""
+    return [_affine(step) for step in steps if _affine(step) is not None]
 
 
 def _or(found, otherwise):

@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 
+from . import _mercer
 from ._labels import check_stored
 
 CERTAINTIES = np.array(["unsettled", "calibrated", "certified", "exact"])
@@ -42,8 +43,6 @@ class QueryMixin:
         Examples
         --------
         >>> import numpy as np
-
-from ._labels import check_stored
         >>> from mercer.svm import SVC
         >>> X = np.array([[-2.0, -1.0], [-1.0, -1.0], [1.0, 1.0], [2.0, 1.0]])
         >>> svc = SVC().fit(X, ["left", "left", "right", "right"])
@@ -279,6 +278,23 @@ from ._labels import check_stored
 
     def _saveable(self):
         return self._compiled()
+
+    def __copy__(self):
+        other = object.__new__(type(self))
+        other.__dict__ = dict(self.__dict__)
+        return other
+
+    def __getstate__(self):
+        """The attributes; the machine and its plan as the bytes of a model file, which pickle, joblib and skops keep."""
+        state = dict(super().__getstate__())
+        if "_model" in state:
+            state["_model"] = state["_model"].to_bytes("mercer")
+        return state
+
+    def __setstate__(self, state):
+        if "_model" in state:
+            state = {**state, "_model": _mercer.Model.from_bytes(state["_model"])}
+        super().__setstate__(state)
 
 
 def _query_options(budget, tolerance, require):

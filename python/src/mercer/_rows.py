@@ -13,6 +13,7 @@ from .errors import DataError
 FLOATS = [np.float64, np.float32]
 #: Types that the compiled module takes without conversion.
 QUICK = {np.dtype(np.float64), np.dtype(np.float32)}
+_CSR = (sp.csr_matrix, sp.csr_array)
 #: Up to so many rows are answered on the caller's thread.
 FEW = 8
 
@@ -74,6 +75,16 @@ def pack(rows):
     if indptr.dtype != indices.dtype or indptr.dtype not in (np.int32, np.int64):
         indptr, indices = indptr.astype(np.int64), indices.astype(np.int64)
     return indptr, indices, data, rows.shape[1]
+
+
+def quick(rows):
+    """Rows that the compiled module takes as they are, or None: it checks width, order and finiteness itself."""
+    if type(rows) is np.ndarray:
+        return rows if rows.ndim == 2 and rows.dtype in QUICK else None
+    if type(rows) in _CSR and rows.data.dtype in QUICK and len(rows.shape) == 2:
+        if rows.indptr.dtype == rows.indices.dtype and len(rows.indptr) == rows.shape[0] + 1:
+            return rows.indptr, rows.indices, rows.data, rows.shape[1]
+    return None
 
 
 def threads(n_jobs: int | None) -> int:

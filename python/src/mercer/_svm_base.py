@@ -6,14 +6,23 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
+import sklearn.svm as theirs
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
+from ._callbacks import observed
 from ._labels import names_of
 from ._training import ONE_CLASS_LEFT, TrainingMixin, kernel_text, example_weights
 from ._rows import FLOATS, checked, pack, threads
+
+
+#: Whether scikit-learn's own class still has the parameter, which it drops in 1.11; ours keep it.
+_IS_DEPRECATED = "probability" in theirs.SVC._parameter_constraints
+#: What the parameter may be.
+PROBABILITY = {"probability": ["boolean", Hidden(StrOptions({"deprecated"}))]}
 
 
 class SvmBase(TrainingMixin):
@@ -22,6 +31,7 @@ class SvmBase(TrainingMixin):
     def _formulation(self):
         raise NotImplementedError
 
+    @observed
     def fit(self, X, y, sample_weight=None):
         """Fits the model.
 
@@ -238,7 +248,9 @@ class ClassifierBase(SvmBase):
         return self.classes_[answers]
 
     def _has_probabilities(self):
-        return self._check_proba()
+        if self.probability == "deprecated" or not self.probability:
+            raise AttributeError("predict_proba is not available when probability=False")
+        return True
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
@@ -254,17 +266,36 @@ class ClassifierBase(SvmBase):
             )
         return self._query("probabilities", X)
 
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities."""
+        return np.log(self.predict_proba(X))
+
     def _validate_targets(self, y):
         codes = super()._validate_targets(y)
         self._effective_probability = False
         if self.probability != "deprecated":
-            warnings.warn(
-                "The `probability` parameter was deprecated in scikit-learn 1.9 and will be removed in"
-                " version 1.11. Use `CalibratedClassifierCV(..., ensemble=False)` instead.",
-                FutureWarning,
-            )
+            if _IS_DEPRECATED:
+                warnings.warn(
+                    "The `probability` parameter was deprecated in scikit-learn 1.9 and will be removed in"
+                    " version 1.11. Use `CalibratedClassifierCV(..., ensemble=False)` instead; this class keeps it.",
+                    FutureWarning,
+                )
             self._effective_probability = bool(self.probability)
         return codes
+
+
+    if not hasattr(theirs.SVC, "probA_"):
+
+        @property
+        def probA_(self):
+            """A of the sigmoid of each pair of classes."""
+            return self._probA
+
+        @property
+        def probB_(self):
+            """B of the sigmoid of each pair of classes."""
+            return self._probB
 
 
 class RegressorBase(SvmBase):

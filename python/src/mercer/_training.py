@@ -11,12 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from . import _kernels, _mercer
+from ._callbacks import CallbackSupportMixin
 from ._query import QueryMixin
-from ._rows import FEW, QUICK, pack, threads
+from ._rows import FEW, pack, quick, threads
 from .errors import MercerError, TrainError
 
 
-class TrainingMixin(QueryMixin):
+class TrainingMixin(QueryMixin, CallbackSupportMixin):
     """Training and prediction through the compiled module."""
 
     def _train(self, rows, task):
@@ -27,13 +28,16 @@ class TrainingMixin(QueryMixin):
             raise _with_scikit_learn_message(error) from None
 
     def _observer(self):
+        tasks = getattr(self, "_fit_tasks", None)
+
         def observe(progress):
             if self.callback is not None:
                 self.callback(progress)
             if self.verbose:
                 print(_line(type(self).__name__, progress), file=sys.stdout, flush=True)
+            return tasks is not None and tasks.observe(progress)
 
-        return observe if self.callback is not None or self.verbose else None
+        return observe if self.callback is not None or self.verbose or tasks is not None else None
 
     def _set_training_report(self, report):
         self.fit_status_ = int(report["stop"] == "iteration limit")
@@ -45,6 +49,8 @@ class TrainingMixin(QueryMixin):
                 "  Consider pre-processing your data with StandardScaler or MinMaxScaler.",
                 ConvergenceWarning,
             )
+        elif report["stop"] == "cancelled":
+            warnings.warn(f"A callback stopped the training: the duality gap is {report['gap']:.2g}.", ConvergenceWarning)
         elif not report["converged"]:
             warnings.warn(
                 f"Training ended before tol={self.tol} was reached, which is below the f64 precision of this problem"
@@ -63,13 +69,14 @@ class TrainingMixin(QueryMixin):
     def _query(self, method, X):
         """Calls a method of the compiled model; float arrays skip scikit-learn's validation."""
         state = self.__dict__
-        if type(X) is np.ndarray and X.dtype in QUICK and X.ndim == 2 and state.get("_plain"):
+        rows = quick(X) if state.get("_plain") else None
+        if rows is not None:
             try:
                 # A few rows are answered on this thread.
-                count = 1 if len(X) <= FEW else threads(self.n_jobs)
-                return getattr(state["_model"], method)(X, count)
-            except MercerError:
-                pass  # the validation below raises scikit-learn's message
+                count = 1 if X.shape[0] <= FEW else threads(self.n_jobs)
+                return getattr(state["_model"], method)(rows, count)
+            except (MercerError, TypeError):
+                pass  # the validation below raises scikit-learn's message, or puts the entries of sparse rows in order
         rows = self._prepare_rows(X)
         return getattr(self._model, method)(rows, threads(self.n_jobs))
 

@@ -23,6 +23,7 @@ __all__ = [
     "ModelError",
     "PlanError",
     "QueryError",
+    "SourceIsFasterWarning",
     "SpecError",
     "TrainError",
     "UnverifiedPlanWarning",
@@ -72,6 +73,10 @@ class PlanError(MercerError):
 
 class UnverifiedPlanWarning(UserWarning):
     """Stages of a plan from elsewhere are left out because they were not verified."""
+
+
+class SourceIsFasterWarning(UserWarning):
+    """``accelerate`` found no plan that is faster than the estimator itself, and keeps its arithmetic."""
 
 
 class SpecError(MercerError):

@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ._callbacks import observed
 from ._labels import names_of
 from ._training import TrainingMixin, kernel_text, example_weights
 from ._rows import FLOATS, checked, pack, threads
@@ -38,6 +39,7 @@ class _Classifier(ClassifierMixin, TrainingMixin, BaseEstimator):
         """The texts of kernel, formulation and solver."""
         raise NotImplementedError
 
+    @observed
     def fit(self, X, y, sample_weight=None):
         """Fits the model.
 

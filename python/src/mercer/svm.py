@@ -11,6 +11,10 @@ Beside scikit-learn's parameters each takes
     Called with a dictionary (``iterations``, ``subproblem``, ``subproblems``, ``violation``, ``gap``, ``supports``,
     ``elapsed``, ``time_left``) ten times a second while training; training ends if it raises.
 
+From scikit-learn 1.9 on, ``set_callbacks`` takes its callbacks too (``sklearn.callback.ProgressBar()``).
+
+``probability`` stays a parameter of these classes when scikit-learn 1.11 takes it out of its own.
+
 ``shrinking`` and ``random_state`` are accepted and change nothing: training is deterministic.
 
 >>> from mercer.svm import SVC
@@ -30,10 +34,13 @@ import numpy as np
 import sklearn.svm as theirs
 from sklearn.utils.validation import _num_samples
 
-from ._svm_base import ClassifierBase, RegressorBase
-from ._linear import LinearSVC
+from ._svm_base import PROBABILITY, ClassifierBase, RegressorBase
+from ._linear import LinearSVC, LinearSVR
 
-__all__ = ["SVC", "SVR", "LinearSVC", "NuSVC", "NuSVR", "OneClassSVM"]
+__all__ = ["SVC", "SVR", "LinearSVC", "LinearSVR", "NuSVC", "NuSVR", "OneClassSVM", "l1_min_c"]
+
+#: The smallest C at which a linear machine under an L1 penalty has a weight that is not zero: scikit-learn's function.
+l1_min_c = theirs.l1_min_c
 
 #: An unlimited C: no coefficient reaches it.
 ENDLESS = 1e12
@@ -51,7 +58,7 @@ class SVC(ClassifierBase, theirs.SVC):
     True
     """
 
-    _parameter_constraints = {**theirs.SVC._parameter_constraints, **_MORE}
+    _parameter_constraints = {**theirs.SVC._parameter_constraints, **_MORE, **PROBABILITY}
 
     def __init__(
         self,
@@ -74,23 +81,21 @@ class SVC(ClassifierBase, theirs.SVC):
         n_jobs=None,
         callback=None,
     ):
-        super().__init__(
-            C=C,
-            kernel=kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            shrinking=shrinking,
-            probability=probability,
-            tol=tol,
-            cache_size=cache_size,
-            class_weight=class_weight,
-            verbose=verbose,
-            max_iter=max_iter,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            random_state=random_state,
-        )
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
 
@@ -108,7 +113,7 @@ class NuSVC(ClassifierBase, theirs.NuSVC):
     True
     """
 
-    _parameter_constraints = {**theirs.NuSVC._parameter_constraints, **_MORE}
+    _parameter_constraints = {**theirs.NuSVC._parameter_constraints, **_MORE, **PROBABILITY}
     _one_class_left = "specified nu is infeasible"
 
     def __init__(
@@ -132,23 +137,21 @@ class NuSVC(ClassifierBase, theirs.NuSVC):
         n_jobs=None,
         callback=None,
     ):
-        super().__init__(
-            nu=nu,
-            kernel=kernel,
-            degree=degree,
-            gamma=gamma,
-            coef0=coef0,
-            shrinking=shrinking,
-            probability=probability,
-            tol=tol,
-            cache_size=cache_size,
-            class_weight=class_weight,
-            verbose=verbose,
-            max_iter=max_iter,
-            decision_function_shape=decision_function_shape,
-            break_ties=break_ties,
-            random_state=random_state,
-        )
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
         self.n_jobs = n_jobs
         self.callback = callback
 

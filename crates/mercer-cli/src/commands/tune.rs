@@ -5,6 +5,7 @@ mod page;
 use std::fmt::Write as _;
 
 use anyhow::Context;
+use mercer::compile::Repeats;
 use mercer::machine::{Model, Tuning};
 use mercer::query::PlanTrust;
 use mercer::tune::{Aim, Point, Tuned, Tuner};
@@ -55,10 +56,11 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
         let name = arguments.model.file_stem().unwrap_or_default().to_string_lossy();
         save_text(path, &page(&name, &tuned, tuning, &points))?;
     }
-    if tuning.sample.repeated > 0 {
+    let repeats = Repeats::count(&tuned.machine, sample);
+    if repeats.are_training_rows() && !arguments.trust_sample {
         console.warn(&format!(
-            "{} rows of the sample equal supports of the machine; is the sample training data?",
-            tuning.sample.repeated
+            "{} of {} rows of the sample equal supports of the machine; is the sample training data? (--trust-sample: it is not)",
+            repeats.found, repeats.rows
         ));
     }
     if console.json {

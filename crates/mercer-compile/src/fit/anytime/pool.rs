@@ -9,7 +9,7 @@ use mercer_machine::Score;
 use mercer_query::Exact;
 
 use super::settings::AnytimeSettings;
-use crate::compiler::fingerprint;
+use crate::repeats::fingerprint;
 
 /// Kernel columns kept while basis points are chosen.
 const COLUMN_BYTES: usize = 256 << 20;
