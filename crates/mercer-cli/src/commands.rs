@@ -35,8 +35,10 @@ use mercer::machine::{Machine, Model, Score, file};
 use crate::args::{Arguments, Input, MissingPolicy, Verb};
 use crate::console::Console;
 use crate::failure::Interrupted;
+use crate::files::Files;
 
 pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8> {
+    Files::of(&arguments.verb).check()?;
     match arguments.verb {
         Verb::Import(import) => import::run(&import, console),
         Verb::Export(export) => export::run(&export, console),

@@ -16,6 +16,7 @@ mod args;
 mod commands;
 mod console;
 mod failure;
+mod files;
 mod labels;
 mod libsvm;
 mod output;

@@ -12,6 +12,7 @@ use super::{StopSignal, input_options, load};
 use crate::args::Convert;
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::files::labels_beside;
 use crate::queries::Queries;
 
 pub(super) fn run(convert: &Convert, seed: u64, console: &Console) -> anyhow::Result<u8> {
@@ -95,7 +96,7 @@ impl OutputFiles {
             anyhow::ensure!(labels.is_none(), "there are no labels to write to a separate file");
             return Ok(());
         }
-        let beside = path.with_extension("labels.npy");
+        let beside = labels_beside(path);
         let path = labels.unwrap_or(&beside);
         let mut file = AtomicFile::create(path).with_context(|| path.display().to_string())?;
         write::labels(&data.targets, &mut file).with_context(|| path.display().to_string())?;

@@ -14,6 +14,7 @@ use super::CommandLine;
 use super::printf::g;
 use crate::commands::StopSignal;
 use crate::console::Console;
+use crate::files::Files;
 use crate::labels;
 use crate::output::check_words;
 use crate::queries::Queries;
@@ -79,6 +80,8 @@ pub(super) fn run(arguments: &[String], console: &Console) -> anyhow::Result<()>
     }
     let [test, saved, output] = line.left else { return Err(line.refuse(None)) };
     let stop = StopSignal::install()?;
+    let files = Files::default().read(Path::new(test)).read(Path::new(saved));
+    files.write("output_file", Path::new(output)).check_outputs()?;
     let model =
         file::load(Path::new(saved)).with_context(|| format!("can't open model file {saved}"))?;
     if wants_probabilities && model.probabilities.is_none() {

@@ -11,6 +11,7 @@ use mercer_report::save_text;
 
 use super::CommandLine;
 use super::printf::g;
+use crate::files::Files;
 
 const USAGE: &str = "Usage: svm-scale [options] data_filename
 options:
@@ -80,6 +81,10 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
         bail!("cannot use -r and -s simultaneously");
     }
     let [path] = line.left else { return Err(line.refuse(None)) };
+    let files = Files::default().read(Path::new(path));
+    save.into_iter()
+        .fold(files, |files, file| files.write("-s", Path::new(file)))
+        .check_outputs()?;
     let text = fs::read_to_string(path).with_context(|| format!("can't open file {path}"))?;
     let rows = rows(&text).with_context(|| path.clone())?;
     let scaling = match restore {

@@ -16,6 +16,7 @@ use mercer::train::{
 use super::CommandLine;
 use super::printf::g;
 use crate::commands::StopSignal;
+use crate::files::Files;
 
 const USAGE: &str = "Usage: svm-train [options] training_set_file [model_file]
 options:
@@ -142,6 +143,12 @@ impl SvmTrainOptions {
         Ok(())
     }
 
+    /// Cross-validation writes no model.
+    fn files(&self) -> Files {
+        let files = Files::default().read(&self.data);
+        if self.folds.is_some() { files } else { files.write("model_file", &self.model) }
+    }
+
     fn formulation(&self) -> anyhow::Result<FormulationRef> {
         let Self { cost, nu, tube, .. } = self;
         let text = match self.kind {
@@ -190,6 +197,7 @@ impl SvmTrainOptions {
 pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = SvmTrainOptions::parse(arguments)?;
     let stop = StopSignal::install()?;
+    options.files().check_outputs()?;
     let source = || options.data.display().to_string();
     let formulation = options.formulation()?;
     let read_options = Options {

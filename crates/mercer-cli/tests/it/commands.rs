@@ -130,8 +130,9 @@ fn explain_shows_each_step_as_text_json_and_picture() {
     let (sonar, model, picture) =
         (dataset("sonar/sonar.csv"), place("m.mercer"), place("path.svg"));
     let kernel = "polynomial(degree=2, gamma=1, coef0=1)";
-    done(&["train", &sonar, "-o", &model, "--kernel", kernel]);
-    done(&["compile", &model, "--plan", "cascade(spectral, exact)", "-o", &model]);
+    let trained = place("trained.mercer");
+    done(&["train", &sonar, "-o", &trained, "--kernel", kernel]);
+    done(&["compile", &trained, "--plan", "cascade(spectral, exact)", "-o", &model]);
     let text = done(&["explain", &model, &sonar, "--row", "208", "--svg", &picture]);
     assert!(text.starts_with("row 208: label ") && text.contains("spectral"), "{text}");
     let object: Value =

@@ -15,6 +15,7 @@ mod file_rows;
 mod formats;
 mod guide;
 mod libsvm;
+mod outputs;
 mod reproduce;
 mod round_trips;
 mod scaling;
