@@ -35,10 +35,16 @@ use mercer::machine::{Machine, Model, Score, file};
 use crate::args::{Arguments, Input, MissingPolicy, Verb};
 use crate::console::Console;
 use crate::failure::Interrupted;
-use crate::files::Files;
+use crate::files::{Files, is_standard};
+use crate::output;
 
 pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8> {
-    Files::of(&arguments.verb).check()?;
+    let files = Files::of(&arguments.verb);
+    anyhow::ensure!(
+        !(console.json && files.takes_stdout()),
+        "--json prints its object on standard output; give the output `-` another name"
+    );
+    files.check()?;
     match arguments.verb {
         Verb::Import(import) => import::run(&import, console),
         Verb::Export(export) => export::run(&export, console),
@@ -89,7 +95,17 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
 /// Writes a model in the mercer format; errors name the file.
 fn save(model: &Model, path: &Path) -> anyhow::Result<()> {
     let mercer_format = file::format("mercer").context("the mercer format is always registered")?;
-    file::save(model, mercer_format, path).with_context(|| path.display().to_string())
+    save_as(model, mercer_format, path)
+}
+
+/// Writes a model to a file, or to standard output for `-`.
+fn save_as(model: &Model, format: &file::Format, path: &Path) -> anyhow::Result<()> {
+    let place = || path.display().to_string();
+    if is_standard(path) {
+        let bytes = file::to_bytes(model, format).with_context(place)?;
+        return output::bytes(&bytes).with_context(place);
+    }
+    file::save(model, format, path).with_context(place)
 }
 
 /// The options of the reader, from the command line.

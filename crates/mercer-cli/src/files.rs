@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use mercer::data::write::{self, AtomicFile};
 
+use crate::output;
+
 use crate::args::{Convert, Input, Search, Train, TrainingFlags, Verb};
 
 /// Whether a path stands for standard input or output.
@@ -103,15 +105,16 @@ impl Files {
         let files = self
             .input(&convert.input)
             .read_some(convert.scaled_by.as_ref())
-            .write("the output", &convert.output)
+            .write("--output", convert.destination())
             .write_some("--rest", convert.rest.as_ref())
             .write_some("--labels-output", convert.labels_output.as_ref());
-        let format = write::format(convert.format.as_deref(), &convert.output);
+        let format = write::format(convert.format.as_deref(), convert.destination());
         if !format.is_ok_and(|format| format.labels_apart) {
             return files;
         }
-        let of_output = convert.labels_output.is_none().then_some(&convert.output);
-        let beside = of_output.into_iter().chain(convert.rest.as_ref());
+        let of_output = convert.labels_output.is_none().then_some(convert.destination());
+        let beside = of_output.into_iter().chain(convert.rest.as_deref());
+        let beside = beside.filter(|path| !is_standard(path));
         beside.fold(files, |files, path| files.write("its labels", &labels_beside(path)))
     }
 
@@ -168,6 +171,7 @@ impl Files {
     pub(crate) fn check_outputs(&self) -> anyhow::Result<()> {
         let place = |path: &Path| path.display().to_string();
         self.check_distinct()?;
+        self.check_standard_output()?;
         for (option, path) in &self.keeps {
             anyhow::ensure!(!is_standard(path), "{option} must be a file, not standard output");
         }
@@ -181,13 +185,33 @@ impl Files {
         Ok(())
     }
 
+    /// Standard output holds one result; texts for people then go to standard error.
+    fn check_standard_output(&self) -> anyhow::Result<()> {
+        let to_stdout = self.writes.iter().filter(|(_, path)| is_standard(path));
+        let options: Vec<&str> = to_stdout.map(|(option, _)| *option).collect();
+        match options.as_slice() {
+            [] => {}
+            [_] => output::take_stdout(),
+            [one, other, ..] => {
+                anyhow::bail!("both {one} and {other} are `-`; standard output holds one of them")
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a result goes to standard output as it is.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        self.writes.iter().any(|(_, path)| is_standard(path))
+    }
+
     /// An output is neither an input nor another output.
     fn check_distinct(&self) -> anyhow::Result<()> {
         let outputs: Vec<_> = self.writes.iter().chain(&self.keeps).collect();
         let reads: Vec<PathBuf> = self.reads.iter().filter_map(|path| regular(path)).collect();
         for (at, (option, path)) in outputs.iter().enumerate() {
             let others = &outputs[..at];
-            if let Some((other, _)) = others.iter().find(|(_, known)| is_same(path, known)) {
+            let is_same = |known: &Path| !is_standard(path) && is_same(path, known);
+            if let Some((other, _)) = others.iter().find(|(_, known)| is_same(known)) {
                 anyhow::bail!("{}: both {other} and {option} write here", path.display());
             }
             anyhow::ensure!(

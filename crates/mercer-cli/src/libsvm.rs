@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::console::Console;
-use crate::failure;
+use crate::failure::{self, HintContext};
 
 /// A LIBSVM-compatible command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,13 @@ impl LibsvmCommand {
         Some((command, arguments.collect()))
     }
 
+    fn hints(self) -> HintContext {
+        HintContext::libsvm(match self {
+            Self::Predict => Some("the order is: svm-predict test_file model_file output_file"),
+            Self::Train | Self::Scale => None,
+        })
+    }
+
     /// Runs it; like LIBSVM, the exit code is 1 for every error.
     pub(crate) fn run(self, arguments: &[String], console: &Console) -> ExitCode {
         let done = match self {
@@ -60,7 +67,7 @@ impl LibsvmCommand {
                     usage.text.trim_end().lines().for_each(|line| println!("{line}"));
                     ExitCode::from(failure::ERROR)
                 }
-                None => failure::report(&error, console),
+                None => failure::report(&error, self.hints(), console),
             },
         }
     }

@@ -13,7 +13,6 @@ use mercer::machine::{Answer, Machine, Model, file};
 use mercer::query::{Certainty, Plan, QueryOptions};
 use mercer::train::{Training, formulation, train};
 use mercer::tune::{Contract, Tuner};
-use mercer_report::save_text;
 use mercer_report::timing::PlanTimes;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -24,6 +23,7 @@ use crate::args::Demo;
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
 use crate::labels::Fit;
+use crate::output::save_text;
 
 /// A machine trained by LIBSVM on the first 1,200 of 1,797 handwritten digits.
 static LIBSVM_MODEL: &[u8] = include_bytes!("../../../../datasets/digits/digits.model");

@@ -8,7 +8,6 @@ use anyhow::Context;
 use mercer::machine::{Model, Tuning};
 use mercer::query::PlanTrust;
 use mercer::tune::{Aim, Point, Tuned, Tuner};
-use mercer_report::save_text;
 use serde_json::{Value, json};
 
 use super::fitting::{FittingRows, watched};
@@ -16,6 +15,7 @@ use super::{StopSignal, compile, load, save, trust};
 use crate::args::{AimName, Tune};
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::output::save_text;
 
 pub(super) use page::page;
 

@@ -6,7 +6,7 @@ use anyhow::Context;
 use mercer::data::read::{self, Options};
 use mercer::data::{Dataset, Targets};
 use mercer::kernel::KernelRef;
-use mercer::machine::{ClassName, Model, Probabilities, Provenance, file};
+use mercer::machine::{ClassName, Input, Model, Probabilities, Provenance, file};
 use mercer::query::Plan;
 use mercer::train::{
     Calibrator, Cancel, Expansion, Folds, FormulationRef, Measure, Stop, TrainError, Trained,
@@ -16,7 +16,9 @@ use mercer::train::{
 use super::CommandLine;
 use super::printf::g;
 use crate::commands::StopSignal;
+use crate::console::Console;
 use crate::files::Files;
+use crate::training_input::in_either_base;
 
 const USAGE: &str = "Usage: svm-train [options] training_set_file [model_file]
 options:
@@ -200,22 +202,32 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
     options.files().check_outputs()?;
     let source = || options.data.display().to_string();
     let formulation = options.formulation()?;
-    let read_options = Options {
+    let mut read_options = Options {
         format: Some("libsvm".to_owned()),
-        targets_needed: true,
         precomputed: options.kernel == 4,
         ..Options::default()
     };
-    let data = read::dataset(&options.data, &read_options).with_context(source)?;
-    let kernel = options.kernel(data.examples.columns())?;
+    let data =
+        in_either_base(&options.data, &mut read_options, &Console::quiet(), |read_options| {
+            read::dataset(&options.data, read_options).with_context(source)
+        })?;
+    // LIBSVM's default gamma is one over the largest index, also where indices begin at 0.
+    let zero_based = read_options.zero_based;
+    let kernel = options.kernel(data.examples.columns() - usize::from(zero_based))?;
     let memory = LEAST_MEMORY.max((options.megabytes * f64::from(1 << 20)) as usize);
     let training = Training::default()
         .tolerance(options.tolerance)
         .memory(data.examples.bytes() + memory)
         .class_weights(options.class_weights(&data.targets))
         .cancel(Cancel::from_flag(stop.flag()));
-    let run =
-        SvmTraining { options: &options, data: &data, kernel: &kernel, formulation, training };
+    let run = SvmTraining {
+        options: &options,
+        data: &data,
+        kernel: &kernel,
+        formulation,
+        training,
+        zero_based,
+    };
     match options.folds {
         Some(folds) => run.cross_validation(folds).with_context(source),
         None => run.train(&stop).with_context(source),
@@ -229,6 +241,8 @@ struct SvmTraining<'j> {
     kernel: &'j KernelRef,
     formulation: FormulationRef,
     training: Training,
+    /// Columns are counted from 0.
+    zero_based: bool,
 }
 
 impl SvmTraining<'_> {
@@ -269,6 +283,7 @@ impl SvmTraining<'_> {
             self.print(&trained)?;
         }
         let mut model = Model {
+            input: Input { zero_based: self.zero_based, ..Input::default() },
             provenance: Provenance {
                 origin: "mercer".to_owned(),
                 formulation: Some(self.formulation.spec().to_string()),

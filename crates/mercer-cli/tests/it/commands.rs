@@ -50,7 +50,10 @@ fn json_objects_have_their_documented_keys() {
         serde_json::from_str(&done(arguments)).expect("one JSON object")
     };
     let predicted = json(&["predict", &model, &queries, "--json"]);
-    assert_eq!(keys(&predicted), ["accuracy", "certainty", "mean_cost", "queries", "seconds"]);
+    assert_eq!(
+        keys(&predicted),
+        ["accuracy", "certainty", "mean_cost", "queries", "seconds", "target"]
+    );
     assert_eq!(keys(&predicted["certainty"]), ["calibrated", "certified", "exact", "unsettled"]);
     assert_eq!(predicted["certainty"]["exact"], 597);
     let measured = json(&["bench", &model, &queries, "--json", "--repeats", "1"]);
@@ -288,7 +291,26 @@ fn bad_input_gets_a_sentence_and_an_exit_code() {
     assert!(said.contains("hint: `--zero-based`"), "{said}");
     let (code, said) = refused_with(&["predict", &good, &model]);
     assert_eq!(code, Some(1));
-    assert!(said.contains("not a model file") && said.contains("hint"), "{said}");
+    assert!(said.contains("not a model file") && said.contains("hint: the model comes"), "{said}");
+    // A hint names what the command has.
+    let (_, said) = refused_with(&["svm-predict", &model, &good, &folder.path("out")]);
+    assert!(said.contains("hint: the order is: svm-predict test_file model_file"), "{said}");
+    let (_, said) = refused_with(&["inspect", &good]);
+    assert!(!said.contains("hint"), "{said}");
+    let (_, said) = refused_with(&[
+        "compile",
+        &model,
+        "--plan",
+        "exact",
+        "--sample",
+        &zero_based,
+        "-o",
+        &folder.path("c"),
+    ]);
+    assert!(said.contains("hint: `mercer convert --zero-based`"), "{said}");
+    let words = folder.write("words.csv", "a,b,label\nred,1,1\nblue,2,2\n");
+    let (_, said) = refused_with(&["train", &words, "-o", &folder.path("c")]);
+    assert!(said.contains("hint: `--one-hot`"), "{said}");
     let (code, said) = refused_with(&["predict", &model, &good, "-o", "/nonexistent/out.txt"]);
     assert_eq!(code, Some(1));
     assert!(said.contains("/nonexistent/out.txt"), "{said}");

@@ -20,6 +20,8 @@ mod reproduce;
 mod round_trips;
 mod scaling;
 mod shell;
+mod streams;
+mod targets;
 mod training;
 mod trust;
 mod tune;

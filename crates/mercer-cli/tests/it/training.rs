@@ -31,6 +31,7 @@ fn training_reports_its_documented_keys_and_the_model_answers() {
             "primal",
             "seconds",
             "supports",
+            "target",
             "violation"
         ]
     );

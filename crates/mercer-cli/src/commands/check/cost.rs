@@ -101,7 +101,7 @@ fn advise(data: &Dataset, columns: &ColumnStats, is_unscaled: bool) -> Advice {
     };
     let solver = if is_large { fast_solver } else { "smo" };
     // Histograms have one scale, and must not become negative.
-    let scaling = (is_unscaled && !is_histogram).then_some("standard");
+    let scaling = (is_unscaled && !is_histogram).then(|| super::data::suggested_scaling(data));
     Advice { kernel, solver, scaling, formulation }
 }
 

@@ -24,6 +24,8 @@ fn sample() -> Model {
             names: Some(vec!["a".into(), "b".into(), "ü".into()]),
             scaling: None,
             means: None,
+            target: Some("größe".to_owned()),
+            zero_based: true,
         },
         probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
         provenance: Provenance { origin: "test".into(), ..Provenance::default() },
