@@ -23,6 +23,8 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const STOPPED: u8 = 3;
 /// The constants of a plan are verified, its calibration was not tested.
 pub(crate) const UNTESTED: u8 = 4;
+/// Nothing was computed of a paper: its data are missing, or nothing of it was selected.
+pub(crate) const NOTHING: u8 = 5;
 /// Ctrl-C or SIGTERM.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -118,6 +120,7 @@ fn code(cause: &(dyn std::error::Error + 'static)) -> Option<u8> {
         _ if cause.is::<Interrupted>() || cause.is::<mercer_papers::Interrupted>() => {
             Some(INTERRUPTED)
         }
+        _ if cause.is::<mercer_papers::NothingComputed>() => Some(NOTHING),
         _ => None,
     }
 }
