@@ -102,8 +102,10 @@ impl Fit {
                     self.correct += usize::from(is_correct);
                 }
                 Answer::Inlier(inlier) => {
+                    // As LIBSVM counts: the answer is 1 or -1, and any other target is wrong.
+                    let answer = if *inlier { 1.0 } else { -1.0 };
                     self.known += usize::from(value.is_some());
-                    self.correct += usize::from(value.map(|value| value > 0.0) == Some(*inlier));
+                    self.correct += usize::from(value == Some(answer));
                 }
             }
         }

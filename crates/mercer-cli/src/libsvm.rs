@@ -4,6 +4,7 @@
 mod predict;
 mod printf;
 mod scale;
+mod single_class;
 mod train;
 
 use std::ffi::OsString;
@@ -67,11 +68,27 @@ impl LibsvmCommand {
                     usage.text.trim_end().lines().for_each(|line| println!("{line}"));
                     ExitCode::from(failure::ERROR)
                 }
+                None if error.is::<Refused>() => {
+                    eprintln!("ERROR: {error}");
+                    ExitCode::from(failure::ERROR)
+                }
                 None => failure::report(&error, self.hints(), console),
             },
         }
     }
 }
+
+/// A value that LIBSVM's own check refuses, in its words.
+#[derive(Debug)]
+struct Refused(&'static str);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
 
 /// A wrong command line; LIBSVM prints its usage.
 #[derive(Debug)]

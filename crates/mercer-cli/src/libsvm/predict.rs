@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use mercer::data::read::{Chunks, Options};
+use mercer::data::read::{self, Chunks, Options};
 use mercer::data::write::AtomicFile;
 use mercer::data::{DataError, Dataset, MatrixBuilder, Targets};
 use mercer::machine::{Answer, Input, Machine, Model, Output, Probabilities, Score, file};
@@ -12,6 +12,7 @@ use mercer::query::Plan;
 
 use super::CommandLine;
 use super::printf::g;
+use super::single_class::SingleClass;
 use crate::commands::StopSignal;
 use crate::console::Console;
 use crate::files::Files;
@@ -82,6 +83,10 @@ pub(super) fn run(arguments: &[String], console: &Console) -> anyhow::Result<()>
     let stop = StopSignal::install()?;
     let files = Files::default().read(Path::new(test)).read(Path::new(saved));
     files.write("output_file", Path::new(output)).check_outputs()?;
+    if let Some(single) = SingleClass::load(Path::new(saved)) {
+        let predictor = SinglePredictor { single, wants_probabilities, is_quiet };
+        return predictor.predict_file(Path::new(test), Path::new(output));
+    }
     let model =
         file::load(Path::new(saved)).with_context(|| format!("can't open model file {saved}"))?;
     let predictor = Predictor { wants_probabilities, is_quiet, stop: &stop, console };
@@ -134,6 +139,50 @@ fn from_zero(model: &Model) -> anyhow::Result<Model> {
     let machine = Machine::new(kernel, builder.finish(machine.columns() + 1), scores, output)?;
     let input = Input { zero_based: true, ..model.input.clone() };
     Ok(Model { machine, input, plan: None, ..model.clone() })
+}
+
+/// Predictions with a model of one class.
+struct SinglePredictor {
+    single: SingleClass,
+    wants_probabilities: bool,
+    is_quiet: bool,
+}
+
+impl SinglePredictor {
+    fn predict_file(&self, test: &Path, output: &Path) -> anyhow::Result<()> {
+        let Self { single, wants_probabilities, is_quiet } = *self;
+        if wants_probabilities && !single.has_probabilities {
+            bail!("Model does not support probabiliy estimates");
+        }
+        if !wants_probabilities && single.has_probabilities && !is_quiet {
+            println!("Model supports probability estimates, but disabled in prediction.");
+        }
+        let options =
+            Options { format: Some("libsvm".to_owned()), zero_based: true, ..Options::default() };
+        let mut rows = read::open(test, &options)
+            .with_context(|| format!("can't open input file {}", test.display()))?;
+        let place = || format!("can't open output file {}", output.display());
+        let mut out = AtomicFile::create(output).with_context(place)?;
+        let label = g(single.label, 17);
+        if wants_probabilities {
+            writeln!(out, "labels {label}")?;
+        }
+        let mut sums = Sums::default();
+        while let Some(chunk) =
+            rows.next_chunk(CHUNK).with_context(|| test.display().to_string())?
+        {
+            let Targets::Numbers(targets) = &chunk.targets else { continue };
+            for target in targets {
+                writeln!(out, "{label}{}", if wants_probabilities { " 1" } else { "" })?;
+                sums.add(single.label, *target);
+            }
+        }
+        out.commit().with_context(place)?;
+        if !is_quiet && sums.rows > 0.0 {
+            sums.print(false);
+        }
+        Ok(())
+    }
 }
 
 /// What is predicted, and how it is told.

@@ -15,6 +15,7 @@ mod file_rows;
 mod formats;
 mod guide;
 mod libsvm;
+mod libsvm_checks;
 mod outputs;
 mod reproduce;
 mod round_trips;
