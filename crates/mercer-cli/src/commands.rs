@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use mercer::data::read::{Missing, Options};
 use mercer::machine::{Machine, Model, Score, file};
+use mercer::query::Plan;
 
 use crate::args::{Arguments, Input, MissingPolicy, Verb};
 use crate::console::Console;
@@ -61,7 +62,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce, console),
-        Verb::Completions(completions) => completions::run(&completions),
+        Verb::Completions(completions) => completions::run(&completions, console),
         Verb::Man(man) => man::run(&man, console),
         Verb::SvmTrain(_) | Verb::SvmPredict(_) | Verb::SvmScale(_) => {
             anyhow::bail!(
@@ -130,6 +131,26 @@ pub(crate) fn input_options(input: &Input) -> Options {
         unpacked_any_ratio: input.max_unpacked.is_some(),
         ..usual
     }
+}
+
+/// Columns of a row that a model expects.
+fn features(model: &Model) -> usize {
+    model.input.features.unwrap_or(model.machine.columns())
+}
+
+/// Columns that scores depend on: those with values in supports, with weights, or with tables.
+fn live_columns(machine: &Machine, exact: &Plan) -> usize {
+    let mut weights: Vec<&[f64]> = Vec::new();
+    for score in machine.scores() {
+        match score {
+            // Column numbers may be very large where supports are sparse.
+            Score::Expansion { .. } => return exact.exact_stage().packed().live_columns(),
+            Score::Linear { weights: own, .. } => weights.push(own),
+            Score::Additive { .. } => return machine.columns(),
+        }
+    }
+    let is_live = |column: &usize| weights.iter().any(|weights| weights[*column] != 0.0);
+    (0..machine.columns()).filter(is_live).count()
 }
 
 /// The task of a machine in a few words.

@@ -102,8 +102,8 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
             "changed_by_libsvm_format": comparison.changed_by_libsvm,
             "training_seconds": comparison.training_seconds,
             "disagreements_with_libsvm": comparison.disagreements,
-            "sample": SAMPLE, "unseen": UNSEEN,
-            "rows": rows.iter().map(object).collect::<Vec<Value>>(), "report": report.to_string(),
+            "sample_rows": SAMPLE, "unseen_rows": UNSEEN,
+            "results": rows.iter().map(object).collect::<Vec<Value>>(), "report": report.to_string(),
         });
         println!("{object}");
         return Ok(DONE);
@@ -212,7 +212,8 @@ fn object(row: &DemoRow) -> Value {
     json!({
         "machine": row.machine, "contract": row.contract.to_string(), "plan": row.plan,
         "accuracy": row.accuracy, "disagreements": row.disagreements,
-        "exact": row.shares[0], "certified": row.shares[1], "calibrated": row.shares[2],
+        "exact_share": row.shares[0], "certified_share": row.shares[1],
+        "calibrated_share": row.shares[2],
         "batch_us": row.times.batch, "single_us": row.times.single,
         "batch_us_all_threads": row.times.batch_all_threads,
     })

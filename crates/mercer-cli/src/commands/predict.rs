@@ -332,7 +332,7 @@ impl Outcome<'_> {
             .collect();
         let mut object = json!({
             "queries": tally.queries, "seconds": tally.seconds, "mean_cost": self.mean_cost(),
-            "certainty": counts, "target": target.as_ref().map(target_object),
+            "certainties": counts, "target": target.as_ref().map(target_object),
         });
         if let Some(calibration) = plan.calibration() {
             object["calibration"] = compile::value(calibration);

@@ -97,7 +97,7 @@ fn run_all(
         println!(
             "{}",
             json!({
-                "papers": done.ran, "failed": done.failed, "left_out": left_out, "report": index,
+                "ran": done.ran, "failed": done.failed, "not_computed": left_out, "report": index,
             })
         );
     }

@@ -132,7 +132,7 @@ fn report(result: &SearchResult, seconds: f64, console: &Console) {
             "{}",
             json!({
                 "measure": result.measure.name(), "best": best, "candidates": candidates,
-                "seconds": seconds, "stopped": result.stop.map(Stop::reason),
+                "seconds": seconds, "stop_reason": result.stop.map(Stop::reason),
             })
         );
         return;

@@ -85,10 +85,8 @@ impl LibsvmReader {
                 return Err(DataError::LineTooLong { line: self.lines + 1, limit: MAX_LINE });
             }
             searched = self.block.len();
-            self.ended = match self.line_by_line {
-                true => fill_once(&mut self.source, &mut self.block)? == 0,
-                false => fill(&mut self.source, &mut self.block)? == 0,
-            };
+            let read = if self.line_by_line { fill_once } else { fill };
+            self.ended = read(&mut self.source, &mut self.block)? == 0;
         };
         if end == 0 {
             return Ok(false);

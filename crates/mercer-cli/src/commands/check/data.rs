@@ -202,9 +202,12 @@ impl ColumnSpread {
     fn of(data: &Dataset, columns: &ColumnStats) -> Self {
         let is_sparse = density(data) < DENSE;
         let what = if is_sparse { "largest value" } else { "standard deviation" };
-        let size = |column: usize| match is_sparse {
-            true => columns.min[column].abs().max(columns.max[column].abs()),
-            false => columns.std_dev[column],
+        let size = |column: usize| {
+            if is_sparse {
+                columns.min[column].abs().max(columns.max[column].abs())
+            } else {
+                columns.std_dev[column]
+            }
         };
         let varies = |column: &usize| columns.std_dev[*column] > 0.0;
         let columns = (0..columns.std_dev.len()).filter(varies);

@@ -162,6 +162,7 @@ fn tuning() -> Tuning {
         mean_cost: 1e15,
         settled: 1.0,
         dropped: false,
+        compared: true,
     };
     let refusal = Refusal { stage: "spectral".to_owned(), reason: "\"<not> a square\"".to_owned() };
     let settled = SettledByStage { stage: "exact".to_owned(), queries: 3 };
