@@ -55,7 +55,7 @@ fn data(format: &str, bytes: &[u8]) {
         zero_based: choice & 4 != 0,
         sort: choice & 8 != 0,
         precomputed: choice & 16 != 0,
-        targets_needed: choice & 32 != 0,
+        line_by_line: choice & 32 != 0,
         one_hot: if choice & 64 != 0 { vec!["1".to_owned()] } else { Vec::new() },
         unpacked_limit: 1 << 22,
         ..Options::default()

@@ -4,7 +4,6 @@
 
 mod answers;
 mod errors;
-mod gram;
 mod machine_parts;
 mod model;
 mod plans;

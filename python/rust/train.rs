@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Instant;
 
 use mercer::data::{DataError, Dataset, Targets};
-use mercer::kernel::{KERNELS, KernelRef, parse};
+use mercer::kernel::{Gram, KERNELS, KernelRef, parse};
 use mercer::machine::{Input, Machine, Model, Output, Probabilities, Provenance, Score};
 use mercer::spec::SpecError;
 use mercer::train::{
@@ -17,7 +17,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::ToPyErr;
-use crate::gram::Gram;
 use crate::machine_parts::PyClassName;
 use crate::model::PyModel;
 use crate::rows::Rows;

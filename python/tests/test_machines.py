@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
+from sklearn.svm import SVC
 
 import mercer
 from mercer.errors import MercerError
@@ -173,3 +174,17 @@ def test_files_made_to_harm_are_read_or_refused(name):
         assert str(error)
     else:
         assert model.predict(sp.csr_matrix(np.ones((1, 1)))).shape == (1,)
+
+
+def test_sparse_vectors_may_be_narrower_than_the_examples():
+    """scikit-learn-intelex cuts sparse support vectors behind the last column with a value."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 5))
+    X[:, 3:] = 0.0
+    y = (X[:, 0] + X[:, 1] > 0).astype(int)
+    source = SVC(gamma=0.5).fit(sp.csr_matrix(X), y)
+    source.support_vectors_ = source.support_vectors_[:, :3]
+    queries = rng.normal(size=(30, 5))
+    truth = SVC(gamma=0.5).fit(X, y).predict(queries)
+    np.testing.assert_array_equal(mercer.from_sklearn(source).predict(queries), truth)
+    np.testing.assert_array_equal(mercer.from_sklearn(source).predict(sp.csr_matrix(queries)), truth)

@@ -7,7 +7,7 @@ mod shared;
 mod training;
 
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -109,6 +109,22 @@ pub(crate) enum Verb {
     Demo(Demo),
 }
 
+impl Verb {
+    /// How its data file is read, for verbs with these options.
+    pub(crate) fn input(&self) -> Option<&Input> {
+        match self {
+            Self::Train(train) => Some(&train.input),
+            Self::Search(search) => Some(&search.input),
+            Self::Predict(predict) => Some(&predict.input),
+            Self::Check(check) => Some(&check.input),
+            Self::Convert(convert) => Some(&convert.input),
+            Self::Explain(explain) => Some(&explain.input),
+            Self::Bench(bench) => Some(&bench.input),
+            _ => None,
+        }
+    }
+}
+
 /// The arguments of LIBSVM's commands.
 #[derive(Debug, Args)]
 pub(crate) struct LibsvmArguments {
@@ -200,8 +216,12 @@ pub(crate) struct Check {
 pub(crate) struct Convert {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// The file to write
-    pub(crate) output: PathBuf,
+    /// The file to write; `-` is standard output
+    #[arg(required_unless_present = "output", value_name = "OUTPUT")]
+    pub(crate) destination: Option<PathBuf>,
+    /// The same as an option, as other verbs have it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "destination")]
+    pub(crate) output: Option<PathBuf>,
     /// Format to write; chosen by the output's name if not given
     #[arg(long)]
     pub(crate) format: Option<String>,
@@ -225,6 +245,13 @@ pub(crate) struct Convert {
     pub(crate) rest: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) memory: MemoryFlag,
+}
+
+impl Convert {
+    /// Where the rows go.
+    pub(crate) fn destination(&self) -> &Path {
+        self.destination.as_ref().or(self.output.as_ref()).map_or(Path::new("-"), PathBuf::as_path)
+    }
 }
 
 fn fraction(text: &str) -> Result<f64, String> {

@@ -32,12 +32,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use mercer::data::read::{Missing, Options};
 use mercer::machine::{Machine, Model, Score, file};
+use mercer::query::Plan;
 
 use crate::args::{Arguments, Input, MissingPolicy, Verb};
 use crate::console::Console;
 use crate::failure::Interrupted;
+use crate::files::{Files, is_standard};
+use crate::output;
 
 pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8> {
+    let files = Files::of(&arguments.verb);
+    anyhow::ensure!(
+        !(console.json && files.takes_stdout()),
+        "--json prints its object on standard output; give the output `-` another name"
+    );
+    files.check()?;
     match arguments.verb {
         Verb::Import(import) => import::run(&import, console),
         Verb::Export(export) => export::run(&export, console),
@@ -55,7 +64,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
         Verb::Reproduce(reproduce) => reproduce::run(&reproduce, console),
-        Verb::Completions(completions) => completions::run(&completions),
+        Verb::Completions(completions) => completions::run(&completions, console),
         Verb::Man(man) => man::run(&man, console),
         Verb::SvmTrain(_) | Verb::SvmPredict(_) | Verb::SvmScale(_) => {
             anyhow::bail!(
@@ -89,7 +98,17 @@ fn load(path: &Path, console: &Console) -> anyhow::Result<Model> {
 /// Writes a model in the mercer format; errors name the file.
 fn save(model: &Model, path: &Path) -> anyhow::Result<()> {
     let mercer_format = file::format("mercer").context("the mercer format is always registered")?;
-    file::save(model, mercer_format, path).with_context(|| path.display().to_string())
+    save_as(model, mercer_format, path)
+}
+
+/// Writes a model to a file, or to standard output for `-`.
+fn save_as(model: &Model, format: &file::Format, path: &Path) -> anyhow::Result<()> {
+    let place = || path.display().to_string();
+    if is_standard(path) {
+        let bytes = file::to_bytes(model, format).with_context(place)?;
+        return output::bytes(&bytes).with_context(place);
+    }
+    file::save(model, format, path).with_context(place)
 }
 
 /// The options of the reader, from the command line.
@@ -114,6 +133,26 @@ pub(crate) fn input_options(input: &Input) -> Options {
         unpacked_any_ratio: input.max_unpacked.is_some(),
         ..usual
     }
+}
+
+/// Columns of a row that a model expects.
+fn features(model: &Model) -> usize {
+    model.input.features.unwrap_or(model.machine.columns())
+}
+
+/// Columns that scores depend on: those with values in supports, with weights, or with tables.
+fn live_columns(machine: &Machine, exact: &Plan) -> usize {
+    let mut weights: Vec<&[f64]> = Vec::new();
+    for score in machine.scores() {
+        match score {
+            // Column numbers may be very large where supports are sparse.
+            Score::Expansion { .. } => return exact.exact_stage().packed().live_columns(),
+            Score::Linear { weights: own, .. } => weights.push(own),
+            Score::Additive { .. } => return machine.columns(),
+        }
+    }
+    let is_live = |column: &usize| weights.iter().any(|weights| weights[*column] != 0.0);
+    (0..machine.columns()).filter(is_live).count()
 }
 
 /// The task of a machine in a few words.

@@ -44,11 +44,13 @@ impl Console {
         self.quiet
     }
 
-    pub(crate) fn error(&self, error: &anyhow::Error) {
-        let mut chain: Vec<String> = error.chain().map(ToString::to_string).collect();
-        // An error that wraps another may repeat its text.
-        chain.dedup();
-        self.line("error", AnsiColor::Red, &chain.join(": "));
+    /// Errors alone.
+    pub(crate) fn quiet() -> Self {
+        Self { quiet: true, ..Self::plain() }
+    }
+
+    pub(crate) fn error(&self, text: &str) {
+        self.line("error", AnsiColor::Red, text);
     }
 
     pub(crate) fn hint(&self, text: &str) {
@@ -122,6 +124,13 @@ pub(crate) fn usage(error: &clap::Error) {
     } else {
         error.render().to_string().lines().for_each(line);
     }
+}
+
+/// What is wrong with a command line, without the usage that follows.
+pub(crate) fn first_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }
 
 /// A status line on a terminal.

@@ -1,5 +1,7 @@
 //! Answers as text, and their accuracy.
 
+use std::collections::HashSet;
+
 use mercer::data::{Targets, label_number};
 use mercer::machine::{Answer, ClassName, Machine, Output};
 
@@ -28,10 +30,44 @@ pub(crate) fn answers(machine: &Machine, targets: &Targets) -> Option<Vec<Option
     }
 }
 
+/// Classes up to this number are never too many.
+const FEW_CLASSES: usize = 20;
+/// More classes than one for so many rows are refused, unless they are few.
+const ROWS_PER_CLASS: usize = 10;
+
+/// The number of different targets, if these are too many to be classes: more than 20, and more than one for every
+/// 10 rows.
+pub(crate) fn too_many_classes(targets: &Targets) -> Option<usize> {
+    let distinct = match targets {
+        Targets::Absent => 0,
+        Targets::Numbers(numbers) => {
+            numbers.iter().map(|number| number.to_bits()).collect::<HashSet<_>>().len()
+        }
+        Targets::Names(names) => names.iter().collect::<HashSet<_>>().len(),
+    };
+    (distinct > FEW_CLASSES && distinct * ROWS_PER_CLASS > targets.len()).then_some(distinct)
+}
+
+/// Refuses targets of a classification that are probably values, or names of rows.
+pub(crate) fn refuse_values(targets: &Targets) -> anyhow::Result<()> {
+    let Some(found) = too_many_classes(targets) else { return Ok(()) };
+    let rows = targets.len();
+    let other = match targets {
+        Targets::Names(_) => "--label names another target column",
+        _ => "a regression is trained with --formulation 'epsilon_svr(C=1)'",
+    };
+    anyhow::bail!(
+        "the target has {found} different values in {rows} rows, too many for classes (more than {FEW_CLASSES}, and \
+         more than one for every {ROWS_PER_CLASS} rows); {other}, and --many-classes says that they are classes"
+    )
+}
+
 /// Accuracy or squared error of answers, summed chunk by chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Fit {
     counted: usize,
+    /// Rows whose target is one that the machine could answer.
+    known: usize,
     correct: usize,
     squared: f64,
 }
@@ -51,24 +87,38 @@ impl Fit {
                 return;
             }
             self.counted += 1;
+            let value = number.or(name.and_then(|name| name.parse().ok()));
             match answer {
-                Answer::Value(value) => {
-                    let target = number.or(name.and_then(|name| name.parse().ok()));
-                    self.squared += (value - target.unwrap_or(f64::NAN)).powi(2);
+                Answer::Value(answer) => {
+                    self.known += usize::from(value.is_some());
+                    self.squared += (answer - value.unwrap_or(f64::NAN)).powi(2);
                 }
                 Answer::Class(class) => {
-                    self.correct += usize::from(is_named(&machine.classes()[*class], number, name));
+                    let classes = machine.classes();
+                    let is_correct = is_named(&classes[*class], number, name);
+                    let is_known =
+                        is_correct || classes.iter().any(|class| is_named(class, number, name));
+                    self.known += usize::from(is_known);
+                    self.correct += usize::from(is_correct);
                 }
                 Answer::Inlier(inlier) => {
-                    let expected = number.map(|number| number > 0.0);
-                    self.correct += usize::from(expected == Some(*inlier));
+                    // As LIBSVM counts: the answer is 1 or -1, and any other target is wrong.
+                    let answer = if *inlier { 1.0 } else { -1.0 };
+                    self.known += usize::from(value.is_some());
+                    self.correct += usize::from(value == Some(answer));
                 }
             }
         }
     }
 
+    /// Rows with targets; none if no target is one that the machine could answer: another column was taken for it.
     pub(crate) fn counted(&self) -> usize {
-        self.counted
+        if self.known > 0 { self.counted } else { 0 }
+    }
+
+    /// Whether there are targets, and the machine knows none of them.
+    pub(crate) fn is_strange(&self) -> bool {
+        self.counted > 0 && self.known == 0
     }
 
     pub(crate) fn correct(&self) -> usize {

@@ -4,6 +4,7 @@
 mod predict;
 mod printf;
 mod scale;
+mod single_class;
 mod train;
 
 use std::ffi::OsString;
@@ -12,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::console::Console;
-use crate::failure;
+use crate::failure::{self, HintContext};
 
 /// A LIBSVM-compatible command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,13 @@ impl LibsvmCommand {
         Some((command, arguments.collect()))
     }
 
+    fn hints(self) -> HintContext {
+        HintContext::libsvm(match self {
+            Self::Predict => Some("the order is: svm-predict test_file model_file output_file"),
+            Self::Train | Self::Scale => None,
+        })
+    }
+
     /// Runs it; like LIBSVM, the exit code is 1 for every error.
     pub(crate) fn run(self, arguments: &[String], console: &Console) -> ExitCode {
         let done = match self {
@@ -60,11 +68,27 @@ impl LibsvmCommand {
                     usage.text.trim_end().lines().for_each(|line| println!("{line}"));
                     ExitCode::from(failure::ERROR)
                 }
-                None => failure::report(&error, console),
+                None if error.is::<Refused>() => {
+                    eprintln!("ERROR: {error}");
+                    ExitCode::from(failure::ERROR)
+                }
+                None => failure::report(&error, self.hints(), console),
             },
         }
     }
 }
+
+/// A value that LIBSVM's own check refuses, in its words.
+#[derive(Debug)]
+struct Refused(&'static str);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
 
 /// A wrong command line; LIBSVM prints its usage.
 #[derive(Debug)]

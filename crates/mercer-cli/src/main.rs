@@ -16,6 +16,7 @@ mod args;
 mod commands;
 mod console;
 mod failure;
+mod files;
 mod labels;
 mod libsvm;
 mod output;
@@ -25,13 +26,14 @@ mod training_input;
 use std::process::ExitCode;
 
 use clap::Parser;
+use failure::HintContext;
 
 fn main() -> ExitCode {
     if let Some((command, arguments)) = libsvm::LibsvmCommand::from_arguments(std::env::args_os()) {
         let console = console::Console::plain();
         return match mercer::threads::pool(None) {
             Ok(pool) => pool.install(|| command.run(&arguments, &console)),
-            Err(error) => failure::report(&error.into(), &console),
+            Err(error) => failure::report(&error.into(), HintContext::default(), &console),
         };
     }
     let arguments = match args::Arguments::try_parse() {
@@ -39,13 +41,17 @@ fn main() -> ExitCode {
         Err(error) => {
             let code = if error.use_stderr() { failure::USAGE } else { failure::DONE };
             console::usage(&error);
+            if code == failure::USAGE && std::env::args_os().any(|word| word == "--json") {
+                failure::print_object(&console::first_line(&error), None, code);
+            }
             return ExitCode::from(code);
         }
     };
     let console = console::Console::new(&arguments.common);
+    let context = HintContext::of(&arguments.verb);
     match run(arguments, &console) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => failure::report(&error, &console),
+        Err(error) => failure::report(&error, context, &console),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mercer::data::write::AtomicFile;
 use mercer::machine::{ClassName, Machine};
@@ -11,11 +12,38 @@ use mercer_report::printable;
 use serde_json::json;
 
 use crate::args::OutputFormat;
-use crate::{failure, labels};
+use crate::files::is_standard;
+use crate::{console, failure, labels};
+
+/// Whether standard output holds the bytes of a result.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on standard output is for the bytes of a result (`-o -`), and lines go to standard error.
+pub(crate) fn take_stdout() {
+    IS_TAKEN.store(true, Ordering::Relaxed);
+}
+
+/// Writes a result to standard output as it is.
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
+}
+
+/// Writes a text to a file that appears when it is complete, or to standard output for `-`.
+pub(crate) fn save_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    if is_standard(path) {
+        return Ok(bytes(text.as_bytes())?);
+    }
+    mercer_report::save_text(path, text)
+}
 
 /// A line on standard output, without characters that act on a terminal. A closed pipe is not an error: the command
 /// may still have a file to write.
 pub(crate) fn line(text: std::fmt::Arguments<'_>) {
+    if IS_TAKEN.load(Ordering::Relaxed) {
+        return console::line(&text.to_string());
+    }
     match writeln!(io::stdout().lock(), "{}", printable(&text.to_string())) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("error: cannot write to standard output: {error}");
@@ -90,9 +118,7 @@ impl PredictionWriter {
             check_words(labels, classes)?;
         }
         let sink = match path {
-            Some(path) if path.as_os_str() != "-" => {
-                Sink::File(Box::new(AtomicFile::create(path)?))
-            }
+            Some(path) if !is_standard(path) => Sink::File(Box::new(AtomicFile::create(path)?)),
             None if json => Sink::Discard,
             _ if io::stdout().is_terminal() => Sink::Terminal(BufWriter::new(io::stdout().lock())),
             _ => Sink::Stdout(BufWriter::new(io::stdout().lock())),
@@ -191,6 +217,14 @@ impl PredictionWriter {
             Sink::Stdout(stream) => writeln!(stream, "{text}"),
             Sink::Terminal(screen) => writeln!(screen, "{}", printable(text)),
             Sink::File(file) => writeln!(file, "{text}"),
+        }
+    }
+
+    /// Passes on what was written so far, for a reader that waits for it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        match &mut self.sink {
+            Sink::Stdout(stream) | Sink::Terminal(stream) => stream.flush(),
+            Sink::Discard | Sink::File(_) => Ok(()),
         }
     }
 

@@ -4,11 +4,12 @@
 use std::path::Path;
 
 use anyhow::Context;
-use mercer::data::read::{self, Chunks, Missing, Options};
+use mercer::data::read::{self, Chunks, Missing, Options, TargetColumn};
 use mercer::data::{DataError, Dataset};
 use mercer::machine::Model;
 
 use crate::console::Console;
+use crate::training_input::tell_target;
 
 /// Values of scaled rows in memory at a time, where scaling makes rows dense.
 const DENSE_VALUES: usize = 1 << 20;
@@ -38,8 +39,12 @@ impl<'a> Queries<'a> {
             "{}: the model contains no means: it was not trained with --missing mean",
             named()
         );
-        let options = Options { precomputed, features, names, means, ..options };
+        let zero_based = options.zero_based || model.input.zero_based;
+        let target = model.input.target.clone();
+        let options =
+            Options { precomputed, features, names, means, target, zero_based, ..options };
         let chunks = read::open(path, &options).with_context(named)?;
+        tell_target(path, chunks.target().as_ref(), console);
         if !chunks.ignored().is_empty() {
             let columns = chunks.ignored().join(", ");
             console.warn(&format!(
@@ -116,5 +121,9 @@ impl Chunks for Queries<'_> {
 
     fn ignored(&self) -> &[String] {
         self.chunks.ignored()
+    }
+
+    fn target(&self) -> Option<TargetColumn> {
+        self.chunks.target()
     }
 }

@@ -6,18 +6,25 @@ use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::Context;
+use mercer::data::read::{Options, TargetColumn};
 use mercer::data::scale::{self, Recipe};
-use mercer::data::{Dataset, Scaling, Targets, label_number, read};
+use mercer::data::{DataError, Dataset, Scaling, Targets, label_number, read};
 use mercer::kernel::{KERNELS, KernelRef, fit_words};
 use mercer::machine::{self, ClassName, Machine, Model, Provenance, Scheme};
 use mercer::spec::Spec;
 use mercer::train::{Cancel, FormulationRef, Goal, RowSource as _, Training, solver};
 
+use serde_json::{Value, json};
+
 use crate::args::{Input, SchemeName, TrainingFlags};
 use crate::commands::{StopSignal, input_options};
+use crate::console::Console;
+use crate::files::is_standard;
+use crate::labels;
 
 mod file_rows;
 
+use file_rows::FileRead;
 pub(crate) use file_rows::FileRows;
 
 /// The examples to train on, with what is stored in the model beside the machine.
@@ -29,6 +36,44 @@ pub(crate) struct TrainingInput {
     features: Option<usize>,
     scaling: Option<Scaling>,
     means: Option<Vec<f64>>,
+    target: Option<TargetColumn>,
+    zero_based: bool,
+}
+
+/// Reads a file; LIBSVM text with an index 0 is read again, counting columns from 0: LIBSVM takes an index 0 as one more
+/// column. The options then say so.
+pub(crate) fn in_either_base<T>(
+    path: &Path,
+    options: &mut Options,
+    console: &Console,
+    read: impl Fn(&Options) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let is_zero = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<DataError>().is_some_and(DataError::is_index_zero)
+    };
+    match read(options) {
+        Err(error) if !is_standard(path) && error.chain().any(is_zero) => {
+            options.zero_based = true;
+            console.summary(&format!("{}: columns are counted from 0", path.display()));
+            read(options)
+        }
+        read => read,
+    }
+}
+
+/// Says which column of a table is the target, and why.
+pub(crate) fn tell_target(path: &Path, target: Option<&TargetColumn>, console: &Console) {
+    let Some(target) = target else { return };
+    let text = format!("{}: {target}", path.display());
+    match target.reason {
+        read::TargetReason::AllNeeded | read::TargetReason::OtherFile => console.info(&text),
+        _ => console.summary(&text),
+    }
+}
+
+/// The target column as JSON.
+pub(crate) fn target_object(target: &TargetColumn) -> Value {
+    json!({ "column": target.column, "reason": target.reason.to_string() })
 }
 
 impl TrainingInput {
@@ -38,15 +83,19 @@ impl TrainingInput {
         kernel: &str,
         flags: &TrainingFlags,
         stop: &StopSignal,
+        console: &Console,
     ) -> anyhow::Result<Self> {
         let source = || input.data.display().to_string();
         let recipe = flags.scale.as_deref().map(scale::parse).transpose()?;
         let mut options = input_options(input);
         options.precomputed = kernel.trim() == "precomputed";
-        options.targets_needed = true;
-        let mut chunks = read::open(&input.data, &options).with_context(source)?;
-        let mut data = read::read_all(&mut *chunks).with_context(source)?;
-        let means = chunks.means().map(<[f64]>::to_vec);
+        let (mut data, means, target) =
+            in_either_base(&input.data, &mut options, console, |options| {
+                let mut chunks = read::open(&input.data, options).with_context(source)?;
+                let data = read::read_all(&mut *chunks).with_context(source)?;
+                Ok((data, chunks.means().map(<[f64]>::to_vec), chunks.target()))
+            })?;
+        tell_target(&input.data, target.as_ref(), console);
         // LIBSVM text does not state the number of columns: queries may have more.
         let is_table = data.names.is_some() || !input.one_hot.is_empty();
         let is_known = is_table || !data.examples.is_sparse();
@@ -56,28 +105,48 @@ impl TrainingInput {
             .map(|recipe| scaled(&recipe, &mut data, options.precomputed).with_context(source))
             .transpose()?;
         stop.check()?;
-        Ok(Self { data, file_rows: None, features, scaling, means })
+        let zero_based = options.zero_based;
+        Ok(Self { data, file_rows: None, features, scaling, means, target, zero_based })
     }
 
     /// Leaves the examples in their file, which is read in chunks as often as needed.
-    pub(crate) fn in_file(input: &Input, stop: &StopSignal) -> anyhow::Result<Self> {
+    pub(crate) fn in_file(
+        input: &Input,
+        stop: &StopSignal,
+        console: &Console,
+    ) -> anyhow::Result<Self> {
         let mut options = input_options(input);
-        options.targets_needed = true;
         let source = || input.data.display().to_string();
-        let (rows, data, means) =
-            FileRows::read(&input.data, options, stop).with_context(source)?;
+        let FileRead { rows, data, means, target } =
+            in_either_base(&input.data, &mut options, console, |options| {
+                FileRows::read(&input.data, options.clone(), stop).with_context(source)
+            })?;
+        tell_target(&input.data, target.as_ref(), console);
         let is_known = data.names.is_some() || !input.one_hot.is_empty() || rows.is_dense();
         let features = is_known.then_some(rows.columns());
-        Ok(Self { data, file_rows: Some(rows), features, scaling: None, means })
+        let zero_based = options.zero_based;
+        let (file_rows, scaling) = (Some(rows), None);
+        Ok(Self { data, file_rows, features, scaling, means, target, zero_based })
     }
 
     /// The same input; for a regression, labels that were kept as texts become numbers.
-    pub(crate) fn for_goal(mut self, goal: Goal) -> Self {
+    ///
+    /// # Errors
+    /// If the targets of a classification look like values: there are very many of them.
+    pub(crate) fn for_goal(mut self, goal: Goal, flags: &TrainingFlags) -> anyhow::Result<Self> {
         if goal == Goal::Value {
             let targets = std::mem::replace(&mut self.data.targets, Targets::Absent);
             self.data.targets = targets.into_values();
         }
-        self
+        if goal == Goal::Classes && !flags.many_classes {
+            labels::refuse_values(&self.data.targets)?;
+        }
+        Ok(self)
+    }
+
+    /// The target column, where the rows are a table.
+    pub(crate) fn target(&self) -> Option<&TargetColumn> {
+        self.target.as_ref()
     }
 
     /// The model of a machine that was trained on these examples.
@@ -88,6 +157,8 @@ impl TrainingInput {
                 names: self.data.names.clone(),
                 scaling: self.scaling.clone(),
                 means: self.means.clone(),
+                target: self.target.as_ref().and_then(|target| target.column.clone()),
+                zero_based: self.zero_based,
             },
             provenance: Provenance {
                 origin: "mercer".to_owned(),

@@ -297,6 +297,11 @@ pub enum DataError {
 }
 
 impl DataError {
+    /// Whether LIBSVM text that should count columns from 1 holds an index 0.
+    pub fn is_index_zero(&self) -> bool {
+        matches!(self, Self::BadIndex { low: 1, token, .. } if token == "0")
+    }
+
     /// The same error for rows that come after so many other rows.
     #[must_use]
     pub fn behind(mut self, rows: usize) -> Self {

@@ -7,11 +7,13 @@ mod gather;
 mod idx;
 mod labels;
 mod libsvm;
+mod live;
 mod npy;
 mod options;
 #[cfg_attr(not(feature = "parquet"), path = "read/no_parquet.rs")]
 mod parquet;
 mod table;
+mod target;
 mod unpack;
 
 use std::fs::File;
@@ -20,6 +22,7 @@ use std::path::Path;
 
 pub use gather::join_targets;
 pub use options::{Label, Missing, Options};
+pub use target::{TargetColumn, TargetReason};
 
 pub(crate) use arrow::{CONTINUATION as ARROW_CONTINUATION, MAGIC as ARROW_MAGIC};
 pub(crate) use npy::MAGIC as NPY_MAGIC;
@@ -70,6 +73,11 @@ pub trait Chunks: Send {
     fn ignored(&self) -> &[String] {
         &[]
     }
+
+    /// The target column of a table and why it is that one; `None` for formats whose rows carry their targets.
+    fn target(&self) -> Option<TargetColumn> {
+        None
+    }
 }
 
 /// Opens a file for reading in chunks: `-` is standard input; `.gz`, `.bz2`, `.xz` and `.zst` are unpacked.
@@ -83,7 +91,9 @@ pub fn open(path: &Path, options: &Options) -> Result<Box<dyn Chunks>, DataError
 
 fn open_alone(path: &Path, options: &Options) -> Result<Box<dyn Chunks>, DataError> {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase());
-    let raw: Source = if path.as_os_str() == "-" {
+    let raw: Source = if path.as_os_str() == "-" && options.line_by_line {
+        Box::new(live::LiveSource::new(std::io::stdin()))
+    } else if path.as_os_str() == "-" {
         Box::new(std::io::stdin())
     } else {
         Box::new(File::open(path)?)

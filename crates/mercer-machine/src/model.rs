@@ -62,6 +62,10 @@ pub struct Input {
     pub scaling: Option<Scaling>,
     /// The value that replaces a missing one in each column: the mean of the examples, before scaling.
     pub means: Option<Vec<f64>>,
+    /// The target column of the examples, by name, or by number from 1 where the table had no names.
+    pub target: Option<String>,
+    /// Whether LIBSVM text of such rows counts columns from 0, not from 1.
+    pub zero_based: bool,
 }
 
 impl Input {

@@ -107,6 +107,10 @@ pub struct Trial {
     pub settled: f64,
     /// Whether it was dropped before all timings were taken, because it was much slower.
     pub dropped: bool,
+    /// Whether its time is that of the last comparison, in turns with exact and the chosen plan; the times of others are
+    /// those of the search.
+    #[serde(default)]
+    pub compared: bool,
 }
 
 /// A stage that was not tried.

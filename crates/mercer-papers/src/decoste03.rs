@@ -63,7 +63,7 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
         let rows = match task.rows(data.as_deref())? {
             Ok(rows) => rows,
             Err(missing) => {
-                session.warn(&format!("{} is left out: {missing}", task.name));
+                session.leave_out(&task.name, &missing);
                 continue;
             }
         };

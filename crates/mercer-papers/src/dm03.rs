@@ -91,7 +91,7 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
         Some(missing) => missing,
     };
     if let Some(missing) = missing {
-        session.warn(&format!("the digits are left out: {missing}"));
+        session.leave_out("MNIST", &missing);
         return Ok(());
     }
     let digits = &Digits::read(&data.unwrap_or_default(), &task, session)?;

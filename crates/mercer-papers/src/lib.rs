@@ -16,8 +16,8 @@ mod yw12;
 use anyhow::Context;
 
 pub use comparison::Comparison;
-pub use overview::{Overview, overview};
-pub use session::{Interrupted, Observer, Options, Session};
+pub use overview::{LeftOut, Overview, overview};
+pub use session::{Interrupted, NothingComputed, Observer, Options, Session};
 
 /// A paper whose tables can be computed again.
 #[derive(Debug)]
@@ -47,8 +47,12 @@ impl Paper {
     }
 
     /// Computes its tables; results go to the observer of the session.
+    ///
+    /// # Errors
+    /// [`NothingComputed`] if its data are missing or nothing of it is selected; any error of its parts.
     pub fn run(&self, session: &Session<'_>) -> anyhow::Result<()> {
         (self.run)(session)?;
+        session.check_computed()?;
         session.finish(self);
         Ok(())
     }

@@ -50,7 +50,7 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
         let (data, queries) = match task.parts(data.as_deref())? {
             Ok(parts) => parts,
             Err(missing) => {
-                session.warn(&format!("{} is left out: {missing}", task.name));
+                session.leave_out(&task.name, &missing);
                 let row = Comparison::new(&task.name, "", "supports");
                 session.compare(row.note(format!("not computed: {missing}")));
                 continue;

@@ -5,15 +5,28 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use mercer_report::{Page, save_text};
 
-use crate::{Interrupted, Options, PAPERS, Paper, Session};
+use crate::{Interrupted, NothingComputed, Options, PAPERS, Paper, Session};
 
-/// What was written, and for which papers it failed.
+/// What was written: the papers that ran, that failed, and of which nothing was computed.
 #[derive(Debug)]
 pub struct Overview {
     /// The page.
     pub index: PathBuf,
+    /// Keys of the papers that ran.
+    pub ran: Vec<&'static str>,
     /// Keys of the papers that failed.
     pub failed: Vec<&'static str>,
+    /// Papers whose data are missing, or of which nothing was selected.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A paper of which nothing was computed.
+#[derive(Debug)]
+pub struct LeftOut {
+    /// Its key.
+    pub paper: &'static str,
+    /// Why.
+    pub reason: String,
 }
 
 /// Runs every paper with `run_paper`, which returns the text of its tables, and writes one page into `folder`.
@@ -32,7 +45,7 @@ pub fn overview(
          ours, where the paper gives some.",
     );
     let index = folder.join("index.html");
-    let mut failed = Vec::new();
+    let mut done = Overview { index, ran: Vec::new(), failed: Vec::new(), left_out: Vec::new() };
     for (number, paper) in PAPERS.iter().enumerate() {
         let status = session.status();
         status.show(&format!("{} ({} of {})", paper.key, number + 1, PAPERS.len()));
@@ -44,24 +57,35 @@ pub fn overview(
                 "Interrupted during {}; the papers after it were not started.",
                 paper.key
             ));
-            save_text(&index, &page.finish())?;
-            let done = number - failed.len();
-            let kept = format!("{} holds {done} of {} papers", index.display(), PAPERS.len());
+            save_text(&done.index, &page.finish())?;
+            let (count, index) = (done.ran.len(), done.index.display());
+            let kept = format!("{index} holds {count} of {} papers", PAPERS.len());
             return Err(Interrupted { kept: Some(kept) }.into());
         }
         session.check()?;
         page.heading(&format!("{} ({})", paper.title, paper.key));
-        match printed {
-            Ok(text) => section(&mut page, paper, &text, folder)?,
-            Err(error) => {
+        match printed.map_err(|error| (error.downcast_ref().map(why), error)) {
+            Ok(text) => {
+                section(&mut page, paper, &text, folder)?;
+                done.ran.push(paper.key);
+            }
+            Err((Some(reason), _)) => {
+                page.text(&format!("Nothing was computed: {reason}."));
+                done.left_out.push(LeftOut { paper: paper.key, reason });
+            }
+            Err((None, error)) => {
                 session.warn(&format!("{}: {error:#}", paper.key));
                 page.text(&format!("Failed: {error:#}"));
-                failed.push(paper.key);
+                done.failed.push(paper.key);
             }
         }
     }
-    save_text(&index, &page.finish())?;
-    Ok(Overview { index, failed })
+    save_text(&done.index, &page.finish())?;
+    Ok(done)
+}
+
+fn why(nothing: &NothingComputed) -> String {
+    nothing.why.clone()
 }
 
 /// The options for one paper, with its figures in the folder.
@@ -71,12 +95,6 @@ fn options_for(session: &Session<'_>, folder: &Path) -> Options {
 
 /// The table and the figures of one paper.
 fn section(page: &mut Page, paper: &Paper, text: &str, folder: &Path) -> anyhow::Result<()> {
-    if text.trim().is_empty() {
-        page.text(
-            "Nothing was computed: none of its machines was selected, or their data are missing.",
-        );
-        return Ok(());
-    }
     page.terminal(text);
     for path in figures(folder, paper)? {
         let svg = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;

@@ -89,13 +89,15 @@ pub struct Session<'s> {
     stop: Arc<AtomicBool>,
     rows: RefCell<Vec<Comparison>>,
     details: RefCell<Map<String, Value>>,
+    /// What could not be computed because its files are missing.
+    left_out: RefCell<Vec<String>>,
 }
 
 impl<'s> Session<'s> {
     /// A reproduction that ends early once `stop` is set.
     pub fn new(options: Options, observer: &'s dyn Observer, stop: Arc<AtomicBool>) -> Self {
-        let (rows, details) = (RefCell::default(), RefCell::default());
-        Self { options, observer, stop, rows, details }
+        let (rows, details, left_out) = Default::default();
+        Self { options, observer, stop, rows, details, left_out }
     }
 
     /// Fails with [`Interrupted`] if the stop flag is set.
@@ -173,8 +175,35 @@ impl<'s> Session<'s> {
         let mut object = self.details.take();
         object.insert("paper".to_owned(), json!(paper.key));
         object.insert("title".to_owned(), json!(paper.title));
-        object.insert("rows".to_owned(), json!(self.rows.take()));
+        object.insert("results".to_owned(), json!(self.rows.take()));
         self.observer.line(&Value::Object(object).to_string());
+    }
+
+    /// Leaves out a machine or set whose files are missing, with a warning.
+    pub(crate) fn leave_out(&self, what: &str, missing: &str) {
+        let text = format!("{what} is left out: {missing}");
+        self.warn(&text);
+        self.left_out.borrow_mut().push(text);
+    }
+
+    /// Fails with [`NothingComputed`] if no number was computed.
+    pub(crate) fn check_computed(&self) -> Result<(), NothingComputed> {
+        let is_computed = self.rows.borrow().iter().any(|row| row.ours.is_some());
+        if is_computed || self.options.write_rows.is_some() {
+            return Ok(());
+        }
+        let left_out = self.left_out.borrow();
+        let why = if left_out.is_empty() {
+            "none of its machines or parts was selected".to_owned()
+        } else {
+            let folder =
+                self.data().map_or("a folder".to_owned(), |data| data.display().to_string());
+            let left_out = left_out.join("; ");
+            format!(
+                "{left_out}; put the files into {folder}, and name it with --data DIR or $MERCER_DATA"
+            )
+        };
+        Err(NothingComputed { why })
     }
 
     pub(crate) fn warn(&self, text: &str) {
@@ -207,6 +236,21 @@ impl Drop for Status<'_> {
         self.0.status(None);
     }
 }
+
+/// A paper of which nothing was computed: its data are missing, or nothing of it was selected.
+#[derive(Debug)]
+pub struct NothingComputed {
+    /// Why, and where data belong.
+    pub why: String,
+}
+
+impl fmt::Display for NothingComputed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "nothing was computed: {}", self.why)
+    }
+}
+
+impl std::error::Error for NothingComputed {}
 
 /// The stop flag was set before the reproduction was finished.
 #[derive(Debug, Default)]

@@ -147,7 +147,6 @@ impl Task {
             format: Some(self.reader.clone()),
             label,
             one_hot: self.one_hot.clone(),
-            targets_needed: true,
             ..Options::default()
         };
         if let Some((name, bytes)) = EMBEDDED.iter().find(|(name, _)| *name == names[0]) {

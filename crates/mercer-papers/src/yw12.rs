@@ -37,7 +37,7 @@ fn rows_of(session: &Session<'_>, set: &Set) -> anyhow::Result<Option<SetRows>> 
     match rows.with_context(|| set.name.clone())? {
         Ok(rows) => Ok(Some(rows)),
         Err(missing) => {
-            session.warn(&format!("{} is left out: {missing}", set.name));
+            session.leave_out(&set.name, &missing);
             Ok(None)
         }
     }
@@ -57,6 +57,9 @@ fn run(session: &Session<'_>) -> anyhow::Result<()> {
             continue;
         }
         if let Some(printed) = of_paper(&set.name).filter(|_| !set.is_there(session)) {
+            if let Err(missing) = set.rows(session.data().as_deref(), 0)? {
+                session.leave_out(&set.name, &missing);
+            }
             paper::compare_missing(session, printed);
             continue;
         }

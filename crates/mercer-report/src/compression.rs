@@ -14,18 +14,18 @@ pub fn object(report: &CompressionReport, seconds: f64) -> Value {
     let CompressionReport { method, before, after, error, agreement, tube, curve } = report;
     let point = |point: &CurvePoint| {
         json!({
-            "size": point.size, "error": point.error,
-            "sample": point.agreement.as_ref().map(sample_object),
+            "size": point.size, "relative_error": point.error,
+            "agreement": point.agreement.as_ref().map(sample_object),
         })
     };
     let curve: Vec<Value> = curve.iter().map(point).collect();
     json!({
         "method": method, "before": before, "after": after, "seconds": seconds,
-        "error": {
+        "weight_error": {
             "absolute": error.absolute, "relative": error.relative,
             "rounding_of_square": error.rounding, "offset": error.offset,
         },
-        "sample": agreement.as_ref().map(sample_object), "tube": tube.as_ref().map(tube_object),
+        "agreement": agreement.as_ref().map(sample_object), "tube": tube.as_ref().map(tube_object),
         "curve": curve,
     })
 }
@@ -34,7 +34,7 @@ fn sample_object(agreement: &SampleAgreement) -> Value {
     json!({
         "queries": agreement.queries, "disagreements": agreement.disagreements,
         "disagreement_rate": agreement.disagreement(), "largest_difference": agreement.largest_difference,
-        "certified": agreement.certified_share(),
+        "certified_share": agreement.certified_share(),
     })
 }
 

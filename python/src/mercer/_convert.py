@@ -103,7 +103,7 @@ def _support_vectors(estimator, n_jobs):
         supports = _units(estimator.support_, estimator.shape_fit_[0])
         kernel = "precomputed"
     else:
-        supports = estimator.support_vectors_
+        supports = _as_wide(estimator.support_vectors_, estimator.n_features_in_)
         kernel = _kernels.text(estimator.kernel, estimator._gamma, estimator.degree, estimator.coef0)
     coefficients = estimator._dual_coef_
     coefficients = coefficients.toarray() if sp.issparse(coefficients) else np.asarray(coefficients)
@@ -225,6 +225,14 @@ def _build(*, supports, coefficients, offsets, is_linear=False, sigmoids=None, *
             "origin": "scikit-learn",
         }
     )
+
+
+def _as_wide(rows, columns):
+    """Sparse rows with as many columns as the examples had: scikit-learn-intelex cuts them behind the last value."""
+    if sp.issparse(rows) and rows.shape[1] < columns:
+        rows = sp.csr_matrix(rows, copy=True)
+        rows.resize((rows.shape[0], columns))
+    return rows
 
 
 def _units(serials, columns):

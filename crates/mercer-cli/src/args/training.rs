@@ -44,6 +44,10 @@ pub(crate) struct TrainingFlags {
     /// Multiply C of a class by this weight, like -wi of svm-train; may be given several times
     #[arg(long, value_name = "LABEL=WEIGHT", value_parser = class_weight)]
     pub(crate) class_weight: Vec<(String, f64)>,
+    /// The target names classes, however many there are; without, more than 20 classes and more than one for every 10
+    /// rows are refused, because such a target is probably a value (regression) or names rows
+    #[arg(long)]
+    pub(crate) many_classes: bool,
     /// A file with one weight per line for each example
     #[arg(long, value_name = "FILE")]
     pub(crate) weights: Option<PathBuf>,

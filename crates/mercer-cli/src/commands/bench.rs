@@ -6,9 +6,9 @@ use mercer::data::Matrix;
 use mercer::machine::{Answer, Model};
 use mercer::query::{Answers, Certainty, Plan, QueryOptions};
 use mercer_report::timing::PlanTimes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{StopSignal, compile, input_options, load, trust};
+use super::{StopSignal, compile, features, input_options, live_columns, load, trust};
 use crate::args::Bench;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -64,8 +64,8 @@ fn exact_object(model: &Model, exact: &Plan, rows: &Matrix, times: &PlanTimes) -
         "exact_batch_us": times.batch, "exact_single_us": times.single,
         "exact_batch_us_all_threads": times.batch_all_threads,
         "queries": rows.rows(), "supports": model.machine.supports().rows(),
-        "features": model.machine.columns(),
-        "live_columns": exact.exact_stage().packed().live_columns(),
+        "features": features(model),
+        "live_columns": live_columns(&model.machine, exact),
         "threads": rayon::current_num_threads(),
         "instruction_set": mercer::simd::Isa::current().name(),
     })
@@ -98,8 +98,10 @@ impl MeasuredPlan {
         let Self { plan, answers, disagreements, times } = self;
         let names = plan.stages().iter().map(|stage| stage.spec().to_string());
         let names = names.chain(["exact".to_owned()]);
-        let settled: Map<String, Value> =
-            names.zip(answers.settled_by_stage.iter().map(|count| json!(count))).collect();
+        let settled: Vec<Value> = names
+            .zip(&answers.settled_by_stage)
+            .map(|(stage, queries)| json!({ "stage": stage, "queries": queries }))
+            .collect();
         object["plan"] = json!(plan.spec().to_string());
         object["plan_batch_us"] = json!(times.batch);
         object["plan_single_us"] = json!(times.single);

@@ -38,7 +38,7 @@ pub(super) fn run(check: &Check, console: &Console) -> anyhow::Result<u8> {
     let findings = if is_model(path).with_context(|| path.display().to_string())? {
         model::examine(check, console)?
     } else {
-        data::examine(check)?
+        data::examine(check, console)?
     };
     if console.json {
         let mut object: Map<String, Value> = Map::new();

@@ -4,13 +4,14 @@
 use mercer::compile::compress::CompressorRef;
 use mercer::compile::{Compressed, Compression, CompressionReport, Goal, compressor};
 use mercer::machine::{Model, Parent, Provenance, file};
-use mercer_report::{compression, save_text};
+use mercer_report::compression;
 
 use super::fitting::{FittingRows, watched};
 use super::{StopSignal, load, save};
 use crate::args::Compress;
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::output::save_text;
 
 pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8> {
     let method = compressor(&arguments.method)?;

@@ -13,7 +13,6 @@ use mercer::machine::{Answer, Machine, Model, file};
 use mercer::query::{Certainty, Plan, QueryOptions};
 use mercer::train::{Training, formulation, train};
 use mercer::tune::{Contract, Tuner};
-use mercer_report::save_text;
 use mercer_report::timing::PlanTimes;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -24,6 +23,7 @@ use crate::args::Demo;
 use crate::console::Console;
 use crate::failure::{DONE, Interrupted};
 use crate::labels::Fit;
+use crate::output::save_text;
 
 /// A machine trained by LIBSVM on the first 1,200 of 1,797 handwritten digits.
 static LIBSVM_MODEL: &[u8] = include_bytes!("../../../../datasets/digits/digits.model");
@@ -102,8 +102,8 @@ pub(super) fn run(demo: &Demo, seed: u64, console: &Console) -> anyhow::Result<u
             "changed_by_libsvm_format": comparison.changed_by_libsvm,
             "training_seconds": comparison.training_seconds,
             "disagreements_with_libsvm": comparison.disagreements,
-            "sample": SAMPLE, "unseen": UNSEEN,
-            "rows": rows.iter().map(object).collect::<Vec<Value>>(), "report": report.to_string(),
+            "sample_rows": SAMPLE, "unseen_rows": UNSEEN,
+            "results": rows.iter().map(object).collect::<Vec<Value>>(), "report": report.to_string(),
         });
         println!("{object}");
         return Ok(DONE);
@@ -212,7 +212,8 @@ fn object(row: &DemoRow) -> Value {
     json!({
         "machine": row.machine, "contract": row.contract.to_string(), "plan": row.plan,
         "accuracy": row.accuracy, "disagreements": row.disagreements,
-        "exact": row.shares[0], "certified": row.shares[1], "calibrated": row.shares[2],
+        "exact_share": row.shares[0], "certified_share": row.shares[1],
+        "calibrated_share": row.shares[2],
         "batch_us": row.times.batch, "single_us": row.times.single,
         "batch_us_all_threads": row.times.batch_all_threads,
     })

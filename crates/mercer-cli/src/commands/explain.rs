@@ -6,7 +6,6 @@ use anyhow::Context;
 use mercer::data::read::Chunks;
 use mercer::machine::Tuning;
 use mercer::query::{Certainty, Explanation};
-use mercer_report::save_text;
 use mercer_report::svg::{Band, bands};
 use serde_json::{Value, json};
 
@@ -16,7 +15,7 @@ use crate::args::Explain;
 use crate::console::Console;
 use crate::failure::DONE;
 use crate::labels;
-use crate::output::certainty;
+use crate::output::{certainty, save_text};
 use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> {

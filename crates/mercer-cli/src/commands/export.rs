@@ -8,7 +8,7 @@ use mercer::machine::{Answer, Input, Model, file};
 use mercer::query::Plan;
 use serde_json::json;
 
-use super::load;
+use super::{load, save_as};
 use crate::args::{Export, MemoryFlag};
 use crate::console::Console;
 use crate::failure::DONE;
@@ -24,8 +24,7 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
         Some(sample) => changed_labels(&model, format, sample, export.memory, console)?,
         None => None,
     };
-    file::save(&model, format, &export.output)
-        .with_context(|| export.output.display().to_string())?;
+    save_as(&model, format, &export.output)?;
     if model.input.means.is_some() && format.name != "mercer" {
         console.warn(&format!(
             "{}: {} files cannot hold the means that replace missing values; rows must be complete",

@@ -13,7 +13,7 @@ pub(super) fn run(import: &Import, console: &Console) -> anyhow::Result<u8> {
     let machine = &model.machine;
     let supports = machine.supports().rows();
     if console.json {
-        let features = machine.columns();
+        let features = super::features(&model);
         println!("{}", json!({ "supports": supports, "features": features }));
     }
     let merged = model.provenance.source_supports.unwrap_or(supports).saturating_sub(supports);

@@ -1,11 +1,11 @@
 //! `mercer inspect`: what a model file contains.
 
-use mercer::machine::{Machine, Model, Output, Parent, Probabilities, Scheme};
+use mercer::machine::{Machine, Model, Output, Parent, Probabilities, Scheme, Score};
 use mercer::query::Plan;
 use serde_json::{Value, json};
 
 use super::trust::PlanState;
-use super::{compile, describe, load, tune};
+use super::{compile, describe, features, live_columns, load, tune};
 use crate::args::Inspect;
 use crate::console::Console;
 use crate::failure::DONE;
@@ -33,10 +33,23 @@ fn class_names(machine: &Machine) -> Vec<String> {
     machine.classes().iter().map(ToString::to_string).collect()
 }
 
-/// The fraction of values of the supports that are not zero.
+/// The fraction of values of the supports, or of linear weights, that are not zero.
 fn density(machine: &Machine) -> f64 {
     let supports = machine.supports();
-    supports.nonzeros() as f64 / (supports.rows() as f64 * supports.columns() as f64).max(1.0)
+    if supports.rows() > 0 {
+        return supports.nonzeros() as f64
+            / (supports.rows() as f64 * supports.columns() as f64).max(1.0);
+    }
+    let weights = machine.scores().iter().filter_map(|score| match score {
+        Score::Linear { weights, .. } => Some(weights.iter()),
+        _ => None,
+    });
+    let (mut nonzeros, mut all) = (0usize, 0usize);
+    for weight in weights.flatten() {
+        nonzeros += usize::from(*weight != 0.0);
+        all += 1;
+    }
+    if all == 0 { 1.0 } else { nonzeros as f64 / all as f64 }
 }
 
 /// How class probabilities are computed, if the model has them.
@@ -74,20 +87,21 @@ fn object(model: &Model) -> Value {
         "classes": class_names(machine),
         "scores": machine.scores().len(), "supports": machine.supports().rows(),
         "source_supports": model.provenance.source_supports,
-        "features": model.input.features, "columns": machine.supports().columns(),
-        "live_columns": packed.live_columns(), "density": density(machine),
+        "features": features(model),
+        "live_columns": live_columns(machine, &plan), "density": density(machine),
         "centred": machine.centre().is_some(), "packed_bytes": packed.bytes(),
         "multiply_adds": plan.exact_stage().cost().multiply_adds,
         "scaling": scaling(model), "means": model.input.means,
-        "probabilities": probabilities(model), "origin": model.provenance.origin,
+        "probability_kind": probabilities(model), "origin": model.provenance.origin,
         "formulation": model.provenance.formulation,
         "parent": model.provenance.parent.as_ref().map(|parent| json!({
             "machine": parent.machine, "supports": parent.supports,
-            "method": parent.method, "error": parent.error,
+            "method": parent.method, "relative_error": parent.error,
         })),
         "plan": fitted.map(|plan| plan.spec.clone()),
         "calibration": fitted.and_then(|plan| plan.calibration.as_ref()).map(compile::value),
-        "tuning": fitted.and_then(|plan| plan.tuning.as_deref()),
+        "tuning": fitted.and_then(|plan| plan.tuning.as_deref()).map(tune::record),
+        "zero_based": model.input.zero_based,
     })
 }
 
@@ -106,10 +120,13 @@ fn print_machine(model: &Model) {
     println!("  supports       {} distinct{merged}", supports.rows());
     println!(
         "  columns        {}, {} live; {:.1} % of the values are non-zero",
-        supports.columns(),
-        packed.live_columns(),
+        features(model),
+        live_columns(machine, &plan),
         100.0 * density(machine),
     );
+    if model.input.zero_based {
+        println!("  LIBSVM text    counts columns from 0");
+    }
     if model.input.means.is_some() {
         println!("  missing values become the means of the examples");
     }

@@ -18,6 +18,10 @@ pub(super) fn run(man: &Man, console: &Console) -> anyhow::Result<u8> {
     let mut command = Arguments::command().version(env!("CARGO_PKG_VERSION"));
     command.build();
     let Some(folder) = &man.to else {
+        if console.json {
+            println!("{}", json!({ "page": page(&command, "mercer")? }));
+            return Ok(DONE);
+        }
         let mut screen = io::stdout().lock();
         screen.write_all(page(&command, "mercer")?.as_bytes())?;
         screen.flush()?;

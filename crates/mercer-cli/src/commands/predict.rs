@@ -5,7 +5,7 @@ mod answer;
 use std::time::Instant;
 
 use anyhow::Context;
-use mercer::data::read::{Chunks, Options};
+use mercer::data::read::{Chunks, Options, TargetColumn};
 use mercer::data::{Matrix, Targets};
 use mercer::machine::{Answer, Model, Output, Probabilities};
 use mercer::query::{Audit, AuditReport, Certainty, Decision, Plan, QueryError};
@@ -16,9 +16,11 @@ use super::{StopSignal, compile, input_options, load, trust};
 use crate::args::Predict;
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::files::is_standard;
 use crate::labels::{self, Fit};
 use crate::output::{Fields, PredictionWriter, RowDetails, certainty};
 use crate::queries::Queries;
+use crate::training_input::target_object;
 use answer::{Answering, Answers, BadRows};
 
 /// Rows held at a time, fewer where they are wide: at most 64 MiB if they are dense.
@@ -153,7 +155,9 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     let plan = trust::load(&predict.model, &model, predict.plan, console)?;
     let mut audit = audit(predict, seed, &model, &plan, console)?;
     let source = || predict.input.data.display().to_string();
-    let options = input_options(&predict.input);
+    let mut options = input_options(&predict.input);
+    // Who sends rows one by one gets the answers one by one.
+    options.line_by_line = is_standard(&predict.input.data);
     let mut chunks = Queries::open(&predict.input.data, options, &model, console)?.unscaled();
     let target = || output_name(predict);
     let class_probabilities = ClassProbabilities::new(predict.probabilities, &model)
@@ -200,6 +204,7 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
             probabilities: &probabilities,
         };
         answers.write(&model.machine, decisions, &details).with_context(target)?;
+        answers.flush().with_context(target)?;
         let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
         tally.fit.add(&model.machine, &given, &targets);
         tally.add(decisions);
@@ -215,6 +220,7 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         plan: &plan,
         budget: budget.as_ref(),
         ignored: chunks.ignored(),
+        target: chunks.target(),
         audit: audit.as_ref().map(Audit::report),
         is_trusted: predict.plan.trust_plan && model.plan.is_some(),
     };
@@ -302,6 +308,8 @@ struct Outcome<'o> {
     budget: Option<&'o ResolvedBudget>,
     /// Columns that the model does not know.
     ignored: &'o [String],
+    /// The target column, if the rows are a table.
+    target: Option<TargetColumn>,
     audit: Option<AuditReport>,
     /// Whether the plan is believed without verification.
     is_trusted: bool,
@@ -317,14 +325,14 @@ impl Outcome<'_> {
     }
 
     fn object(&self) -> Value {
-        let Self { tally, plan, budget, ignored, audit, is_trusted } = self;
+        let Self { tally, plan, budget, ignored, target, audit, is_trusted } = self;
         let counts: Map<String, Value> = CERTAINTIES
             .iter()
             .map(|kind| (certainty(*kind).to_owned(), tally.certainties[*kind as usize].into()))
             .collect();
         let mut object = json!({
             "queries": tally.queries, "seconds": tally.seconds, "mean_cost": self.mean_cost(),
-            "certainty": counts,
+            "certainties": counts, "target": target.as_ref().map(target_object),
         });
         if let Some(calibration) = plan.calibration() {
             object["calibration"] = compile::value(calibration);
@@ -366,6 +374,9 @@ impl Outcome<'_> {
                 "{} values are outside the range of the training data and were clamped",
                 tally.clamped
             ));
+        }
+        if tally.fit.is_strange() {
+            console.warn("the model knows none of the targets: there is no accuracy");
         }
         if tally.skipped > 0 {
             console.summary(&format!("{} rows have no answer and were skipped", tally.skipped));

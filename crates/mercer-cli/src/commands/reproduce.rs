@@ -6,13 +6,15 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
-use mercer_papers::{Observer, Options, PAPERS, Paper, Session, overview};
+use mercer_papers::{
+    LeftOut, NothingComputed, Observer, Options, PAPERS, Paper, Session, overview,
+};
 use serde_json::json;
 
 use super::StopSignal;
 use crate::args::Reproduce;
 use crate::console::{Console, Status};
-use crate::failure::DONE;
+use crate::failure::{DONE, ERROR, NOTHING};
 
 /// Keys and titles, for `mercer list`.
 pub(super) fn papers() -> Vec<(String, &'static str)> {
@@ -25,8 +27,7 @@ pub(super) fn run(arguments: &Reproduce, console: &Console) -> anyhow::Result<u8
     let options = options(arguments, console);
     if arguments.paper == "all" {
         let session = Session::new(options, &printer, stop.flag());
-        run_all(arguments, &session, &stop, console)?;
-        return Ok(DONE);
+        return run_all(arguments, &session, &stop, console);
     }
     let paper = Paper::find(&arguments.paper)?;
     console.info(paper.title);
@@ -85,18 +86,30 @@ fn run_all(
     session: &Session<'_>,
     stop: &StopSignal,
     console: &Console,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<u8> {
     let folder = arguments.report.as_deref().context("give --report DIR, where the page goes")?;
     let mut in_child = |paper: &Paper, options: &Options| run_in_child(paper, options, stop);
     let done = overview(session, folder, &mut in_child)?;
     let index = done.index.display().to_string();
     if console.json {
-        let keys: Vec<&str> = PAPERS.iter().map(|paper| paper.key).collect();
-        println!("{}", json!({ "papers": keys, "failed": done.failed, "report": index }));
+        let left_out = |left: &LeftOut| json!({ "paper": left.paper, "reason": left.reason });
+        let left_out: Vec<_> = done.left_out.iter().map(left_out).collect();
+        println!(
+            "{}",
+            json!({
+                "ran": done.ran, "failed": done.failed, "not_computed": left_out, "report": index,
+            })
+        );
     }
-    let count = PAPERS.len() - done.failed.len();
-    console.summary(&format!("{index}: {count} of {} papers", PAPERS.len()));
-    Ok(())
+    for LeftOut { paper, reason } in &done.left_out {
+        console.warn(&format!("{paper}: nothing was computed: {reason}"));
+    }
+    console.summary(&format!("{index}: {} of {} papers ran", done.ran.len(), PAPERS.len()));
+    Ok(match (done.ran.as_slice(), done.failed.as_slice()) {
+        (_, [_, ..]) => ERROR,
+        ([], []) => NOTHING,
+        _ => DONE,
+    })
 }
 
 /// How often the stop signal is checked while a child process runs.
@@ -133,7 +146,14 @@ fn run_in_child(paper: &Paper, options: &Options, stop: &StopSignal) -> anyhow::
         }
         Ok::<_, anyhow::Error>((out.join().unwrap_or_default(), err.join().unwrap_or_default()))
     })?;
-    anyhow::ensure!(child.wait()?.success(), "{}", err.trim());
+    let status = child.wait()?;
+    let message = err.trim().lines().last().unwrap_or_default();
+    let message = message.strip_prefix("error: ").unwrap_or(message);
+    if status.code() == Some(i32::from(NOTHING)) {
+        let why = message.strip_prefix("nothing was computed: ").unwrap_or(message).to_owned();
+        return Err(NothingComputed { why }.into());
+    }
+    anyhow::ensure!(status.success(), "{}", err.trim());
     Ok(out)
 }
 

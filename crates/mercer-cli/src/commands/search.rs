@@ -10,7 +10,6 @@ use mercer::train::{
     Candidate, FormulationRef, Progress, SearchProgress, SearchResult, Stop, Training, expand,
     formulation, search, train,
 };
-use mercer_report::save_text;
 use mercer_report::svg::HeatMap;
 use serde_json::json;
 
@@ -18,6 +17,7 @@ use super::{StopSignal, save};
 use crate::args::Search;
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
+use crate::output::save_text;
 use crate::training_input::{self, TrainingInput, kernel};
 
 /// Lines of the printed table; all candidates are in `--table` and `--json`.
@@ -32,8 +32,10 @@ pub(super) fn run(arguments: &Search, seed: u64, console: &Console) -> anyhow::R
         .map(|text| formulation(text))
         .collect::<Result<_, _>>()?;
     let texts = expand(&arguments.kernel)?;
-    let input = TrainingInput::read(&arguments.input, &texts[0], &arguments.training, &stop)?;
-    let input = input.for_goal(formulations[0].goal());
+    let Search { input, training: flags, .. } = arguments;
+    let input = TrainingInput::read(input, &texts[0], flags, &stop, console)?
+        .for_goal(formulations[0].goal(), flags)
+        .with_context(|| arguments.input.data.display().to_string())?;
     let kernels =
         texts.iter().map(|text| kernel(text, &input.data)).collect::<anyhow::Result<Vec<_>>>()?;
     let training = training_input::settings(&arguments.training, &stop)?;
@@ -130,7 +132,7 @@ fn report(result: &SearchResult, seconds: f64, console: &Console) {
             "{}",
             json!({
                 "measure": result.measure.name(), "best": best, "candidates": candidates,
-                "seconds": seconds, "stopped": result.stop.map(Stop::reason),
+                "seconds": seconds, "stop_reason": result.stop.map(Stop::reason),
             })
         );
         return;

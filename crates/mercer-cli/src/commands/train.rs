@@ -10,12 +10,13 @@ use mercer::train::{
     Calibrator, Checkpoint, Folds, FormulationRef, Progress, Stop, Training, Validation, by_class,
     calibrate_probabilities, cross_validate, formulation, is_system, train, train_rows,
 };
+use serde_json::Value;
 
 use super::{StopSignal, load, save};
 use crate::args::{CalibratorName, Train};
 use crate::console::Console;
 use crate::failure::{DONE, INTERRUPTED, STOPPED};
-use crate::training_input::{self, TrainingInput, kernel};
+use crate::training_input::{self, TrainingInput, kernel, target_object};
 
 pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
@@ -23,11 +24,14 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
     let training = settings(arguments, &stop, console)?;
     let input = if stays_in_file(arguments, &training) {
         console.info("the examples stay in their file and are read in chunks");
-        TrainingInput::in_file(&arguments.input, &stop)?
+        TrainingInput::in_file(&arguments.input, &stop, console)?
     } else {
-        TrainingInput::read(&arguments.input, &arguments.kernel, &arguments.training, &stop)?
+        let Train { input, kernel, training, .. } = arguments;
+        TrainingInput::read(input, kernel, training, &stop, console)?
     };
-    let input = input.for_goal(formulation.goal());
+    let input = input
+        .for_goal(formulation.goal(), &arguments.training)
+        .with_context(|| arguments.input.data.display().to_string())?;
     let kernel = kernel(&arguments.kernel, &input.data)?;
     console.info(&format!("{}, {}", formulation.spec(), kernel.spec()));
     let problem = Problem { input: &input, kernel: &kernel, formulation: &formulation };
@@ -57,7 +61,9 @@ pub(super) fn run(arguments: &Train, seed: u64, console: &Console) -> anyhow::Re
         leave_one_out: trained.leave_one_out.as_ref(),
     };
     if console.json {
-        println!("{}", report::object(&trained.report, &validations));
+        let mut object = report::object(&trained.report, &validations);
+        object["target"] = input.target().map_or(Value::Null, target_object);
+        println!("{object}");
     }
     report::print(&arguments.output, &model, &trained.report, &validations, console);
     Ok(match trained.report.stop {

@@ -114,7 +114,7 @@ impl PlanState {
             Self::Known => ("known", json!([])),
             Self::Verified => ("verified", json!([])),
             Self::NotVerified(stages) => ("not verified", left_out(stages)),
-            Self::Wrong(reason) => ("wrong", json!([{ "reason": reason }])),
+            Self::Wrong(reason) => ("wrong", json!([{ "stage": null, "reason": reason }])),
         };
         json!({ "state": state, "left_out": reasons })
     }

@@ -9,7 +9,6 @@ use mercer::compile::Repeats;
 use mercer::machine::{Model, Tuning};
 use mercer::query::PlanTrust;
 use mercer::tune::{Aim, Point, Tuned, Tuner};
-use mercer_report::save_text;
 use serde_json::{Value, json};
 
 use super::fitting::{FittingRows, watched};
@@ -17,6 +16,7 @@ use super::{StopSignal, compile, load, save, trust};
 use crate::args::{AimName, Tune};
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::output::save_text;
 
 pub(super) use page::page;
 
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
         ));
     }
     if console.json {
-        let mut object = value(&tuned, tuning)?;
+        let mut object = value(&tuned, tuning);
         object["difficulty"] = difficulty(&points);
         println!("{object}");
     } else {
@@ -74,14 +74,33 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
 }
 
 /// The tuning record as JSON, with the plan and its calibration.
-pub(super) fn value(model: &Model, tuning: &Tuning) -> anyhow::Result<Value> {
-    let mut object = serde_json::to_value(tuning)?;
+fn value(model: &Model, tuning: &Tuning) -> Value {
+    let mut object = record(tuning);
     let plan = model.plan.as_ref();
-    object["spec"] = json!(plan.map(|plan| &plan.spec));
+    object["plan"] = json!(plan.map(|plan| &plan.spec));
     object["calibration"] =
         json!(plan.and_then(|plan| plan.calibration.as_ref()).map(compile::value));
     object["guarantee"] = json!(guarantee(model, tuning));
-    Ok(object)
+    object
+}
+
+/// The record of a tuning as JSON. Keys that mean something else in other verbs have names of their own here.
+pub(super) fn record(tuning: &Tuning) -> Value {
+    let mut object = json!(tuning);
+    rename(&mut object, "exact", "exact_times");
+    rename(&mut object, "plan", "plan_times");
+    rename(&mut object, "verification", "final_test");
+    rename(&mut object["final_test"], "stages", "settled_by_stage");
+    rename(&mut object["sample"], "verified", "tested");
+    object
+}
+
+fn rename(object: &mut Value, old: &str, new: &str) {
+    if let Some(map) = object.as_object_mut()
+        && let Some(value) = map.remove(old)
+    {
+        map.insert(new.to_owned(), value);
+    }
 }
 
 /// The guarantee of the plan in words.

@@ -24,7 +24,10 @@ pub(super) fn run(arguments: &Verify, console: &Console) -> anyhow::Result<u8> {
     let name = arguments.model.display();
     let Some(sections) = &model.plan else {
         if console.json {
-            println!("{}", json!({ "plan": null, "stages": [], "verified": "everything" }));
+            println!(
+                "{}",
+                json!({ "plan": null, "verified_stages": [], "verified": "everything" })
+            );
         } else {
             println!("{name}: it has no plan; every answer is exact");
         }
@@ -108,7 +111,7 @@ impl Found<'_> {
         };
         json!({
             "plan": self.sections.spec, "seconds": self.seconds, "verified": verified,
-            "stages": self.verification.stages.iter().map(stage).collect::<Vec<_>>(),
+            "verified_stages": self.verification.stages.iter().map(stage).collect::<Vec<_>>(),
             "test": self.verification.test.as_ref().map(test), "remembered": folder,
         })
     }

@@ -4,16 +4,18 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use mercer::data::read::{Chunks, Options};
+use mercer::data::read::{self, Chunks, Options};
 use mercer::data::write::AtomicFile;
-use mercer::data::{Dataset, Targets};
-use mercer::machine::{Answer, Model, Output, Probabilities, file};
+use mercer::data::{DataError, Dataset, MatrixBuilder, Targets};
+use mercer::machine::{Answer, Input, Machine, Model, Output, Probabilities, Score, file};
 use mercer::query::Plan;
 
 use super::CommandLine;
 use super::printf::g;
+use super::single_class::SingleClass;
 use crate::commands::StopSignal;
 use crate::console::Console;
+use crate::files::Files;
 use crate::labels;
 use crate::output::check_words;
 use crate::queries::Queries;
@@ -79,8 +81,15 @@ pub(super) fn run(arguments: &[String], console: &Console) -> anyhow::Result<()>
     }
     let [test, saved, output] = line.left else { return Err(line.refuse(None)) };
     let stop = StopSignal::install()?;
+    let files = Files::default().read(Path::new(test)).read(Path::new(saved));
+    files.write("output_file", Path::new(output)).check_outputs()?;
+    if let Some(single) = SingleClass::load(Path::new(saved)) {
+        let predictor = SinglePredictor { single, wants_probabilities, is_quiet };
+        return predictor.predict_file(Path::new(test), Path::new(output));
+    }
     let model =
         file::load(Path::new(saved)).with_context(|| format!("can't open model file {saved}"))?;
+    let predictor = Predictor { wants_probabilities, is_quiet, stop: &stop, console };
     if wants_probabilities && model.probabilities.is_none() {
         bail!("Model does not support probabiliy estimates");
     }
@@ -91,41 +100,126 @@ pub(super) fn run(arguments: &[String], console: &Console) -> anyhow::Result<()>
     let words: Vec<String> = names.iter().map(ToString::to_string).collect();
     check_words(names, if wants_probabilities { &words } else { &[] })
         .with_context(|| format!("can't write labels of {saved}"))?;
-    let plan = Plan::exact(&model.machine);
-    let predictor = Predictor { model: &model, plan: &plan, wants_probabilities };
-    let options = Options { format: Some("libsvm".to_owned()), ..Options::default() };
-    let mut rows = Queries::open(Path::new(test), options, &model, console)
-        .with_context(|| format!("can't open input file {test}"))?;
-    let place = || format!("can't open output file {output}");
-    let mut out = AtomicFile::create(Path::new(output)).with_context(place)?;
-    predictor.write_header(&mut out, is_quiet)?;
-    let mut sums = Sums::default();
-    while let Some(chunk) = rows.next_chunk(CHUNK).with_context(|| test.clone())? {
-        stop.check()?;
-        predictor.predict(&chunk, &mut out, &mut sums)?;
-    }
-    out.commit().with_context(place)?;
-    if !is_quiet && sums.rows > 0.0 {
+    let sums = match predictor.predict_file(&model, Path::new(test), Path::new(output)) {
+        Err(error) if !model.input.zero_based && is_index_zero(&error) => {
+            predictor.predict_file(&from_zero(&model)?, Path::new(test), Path::new(output))?
+        }
+        done => done?,
+    };
+    if !predictor.is_quiet && sums.rows > 0.0 {
         sums.print(*model.machine.output() == Output::Value);
     }
     Ok(())
 }
 
-/// A model and what is predicted with it.
-struct Predictor<'a> {
-    model: &'a Model,
-    plan: &'a Plan,
+fn is_index_zero(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .any(|cause| cause.downcast_ref::<DataError>().is_some_and(DataError::is_index_zero))
+}
+
+/// The same machine for rows that count columns from 0: LIBSVM takes an index 0 as one more column, which no vector of this
+/// machine has.
+fn from_zero(model: &Model) -> anyhow::Result<Model> {
+    let machine = &model.machine;
+    let mut builder = MatrixBuilder::new();
+    for row in machine.supports().iter() {
+        row.nonzeros().for_each(|(column, value)| builder.push(column + 1, value));
+        builder.end_row();
+    }
+    let score = |score: &Score| match score {
+        Score::Linear { weights, offset } => {
+            let weights = [0.0].iter().chain(weights).copied().collect();
+            Score::Linear { weights, offset: *offset }
+        }
+        other => other.clone(),
+    };
+    let scores = machine.scores().iter().map(score).collect();
+    let (kernel, output) = (machine.kernel().clone(), machine.output().clone());
+    let machine = Machine::new(kernel, builder.finish(machine.columns() + 1), scores, output)?;
+    let input = Input { zero_based: true, ..model.input.clone() };
+    Ok(Model { machine, input, plan: None, ..model.clone() })
+}
+
+/// Predictions with a model of one class.
+struct SinglePredictor {
+    single: SingleClass,
     wants_probabilities: bool,
+    is_quiet: bool,
+}
+
+impl SinglePredictor {
+    fn predict_file(&self, test: &Path, output: &Path) -> anyhow::Result<()> {
+        let Self { single, wants_probabilities, is_quiet } = *self;
+        if wants_probabilities && !single.has_probabilities {
+            bail!("Model does not support probabiliy estimates");
+        }
+        if !wants_probabilities && single.has_probabilities && !is_quiet {
+            println!("Model supports probability estimates, but disabled in prediction.");
+        }
+        let options =
+            Options { format: Some("libsvm".to_owned()), zero_based: true, ..Options::default() };
+        let mut rows = read::open(test, &options)
+            .with_context(|| format!("can't open input file {}", test.display()))?;
+        let place = || format!("can't open output file {}", output.display());
+        let mut out = AtomicFile::create(output).with_context(place)?;
+        let label = g(single.label, 17);
+        if wants_probabilities {
+            writeln!(out, "labels {label}")?;
+        }
+        let mut sums = Sums::default();
+        while let Some(chunk) =
+            rows.next_chunk(CHUNK).with_context(|| test.display().to_string())?
+        {
+            let Targets::Numbers(targets) = &chunk.targets else { continue };
+            for target in targets {
+                writeln!(out, "{label}{}", if wants_probabilities { " 1" } else { "" })?;
+                sums.add(single.label, *target);
+            }
+        }
+        out.commit().with_context(place)?;
+        if !is_quiet && sums.rows > 0.0 {
+            sums.print(false);
+        }
+        Ok(())
+    }
+}
+
+/// What is predicted, and how it is told.
+struct Predictor<'a> {
+    wants_probabilities: bool,
+    is_quiet: bool,
+    stop: &'a StopSignal,
+    console: &'a Console,
 }
 
 impl Predictor<'_> {
-    fn write_header(&self, out: &mut AtomicFile, is_quiet: bool) -> anyhow::Result<()> {
+    /// Predicts all rows of a file; the output appears when all are predicted.
+    fn predict_file(&self, model: &Model, test: &Path, output: &Path) -> anyhow::Result<Sums> {
+        let plan = Plan::exact(&model.machine);
+        let options = Options { format: Some("libsvm".to_owned()), ..Options::default() };
+        let mut rows = Queries::open(test, options, model, self.console)
+            .with_context(|| format!("can't open input file {}", test.display()))?;
+        let place = || format!("can't open output file {}", output.display());
+        let mut out = AtomicFile::create(output).with_context(place)?;
+        self.write_header(model, &mut out)?;
+        let mut sums = Sums::default();
+        let source = || test.display().to_string();
+        while let Some(chunk) = rows.next_chunk(CHUNK).with_context(source)? {
+            self.stop.check()?;
+            self.predict(model, &plan, &chunk, &mut out, &mut sums)?;
+        }
+        out.commit().with_context(place)?;
+        Ok(sums)
+    }
+
+    fn write_header(&self, model: &Model, out: &mut AtomicFile) -> anyhow::Result<()> {
         if !self.wants_probabilities {
             return Ok(());
         }
-        match (&self.model.probabilities, self.model.machine.output()) {
+        match (&model.probabilities, model.machine.output()) {
             (Some(Probabilities::Laplace { sigma }), _) => {
-                if !is_quiet {
+                if !self.is_quiet {
                     println!("Prob. model for test data: target value = predicted value + z,");
                     let sigma = g(*sigma, 6);
                     println!("z: Laplace distribution e^(-|z|/sigma)/(2sigma),sigma={sigma}");
@@ -134,18 +228,25 @@ impl Predictor<'_> {
             (_, Output::Novelty) => writeln!(out, "label normal outlier")?,
             _ => {
                 let labels: String =
-                    self.model.machine.classes().iter().map(|class| format!(" {class}")).collect();
+                    model.machine.classes().iter().map(|class| format!(" {class}")).collect();
                 writeln!(out, "labels{labels}")?;
             }
         }
         Ok(())
     }
 
-    fn predict(&self, rows: &Dataset, out: &mut AtomicFile, sums: &mut Sums) -> anyhow::Result<()> {
-        let machine = &self.model.machine;
+    fn predict(
+        &self,
+        model: &Model,
+        plan: &Plan,
+        rows: &Dataset,
+        out: &mut AtomicFile,
+        sums: &mut Sums,
+    ) -> anyhow::Result<()> {
+        let machine = &model.machine;
         let count = machine.scores().len();
-        let scores = self.plan.scores(&rows.examples)?;
-        let fitted = self.model.probabilities.as_ref().filter(|_| self.wants_probabilities);
+        let scores = plan.scores(&rows.examples)?;
+        let fitted = model.probabilities.as_ref().filter(|_| self.wants_probabilities);
         for (row, scores) in scores.chunks_exact(count).enumerate() {
             let mut answer = machine.verdict(scores).answer;
             let mut probabilities = fitted.and_then(|fitted| fitted.of_classes(machine, scores));

@@ -11,6 +11,7 @@ use mercer_report::save_text;
 
 use super::CommandLine;
 use super::printf::g;
+use crate::files::Files;
 
 const USAGE: &str = "Usage: svm-scale [options] data_filename
 options:
@@ -52,7 +53,7 @@ impl Range {
 #[derive(Debug, PartialEq)]
 struct ColumnScaling {
     onto: Range,
-    /// Range of each column that is named, by its index from 1: memory follows what the file holds.
+    /// Range of each column that is named, by its index: memory follows what the file holds.
     columns: BTreeMap<usize, Range>,
     /// For targets: the new range, and the range in the data.
     target: Option<(Range, Range)>,
@@ -80,8 +81,15 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
         bail!("cannot use -r and -s simultaneously");
     }
     let [path] = line.left else { return Err(line.refuse(None)) };
+    let files = Files::default().read(Path::new(path));
+    save.into_iter()
+        .fold(files, |files, file| files.write("-s", Path::new(file)))
+        .check_outputs()?;
     let text = fs::read_to_string(path).with_context(|| format!("can't open file {path}"))?;
     let rows = rows(&text).with_context(|| path.clone())?;
+    if rows.iter().any(|(_, values)| values.first().is_some_and(|(index, _)| *index == 0)) {
+        eprintln!("WARNING: minimal feature index is 0, but indices should start from 1");
+    }
     let scaling = match restore {
         Some(file) => {
             let text =
@@ -105,7 +113,7 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A target, and columns from 1 with their values.
+/// A target, and indices of columns with their values.
 type Line = (f64, Vec<(usize, f64)>);
 
 fn rows(text: &str) -> anyhow::Result<Vec<Line>> {
@@ -119,10 +127,10 @@ fn rows(text: &str) -> anyhow::Result<Vec<Line>> {
             let (index, value) = token.split_once(':').with_context(wrong)?;
             let pair: (usize, f64) =
                 (index.parse().ok().with_context(wrong)?, value.parse().ok().with_context(wrong)?);
-            let last = values.last().map_or(0, |last| last.0);
+            let last = values.last().map(|last: &(usize, f64)| last.0);
             anyhow::ensure!(
-                pair.0 > last && pair.0 < 1 << 31 && pair.1.is_finite(),
-                "line {number}: indices count from 1 and increase, values are finite; '{token}' follows {last}"
+                last.is_none_or(|last| pair.0 > last) && pair.0 < 1 << 31 && pair.1.is_finite(),
+                "line {number}: indices must increase and values must be finite; '{token}' is wrong here"
             );
             values.push(pair);
         }
@@ -239,7 +247,10 @@ fn restored(text: &str) -> anyhow::Result<ColumnScaling> {
         let [index, least, most] = numbers(Some(line))?[..] else {
             bail!("'{line}': an index, the least and the most value are expected")
         };
-        anyhow::ensure!((1.0..2147483648.0).contains(&index), "'{line}': indices count from 1");
+        anyhow::ensure!(
+            (0.0..2147483648.0).contains(&index),
+            "'{line}': an index is below 2147483648"
+        );
         scaling.columns.insert(index as usize, Range { least, most });
     }
     Ok(scaling)

@@ -1,12 +1,16 @@
 //! `svm-train` with LIBSVM's flags, output and messages.
 
+mod check;
+mod given_values;
+
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use mercer::data::read::{self, Options};
 use mercer::data::{Dataset, Targets};
 use mercer::kernel::KernelRef;
-use mercer::machine::{ClassName, Model, Probabilities, Provenance, file};
+use mercer::machine::{ClassName, Input, Model, Probabilities, Provenance, file};
 use mercer::query::Plan;
 use mercer::train::{
     Calibrator, Cancel, Expansion, Folds, FormulationRef, Measure, Stop, TrainError, Trained,
@@ -16,6 +20,10 @@ use mercer::train::{
 use super::CommandLine;
 use super::printf::g;
 use crate::commands::StopSignal;
+use crate::console::Console;
+use crate::files::Files;
+use crate::training_input::in_either_base;
+use given_values::GivenValues;
 
 const USAGE: &str = "Usage: svm-train [options] training_set_file [model_file]
 options:
@@ -56,9 +64,9 @@ const SEED: u64 = 1;
 /// The command line.
 #[derive(Debug)]
 struct SvmTrainOptions {
-    kind: u8,
-    kernel: u8,
-    degree: u32,
+    kind: i64,
+    kernel: i64,
+    degree: i64,
     gamma: Option<f64>,
     coef0: f64,
     cost: f64,
@@ -66,7 +74,8 @@ struct SvmTrainOptions {
     tube: f64,
     megabytes: f64,
     tolerance: f64,
-    wants_probabilities: bool,
+    shrinking: i64,
+    probability: i64,
     weights: Vec<(f64, f64)>,
     folds: Option<usize>,
     is_quiet: bool,
@@ -88,7 +97,8 @@ impl SvmTrainOptions {
             tube: 0.1,
             megabytes: 100.0,
             tolerance: 1e-3,
-            wants_probabilities: false,
+            shrinking: 1,
+            probability: 0,
             weights: Vec::new(),
             folds: None,
             is_quiet: false,
@@ -123,8 +133,8 @@ impl SvmTrainOptions {
             "e" => self.tolerance = line.number(flag)?,
             "p" => self.tube = line.number(flag)?,
             // The solver always shrinks; the flag changes no result.
-            "h" => drop(line.number::<i32>(flag)?),
-            "b" => self.wants_probabilities = line.number::<i32>(flag)? != 0,
+            "h" => self.shrinking = line.number(flag)?,
+            "b" => self.probability = line.number(flag)?,
             "q" => self.is_quiet = true,
             "v" => {
                 let folds: usize = line.number(flag)?;
@@ -140,6 +150,12 @@ impl SvmTrainOptions {
             },
         }
         Ok(())
+    }
+
+    /// Cross-validation writes no model.
+    fn files(&self) -> Files {
+        let files = Files::default().read(&self.data);
+        if self.folds.is_some() { files } else { files.write("model_file", &self.model) }
     }
 
     fn formulation(&self) -> anyhow::Result<FormulationRef> {
@@ -163,7 +179,6 @@ impl SvmTrainOptions {
             1 => format!("polynomial(degree={degree}, gamma={gamma}, coef0={coef0})"),
             2 => format!("rbf(gamma={gamma})"),
             3 => format!("sigmoid(gamma={gamma}, coef0={coef0})"),
-            4 => "precomputed".to_owned(),
             _ => anyhow::bail!("unknown kernel type"),
         };
         Ok(mercer::kernel::parse(&text)?)
@@ -190,24 +205,49 @@ impl SvmTrainOptions {
 pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
     let options = SvmTrainOptions::parse(arguments)?;
     let stop = StopSignal::install()?;
+    options.files().check_outputs()?;
     let source = || options.data.display().to_string();
+    // The serial number of a row of kernel values is its index 0.
+    let is_given = options.kernel == 4;
+    let mut read_options =
+        Options { format: Some("libsvm".to_owned()), zero_based: is_given, ..Options::default() };
+    let data =
+        in_either_base(&options.data, &mut read_options, &Console::quiet(), |read_options| {
+            read::dataset(&options.data, read_options).with_context(source)
+        })?;
+    // LIBSVM's default gamma is one over the largest index, also where indices begin at 0.
+    let zero_based = read_options.zero_based && !is_given;
+    options.check(&data.targets)?;
+    let columns = data.examples.columns() - usize::from(zero_based);
+    if let Some(single) = options.single_class(&data.targets) {
+        return options.run_single(single, columns);
+    }
     let formulation = options.formulation()?;
-    let read_options = Options {
-        format: Some("libsvm".to_owned()),
-        targets_needed: true,
-        precomputed: options.kernel == 4,
-        ..Options::default()
+    let (data, given) = if is_given {
+        let (data, given) = GivenValues::new(data).with_context(source)?;
+        (data, Some(given))
+    } else {
+        (data, None)
     };
-    let data = read::dataset(&options.data, &read_options).with_context(source)?;
-    let kernel = options.kernel(data.examples.columns())?;
+    let kernel = match &given {
+        Some(given) => given.kernel(),
+        None => options.kernel(columns)?,
+    };
     let memory = LEAST_MEMORY.max((options.megabytes * f64::from(1 << 20)) as usize);
     let training = Training::default()
         .tolerance(options.tolerance)
         .memory(data.examples.bytes() + memory)
         .class_weights(options.class_weights(&data.targets))
         .cancel(Cancel::from_flag(stop.flag()));
-    let run =
-        SvmTraining { options: &options, data: &data, kernel: &kernel, formulation, training };
+    let run = SvmTraining {
+        options: &options,
+        data: &data,
+        kernel: &kernel,
+        formulation,
+        training,
+        zero_based,
+        given,
+    };
     match options.folds {
         Some(folds) => run.cross_validation(folds).with_context(source),
         None => run.train(&stop).with_context(source),
@@ -221,6 +261,10 @@ struct SvmTraining<'j> {
     kernel: &'j KernelRef,
     formulation: FormulationRef,
     training: Training,
+    /// Columns are counted from 0.
+    zero_based: bool,
+    /// For rows of kernel values.
+    given: Option<GivenValues>,
 }
 
 impl SvmTraining<'_> {
@@ -261,6 +305,7 @@ impl SvmTraining<'_> {
             self.print(&trained)?;
         }
         let mut model = Model {
+            input: Input { zero_based: self.zero_based, ..Input::default() },
             provenance: Provenance {
                 origin: "mercer".to_owned(),
                 formulation: Some(self.formulation.spec().to_string()),
@@ -270,8 +315,12 @@ impl SvmTraining<'_> {
             },
             ..Model::from(trained.machine)
         };
-        if self.options.wants_probabilities {
+        if self.options.probability != 0 {
             model.probabilities = self.probabilities(&model)?;
+        }
+        if let Some(given) = &self.given {
+            let output = model.machine.output().clone();
+            model.machine = given.machine(&trained.expansions, output)?;
         }
         let libsvm = file::format("libsvm").context("the LIBSVM format is always registered")?;
         let place = || self.options.model.display().to_string();
@@ -307,7 +356,8 @@ impl SvmTraining<'_> {
             println!("nSV = {}, nBSV = {}", subproblem.supports, subproblem.bounded);
         }
         if self.options.kind < 2 {
-            println!("Total nSV = {}", trained.machine.supports().rows());
+            let all = trained.expansions.iter().flat_map(|expansion| &expansion.examples);
+            println!("Total nSV = {}", all.collect::<HashSet<_>>().len());
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mercer::data::read::TargetColumn;
 use mercer::data::{DataError, Dataset, Matrix, Targets, read};
 use mercer::train::{RowSource, Stop, TrainError};
 
@@ -23,13 +24,22 @@ pub(crate) struct FileRows {
     stop: Arc<AtomicBool>,
 }
 
+/// What a first pass over a file finds.
+pub(super) struct FileRead {
+    pub(super) rows: FileRows,
+    /// Targets and names, without rows.
+    pub(super) data: Dataset,
+    pub(super) means: Option<Vec<f64>>,
+    pub(super) target: Option<TargetColumn>,
+}
+
 impl FileRows {
     /// Reads the file once: targets, names, means and size.
     pub(super) fn read(
         path: &Path,
         options: read::Options,
         stop: &StopSignal,
-    ) -> anyhow::Result<(Self, Dataset, Option<Vec<f64>>)> {
+    ) -> anyhow::Result<FileRead> {
         let mut file = Self {
             path: path.to_owned(),
             options,
@@ -56,7 +66,8 @@ impl FileRows {
         let targets: Targets = targets.ok_or(DataError::Empty)?;
         let examples = Matrix::sparse(file.columns, &[0], &[], &[])?;
         let means = chunks.means().map(<[f64]>::to_vec);
-        Ok((file, Dataset { examples, targets, names }, means))
+        let target = chunks.target();
+        Ok(FileRead { rows: file, data: Dataset { examples, targets, names }, means, target })
     }
 
     /// Whether every row states all its columns.

@@ -36,7 +36,7 @@ fn trained(folder: &Folder) -> (String, String) {
     }
     let data = folder.write("data.csv", &text);
     let model = folder.path("model.mercer");
-    let kernel = ["--kernel", "rbf(gamma=0.01)", "--quiet"];
+    let kernel = ["--kernel", "rbf(gamma=0.01)", "--quiet", "--many-classes"];
     done(&[&["train", &data, "--label", "class", "-o", &model][..], &kernel].concat());
     (data, model)
 }

@@ -69,7 +69,7 @@ fn an_audit_is_quiet_on_queries_like_the_sample_and_warns_on_others() {
     let folder = folder();
     compile(&folder, "cascade(student(2), exact)", &[]);
     let quiet = predict(&folder, "same.svm", &["--audit", "0.2"]);
-    assert!(quiet["certainty"]["calibrated"].as_u64().expect("a count") > 500, "{quiet}");
+    assert!(quiet["certainties"]["calibrated"].as_u64().expect("a count") > 500, "{quiet}");
     assert!(quiet["audit"]["alarm_at_query"].is_null(), "{quiet}");
     assert!(quiet["audit"]["audited"].as_u64().expect("a count") > 100, "{quiet}");
     assert!(quiet["audit"]["high"].as_f64() > quiet["audit"]["low"].as_f64());
@@ -95,11 +95,11 @@ fn the_plan_of_the_paper_is_tested_unchanged_and_unsettled_without_a_sample() {
     assert_eq!(known["eps"], known["bound"], "{object}");
     assert!(known["threshold"].is_null(), "{object}");
     let found = predict(&folder, "same.svm", &[]);
-    assert_eq!(found["certainty"]["calibrated"], 2000, "{found}");
+    assert_eq!(found["certainties"]["calibrated"], 2000, "{found}");
     let (model, fast) = (folder.path("m.mercer"), folder.path("fast.mercer"));
     done(&["compile", &model, "--plan", "nearest(paper)", "--training", &train, "-o", &fast]);
     let found = predict(&folder, "same.svm", &[]);
-    assert_eq!(found["certainty"]["unsettled"], 2000, "{found}");
+    assert_eq!(found["certainties"]["unsettled"], 2000, "{found}");
 }
 
 #[test]

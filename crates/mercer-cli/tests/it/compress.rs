@@ -27,8 +27,8 @@ fn a_compressed_model_is_a_model_like_any_other() {
     ]);
     let after = told["after"].as_u64().expect("a count");
     assert!(after > 2 && after < 40 && told["before"].as_u64() > Some(100), "{told}");
-    assert!(told["error"]["relative"].as_f64().unwrap() <= 0.02, "{told}");
-    assert!(told["sample"]["certified"].as_f64().unwrap() > 0.5, "{told}");
+    assert!(told["weight_error"]["relative"].as_f64().unwrap() <= 0.02, "{told}");
+    assert!(told["agreement"]["certified_share"].as_f64().unwrap() > 0.5, "{told}");
     assert!(told["curve"].as_array().unwrap().len() > 2, "{told}");
     assert!(fs::read_to_string(&svg).unwrap().starts_with("<svg"));
     let text = fs::read_to_string(&page).unwrap();
@@ -66,7 +66,7 @@ fn a_linear_machine_becomes_its_weights_unless_vectors_are_kept() {
     let told =
         object(&["compress", &whole, "--keep-vectors", "--size", "3", "-o", &small, "--json"]);
     assert_eq!(told["after"].as_u64(), Some(3));
-    assert!(told["error"]["relative"].as_f64().unwrap() < 1e-6, "{told}");
+    assert!(told["weight_error"]["relative"].as_f64().unwrap() < 1e-6, "{told}");
     let output = folder.path("small.model");
     done(&["export", &small, "--format", "libsvm", "-o", &output]);
 }
@@ -120,7 +120,7 @@ fn a_polynomial_of_few_columns_needs_no_more_vectors_than_its_map_has_products()
         let told = object(&["compress", &whole, "--method", "exact_basis", "-o", &small, "--json"]);
         assert!(told["before"].as_u64() > Some(100), "{told}");
         assert!(told["after"].as_u64() <= Some(products), "{kernel}: {told}");
-        assert!(told["error"]["relative"].as_f64().unwrap() < 1e-5, "{kernel}: {told}");
+        assert!(told["weight_error"]["relative"].as_f64().unwrap() < 1e-5, "{kernel}: {told}");
         // The same map as explicit weights, for any of the two.
         for model in [&whole, &small] {
             let planned = folder.path("planned.mercer");

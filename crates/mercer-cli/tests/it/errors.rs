@@ -241,7 +241,9 @@ fn row(folder: &Folder, case: &Case) -> String {
     fs::write(folder.path("out.onnx"), "precious").unwrap();
     let output = run(folder, arguments);
     let said = String::from_utf8(output.stderr).unwrap();
-    let mut lines = said.lines();
+    let is_message =
+        |line: &&str| ["error: ", "warning: ", "hint: "].iter().any(|word| line.starts_with(word));
+    let mut lines = said.lines().filter(is_message);
     let first = lines.next().unwrap_or_default();
     let message = match (first.strip_prefix("error: "), first.strip_prefix("warning: ")) {
         (Some(message), _) => {

@@ -259,8 +259,8 @@ fn check_finds_what_is_wrong_with_data() {
         "suggested kernel",
         "suggested solver",
         "suggested scaling",
-        "training time",
-        "training memory",
+        "training seconds",
+        "training memory bytes",
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
@@ -293,7 +293,7 @@ fn check_reports_what_exports_of_a_model_lose() {
     assert_eq!(found["as_liblinear"], Value::Null);
     assert_eq!(found["in_f32"]["changed_labels"], 0, "{found}");
     assert!(found["condition_number"].as_f64().unwrap() > 1.0, "{found}");
-    assert!(found["bounded"].as_f64().unwrap() > 0.0, "{found}");
+    assert!(found["bounded_share"].as_f64().unwrap() > 0.0, "{found}");
     // Rows that only differ beyond the 24 bits of a float: the boundary moves.
     let close =
         SMALL.replace("1:1 ", "1:1.00000001 ").replace("2:1 ", "1:1 ").replace("rho 0", "rho 1e-8");

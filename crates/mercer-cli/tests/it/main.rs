@@ -3,6 +3,7 @@
 //! One module per topic; helpers are in `common.rs`. The numbers of papers are tested in `mercer-papers`.
 
 mod adversarial;
+mod agreement;
 mod calibrated;
 mod commands;
 mod common;
@@ -14,12 +15,17 @@ mod faults;
 mod file_rows;
 mod formats;
 mod guide;
+mod json;
 mod libsvm;
+mod libsvm_checks;
+mod outputs;
 mod reproduce;
 mod round_trips;
 mod scaling;
 mod serve;
 mod shell;
+mod streams;
+mod targets;
 mod training;
 mod trust;
 mod tune;

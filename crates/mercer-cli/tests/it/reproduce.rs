@@ -25,7 +25,9 @@ fn all_papers_are_on_one_page() {
         &report,
         "--json",
     ]);
-    assert_eq!(object["papers"][0], "decoste03");
+    // Only papers that ran count: no other one has a machine of this name.
+    assert_eq!(object["ran"], serde_json::json!(["decoste03"]));
+    assert_eq!(object["not_computed"].as_array().unwrap().len(), 4);
     let page = std::fs::read_to_string(format!("{report}/index.html")).unwrap();
     assert!(page.contains("Haberman") && page.contains("supports m"), "{page}");
     assert!(page.contains("Nothing was computed"), "no section is blank: {page}");
@@ -37,13 +39,24 @@ fn all_papers_are_on_one_page() {
     assert!(code == Some(1) && text.contains("--report DIR"), "{text}");
 }
 
-/// Without its data, a paper is left out with a warning.
+/// Without its data, a paper is not reproduced: the exit code says so, and the message where they belong.
 #[test]
 fn missing_data_are_named() {
     let folder = Folder::new();
-    let output = mercer(&["reproduce", "dm03", "--data", &folder.path("nowhere")]);
+    let nowhere = folder.path("nowhere");
+    for key in ["dm03", "decoste03", "og98"] {
+        let only = ["--only", "MNIST 3v8,3v8"];
+        let output = mercer(&[&["reproduce", key, "--data", &nowhere][..], &only].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(5), "{key}: {text}");
+        assert!(text.contains("error: nothing was computed") && text.contains("ubyte"), "{text}");
+        assert!(text.contains(&format!("put the files into {nowhere}")), "{text}");
+        assert!(text.contains("--data DIR or $MERCER_DATA"), "{text}");
+    }
+    let output = mercer(&["reproduce", "decoste03", "--only", "nothing of that name"]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(text.contains("train-images-idx3-ubyte"), "{text}");
+    assert_eq!(output.status.code(), Some(5), "{text}");
+    assert!(text.contains("none of its machines or parts was selected"), "{text}");
 }
 
 /// Ctrl-C stops the running paper; the page holds those before it.

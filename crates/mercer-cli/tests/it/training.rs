@@ -30,7 +30,9 @@ fn training_reports_its_documented_keys_and_the_model_answers() {
             "peak_memory_bytes",
             "primal",
             "seconds",
+            "support_vectors",
             "supports",
+            "target",
             "violation"
         ]
     );
@@ -87,7 +89,7 @@ fn a_search_shows_candidates_writes_its_files_and_trains_the_best() {
         serde_json::from_str::<Value>(&done(&words)).expect("one object")
     };
     let found = run("c_svc(C={1, 10})");
-    assert_eq!(keys(&found), ["best", "candidates", "measure", "seconds", "stopped"]);
+    assert_eq!(keys(&found), ["best", "candidates", "measure", "seconds", "stop_reason"]);
     assert_eq!(found["candidates"].as_array().unwrap().len(), 6);
     assert!(found["best"]["mean"].as_f64().unwrap() > 0.8, "{found}");
     assert_eq!(fs::read_to_string(&table).unwrap().lines().count(), 7);

@@ -74,7 +74,10 @@ fn forged_plans_are_refused_by_every_verb_that_answers() {
         let (object, said) = user.object(&["predict", &model, &queries, "--trust-plan"]);
         assert!(said.contains("believed without verification"), "{stage}: {said}");
         assert_eq!(object["trusted_plan"], true);
-        assert!(object["certainty"]["certified"].as_u64().unwrap() > 0, "{stage} is forged for it");
+        assert!(
+            object["certainties"]["certified"].as_u64().unwrap() > 0,
+            "{stage} is forged for it"
+        );
     }
     let model = forged("forged_plan_says_exact.mercer");
     for arguments in [vec!["verify", &model], vec!["predict", &model, &forged("q1.svm")]] {
@@ -100,15 +103,15 @@ fn a_certified_plan_works_for_its_maker_and_for_others() {
     assert!(said.is_empty(), "{said}");
     let (theirs, said) = other.object(&["predict", &fast, &queries]);
     assert!(said.is_empty(), "it is verified when it is loaded: {said}");
-    assert_eq!(mine["certainty"], theirs["certainty"]);
-    assert!(mine["certainty"]["certified"].as_u64().unwrap() > 0);
+    assert_eq!(mine["certainties"], theirs["certainties"]);
+    assert!(mine["certainties"]["certified"].as_u64().unwrap() > 0);
     let state =
         |user: &User<'_>| user.object(&["inspect", &fast]).0["verification"]["state"].clone();
     assert_eq!((state(&maker), state(&other)), ("known".into(), "verified".into()));
     let (object, _) = other.object(&["verify", &fast]);
     assert_eq!(object["verified"], "everything");
-    assert_eq!(object["stages"][0]["rests_on"], "constants");
-    assert_eq!(object["stages"][1]["rests_on"], "machine");
+    assert_eq!(object["verified_stages"][0]["rests_on"], "constants");
+    assert_eq!(object["verified_stages"][1]["rests_on"], "machine");
     assert_eq!(state(&other), "known");
     let (object, _) = other.object(&["verify", &model]);
     assert_eq!(object["plan"], Value::Null);
@@ -129,11 +132,11 @@ fn a_calibrated_plan_of_a_stranger_is_tested_before_it_is_used() {
         ["compile", &model, "--plan", plan, "--sample", &sample, "--eps", "0.05", "-o", &fast];
     maker.object(&compile);
     let (mine, said) = maker.object(&["predict", &fast, &queries]);
-    assert!(said.is_empty() && mine["certainty"]["calibrated"].as_u64().unwrap() > 0, "{said}");
+    assert!(said.is_empty() && mine["certainties"]["calibrated"].as_u64().unwrap() > 0, "{said}");
     // Another user: the estimates are left out, and a sentence says so.
     let (theirs, said) = other.object(&["predict", &fast, &queries]);
     assert!(said.contains("calibration that was not tested here"), "{said}");
-    assert_eq!(theirs["certainty"]["calibrated"], 0);
+    assert_eq!(theirs["certainties"]["calibrated"], 0);
     assert_eq!(theirs["left_out"][0]["stage"], "pca(1, 2)");
     assert!(theirs.get("calibration").is_none());
     let (code, said) = other.code(&["verify", &fast]);
@@ -145,7 +148,7 @@ fn a_calibrated_plan_of_a_stranger_is_tested_before_it_is_used() {
     assert_eq!(object["verified"], "everything");
     let (theirs, said) = other.object(&["predict", &fast, &queries]);
     assert!(said.is_empty(), "{said}");
-    assert_eq!(mine["certainty"], theirs["certainty"]);
+    assert_eq!(mine["certainties"], theirs["certainties"]);
     // The promise is false for these rows: those on which plan and machine disagree, many times.
     let labels = |model: &str| {
         let out = folder.path("answers");
@@ -166,5 +169,5 @@ fn a_calibrated_plan_of_a_stranger_is_tested_before_it_is_used() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("calibration    wrong: 1000 disagreements in 1000 queries"), "{said}");
     let (theirs, _) = third.object(&["predict", &fast, &queries]);
-    assert_eq!(theirs["certainty"]["calibrated"], 0, "what is wrong is not remembered");
+    assert_eq!(theirs["certainties"]["calibrated"], 0, "what is wrong is not remembered");
 }

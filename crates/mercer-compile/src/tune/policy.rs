@@ -151,6 +151,10 @@ pub struct ValidatePolicy {
     pub alternatives: usize,
     /// They seemed to take at most this many times as long.
     pub alternatives_within: f64,
+    /// Certified plans that took less than so many times the time of the best are compared with it again.
+    pub certified_within: f64,
+    /// How many of them at most.
+    pub certified: usize,
     /// Share of `delta` that each of them gets (union bound).
     pub alternative_share: f64,
     /// The test is shared only where the best plan is still allowed this share of the disagreements that it would be
@@ -267,6 +271,9 @@ impl TunePolicy {
             alternatives: 4,
             // `student(48)` on ten classes seemed 1.46 times as slow as `landmarks` once, and is a fifth faster.
             alternatives_within: 2.0,
+            // Times of the search are some percent off, more on a busy computer.
+            certified_within: 1.1,
+            certified: 2,
             // Equal shares would cost the best plan three of 22 allowed disagreements (31,411 rows, eps 1e-3).
             alternative_share: 0.05,
             kept_allowance: 0.85,

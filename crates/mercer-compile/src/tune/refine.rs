@@ -172,6 +172,7 @@ impl Search<'_> {
             mean_cost: rounded(answers.mean_cost()),
             settled: rounded(1.0 - by_exact / self.timed_rows.rows().max(1) as f64),
             dropped: false,
+            compared: false,
         });
         if ratio <= policy.fallback_cost {
             let (options, unsettled) = (best.options, best.unsettled);

@@ -2,7 +2,7 @@
 //! nothing: that is `choose.rs`.
 
 use mercer_machine::{
-    Answer, PlanSections, SampleParts, SettledByStage, Speed, Tuning, Verification,
+    Answer, PlanSections, SampleParts, SettledByStage, Speed, Trial, Tuning, Verification,
 };
 use mercer_query::{Answers, Certainty, CostTimes, Plan};
 use mercer_simd::Isa;
@@ -19,6 +19,8 @@ pub(super) struct Report {
     /// Position of the chosen candidate.
     pub chosen: usize,
     pub why: Why,
+    /// Microseconds a query of each candidate, timed in turns.
+    pub compared: Vec<f64>,
     /// Costs and times of its queries.
     pub times: CostTimes,
     /// The speed of exact answers.
@@ -39,7 +41,8 @@ pub(super) fn tuned(validated: Validated<'_>, report: Report) -> Tuned {
     let Validated { search, candidates, notes } = validated;
     let Context { tuner, sample, .. } = &search.context;
     let reason = reason(&search, &candidates[report.chosen], &report, &notes);
-    let Report { chosen, times, exact, plan, verified, .. } = report;
+    let Report { chosen, times, compared, exact, plan, verified, .. } = report;
+    let tried = compared_trials(&search, &candidates, &compared);
     let ValidatedCandidate { candidate, sections, .. } =
         candidates.into_iter().nth(chosen).expect("the chosen candidate is one of them");
     let tuning = Tuning {
@@ -60,7 +63,7 @@ pub(super) fn tuned(validated: Validated<'_>, report: Report) -> Tuned {
         },
         exact,
         plan,
-        tried: search.tried,
+        tried,
         refused: search.cache.refused,
         stopped: search.is_cut_short,
         verification: verified.verification,
@@ -68,6 +71,25 @@ pub(super) fn tuned(validated: Validated<'_>, report: Report) -> Tuned {
     };
     let sections = PlanSections { tuning: Some(Box::new(tuning)), ..sections };
     Tuned { sections, points: verified.points }
+}
+
+/// The plans that were tried. Those of the last comparison have the times of it; times of the others are those of the
+/// search, relative to exact.
+fn compared_trials(
+    search: &Search<'_>,
+    candidates: &[ValidatedCandidate],
+    compared: &[f64],
+) -> Vec<Trial> {
+    let scale = compared[0] / search.exact_us;
+    let time = |trial: &Trial| {
+        let named = |candidate: &ValidatedCandidate| candidate.sections.spec == trial.plan;
+        candidates.iter().position(named).map(|at| compared[at])
+    };
+    let trials = search.tried.iter().map(|trial| match time(trial) {
+        Some(us) => Trial { us, compared: true, ..trial.clone() },
+        None => Trial { us: rounded(scale * trial.us), ..trial.clone() },
+    });
+    trials.collect()
 }
 
 /// Answers the test rows and compares with exact.
@@ -148,8 +170,15 @@ fn reason(
                 "{batch:.1} times as fast as exact in batches ({single:.1} for single queries)"
             ),
         };
-        let tried = search.tried.len();
-        format!("{} is {what}, the fastest of {tried} plans", chosen.sections.spec)
+        let (tried, spec) = (search.tried.len(), &chosen.sections.spec);
+        let own = report.compared[report.chosen];
+        if own >= report.compared[0] {
+            format!("{spec} settles more queries within the budget than exact; it is {what}")
+        } else if report.compared.iter().all(|us| own <= *us) {
+            format!("{spec} is {what}, the fastest of {tried} plans")
+        } else {
+            format!("{spec} is {what}; no other of {tried} plans is clearly faster")
+        }
     };
     for note in notes {
         text.push_str("; ");

@@ -285,6 +285,7 @@ impl<'a> Search<'a> {
             mean_cost: rounded(mean_cost),
             settled: rounded(settled).min(1.0),
             dropped,
+            compared: false,
         });
         let (stages, relative_time) = (candidate.stages.clone(), candidate.relative_time);
         self.timed.push(TimedPlan { stages, relative_time });

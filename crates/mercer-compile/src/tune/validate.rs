@@ -112,10 +112,34 @@ pub(super) fn validate(mut search: Search<'_>) -> Result<Validated<'_>, CompileE
         certified = Some(best);
     }
     if let Some(candidate) = certified.filter(|certified| !certified.stages.is_empty()) {
+        for other in close_certified(&mut search, &candidate)? {
+            let sections = search.sections(&other.stages);
+            candidates.push(ValidatedCandidate::new(other, sections, &search)?);
+        }
         let sections = search.sections(&candidate.stages);
         candidates.push(ValidatedCandidate::new(candidate, sections, &search)?);
     }
     Ok(Validated { search, candidates, notes })
+}
+
+/// Certified plans that took about as long as the best one: the last comparison says whether one is clearly faster. They
+/// need no test.
+fn close_certified(
+    search: &mut Search<'_>,
+    best: &PlanCandidate,
+) -> Result<Vec<PlanCandidate>, CompileError> {
+    let policy = &search.context.policy.validate;
+    if search.context.tuner.budget_us.is_some() {
+        return Ok(Vec::new());
+    }
+    let close = search.timed_within(policy.certified_within, best);
+    let close: Vec<Vec<usize>> = close.into_iter().take(policy.certified).cloned().collect();
+    let candidate = |stages: Vec<usize>| {
+        let plan = search.load(&stages)?;
+        let PlanCandidate { options, relative_time, .. } = *best;
+        Ok(PlanCandidate { stages, plan, options, budget: None, relative_time, unsettled: 0.0 })
+    };
+    close.into_iter().map(candidate).collect()
 }
 
 /// The best plan and alternatives that may turn out faster, each with its threshold; without those that fail.

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::table::columns::Fields;
 use super::table::{Cell, Records, TableReader};
@@ -21,10 +21,17 @@ pub(super) static FORMAT: ReadFormat = ReadFormat {
 /// Bytes of one record at most; no sensible row is longer.
 const MAX_RECORD: usize = 1 << 24;
 
+/// Bytes that are read at once where rows come line by line.
+const LIVE_BUFFER: usize = 1 << 18;
+
 /// Passes bytes on, up to an allowance that is renewed for every record: a record without end takes no more memory.
 struct Metered {
-    source: Source,
+    /// The first line, which was read to find the delimiter.
+    head: Cursor<Vec<u8>>,
+    source: BufReader<Source>,
     left: Arc<AtomicUsize>,
+    /// Where rows come line by line: whether no further line has come. Lines are then passed on one by one.
+    waits: Option<Arc<AtomicBool>>,
 }
 
 impl Read for Metered {
@@ -33,10 +40,25 @@ impl Read for Metered {
         if left == 0 {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let most = buffer.len().min(left);
-        let read = self.source.read(&mut buffer[..most])?;
-        self.left.store(left - read, Ordering::Relaxed);
-        Ok(read)
+        let Self { head, source, waits, .. } = self;
+        let has_head = !head.fill_buf()?.is_empty();
+        let bytes = if has_head { head.fill_buf()? } else { source.fill_buf()? };
+        let mut count = bytes.len().min(buffer.len()).min(left);
+        if waits.is_some() {
+            count = memchr::memchr(b'\n', &bytes[..count]).map_or(count, |end| end + 1);
+        }
+        buffer[..count].copy_from_slice(&bytes[..count]);
+        if has_head {
+            head.consume(count);
+        } else {
+            source.consume(count);
+        }
+        if let Some(waits) = waits {
+            let is_empty = memchr::memchr(b'\n', source.buffer()).is_none();
+            waits.store(is_empty, Ordering::Relaxed);
+        }
+        self.left.store(left - count, Ordering::Relaxed);
+        Ok(count)
     }
 }
 
@@ -45,6 +67,7 @@ struct Lines {
     records: csv::Reader<Metered>,
     /// Bytes that the current record may still take.
     left: Arc<AtomicUsize>,
+    waits: Option<Arc<AtomicBool>>,
     /// The first row of a table without header, read while looking for one.
     pending: Option<csv::StringRecord>,
     record: csv::StringRecord,
@@ -52,13 +75,21 @@ struct Lines {
 }
 
 fn open(source: Source, options: &Options) -> Result<TableReader<Lines>, DataError> {
-    let mut buffered = BufReader::new(source);
+    let waits = options.line_by_line.then(Arc::<AtomicBool>::default);
+    let mut buffered = match waits {
+        Some(_) => BufReader::with_capacity(LIVE_BUFFER, source),
+        None => BufReader::new(source),
+    };
     let mut head = Vec::new();
     (&mut buffered).take(MAX_RECORD as u64).read_until(b'\n', &mut head)?;
     let delimiter = guess_delimiter(&head);
     let left = Arc::new(AtomicUsize::new(MAX_RECORD));
-    let source = Box::new(Cursor::new(head).chain(buffered));
-    let rest = Metered { source, left: Arc::clone(&left) };
+    let rest = Metered {
+        head: Cursor::new(head),
+        source: buffered,
+        left: Arc::clone(&left),
+        waits: waits.clone(),
+    };
     let mut records = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .has_headers(false)
@@ -80,7 +111,7 @@ fn open(source: Source, options: &Options) -> Result<TableReader<Lines>, DataErr
     let fields = Fields { count: first.len(), names };
     let pending = (!has_header).then_some(first);
     let record = csv::StringRecord::new();
-    let lines = Lines { records, left, pending, record, fields: fields.count };
+    let lines = Lines { records, left, waits, pending, record, fields: fields.count };
     TableReader::new(lines, fields, options)
 }
 
@@ -96,6 +127,10 @@ impl Records for Lines {
             return Ok(None);
         }
         self.checked()
+    }
+
+    fn waits(&self) -> bool {
+        self.waits.as_ref().is_some_and(|waits| waits.load(Ordering::Relaxed))
     }
 
     fn cell(&self, field: usize) -> Cell<'_> {

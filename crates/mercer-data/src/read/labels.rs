@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Chunks, Label, Options, open_alone};
+use super::{Chunks, Label, Options, TargetColumn, TargetReason, open_alone};
 use crate::{DataError, Dataset, Targets};
 
 /// Rows of one file with the targets of another.
@@ -59,6 +59,11 @@ impl Chunks for Joined {
 
     fn ids(&self) -> Option<&[String]> {
         self.rows.ids()
+    }
+
+    fn target(&self) -> Option<TargetColumn> {
+        self.rows.target()?;
+        Some(TargetColumn { column: None, reason: TargetReason::OtherFile })
     }
 
     fn means(&self) -> Option<&[f64]> {

@@ -29,6 +29,8 @@ const MAX_LINE: usize = 1 << 28;
 struct LibsvmReader {
     source: Source,
     syntax: Syntax,
+    /// Lines are parsed as they come; nothing is read ahead.
+    line_by_line: bool,
     /// Bytes read and not parsed yet; they begin with a line.
     block: Vec<u8>,
     ended: bool,
@@ -55,6 +57,7 @@ impl LibsvmReader {
         Self {
             source,
             syntax: Syntax::new(options),
+            line_by_line: options.line_by_line,
             block: Vec::new(),
             ended: false,
             lines: 0,
@@ -82,18 +85,20 @@ impl LibsvmReader {
                 return Err(DataError::LineTooLong { line: self.lines + 1, limit: MAX_LINE });
             }
             searched = self.block.len();
-            self.ended = fill(&mut self.source, &mut self.block)? == 0;
+            let read = if self.line_by_line { fill_once } else { fill };
+            self.ended = read(&mut self.source, &mut self.block)? == 0;
         };
         if end == 0 {
             return Ok(false);
         }
-        let ahead = if self.ended { 0 } else { BLOCK };
+        let stays = self.ended || self.line_by_line;
+        let ahead = if stays { 0 } else { BLOCK };
         let mut rest = Vec::with_capacity(self.block.len() - end + ahead);
         rest.extend_from_slice(&self.block[end..]);
         let block = std::mem::replace(&mut self.block, rest);
-        let (source, rest, ended) = (&mut self.source, &mut self.block, self.ended);
+        let (source, rest, before) = (&mut self.source, &mut self.block, usize::from(!self.ended));
         let (syntax, lines) = (self.syntax, self.lines);
-        let mut more = || if ended { Ok(0) } else { fill(source, rest) };
+        let mut more = || if stays { Ok(before) } else { fill(source, rest) };
         let ((pieces, lines), read) = if end <= PIECE {
             // Waking another thread would cost more than it saves.
             let piece = Piece::parse(syntax, &block[..end], lines);
@@ -115,6 +120,20 @@ impl LibsvmReader {
 /// Reads up to a block more; 0 at the end.
 fn fill(source: &mut Source, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
     source.take(BLOCK as u64).read_to_end(buffer)
+}
+
+/// Reads what has come, and waits only if that is nothing; 0 at the end.
+fn fill_once(source: &mut Source, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
+    let before = buffer.len();
+    buffer.resize(before + PIECE, 0);
+    let read = loop {
+        match source.read(&mut buffer[before..]) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            read => break read,
+        }
+    };
+    buffer.truncate(before + read.as_ref().map_or(0, |count| *count));
+    read
 }
 
 /// Parses complete lines; also returns the number of lines up to the end.
@@ -170,6 +189,9 @@ impl Chunks for LibsvmReader {
         let mut targets = Vec::new();
         while builder.rows() < rows && builder.entries() < CHUNK_VALUES {
             let Some(piece) = self.pieces.front_mut() else {
+                if self.line_by_line && builder.rows() > 0 {
+                    break;
+                }
                 if self.advance()? {
                     continue;
                 }

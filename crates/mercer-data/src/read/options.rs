@@ -26,13 +26,15 @@ pub struct Options {
     pub sort: bool,
     /// LIBSVM text that starts each row with `0:serial`, as precomputed kernels do.
     pub precomputed: bool,
-    /// Rows must have targets: without a named target column, a table takes its last column.
-    pub targets_needed: bool,
-    /// Number of features expected: a table with one column more has its target in the last one.
+    /// Number of features expected: a table with one column more has its target in it.
     pub features: Option<usize>,
     /// Names of the features expected: a table with names gives these columns in this order, and
     /// `column=category` where that column holds categories.
     pub names: Option<Vec<String>>,
+    /// The target column of the examples, by name, or by number from 1 where the table had no names.
+    pub target: Option<String>,
+    /// Text: rows are given as soon as their lines have come, and not kept back until a chunk is full.
+    pub line_by_line: bool,
     /// Means of the examples, one per feature expected (unused where a column is a category). They replace
     /// empty numbers with [`Missing::Mean`] and [`Missing::Fitted`].
     pub means: Option<Vec<f64>>,
@@ -84,9 +86,10 @@ impl Default for Options {
             zero_based: false,
             sort: false,
             precomputed: false,
-            targets_needed: false,
             features: None,
             names: None,
+            target: None,
+            line_by_line: false,
             means: None,
             row_memory: usize::MAX,
             unpacked_limit: UNPACKED_LIMIT,
@@ -115,7 +118,8 @@ pub enum Missing {
 /// Which column of a table is the target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Label {
-    /// A column named `label`, `target` or `class`; else the last one, if there is one more than features.
+    /// The target column of the model, if it knows one; else a column named `label`, `target` or `class`; else, for
+    /// a model, the only column that it does not need, and without a model the last column.
     #[default]
     Guess,
     /// There is none.

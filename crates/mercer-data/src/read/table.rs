@@ -6,7 +6,7 @@ pub(super) mod rows;
 
 use std::borrow::Cow;
 
-use super::{CHUNK_VALUES, Chunks, Label, Missing, Options};
+use super::{CHUNK_VALUES, Chunks, Label, Missing, Options, TargetColumn};
 use crate::{DataError, Dataset, Targets, label_number};
 use columns::{Fields, TableColumns};
 use rows::TableRows;
@@ -34,6 +34,11 @@ impl<'a> Cell<'a> {
 pub(super) trait Records: Send {
     /// Goes to the next record and returns its line or row; `None` at the end.
     fn advance(&mut self) -> Result<Option<usize>, DataError>;
+
+    /// Whether the next record has not come yet.
+    fn waits(&self) -> bool {
+        false
+    }
 
     /// A field of the current record.
     fn cell(&self, field: usize) -> Cell<'_>;
@@ -82,6 +87,9 @@ impl<R: Records> TableReader<R> {
     fn read_table(&mut self, rows: usize, values: usize) -> Result<TableRows, DataError> {
         let mut table = TableRows::default();
         while table.rows() < rows && table.values() < values {
+            if table.rows() > 0 && self.records.waits() {
+                break;
+            }
             let Some(line) = self.records.advance()? else { break };
             let Self { records, fields, columns, missing, .. } = self;
             let pushed = table.push(line, records, fields, columns, *missing);
@@ -135,6 +143,10 @@ impl<R: Records> Chunks for TableReader<R> {
 
     fn ignored(&self) -> &[String] {
         &self.columns.ignored
+    }
+
+    fn target(&self) -> Option<TargetColumn> {
+        self.columns.target(&self.fields)
     }
 
     fn means(&self) -> Option<&[f64]> {

@@ -103,10 +103,25 @@ fn is_packed(codec: &Codec, head: &[u8]) -> bool {
 
 /// The first bytes of a source, and the source from its start.
 pub(super) fn peek(mut source: Source) -> Result<(Vec<u8>, Source), DataError> {
-    let mut head = Vec::with_capacity(HEAD);
-    (&mut source).take(HEAD as u64).read_to_end(&mut head)?;
+    let (mut head, mut count) = (vec![0; HEAD], 0);
+    // Who sends a short line may wait for its answer before sending more.
+    while count < HEAD && !is_line(&head[..count]) {
+        match source.read(&mut head[count..]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+            Ok(0) => break,
+            Ok(read) => count += read,
+        }
+    }
+    head.truncate(count);
     let from_start: Source = Box::new(Cursor::new(head.clone()).chain(source));
     Ok((head, from_start))
+}
+
+/// Whether these bytes are text with the end of a line: no format of other bytes begins so.
+fn is_line(head: &[u8]) -> bool {
+    let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    head.contains(&b'\n') && head.iter().all(is_text)
 }
 
 /// Passes bytes on and counts them.

@@ -43,9 +43,22 @@ impl AtomicFile {
         Self::with_access(target, Access::Owner)
     }
 
+    /// Whether [`AtomicFile::create`] would succeed now; an existing file stays, and no other is left behind.
+    ///
+    /// # Errors
+    /// One sentence about the folder, the permissions or the kind of the target.
+    pub fn check(target: &Path) -> io::Result<()> {
+        match fs::metadata(target) {
+            // A pipe without a reader would keep the open call waiting.
+            Ok(meta) if !meta.is_file() && !meta.is_dir() => Ok(()),
+            _ => Self::create(target).map(drop),
+        }
+    }
+
     fn with_access(target: &Path, access: Access) -> io::Result<Self> {
         let target = behind_links(target)?;
         let replaced = match fs::metadata(&target) {
+            Ok(meta) if meta.is_dir() => return Err(refused(io::ErrorKind::IsADirectory, FOLDER)),
             Ok(meta) if !meta.is_file() => {
                 let file = fs::OpenOptions::new().write(true).open(&target)?;
                 return Ok(Self { writer: BufWriter::new(file), temporary: None, target });
@@ -54,7 +67,10 @@ impl AtomicFile {
                 refuse_read_only(&target, &meta)?;
                 Some(meta)
             }
-            Err(_) => None,
+            Err(_) => {
+                check_folder(&target)?;
+                None
+            }
         };
         let (file, temporary) = Temporary::create(&target, replaced.as_ref(), access)?;
         let writer = BufWriter::with_capacity(1 << 18, file);
@@ -73,6 +89,33 @@ impl AtomicFile {
     }
 }
 
+const FOLDER: &str = "this is a folder; give the name of a file";
+
+fn refused(kind: io::ErrorKind, text: impl Into<String>) -> io::Error {
+    io::Error::new(kind, text.into())
+}
+
+/// Whether the folder of a new file exists.
+fn check_folder(target: &Path) -> io::Result<()> {
+    if target.to_string_lossy().ends_with(std::path::is_separator) {
+        return Err(refused(io::ErrorKind::IsADirectory, FOLDER));
+    }
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder.map(|folder| (folder, fs::metadata(folder))) {
+        None => Ok(()),
+        Some((_, Ok(meta))) if meta.is_dir() => Ok(()),
+        Some((folder, Ok(_))) => {
+            let text = format!("'{}' is not a folder", folder.display());
+            Err(refused(io::ErrorKind::NotADirectory, text))
+        }
+        Some((folder, Err(error))) if error.kind() == io::ErrorKind::NotFound => {
+            let text = format!("there is no folder '{}'; make it first", folder.display());
+            Err(refused(io::ErrorKind::NotFound, text))
+        }
+        Some((_, Err(error))) => Err(error),
+    }
+}
+
 /// Where a chain of symbolic links ends, whether a file is there or not.
 fn behind_links(target: &Path) -> io::Result<PathBuf> {
     let mut path = target.to_owned();
@@ -88,7 +131,7 @@ fn behind_links(target: &Path) -> io::Result<PathBuf> {
 fn refuse_read_only(target: &Path, meta: &fs::Metadata) -> io::Result<()> {
     if meta.permissions().readonly() {
         let text = "the file is read-only and is not replaced";
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+        return Err(refused(io::ErrorKind::PermissionDenied, text));
     }
     fs::OpenOptions::new().write(true).open(target).map(drop)
 }

@@ -265,12 +265,8 @@ fn images(
         paths.into_iter().find(|path| path.exists()).with_context(missing)
     };
     let (path, labels) = (find(&names[0])?, find(&names[1])?);
-    let options = Options {
-        format: Some("idx".to_owned()),
-        labels: Some(labels),
-        targets_needed: true,
-        ..Options::default()
-    };
+    let options =
+        Options { format: Some("idx".to_owned()), labels: Some(labels), ..Options::default() };
     let named = || path.display().to_string();
     let mut chunks = read::open(&path, &options).with_context(named)?;
     let (mut rows, mut labels, mut columns) = (MatrixBuilder::new(), Vec::new(), 0);

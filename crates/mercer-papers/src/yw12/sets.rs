@@ -106,7 +106,6 @@ impl Set {
             label: label.unwrap_or_else(|never| match never {}),
             labels: files.get(1).cloned(),
             one_hot: self.one_hot.clone(),
-            targets_needed: true,
             ..Options::default()
         };
         let read = read::dataset(&files[0], &options);

@@ -76,8 +76,9 @@ pub(crate) fn merit(problem: &Problem<'_>, row: usize, scores: &[f64]) -> f64 {
         Answer::Class(class) => f64::from(u8::from(class == problem.labels.class_of[row] as usize)),
         Answer::Value(value) => (value - problem.values[row]).powi(2),
         Answer::Inlier(inside) => {
-            let expected = numbers.is_none_or(|numbers| numbers[row] > 0.0);
-            f64::from(u8::from(inside == expected))
+            // As LIBSVM counts: the answer is 1 or -1, and any other target is wrong.
+            let answer = if inside { 1.0 } else { -1.0 };
+            f64::from(u8::from(numbers.map_or(inside, |numbers| numbers[row] == answer)))
         }
     }
 }

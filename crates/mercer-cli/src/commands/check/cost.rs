@@ -41,9 +41,9 @@ pub(super) fn estimate(
 ) -> anyhow::Result<()> {
     let rows = data.examples.rows() as f64;
     let matrix = 8.0 * rows * rows;
-    findings.add("kernel matrix", size(matrix), matrix);
+    findings.add("kernel matrix bytes", size(matrix), matrix);
     let pass = pass_seconds(data)?;
-    findings.add("kernel matrix time", format!("about {} on this computer", time(pass)), pass);
+    findings.add("kernel matrix seconds", format!("about {} on this computer", time(pass)), pass);
     if matrix > 16e9 {
         findings.remark(format!(
             "the kernel matrix ({}) is larger than the memory of most computers: give --memory, and expect several passes \
@@ -101,7 +101,7 @@ fn advise(data: &Dataset, columns: &ColumnStats, is_unscaled: bool) -> Advice {
     };
     let solver = if is_large { fast_solver } else { "smo" };
     // Histograms have one scale, and must not become negative.
-    let scaling = (is_unscaled && !is_histogram).then_some("standard");
+    let scaling = (is_unscaled && !is_histogram).then(|| super::data::suggested_scaling(data));
     Advice { kernel, solver, scaling, formulation }
 }
 
@@ -137,8 +137,8 @@ fn training(
             time(seconds)
         )
     };
-    findings.add("training time", text, seconds);
-    findings.add("training memory", format!("about {}", size(bytes)), bytes);
+    findings.add("training seconds", text, seconds);
+    findings.add("training memory bytes", format!("about {}", size(bytes)), bytes);
     findings.add("trial formulation", advice.formulation, json!(advice.formulation));
     Ok(())
 }

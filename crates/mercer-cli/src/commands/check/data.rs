@@ -1,28 +1,45 @@
 //! Checks a data file: shape, scales, duplicates and labels.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 use anyhow::Context;
-use mercer::data::read::{Missing, Options};
+use mercer::data::read::{Missing, Options, TargetColumn};
 use mercer::data::scale::ColumnStats;
-use mercer::data::{Dataset, LiveColumns, MatrixBuilder, Targets, limits, read};
+use mercer::data::{DataError, Dataset, LiveColumns, MatrixBuilder, Targets, limits, read};
 use serde_json::json;
 
 use super::super::{StopSignal, input_options};
 use super::{Findings, cost};
 use crate::args::Check;
+use crate::console::Console;
+use crate::files::is_standard;
+use crate::labels::too_many_classes;
+use crate::training_input::{in_either_base, target_object};
 
 /// Names of columns shown at most.
 const SHOWN: usize = 5;
 
-pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
+pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findings> {
     let stop = StopSignal::install()?;
     let mut options = check.memory.limit(input_options(&check.input));
-    options.targets_needed = options.label == read::Label::Guess;
     let source = || check.input.data.display().to_string();
     let mut findings = Findings::default();
-    let data = rows(check, &options, &mut findings).with_context(source)?;
+    let CheckedRows { data, target, holes } =
+        in_either_base(&check.input.data, &mut options, console, |options| {
+            rows(check, options).with_context(source)
+        })?;
     stop.check()?;
+    if let Some((holes, error)) = holes {
+        findings.add("rows with missing values", holes.to_string(), holes);
+        findings.remark(format!(
+            "{holes} of {} rows have missing values or NaN ({error}): use `--missing mean`, `zero` or `drop`",
+            data.examples.rows()
+        ));
+    }
+    if let Some(target) = target {
+        findings.add("target", target.to_string(), target_object(&target));
+    }
     shape(&data, &mut findings);
     let data = narrowed(data, &mut findings);
     let columns = ColumnStats::of(&data.examples).with_context(source)?;
@@ -34,27 +51,40 @@ pub(super) fn examine(check: &Check) -> anyhow::Result<Findings> {
     Ok(findings)
 }
 
+/// The rows of a file, and what was found while they were read.
+struct CheckedRows {
+    data: Dataset,
+    target: Option<TargetColumn>,
+    /// Rows with missing values, and the error that they are without `--missing`.
+    holes: Option<(usize, DataError)>,
+}
+
+impl CheckedRows {
+    fn read(path: &Path, options: &Options) -> Result<Self, DataError> {
+        let mut chunks = read::open(path, options)?;
+        let (data, _) = read::read_all_within(&mut *chunks, options.row_memory)?;
+        Ok(Self { data, target: chunks.target(), holes: None })
+    }
+}
+
 /// All rows. If missing values are the only problem, they are counted and replaced by means.
-fn rows(check: &Check, options: &Options, findings: &mut Findings) -> anyhow::Result<Dataset> {
+fn rows(check: &Check, options: &Options) -> anyhow::Result<CheckedRows> {
     let path = &check.input.data;
-    let error = match read::dataset(path, options) {
-        Ok(data) => return Ok(data),
+    let error = match CheckedRows::read(path, options) {
+        Ok(rows) => return Ok(rows),
         Err(error) => error,
     };
-    let with = |missing| read::dataset(path, &Options { missing, ..options.clone() });
-    if check.input.missing.is_some() || path.as_os_str() == "-" {
+    let with = |missing| CheckedRows::read(path, &Options { missing, ..options.clone() });
+    if check.input.missing.is_some() || is_standard(path) {
         return Err(error.into());
     }
     let (Ok(all), Ok(full)) = (with(Missing::Zero), with(Missing::Drop)) else {
         return Err(error.into());
     };
-    let (rows, holes) = (all.examples.rows(), all.examples.rows() - full.examples.rows());
-    findings.add("rows with missing values", holes.to_string(), holes);
-    findings.remark(format!(
-        "{holes} of {rows} rows have missing values or NaN ({error}): use `--missing mean`, `zero` or `drop`"
-    ));
+    let holes = all.data.examples.rows() - full.data.examples.rows();
     // All other checks use the rows with missing values replaced by means.
-    Ok(with(Missing::Mean).unwrap_or(all))
+    let rows = with(Missing::Mean).unwrap_or(all);
+    Ok(CheckedRows { holes: Some((holes, error)), ..rows })
 }
 
 /// Without columns of zeros, if the rows name very large column numbers; names keep the numbers.
@@ -86,8 +116,8 @@ fn narrowed(data: Dataset, findings: &mut Findings) -> Dataset {
 
 fn shape(data: &Dataset, findings: &mut Findings) {
     let examples = &data.examples;
-    let (rows, columns, nonzeros) = (examples.rows(), examples.columns(), examples.nonzeros());
-    let density = nonzeros as f64 / (rows as f64 * columns.max(1) as f64);
+    let (rows, columns) = (examples.rows(), examples.columns());
+    let density = density(data);
     findings.add("rows", rows.to_string(), rows);
     findings.add("columns", columns.to_string(), columns);
     findings.add("density", format!("{:.2} % non-zero", 100.0 * density), density);
@@ -103,7 +133,7 @@ fn named(data: &Dataset, columns: &[usize]) -> String {
     shown.join(", ") + more
 }
 
-/// Whether the columns need scaling.
+/// Adds constant columns, the spread of columns, and whether they need scaling.
 fn scales(data: &Dataset, columns: &ColumnStats, findings: &mut Findings) -> bool {
     let constants = columns.constants();
     findings.add("constant columns", constants.len().to_string(), constants.len());
@@ -114,32 +144,29 @@ fn scales(data: &Dataset, columns: &ColumnStats, findings: &mut Findings) -> boo
             constants.len()
         ));
     }
-    let mut by_deviation: Vec<usize> = (0..columns.std_dev.len()).collect();
-    by_deviation.retain(|column| columns.std_dev[*column] > 0.0);
-    by_deviation.sort_by(|a, b| columns.std_dev[*a].total_cmp(&columns.std_dev[*b]));
-    let (Some(least), Some(most)) = (by_deviation.first(), by_deviation.last()) else {
-        return false;
-    };
-    let ratio = columns.std_dev[*most] / columns.std_dev[*least];
+    let spread = ColumnSpread::of(data, columns);
+    let Some(ratio) = spread.ratio() else { return false };
     findings.add("scale ratio", format!("{ratio:.1}"), ratio);
-    let median = columns.std_dev[by_deviation[(by_deviation.len() - 1) / 2]];
-    let wide: Vec<usize> = by_deviation
-        .iter()
-        .rev()
-        .copied()
-        .filter(|c| columns.std_dev[*c] > 10.0 * median)
-        .collect();
-    let is_unscaled = !wide.is_empty() && !data.examples.is_sparse();
+    let wide = spread.wide();
+    let is_unscaled = !wide.is_empty() || spread.bulk_ratio() > MAGNITUDES;
     if is_unscaled {
+        let (what, scaling) = (spread.what, suggested_scaling(data));
+        let which = if wide.is_empty() {
+            format!(
+                "the {what} of a tenth of them is more than {MAGNITUDES} times that of another tenth"
+            )
+        } else {
+            format!("the {what} of {} is more than ten times the median", named(data, &wide))
+        };
         findings.remark(format!(
-            "columns are not on one scale: the standard deviation of {} is more than ten times the median, and these \
-             columns will dominate an rbf kernel: use `mercer train --scale standard`",
-            named(data, &wide)
+            "columns are not on one scale: {which}, and large columns will dominate an rbf kernel: use \
+             `mercer train --scale {scaling}`"
         ));
     }
     let far =
         |c: &usize| columns.min[*c].abs().max(columns.max[*c].abs()) > 1e6 * columns.std_dev[*c];
-    let far: Vec<usize> = by_deviation.iter().copied().filter(far).collect();
+    let varies = |c: &usize| columns.std_dev[*c] > 0.0;
+    let far: Vec<usize> = (0..columns.std_dev.len()).filter(varies).filter(far).collect();
     if !far.is_empty() {
         let names = named(data, &far);
         findings.remark(format!(
@@ -147,6 +174,68 @@ fn scales(data: &Dataset, columns: &ColumnStats, findings: &mut Findings) -> boo
         ));
     }
     is_unscaled
+}
+
+/// Columns differ by orders of magnitude if a tenth of them is so many times as large as another tenth.
+const MAGNITUDES: f64 = 100.0;
+/// Rows with fewer values than this share are kept sparse by the scaling that is suggested.
+const DENSE: f64 = 0.5;
+
+/// The scaling for rows like these: sparse rows must keep their zeros.
+pub(super) fn suggested_scaling(data: &Dataset) -> &'static str {
+    if density(data) < DENSE { "max_abs" } else { "standard" }
+}
+
+fn density(data: &Dataset) -> f64 {
+    let Dataset { examples, .. } = data;
+    examples.nonzeros() as f64 / (examples.rows() as f64 * examples.columns().max(1) as f64)
+}
+
+/// How large the columns are that are not constant, from the smallest to the largest.
+struct ColumnSpread {
+    what: &'static str,
+    sorted: Vec<(usize, f64)>,
+}
+
+impl ColumnSpread {
+    /// Standard deviations; of sparse rows the largest values, as rare values have small deviations on any scale.
+    fn of(data: &Dataset, columns: &ColumnStats) -> Self {
+        let is_sparse = density(data) < DENSE;
+        let what = if is_sparse { "largest value" } else { "standard deviation" };
+        let size = |column: usize| {
+            if is_sparse {
+                columns.min[column].abs().max(columns.max[column].abs())
+            } else {
+                columns.std_dev[column]
+            }
+        };
+        let varies = |column: &usize| columns.std_dev[*column] > 0.0;
+        let columns = (0..columns.std_dev.len()).filter(varies);
+        let mut sorted: Vec<(usize, f64)> = columns.map(|column| (column, size(column))).collect();
+        sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
+        Self { what, sorted }
+    }
+
+    fn at(&self, share: f64) -> f64 {
+        let last = self.sorted.len().saturating_sub(1);
+        self.sorted.get((share * last as f64) as usize).map_or(f64::NAN, |(_, size)| *size)
+    }
+
+    fn ratio(&self) -> Option<f64> {
+        (!self.sorted.is_empty()).then(|| self.at(1.0) / self.at(0.0))
+    }
+
+    /// Size of the columns at nine tenths over that at one tenth.
+    fn bulk_ratio(&self) -> f64 {
+        self.at(0.9) / self.at(0.1)
+    }
+
+    /// Columns that are more than ten times as large as the median, the largest first.
+    fn wide(&self) -> Vec<usize> {
+        let limit = 10.0 * self.at(0.5);
+        let wide = self.sorted.iter().rev().filter(|(_, size)| *size > limit);
+        wide.map(|(column, _)| *column).collect()
+    }
 }
 
 fn repeats(data: &Dataset, findings: &mut Findings) {
@@ -179,11 +268,9 @@ fn repeats(data: &Dataset, findings: &mut Findings) {
     }
 }
 
-/// Whether targets look like values and not like classes: numbers, most of them distinct.
+/// Whether targets look like values and not like classes: numbers, too many for classes.
 pub(super) fn is_regression(targets: &Targets) -> bool {
-    let Targets::Numbers(numbers) = targets else { return false };
-    let distinct: HashSet<u64> = numbers.iter().map(|number| number.to_bits()).collect();
-    distinct.len() > numbers.len() / 2 && distinct.len() > 20
+    matches!(targets, Targets::Numbers(_)) && too_many_classes(targets).is_some()
 }
 
 fn targets(targets: &Targets, findings: &mut Findings) {
@@ -200,7 +287,8 @@ fn targets(targets: &Targets, findings: &mut Findings) {
     texts.iter().for_each(|text| *counts.entry(text).or_default() += 1);
     findings.add("distinct labels", counts.len().to_string(), counts.len());
     if is_regression {
-        findings.remark("labels are mostly distinct: this looks like regression");
+        findings
+            .remark("labels are too many for classes: this looks like regression (epsilon_svr)");
         return;
     }
     let by_count =

@@ -35,13 +35,13 @@ pub(super) fn examine(check: &Check, console: &Console) -> anyhow::Result<Findin
         findings.add("scaling", scaling.spec().to_string(), scaling.spec().to_string());
     }
     if let Some(state) = PlanState::of(&model, PlanFlags::default()) {
-        findings.add("plan", state.to_string(), state.object());
+        findings.add("verification", state.to_string(), state.object());
         if matches!(state, PlanState::Wrong(_)) {
             findings.remark("its plan cannot be used: compile it again from the machine");
         }
     }
     let packed = plan.exact_stage().packed().bytes();
-    findings.add("packed", size(packed as f64), packed);
+    findings.add("packed bytes", size(packed as f64), packed);
     bounded(machine, &mut findings);
     conditioning(machine, &mut findings);
     let sample = match &check.sample {
@@ -72,7 +72,7 @@ fn bounded(machine: &Machine, findings: &mut Findings) {
     }
     let share = at_bound as f64 / all as f64;
     let text = format!("{:.1} % of the coefficients equal the largest one", 100.0 * share);
-    findings.add("bounded", text, share);
+    findings.add("bounded share", text, share);
     if share > 0.9 {
         findings.remark("almost all support vectors are bounded (alpha = C): C is small, or the classes overlap");
     }

@@ -29,8 +29,8 @@ fn low_rank_object(report: &LowRankReport) -> Value {
         json!({
             "subproblem": lost.name, "objective": lost.objective, "gap": lost.gap,
             "square_of_w": lost.square,
-            "supports": lost.supports, "theorem_1": lost.bound, "quadratic": lost.quadratic, "error": lost.error,
-            "original_gap": lost.original_gap, "exact": lost.is_exact,
+            "supports": lost.supports, "theorem_1": lost.bound, "quadratic": lost.quadratic, "objective_error": lost.error,
+            "original_gap": lost.original_gap, "is_exact": lost.is_exact,
         })
     };
     let guard = report.guard.as_ref().map(|guard| {
@@ -38,13 +38,13 @@ fn low_rank_object(report: &LowRankReport) -> Value {
             "kept_low_rank": guard.kept_low_rank, "examples": guard.examples,
             "equal_cost": guard.equal_cost, "within_reach": guard.within_reach,
             "held_out": guard.held_out, "measure": guard.measure.name(),
-            "low_rank": guard.low_rank, "exact": guard.exact, "sentence": guard.sentence,
+            "low_rank_quality": guard.low_rank, "exact_quality": guard.exact, "sentence": guard.sentence,
         })
     });
     let polish = report.polish.as_ref().map(|polish| {
         json!({
             "active_set_first": polish.is_gated, "active_examples": polish.active_examples,
-            "active_steps": polish.active_steps, "steps": polish.steps,
+            "active_steps": polish.active_steps, "iterations_on_all": polish.steps,
         })
     });
     json!({
@@ -162,7 +162,8 @@ pub(super) fn object(report: &Report, validations: &Validations<'_>) -> Value {
     let mut object = json!({
         "seconds": report.seconds, "iterations": report.iterations,
         "converged": report.converged, "objective": report.objective, "gap": report.gap,
-        "supports": report.supports, "bounded": report.bounded,
+        "supports": report.supports, "support_vectors": support_vectors(report),
+        "bounded": report.bounded,
         "peak_memory_bytes": report.peak_memory_bytes,
         "violation": report.violation, "linear": report.linear.as_deref().map(linear_object),
         "low_rank": report.low_rank.as_deref().map(low_rank_object),
@@ -186,6 +187,25 @@ pub(super) fn object(report: &Report, validations: &Validations<'_>) -> Value {
         });
     }
     object
+}
+
+/// Support vectors of all binary subproblems: an example may be one in several of them.
+fn support_vectors(report: &Report) -> usize {
+    report.subproblems.iter().map(|subproblem| subproblem.supports).sum()
+}
+
+/// Supports and bounded support vectors; both are counted over the same vectors.
+fn supports_sentence(report: &Report) -> String {
+    let (distinct, all, bounded) = (report.supports, support_vectors(report), report.bounded);
+    let problems = report.subproblems.len();
+    if all == distinct && problems == 1 {
+        return format!("{distinct} supports, {bounded} of them bounded (alpha = C)");
+    }
+    let of =
+        if problems == 1 { String::new() } else { format!(" of {problems} binary subproblems") };
+    format!(
+        "{distinct} distinct supports; of the {all} support vectors{of}, {bounded} are bounded (alpha = C)"
+    )
 }
 
 /// The report as text on standard error.
@@ -217,12 +237,11 @@ pub(super) fn print(
         console.summary(&format!("leave-one-out {name} {:.6}", left_out.quality));
     }
     console.summary(&format!(
-        "{}: {}, {}, {} supports, {} bounded support vectors (alpha = C)",
+        "{}: {}, {}, {}",
         output.display(),
         model.machine.kernel().spec(),
         describe(&model.machine),
-        report.supports,
-        report.bounded,
+        supports_sentence(report),
     ));
     console.summary(&format!(
         "objective {:.8}, gap {:.2e}, {} iterations, {}, {:.0} MiB",

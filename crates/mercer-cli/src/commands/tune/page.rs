@@ -1,6 +1,6 @@
 //! The report of a tuning as an HTML page.
 
-use mercer::machine::{Model, Tuning};
+use mercer::machine::{Model, Speed, Trial, Tuning};
 use mercer::query::Certainty;
 use mercer::tune::Point;
 use mercer_report::Page;
@@ -34,26 +34,51 @@ pub(in crate::commands) fn page(
     test(&mut page, tuning);
     page.heading("Machine");
     machine(&mut page, model);
-    page.heading("Plans tried");
-    let rows = tuning.tried.iter().map(|trial| {
-        let chosen = if trial.plan == spec { "chosen" } else { "" };
-        let outcome = if trial.dropped { "dropped early" } else { chosen };
-        vec![
-            trial.plan.clone(),
-            format!("{:.2}", trial.us),
-            format!("{:.0}", trial.mean_cost),
-            format!("{:.1} %", 100.0 * trial.settled),
-            outcome.to_owned(),
-        ]
-    });
-    let heads = ["plan", "us per query#", "multiply-adds#", "settled before exact#", ""];
-    page.table(&heads, &rows.collect::<Vec<_>>());
+    plans(&mut page, tuning, spec);
     if !tuning.refused.is_empty() {
         page.heading("Stages that are not applicable");
         let rows = tuning.refused.iter().map(|r| vec![r.stage.clone(), r.reason.clone()]);
         page.table(&["stage", "reason"], &rows.collect::<Vec<_>>());
     }
     page.finish()
+}
+
+/// The plans of the last comparison, whose times are those of the rest of the page; and those of the search.
+fn plans(page: &mut Page, tuning: &Tuning, spec: &str) {
+    let row = |trial: &Trial| {
+        let chosen = if trial.plan == spec && trial.compared { "chosen" } else { "" };
+        vec![
+            trial.plan.clone(),
+            format!("{:.2}", trial.us),
+            format!("{:.0}", trial.mean_cost),
+            format!("{:.1} %", 100.0 * trial.settled),
+            if trial.dropped { "dropped early" } else { chosen }.to_owned(),
+        ]
+    };
+    let heads = ["plan", "us per query#", "multiply-adds#", "settled before exact#", ""];
+    let (compared, searched): (Vec<&Trial>, Vec<&Trial>) =
+        tuning.tried.iter().partition(|trial| trial.compared);
+    if !compared.is_empty() {
+        page.heading("Plans compared");
+        page.text(&format!(
+            "Timed in turns with exact, which takes {:.2} us. Multiply-adds and settled queries are those of the search.",
+            optimised(tuning, &tuning.exact),
+        ));
+        page.table(&heads, &compared.into_iter().map(row).collect::<Vec<_>>());
+    }
+    if !searched.is_empty() {
+        page.heading("Plans tried before");
+        page.text(
+            "Their times are those of the search: few runs, each beside the best plan so far, estimates with expected \
+             thresholds. They are not times of the last comparison.",
+        );
+        page.table(&heads, &searched.into_iter().map(row).collect::<Vec<_>>());
+    }
+}
+
+/// The time of what was optimised.
+fn optimised(tuning: &Tuning, speed: &Speed) -> f64 {
+    if tuning.aim == "latency" { speed.single_us } else { speed.batch_us }
 }
 
 fn cards(page: &mut Page, tuning: &Tuning) {
@@ -145,8 +170,7 @@ fn difficulty(tuning: &Tuning, points: &[Point]) -> String {
 
 /// Time and cost of the plans tried, and their Pareto front.
 fn front(tuning: &Tuning, spec: &str) -> String {
-    let exact_us =
-        if tuning.aim == "latency" { tuning.exact.single_us } else { tuning.exact.batch_us };
+    let exact_us = optimised(tuning, &tuning.exact);
     let mut all: Vec<(f64, f64)> =
         tuning.tried.iter().map(|trial| (trial.us, trial.mean_cost.max(1.0))).collect();
     let exact = (exact_us, tuning.verification.exact_cost.max(1) as f64);

@@ -1,6 +1,6 @@
 //! Tests of the Arrow reader on files of other programs.
 
-use super::super::{Missing, Options, from_reader, read_all};
+use super::super::{Label, Missing, Options, from_reader, read_all};
 use super::views;
 use crate::{Dataset, Matrix, Targets, write};
 
@@ -26,8 +26,10 @@ fn what_is_written_reads_back_to_the_same_bits() {
         Targets::Names(vec!["yes".into(), "nö".into(), "yes".into()]),
         Targets::Absent,
     ] {
+        let label = if targets == Targets::Absent { Label::Absent } else { Label::Guess };
         let data = Dataset { examples: examples.clone(), targets, names: names.clone() };
-        assert_eq!(read(&written(&data), &Options::default()).unwrap(), data);
+        let options = Options { label, ..Options::default() };
+        assert_eq!(read(&written(&data), &options).unwrap(), data);
     }
 }
 

@@ -30,13 +30,68 @@ fn a_table_one_wider_than_the_machine_ends_in_its_target() {
 }
 
 #[test]
+fn the_target_is_chosen_by_one_rule_and_says_why() {
+    let with = |features: Option<usize>, names: &[&str], target: Option<&str>| Options {
+        features,
+        names: (!names.is_empty()).then(|| names.iter().map(|name| (*name).to_owned()).collect()),
+        target: target.map(str::to_owned),
+        ..Options::default()
+    };
+    let model = with(Some(2), &["a", "b"], Some("kind"));
+    for (text, options, told) in [
+        ("a,b,kind\n1,2,3\n", Options::default(), "column 'kind': the last column"),
+        ("a,class,b\n1,2,3\n", Options::default(), "column 'class': by its name"),
+        ("1,2,3\n", Options::default(), "column '3': the last column"),
+        ("a,b,c\n1,2,3\n", label("2"), "column 'b': as --label says"),
+        (
+            "kind,a,label,b\n1,2,3,4\n",
+            model.clone(),
+            "'kind': the target that the model was trained",
+        ),
+        ("x,a,label,b\n1,2,3,4\n", model.clone(), "column 'label': by its name"),
+        ("a,x,b\n1,2,3\n", model.clone(), "column 'x': the column that the model does not need"),
+        ("x,a,y,b\n1,2,3,4\n", model.clone(), "no column is the target: several columns are left"),
+        ("b,a\n1,2\n", model, "no column is the target: the model needs all columns"),
+        ("1,2\n", with(Some(2), &[], None), "no column is the target: the model needs all"),
+        ("1,2,3\n", with(Some(2), &[], None), "column '3': the column that the model does not"),
+        ("1,2,3\n", with(Some(2), &[], Some("1")), "column '1': the target that the model was"),
+    ] {
+        let chunks = from_reader(text.as_bytes(), "x.csv", &options).unwrap();
+        let said = chunks.target().unwrap().to_string();
+        assert!(said.contains(told), "{text}: {said}");
+    }
+}
+
+/// The writer waits for the answer to each row before it sends the next.
+#[test]
+fn rows_are_given_as_soon_as_their_lines_have_come() {
+    use std::io::Write as _;
+    let options = Options { line_by_line: true, ..label("none") };
+    for (name, head, line) in
+        [("x.csv", "a,b\n", "1,2\n"), ("x.csv", "", "1,2\n"), ("x.svm", "", "1 1:1\n")]
+    {
+        let (reader, mut writer) = io::pipe().unwrap();
+        writer.write_all(format!("{head}{line}").as_bytes()).unwrap();
+        let live = super::super::live::LiveSource::new(reader);
+        let mut chunks = super::super::from_packed(live, name, &options).unwrap();
+        for _ in 0..3 {
+            assert_eq!(chunks.next_chunk(1000).unwrap().unwrap().examples.rows(), 1, "{name}");
+            writer.write_all(line.as_bytes()).unwrap();
+        }
+        drop(writer);
+        assert_eq!(chunks.next_chunk(1000).unwrap().unwrap().examples.rows(), 1, "{name}");
+        assert!(chunks.next_chunk(1000).unwrap().is_none(), "{name}");
+    }
+}
+
+#[test]
 fn errors_name_line_and_column() {
     for (text, options, message) in [
         ("", label("guess"), "the file holds no rows"),
         ("1,2\n3", label("guess"), "line 2: 1 fields where the first row has 2"),
         ("a,b\n1,", label("guess"), "line 2: column 'b' is empty; missing values are not accepted"),
-        ("a,b\n1,x", label("guess"), "line 2: 'x' is not a number"),
-        ("a,b\n1,nan", label("guess"), "line 2: column 'b' is NaN; values must be finite"),
+        ("a,b\n1,x", label("none"), "line 2: 'x' is not a number"),
+        ("a,b\n1,nan", label("none"), "line 2: column 'b' is NaN; values must be finite"),
         ("label\n1\n", label("guess"), "there are no columns beside the label"),
         ("a,b\n1,2", label("c"), "there is no column 'c'; the columns are a, b"),
     ] {
@@ -54,7 +109,7 @@ fn missing_values_follow_the_policy() {
     assert_eq!(with(Missing::Zero), (vec![1.0, 2.0, 0.0, 4.0, 3.0, 0.0], 3));
     assert_eq!(with(Missing::Mean), (vec![1.0, 2.0, 2.0, 4.0, 3.0, 3.0], 3));
     assert_eq!(with(Missing::Drop), (vec![1.0, 2.0], 1));
-    let options = Options { missing: Missing::Mean, ..Options::default() };
+    let options = Options { missing: Missing::Mean, ..label("none") };
     let said = read("a,b\n1,\n2,\n", &options).unwrap_err().to_string();
     assert_eq!(said, "column 'b' has no values at all");
 }
@@ -76,7 +131,7 @@ fn means_of_the_examples_stand_for_missing_queries() {
     }
     let said = read(text, &fitted(Missing::Error)).unwrap_err().to_string();
     assert_eq!(said, "line 2: column 'size' is empty; missing values are not accepted");
-    let narrow = Options { means: Some(vec![1.0]), ..Options::default() };
+    let narrow = Options { means: Some(vec![1.0]), ..label("none") };
     let said = read("1,2,3\n", &narrow).unwrap_err().to_string();
     assert_eq!(said, "rows have 3 columns, the machine expects 1");
 }
@@ -93,7 +148,7 @@ fn categories_become_columns_and_the_machine_names_them_later() {
     let asked = Options { names: Some(names), ..Options::default() };
     let data = read("extra,size,colour\nq,5,blue\n", &asked).unwrap().unwrap();
     assert_eq!(data.examples.to_dense().as_dense().unwrap(), [5.0, 1.0, 0.0]);
-    assert_eq!(data.targets, Targets::Absent);
+    assert_eq!(data.targets, Targets::Names(vec!["q".into()]));
     for (text, message) in [
         (
             "size,colour\n5,teal\n",
@@ -121,7 +176,7 @@ fn columns_are_matched_by_name_in_any_order() {
 
 #[test]
 fn ids_are_handed_on_and_are_no_features() {
-    let options = Options { id: Some("name".into()), ..Options::default() };
+    let options = Options { id: Some("name".into()), ..label("none") };
     let mut chunks = from_reader("name,a\nx7,1\nx9,2\n".as_bytes(), "x.csv", &options).unwrap();
     let first = chunks.next_chunk(1).unwrap().unwrap();
     assert_eq!(first.examples.as_dense().unwrap(), [1.0]);

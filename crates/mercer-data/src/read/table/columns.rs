@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 
 use crate::DataError;
-use crate::read::{Label, Options};
+use crate::read::target::{self, TargetReason};
+use crate::read::{Options, TargetColumn};
 
-/// Names of the target column if none is given.
-const LABEL_NAMES: [&str; 3] = ["label", "target", "class"];
 /// The largest number of categories of a column.
 const MAX_CATEGORIES: usize = 1024;
 
@@ -23,12 +22,12 @@ impl Fields {
         name.unwrap_or_else(|| (field + 1).to_string())
     }
 
-    fn named(&self, name: &str) -> Option<usize> {
+    pub(in crate::read) fn named(&self, name: &str) -> Option<usize> {
         self.names.as_ref()?.iter().position(|known| known == name)
     }
 
     /// A field by its name, or by its number from 1.
-    fn find(&self, name: &str) -> Result<usize, DataError> {
+    pub(in crate::read) fn find(&self, name: &str) -> Result<usize, DataError> {
         let number = name.parse::<usize>().ok().filter(|n| (1..=self.count).contains(n));
         self.named(name).or(number.map(|n| n - 1)).ok_or_else(|| DataError::NoSuchColumn {
             name: name.to_owned(),
@@ -87,6 +86,8 @@ pub(in crate::read) enum TableColumn {
 #[derive(Debug, Default)]
 pub(in crate::read) struct TableColumns {
     pub(in crate::read) label: Option<usize>,
+    /// Why that field is the label, or none is.
+    reason: Option<TargetReason>,
     pub(in crate::read) id: Option<usize>,
     pub(in crate::read) numeric: Vec<usize>,
     pub(in crate::read) categorical: Vec<Categorical>,
@@ -104,8 +105,8 @@ impl TableColumns {
         if let (Some(_), Some(expected)) = (&fields.names, &options.names) {
             return Self::expected(fields, options, id, expected);
         }
-        let label = find_label(fields, options, id, &[])?;
-        let mut columns = Self { label, id, ..Self::default() };
+        let (label, reason) = target::find(fields, options, id, &[])?;
+        let mut columns = Self { label, reason: Some(reason), id, ..Self::default() };
         for field in (0..fields.count).filter(|field| Some(*field) != label && Some(*field) != id) {
             if hot.contains(&field) {
                 columns.categorical.push(Categorical { field, known: HashMap::new(), open: true });
@@ -152,7 +153,8 @@ impl TableColumns {
             .copied()
             .chain(columns.categorical.iter().map(|known| known.field))
             .collect();
-        columns.label = find_label(fields, options, id, &taken)?;
+        let (label, reason) = target::find(fields, options, id, &taken)?;
+        (columns.label, columns.reason) = (label, Some(reason));
         let is_left_out = |field: &usize| {
             !taken.contains(field) && Some(*field) != columns.label && Some(*field) != id
         };
@@ -179,6 +181,12 @@ impl TableColumns {
         }
     }
 
+    /// The target column and why it is that one.
+    pub(in crate::read) fn target(&self, fields: &Fields) -> Option<TargetColumn> {
+        let column = self.label.map(|field| fields.name(field));
+        Some(TargetColumn { column, reason: self.reason? })
+    }
+
     pub(in crate::read) fn width(&self) -> usize {
         self.order.len()
     }
@@ -197,30 +205,4 @@ impl TableColumns {
         };
         Some(self.order.iter().map(name).collect())
     }
-}
-
-/// The field of the target; never one of those `taken` as features.
-fn find_label(
-    fields: &Fields,
-    options: &Options,
-    id: Option<usize>,
-    taken: &[usize],
-) -> Result<Option<usize>, DataError> {
-    let last = fields.count - 1;
-    let label = match &options.label {
-        Label::Absent => None,
-        Label::Last => Some(last),
-        Label::Column(name) => Some(fields.find(name)?),
-        Label::Guess => {
-            let features = fields.count - 1 - usize::from(id.is_some());
-            // Where columns were found by name, several of the machine's may come from one of the table.
-            let expected = if taken.is_empty() { options.features } else { Some(taken.len()) };
-            let is_last =
-                expected == Some(features) || options.targets_needed && options.labels.is_none();
-            let known = LABEL_NAMES.iter().find_map(|name| fields.named(name));
-            let known = known.or(is_last.then_some(last));
-            known.filter(|field| Some(*field) != id && !taken.contains(field))
-        }
-    };
-    Ok(label)
 }

@@ -53,7 +53,24 @@ fn many_writers_of_one_target_all_end_well() {
 #[test]
 fn an_unwritable_place_is_an_error() {
     let error = AtomicFile::create(Path::new("/nonexistent/folder/file")).unwrap_err();
-    assert_eq!(error.to_string(), "No such file or directory (os error 2)");
+    assert_eq!(error.to_string(), "there is no folder '/nonexistent/folder'; make it first");
+}
+
+#[test]
+fn a_target_is_checked_without_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    let refused = |path: &Path| AtomicFile::check(path).unwrap_err().to_string();
+    fs::write(place("old"), "precious").unwrap();
+    AtomicFile::check(&place("old")).unwrap();
+    AtomicFile::check(&place("new")).unwrap();
+    assert_eq!(fs::read_to_string(place("old")).unwrap(), "precious");
+    assert_eq!(count(folder.path()), 1);
+    assert!(refused(folder.path()).starts_with("this is a folder"));
+    assert!(refused(&place("new/")).starts_with("this is a folder"));
+    assert!(refused(&place("old/new")).ends_with("old' is not a folder"));
+    assert!(refused(&place("no/new")).ends_with("no'; make it first"));
+    AtomicFile::check(Path::new("new")).unwrap();
 }
 
 #[test]

@@ -34,7 +34,8 @@ const MAX_CLASSES: usize = 10_000;
 pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     let mut lines = Lines::new(bytes);
     let header = LibsvmHeader::read(&mut lines)?;
-    let (supports, columns) = read_vectors(&mut lines, &header)?;
+    let zero_based = has_index_zero(bytes) && header.kernel_name != "precomputed";
+    let (supports, columns) = read_vectors(&mut lines, &header, u32::from(!zero_based))?;
     let offsets = &header.rho;
     let coefficients = |score: usize, row: usize| columns[row * header.width() + score];
     let total = supports.rows();
@@ -73,7 +74,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
         parent: None,
     };
     let probabilities = header.probabilities();
-    Ok(Model { machine, plan: None, input: Input::default(), probabilities, provenance })
+    let input = Input { zero_based, ..Input::default() };
+    Ok(Model { machine, plan: None, input, probabilities, provenance })
+}
+
+/// Whether a vector has an index 0, which LIBSVM takes as one more column.
+fn has_index_zero(bytes: &[u8]) -> bool {
+    bytes.windows(3).any(|three| three[0].is_ascii_whitespace() && three[1..] == *b"0:")
 }
 
 fn class_starts(per_class: &[usize]) -> Vec<usize> {
@@ -242,10 +249,11 @@ impl LibsvmHeader {
     }
 }
 
-/// The vectors, and their coefficients row after row.
+/// The vectors, whose indices begin at `first`, and their coefficients row after row.
 fn read_vectors(
     lines: &mut Lines<'_>,
     header: &LibsvmHeader,
+    first: u32,
 ) -> Result<(Matrix, Vec<f64>), MachineError> {
     let width = header.width();
     let precomputed = header.kernel_name == "precomputed";
@@ -266,15 +274,15 @@ fn read_vectors(
             };
             coefficients.push(lines.number(token)?);
         }
-        let mut previous = 0u32;
+        let mut previous = None;
         for token in tokens {
-            let (index, value) = entry(lines, token, precomputed)?;
-            if index <= previous {
+            let (index, value) = entry(lines, token, precomputed, first)?;
+            if let Some(previous) = previous.filter(|previous| index <= *previous) {
                 let reason = format!("index {index} comes after {previous}; indices must increase");
                 return Err(lines.error(reason));
             }
-            previous = index;
-            builder.push(index - 1, value);
+            previous = Some(index);
+            builder.push(index - first, value);
         }
         builder.end_row();
     }
@@ -286,8 +294,13 @@ fn read_vectors(
     Ok((builder.finish(columns), coefficients))
 }
 
-/// Index from 1 and value; `0:serial` of a precomputed kernel is the unit vector of its serial number.
-fn entry(lines: &Lines<'_>, token: &str, precomputed: bool) -> Result<(u32, f64), MachineError> {
+/// Index and value; `0:serial` of a precomputed kernel is the unit vector of its serial number.
+fn entry(
+    lines: &Lines<'_>,
+    token: &str,
+    precomputed: bool,
+    first: u32,
+) -> Result<(u32, f64), MachineError> {
     let Some((index, value)) = token.split_once(':') else {
         let shown: String = token.chars().take(40).collect();
         return Err(lines.error(format!("'{shown}' is not of the form index:value")));
@@ -299,10 +312,10 @@ fn entry(lines: &Lines<'_>, token: &str, precomputed: bool) -> Result<(u32, f64)
         let serial = serial.ok_or_else(|| lines.error("the serial number must be at least 1"))?;
         return Ok((serial, 1.0));
     }
-    let parsed = index.parse::<u32>().ok().filter(|index| (1..u32::MAX).contains(index));
+    let parsed = index.parse::<u32>().ok().filter(|index| (first..u32::MAX).contains(index));
     let index = parsed.ok_or_else(|| {
         let shown: String = index.chars().take(40).collect();
-        lines.error(format!("index '{shown}' is outside 1 to {}", u32::MAX - 1))
+        lines.error(format!("index '{shown}' is outside {first} to {}", u32::MAX - 1))
     })?;
     Ok((index, value))
 }

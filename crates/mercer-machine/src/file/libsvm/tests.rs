@@ -82,6 +82,21 @@ fn old_files_with_few_digits_and_any_key_order_are_read() {
     assert_eq!(model.probabilities, None::<Probabilities>);
 }
 
+/// LIBSVM takes an index 0 as one more column.
+#[test]
+fn an_index_0_counts_all_columns_from_0() {
+    let text = THREE_CLASSES.replacen("1:1 3:0.25", "0:1 3:0.25", 1);
+    let first = model(&text);
+    assert!(first.input.zero_based);
+    assert_eq!(first.machine.columns(), 4);
+    let written = String::from_utf8(to_bytes(&first, &FORMAT).unwrap()).unwrap();
+    assert!(written.contains(" 0:1 3:0.25 "), "{written}");
+    assert!(!model(THREE_CLASSES).input.zero_based);
+    let unsorted = THREE_CLASSES.replacen("1:1 3:0.25", "1:1 0:0.25", 1);
+    let said = from_bytes(unsorted.as_bytes()).unwrap_err().to_string();
+    assert_eq!(said, "line 12: index 0 comes after 1; indices must increase");
+}
+
 #[test]
 fn broken_texts_say_where() {
     for (from, to, message) in [

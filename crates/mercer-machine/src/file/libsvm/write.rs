@@ -30,16 +30,17 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
             }
             write!(out, "0:{} ", row.width())?;
         } else {
-            write_row(row, out)?;
+            write_row(row, u32::from(!model.input.zero_based), out)?;
         }
         writeln!(out)?;
     }
     Ok(())
 }
 
-fn write_row(row: Row<'_>, out: &mut dyn Write) -> Result<(), MachineError> {
+/// The first column has the index `first`.
+fn write_row(row: Row<'_>, first: u32, out: &mut dyn Write) -> Result<(), MachineError> {
     for (column, value) in row.nonzeros() {
-        write!(out, "{}:{} ", column + 1, digits(value))?;
+        write!(out, "{}:{} ", column + first, digits(value))?;
     }
     Ok(())
 }

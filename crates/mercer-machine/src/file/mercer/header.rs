@@ -22,6 +22,10 @@ pub(super) struct FileHeader {
     pub(super) features: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) names: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) target: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) zero_based: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) scaling: Option<ScalingText>,
     #[serde(skip_serializing_if = "Option::is_none")]

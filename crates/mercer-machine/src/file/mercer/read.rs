@@ -41,7 +41,14 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     if means.as_ref().is_some_and(|means| !is_fit(means)) {
         return Err(damaged(&"its means do not fit its columns"));
     }
-    let input = Input { features: header.features, names: header.names.take(), scaling, means };
+    let input = Input {
+        features: header.features,
+        names: header.names.take(),
+        scaling,
+        means,
+        target: header.target.take(),
+        zero_based: header.zero_based,
+    };
     let provenance = header.provenance.into();
     let output = header.output.into();
     let machine = match header.bins.take() {

@@ -24,6 +24,8 @@ fn sample() -> Model {
             names: Some(vec!["a".into(), "b".into(), "ü".into()]),
             scaling: None,
             means: None,
+            target: Some("größe".to_owned()),
+            zero_based: true,
         },
         probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
         provenance: Provenance { origin: "test".into(), ..Provenance::default() },
@@ -160,6 +162,7 @@ fn tuning() -> Tuning {
         mean_cost: 1e15,
         settled: 1.0,
         dropped: false,
+        compared: true,
     };
     let refusal = Refusal { stage: "spectral".to_owned(), reason: "\"<not> a square\"".to_owned() };
     let settled = SettledByStage { stage: "exact".to_owned(), queries: 3 };

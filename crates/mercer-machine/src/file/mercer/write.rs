@@ -74,6 +74,8 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         columns: machine.columns(),
         features: model.input.features,
         names: model.input.names.clone(),
+        target: model.input.target.clone(),
+        zero_based: model.input.zero_based,
         scaling: model.input.scaling.as_ref().map(scaling_text),
         probabilities: model.probabilities.as_ref().map(Into::into),
         provenance: (&model.provenance).into(),
