@@ -11,7 +11,7 @@ fn said(arguments: &[&str]) -> String {
     text
 }
 
-/// "9029 supports (10200 at their limit)": one was counted over examples, the other over subproblems.
+/// A report once had 9,029 supports and 10,200 bounded ones: one was counted over examples, the other over subproblems.
 #[test]
 fn no_more_vectors_are_bounded_than_there_are() {
     let folder = Folder::new();
