@@ -101,3 +101,12 @@ def test_bad_sparse_rows_are_refused():
         beyond.indices[3] = 1000
         with pytest.raises(ValueError, match="damaged|index"):
             machine.predict(beyond)
+
+
+def test_stored_zeros_change_nothing():
+    rows = sp.csr_matrix(X[400:500])
+    rows.data[::3] = 0.0
+    rows.data[1::7] = -0.0
+    for machine in machines():
+        np.testing.assert_array_equal(machine.decision_function(rows), machine.decision_function(rows.toarray()))
+        np.testing.assert_array_equal(machine.predict(rows), machine.predict(rows.toarray()))
