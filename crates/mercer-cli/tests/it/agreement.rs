@@ -11,7 +11,7 @@ fn said(arguments: &[&str]) -> String {
     text
 }
 
-/// A report once had 9,029 supports and 10,200 bounded ones: one was counted over examples, the other over subproblems.
+/// Supports were counted over examples, bounded vectors over subproblems, of which there were more.
 #[test]
 fn no_more_vectors_are_bounded_than_there_are() {
     let folder = Folder::new();

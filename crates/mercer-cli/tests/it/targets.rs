@@ -80,8 +80,8 @@ fn a_table_that_still_has_its_labels_gives_an_accuracy() {
     let report = object(&["predict", &model, &first, "--json"]);
     assert_eq!((&report["accuracy"], &report["target"]["column"]), (&1.0.into(), &"1".into()));
     // A column of other things is no target.
-    let unknown = folder.write("o.csv", "0,1,unknown\n1,1,words\n");
-    let said = told(&["predict", &model, &unknown, "--label", "3"]);
+    let words = folder.write("o.csv", "0,1,unknown\n1,1,words\n");
+    let said = told(&["predict", &model, &words, "--label", "3"]);
     assert!(said.contains("the model knows none of the targets"), "{said}");
 }
 
