@@ -175,7 +175,7 @@ impl<'s> Session<'s> {
         let mut object = self.details.take();
         object.insert("paper".to_owned(), json!(paper.key));
         object.insert("title".to_owned(), json!(paper.title));
-        object.insert("results".to_owned(), json!(self.rows.take()));
+        object.insert("rows".to_owned(), json!(self.rows.take()));
         self.observer.line(&Value::Object(object).to_string());
     }
 

@@ -142,7 +142,7 @@ fn grown(found: &Value) -> Vec<String> {
             .trim_end()
             .to_owned()
     };
-    found["results"].as_array().into_iter().flatten().map(line).collect()
+    found["rows"].as_array().into_iter().flatten().map(line).collect()
 }
 
 /// C of a set in benches/tasks.toml.
