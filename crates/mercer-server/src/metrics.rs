@@ -218,6 +218,7 @@ impl Metrics {
     /// All metrics as text.
     pub fn text(&self, repository: &Repository, scheduler: &Scheduler) -> String {
         self.backlog.set(scheduler.backlog().as_secs_f64());
+        self.degraded.inner().store(scheduler.degraded(), Ordering::Relaxed);
         self.info.clear();
         self.bytes.clear();
         for served in repository.served() {

@@ -69,6 +69,7 @@ pub struct Scheduler {
     threads: u64,
     limit_ns: u64,
     overload: Overload,
+    degraded: AtomicU64,
 }
 
 struct Shared {
@@ -128,7 +129,13 @@ impl Scheduler {
             threads: threads.max(1) as u64,
             limit_ns: limit.as_nanos().min(u128::from(u64::MAX)) as u64,
             overload,
+            degraded: AtomicU64::new(0),
         })
+    }
+
+    /// Requests that got a smaller budget because of overload.
+    pub fn degraded(&self) -> u64 {
+        self.degraded.load(Ordering::Relaxed)
     }
 
     /// The time after which what waits now is expected to be done.
@@ -186,6 +193,7 @@ impl Scheduler {
             let limit = work.served.times.limit(work.served.mean_us * share * 0.5);
             let budget = work.options.budget.map_or(limit, |budget| budget.min(limit));
             work.options.budget = Some(budget);
+            self.degraded.fetch_add(1, Ordering::Relaxed);
             return Ok(());
         }
         let retry_after = Duration::from_nanos(backlog - self.limit_ns / 2);
@@ -350,4 +358,64 @@ fn joined(batch: &[WaitingPart]) -> Matrix {
     let dense = batch.iter().filter_map(|part| part.rows.as_dense());
     let values: Vec<f64> = dense.flatten().copied().collect();
     Matrix::dense(columns, values).unwrap_or_else(|_| first.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use mercer_query::Certainty;
+
+    use super::*;
+    use crate::served::LoadOptions;
+
+    /// A machine of two supports, as LIBSVM writes it.
+    fn served() -> Arc<ServedModel> {
+        let text = b"svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\n\
+            label 1 -1\nnr_sv 1 1\nSV\n1 1:1 \n-1 1:-1 2:0.5 \n";
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.model");
+        std::fs::write(&path, text).unwrap();
+        let options = LoadOptions { trust_plan: false, audit: 0.0, seed: 1 };
+        Arc::new(ServedModel::load("m", 1, &path, options).unwrap())
+    }
+
+    /// So many rows that they wait for a worker.
+    fn work(served: &Arc<ServedModel>) -> Work {
+        let values = (0..200_000).map(|at| f64::from(at % 17) / 8.0 - 1.0).collect();
+        let rows = Matrix::dense(2, values).unwrap();
+        let options = QueryOptions::default();
+        Work { served: Arc::clone(served), rows, options, deadline: None }
+    }
+
+    async fn two(overload: Overload) -> [Result<Answered, Failure>; 2] {
+        let (served, limit) = (served(), Duration::from_nanos(1));
+        let scheduler = Scheduler::start(1, limit, overload).unwrap();
+        let both = tokio::join!(scheduler.answer(work(&served)), scheduler.answer(work(&served)));
+        scheduler.stop();
+        both.into()
+    }
+
+    #[tokio::test]
+    async fn what_waits_is_bounded_and_what_runs_is_answered_in_order() {
+        let served = served();
+        let alone = served.plan.decide(&work(&served).rows).unwrap();
+        let [first, second] = two(Overload::Shed).await;
+        assert_eq!(first.unwrap().decisions, alone, "cut into batches and joined again");
+        let refused = second.unwrap_err();
+        assert!(matches!(refused.kind, Kind::Overloaded { .. }), "{refused}");
+        assert!(refused.message.contains("the queue is full"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_deadline_that_is_over_leaves_rows_unsettled() {
+        let served = served();
+        let scheduler = Scheduler::start(1, Duration::from_secs(9), Overload::Shed).unwrap();
+        let late = Work { deadline: Some(Instant::now()), ..work(&served) };
+        let answered = scheduler.answer(late).await.unwrap();
+        assert_eq!(answered.budget, Some(0));
+        let mut certainties = answered.decisions.iter().map(|decision| decision.certainty);
+        assert!(certainties.all(|certainty| certainty == Certainty::Unsettled));
+        scheduler.stop();
+        let gone = scheduler.answer(work(&served)).await.unwrap_err();
+        assert_eq!(gone.kind, Kind::Unavailable);
+    }
 }
