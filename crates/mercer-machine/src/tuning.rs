@@ -51,6 +51,9 @@ pub struct Tuning {
 pub struct Budget {
     /// The requested limit.
     pub microseconds: f64,
+    /// Files of earlier builds: multiply-adds in a microsecond. Nothing reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
     /// The limit of the cost.
     pub multiply_adds: u64,
 }
@@ -109,7 +112,7 @@ pub struct Trial {
     pub dropped: bool,
     /// Whether its time is that of the last comparison, in turns with exact and the chosen plan; the times of others are
     /// those of the search.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compared: bool,
 }
 

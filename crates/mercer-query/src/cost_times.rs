@@ -135,7 +135,7 @@ impl CostTimes {
 
     /// A limit of time and the limit of cost that it becomes.
     pub fn budget(&self, microseconds: f64) -> Budget {
-        Budget { microseconds, multiply_adds: self.limit(microseconds) }
+        Budget { microseconds, rate: None, multiply_adds: self.limit(microseconds) }
     }
 
     /// How long a query of this cost takes.

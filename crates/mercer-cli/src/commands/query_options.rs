@@ -70,7 +70,7 @@ pub(super) fn resolve(
 impl ResolvedBudget {
     /// The budget in words, with the option that repeats it.
     pub(super) fn sentence(&self) -> String {
-        let Budget { microseconds, multiply_adds } = self.budget;
+        let Budget { microseconds, multiply_adds, .. } = self.budget;
         format!(
             "budget: {microseconds} us = {multiply_adds} multiply-adds per query (for the same answers on any computer: \
              --budget {multiply_adds})"

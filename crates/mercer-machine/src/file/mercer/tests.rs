@@ -3,9 +3,9 @@
 use super::super::{from_bytes, to_bytes};
 use super::FORMAT;
 use crate::{
-    Array, Bins, Budget, Calibration, ClassName, CostTime, Counts, Curve, Input, Machine, Model,
-    Output, Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme,
-    Score, Section, SettledByStage, Spacing, Speed, Trial, Tuning, Verification, file,
+    Array, Bins, Budget, Calibration, ClassName, Counts, Curve, Input, Machine, Model, Output,
+    Parent, PlanSections, Probabilities, Provenance, Refusal, SampleParts, Scale, Scheme, Score,
+    Section, SettledByStage, Spacing, Speed, Trial, Tuning, Verification, file,
 };
 use mercer_data::Matrix;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ fn sample() -> Model {
             names: Some(vec!["a".into(), "b".into(), "ü".into()]),
             scaling: None,
             means: None,
-            target: Some("größe".to_owned()),
-            zero_based: true,
+            target: None,
+            zero_based: false,
         },
         probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
         provenance: Provenance { origin: "test".into(), ..Provenance::default() },
@@ -46,6 +46,15 @@ fn saving_and_loading_changes_nothing() {
     assert_eq!(model.probabilities, again.probabilities);
     assert_eq!(model.provenance, again.provenance);
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+}
+
+#[test]
+fn the_target_column_and_the_first_index_are_kept() {
+    let mut model = sample();
+    model.input.target = Some("größe".to_owned());
+    model.input.zero_based = true;
+    let again = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap();
+    assert_eq!(model.input, again.input);
 }
 
 /// A label is a name: 0.1 + 0.2 must not come back as 0.3. serde_json rounds some of these numbers wrongly unless its
@@ -162,7 +171,7 @@ fn tuning() -> Tuning {
         mean_cost: 1e15,
         settled: 1.0,
         dropped: false,
-        compared: true,
+        compared: false,
     };
     let refusal = Refusal { stage: "spectral".to_owned(), reason: "\"<not> a square\"".to_owned() };
     let settled = SettledByStage { stage: "exact".to_owned(), queries: 3 };
@@ -172,8 +181,8 @@ fn tuning() -> Tuning {
         seed: u64::MAX,
         instruction_set: "avx2".to_owned(),
         threads: 2,
-        budget: Some(Budget { microseconds: 40.0, multiply_adds: 48_000 }),
-        times: vec![CostTime { multiply_adds: 48_000, microseconds: 39.5 }],
+        budget: Some(Budget { microseconds: 40.0, rate: Some(1200.0), multiply_adds: 48_000 }),
+        times: Vec::new(),
         tolerance: Some(0.5),
         sample: SampleParts { rows: 10, fitted: 3, measured: 4, verified: 3, repeated: 1 },
         exact: speed,
@@ -210,6 +219,17 @@ fn the_record_of_a_tuning_is_kept_and_checked() {
     let again = from_bytes(&bytes).unwrap();
     assert_eq!(model.plan, again.plan);
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
+    // Costs and times, and a trial of the last comparison, which the golden files do not have.
+    let tuning = plan.tuning.as_mut().unwrap();
+    let point = |multiply_adds, microseconds| crate::CostTime { multiply_adds, microseconds };
+    tuning.times = vec![point(0, 0.5), point(48_000, 39.5)];
+    tuning.tried[0].compared = true;
+    model.plan = Some(plan.clone());
+    let again = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap();
+    assert_eq!(model.plan, again.plan);
+    plan.tuning.as_mut().unwrap().times.reverse();
+    model.plan = Some(plan.clone());
+    assert!(from_bytes(&to_bytes(&model, &FORMAT).unwrap()).is_err(), "times increase");
     plan.tuning.as_mut().unwrap().tolerance = Some(-1.0);
     model.plan = Some(plan);
     let error = from_bytes(&to_bytes(&model, &FORMAT).unwrap()).unwrap_err().to_string();
