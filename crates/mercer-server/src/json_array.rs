@@ -1,5 +1,5 @@
-//! The `data` of a tensor in JSON: numbers, truth values or texts in an array, nested or flat. Written by hand because a
-//! batch of rows is nearly all of a request: numbers go straight into one list. The rest of a request is read by serde.
+//! The `data` of a tensor in JSON: numbers, truth values or texts in an array, nested or flat. A reader of its own, because
+//! a batch of rows is nearly all of a request: numbers go straight into one list. The rest of a request is read by serde.
 
 use crate::failure::Failure;
 
