@@ -146,9 +146,9 @@ pub(crate) struct Import {
 pub(crate) struct Export {
     /// The model file to read
     pub(crate) model: PathBuf,
-    /// Format to write (see `mercer list`)
-    #[arg(long, default_value = "libsvm")]
-    pub(crate) format: String,
+    /// Format to write (see `mercer list`); by default that of the file's ending (.onnx, .c, .mercer), else libsvm
+    #[arg(long)]
+    pub(crate) format: Option<String>,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,

@@ -15,9 +15,10 @@ use crate::failure::DONE;
 use crate::queries::Queries;
 
 pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
-    let format = file::format(&export.format).with_context(|| {
+    let name = export.format.as_deref().unwrap_or_else(|| by_ending(&export.output));
+    let format = file::format(name).with_context(|| {
         let known: Vec<_> = file::FORMATS.iter().map(|format| format.name).collect();
-        format!("unknown model format '{}'; known are {}", export.format, known.join(", "))
+        format!("unknown model format '{name}'; known are {}", known.join(", "))
     })?;
     let model = load(&export.model, console)?;
     let changed = match &export.sample {
@@ -30,6 +31,15 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
             "{}: {} files cannot hold the means that replace missing values; rows must be complete",
             export.output.display(),
             format.name
+        ));
+    }
+    if format.name != "mercer"
+        && let Some(plan) = model.plan.as_ref().filter(|plan| !plan.sections.is_empty())
+    {
+        console.warn(&format!(
+            "{}: the plan {} is not in the file, only the machine: every answer costs what an exact one costs",
+            export.output.display(),
+            plan.spec
         ));
     }
     if console.json {
@@ -50,6 +60,16 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     };
     console.summary(&format!("{}: {}{lost}", export.output.display(), format.summary));
     Ok(DONE)
+}
+
+/// The name of the format that a file's ending stands for.
+fn by_ending(path: &Path) -> &'static str {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("onnx") => "onnx",
+        Some("c") => "c",
+        Some("mercer") => "mercer",
+        _ => "libsvm",
+    }
 }
 
 /// How many labels of a sample change when the written numbers are read back; `None` where the format

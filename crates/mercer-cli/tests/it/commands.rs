@@ -190,6 +190,24 @@ fn budgets_leave_queries_unsettled_unless_certainty_is_required() {
 }
 
 #[test]
+fn exports_go_by_the_name_of_the_file_and_say_that_the_plan_stays_behind() {
+    let folder = Folder::new();
+    let (fast, model) = (folder.path("fast.mercer"), dataset("digits/digits.model"));
+    done(&["compile", &model, "--plan", "cascade(low_precision, exact)", "-o", &fast]);
+    for (name, format) in
+        [("m.onnx", "onnx"), ("m.c", "c"), ("m.mercer", "mercer"), ("m.txt", "libsvm")]
+    {
+        let output = crate::common::mercer(&["export", &fast, "-o", &folder.path(name), "--json"]);
+        let [out, said] =
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+        let object: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{said}"));
+        assert_eq!(object["format"], format);
+        let is_told = said.contains("the plan cascade(low_precision, exact) is not in the file");
+        assert_eq!(is_told, format != "mercer", "{name}: {said}");
+    }
+}
+
+#[test]
 fn plans_that_do_not_fit_are_refused_with_a_sentence() {
     let model = dataset("digits/digits.model");
     for (plan, message) in [
