@@ -33,9 +33,8 @@ pub(super) fn set_budget(
 ) -> Result<(), CompileError> {
     let Some(microseconds) = context.tuner.budget_us else { return Ok(()) };
     let budget = cost_times(context, candidate, rows)?.budget(microseconds);
-    candidate.options.budget = Some(budget.multiply_adds);
     candidate.budget = Some(budget);
-    let answers = candidate.plan.decide_with(rows, &candidate.options)?;
+    let answers = candidate.plan.decide_with(rows, &candidate.limited())?;
     candidate.unsettled = answers.unsettled as f64 / rows.rows().max(1) as f64;
     Ok(())
 }

@@ -8,7 +8,7 @@ use mercer_query::{Answers, Certainty, CostTimes, Plan};
 use mercer_simd::Isa;
 
 use super::choose::Why;
-use super::search::{Context, PlanCandidate, Search};
+use super::search::{Context, Search};
 use super::timing::rounded;
 use super::validate::{Validated, ValidatedCandidate};
 use super::{Aim, Contract, Point, Tuned};
@@ -98,8 +98,8 @@ pub(super) fn verify(
     validated: &ValidatedCandidate,
 ) -> Result<Verified, CompileError> {
     let (tuner, test) = (context.tuner, &context.sample.test);
-    let PlanCandidate { plan, options, .. } = &validated.candidate;
-    let answers = plan.decide_with(&test.rows, options)?;
+    let plan = &validated.candidate.plan;
+    let answers = plan.decide_with(&test.rows, &validated.candidate.limited())?;
     let tolerance = tuner.tolerance.unwrap_or(0.0);
     let differs = |given: Answer, truth: Answer| match (given, truth) {
         // The range of the exact value is as wide as its rounding.

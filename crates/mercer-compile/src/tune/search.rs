@@ -79,6 +79,12 @@ pub(super) struct PlanCandidate {
 }
 
 impl PlanCandidate {
+    /// The options with the budget. Plans are timed without it: refusing is fast.
+    pub(super) fn limited(&self) -> QueryOptions {
+        let budget = self.budget.map(|budget| budget.multiply_adds);
+        QueryOptions { budget, ..self.options }
+    }
+
     pub(super) fn runner<'a>(&'a self, rows: &'a Matrix) -> Runner<'a> {
         Runner { plan: &self.plan, options: &self.options, rows }
     }
@@ -192,7 +198,7 @@ impl<'a> Search<'a> {
         };
         let mut candidate = self.context.candidate(stages, plan);
         set_budget(&self.context, &mut candidate, &self.timed_rows)?;
-        let answers = candidate.plan.decide_with(&self.timed_rows, &candidate.options)?;
+        let answers = candidate.plan.decide_with(&self.timed_rows, &candidate.limited())?;
         if let Some(useful) = self.without_idle_stages(&candidate, &answers) {
             return if useful.is_empty() { Ok(false) } else { self.evaluate(useful) };
         }
