@@ -163,7 +163,7 @@ fn check_digest(served: &ServedModel, parameters: &Parameters) -> Result<(), Fai
 }
 
 /// Options of the request, and those of the model where it has none.
-fn query_options(served: &ServedModel, parameters: &Parameters) -> QueryOptions {
+pub(crate) fn query_options(served: &ServedModel, parameters: &Parameters) -> QueryOptions {
     let tuned = served.query_options;
     let by_time = parameters.budget_us.map(|time| served.times.limit(time));
     QueryOptions {

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use mercer_machine::Output;
-use mercer_query::QueryOptions;
 use serde_json::{Map, Value, json};
 
 use crate::answers::certainty_name;
 use crate::failure::Failure;
+use crate::infer::query_options;
 use crate::request::InferRequest;
 use crate::rows::rows;
 use crate::served::ServedModel;
@@ -162,13 +162,7 @@ pub fn explanation(served: &ServedModel, request: &InferRequest) -> Result<Value
     if rows.rows() != 1 {
         return Err(Failure::invalid("one row is explained at a time"));
     }
-    let parameters = &request.parameters;
-    let by_time = parameters.budget_us.map(|time| served.times.limit(time));
-    let options = QueryOptions {
-        budget: parameters.budget.or(by_time).or(served.query_options.budget),
-        tolerance: parameters.tolerance.or(served.query_options.tolerance),
-        require: parameters.require,
-    };
+    let options = query_options(served, &request.parameters);
     let explained = served.active_plan().explain(&rows, 0, &options);
     let explained = explained.map_err(|error| Failure::invalid(error.to_string()))?;
     let finite = |value: f64| value.clamp(f64::MIN, f64::MAX);
