@@ -3,6 +3,7 @@
 mod additive;
 mod builds;
 mod faults;
+mod limits;
 mod linear;
 mod low_rank;
 mod mutations;
@@ -34,6 +35,7 @@ pub const VERB: Verb = Verb {
             \u{20}         of them no test fails; only if named\n\
             faults    the command killed at random moments, files without permissions, several writers of one file;\n\
             \u{20}         only if named\n\
+            limits    time limits of tune and search, by the clock: each may take 10 % more than its limit; only if named\n\
             low_rank  low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
@@ -93,6 +95,7 @@ const TOPICS: &[Topic] = &[
     ("soak", soak::run, false),
     ("mutations", mutations::run, false),
     ("faults", faults::run, false),
+    ("limits", limits::run, false),
 ];
 
 fn run(mut args: Args) -> Result<ExitCode> {

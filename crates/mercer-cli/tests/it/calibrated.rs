@@ -114,3 +114,20 @@ fn excess_errors_need_labels_and_are_reported_with_their_counts() {
     let (_, text) = refused_with(&["predict", &fast, &queries, "--audit", "0.1"]);
     assert!(text.contains("excess errors"), "{text}");
 }
+
+#[test]
+fn samples_beyond_the_memory_are_refused_by_verify_and_by_an_audit() {
+    let folder = folder();
+    compile(&folder, "cascade(pca(1, 2), low_precision, exact)", &[]);
+    let [fast, sample, queries] = ["fast.mercer", "sample.svm", "same.svm"].map(|n| folder.path(n));
+    for command in [
+        vec!["verify", &fast, "--sample", &sample],
+        vec!["predict", &fast, &queries, "--audit", "0.1", "--audit-sample", &sample],
+    ] {
+        let (code, said) = refused_with(&[&command[..], &["--memory", "10KiB"]].concat());
+        assert_eq!(code, Some(1), "{command:?}: {said}");
+        assert!(said.contains("the rows take more than"), "{command:?}: {said}");
+        assert!(said.contains("`--memory 4GiB` raises the limit"), "{command:?}: {said}");
+        done(&[&command[..], &["--memory", "1MiB"]].concat());
+    }
+}
