@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod bits;
+mod clib;
 mod edges;
 mod fixtures;
 mod help;
@@ -39,6 +40,7 @@ const VERBS: &[Verb] = &[
     bits::VERB,
     bench::VERB,
     fixtures::VERB,
+    clib::VERB,
     sanitize::VERB,
     help::VERB,
 ];

@@ -1,0 +1,231 @@
+/* What the C library promises, checked as a program in C sees it. Prints "done" if all holds. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mercer.h"
+
+#define CHECK(what)                                                                   \
+    do {                                                                              \
+        if (!(what)) {                                                                \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #what, mercer_last_error()); \
+            exit(1);                                                                  \
+        }                                                                             \
+    } while (0)
+
+enum { ROWS = 200, COLUMNS = 3, THREADS = 4 };
+static double values[ROWS * COLUMNS];
+static double targets[ROWS];
+
+static double next_number(void) {
+    static unsigned long long state = 1;
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (double)(state >> 11) / 9007199254740992.0 * 4.0 - 2.0;
+}
+
+static void make_rows(void) {
+    for (int row = 0; row < ROWS; row++) {
+        double *x = values + row * COLUMNS;
+        for (int column = 0; column < COLUMNS; column++) x[column] = next_number();
+        targets[row] = x[0] * x[0] + x[1] * x[1] < 1.5 ? 7.0 : -3.0;
+    }
+}
+
+static int count_calls(void *user, const mercer_progress *progress) {
+    if (progress->subproblems == 0) return 1;
+    *(int *)user += 1;
+    return 0;
+}
+
+static mercer_model *trained(void) {
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    mercer_training training = mercer_training_default();
+    mercer_training_report report;
+    mercer_model *model = NULL;
+    int calls = 0;
+    training.formulation = "c_svc(C=10)";
+    training.observer = count_calls;
+    training.user = &calls;
+    CHECK(mercer_train(&rows, targets, &training, &model, &report) == MERCER_OK);
+    CHECK(report.converged && report.supports > 0 && report.gap >= 0.0);
+    return model;
+}
+
+static void *ask(void *argument) {
+    const mercer_model *model = argument;
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    double *labels = malloc(ROWS * sizeof *labels);
+    int wrong = 0;
+    CHECK(mercer_predict(model, &rows, labels) == MERCER_OK);
+    for (int row = 0; row < ROWS; row++) wrong += labels[row] != targets[row];
+    free(labels);
+    CHECK(wrong < ROWS / 10);
+    return NULL;
+}
+
+static void answers_agree(const mercer_model *model) {
+    mercer_decision batch[ROWS], one;
+    double scores[ROWS];
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    CHECK(mercer_decide(model, &rows, NULL, batch) == MERCER_OK);
+    CHECK(mercer_scores(model, &rows, scores) == MERCER_OK);
+    for (size_t row = 0; row < ROWS; row++) {
+        uint64_t starts[2] = {0, COLUMNS};
+        uint32_t indices[COLUMNS] = {0, 1, 2};
+        mercer_rows sparse = mercer_csr(starts, indices, values + row * COLUMNS, 1, COLUMNS);
+        CHECK(mercer_decide(model, &sparse, NULL, &one) == MERCER_OK);
+        CHECK(one.label == batch[row].label && one.cost == batch[row].cost);
+        CHECK(one.low == batch[row].low && one.high == batch[row].high);
+        CHECK(one.certainty == batch[row].certainty && one.stage == batch[row].stage);
+        CHECK(batch[row].low <= scores[row] && scores[row] <= batch[row].high);
+        CHECK(batch[row].class_index == 0 || batch[row].class_index == 1);
+        CHECK(one.class_index == (scores[row] > 0 ? 0 : 1));
+    }
+    /* A stride: only the first rows of every second one. */
+    mercer_rows strided = {ROWS / 2, COLUMNS, values, 2 * COLUMNS, NULL, NULL};
+    mercer_decision half[ROWS / 2];
+    CHECK(mercer_decide(model, &strided, NULL, half) == MERCER_OK);
+    for (size_t row = 0; row < ROWS / 2; row++) CHECK(half[row].low == batch[2 * row].low);
+}
+
+static void bad_input_is_refused(const mercer_model *model) {
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS), narrow = mercer_dense(values, 1, 2);
+    mercer_rows nothing = mercer_dense(NULL, 1, COLUMNS), none = mercer_dense(NULL, 0, COLUMNS);
+    mercer_rows endless = mercer_dense(values, (size_t)-1 / 8, COLUMNS);
+    mercer_training training = mercer_training_default();
+    mercer_model *out = NULL;
+    mercer_info info;
+    double label, bad[COLUMNS] = {0.0, NAN, 0.0};
+    mercer_rows not_finite = mercer_dense(bad, 1, COLUMNS);
+    uint64_t starts[2] = {0, 2}, backward[3] = {0, 2, 1};
+    uint32_t indices[2] = {1, 0}, far_away[2] = {0, 4000000000u};
+    mercer_rows unsorted = mercer_csr(starts, indices, values, 1, COLUMNS);
+    mercer_rows outside = mercer_csr(starts, far_away, values, 1, COLUMNS);
+    mercer_rows decreasing = mercer_csr(backward, indices, values, 2, COLUMNS);
+
+    CHECK(mercer_predict(NULL, &rows, &label) == MERCER_ARGUMENT);
+    CHECK(strcmp(mercer_last_error(), "model is a null pointer") == 0);
+    CHECK(mercer_predict(model, NULL, &label) == MERCER_ARGUMENT);
+    CHECK(mercer_predict(model, &rows, NULL) == MERCER_ARGUMENT);
+    CHECK(mercer_predict(model, &nothing, &label) == MERCER_ARGUMENT);
+    CHECK(mercer_predict(model, &endless, &label) == MERCER_ARGUMENT);
+    CHECK(mercer_predict(model, &none, NULL) == MERCER_OK);
+    CHECK(mercer_predict(model, &narrow, &label) == MERCER_ROWS);
+    CHECK(mercer_predict(model, &not_finite, &label) == MERCER_ROWS);
+    CHECK(strstr(mercer_last_error(), "row 1") && strstr(mercer_last_error(), "column 2"));
+    CHECK(mercer_predict(model, &unsorted, &label) == MERCER_ROWS);
+    CHECK(mercer_predict(model, &outside, &label) == MERCER_ROWS);
+    CHECK(mercer_predict(model, &decreasing, &label) == MERCER_ROWS);
+    CHECK(mercer_probabilities(model, &rows, &label) == MERCER_ABSENT);
+    CHECK(mercer_model_info(model, NULL) == MERCER_ARGUMENT);
+    CHECK(mercer_model_info(NULL, &info) == MERCER_ARGUMENT);
+    CHECK(mercer_model_text(model, 99) == NULL && mercer_model_text(NULL, MERCER_KERNEL) == NULL);
+    CHECK(mercer_model_class(model, 2) == NULL && mercer_model_column(model, 0) == NULL);
+    CHECK(mercer_model_open("no such file", false, &out) == MERCER_FILE && out == NULL);
+    CHECK(mercer_model_read((const uint8_t *)"abc", 3, false, &out) == MERCER_FILE && out == NULL);
+    CHECK(mercer_model_save(model, "x", "no such format") == MERCER_ARGUMENT);
+    CHECK(mercer_compile(model, "no_such_stage", NULL, NULL, NULL, &out) != MERCER_OK);
+    CHECK(mercer_compile(model, "cascade(", NULL, NULL, NULL, &out) == MERCER_SPEC);
+    CHECK(mercer_tune(model, &rows, "certified", NAN, NULL, NULL, &out) == MERCER_ARGUMENT);
+    CHECK(mercer_tune(model, &rows, "sometimes", 1, NULL, NULL, &out) == MERCER_SPEC);
+    training.kernel = "rbf(gamma=-1)";
+    CHECK(mercer_train(&rows, targets, &training, &out, NULL) == MERCER_SPEC && out == NULL);
+    training.kernel = NULL;
+    CHECK(mercer_train(&rows, targets, &training, &out, NULL) == MERCER_ARGUMENT);
+    training = mercer_training_default();
+    training.threads = 100000;
+    CHECK(mercer_train(&rows, targets, &training, &out, NULL) == MERCER_ARGUMENT);
+    training.threads = 0;
+    CHECK(mercer_train(&rows, NULL, &training, &out, NULL) == MERCER_TRAINING);
+    mercer_model_free(NULL);
+    mercer_bytes_free(NULL, 0);
+}
+
+static int stop(void *user, uint64_t done, uint64_t all) {
+    (void)user, (void)done, (void)all;
+    return 1;
+}
+
+static void files_keep_labels(const mercer_model *model) {
+    const char *formats[] = {"mercer", "libsvm"};
+    double labels[ROWS], again[ROWS];
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    CHECK(mercer_predict(model, &rows, labels) == MERCER_OK);
+    for (int i = 0; i < 2; i++) {
+        mercer_model *copy = NULL;
+        uint8_t *bytes = NULL;
+        size_t length = 0;
+        CHECK(mercer_model_save(model, "saved.model", formats[i]) == MERCER_OK);
+        CHECK(mercer_model_open("saved.model", false, &copy) == MERCER_OK);
+        CHECK(mercer_predict(copy, &rows, again) == MERCER_OK);
+        CHECK(memcmp(labels, again, sizeof labels) == 0);
+        mercer_model_free(copy);
+        CHECK(mercer_model_write(model, formats[i], &bytes, &length) == MERCER_OK);
+        CHECK(mercer_model_read(bytes, length, false, &copy) == MERCER_OK);
+        mercer_bytes_free(bytes, length);
+        CHECK(mercer_predict(copy, &rows, again) == MERCER_OK);
+        CHECK(memcmp(labels, again, sizeof labels) == 0);
+        mercer_model_free(copy);
+    }
+}
+
+static void plans_keep_labels(const mercer_model *model) {
+    mercer_model *fast = NULL, *verified = NULL;
+    mercer_rows rows = mercer_dense(values, ROWS, COLUMNS);
+    double labels[ROWS], again[ROWS];
+    mercer_decision decisions[ROWS];
+    mercer_query_options options;
+    const char *plan = "cascade(low_precision, exact)";
+    CHECK(mercer_predict(model, &rows, labels) == MERCER_OK);
+    CHECK(mercer_compile(model, plan, NULL, NULL, NULL, &fast) == MERCER_OK);
+    CHECK(strstr(mercer_model_text(fast, MERCER_PLAN_TEXT), "low_precision"));
+    CHECK(mercer_predict(fast, &rows, again) == MERCER_OK);
+    CHECK(memcmp(labels, again, sizeof labels) == 0);
+    CHECK(mercer_verify(fast, NULL, &verified) == MERCER_OK);
+    CHECK(strcmp(mercer_model_text(verified, MERCER_LEFT_OUT), "") == 0);
+    mercer_model_free(verified);
+    CHECK(mercer_query_options_of(fast, &options) == MERCER_OK && options.budget == 0);
+    options.budget = 1;
+    options.threads = 1;
+    CHECK(mercer_decide(fast, &rows, &options, decisions) == MERCER_OK);
+    for (int row = 0; row < ROWS; row++) CHECK(decisions[row].certainty == MERCER_UNSETTLED);
+    options.require_certified = true;
+    CHECK(mercer_decide(fast, &rows, &options, decisions) == MERCER_OK);
+    for (int row = 0; row < ROWS; row++) CHECK(decisions[row].certainty >= MERCER_CERTIFIED);
+    mercer_model_free(fast);
+    fast = NULL;
+    CHECK(mercer_compile(model, "cascade(anytime, exact)", NULL, stop, NULL, &fast) ==
+          MERCER_CANCELLED);
+    CHECK(fast == NULL);
+}
+
+int main(int count, char **words) {
+    mercer_info info;
+    mercer_model *model;
+    CHECK(mercer_abi_version() == MERCER_ABI_VERSION);
+    CHECK(strlen(mercer_version()) > 0 && strlen(mercer_last_error()) == 0);
+    make_rows();
+    model = trained();
+    CHECK(mercer_model_info(model, &info) == MERCER_OK);
+    CHECK(info.output == MERCER_CLASSES && info.classes == 2 && info.scores == 1);
+    CHECK(info.columns == COLUMNS && !info.has_probabilities && info.bytes > 0);
+    CHECK(strcmp(mercer_model_class(model, 0), "7") == 0 ||
+          strcmp(mercer_model_class(model, 0), "-3") == 0);
+    CHECK(strncmp(mercer_model_text(model, MERCER_KERNEL), "rbf(", 4) == 0);
+    CHECK(strlen(mercer_model_text(model, MERCER_DIGEST)) == 64);
+    CHECK(strlen(mercer_model_text(model, MERCER_CONTRACT)) == 0);
+    answers_agree(model);
+    bad_input_is_refused(model);
+    files_keep_labels(model);
+    plans_keep_labels(model);
+    if (count < 2 || strcmp(words[1], "few") != 0) {
+        pthread_t threads[THREADS];
+        for (int i = 0; i < THREADS; i++) CHECK(!pthread_create(threads + i, NULL, ask, model));
+        for (int i = 0; i < THREADS; i++) CHECK(!pthread_join(threads[i], NULL));
+    }
+    mercer_model_free(model);
+    puts("done");
+    return 0;
+}

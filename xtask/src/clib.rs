@@ -1,0 +1,65 @@
+//! `cargo xtask clib`: builds the C library and installs it with its header and its pkg-config file.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::workspace::{self, Workspace};
+use crate::{Args, Verb};
+
+pub const VERB: Verb = Verb {
+    name: "clib",
+    usage: "--prefix DIR",
+    about: "Builds the C library and installs it: DIR/lib/libmercer.so and .a, DIR/include/mercer.h,\n\
+            DIR/lib/pkgconfig/mercer.pc. Linux.",
+    run,
+};
+
+fn run(mut args: Args) -> Result<ExitCode> {
+    let prefix = args.value("--prefix")?.context("--prefix DIR says where to install")?;
+    args.finish()?;
+    let prefix = std::path::absolute(prefix)?;
+    let workspace = Workspace::load()?;
+    workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-c"]))?;
+    let built = workspace.target.join("release");
+    let (include, lib) = (prefix.join("include"), prefix.join("lib"));
+    fs::create_dir_all(&include)?;
+    fs::create_dir_all(lib.join("pkgconfig"))?;
+    let copy = |from: &Path, to: &Path| {
+        fs::copy(from, to).with_context(|| format!("cannot write {}", to.display()))
+    };
+    copy(&workspace.root.join("crates/mercer-c/include/mercer.h"), &include.join("mercer.h"))?;
+    copy(&built.join("libmercer_c.a"), &lib.join("libmercer.a"))?;
+    // The name that programs look for at run time (`build.rs` of mercer-c), and the one that linkers look for.
+    copy(&built.join("libmercer_c.so"), &lib.join("libmercer.so.0"))?;
+    link("libmercer.so.0", &lib.join("libmercer.so"))?;
+    fs::write(lib.join("pkgconfig/mercer.pc"), pkg_config(&prefix))?;
+    println!("clib: installed in {}", prefix.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(unix)]
+fn link(to: &str, name: &Path) -> Result<()> {
+    if name.symlink_metadata().is_ok() {
+        fs::remove_file(name)?;
+    }
+    Ok(std::os::unix::fs::symlink(to, name)?)
+}
+
+#[cfg(not(unix))]
+fn link(_: &str, name: &Path) -> Result<()> {
+    anyhow::bail!("cannot make the link {}: this is for Linux", name.display())
+}
+
+fn pkg_config(prefix: &Path) -> String {
+    format!(
+        "prefix={}\nlibdir=${{prefix}}/lib\nincludedir=${{prefix}}/include\n\n\
+         Name: mercer\nDescription: Kernel machines that answer fast, with the same decisions\n\
+         Version: {}\nLibs: -L${{libdir}} -lmercer\nLibs.private: -lm -lpthread -ldl\n\
+         Cflags: -I${{includedir}}\n",
+        prefix.display(),
+        env!("CARGO_PKG_VERSION"),
+    )
+}
