@@ -11,6 +11,7 @@ use std::sync::Arc;
 use mercer_machine::{Bins, Score};
 
 use crate::control::Control;
+use crate::decomposition::RowFile;
 use crate::gram_backend::GramBackend;
 use crate::problem::Problem;
 use crate::solvers::{Method, Solver};
@@ -104,6 +105,8 @@ pub(crate) struct Fit {
     pub(crate) duals: Option<Duals>,
     /// Leave-one-out scores of each example, where they are known.
     pub(crate) leave_one_out: Option<Vec<Vec<f64>>>,
+    /// The examples, where they are in a file and not in memory.
+    pub(crate) file: Option<RowFile>,
 }
 
 /// What only one backend reports.
@@ -142,6 +145,7 @@ impl Fit {
             details: FitDetails::default(),
             duals: None,
             leave_one_out: None,
+            file: None,
         }
     }
 }

@@ -14,6 +14,7 @@ mod blocks;
 mod changes;
 mod kmeans;
 mod parts;
+mod rows;
 mod run;
 mod scores;
 mod working_set;
@@ -23,6 +24,7 @@ use mercer_spec::{Checked, Spec};
 pub use blocks::{BlockError, RowBlock};
 pub use changes::{ChangeOptions, Changes, solve_changes};
 pub use parts::{OptimalityBounds, OptimalityPart};
+pub(crate) use rows::RowFile;
 pub use scores::WeightedSupports;
 pub(crate) use scores::add_pack;
 

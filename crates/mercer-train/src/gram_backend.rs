@@ -5,10 +5,14 @@
 mod folds;
 mod start;
 
+use mercer_data::Matrix;
+use mercer_machine::MachineError;
+
 use crate::backend::{Backend, Fit, FittedScores, Prepared};
 use crate::control::Control;
+use crate::decomposition::RowFile;
 use crate::gram::{Gram, Source, View};
-use crate::problem::Problem;
+use crate::problem::{Problem, check_domain, needs_matrix};
 use crate::reduce::{BinarySubproblem, Reduction};
 use crate::scale_and_offset::{majority_offset, scale_and_offset};
 use crate::solvers::{GramProblem, GramSolver, Solution, StartPoint, State, StoppingTest};
@@ -18,6 +22,9 @@ use crate::{
     Expansion, Folds, Optimality, ProblemForm, Qp, ScaleAndOffset, Stop, SubproblemReport,
     TrainError, Training,
 };
+
+/// What a training holds for each row beside the rows: the program, coefficients, sums, targets and weights.
+const BYTES_PER_ROW: usize = 160;
 
 /// Training by a solver that works on kernel values of pairs.
 #[derive(Debug, Clone, Copy)]
@@ -36,8 +43,14 @@ impl Backend for GramBackend<'_> {
 
 impl GramBackend<'_> {
     fn prepared<'p>(&'p self, problem: &'p Problem<'p>) -> Result<PreparedGram<'p>, TrainError> {
-        let source = problem.kernel_source()?;
-        Ok(PreparedGram { problem, solver: self.solver, source, starts: None })
+        let is_in_pieces = problem.examples.as_matrix().is_none();
+        let examples = if is_in_pieces && !self.solver.reads_columns() {
+            let check = |first: usize, rows: &Matrix| check_domain(first, rows, problem.kernel);
+            StoredExamples::File(RowFile::write(problem.examples, problem.kernel, &check)?)
+        } else {
+            StoredExamples::Memory(problem.kernel_source()?)
+        };
+        Ok(PreparedGram { problem, solver: self.solver, examples, starts: None })
     }
 
     /// Solves all subproblems, each from a given feasible point.
@@ -59,9 +72,16 @@ impl GramBackend<'_> {
 struct PreparedGram<'p> {
     problem: &'p Problem<'p>,
     solver: &'p dyn GramSolver,
-    source: Source<'p>,
+    examples: StoredExamples<'p>,
     /// Feasible points to start from, one for each subproblem.
     starts: Option<Vec<Vec<f64>>>,
+}
+
+/// Where the examples are.
+enum StoredExamples<'p> {
+    Memory(Source<'p>),
+    /// In a temporary file, for solvers that read rows in blocks.
+    File(RowFile),
 }
 
 impl Prepared for PreparedGram<'_> {
@@ -81,34 +101,57 @@ impl Prepared for PreparedGram<'_> {
 
 impl PreparedGram<'_> {
     fn solve_all(self, control: &mut Control<'_>) -> Result<Fit, TrainError> {
-        let Self { problem, solver, source, starts } = self;
-        let (training, matrix) = (problem.training, problem.matrix()?);
+        let Self { problem, solver, examples, starts } = self;
+        let training = problem.training;
         let reduction = problem.reduction();
         let programs = Programs { problem, reduction: &reduction };
         programs.check()?;
+        let example_sets = reduction.example_sets().to_vec();
+        let (columns, rows) = (problem.examples.columns(), problem.examples.rows());
+        let empty = Matrix::sparse(columns, &[0], &[], &[]).map_err(MachineError::from)?;
+        let (source, file, memory) = match examples {
+            StoredExamples::Memory(source) => {
+                let memory = training.memory_beside(source.examples);
+                (source, None, memory)
+            }
+            StoredExamples::File(file) => {
+                let mut source = Source::new(problem.kernel, &empty);
+                source.centre.clone_from(&file.centre);
+                (source, Some(file), training.memory_beside_bytes(rows * BYTES_PER_ROW))
+            }
+        };
         let warm = match &training.warm {
-            Some(machine) => Some(Warm::new(machine, matrix, &problem.output)?),
+            Some(machine) => Some(Warm::new(machine, problem.matrix()?, &problem.output)?),
             None => None,
         };
-        let memory = training.memory_beside(matrix);
-        let example_sets = reduction.example_sets().to_vec();
         let gram = if solver.reads_columns() {
             Gram::new(source, example_sets, memory)
         } else {
             Gram::without_columns(source, example_sets)
         };
         let reports = Vec::new();
-        let mut run =
-            GramRun { training, solver, programs, gram, memory, warm, starts, reports, stop: None };
+        let mut run = GramRun {
+            training,
+            solver,
+            programs,
+            gram,
+            memory,
+            file: file.as_ref(),
+            warm,
+            starts,
+            reports,
+            stop: None,
+        };
         let expansions = run.solve_all(control)?;
         let example_sets = reduction.example_sets().to_vec();
         let scores = FittedScores::Expansions { example_sets, expansions };
-        Ok(Fit {
+        let fit = Fit {
             stop: run.stop,
             kernel_values: run.gram.computed(),
             peak_memory_bytes: run.gram.peak_bytes(),
             ..Fit::new(scores, run.reports)
-        })
+        };
+        Ok(Fit { file, ..fit })
     }
 }
 
@@ -143,6 +186,8 @@ struct GramRun<'c, 'a> {
     programs: Programs<'c>,
     gram: Gram<'a>,
     memory: usize,
+    /// The examples, where they are in a file.
+    file: Option<&'c RowFile>,
     warm: Option<Warm<'c>>,
     starts: Option<Vec<Vec<f64>>>,
     reports: Vec<SubproblemReport>,
@@ -198,9 +243,9 @@ impl GramRun<'_, '_> {
         let from = self.start(number, &view, qp, state)?;
         control.start_subproblem(number);
         let shared = self.programs.reduction.shares_example_sets();
-        let memory = self.memory;
+        let (memory, file) = (self.memory, self.file);
         let (gram, stopping_test) = (&mut self.gram, StoppingTest::Recomputed);
-        let mut problem = GramProblem { gram, view, qp, from, shared, stopping_test, memory };
+        let mut problem = GramProblem { gram, view, qp, from, shared, stopping_test, memory, file };
         let solution = self.solver.solve(&mut problem, control)?;
         if matches!(solution.stop, None | Some(Stop::Stalled | Stop::GivenUp)) {
             control.checkpointer.iter_mut().for_each(|saver| saver.finish_subproblem(&solution));

@@ -24,6 +24,7 @@ pub(crate) use smo::State;
 
 use crate::additive::PrintedPmsvm;
 use crate::control::{Control, Stop};
+use crate::decomposition::RowFile;
 use crate::gram::{Gram, View};
 use crate::linear::LinearSolver;
 use crate::low_rank::LowRank;
@@ -114,6 +115,8 @@ pub struct GramProblem<'q, 'a> {
     /// How convergence is tested.
     pub(crate) stopping_test: StoppingTest,
     pub(crate) memory: usize,
+    /// The examples, where they are in a file and not in memory.
+    pub(crate) file: Option<&'q RowFile>,
 }
 
 /// How a solver that works on rows in f32 tests convergence.

@@ -130,6 +130,7 @@ pub(super) fn solve_changes_by(
         shared: false,
         stopping_test: StoppingTest::Sampled,
         memory: options.memory,
+        file: None,
     };
     let solution = solver.solve(&mut problem, &mut control)?;
     Ok(Changes {

@@ -4,7 +4,7 @@
 use mercer_data::Matrix;
 use rayon::prelude::*;
 
-use super::run::TrainingRows;
+use super::rows::TrainingRows;
 use super::working_set::Draw;
 use crate::TrainError;
 
@@ -38,12 +38,13 @@ pub(super) fn clusters(
         centres.improve(&sample);
     }
     let mut clusters = vec![Vec::new(); count];
-    rows.each(&mut |first, block| {
-        for (at, centre) in centres.nearest(block).into_iter().enumerate() {
-            clusters[centre as usize].push((first + at) as u32);
+    rows.each(&mut |numbers, block| {
+        for (row, centre) in numbers.iter().zip(centres.nearest(block)) {
+            clusters[centre as usize].push(*row);
         }
-        Ok(())
     })?;
+    // In the order of the rows, wherever these are.
+    clusters.iter_mut().for_each(|cluster: &mut Vec<u32>| cluster.sort_unstable());
     Ok(clusters.into_iter().flat_map(|cluster| cut(cluster, size)).collect())
 }
 

@@ -2,15 +2,14 @@
 //! The pieces of a round are in the other files of this folder; subproblems, checkpoints and warm starts around it are
 //! in [`crate::gram_backend`].
 
-use mercer_data::Matrix;
 use mercer_kernel::KernelRef;
 
 use super::changes::{ChangeOptions, Changes, solve_changes_by};
+use super::rows::{MemoryRows, TrainingRows};
 use super::scores::WeightedSupports;
 use super::working_set::{Draw, working_set};
 use super::{Decomposition, change_program, kmeans};
 use crate::control::{Control, RoundProgress, Status, Stop};
-use crate::gram::Source;
 use crate::optimality::Optimality;
 use crate::solvers::{GramProblem, Solution, StartPoint, State, StoppingTest};
 use crate::{Qp, TrainError};
@@ -28,76 +27,6 @@ const STEPS_PER_VARIABLE: u64 = 200;
 const SUPPORTS: usize = 16_384;
 /// Clusters have this share of the rows of a full working set.
 const CLUSTER_SHARE: f64 = 0.5;
-
-/// Rows of a training, wherever they are.
-pub(super) trait TrainingRows {
-    /// Number of rows.
-    fn len(&self) -> usize;
-
-    /// Some rows, in this order.
-    ///
-    /// # Errors
-    /// If they cannot be read.
-    fn gather(&self, rows: &[u32]) -> Result<Matrix, TrainError>;
-
-    /// Shows all rows in blocks, in order, with the number of the first.
-    ///
-    /// # Errors
-    /// Those of `see`, and if they cannot be read.
-    fn each(
-        &self,
-        see: &mut dyn FnMut(usize, &Matrix) -> Result<(), TrainError>,
-    ) -> Result<(), TrainError>;
-
-    /// Adds the sums of all rows.
-    ///
-    /// # Errors
-    /// If the rows cannot be read.
-    fn add_sums(&self, supports: &WeightedSupports, sums: &mut [f64]) -> Result<(), TrainError> {
-        self.each(&mut |first, block| {
-            supports.add(block, &mut sums[first..first + block.rows()]);
-            Ok(())
-        })
-    }
-}
-
-/// Rows in memory.
-struct MemoryRows<'r, 'a> {
-    source: &'r Source<'a>,
-    /// The example of each row.
-    examples: Vec<u32>,
-}
-
-/// Rows that are shown at once.
-const SHOWN: usize = 8192;
-
-impl TrainingRows for MemoryRows<'_, '_> {
-    fn len(&self) -> usize {
-        self.examples.len()
-    }
-
-    fn gather(&self, rows: &[u32]) -> Result<Matrix, TrainError> {
-        let examples = rows.iter().map(|row| self.examples[*row as usize] as usize);
-        Ok(self.source.examples.select(examples))
-    }
-
-    fn each(
-        &self,
-        see: &mut dyn FnMut(usize, &Matrix) -> Result<(), TrainError>,
-    ) -> Result<(), TrainError> {
-        for (number, examples) in self.examples.chunks(SHOWN).enumerate() {
-            let block = self.source.examples.select(examples.iter().map(|row| *row as usize));
-            see(number * SHOWN, &block)?;
-        }
-        Ok(())
-    }
-
-    fn add_sums(&self, supports: &WeightedSupports, sums: &mut [f64]) -> Result<(), TrainError> {
-        let examples = self.source.examples;
-        supports.add_rows(|at| examples.row(self.examples[at] as usize), sums);
-        Ok(())
-    }
-}
 
 /// One problem being solved. A *row* may have two *variables* (`v % rows` is the row).
 pub(super) struct DecompositionRun<'r, 'q, 'a> {
@@ -143,12 +72,16 @@ impl<'r, 'q, 'a> DecompositionRun<'r, 'q, 'a> {
     pub(super) fn run(self, control: &mut Control<'_>) -> Result<Solution, TrainError> {
         let Self { settings, problem, from } = self;
         let source = &problem.gram.source;
-        let rows = MemoryRows { source, examples: problem.gram.examples(&problem.view) };
+        let examples = problem.gram.examples(&problem.view);
+        let rows: Box<dyn TrainingRows + '_> = match problem.file {
+            Some(file) => Box::new(file.view(&examples)),
+            None => Box::new(MemoryRows { matrix: source.examples, examples }),
+        };
         let mut rounds = Rounds {
             settings,
             kernel: source.kernel,
             centre: source.centre.as_deref(),
-            rows: &rows,
+            rows: rows.as_ref(),
             qp: problem.qp,
             stopping_test: problem.stopping_test,
             memory: problem.memory,
@@ -158,6 +91,7 @@ impl<'r, 'q, 'a> DecompositionRun<'r, 'q, 'a> {
         let is_cold = rounds.start(from)?;
         let solution = rounds.run(is_cold, control)?;
         let work = rounds.work;
+        drop(rows);
         problem.gram.add_work(work.kernel_values, work.peak_bytes);
         Ok(solution)
     }

@@ -3,8 +3,8 @@
 //! Each solution is where the next formulation of the path starts, its gradient included. Trainings end by
 //! the gradient from rows in f32, a sample of which is compared with f64.
 
-use super::PreparedGram;
 use super::start::PathStart;
+use super::{PreparedGram, StoredExamples, needs_matrix};
 use crate::control::Control;
 use crate::gram::{Gram, View};
 use crate::reduce::BinarySubproblem;
@@ -24,7 +24,10 @@ pub(super) fn cross_validate(
     runs: &mut [FoldRun<'_>],
     control: &mut Control<'_>,
 ) -> Result<(), TrainError> {
-    let PreparedGram { problem, solver, source, .. } = prepared;
+    let PreparedGram { problem, solver, examples, .. } = prepared;
+    let StoredExamples::Memory(source) = examples else {
+        return Err(needs_matrix(problem.training));
+    };
     let subproblems = FoldSubproblems::new(problem, folds);
     let memory = problem.training.memory_beside(problem.matrix()?);
     let gram = Gram::new(source, subproblems.example_sets().to_vec(), memory);
@@ -154,7 +157,8 @@ impl GramFolds<'_, '_> {
         let view = View::new(&binary.sets);
         let (gram, memory) = (&mut self.gram, self.memory);
         let stopping_test = StoppingTest::Sampled;
-        let mut problem = GramProblem { gram, view, qp, from, shared: true, stopping_test, memory };
+        let mut problem =
+            GramProblem { gram, view, qp, from, shared: true, stopping_test, memory, file: None };
         let solution = self.solver.solve(&mut problem, control)?;
         Stop::check_limits(solution.stop)?;
         Ok(solution)

@@ -117,8 +117,16 @@ fn solve_active(
     let view = View::new(&[0]);
     let from = StartPoint::Point(start);
     let (gram, stopping_test) = (&mut gram, StoppingTest::Recomputed);
-    let mut problem =
-        GramProblem { gram, view, qp: &part, from, shared: false, stopping_test, memory };
+    let mut problem = GramProblem {
+        gram,
+        view,
+        qp: &part,
+        from,
+        shared: false,
+        stopping_test,
+        memory,
+        file: None,
+    };
     let solution = solver.solve(&mut problem, control)?;
     for (v, value) in variables.iter().zip(&solution.beta) {
         beta[*v] = *value;

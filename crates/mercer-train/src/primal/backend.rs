@@ -135,7 +135,7 @@ impl<'r> Reformulation<'r> {
             example_sets: example_sets.to_vec(),
             expansions: expansions.to_vec(),
         };
-        let dual_supports = assemble::machine(problem, scores)?.0.supports().rows();
+        let dual_supports = assemble::machine(problem, scores, None)?.0.supports().rows();
         let is_single = expansions.len() == 1;
         let mut allowed = vec![is_single; problem.matrix()?.rows()];
         for example in expansions.iter().flat_map(|expansion| &expansion.examples) {

@@ -12,8 +12,8 @@ use mercer_train::decomposition::{
     solve_changes,
 };
 use mercer_train::{
-    Cancel, Checkpoint, Folds, Optimality, Progress, Stop, Subproblem, Trained, Training, by_class,
-    cross_validate, formulation, solver, train,
+    Cancel, Checkpoint, Folds, Optimality, Progress, RowSource, Stop, Subproblem, TrainError,
+    Trained, Training, by_class, cross_validate, formulation, solver, train, train_rows,
 };
 
 const SMALL: &str = "decomposition(working_set=200)";
@@ -302,4 +302,69 @@ fn rounds_outside_the_library_end_at_the_same_optimum_and_blocking_changes_no_bi
     let direct = learn(&data, "rbf(gamma=3)", "c_svc(C=10)", &by("smo").tolerance(1e-6)).report;
     let difference = (optimality.objective - direct.objective).abs();
     assert!(difference <= 1e-6 * direct.objective.abs(), "{optimality:?} {direct:?}");
+}
+
+/// Rows that are only shown in pieces.
+struct Pieces<'d>(&'d Matrix);
+
+impl RowSource for Pieces<'_> {
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    fn columns(&self) -> usize {
+        self.0.columns()
+    }
+
+    fn nonzeros(&self) -> usize {
+        self.0.nonzeros()
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn each(
+        &self,
+        see: &mut dyn FnMut(usize, &Matrix) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
+        for start in (0..self.rows()).step_by(123) {
+            see(start, &self.0.select(start..(start + 123).min(self.rows())))?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn rows_in_a_file_give_the_bits_of_rows_in_memory() {
+    let kernel = mercer_kernel::parse("rbf(gamma=3)").unwrap();
+    for (data, text) in [
+        (ripley(1500, 10), "c_svc(C=10)"),
+        (four(600), "c_svc(C=10)"),
+        (ripley(700, 10), "epsilon_svr(C=1,epsilon=0.1)"),
+    ] {
+        let mut sparse = data.clone();
+        sparse.examples = data.examples.to_sparse();
+        for data in [&data, &sparse] {
+            let what = formulation(text).unwrap();
+            // The same size of working sets, although the rows leave more memory in the file.
+            let training = by(SMALL);
+            let rows = Pieces(&data.examples);
+            let found = train_rows(&rows, &data.targets, &kernel, &what, &training, &mut |_| {});
+            let (found, expected) = (found.unwrap(), learn(data, "rbf(gamma=3)", text, &training));
+            assert_eq!(bits(&found.machine), bits(&expected.machine), "{text}");
+            assert_eq!(found.report.gap.to_bits(), expected.report.gap.to_bits());
+        }
+    }
+    let data = ripley(300, 10);
+    let rows = Pieces(&data.examples);
+    let refused = train_rows(
+        &rows,
+        &data.targets,
+        &kernel,
+        &formulation("c_svc(C=1)").unwrap(),
+        &by("smo"),
+        &mut |_| {},
+    );
+    assert!(refused.unwrap_err().to_string().ends_with("it needs all examples in memory"));
 }
