@@ -2,6 +2,7 @@
 
 mod additive;
 mod builds;
+mod decomposition;
 mod faults;
 mod linear;
 mod low_rank;
@@ -35,6 +36,7 @@ pub const VERB: Verb = Verb {
             faults    the command killed at random moments, files without permissions, several writers of one file;\n\
             \u{20}         only if named\n\
             low_rank  low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
+            decomposition  training in rounds over working sets beside smo\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
             additive  additive kernels beside LIBLINEAR and PmSVM-LUT; needs --peers; tasks MNIST, gradients,\n\
@@ -86,6 +88,7 @@ const TOPICS: &[Topic] = &[
     ("linear", linear::run, true),
     ("additive", additive::run, true),
     ("low_rank", low_rank::run, true),
+    ("decomposition", decomposition::run, true),
     ("search", search::run, true),
     ("tune", tune::run, true),
     ("read", read::run, true),

@@ -128,7 +128,10 @@ fn message(progress: &Progress) -> String {
         }
     };
     let (supports, spent) = (progress.supports, time(progress.elapsed));
-    format!("{subproblem}{iterations}{supports} supports, {spent}{left}")
+    let round = progress.round.map_or(String::new(), |round| {
+        format!("round {}, {} examples moved, ", round.number, round.moved)
+    });
+    format!("{subproblem}{round}{iterations}{supports} supports, {spent}{left}")
 }
 
 fn time(duration: Duration) -> String {

@@ -104,7 +104,7 @@ pub(super) fn solve_changes_by(
     let lengths = [&program.lower, &program.upper, &program.linear].map(Vec::len);
     let fits = rows.rows() == program.rows
         && program.rows > 0
-        && program.len() % program.rows == 0
+        && program.len().is_multiple_of(program.rows)
         && lengths == [program.len(); 3]
         && program.groups.len() == program.len();
     if !fits {

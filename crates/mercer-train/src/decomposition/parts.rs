@@ -161,14 +161,14 @@ mod tests {
     fn parts_of_the_rows_merge_to_the_optimality_of_all() {
         let value = |at: usize| ((at * 37 + 11) % 19) as f64 / 19.0 - 0.5;
         let qp = |rows: std::ops::Range<usize>| {
-            let sign = |at: usize| if at % 3 == 0 { 1.0 } else { -1.0 };
+            let sign = |at: usize| if at.is_multiple_of(3) { 1.0 } else { -1.0 };
             Qp {
                 rows: rows.len(),
                 lower: rows.clone().map(|at| if sign(at) > 0.0 { 0.0 } else { -1.0 }).collect(),
                 upper: rows.clone().map(|at| if sign(at) > 0.0 { 1.0 } else { 0.0 }).collect(),
                 linear: rows.clone().map(|at| -sign(at)).collect(),
                 start: vec![0.0; rows.len()],
-                groups: rows.map(|at| (at % 2) as u8).collect(),
+                groups: rows.map(|at| (at & 1) as u8).collect(),
             }
         };
         let beta: Vec<f64> = (0..40)
