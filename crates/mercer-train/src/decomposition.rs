@@ -13,6 +13,7 @@
 mod blocks;
 mod changes;
 mod kmeans;
+mod landmarks;
 mod parts;
 mod rows;
 mod run;
@@ -23,6 +24,7 @@ use mercer_spec::{Checked, Spec};
 
 pub use blocks::{BlockError, RowBlock};
 pub use changes::{ChangeOptions, Changes, solve_changes};
+pub use landmarks::{LandmarkSums, Landmarks};
 pub use parts::{OptimalityBounds, OptimalityPart};
 pub(crate) use rows::RowFile;
 pub use scores::WeightedSupports;
