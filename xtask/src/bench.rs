@@ -2,6 +2,7 @@
 
 mod additive;
 mod builds;
+mod decomposition;
 mod faults;
 mod limits;
 mod linear;
@@ -37,6 +38,7 @@ pub const VERB: Verb = Verb {
             \u{20}         only if named\n\
             limits    time limits of tune and search, by the clock: each may take 10 % more than its limit; only if named\n\
             low_rank  low-rank training beside smo and, with --peers, LIBSVM; how those machines answer\n\
+            decomposition  training in rounds over working sets beside smo\n\
             linear    linear machines beside LIBLINEAR; needs --peers\n\
             tune      machines of every kind tuned: never slower than exact, and the contract kept\n\
             additive  additive kernels beside LIBLINEAR and PmSVM-LUT; needs --peers; tasks MNIST, gradients,\n\
@@ -88,6 +90,7 @@ const TOPICS: &[Topic] = &[
     ("linear", linear::run, true),
     ("additive", additive::run, true),
     ("low_rank", low_rank::run, true),
+    ("decomposition", decomposition::run, true),
     ("search", search::run, true),
     ("tune", tune::run, true),
     ("read", read::run, true),

@@ -1,17 +1,18 @@
 //! Backends: the five ways to solve a training problem, behind one interface.
 //!
 //! [`crate::training`] prepares a backend, lets it solve and builds machine and report from its [`Fit`];
-//! [`crate::validate`] prepares it and lets it train on the folds. Backends are [`crate::decomposition`]
+//! [`crate::validate`] prepares it and lets it train on the folds. Backends are [`crate::gram_backend`]
 //! (quadratic programs over kernel values of pairs), [`crate::low_rank`] (the same over a low-rank factor),
 //! [`crate::systems`] (linear systems), [`crate::linear`] (linear machines, also in the look-up factors of
-//! [`crate::additive`]) and [`crate::primal`] (other coefficients of what decomposition finds).
+//! [`crate::additive`]) and [`crate::primal`] (other coefficients of what `smo` finds).
 
 use std::sync::Arc;
 
 use mercer_machine::{Bins, Score};
 
 use crate::control::Control;
-use crate::decomposition::Decomposition;
+use crate::decomposition::RowFile;
+use crate::gram_backend::GramBackend;
 use crate::problem::Problem;
 use crate::solvers::{Method, Solver};
 use crate::validate::FoldRun;
@@ -63,7 +64,7 @@ pub(crate) trait Prepared {
 /// The backend of a solver.
 pub(crate) fn backend_of(solver: &dyn Solver) -> Box<dyn Backend + '_> {
     match solver.method() {
-        Method::Decomposition(solver) => Box::new(Decomposition { solver }),
+        Method::Gram(solver) => Box::new(GramBackend { solver }),
         Method::Linear(solver) => Box::new(solver),
         Method::Printed(solver) => Box::new(solver),
         Method::Systems(solver) => Box::new(solver),
@@ -104,6 +105,8 @@ pub(crate) struct Fit {
     pub(crate) duals: Option<Duals>,
     /// Leave-one-out scores of each example, where they are known.
     pub(crate) leave_one_out: Option<Vec<Vec<f64>>>,
+    /// The examples, where they are in a file and not in memory.
+    pub(crate) file: Option<RowFile>,
 }
 
 /// What only one backend reports.
@@ -142,6 +145,7 @@ impl Fit {
             details: FitDetails::default(),
             duals: None,
             leave_one_out: None,
+            file: None,
         }
     }
 }

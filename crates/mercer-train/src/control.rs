@@ -91,10 +91,21 @@ pub struct Progress {
     pub gap: f64,
     /// Examples with a non-zero coefficient in the subproblem being solved.
     pub supports: usize,
+    /// The rounds so far, for solvers that work in rounds over working sets (`decomposition`).
+    pub round: Option<RoundProgress>,
     /// Time since the start; time before a resumed checkpoint included.
     pub elapsed: Duration,
     /// Estimate of the time left, from how fast the violation falls.
     pub time_left: Option<Duration>,
+}
+
+/// A round of a solver that works on one working set after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundProgress {
+    /// Rounds so far.
+    pub number: u64,
+    /// Examples whose coefficients the last round changed.
+    pub moved: usize,
 }
 
 /// What the running gradient says of the subproblem being solved.
@@ -119,6 +130,8 @@ pub struct Control<'a> {
     pub(crate) subproblem: usize,
     pub(crate) subproblems: usize,
     pub(crate) checkpointer: Option<Checkpointer>,
+    /// The round of the subproblem being solved, for solvers that have some.
+    pub(crate) round: Option<RoundProgress>,
     pace: Option<Pace>,
 }
 
@@ -149,6 +162,7 @@ impl<'a> Control<'a> {
             subproblem: 0,
             subproblems: 1,
             checkpointer: None,
+            round: None,
             pace: None,
         }
     }
@@ -159,6 +173,7 @@ impl<'a> Control<'a> {
 
     pub(crate) fn start_subproblem(&mut self, number: usize) {
         self.subproblem = number;
+        self.round = None;
         self.pace = None;
     }
 
@@ -172,6 +187,7 @@ impl<'a> Control<'a> {
             violation: status.violation,
             gap: status.gap,
             supports: status.supports,
+            round: self.round,
             elapsed: self.elapsed(),
             time_left,
         };

@@ -1,299 +1,111 @@
-//! Backend of decomposition methods (SMO): quadratic programs over kernel values of pairs of examples,
-//! one subproblem after the other, with checkpoints and warm starts.
-//! The solvers are in [`crate::solvers`], cross-validation is in `folds`.
+//! Training in rounds over working sets of thousands of examples: \[FS01\]'s chunking, solved in changes.
+//!
+//! The problem is [`Qp`]: `min ½ β'Kβ + q'β` in a box, with constant sums. A round keeps `f = Kβ` of all rows, takes a
+//! working set W (free rows, and violators drawn at random), and solves
+//! `min ½ D'K_WW D + F_W'D`, `lower - β <= D <= upper - β`, sums zero, from `D = 0` with `F = f + q` ([`solve_changes`]).
+//! Then `β_W += D` and `f += K(:, M) D_M`, M being the rows that moved ([`WeightedSupports`]). Rows at bound outside W
+//! are already inside F, so they need not be in W, and nothing between W and the other rows is computed.
+//! Before it ends, f is recomputed from β.
+//!
+//! [`run`] has the loop, `working_set` chooses W, `kmeans` cuts the rows of the first round. The public functions are
+//! the pieces of a round, for those who run rounds over rows that are not in one process.
 
-mod folds;
-mod start;
+mod blocks;
+mod changes;
+mod kmeans;
+mod landmarks;
+mod parts;
+mod rows;
+mod run;
+mod scores;
+mod working_set;
 
-use crate::backend::{Backend, Fit, FittedScores, Prepared};
+use mercer_spec::{Checked, Spec};
+
+pub use blocks::{BlockError, RowBlock};
+pub use changes::{ChangeOptions, Changes, solve_changes};
+pub use landmarks::{LandmarkSums, Landmarks};
+pub use parts::{OptimalityBounds, OptimalityPart};
+pub(crate) use rows::RowFile;
+pub use scores::WeightedSupports;
+pub(crate) use scores::add_pack;
+
 use crate::control::Control;
-use crate::gram::{Gram, Source, View};
-use crate::problem::Problem;
-use crate::reduce::{BinarySubproblem, Reduction};
-use crate::scale_and_offset::{majority_offset, scale_and_offset};
-use crate::solvers::{DecompositionSolver, GramProblem, Solution, StartPoint, State, StoppingTest};
-use crate::validate::FoldRun;
-use crate::warm::Warm;
-use crate::{
-    Expansion, Folds, Optimality, ProblemForm, Qp, ScaleAndOffset, Stop, SubproblemReport,
-    TrainError, Training,
-};
+use crate::solvers::{GramProblem, GramSolver, Method, Solution, Solver, SolverRef};
+use crate::{Qp, TrainError};
 
-/// Training by a solver that works on kernel values of pairs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Decomposition<'s> {
-    pub(crate) solver: &'s dyn DecompositionSolver,
+/// Settings of the solver `decomposition`.
+#[derive(Debug)]
+pub struct Decomposition {
+    /// Examples in a working set, at most.
+    working_set: usize,
+    starts_by_clusters: bool,
+    seed: u64,
+    /// The solver of a working set.
+    inner: SolverRef,
 }
 
-impl Backend for Decomposition<'_> {
-    fn prepare<'p>(
-        &'p self,
-        problem: &'p Problem<'p>,
-    ) -> Result<Box<dyn Prepared + 'p>, TrainError> {
-        Ok(Box::new(self.prepared(problem)?))
-    }
-}
-
-impl Decomposition<'_> {
-    fn prepared<'p>(
-        &'p self,
-        problem: &'p Problem<'p>,
-    ) -> Result<PreparedDecomposition<'p>, TrainError> {
-        let source = problem.kernel_source()?;
-        Ok(PreparedDecomposition { problem, solver: self.solver, source, starts: None })
-    }
-
-    /// Solves all subproblems, each from a given feasible point.
-    ///
-    /// # Errors
-    /// As [`Prepared::solve`].
-    pub(crate) fn solve_from(
-        &self,
-        problem: &Problem<'_>,
-        starts: Option<Vec<Vec<f64>>>,
-        control: &mut Control<'_>,
-    ) -> Result<Fit, TrainError> {
-        let prepared = PreparedDecomposition { starts, ..self.prepared(problem)? };
-        prepared.solve_all(control)
-    }
-}
-
-/// Examples whose kernel values are known to be finite.
-struct PreparedDecomposition<'p> {
-    problem: &'p Problem<'p>,
-    solver: &'p dyn DecompositionSolver,
-    source: Source<'p>,
-    /// Feasible points to start from, one for each subproblem.
-    starts: Option<Vec<Vec<f64>>>,
-}
-
-impl Prepared for PreparedDecomposition<'_> {
-    fn solve(self: Box<Self>, control: &mut Control<'_>) -> Result<Fit, TrainError> {
-        self.solve_all(control)
-    }
-
-    fn cross_validate(
-        self: Box<Self>,
-        folds: &Folds,
-        runs: &mut [FoldRun<'_>],
-        control: &mut Control<'_>,
-    ) -> Result<(), TrainError> {
-        folds::cross_validate(*self, folds, runs, control)
-    }
-}
-
-impl PreparedDecomposition<'_> {
-    fn solve_all(self, control: &mut Control<'_>) -> Result<Fit, TrainError> {
-        let Self { problem, solver, source, starts } = self;
-        let (training, matrix) = (problem.training, problem.matrix()?);
-        let reduction = problem.reduction();
-        let programs = Programs { problem, reduction: &reduction };
-        programs.check()?;
-        let warm = match &training.warm {
-            Some(machine) => Some(Warm::new(machine, matrix, &problem.output)?),
-            None => None,
-        };
-        let memory = training.memory_beside(matrix);
-        let gram = Gram::new(source, reduction.example_sets().to_vec(), memory);
-        let reports = Vec::new();
-        let mut run = DecompositionRun {
-            training,
-            solver,
-            programs,
-            gram,
-            memory,
-            warm,
-            starts,
-            reports,
-            stop: None,
-        };
-        let expansions = run.solve_all(control)?;
-        let example_sets = reduction.example_sets().to_vec();
-        let scores = FittedScores::Expansions { example_sets, expansions };
-        Ok(Fit {
-            stop: run.stop,
-            kernel_values: run.gram.computed(),
-            peak_memory_bytes: run.gram.peak_bytes(),
-            ..Fit::new(scores, run.reports)
-        })
-    }
-}
-
-/// The quadratic program of each subproblem.
-struct Programs<'r> {
-    problem: &'r Problem<'r>,
-    reduction: &'r Reduction<'r>,
-}
-
-impl Programs<'_> {
-    fn get(&self, number: usize) -> Result<(BinarySubproblem, Qp), TrainError> {
-        let binary = self.reduction.subproblem(number);
-        let qp = self.problem.formulation.quadratic_program(&binary.view())?;
-        Ok((binary, qp))
-    }
-
-    /// Refuses before any work starts what has no quadratic program or no feasible point.
-    fn check(&self) -> Result<(), TrainError> {
-        let formulation = self.problem.formulation;
-        let is_program = formulation.form() == ProblemForm::QuadraticProgram;
-        if is_program && !formulation.can_be_infeasible() {
-            return Ok(());
+impl Decomposition {
+    pub(crate) fn new(checked: &Checked<'_>) -> Self {
+        Self {
+            working_set: checked.integer("working_set") as usize,
+            starts_by_clusters: checked.spec("start").is_none_or(|word| word.name() == "kmeans"),
+            seed: checked.integer("seed") as u64,
+            inner: crate::solver("smo").expect("smo is registered"),
         }
-        (0..self.reduction.count()).try_for_each(|number| self.get(number).map(drop))
     }
-}
 
-/// A training over one Gram matrix.
-struct DecompositionRun<'c, 'a> {
-    training: &'c Training,
-    solver: &'c dyn DecompositionSolver,
-    programs: Programs<'c>,
-    gram: Gram<'a>,
-    memory: usize,
-    warm: Option<Warm<'c>>,
-    starts: Option<Vec<Vec<f64>>>,
-    reports: Vec<SubproblemReport>,
-    /// Why the last subproblem that ended early did so.
-    stop: Option<Stop>,
-}
-
-impl DecompositionRun<'_, '_> {
-    fn solve_all(&mut self, control: &mut Control<'_>) -> Result<Vec<Expansion>, TrainError> {
-        let saved = match &mut control.checkpointer {
-            Some(checkpointer) => checkpointer.load()?,
-            None => None,
+    fn inner(&self) -> &dyn GramSolver {
+        let Method::Gram(solver) = self.inner.method() else {
+            unreachable!("smo works on kernel values of pairs")
         };
-        let (mut finished, mut state) = (Vec::new(), None);
-        if let Some(saved) = saved {
-            control.earlier = saved.elapsed;
-            control.iterations = saved.iterations;
-            finished = saved.finished;
-            state = Some((saved.subproblem, saved.state));
-        }
-        let mut finished = finished.into_iter();
-        let count = self.programs.reduction.count();
-        let mut expansions = Vec::with_capacity(count);
-        for number in 0..count {
-            let (binary, qp) = self.programs.get(number)?;
-            let steps_before = control.iterations;
-            let solution = match finished.next() {
-                Some(solution) => solution,
-                None if number > 0 && control.stop().is_some() => {
-                    expansions.push(self.skip(&binary, &qp, control.stop()));
-                    continue;
-                }
-                None => {
-                    let state = state.take_if(|(at, _)| *at == number).map(|(_, state)| state);
-                    self.solve(number, &binary, &qp, state, control)?
-                }
-            };
-            let steps = control.iterations - steps_before;
-            expansions.push(self.add_solution(&binary, &qp, solution, steps)?);
-        }
-        Ok(expansions)
+        solver
+    }
+}
+
+impl Solver for Decomposition {
+    fn spec(&self) -> Spec {
+        Spec::new("decomposition")
+            .set("working_set", self.working_set as f64)
+            .set("inner", "smo")
+            .set("start", if self.starts_by_clusters { "kmeans" } else { "zero" })
+            .set("seed", self.seed as f64)
     }
 
+    fn method(&self) -> Method<'_> {
+        Method::Gram(self)
+    }
+}
+
+impl GramSolver for Decomposition {
     fn solve(
-        &mut self,
-        number: usize,
-        binary: &BinarySubproblem,
-        qp: &Qp,
-        state: Option<State>,
+        &self,
+        problem: &mut GramProblem<'_, '_>,
         control: &mut Control<'_>,
     ) -> Result<Solution, TrainError> {
-        let view = View::new(&binary.sets);
-        let from = self.start(number, &view, qp, state)?;
-        control.start_subproblem(number);
-        let shared = self.programs.reduction.shares_example_sets();
-        let memory = self.memory;
-        let (gram, stopping_test) = (&mut self.gram, StoppingTest::Recomputed);
-        let mut problem = GramProblem { gram, view, qp, from, shared, stopping_test, memory };
-        let solution = self.solver.solve(&mut problem, control)?;
-        if matches!(solution.stop, None | Some(Stop::Stalled | Stop::GivenUp)) {
-            control.checkpointer.iter_mut().for_each(|saver| saver.finish_subproblem(&solution));
-        }
-        Ok(solution)
+        run::DecompositionRun::new(self, problem).run(control)
     }
 
-    /// A checkpoint, a warm start, a given point, or the formulation's own start.
-    fn start(
-        &self,
-        number: usize,
-        view: &View,
-        qp: &Qp,
-        state: Option<State>,
-    ) -> Result<StartPoint, TrainError> {
-        Ok(match (state, &self.warm) {
-            (Some(state), _) if state.fits(qp) => StartPoint::State(Box::new(state)),
-            (Some(_), _) => return Err(foreign_checkpoint(self.training)),
-            (None, Some(warm)) => {
-                let coefficients = warm.coefficients(number, &self.gram.examples(view));
-                StartPoint::Point(qp.repaired(&qp.unfold(&coefficients)))
-            }
-            (None, None) => match &self.starts {
-                Some(starts) => StartPoint::Point(qp.repaired(&starts[number])),
-                None => StartPoint::Point(qp.start.clone()),
-            },
-        })
-    }
-
-    /// Adds the report of a solved subproblem and returns its score.
-    fn add_solution(
-        &mut self,
-        binary: &BinarySubproblem,
-        qp: &Qp,
-        solution: Solution,
-        iterations: u64,
-    ) -> Result<Expansion, TrainError> {
-        let Solution { beta, optimality, stop, .. } = solution;
-        let folded = qp.fold(&beta);
-        let used: Vec<usize> = (0..folded.len()).filter(|row| folded[*row] != 0.0).collect();
-        let multipliers = &optimality.multipliers;
-        let formulation = self.programs.problem.formulation;
-        let targets = &binary.targets;
-        let ended_early = stop.is_some();
-        let ScaleAndOffset { scale, offset } =
-            scale_and_offset(formulation, multipliers, targets, used.is_empty(), ended_early)?;
-        let square = scale * scale;
-        let report = SubproblemReport {
-            converged: optimality.violation <= self.training.tolerance_used(),
-            iterations,
-            objective: square * optimality.objective,
-            gap: square * optimality.gap,
-            violation: optimality.violation,
-            ..SubproblemReport::unsolved(binary.name.clone())
-        };
-        self.reports.push(report.with_point(qp, &beta));
-        self.stop = stop.or(self.stop);
-        let all = self.gram.examples(&View::new(&binary.sets));
-        Ok(Expansion {
-            examples: used.iter().map(|row| all[*row]).collect(),
-            coefficients: used.iter().map(|row| scale * folded[*row]).collect(),
-            offset,
-        })
-    }
-
-    /// A subproblem that was not begun: the larger class wins.
-    fn skip(&mut self, binary: &BinarySubproblem, qp: &Qp, stop: Option<Stop>) -> Expansion {
-        let mut optimality = Optimality::of(qp, &qp.start, &vec![0.0; qp.rows]);
-        if qp.start.iter().any(|value| *value != 0.0) {
-            (optimality.gap, optimality.violation) = (f64::INFINITY, f64::INFINITY);
-        }
-        self.reports.push(SubproblemReport {
-            converged: optimality.violation <= 0.0,
-            gap: optimality.gap,
-            violation: optimality.violation,
-            ..SubproblemReport::unsolved(binary.name.clone())
-        });
-        self.stop = stop.or(self.stop);
-        let offset = majority_offset(&binary.targets, 0.0);
-        Expansion { examples: Vec::new(), coefficients: Vec::new(), offset }
+    fn reads_columns(&self) -> bool {
+        false
     }
 }
 
-/// A checkpoint that passed its digest but does not fit: the file was tampered with.
-fn foreign_checkpoint(training: &Training) -> TrainError {
-    let path = training.checkpoint.as_ref().map(|checkpoint| checkpoint.path.clone());
-    let reason = "its subproblems do not fit the data".to_owned();
-    TrainError::Checkpoint { path: path.unwrap_or_default(), reason }
+/// The quadratic program of the changes of some rows: `beta` moves within its bounds, `k_beta` is `Kβ` of all rows.
+///
+/// All variables of a row change together with it: rows of a regression have two.
+pub fn change_program(qp: &Qp, beta: &[f64], k_beta: &[f64], rows: &[u32]) -> Qp {
+    let sides = qp.len() / qp.rows.max(1);
+    let variables = || {
+        (0..sides).flat_map(move |side| rows.iter().map(move |row| side * qp.rows + *row as usize))
+    };
+    let of = |value: &dyn Fn(usize) -> f64| -> Vec<f64> { variables().map(value).collect() };
+    Qp {
+        rows: rows.len(),
+        lower: of(&|v| qp.lower[v] - beta[v]),
+        upper: of(&|v| qp.upper[v] - beta[v]),
+        linear: of(&|v| k_beta[v % qp.rows] + qp.linear[v]),
+        start: vec![0.0; sides * rows.len()],
+        groups: variables().map(|v| qp.groups[v]).collect(),
+    }
 }

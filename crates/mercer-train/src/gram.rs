@@ -87,6 +87,18 @@ impl<'a> Gram<'a> {
         gram
     }
 
+    /// The same for solvers that compute kernel values themselves: no columns are packed.
+    pub(crate) fn without_columns(source: Source<'a>, blocks: Vec<Vec<u32>>) -> Self {
+        let rows = StoredRows::F64(RowStore { columns: Vec::new(), cache: Cache::new(0, 1) });
+        Self { source, full: blocks, rows, computed: 0, peak_pack: 0, peak_cached: 0 }
+    }
+
+    /// Counts what a solver computed without the rows of this matrix.
+    pub(crate) fn add_work(&mut self, kernel_values: u64, peak_bytes: usize) {
+        self.computed += kernel_values;
+        self.peak_pack = self.peak_pack.max(peak_bytes);
+    }
+
     /// The examples of a view, shrunk ones included.
     pub(crate) fn examples(&self, view: &View) -> Vec<u32> {
         view.blocks.iter().flat_map(|block| self.full[*block as usize].iter().copied()).collect()

@@ -17,11 +17,12 @@ mod assemble;
 mod backend;
 mod checkpoint;
 mod control;
-mod decomposition;
+pub mod decomposition;
 mod digest;
 mod error;
 mod formulations;
 mod gram;
+mod gram_backend;
 mod labels;
 mod linear;
 mod low_rank;
@@ -44,7 +45,7 @@ mod warm;
 
 pub use additive::{BinPlacement, FactorReport, Nodes, PrintedPmsvm};
 pub use checkpoint::Checkpoint;
-pub use control::{Cancel, Progress, Stop};
+pub use control::{Cancel, Progress, RoundProgress, Stop};
 pub use error::TrainError;
 pub use formulations::{
     FORMULATIONS, Formulation, FormulationRef, Goal, ProblemForm, ScaleAndOffset, Subproblem,

@@ -1,7 +1,7 @@
 //! `primal`: the primal reformulation of \[OG98\], training with free coefficients over all examples.
 //!
 //! `min ½ g'Kg + C Σξ_i` subject to `y_i ((Kg)_i + b) >= 1 - ξ_i` has the W of the dual problem, but g is not bound to
-//! the multipliers: every g with `Kg = Kβ` is a solution. The dual problem is solved first ([`crate::decomposition`]).
+//! the multipliers: every g with `Kg = Kβ` is a solution. The dual problem is solved first ([`crate::gram_backend`]).
 //! An attractor ([`Attractor`]) then draws coefficients to zero by a penalty that is annealed, over columns that a pricing
 //! step asks for (`columns`); at zero penalty a basis of the same W is left (`basis`). Nothing here trains the dual.
 

@@ -100,7 +100,7 @@ impl<'p> Problem<'p> {
     /// If the kernel is not defined on them, or has a value there that f64 cannot hold.
     pub(crate) fn kernel_source(&self) -> Result<Source<'p>, TrainError> {
         let matrix = self.matrix()?;
-        check_domain(matrix, self.kernel)?;
+        check_domain(0, matrix, self.kernel)?;
         let source = Source::new(self.kernel, matrix);
         match source.diagonal.iter().position(|value| !value.is_finite()) {
             Some(row) => {
@@ -226,7 +226,12 @@ fn check_classes(labels: &Labels, scheme: Scheme, rows: usize) -> Result<(), Tra
     Ok(())
 }
 
-fn check_domain(examples: &Matrix, kernel: &KernelRef) -> Result<(), TrainError> {
+/// Refuses rows where the kernel is not defined; `first` is the number of the first of them.
+pub(crate) fn check_domain(
+    first: usize,
+    examples: &Matrix,
+    kernel: &KernelRef,
+) -> Result<(), TrainError> {
     // The dot product of two rows of values is not the value of the pair.
     if kernel.spec().name() == "precomputed" && matches!(kernel.form(), Form::Dot(_)) {
         return Err(TrainError::PrecomputedKernel);
@@ -234,7 +239,7 @@ fn check_domain(examples: &Matrix, kernel: &KernelRef) -> Result<(), TrainError>
     if kernel.domain() == Domain::Real {
         return Ok(());
     }
-    for (row, values) in (1..).zip(examples.iter()) {
+    for (row, values) in (first + 1..).zip(examples.iter()) {
         if let Some((column, value)) = values.nonzeros().find(|(_, value)| *value < 0.0) {
             let (column, kernel) = (column as usize + 1, kernel.spec().name().to_owned());
             return Err(TrainError::Negative { row, column, value, kernel });

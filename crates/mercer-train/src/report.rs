@@ -141,7 +141,7 @@ pub(crate) fn build_trained(
     control: &Control<'_>,
 ) -> Result<Trained, TrainError> {
     let has_supports = matches!(fit.scores, FittedScores::Expansions { .. });
-    let (machine, expansions) = assemble::machine(problem, fit.scores)?;
+    let (machine, expansions) = assemble::machine(problem, fit.scores, fit.file.as_ref())?;
     let leave_one_out = fit.leave_one_out.map(|scores| {
         let mut validation = validate::leave_one_out(problem, scores);
         validation.seconds = control.elapsed().as_secs_f64();

@@ -3,6 +3,7 @@
 
 mod additive;
 mod auto;
+mod decomposition;
 mod direct;
 mod feature_map;
 mod linear;
@@ -23,6 +24,7 @@ pub(crate) use smo::State;
 
 use crate::additive::PrintedPmsvm;
 use crate::control::{Control, Stop};
+use crate::decomposition::RowFile;
 use crate::gram::{Gram, View};
 use crate::linear::LinearSolver;
 use crate::low_rank::LowRank;
@@ -43,9 +45,7 @@ pub trait Solver: Debug + Send + Sync {
     /// The violation at which it stops by default.
     fn tolerance(&self) -> f64 {
         match self.method() {
-            Method::Decomposition(_) | Method::LowRank(_) | Method::Primal(_) | Method::Auto => {
-                1e-3
-            }
+            Method::Gram(_) | Method::LowRank(_) | Method::Primal(_) | Method::Auto => 1e-3,
             Method::Linear(_) | Method::Printed(_) => 0.1,
             Method::Systems(_) => 1e-6,
         }
@@ -54,7 +54,7 @@ pub trait Solver: Debug + Send + Sync {
     /// How it reduces several classes by default.
     fn scheme(&self) -> Scheme {
         match self.method() {
-            Method::Decomposition(_) | Method::LowRank(_) | Method::Primal(_) | Method::Auto => {
+            Method::Gram(_) | Method::LowRank(_) | Method::Primal(_) | Method::Auto => {
                 Scheme::OneVsOne
             }
             Method::Linear(_) | Method::Printed(_) | Method::Systems(_) => Scheme::OneVsRest,
@@ -66,7 +66,7 @@ pub trait Solver: Debug + Send + Sync {
 #[derive(Debug)]
 pub enum Method<'s> {
     /// Kernel values of pairs of examples.
-    Decomposition(&'s dyn DecompositionSolver),
+    Gram(&'s dyn GramSolver),
     /// The weights of a linear machine: in the values, or in look-up factors of an additive kernel.
     Linear(&'s LinearSolver),
     /// The algorithms of \[YW12\] as printed.
@@ -75,14 +75,14 @@ pub enum Method<'s> {
     Systems(&'s Direct),
     /// A low-rank factor of the Gram matrix.
     LowRank(&'s LowRank),
-    /// The W of a decomposition, from free coefficients.
+    /// The W of the dual problem, from free coefficients.
     Primal(&'s Primal),
     /// The solver is chosen when the examples are known.
     Auto,
 }
 
 /// A solver of quadratic programs over kernel values of pairs.
-pub trait DecompositionSolver: Debug + Send + Sync {
+pub trait GramSolver: Debug + Send + Sync {
     /// Solves one quadratic program. Between blocks of work it reports to the control and asks it whether to
     /// stop.
     ///
@@ -94,6 +94,12 @@ pub trait DecompositionSolver: Debug + Send + Sync {
         problem: &mut GramProblem<'_, '_>,
         control: &mut Control<'_>,
     ) -> Result<Solution, TrainError>;
+
+    /// Whether it reads kernel rows of the Gram matrix, so that its columns are packed.
+    #[doc(hidden)]
+    fn reads_columns(&self) -> bool {
+        true
+    }
 }
 
 /// One quadratic program over rows of a Gram matrix.
@@ -109,6 +115,8 @@ pub struct GramProblem<'q, 'a> {
     /// How convergence is tested.
     pub(crate) stopping_test: StoppingTest,
     pub(crate) memory: usize,
+    /// The examples, where they are in a file and not in memory.
+    pub(crate) file: Option<&'q RowFile>,
 }
 
 /// How a solver that works on rows in f32 tests convergence.
@@ -150,6 +158,7 @@ pub static SOLVERS: Registry<SolverRef> = Registry {
     noun: "solver",
     entries: &[
         &smo::ENTRY,
+        &decomposition::ENTRY,
         &direct::ENTRY,
         &auto::ENTRY,
         &additive::ENTRY,

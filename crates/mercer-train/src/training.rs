@@ -155,7 +155,11 @@ impl Training {
 
     /// Whether the solver can read examples in pieces ([`train_rows`]).
     pub fn reads_pieces(&self) -> bool {
-        matches!(self.solver.method(), Method::Linear(_))
+        match self.solver.method() {
+            Method::Linear(_) => true,
+            Method::Gram(solver) => !solver.reads_columns(),
+            _ => false,
+        }
     }
 
     /// Keeps the coefficients of all examples, so that a training with another C can start from them; for
@@ -236,7 +240,7 @@ pub fn train(
 }
 
 /// The same from examples that are read in pieces, by a linear or additive solver: they are packed into a
-/// temporary file if they do not fit in memory.
+/// temporary file if they do not fit in memory; or by `decomposition`, which keeps them in blocks of a temporary file.
 ///
 /// # Errors
 /// As [`train`], and if the solver needs all examples in memory.

@@ -1,5 +1,5 @@
 //! A machine as the starting point of another training.
-//! For decomposition methods; linear solvers start from coefficients (`linear/warm.rs`).
+//! For solvers over a Gram matrix; linear solvers start from coefficients (`linear/warm.rs`).
 
 use std::collections::HashMap;
 

@@ -82,7 +82,7 @@ pub const TEXTS: &[(&str, &str, &str)] = &[
 ];
 
 pub const SOLVERS: &str =
-    "smo primal direct auto additive low_rank linear feature_map pmsvm pmsvm_lut";
+    "smo decomposition primal direct auto additive low_rank linear feature_map pmsvm pmsvm_lut";
 
 pub const KERNELS: &str =
     "linear rbf(gamma=scale) polynomial(degree=2,gamma=scale,coef0=1) chi2 intersection";

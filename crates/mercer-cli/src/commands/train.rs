@@ -82,6 +82,7 @@ fn stays_in_file(arguments: &Train, training: &Training) -> bool {
         || arguments.training.scale.is_some();
     let size = std::fs::metadata(&arguments.input.data)
         .map_or(0, |about| if about.is_file() { about.len() } else { 0 });
+    let needs_rows = needs_rows || arguments.kernel.contains("scale");
     training.reads_pieces() && !needs_rows && size > arguments.training.memory as u64 / 2
 }
 
@@ -127,7 +128,10 @@ fn message(progress: &Progress) -> String {
         }
     };
     let (supports, spent) = (progress.supports, time(progress.elapsed));
-    format!("{subproblem}{iterations}{supports} supports, {spent}{left}")
+    let round = progress.round.map_or(String::new(), |round| {
+        format!("round {}, {} examples moved, ", round.number, round.moved)
+    });
+    format!("{subproblem}{round}{iterations}{supports} supports, {spent}{left}")
 }
 
 fn time(duration: Duration) -> String {

@@ -3,10 +3,10 @@
 //! Slower than sums over cached f32 rows (`gram.rs`), but without their rounding errors.
 
 use mercer_kernel::block::{BLOCK, Packed};
-use mercer_simd::Isa;
 use rayon::prelude::*;
 
 use super::source::Source;
+use crate::decomposition::add_pack;
 
 /// Supports packed by one thread.
 const PACK: usize = 1024;
@@ -33,35 +33,11 @@ pub(crate) fn kernel_sums(
             Vec::new,
             |scratch, (sums, examples)| {
                 for (packed, weights) in packs.iter().zip(weights.chunks(PACK)) {
-                    add_pack(source, packed, examples, weights, sums, scratch);
+                    let rows = examples.iter().map(|row| source.row(*row));
+                    add_pack(packed, weights, rows, sums, scratch);
                 }
             },
         );
     }
     sums
-}
-
-/// Adds the terms of one pack of supports to the sums of a block of examples.
-fn add_pack(
-    source: &Source<'_>,
-    packed: &Packed,
-    examples: &[u32],
-    weights: &[f64],
-    sums: &mut [f64],
-    scratch: &mut Vec<f64>,
-) {
-    let isa = Isa::current();
-    let rows = examples.iter().map(|row| source.row(*row));
-    let mut queries = packed.queries();
-    let mut partials = vec![[[0.0; 8]; 1]; examples.len()];
-    packed.load(isa, rows.clone(), &mut queries);
-    packed.visit(isa, &queries, rows, scratch, |tile| {
-        for query in tile.queries.clone() {
-            let (values, first) = (tile.of(query), tile.rows.start);
-            mercer_simd::weighted_sums(isa, values, first, &[weights], &mut partials[query]);
-        }
-    });
-    for (sum, [partial]) in sums.iter_mut().zip(&partials) {
-        *sum += mercer_simd::fold8(partial);
-    }
 }

@@ -7,8 +7,8 @@ use mercer_simd::Real;
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use crate::backend::{Fit, FittedScores};
 use crate::control::Control;
-use crate::decomposition::Decomposition;
 use crate::gram::kernel_sums;
+use crate::gram_backend::GramBackend;
 use crate::problem::Problem;
 use crate::solvers::Method;
 use crate::validate::{merit, shuffled_by_class};
@@ -166,7 +166,7 @@ impl HeldOut {
         let weights = problem.training().example_weights();
         let weights = weights.map(|all| chosen.iter().map(|row| all[*row]).collect());
         let smo = solver("smo").expect("smo is registered");
-        let Method::Decomposition(gram_solver) = smo.method() else { return None };
+        let Method::Gram(gram_solver) = smo.method() else { return None };
         let training = problem.training().clone().solver(smo.clone());
         let training = training.weights(weights).polish(false).default_tolerance();
         let part =
@@ -174,7 +174,7 @@ impl HeldOut {
         let before = (control.subproblems, control.tolerance);
         control.subproblems = part.subproblem_count();
         control.tolerance = training.tolerance_used();
-        let fit = Decomposition { solver: gram_solver }.solve_from(&part, None, control);
+        let fit = GramBackend { solver: gram_solver }.solve_from(&part, None, control);
         (control.subproblems, control.tolerance) = before;
         let mut fit = fit.ok()?;
         name_examples(&mut fit.scores, &chosen);

@@ -1,14 +1,14 @@
 //! From the low-rank solution to the exact one.
-//! It hands a starting point to [`crate::decomposition`], which trains as always.
+//! It hands a starting point to [`crate::gram_backend`], which trains as always.
 
 use super::duality_gap::{Inside, restore_sums};
 use super::problem::{FactorQp, LowRankProblem, SolvedProgram};
 use crate::backend::Fit;
 use crate::control::Control;
-use crate::decomposition::Decomposition;
 use crate::gram::{Gram, Source, View};
+use crate::gram_backend::GramBackend;
 use crate::problem::Problem;
-use crate::solvers::{DecompositionSolver, GramProblem, Method, StartPoint, StoppingTest};
+use crate::solvers::{GramProblem, GramSolver, Method, StartPoint, StoppingTest};
 use crate::{LowRankReport, Qp, TrainError, solver};
 
 /// The active set is solved first where no more than this share of the objective was lost.
@@ -36,7 +36,7 @@ pub(super) fn polish(
     control: &mut Control<'_>,
 ) -> Result<Fit, TrainError> {
     let smo = solver("smo").expect("smo is registered");
-    let Method::Decomposition(gram_solver) = smo.method() else {
+    let Method::Gram(gram_solver) = smo.method() else {
         unreachable!("smo works on kernel values of pairs")
     };
     let training = problem.training().clone().solver(smo.clone());
@@ -63,8 +63,8 @@ pub(super) fn polish(
     let whole = problem.problem;
     let exact =
         Problem::new(whole.examples, whole.targets, whole.kernel, problem.formulation, &training)?;
-    let decomposition = Decomposition { solver: gram_solver };
-    let mut fit = decomposition.solve_from(&exact, Some(starts), control)?;
+    let backend = GramBackend { solver: gram_solver };
+    let mut fit = backend.solve_from(&exact, Some(starts), control)?;
     let steps = control.iterations - before - active_steps;
     report.polish = Some(PolishReport { active_steps, active_examples, is_gated, steps });
     fit.details.low_rank = Some(Box::new(report));
@@ -86,7 +86,7 @@ fn solve_active(
     problem: &LowRankProblem<'_>,
     program: &FactorQp,
     mut beta: Vec<f64>,
-    solver: &dyn DecompositionSolver,
+    solver: &dyn GramSolver,
     control: &mut Control<'_>,
 ) -> Result<(Vec<f64>, usize), TrainError> {
     let qp = &program.qp;
@@ -117,8 +117,16 @@ fn solve_active(
     let view = View::new(&[0]);
     let from = StartPoint::Point(start);
     let (gram, stopping_test) = (&mut gram, StoppingTest::Recomputed);
-    let mut problem =
-        GramProblem { gram, view, qp: &part, from, shared: false, stopping_test, memory };
+    let mut problem = GramProblem {
+        gram,
+        view,
+        qp: &part,
+        from,
+        shared: false,
+        stopping_test,
+        memory,
+        file: None,
+    };
     let solution = solver.solve(&mut problem, control)?;
     for (v, value) in variables.iter().zip(&solution.beta) {
         beta[*v] = *value;

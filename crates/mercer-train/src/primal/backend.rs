@@ -10,8 +10,8 @@ use super::columns::{Annealed, Candidates};
 use super::{Attractor, PointStatus, Primal, PrimalReport, SparseExpansion, same_hyperplane};
 use crate::backend::{Backend, Fit, FittedScores, Prepared};
 use crate::control::Control;
-use crate::decomposition::Decomposition;
 use crate::gram::{Source, kernel_sums};
+use crate::gram_backend::GramBackend;
 use crate::problem::Problem;
 use crate::reduce::{BinarySubproblem, Reduction};
 use crate::solvers::Method;
@@ -25,11 +25,11 @@ const SAME_SCORE: f64 = 1e-7;
 const AT_BOUND: f64 = 1e-9;
 
 impl Primal {
-    fn decomposition(&self) -> Decomposition<'_> {
-        let Method::Decomposition(solver) = self.smo.method() else {
+    fn gram_backend(&self) -> GramBackend<'_> {
+        let Method::Gram(solver) = self.smo.method() else {
             unreachable!("smo works on kernel values of pairs")
         };
-        Decomposition { solver }
+        GramBackend { solver }
     }
 
     fn suits(&self, problem: &Problem<'_>) -> Result<(), String> {
@@ -68,9 +68,9 @@ struct PreparedPrimal<'p> {
 
 impl Prepared for PreparedPrimal<'_> {
     fn solve(self: Box<Self>, control: &mut Control<'_>) -> Result<Fit, TrainError> {
-        let mut fit = self.solver.decomposition().solve_from(self.problem, None, control)?;
+        let mut fit = self.solver.gram_backend().solve_from(self.problem, None, control)?;
         let FittedScores::Expansions { example_sets, expansions } = fit.scores else {
-            unreachable!("decomposition makes expansions")
+            unreachable!("the dual problem gives expansions")
         };
         let reformulation = Reformulation::new(&self, &example_sets, &expansions)?;
         let (expansions, report) = reformulation.run(expansions, control);
@@ -92,8 +92,8 @@ impl Prepared for PreparedPrimal<'_> {
         runs: &mut [FoldRun<'_>],
         control: &mut Control<'_>,
     ) -> Result<(), TrainError> {
-        let decomposition = self.solver.decomposition();
-        let prepared = decomposition.prepare(self.problem)?;
+        let backend = self.solver.gram_backend();
+        let prepared = backend.prepare(self.problem)?;
         prepared.cross_validate(folds, runs, control)
     }
 }
@@ -135,7 +135,7 @@ impl<'r> Reformulation<'r> {
             example_sets: example_sets.to_vec(),
             expansions: expansions.to_vec(),
         };
-        let dual_supports = assemble::machine(problem, scores)?.0.supports().rows();
+        let dual_supports = assemble::machine(problem, scores, None)?.0.supports().rows();
         let is_single = expansions.len() == 1;
         let mut allowed = vec![is_single; problem.matrix()?.rows()];
         for example in expansions.iter().flat_map(|expansion| &expansion.examples) {

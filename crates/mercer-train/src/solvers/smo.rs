@@ -2,7 +2,7 @@
 //!
 //! This file has the main loop ([`SmoRun::run`]). `inner` solves one working set, `select` chooses it, `shrink` leaves examples out,
 //! `state` is what a checkpoint holds. Subproblems, checkpoints and warm starts around it are in
-//! [`crate::decomposition`].
+//! [`crate::gram_backend`].
 
 mod inner;
 mod select;
@@ -18,7 +18,7 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 pub(crate) use state::State;
 
 use super::{
-    DecompositionSolver, GramProblem, Method, Solution, Solver, SolverRef, StartPoint, StoppingTest,
+    GramProblem, GramSolver, Method, Solution, Solver, SolverRef, StartPoint, StoppingTest,
 };
 use crate::TrainError;
 use crate::control::{Control, Status, Stop};
@@ -99,11 +99,11 @@ impl Solver for Smo {
     }
 
     fn method(&self) -> Method<'_> {
-        Method::Decomposition(self)
+        Method::Gram(self)
     }
 }
 
-impl DecompositionSolver for Smo {
+impl GramSolver for Smo {
     fn solve(
         &self,
         problem: &mut GramProblem<'_, '_>,

@@ -4,6 +4,7 @@ mod additive;
 mod clarabel;
 mod common;
 mod control;
+mod decomposition;
 mod hard_cases;
 mod interior;
 mod libsvm;

@@ -34,8 +34,16 @@ fn solve(
     let mut gram = Gram::new(source, vec![(0..rows).collect()], 1 << 22);
     let from = StartPoint::Point(qp.start.clone());
     let (view, memory) = (View::new(&[0]), 1 << 22);
-    let mut problem =
-        GramProblem { gram: &mut gram, view, qp, from, shared: true, stopping_test, memory };
+    let mut problem = GramProblem {
+        gram: &mut gram,
+        view,
+        qp,
+        from,
+        shared: true,
+        stopping_test,
+        memory,
+        file: None,
+    };
     let mut observer = |_: &crate::Progress| {};
     let mut control = Control::new(&mut observer, Cancel::new());
     control.tolerance = 1e-3;

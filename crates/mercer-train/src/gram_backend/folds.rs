@@ -3,13 +3,13 @@
 //! Each solution is where the next formulation of the path starts, its gradient included. Trainings end by
 //! the gradient from rows in f32, a sample of which is compared with f64.
 
-use super::PreparedDecomposition;
 use super::start::PathStart;
+use super::{PreparedGram, StoredExamples, needs_matrix};
 use crate::control::Control;
 use crate::gram::{Gram, View};
 use crate::reduce::BinarySubproblem;
 use crate::scale_and_offset::scale_and_offset;
-use crate::solvers::{DecompositionSolver, GramProblem, Solution, StartPoint, StoppingTest};
+use crate::solvers::{GramProblem, GramSolver, Solution, StartPoint, StoppingTest};
 use crate::validate::{FoldRun, FoldSubproblems, FoldTrainer, train_folds};
 use crate::{Folds, Qp, ScaleAndOffset, Stop, TrainError};
 
@@ -19,17 +19,20 @@ const FETCH: usize = 256;
 const ROUNDING: f64 = 1e-12;
 
 pub(super) fn cross_validate(
-    prepared: PreparedDecomposition<'_>,
+    prepared: PreparedGram<'_>,
     folds: &Folds,
     runs: &mut [FoldRun<'_>],
     control: &mut Control<'_>,
 ) -> Result<(), TrainError> {
-    let PreparedDecomposition { problem, solver, source, .. } = prepared;
+    let PreparedGram { problem, solver, examples, .. } = prepared;
+    let StoredExamples::Memory(source) = examples else {
+        return Err(needs_matrix(problem.training));
+    };
     let subproblems = FoldSubproblems::new(problem, folds);
     let memory = problem.training.memory_beside(problem.matrix()?);
     let gram = Gram::new(source, subproblems.example_sets().to_vec(), memory);
     let max_iterations = problem.training.max_iterations;
-    let mut trainer = DecompositionFolds {
+    let mut trainer = GramFolds {
         solver,
         subproblems: &subproblems,
         gram,
@@ -41,8 +44,8 @@ pub(super) fn cross_validate(
 }
 
 /// The trainings of all folds, subproblems and formulations.
-struct DecompositionFolds<'r, 'a> {
-    solver: &'r dyn DecompositionSolver,
+struct GramFolds<'r, 'a> {
+    solver: &'r dyn GramSolver,
     subproblems: &'r FoldSubproblems<'r>,
     gram: Gram<'a>,
     memory: usize,
@@ -58,7 +61,7 @@ struct WithoutFold {
     held_out_sets: Vec<usize>,
 }
 
-impl FoldTrainer for DecompositionFolds<'_, '_> {
+impl FoldTrainer for GramFolds<'_, '_> {
     type Start = PathStart;
 
     fn begin(&mut self, fold: usize, number: usize) {
@@ -87,7 +90,7 @@ impl FoldTrainer for DecompositionFolds<'_, '_> {
     }
 }
 
-impl DecompositionFolds<'_, '_> {
+impl GramFolds<'_, '_> {
     fn train_without_fold(
         &mut self,
         present: &WithoutFold,
@@ -154,7 +157,8 @@ impl DecompositionFolds<'_, '_> {
         let view = View::new(&binary.sets);
         let (gram, memory) = (&mut self.gram, self.memory);
         let stopping_test = StoppingTest::Sampled;
-        let mut problem = GramProblem { gram, view, qp, from, shared: true, stopping_test, memory };
+        let mut problem =
+            GramProblem { gram, view, qp, from, shared: true, stopping_test, memory, file: None };
         let solution = self.solver.solve(&mut problem, control)?;
         Stop::check_limits(solution.stop)?;
         Ok(solution)
