@@ -1,5 +1,8 @@
 //! The properties of exact answers, over every registry entry and every kind of output.
 
+#[path = "exact/c_tables.rs"]
+mod c_tables;
+
 use mercer_data::Matrix;
 use mercer_kernel::{Domain, KernelRef, parse};
 use mercer_machine::{Answer, Input, Machine, Model, Output, Provenance, Score, file};

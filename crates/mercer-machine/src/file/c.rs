@@ -2,6 +2,7 @@
 
 mod kernel;
 mod scaling;
+mod tables;
 mod vectors;
 
 use std::io::Write;
@@ -80,22 +81,28 @@ fn inexpressible(what: impl Into<String>) -> MachineError {
 
 fn write(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), MachineError> {
     let machine = &model.machine;
-    if machine.bins().is_some() {
-        return Err(inexpressible("scores that are tables"));
-    }
-    let kernel = Kernel::of(machine, real)?;
+    let kernel = match machine.bins() {
+        Some(_) => None,
+        None => Some(Kernel::of(machine, real)?),
+    };
     if machine.check_dense(machine.columns().saturating_mul(vectors::COUNT)).is_err() {
         let columns = machine.columns();
         return Err(inexpressible(format!("rows of {columns} columns, most of them without use")));
     }
     write_comment(model, real, out)?;
+    if machine.bins().is_some() {
+        write!(out, "{}", tables::GUARDS)?;
+    }
     writeln!(out, "#include <math.h>\n\ntypedef {} mercer_real;\n", real.name())?;
     writeln!(out, "#define MERCER_COLUMNS {}", machine.columns())?;
     writeln!(out, "#define MERCER_SUPPORTS {}", machine.supports().rows())?;
     writeln!(out, "#define MERCER_SCORES {}", machine.scores().len())?;
     writeln!(out, "#define MERCER_CLASSES {}\n", machine.classes().len())?;
     write_names(machine, out)?;
-    if machine.supports().rows() > 0 {
+    if let Some(grid) = machine.bins() {
+        tables::write(machine, grid, real, out)?;
+    }
+    if let Some(kernel) = kernel.filter(|_| machine.supports().rows() > 0) {
         write_supports(machine, real, out)?;
         write_coefficients(machine, real, out)?;
         kernel.write(machine.supports().is_sparse(), out)?;
@@ -121,14 +128,28 @@ fn sizes(machine: &Machine, real: Real) -> (usize, usize) {
     };
     let weights = linear * machine.columns();
     let coefficients = 4 * (supports.rows() + 1) + (4 + real.bytes()) * entries;
+    let tables: usize = machine.scores().iter().map(table_of).sum();
+    let encoding = machine.bins().map_or(0, |grid| grid.encoding().len());
+    let (rank, one_by_one) = machine.bins().map_or((0, 0), |grid| {
+        (if grid.is_one_hot() { 1 } else { grid.rank() }, machine.scores().len())
+    });
     let bytes = stored + coefficients + real.bytes() * (weights + machine.scores().len());
-    (supports.rows() * machine.columns() + entries + weights, bytes)
+    let multiplies = supports.rows() * machine.columns() + entries + weights;
+    let of_tables = rank * one_by_one * machine.columns();
+    (multiplies + of_tables, bytes + 4 * (tables + encoding))
 }
 
 fn entries_of(score: &Score) -> usize {
     match score {
         Score::Expansion { supports, .. } => supports.len(),
         Score::Linear { .. } | Score::Additive { .. } => 0,
+    }
+}
+
+fn table_of(score: &Score) -> usize {
+    match score {
+        Score::Additive { weights, .. } => weights.len(),
+        Score::Linear { .. } | Score::Expansion { .. } => 0,
     }
 }
 
@@ -150,19 +171,27 @@ fn write_comment(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), M
     writeln!(out, " * supports     {rows} of {columns} columns")?;
     writeln!(out, " * constants    {bytes} bytes; no memory is allocated")?;
     writeln!(out, " * a query      {multiplies} multiply-adds, {rows} kernel values")?;
-    writeln!(
-        out,
-        " * arithmetic   {}; rows near the boundary may get another label than in mercer,",
-        real.name()
-    )?;
-    writeln!(out, " *              whose sums are rounded in another order")?;
+    if machine.bins().is_some() {
+        writeln!(
+            out,
+            " * arithmetic   double, in mercer's own order: scaled rows get the same bits"
+        )?;
+    } else {
+        writeln!(
+            out,
+            " * arithmetic   {}; rows near the boundary may get another label than in mercer,",
+            real.name()
+        )?;
+        writeln!(out, " *              whose sums are rounded in another order")?;
+    }
     writeln!(out, " *\n * int mercer_decide(const mercer_real *row);")?;
     writeln!(out, " * void mercer_scores(const mercer_real *row, mercer_real *scores);")?;
     writeln!(
         out,
         " *\n * cc -std=c99 -DMERCER_TEST this.c -lm  makes a program that checks itself."
     )?;
-    writeln!(out, " * The supports are rows of the training data. */\n")?;
+    let supports = "The supports are rows of the training data.";
+    writeln!(out, " * {}*/\n", if rows > 0 { format!("{supports} ") } else { String::new() })?;
     Ok(())
 }
 
@@ -275,7 +304,9 @@ fn write_scores(
     }
     writeln!(out, "    (void)row; (void)p;")?;
     writeln!(out, "    for (i = 0; i < MERCER_SCORES; i++) scores[i] = 0;")?;
-    if machine.supports().rows() > 0 {
+    if machine.bins().is_some() {
+        writeln!(out, "    table_scores(row, scores);")?;
+    } else if machine.supports().rows() > 0 {
         writeln!(out, "    for (i = 0; i < MERCER_SUPPORTS; i++) {{")?;
         writeln!(out, "        const mercer_real value = kernel(row, i);")?;
         writeln!(out, "        for (p = entry_starts[i]; p < entry_starts[i + 1]; p++)")?;

@@ -6,6 +6,7 @@ use mercer_data::scale::Map;
 use mercer_data::{Matrix, Row, Scaling};
 
 use super::{Real, write_list};
+use crate::bins::Spacing;
 use crate::{Answer, Machine, MachineError, Output, Score};
 
 /// Test vectors at most.
@@ -113,7 +114,18 @@ fn unscaled(scaling: Option<&Scaling>, column: usize, value: f64) -> f64 {
     }
 }
 
-/// The origin, some supports, and what lies halfway between neighbours.
+/// A value of a column in one of the bins of a machine of tables.
+fn binned(spacing: &Spacing, column: usize, number: usize) -> f64 {
+    match spacing {
+        Spacing::Power { top, .. } => top * ((column * 7 + number * 3) % 12) as f64 / 11.0,
+        Spacing::Quantile { starts, cuts } => {
+            let own = &cuts[starts[column]..starts[column + 1]];
+            own.get((column * 7 + number * 3) % own.len().max(1)).copied().unwrap_or(0.0)
+        }
+    }
+}
+
+/// The origin, some supports or values of bins, and what lies halfway between neighbours.
 fn candidates(machine: &Machine, scaling: Option<&Scaling>) -> Vec<Vec<f64>> {
     let columns = machine.columns();
     let dense = |support: usize| {
@@ -135,6 +147,14 @@ fn candidates(machine: &Machine, scaling: Option<&Scaling>) -> Vec<Vec<f64>> {
         rows.push(halfway.map(|(a, b)| f64::from((0.5 * (a + b)) as f32)).collect());
     }
     rows.extend(chosen);
+    if let Some(grid) = machine.bins() {
+        let value = |column: usize, number: usize| {
+            unscaled(scaling, column, binned(grid.spacing(), column, number))
+        };
+        rows.extend((0..COUNT).map(|number| {
+            (0..columns).map(|column| f64::from(value(column, number) as f32)).collect()
+        }));
+    }
     rows.truncate(COUNT);
     rows
 }
@@ -158,7 +178,13 @@ fn scores(machine: &Machine, row: &[f64]) -> (Vec<f64>, Vec<f64>) {
             Score::Linear { weights, .. } => {
                 row.nonzeros().for_each(|(column, x)| add(x * weights[column as usize]));
             }
-            Score::Additive { .. } => {}
+            Score::Additive { weights, .. } => {
+                let grid = machine.bins().expect("tables come with a grid");
+                for (column, x) in row.nonzeros() {
+                    let own = &weights[column as usize * grid.rank()..][..grid.rank()];
+                    add(grid.dot(own, grid.bin(column as usize, x)));
+                }
+            }
         }
         (sum, size)
     };
