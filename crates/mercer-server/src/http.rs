@@ -1,7 +1,6 @@
 //! HTTP: addresses, status codes, tokens, bodies. What a request means is in `infer.rs` and `repository.rs`.
 
 mod accept;
-mod describe;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
+pub use accept::{ConnectionLimits, serve};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
@@ -16,17 +16,17 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Value, json};
-use subtle::ConstantTimeEq;
 
-pub use accept::serve;
-
-use accept::ConnectionLimits;
-
+use crate::access::{Access, Tokens};
+use crate::describe;
 use crate::failure::{Failure, Kind};
 use crate::infer::Service;
 use crate::options::ServeOptions;
+use crate::request::InferRequest;
+use crate::served::ServedModel;
 
 /// What the server is doing: starting at first.
 #[derive(Debug, Default)]
@@ -64,14 +64,47 @@ pub struct AppState {
     pub service: Service,
     /// Starting, serving or stopping.
     pub phase: Phase,
-    /// The token of every request.
-    pub token: Option<String>,
-    /// The token for changes of models.
-    pub admin_token: Option<String>,
+    /// Who may ask, and who may change models.
+    pub tokens: Tokens,
     /// Bytes of a body, at most.
     pub body_bytes: usize,
     /// Time in which a body must arrive.
     pub read_time: Duration,
+}
+
+impl AppState {
+    /// Whether requests are wanted and every model has a version that answers.
+    pub fn is_ready(&self) -> bool {
+        self.phase.is_serving() && self.service.repository.is_ready()
+    }
+
+    /// Refuses requests before the models are loaded; while the server stops, those that come are answered.
+    ///
+    /// # Errors
+    /// If the server is starting.
+    pub fn check_serving(&self) -> Result<(), Failure> {
+        if self.phase.is_serving() || self.phase.is_stopping() {
+            return Ok(());
+        }
+        Err(Failure::new(Kind::Unavailable, "the server is starting"))
+    }
+
+    /// Loads a model of the repository again.
+    ///
+    /// # Errors
+    /// If the caller gives parameters, there is no such model, or it cannot be loaded.
+    pub async fn load(self: Arc<Self>, name: String, has_parameters: bool) -> Result<(), Failure> {
+        if has_parameters {
+            let what = "models are loaded from the server's own folder; parameters are not taken";
+            return Err(Failure::new(Kind::Unsupported, what));
+        }
+        let task = tokio::task::spawn_blocking(move || {
+            let outcome = self.service.repository.load(&name);
+            self.service.metrics.note_reload(outcome.is_ok());
+            outcome
+        });
+        task.await.map_err(|_| Failure::new(Kind::Internal, "loading ended without a result"))?
+    }
 }
 
 type App = Arc<AppState>;
@@ -163,7 +196,7 @@ impl IntoResponse for Failure {
 async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
     let (start, path) = (Instant::now(), request.uri().path().to_owned());
     let trace = request.headers().get("traceparent").cloned();
-    let mut response = match admitted(&app, &path, request.headers()) {
+    let mut response = match app.tokens.admit(access(&path), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(failure) => failure.into_response(),
     };
@@ -183,31 +216,12 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
     response
 }
 
-fn admitted(app: &AppState, path: &str, headers: &HeaderMap) -> Result<(), Failure> {
-    // Probes carry no tokens.
-    if path.starts_with("/v2/health") {
-        return Ok(());
+fn access(path: &str) -> Access {
+    match path {
+        _ if path.starts_with("/v2/health") => Access::Open,
+        _ if path.starts_with("/v2/repository/models/") => Access::Change,
+        _ => Access::Ask,
     }
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or("");
-    let fits = |token: &Option<String>| {
-        token.as_ref().is_some_and(|token| bool::from(token.as_bytes().ct_eq(given.as_bytes())))
-    };
-    let is_change = path.starts_with("/v2/repository/models/");
-    if is_change {
-        if app.admin_token.is_none() {
-            let what = "models are loaded and unloaded only by a server with an admin token";
-            return Err(Failure::new(Kind::Unsupported, what));
-        }
-        if !fits(&app.admin_token) {
-            return Err(Failure::new(Kind::Unauthorised, "the admin token is missing or wrong"));
-        }
-        return Ok(());
-    }
-    if app.token.is_some() && !fits(&app.token) && !fits(&app.admin_token) {
-        return Err(Failure::new(Kind::Unauthorised, "the token is missing or wrong"));
-    }
-    Ok(())
 }
 
 async fn nowhere(request: Request) -> Failure {
@@ -230,31 +244,46 @@ fn named(path: &BTreeMap<String, String>) -> (&str, Option<&str>) {
     (path.get("model").map_or("", String::as_str), path.get("version").map(String::as_str))
 }
 
-/// The whole body, inflated, within its limits of size and time.
-async fn body(app: &AppState, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Failure> {
-    let collected =
-        tokio::time::timeout(app.read_time, Limited::new(body, app.body_bytes).collect());
+/// A whole body of any protocol, within its limits of size and time.
+///
+/// # Errors
+/// If it is too long, comes too slowly, or breaks off.
+pub async fn read_body(body: Body, most: usize, time: Duration) -> Result<Bytes, Failure> {
+    let collected = tokio::time::timeout(time, Limited::new(body, most).collect());
     let collected = collected
         .await
         .map_err(|_| Failure::new(Kind::TooSlow, "the body did not arrive in time"))?;
     let bytes = collected.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            let what = format!("the body is longer than {} bytes", app.body_bytes);
-            Failure::new(Kind::TooLarge, what)
+            Failure::new(Kind::TooLarge, format!("the body is longer than {most} bytes"))
         } else {
             Failure::invalid(format!("the body could not be read: {error}"))
         }
     })?;
-    let bytes = bytes.to_bytes();
+    Ok(bytes.to_bytes())
+}
+
+/// The whole body, inflated.
+async fn body(app: &AppState, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Failure> {
+    let bytes = read_body(body, app.body_bytes, app.read_time).await?;
     let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?"));
     Ok(wire::inflated(&bytes, encoding, app.body_bytes)?.into_owned())
 }
 
-fn check_serving(app: &AppState) -> Result<(), Failure> {
-    if app.phase.is_serving() || app.phase.is_stopping() {
-        return Ok(());
-    }
-    Err(Failure::new(Kind::Unavailable, "the server is starting"))
+/// The model of an address, and the request in the body.
+async fn read_request(
+    app: &AppState,
+    path: &BTreeMap<String, String>,
+    headers: &HeaderMap,
+    content: Body,
+) -> Result<(Arc<ServedModel>, InferRequest), Failure> {
+    app.check_serving()?;
+    let (name, version) = named(path);
+    let served = app.service.repository.get(name, version)?;
+    let bytes = body(app, headers, content).await?;
+    let length = headers.get(wire::HEADER_LENGTH).map(|value| value.to_str().unwrap_or("?"));
+    let request = wire::request(&bytes, length, served.columns())?;
+    Ok((served, request))
 }
 
 async fn infer(
@@ -263,12 +292,8 @@ async fn infer(
     headers: HeaderMap,
     content: Body,
 ) -> Result<Response, Failure> {
-    check_serving(&app)?;
+    let (_, request) = read_request(&app, &path, &headers, content).await?;
     let (name, version) = named(&path);
-    let served = app.service.repository.get(name, version)?;
-    let bytes = body(&app, &headers, content).await?;
-    let length = headers.get(wire::HEADER_LENGTH).map(|value| value.to_str().unwrap_or("?"));
-    let request = wire::request(&bytes, length, served.columns())?;
     let answered = app.service.infer(name, version, request).await?;
     let (bytes, json_length) = wire::response(&answered);
     let kind = if json_length.is_some() { "application/octet-stream" } else { "application/json" };
@@ -285,12 +310,7 @@ async fn explain(
     headers: HeaderMap,
     content: Body,
 ) -> Result<axum::Json<Value>, Failure> {
-    check_serving(&app)?;
-    let (name, version) = named(&path);
-    let served = app.service.repository.get(name, version)?;
-    let bytes = body(&app, &headers, content).await?;
-    let length = headers.get(wire::HEADER_LENGTH).map(|value| value.to_str().unwrap_or("?"));
-    let request = wire::request(&bytes, length, served.columns())?;
+    let (served, request) = read_request(&app, &path, &headers, content).await?;
     Ok(axum::Json(describe::explanation(&served, &request)?))
 }
 
@@ -299,7 +319,7 @@ async fn live() -> axum::Json<Value> {
 }
 
 async fn ready(State(app): State<App>) -> Response {
-    let is_ready = app.phase.is_serving() && app.service.repository.is_ready();
+    let is_ready = app.is_ready();
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, axum::Json(json!({ "ready": is_ready, "live": true }))).into_response()
 }
@@ -385,17 +405,8 @@ async fn load(
 ) -> Result<axum::Json<Value>, Failure> {
     let bytes = body(&app, &headers, content).await?;
     let given: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    if given["parameters"].as_object().is_some_and(|parameters| !parameters.is_empty()) {
-        let what = "models are loaded from the server's own folder; parameters are not taken";
-        return Err(Failure::new(Kind::Unsupported, what));
-    }
-    let name = named(&path).0.to_owned();
-    let task = tokio::task::spawn_blocking(move || {
-        let outcome = app.service.repository.load(&name);
-        app.service.metrics.note_reload(outcome.is_ok());
-        outcome
-    });
-    task.await.map_err(|_| Failure::new(Kind::Internal, "loading ended without a result"))??;
+    let has_parameters = given["parameters"].as_object().is_some_and(|given| !given.is_empty());
+    Arc::clone(&app).load(named(&path).0.to_owned(), has_parameters).await?;
     Ok(axum::Json(json!({})))
 }
 

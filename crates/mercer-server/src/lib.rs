@@ -1,12 +1,15 @@
-//! A server for kernel machines: the Open Inference Protocol (version 2) over HTTP, with answers that state their range,
+//! A server for kernel machines: the Open Inference Protocol (version 2) over HTTP and gRPC, with answers that state their range,
 //! certainty and cost. It links neither trainer nor compiler.
 //!
 //! The path of a request: `http/accept.rs` (connections) - `http.rs` (addresses, tokens, limits) - `http/wire.rs` (JSON and
-//! bytes) - `infer.rs` - `rows.rs` (tensors to rows) - `scheduler.rs` (now, or in the queue) - `answers.rs` (decisions to
+//! bytes), or `grpc.rs` (calls) and `grpc/convert.rs` (messages) - `infer.rs` - `rows.rs` (tensors to rows) - `scheduler.rs` (now, or in the queue) - `answers.rs` (decisions to
 //! tensors). Models are loaded and exchanged in `repository.rs`.
 
+mod access;
 mod answers;
+mod describe;
 mod failure;
+mod grpc;
 mod http;
 mod infer;
 mod json_array;
@@ -18,12 +21,16 @@ mod rows;
 mod scheduler;
 mod served;
 mod tensor;
+mod tls;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
+use access::Tokens;
 use http::{AppState, Phase};
 use infer::Service;
 use metrics::Metrics;
@@ -58,7 +65,9 @@ pub enum Event {
     /// It listens here, with so many models.
     Listening {
         /// The address.
-        address: std::net::SocketAddr,
+        address: SocketAddr,
+        /// The address of gRPC, if it is served.
+        grpc: Option<SocketAddr>,
         /// Models that are ready.
         models: usize,
     },
@@ -126,24 +135,32 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     options.check()?;
     let app = Arc::new(app(options)?);
-    let system = |what: &str| {
-        let what = what.to_owned();
-        move |error| ServeError::System { what, error }
+    let (listener, address) = listen(options.listen).await?;
+    let grpc_listener = match options.grpc {
+        Some(address) => Some(listen(address).await?),
+        None => None,
     };
-    let address = options.listen;
-    let listener =
-        TcpListener::bind(address).await.map_err(system(&format!("cannot listen at {address}")))?;
-    let address = listener.local_addr().map_err(system("the address is unknown"))?;
+    let (grpc_router, health) = grpc::router(Arc::clone(&app))
+        .map_err(|error| ServeError::Model(format!("the reflection of gRPC: {error}")))?;
     refresh_all(&app.service.repository)?;
     app.phase.start();
-    events(Event::Listening { address, models: app.service.repository.served().len() });
-    let limits = http::connection_limits(options);
-    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let served =
-        tokio::spawn(http::serve(listener, http::router(Arc::clone(&app)), limits, async {
-            // Stop as well if nobody can say so any more.
-            drop(stopped.await);
-        }));
+    grpc::set_serving(&health, true).await;
+    let grpc = grpc_listener.as_ref().map(|(_, address)| *address);
+    events(Event::Listening { address, grpc, models: app.service.repository.served().len() });
+    let (limits, tls) = (http::connection_limits(options), tls::acceptor(options)?);
+    let (stop, stopped) = watch::channel(());
+    let mut listeners = vec![(listener, http::router(Arc::clone(&app)))];
+    listeners.extend(grpc_listener.map(|(listener, _)| (listener, grpc_router)));
+    let served: Vec<_> = listeners
+        .into_iter()
+        .map(|(listener, router)| {
+            let (tls, mut stopped) = (tls.clone(), stopped.clone());
+            tokio::spawn(http::serve(listener, router, limits, tls, async move {
+                // Stop as well if nobody can say so any more.
+                drop(stopped.changed().await);
+            }))
+        })
+        .collect();
     let mut watch = watch_interval(options.watch_seconds);
     let pause = loop {
         tokio::select! {
@@ -156,18 +173,28 @@ pub async fn serve(
         }
     };
     app.phase.stop();
+    grpc::set_serving(&health, false).await;
     events(Event::Stopping);
     // A second signal cuts the pause short.
     tokio::select! {
         () = tokio::time::sleep(pause) => {}
         _ = signals.recv() => {}
     }
-    // The loop may have ended by itself.
-    let _ = stop.send(());
-    let all_answered = served.await.unwrap_or(false);
+    drop(stop);
+    let mut all_answered = true;
+    for listener in served {
+        all_answered &= listener.await.unwrap_or(false);
+    }
     app.service.scheduler.stop();
     events(Event::Stopped { all_answered });
     Ok(())
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |error| ServeError::System { what: format!("cannot listen at {address}"), error };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let found = listener.local_addr().map_err(failed)?;
+    Ok((listener, found))
 }
 
 fn app(options: &ServeOptions) -> Result<AppState, ServeError> {
@@ -186,8 +213,10 @@ fn app(options: &ServeOptions) -> Result<AppState, ServeError> {
             most_rows: options.rows,
         },
         phase: Phase::default(),
-        token: token(&options.token_file)?,
-        admin_token: token(&options.admin_token_file)?,
+        tokens: Tokens {
+            ask: token(&options.token_file)?,
+            admin: token(&options.admin_token_file)?,
+        },
         body_bytes: options.body_bytes,
         read_time: Duration::from_secs_f64(options.read_seconds),
     })

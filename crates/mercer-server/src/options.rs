@@ -16,6 +16,8 @@ pub struct ServeOptions {
     pub models: Vec<PathBuf>,
     /// Where HTTP is served.
     pub listen: SocketAddr,
+    /// Where gRPC is served; nowhere if not given.
+    pub grpc: Option<SocketAddr>,
     /// Which versions of a model are served.
     pub versions: VersionPolicy,
     /// Threads that compute; one for each core if not given.
@@ -36,6 +38,12 @@ pub struct ServeOptions {
     pub token_file: Option<PathBuf>,
     /// A file that holds the token for loading and unloading models; without one they are not served.
     pub admin_token_file: Option<PathBuf>,
+    /// The server's certificates (PEM): with a key, all listeners speak TLS.
+    pub tls_cert: Option<PathBuf>,
+    /// The key of the certificate (PEM).
+    pub tls_key: Option<PathBuf>,
+    /// Certificate authorities (PEM): clients must show a certificate of one of them.
+    pub tls_client_ca: Option<PathBuf>,
     /// Bytes of a body, at most, before and after it is inflated.
     pub body_bytes: usize,
     /// Rows of a request, at most.
@@ -55,6 +63,7 @@ impl Default for ServeOptions {
         Self {
             models: Vec::new(),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8000)),
+            grpc: None,
             versions: VersionPolicy::default(),
             threads: None,
             queue_ms: 100.0,
@@ -65,6 +74,9 @@ impl Default for ServeOptions {
             trust_plan: false,
             token_file: None,
             admin_token_file: None,
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
             body_bytes: 64 << 20,
             rows: 1_000_000,
             connections: 1024,
@@ -95,7 +107,7 @@ impl ServeOptions {
     /// Checks numbers and files.
     ///
     /// # Errors
-    /// If one is out of its range, or a file of a token is missing or empty.
+    /// If one is out of its range, a file of a token is missing or empty, or certificates cannot be used.
     pub fn check(&self) -> Result<(), OptionsError> {
         let wrong = |text: String| Err(OptionsError(text));
         if self.models.is_empty() {
@@ -125,7 +137,7 @@ impl ServeOptions {
         for path in [&self.token_file, &self.admin_token_file].into_iter().flatten() {
             token(path)?;
         }
-        Ok(())
+        crate::tls::acceptor(self).map(drop)
     }
 }
 

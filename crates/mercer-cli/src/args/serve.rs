@@ -21,6 +21,9 @@ pub(crate) struct Serve {
     /// Where HTTP is served [default: 127.0.0.1:8000]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<SocketAddr>,
+    /// Where gRPC is served [default: nowhere]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) grpc: Option<SocketAddr>,
     /// Which versions of a model are served [default: latest]
     #[arg(long, value_name = "POLICY")]
     pub(crate) versions: Option<VersionsName>,
@@ -42,6 +45,15 @@ pub(crate) struct Serve {
     /// A file with the token for loading and unloading models; without one that is not served
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
+    /// The server's certificate (PEM); HTTP and gRPC then speak TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Certificate authorities (PEM); clients must show a certificate of one of them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plan: PlanFlags,
 }
@@ -73,6 +85,10 @@ impl Serve {
             options.models.clone_from(&self.models);
         }
         options.listen = self.listen.unwrap_or(options.listen);
+        options.grpc = self.grpc.or(options.grpc);
+        options.tls_cert = self.tls_cert.clone().or(options.tls_cert);
+        options.tls_key = self.tls_key.clone().or(options.tls_key);
+        options.tls_client_ca = self.tls_client_ca.clone().or(options.tls_client_ca);
         options.queue_ms = self.queue_ms.unwrap_or(options.queue_ms);
         options.audit = self.audit.unwrap_or(options.audit);
         options.watch_seconds = self.watch.unwrap_or(options.watch_seconds);

@@ -25,11 +25,12 @@ pub(super) fn run(arguments: &Serve, seed: u64, console: &Console) -> anyhow::Re
     if options.trust_plan {
         console.warn("plans are believed without verification (--trust-plan)");
     }
-    if !options.listen.ip().is_loopback() && options.token_file.is_none() {
-        console.warn(&format!(
-            "anyone who reaches {} can ask: no --token-file is given",
-            options.listen
-        ));
+    let is_open = options.token_file.is_none() && options.tls_client_ca.is_none();
+    for address in [Some(options.listen), options.grpc].into_iter().flatten() {
+        if is_open && !address.ip().is_loopback() {
+            console
+                .warn(&format!("anyone who reaches {address} can ask: no --token-file is given"));
+        }
     }
     let (sender, signals) = mpsc::unbounded_channel();
     listen(sender)?;
@@ -84,8 +85,10 @@ fn listen(sender: mpsc::UnboundedSender<Signal>) -> anyhow::Result<()> {
 
 fn sentence(event: &Event) -> String {
     match event {
-        Event::Listening { address, models } => {
-            format!("{models} models are served at http://{address} (Ctrl-C stops)")
+        Event::Listening { address, grpc, models } => {
+            let grpc = grpc.map(|address| format!(" and for gRPC at {address}"));
+            let grpc = grpc.unwrap_or_default();
+            format!("{models} models are served at http://{address}{grpc} (Ctrl-C stops)")
         }
         Event::Changed(Changes { loaded, failed, removed }) => {
             let name = |(name, version): &(String, u64)| format!("{name} version {version}");
@@ -107,8 +110,9 @@ fn sentence(event: &Event) -> String {
 
 fn object(event: &Event) -> String {
     let value = match event {
-        Event::Listening { address, models } => {
-            json!({ "event": "listening", "address": address.to_string(), "models": models })
+        Event::Listening { address, grpc, models } => {
+            let (address, grpc) = (address.to_string(), grpc.map(|address| address.to_string()));
+            json!({ "event": "listening", "address": address, "grpc": grpc, "models": models })
         }
         Event::Changed(Changes { loaded, failed, removed }) => {
             json!({ "event": "changed", "loaded": loaded, "failed": failed, "removed": removed })

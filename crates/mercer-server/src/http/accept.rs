@@ -12,6 +12,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
 
 /// Bytes of the head of a request, at most.
 const HEAD_BYTES: usize = 16 << 10;
@@ -29,12 +30,13 @@ pub struct ConnectionLimits {
     pub stop_time: Duration,
 }
 
-/// Serves until `stop` is done; then takes no more connections and lets requests end, within a bound. Returns whether all
+/// Serves until `stop` is done, with TLS if there is an acceptor; then takes no more connections and lets requests end, within a bound. Returns whether all
 /// of them ended.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: ConnectionLimits,
+    tls: Option<TlsAcceptor>,
     stop: impl Future<Output = ()>,
 ) -> bool {
     let mut builder = Builder::new(TokioExecutor::new());
@@ -48,6 +50,7 @@ pub async fn serve(
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .keep_alive_interval(Some(Duration::from_secs(30)));
+    let builder = Arc::new(builder);
     let (graceful, places) =
         (GracefulShutdown::new(), Arc::new(Semaphore::new(limits.connections)));
     tokio::pin!(stop);
@@ -69,11 +72,22 @@ pub async fn serve(
         // Answers are short: they should not wait for more to send.
         drop(stream.set_nodelay(true));
         let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
-        let connection = graceful.watch(connection.into_owned());
+        let (builder, watcher, tls) = (Arc::clone(&builder), graceful.watcher(), tls.clone());
         tokio::spawn(async move {
-            // A connection that breaks is its caller's affair.
-            drop(connection.await);
+            // A connection that breaks, or a handshake that fails, is its caller's affair.
+            match tls {
+                None => {
+                    let connection = builder.serve_connection(TokioIo::new(stream), service);
+                    drop(watcher.watch(connection.into_owned()).await);
+                }
+                Some(tls) => {
+                    let shaken = tokio::time::timeout(limits.read_time, tls.accept(stream)).await;
+                    if let Ok(Ok(stream)) = shaken {
+                        let connection = builder.serve_connection(TokioIo::new(stream), service);
+                        drop(watcher.watch(connection.into_owned()).await);
+                    }
+                }
+            }
             drop(place);
         });
     }

@@ -1,0 +1,345 @@
+//! The Open Inference Protocol over gRPC, with health and reflection. What a request means is decided where HTTP decides it:
+//! `infer.rs`, `repository.rs`, `describe.rs`; here are calls, status codes and messages.
+
+mod convert;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::middleware::{self, Next};
+use axum::response::Response as HttpResponse;
+use tonic::codec::CompressionEncoding;
+use tonic::codegen::tokio_stream::{Stream, StreamExt};
+use tonic::service::Routes;
+use tonic::{Code, Request, Response, Status, Streaming};
+use tonic_health::server::HealthReporter;
+
+use crate::access::Access;
+use crate::describe;
+use crate::failure::{Failure, Kind};
+use crate::http::{AppState, read_body};
+
+use inference::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
+use inference::{
+    ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
+    ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
+    ModelStatisticsRequest, ModelStatisticsResponse, ModelStreamInferResponse,
+    RepositoryIndexRequest, RepositoryIndexResponse, RepositoryModelLoadRequest,
+    RepositoryModelLoadResponse, RepositoryModelUnloadRequest, RepositoryModelUnloadResponse,
+    ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse,
+    ServerReadyRequest, ServerReadyResponse, UnsupportedRequest, UnsupportedResponse,
+};
+
+/// What `build.rs` makes of `proto/inference.proto`.
+#[allow(missing_docs, clippy::pedantic, clippy::all, reason = "generated code")]
+pub mod inference {
+    tonic::include_proto!("inference");
+}
+
+/// The description of the service, for reflection.
+const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inference.bin"));
+/// The path of every call of the protocol.
+const SERVICE: &str = "/inference.GRPCInferenceService/";
+/// Bytes before a message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+/// All calls, and what tells health probes that the server stops.
+///
+/// # Errors
+/// If the description of the service cannot be read, which the build has ensured.
+pub fn router(
+    app: Arc<AppState>,
+) -> Result<(Router, HealthReporter), tonic_reflection::server::Error> {
+    let most = app.body_bytes;
+    let service = GrpcInferenceServiceServer::new(Calls { app: Arc::clone(&app) })
+        .max_decoding_message_size(most)
+        .max_encoding_message_size(usize::MAX)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Deflate);
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let routes = Routes::new(service)
+        .add_service(health_service)
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+    let router = routes.into_axum_router().layer(middleware::from_fn_with_state(app, guard));
+    Ok((router, health))
+}
+
+/// What probes of the health service are told.
+pub async fn set_serving(health: &HealthReporter, is_serving: bool) {
+    use tonic_health::ServingStatus::{NotServing, Serving};
+    let status = if is_serving { Serving } else { NotServing };
+    for service in ["", "inference.GRPCInferenceService"] {
+        health.set_service_status(service, status).await;
+    }
+}
+
+fn access(path: &str) -> Access {
+    match path.strip_prefix(SERVICE) {
+        Some("ServerLive" | "ServerReady") => Access::Open,
+        Some("RepositoryModelLoad" | "RepositoryModelUnload") => Access::Change,
+        None if path.starts_with("/grpc.health.v1.Health/") => Access::Open,
+        _ => Access::Ask,
+    }
+}
+
+/// Tokens, the time and size of a message, metrics and the trace id, for every call.
+async fn guard(State(app): State<Arc<AppState>>, request: HttpRequest, next: Next) -> HttpResponse {
+    let (start, path) = (Instant::now(), request.uri().path().to_owned());
+    let (trace, access) = (request.headers().get("traceparent").cloned(), access(&path));
+    let admitted = app.tokens.admit(access, request.headers());
+    let is_unary = path.starts_with(SERVICE) && !path.ends_with("/ModelStreamInfer");
+    let request = match admitted {
+        // A single message is read whole, within the time that bodies of HTTP have.
+        Ok(()) if is_unary => {
+            let (head, body) = request.into_parts();
+            let bytes = read_body(body, app.body_bytes.saturating_add(PREFIX), app.read_time).await;
+            bytes.map(|bytes| HttpRequest::from_parts(head, Body::from(bytes)))
+        }
+        Ok(()) => Ok(request),
+        Err(failure) => Err(failure),
+    };
+    let mut response = match request {
+        Ok(request) => next.run(request).await,
+        Err(failure) => Status::from(failure).into_http(),
+    };
+    if let Some(trace) = trace {
+        response.headers_mut().insert("traceparent", trace);
+    }
+    if access != Access::Open {
+        let code = response.headers().get("grpc-status").and_then(|code| code.to_str().ok());
+        let code = code.and_then(|code| code.parse().ok()).unwrap_or(0);
+        if code == Code::ResourceExhausted as u16 {
+            app.service.metrics.note_shed("queue");
+        }
+        app.service.metrics.note_request("grpc", code, start.elapsed());
+    }
+    response
+}
+
+impl From<Failure> for Status {
+    fn from(failure: Failure) -> Self {
+        let code = match failure.kind {
+            Kind::Invalid | Kind::UnsupportedBody => Code::InvalidArgument,
+            Kind::NotFound => Code::NotFound,
+            Kind::OtherModel => Code::FailedPrecondition,
+            Kind::TooLarge => Code::OutOfRange,
+            Kind::TooSlow => Code::DeadlineExceeded,
+            Kind::Unauthorised => Code::Unauthenticated,
+            Kind::Overloaded { .. } => Code::ResourceExhausted,
+            Kind::Unavailable => Code::Unavailable,
+            Kind::NotAllowed | Kind::Unsupported => Code::Unimplemented,
+            Kind::Internal => Code::Internal,
+        };
+        let mut status = Self::new(code, failure.message);
+        if let Kind::Overloaded { retry_after } = failure.kind {
+            let time = (retry_after.as_millis() as u64).into();
+            status.metadata_mut().insert("grpc-retry-pushback-ms", time);
+        }
+        status
+    }
+}
+
+/// The calls of the protocol.
+struct Calls {
+    app: Arc<AppState>,
+}
+
+/// No version stands for the latest.
+fn version(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+async fn infer(app: &AppState, message: ModelInferRequest) -> Result<ModelInferResponse, Failure> {
+    app.check_serving()?;
+    let (name, version_text) = (message.model_name.clone(), message.model_version.clone());
+    let request = convert::request(message)?;
+    let answered = app.service.infer(&name, version(&version_text), request).await?;
+    Ok(convert::response(&answered))
+}
+
+type Reply<T> = Result<Response<T>, Status>;
+
+fn unsupported(call: &str) -> Reply<UnsupportedResponse> {
+    Err(Status::unimplemented(format!("{call} is not served here")))
+}
+
+#[tonic::async_trait]
+impl GrpcInferenceService for Calls {
+    async fn server_live(&self, _: Request<ServerLiveRequest>) -> Reply<ServerLiveResponse> {
+        Ok(Response::new(ServerLiveResponse { live: true }))
+    }
+
+    async fn server_ready(&self, _: Request<ServerReadyRequest>) -> Reply<ServerReadyResponse> {
+        Ok(Response::new(ServerReadyResponse { ready: self.app.is_ready() }))
+    }
+
+    async fn model_ready(&self, request: Request<ModelReadyRequest>) -> Reply<ModelReadyResponse> {
+        let ModelReadyRequest { name, version: text } = request.into_inner();
+        let ready = match self.app.service.repository.get(&name, version(&text)) {
+            Ok(_) => true,
+            Err(failure) if failure.kind == Kind::Unavailable => false,
+            Err(failure) => return Err(failure.into()),
+        };
+        Ok(Response::new(ModelReadyResponse { ready }))
+    }
+
+    async fn server_metadata(
+        &self,
+        _: Request<ServerMetadataRequest>,
+    ) -> Reply<ServerMetadataResponse> {
+        Ok(Response::new(convert::server(&describe::server())))
+    }
+
+    async fn model_metadata(
+        &self,
+        request: Request<ModelMetadataRequest>,
+    ) -> Reply<ModelMetadataResponse> {
+        let ModelMetadataRequest { name, version: text } = request.into_inner();
+        let repository = &self.app.service.repository;
+        let served = repository.get(&name, version(&text))?;
+        let described = describe::metadata(&served, &repository.versions(&name));
+        Ok(Response::new(convert::metadata(&described)))
+    }
+
+    async fn model_infer(&self, request: Request<ModelInferRequest>) -> Reply<ModelInferResponse> {
+        Ok(Response::new(infer(&self.app, request.into_inner()).await?))
+    }
+
+    type ModelStreamInferStream =
+        Pin<Box<dyn Stream<Item = Result<ModelStreamInferResponse, Status>> + Send>>;
+
+    async fn model_stream_infer(
+        &self,
+        request: Request<Streaming<ModelInferRequest>>,
+    ) -> Reply<Self::ModelStreamInferStream> {
+        let app = Arc::clone(&self.app);
+        let answers = request.into_inner().then(move |message| {
+            let app = Arc::clone(&app);
+            async move {
+                let message = message?;
+                let id = message.id.clone();
+                Ok(match infer(&app, message).await {
+                    Ok(response) => ModelStreamInferResponse {
+                        error_message: String::new(),
+                        infer_response: Some(response),
+                    },
+                    // The stream goes on: the id says which request failed.
+                    Err(failure) => ModelStreamInferResponse {
+                        error_message: failure.message,
+                        infer_response: Some(ModelInferResponse { id, ..Default::default() }),
+                    },
+                })
+            }
+        });
+        Ok(Response::new(Box::pin(answers)))
+    }
+
+    async fn model_config(
+        &self,
+        request: Request<ModelConfigRequest>,
+    ) -> Reply<ModelConfigResponse> {
+        let ModelConfigRequest { name, version: text } = request.into_inner();
+        let served = self.app.service.repository.get(&name, version(&text))?;
+        Ok(Response::new(convert::config(&describe::config(&served))))
+    }
+
+    async fn model_statistics(
+        &self,
+        request: Request<ModelStatisticsRequest>,
+    ) -> Reply<ModelStatisticsResponse> {
+        let ModelStatisticsRequest { name, version: text } = request.into_inner();
+        let repository = &self.app.service.repository;
+        let served = match name.as_str() {
+            "" => repository.served(),
+            name => vec![repository.get(name, version(&text))?],
+        };
+        let one = |served| convert::statistics(&describe::statistics(served));
+        let model_stats = served.iter().map(|served| one(served)).collect();
+        Ok(Response::new(ModelStatisticsResponse { model_stats }))
+    }
+
+    async fn repository_index(
+        &self,
+        request: Request<RepositoryIndexRequest>,
+    ) -> Reply<RepositoryIndexResponse> {
+        let index = self.app.service.repository.index(request.into_inner().ready);
+        Ok(Response::new(convert::index(index)))
+    }
+
+    async fn repository_model_load(
+        &self,
+        request: Request<RepositoryModelLoadRequest>,
+    ) -> Reply<RepositoryModelLoadResponse> {
+        let RepositoryModelLoadRequest { model_name, parameters, .. } = request.into_inner();
+        Arc::clone(&self.app).load(model_name, !parameters.is_empty()).await?;
+        Ok(Response::new(RepositoryModelLoadResponse {}))
+    }
+
+    async fn repository_model_unload(
+        &self,
+        request: Request<RepositoryModelUnloadRequest>,
+    ) -> Reply<RepositoryModelUnloadResponse> {
+        self.app.service.repository.unload(&request.into_inner().model_name)?;
+        Ok(Response::new(RepositoryModelUnloadResponse {}))
+    }
+
+    async fn system_shared_memory_status(
+        &self,
+        _: Request<UnsupportedRequest>,
+    ) -> Reply<UnsupportedResponse> {
+        unsupported("shared memory")
+    }
+
+    async fn system_shared_memory_register(
+        &self,
+        _: Request<UnsupportedRequest>,
+    ) -> Reply<UnsupportedResponse> {
+        unsupported("shared memory")
+    }
+
+    async fn system_shared_memory_unregister(
+        &self,
+        _: Request<UnsupportedRequest>,
+    ) -> Reply<UnsupportedResponse> {
+        unsupported("shared memory")
+    }
+
+    async fn cuda_shared_memory_status(
+        &self,
+        _: Request<UnsupportedRequest>,
+    ) -> Reply<UnsupportedResponse> {
+        unsupported("shared memory")
+    }
+
+    async fn cuda_shared_memory_register(
+        &self,
+        _: Request<UnsupportedRequest>,
+    ) -> Reply<UnsupportedResponse> {
+        unsupported("shared memory")
+    }
+
+    async fn cuda_shared_memory_unregister(
+        &self,
+        _: Request<UnsupportedRequest>,
+    ) -> Reply<UnsupportedResponse> {
+        unsupported("shared memory")
+    }
+
+    async fn trace_setting(&self, _: Request<UnsupportedRequest>) -> Reply<UnsupportedResponse> {
+        unsupported("the trace setting")
+    }
+
+    async fn log_settings(&self, _: Request<UnsupportedRequest>) -> Reply<UnsupportedResponse> {
+        unsupported("the log settings")
+    }
+}
