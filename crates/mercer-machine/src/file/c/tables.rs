@@ -15,7 +15,7 @@ pub(super) const GUARDS: &str = "\
 #error \"scores are specified to the bit; compile without -ffast-math\"
 #endif
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1
-#error \"scores are specified to the bit; doubles must not be computed in a wider type (-mfpmath=sse)\"
+#error \"scores are specified to the bit; arithmetic must not use a wider type (-mfpmath=sse)\"
 #endif
 #if !defined(__GNUC__) || defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
