@@ -124,6 +124,15 @@ impl View<'_> {
         }
     }
 
+    /// Values that are stored: all of dense rows, the entries of compressed ones.
+    pub(crate) fn stored(&self) -> usize {
+        match self {
+            Self::F64(array) => array.len(),
+            Self::F32(array) => array.len(),
+            Self::Compressed(_, _, values, _) => values.len(),
+        }
+    }
+
     /// Some of the rows.
     pub(crate) fn part(&self, rows: Range<usize>) -> Self {
         match self {

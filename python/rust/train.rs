@@ -22,6 +22,10 @@ use crate::model::PyModel;
 use crate::rows::Rows;
 use crate::threads::{self, SIGNAL_INTERVAL};
 
+/// Below so many multiply-adds for all kernel values of pairs one thread trains: others would wait, and waiting costs
+/// processor time. Answers do not depend on threads.
+const ONE_THREAD: f64 = 2e7;
+
 /// The training task as a Python dictionary.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -89,13 +93,15 @@ pub(crate) fn train<'py>(
     let cancel = Cancel::new();
     let (sender, mut receiver) = channel();
     let (task, what, cancel) = (&task, &what, &cancel);
+    let work = view.rows() as f64 * view.stored() as f64;
+    let threads = if work < ONE_THREAD { 1 } else { task.threads };
     let trained = std::thread::scope(|scope| {
         scope.spawn(move || {
             let work = || {
                 let data = || view.matrix(task.order.as_deref()).map_err(TrainingError::Data);
                 run(data()?, task, what, cancel, &sender)
             };
-            let result = threads::run_on(task.threads, work);
+            let result = threads::run_on(threads, work);
             // The receiver waits for this, always.
             let _ = sender.send(TrainingEvent::End(Box::new(result)));
         });
