@@ -11,7 +11,7 @@ pub enum Access {
     /// Health: probes carry no tokens.
     Open,
     /// Answers and descriptions.
-    Ask,
+    Query,
     /// Loading and unloading of models.
     Change,
 }
@@ -20,7 +20,7 @@ pub enum Access {
 #[derive(Debug, Default)]
 pub struct Tokens {
     /// Of every request.
-    pub ask: Option<String>,
+    pub query: Option<String>,
     /// For changes of models; it may ask too.
     pub admin: Option<String>,
 }
@@ -45,10 +45,10 @@ impl Tokens {
             Access::Change if !fits(&self.admin) => {
                 Err(Failure::new(Kind::Unauthorised, "the admin token is missing or wrong"))
             }
-            Access::Ask if self.ask.is_some() && !fits(&self.ask) && !fits(&self.admin) => {
+            Access::Query if self.query.is_some() && !fits(&self.query) && !fits(&self.admin) => {
                 Err(Failure::new(Kind::Unauthorised, "the token is missing or wrong"))
             }
-            Access::Ask | Access::Change => Ok(()),
+            Access::Query | Access::Change => Ok(()),
         }
     }
 }
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn each_call_needs_its_own_token() {
-        let tokens = Tokens { ask: Some("a".repeat(16)), admin: Some("b".repeat(16)) };
+        let tokens = Tokens { query: Some("a".repeat(16)), admin: Some("b".repeat(16)) };
         let kind = |tokens: &Tokens, access, token: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
@@ -67,12 +67,12 @@ mod tests {
         };
         let (ask, admin) = ("a".repeat(16), "b".repeat(16));
         assert_eq!(kind(&tokens, Access::Open, ""), None);
-        assert_eq!(kind(&tokens, Access::Ask, &ask), None);
-        assert_eq!(kind(&tokens, Access::Ask, &admin), None);
+        assert_eq!(kind(&tokens, Access::Query, &ask), None);
+        assert_eq!(kind(&tokens, Access::Query, &admin), None);
         assert_eq!(kind(&tokens, Access::Change, &admin), None);
-        assert_eq!(kind(&tokens, Access::Ask, "a"), Some(Kind::Unauthorised));
+        assert_eq!(kind(&tokens, Access::Query, "a"), Some(Kind::Unauthorised));
         assert_eq!(kind(&tokens, Access::Change, &ask), Some(Kind::Unauthorised));
-        assert_eq!(kind(&Tokens::default(), Access::Ask, ""), None);
+        assert_eq!(kind(&Tokens::default(), Access::Query, ""), None);
         assert_eq!(kind(&Tokens::default(), Access::Change, ""), Some(Kind::Unsupported));
     }
 }

@@ -88,7 +88,7 @@ fn access(path: &str) -> Access {
         Some("ServerLive" | "ServerReady") => Access::Open,
         Some("RepositoryModelLoad" | "RepositoryModelUnload") => Access::Change,
         None if path.starts_with("/grpc.health.v1.Health/") => Access::Open,
-        _ => Access::Ask,
+        _ => Access::Query,
     }
 }
 

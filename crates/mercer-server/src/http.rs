@@ -220,7 +220,7 @@ fn access(path: &str) -> Access {
     match path {
         _ if path.starts_with("/v2/health") => Access::Open,
         _ if path.starts_with("/v2/repository/models/") => Access::Change,
-        _ => Access::Ask,
+        _ => Access::Query,
     }
 }
 

@@ -214,7 +214,7 @@ fn app(options: &ServeOptions) -> Result<AppState, ServeError> {
         },
         phase: Phase::default(),
         tokens: Tokens {
-            ask: token(&options.token_file)?,
+            query: token(&options.token_file)?,
             admin: token(&options.admin_token_file)?,
         },
         body_bytes: options.body_bytes,

@@ -6,11 +6,12 @@ that is already fitted; ``mercer.load`` reads model files.
 
 from . import errors, machines, svm
 from ._accelerate import accelerate
+from ._client import Client, ServerError
 from ._convert import from_sklearn
 from ._mercer import __version__
 from ._model import Model, load
 
-__all__ = ["SKOPS_TYPES", "Model", "__version__", "accelerate", "errors", "from_sklearn", "load"]
+__all__ = ["SKOPS_TYPES", "Client", "Model", "ServerError", "__version__", "accelerate", "errors", "from_sklearn", "load"]
 
 #: The types that ``skops.io.load(..., trusted=mercer.SKOPS_TYPES)`` and
 #: ``mlflow.sklearn.save_model(..., skops_trusted_types=mercer.SKOPS_TYPES)`` need to know. Their state is bytes of our model
