@@ -37,7 +37,6 @@ impl Tokens {
             token.as_ref().is_some_and(|token| bool::from(token.as_bytes().ct_eq(given.as_bytes())))
         };
         match access {
-            Access::Open => Ok(()),
             Access::Change if self.admin.is_none() => {
                 let what = "models are loaded and unloaded only by a server with an admin token";
                 Err(Failure::new(Kind::Unsupported, what))
@@ -48,7 +47,7 @@ impl Tokens {
             Access::Query if self.query.is_some() && !fits(&self.query) && !fits(&self.admin) => {
                 Err(Failure::new(Kind::Unauthorised, "the token is missing or wrong"))
             }
-            Access::Query | Access::Change => Ok(()),
+            Access::Open | Access::Query | Access::Change => Ok(()),
         }
     }
 }
