@@ -10,7 +10,7 @@ const FREE_SHARE: f64 = 0.75;
 
 /// Rows by what the next round may do with them.
 #[derive(Debug, Default)]
-struct Candidates {
+struct RowChoices {
     free: Vec<u32>,
     violators: Vec<u32>,
     /// The worst violators of both directions and all groups.
@@ -29,7 +29,7 @@ pub(super) fn working_set(
     size: usize,
     draw: Draw,
 ) -> Vec<u32> {
-    let Candidates { mut free, mut violators, worst } = candidates(qp, beta, k_beta, tolerance);
+    let RowChoices { mut free, mut violators, worst } = candidates(qp, beta, k_beta, tolerance);
     let mut set = worst;
     let left = size.saturating_sub(set.len());
     let most_free = left.saturating_sub(violators.len()).max((FREE_SHARE * left as f64) as usize);
@@ -44,7 +44,7 @@ pub(super) fn working_set(
 }
 
 /// Rows that are free or violate the optimality conditions by more than a part of the tolerance.
-fn candidates(qp: &Qp, beta: &[f64], k_beta: &[f64], tolerance: f64) -> Candidates {
+fn candidates(qp: &Qp, beta: &[f64], k_beta: &[f64], tolerance: f64) -> RowChoices {
     let groups = qp.group_count();
     let (mut up, mut low) = (vec![f64::INFINITY; groups], vec![f64::NEG_INFINITY; groups]);
     let (mut up_row, mut low_row) = (vec![None; groups], vec![None; groups]);
@@ -57,7 +57,7 @@ fn candidates(qp: &Qp, beta: &[f64], k_beta: &[f64], tolerance: f64) -> Candidat
             (low[group], low_row[group]) = (grad, Some((v % qp.rows) as u32));
         }
     }
-    let mut found = Candidates::default();
+    let mut found = RowChoices::default();
     for group in 0..groups {
         if low[group] > up[group] {
             found.worst.extend(up_row[group].into_iter().chain(low_row[group]));
