@@ -7,7 +7,7 @@
 //! are already inside F, so they need not be in W, and nothing between W and the other rows is computed.
 //! Before it ends, f is recomputed from β.
 //!
-//! [`run`] has the loop, `working_set` chooses W, `kmeans` cuts the rows of the first round. The public functions are
+//! `run` has the loop, `working_set` chooses W, `kmeans` cuts the rows of the first round. The public functions are
 //! the pieces of a round, for those who run rounds over rows that are not in one process.
 
 mod blocks;
