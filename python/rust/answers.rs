@@ -16,6 +16,7 @@ pub(crate) struct PyQueryOptions {
     budget: Option<u64>,
     tolerance: Option<f64>,
     require_certified: bool,
+    threshold: Option<f64>,
 }
 
 impl PyQueryOptions {
@@ -25,6 +26,7 @@ impl PyQueryOptions {
             budget: self.budget.or(tuned.budget),
             tolerance: self.tolerance.or(tuned.tolerance),
             require: if self.require_certified { Require::Certified } else { tuned.require },
+            threshold: self.threshold,
         }
     }
 }

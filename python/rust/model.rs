@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use mercer::data::Matrix;
+use mercer::data::write::AtomicFile;
 use mercer::machine::{
     Calibration, Input, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
-use mercer::query::{Plan, QueryError, QueryOptions};
+use mercer::query::{Plan, QueryError, QueryOptions, write_c};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -127,6 +128,32 @@ impl PyModel {
         })?;
         self.remember(format.name);
         Ok(())
+    }
+
+    /// The plan as a C file: bytes, or a file, whole or not at all.
+    #[pyo3(signature = (path=None))]
+    fn plan_in_c<'py>(
+        &self,
+        py: Python<'py>,
+        path: Option<PathBuf>,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let options = QueryOptions::of(&self.model);
+        let write = |out: &mut dyn std::io::Write| write_c(&self.model, &self.plan, &options, out);
+        let Some(path) = path else {
+            let mut bytes = Vec::new();
+            py.detach(|| write(&mut bytes)).map_err(|error| error.raise(py))?;
+            return Ok(Some(PyBytes::new(py, &bytes)));
+        };
+        let save = || -> Result<(), MachineError> {
+            let mut file = AtomicFile::create_private(&path)?;
+            write(&mut file)?;
+            Ok(file.commit()?)
+        };
+        py.detach(save).map_err(|error| match error {
+            MachineError::Io(error) => PyOSError::new_err(format!("{}: {error}", path.display())),
+            other => other.raise(py),
+        })?;
+        Ok(None)
     }
 
     /// Pickled models are bytes of our own format.
@@ -314,11 +341,11 @@ impl PyModel {
         machine_parts::weights(py, self.machine())
     }
 
-    /// The tuning report as JSON, where the plan was tuned.
+    /// The tuning report as JSON with the keys of the command, where the plan was tuned.
     #[getter]
     fn tuning(&self) -> Option<String> {
         let tuning = self.model.plan.as_ref()?.tuning.as_ref()?;
-        serde_json::to_string(tuning).ok()
+        Some(tuning.to_json().to_string())
     }
 
     /// The calibrated risk of answers without proof: eps, delta, queries tested, disagreements and the bound.

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use mercer::compile::compress::{CurvePoint, SampleAgreement};
+use mercer::compile::compress::{CurvePoint, SampleAgreement, Tube};
 use mercer::compile::{
     CompileError, Compressed, Compression, FittingData, Goal, Watch, compile_with, compressor,
 };
@@ -191,21 +191,26 @@ fn report(compressed: &Compressed, elapsed: Duration) -> Value {
         json!({
             "queries": agreement.queries, "disagreements": agreement.disagreements,
             "disagreement_rate": agreement.disagreement(), "largest_difference": agreement.largest_difference,
-            "certified": agreement.certified_share(),
+            "certified_share": agreement.certified_share(),
         })
     };
     let point = |point: &CurvePoint| {
         let agreement = point.agreement.as_ref().map(agreement);
-        json!({ "size": point.size, "error": point.error, "sample": agreement })
+        json!({ "size": point.size, "relative_error": point.error, "agreement": agreement })
+    };
+    let tube = |tube: &Tube| {
+        json!({
+            "eps": tube.eps, "largest_error": tube.achieved, "rows": tube.rows, "reason": tube.reason,
+        })
     };
     json!({
         "method": report.method, "before": report.before, "after": report.after,
         "seconds": elapsed.as_secs_f64(),
-        "error": {
+        "weight_error": {
             "absolute": report.error.absolute, "relative": report.error.relative,
             "rounding_of_square": report.error.rounding, "offset": report.error.offset,
         },
-        "sample": report.agreement.as_ref().map(agreement),
+        "agreement": report.agreement.as_ref().map(agreement), "tube": report.tube.as_ref().map(tube),
         "curve": report.curve.iter().map(point).collect::<Vec<_>>(),
     })
 }

@@ -93,7 +93,7 @@ impl Queries<'_> {
             if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
                 return Err(QueryError::NotFinite { row: at / count + 1, value: scores[at] });
             }
-            let answer = |scores: &[f64]| self.model.machine.verdict(scores).answer;
+            let answer = |scores: &[f64]| self.model.machine.output().answer(scores);
             Ok(scores.chunks_exact(count).map(answer).collect())
         };
         self.in_blocks(view, || (exact.scratch(), Vec::new()), work)

@@ -263,7 +263,10 @@ impl Compressed<'_> {
         columns: &[C],
         values: &[V],
     ) -> Result<Matrix, DataError> {
-        let mut builder = MatrixBuilder::new();
+        // Starts that lie are refused below.
+        let start = |row: usize| if rows == 0 { 0 } else { self.starts.get(row) };
+        let entries = start(rows).saturating_sub(start(0)).min(columns.len());
+        let mut builder = MatrixBuilder::with_capacity(rows, entries);
         let mut add = |row: usize| {
             let (start, end) = (self.starts.get(row), self.starts.get(row + 1));
             if start > end || end > columns.len() {
@@ -289,7 +292,10 @@ impl Compressed<'_> {
         columns: &[C],
         values: &[V],
     ) -> Result<(), DataError> {
-        if columns.windows(2).any(|pair| pair[0].into() >= pair[1].into()) {
+        // No early end: these loops are vectorised.
+        let later = columns.get(1..).unwrap_or_default();
+        let increase = columns.iter().zip(later);
+        if !increase.fold(true, |so_far, (a, b)| so_far & ((*a).into() < (*b).into())) {
             return Err(bad_row(row, "columns must increase"));
         }
         let (first, last) = (columns.first(), columns.last());
@@ -298,7 +304,6 @@ impl Compressed<'_> {
         {
             return Err(bad_row(row, "a column lies beyond the width"));
         }
-        // No early end: the loop is vectorised.
         let are_finite =
             values.iter().fold(true, |so_far, value| so_far & (*value).into().is_finite());
         if !are_finite {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
@@ -44,6 +45,21 @@ pub(crate) fn interruptible<T: Send>(
             }
         }
     })
+}
+
+/// The thread that is a pool of its own.
+static ALONE: OnceLock<ThreadId> = OnceLock::new();
+
+thread_local! {
+    /// Parallel work on this thread then stays there. The thread is never released, so one of the process has it: the first that asks.
+    static POOL_OF_ONE: Option<ThreadPool> =
+        ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().ok();
+}
+
+/// Whether parallel work of the caller's thread stays on that thread, so that small work needs no other: waking one costs more.
+pub(crate) fn is_alone() -> bool {
+    let current = std::thread::current().id();
+    *ALONE.get_or_init(|| current) == current && POOL_OF_ONE.with(Option::is_some)
 }
 
 /// Pools by process and size: after a fork the threads of the parent do not exist.

@@ -1,7 +1,7 @@
 //! Training with progress, Ctrl-C and the lock released.
 
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Instant;
 
 use mercer::data::{DataError, Dataset, Targets};
@@ -12,7 +12,7 @@ use mercer::train::{
     Calibrator, Cancel, Expansion, Folds, FormulationRef, Progress, Stop, TrainError, Trained,
     Training, calibrate_probabilities, cross_validate, formulation, solver,
 };
-use numpy::PyArray1;
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -24,7 +24,7 @@ use crate::threads::{self, SIGNAL_INTERVAL};
 
 /// Below so many multiply-adds for all kernel values of pairs one thread trains: others would wait, and waiting costs
 /// processor time. Answers do not depend on threads.
-const ONE_THREAD: f64 = 2e7;
+const ONE_THREAD: f64 = 3e8;
 
 /// The training task as a Python dictionary.
 #[derive(FromPyObject)]
@@ -37,11 +37,11 @@ pub(crate) struct TrainTask {
     /// `additive(rank=8)`; the default solver if none.
     solver: Option<String>,
     /// One per example; empty for novelty.
-    targets: Vec<f64>,
+    targets: Numbers,
     /// One per example, or none.
-    weights: Option<Vec<f64>>,
+    weights: Option<Numbers>,
     /// The order in which the examples are taken.
-    order: Option<Vec<usize>>,
+    order: Option<Positions>,
     /// What classes 0, 1, ... are called.
     names: Option<Vec<PyClassName>>,
     /// The default of the solver if none.
@@ -54,10 +54,43 @@ pub(crate) struct TrainTask {
     probabilities: Option<u64>,
 }
 
+/// An array or a list of numbers, copied.
+pub(crate) struct Numbers(Vec<f64>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Numbers {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        // One by one, numbers of an array are objects first.
+        match object.extract::<PyReadonlyArray1<'_, f64>>() {
+            Ok(array) => Ok(Self(array.as_array().to_vec())),
+            Err(_) => object.extract().map(Self),
+        }
+    }
+}
+
+/// An array of positions, copied.
+pub(crate) struct Positions(Vec<usize>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Positions {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        match object.extract::<PyReadonlyArray1<'_, i64>>() {
+            Ok(array) => {
+                let array = array.as_array();
+                let places = array.iter().map(|place| usize::try_from(*place));
+                Ok(Self(places.collect::<Result<_, _>>()?))
+            }
+            Err(_) => object.extract().map(Self),
+        }
+    }
+}
+
 /// Events of a running training.
 enum TrainingEvent {
     Progress(Progress),
-    End(Box<Result<(Trained, Option<Probabilities>), TrainingError>>),
+    End(Box<Outcome>),
 }
 
 enum TrainingError {
@@ -76,6 +109,33 @@ impl TrainingError {
     }
 }
 
+/// Who hears of a running training: the observer, and Ctrl-C.
+struct Listener<'a> {
+    observer: Option<&'a Py<PyAny>>,
+    cancel: &'a Cancel,
+    raised: Option<PyErr>,
+}
+
+impl Listener<'_> {
+    /// Tells the observer, checks for signals, and ends the training if either says so.
+    fn hear(&mut self, py: Python<'_>, progress: Option<&Progress>) {
+        if let (Some(observer), Some(progress), None) = (self.observer, progress, &self.raised) {
+            match call_observer(py, observer, progress) {
+                // What is trained so far is kept.
+                Ok(is_enough) if is_enough => self.cancel.cancel(),
+                Ok(_) => {}
+                Err(error) => self.raised = Some(error),
+            }
+        }
+        self.raised = self.raised.take().or_else(|| py.check_signals().err());
+        if self.raised.is_some() {
+            self.cancel.cancel();
+        }
+    }
+}
+
+type Outcome = Result<(Trained, Option<Probabilities>), TrainingError>;
+
 /// Learns a machine; returns it with its training report.
 ///
 /// `observer` is called with the progress, ten times a second at most. If it raises, or Ctrl-C is
@@ -91,54 +151,62 @@ pub(crate) fn train<'py>(
     let what = formulation(&task.formulation).map_err(|error| error.raise(py))?;
     let view = rows.view();
     let cancel = Cancel::new();
-    let (sender, mut receiver) = channel();
-    let (task, what, cancel) = (&task, &what, &cancel);
-    let work = view.rows() as f64 * view.stored() as f64;
-    let threads = if work < ONE_THREAD { 1 } else { task.threads };
-    let trained = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            let work = || {
-                let data = || view.matrix(task.order.as_deref()).map_err(TrainingError::Data);
-                run(data()?, task, what, cancel, &sender)
-            };
-            let result = threads::run_on(threads, work);
-            // The receiver waits for this, always.
-            let _ = sender.send(TrainingEvent::End(Box::new(result)));
-        });
-        let mut raised = None;
-        loop {
-            // Only a unique reference may cross into work without the lock.
-            let receiver = &mut receiver;
-            match py.detach(move || receiver.recv_timeout(SIGNAL_INTERVAL)) {
-                Ok(TrainingEvent::End(result)) => break raised.map_or(Ok(*result), Err),
-                Ok(TrainingEvent::Progress(progress)) => {
-                    if let (Some(observer), None) = (&observer, &raised) {
-                        match call_observer(py, observer, &progress) {
-                            // What is trained so far is kept.
-                            Ok(is_enough) if is_enough => cancel.cancel(),
-                            Ok(_) => {}
-                            Err(error) => raised = Some(error),
-                        }
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    break Err(pyo3::exceptions::PyRuntimeError::new_err(
-                        "the training thread panicked",
-                    ));
-                }
-            }
-            raised = raised.or_else(|| py.check_signals().err());
-            if raised.is_some() {
-                cancel.cancel();
-            }
-        }
-    })?;
-    let (trained, probabilities) = trained.map_err(|error| error.raise(py))?;
+    let (task, what) = (&task, &what);
+    let order = task.order.as_ref().map(|order| order.0.as_slice());
+    let work = |tell: &mut dyn FnMut(&Progress)| {
+        run(view.matrix(order).map_err(TrainingError::Data)?, task, what, &cancel, tell)
+    };
+    let mut listener = Listener { observer: observer.as_ref(), cancel: &cancel, raised: None };
+    let is_small = view.rows() as f64 * (view.stored() as f64) < ONE_THREAD;
+    let outcome = if is_small && threads::is_alone() {
+        let told = &mut listener;
+        py.detach(move || work(&mut |progress| Python::attach(|py| told.hear(py, Some(progress)))))
+    } else {
+        train_beside(py, if is_small { 1 } else { task.threads }, work, &mut listener)?
+    };
+    if let Some(error) = listener.raised {
+        return Err(error);
+    }
+    let (trained, probabilities) = outcome.map_err(|error| error.raise(py))?;
     let rows = view.rows();
     let report = report(py, &trained)?;
     let model = model(py, trained, probabilities, task, what, rows)?;
     Ok((model, report))
+}
+
+/// Trains on other threads, while this one waits for Ctrl-C.
+fn train_beside(
+    py: Python<'_>,
+    threads: usize,
+    work: impl FnOnce(&mut dyn FnMut(&Progress)) -> Outcome + Send,
+    listener: &mut Listener<'_>,
+) -> PyResult<Outcome> {
+    let (sender, mut receiver) = channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let tell = |progress: &Progress| {
+                // Nobody listens if the interpreter has raised already.
+                let _ = sender.send(TrainingEvent::Progress(*progress));
+            };
+            let result = threads::run_on(threads, || work(&mut { tell }));
+            // The receiver waits for this, always.
+            let _ = sender.send(TrainingEvent::End(Box::new(result)));
+        });
+        loop {
+            // Only a unique reference may cross into work without the lock.
+            let receiver = &mut receiver;
+            match py.detach(move || receiver.recv_timeout(SIGNAL_INTERVAL)) {
+                Ok(TrainingEvent::End(result)) => return Ok(*result),
+                Ok(TrainingEvent::Progress(progress)) => listener.hear(py, Some(&progress)),
+                Err(RecvTimeoutError::Timeout) => listener.hear(py, None),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(pyo3::exceptions::PyRuntimeError::new_err(
+                        "the training thread panicked",
+                    ));
+                }
+            }
+        }
+    })
 }
 
 fn run(
@@ -146,12 +214,13 @@ fn run(
     task: &TrainTask,
     what: &FormulationRef,
     cancel: &Cancel,
-    sender: &Sender<TrainingEvent>,
-) -> Result<(Trained, Option<Probabilities>), TrainingError> {
+    tell: &mut dyn FnMut(&Progress),
+) -> Outcome {
+    let order = task.order.as_ref().map(|order| order.0.as_slice());
     let (kernel, examples): (KernelRef, _) = if task.kernel == "precomputed" {
         let serials = Gram::serials(rows.rows()).map_err(TrainingError::Data)?;
         // The order was applied to the rows; the columns of a Gram matrix follow.
-        let values = match &task.order {
+        let values = match order {
             Some(order) => ordered_columns(&rows, order).map_err(TrainingError::Data)?,
             None => rows,
         };
@@ -159,16 +228,15 @@ fn run(
     } else {
         (KERNELS.parse(&task.kernel).map_err(TrainingError::Spec)?, rows)
     };
-    let targets = if task.targets.is_empty() {
-        Targets::Absent
-    } else {
-        let order = task.order.clone().unwrap_or_else(|| (0..task.targets.len()).collect());
-        Targets::Numbers(order.iter().map(|row| task.targets[*row]).collect())
+    let ordered = |Numbers(values): &Numbers| match order {
+        Some(order) => order.iter().map(|row| values[*row]).collect(),
+        None => values.clone(),
     };
-    let weights = task.weights.as_ref().map(|weights| match &task.order {
-        Some(order) => order.iter().map(|row| weights[*row]).collect(),
-        None => weights.clone(),
-    });
+    let targets = match &task.targets {
+        Numbers(none) if none.is_empty() => Targets::Absent,
+        targets => Targets::Numbers(ordered(targets)),
+    };
+    let weights = task.weights.as_ref().map(ordered);
     let packed = match examples.as_sparse() {
         Some((_, columns, _)) => 24 * columns.len() + 16 * examples.rows(),
         None => 12 * examples.rows() * examples.columns(),
@@ -190,8 +258,7 @@ fn run(
     let mut observe = |progress: &Progress| {
         if last.elapsed() >= 2 * SIGNAL_INTERVAL {
             last = Instant::now();
-            // Nobody listens if the interpreter has raised already.
-            let _ = sender.send(TrainingEvent::Progress(*progress));
+            tell(progress);
         }
     };
     let trained = mercer::train::train(&data, &kernel, what, &training, &mut observe);
@@ -350,7 +417,7 @@ fn given(
     rows: usize,
 ) -> (mercer::data::Matrix, Vec<Score>) {
     let serial = |example: u32| match &task.order {
-        Some(order) => order[example as usize],
+        Some(Positions(order)) => order[example as usize],
         None => example as usize,
     };
     let mut serials: Vec<usize> =

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from scipy import sparse
+from serving import DIGITS, Server, command, digits_rows
 
 from mercer import Client, ServerError
 
@@ -87,3 +88,63 @@ def test_addresses_and_shapes_are_checked(url):
         Client("127.0.0.1:8000", "m")
     with pytest.raises(ValueError, match="two dimensions"):
         Client(url, "m").predict([1.0, 2.0])
+
+
+def test_a_real_server_gives_the_answers_of_predict(tmp_path):
+    import csv
+    import subprocess
+
+    (tmp_path / "token").write_text("0123456789abcdef")
+    predict = [command(), "predict", str(DIGITS / "digits.model"), str(DIGITS / "queries.svm"), "--quiet"]
+    subprocess.run([*predict, "-o", str(tmp_path / "answers.csv")], check=True)
+    expected = list(csv.DictReader((tmp_path / "answers.csv").open()))[:40]
+    rows = digits_rows()
+    with Server("--token-file", str(tmp_path / "token")) as server:
+        url = f"http://{server.http}"
+        with Client(url, "digits", token="0123456789abcdef") as client:
+            assert client.metadata()["inputs"][0]["shape"] == [-1, 64]
+            for given in [rows, sparse.csr_array(rows), rows.astype(np.float32), rows.astype(np.uint8)]:
+                answers = client.decide(given)
+                assert [str(label) for label in answers["label"]] == [row["label"] for row in expected]
+                assert answers["low"].tolist() == [float(row["low"]) for row in expected]
+                assert answers["high"].tolist() == [float(row["high"]) for row in expected]
+                assert answers["certainty"].tolist() == [row["certainty"] for row in expected]
+            poor = client.decide(rows, budget=640)
+            assert set(poor["certainty"]) == {"unsettled"} and poor["parameters"]["budget"] == 640
+            assert client.decide(rows[:2], scores=True)["scores"].shape == (2, 45)
+            digest = client.metadata()["properties"]["digest"]
+            assert client.decide(rows, digest=digest)["parameters"]["digest"] == digest
+            with pytest.raises(ServerError, match="the request asks for 0") as refused:
+                client.decide(rows, digest="0")
+            assert refused.value.status == 409
+            with pytest.raises(ServerError, match="there is no parameter"):
+                client.decide(rows, bugdet=1)
+        with pytest.raises(ServerError, match="the token is missing") as refused:
+            Client(url, "digits").predict(rows)
+        assert refused.value.status == 401
+        with pytest.raises(ServerError, match="no model 'nobody'"):
+            Client(url, "nobody", token="0123456789abcdef").predict(rows)
+
+
+def test_a_full_queue_of_a_real_server_is_waited_for(tmp_path):
+    rows = np.repeat(digits_rows(), 250, axis=0)
+    with Server("--threads", "1", "--queue-ms", "1", folder=tmp_path) as server:
+        url, labels, refusals = f"http://{server.http}", [], []
+
+        def ask(retries):
+            try:
+                with Client(url, "digits", retries=retries, timeout=120) as client:
+                    labels.append(client.predict(rows).tolist())
+            except ServerError as error:
+                refusals.append(error.status)
+
+        for retries in (0, 200):
+            threads = [threading.Thread(target=ask, args=(retries,)) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            if retries == 0:
+                assert set(refusals) == {429} and labels
+                labels.clear()
+        assert len(labels) == 6 and all(one == labels[0] for one in labels)

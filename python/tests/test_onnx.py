@@ -137,3 +137,53 @@ def test_the_report_tells_how_many_labels_the_format_loses(tmp_path):
     session = runtime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
     label = session.run(["label"], {"rows": np.array([[1.5], [0.5]], np.float32)})[0]
     assert label.ravel().tolist() == [-1, -1]
+
+
+TABLES = {
+    "two classes": (2, "c_svc(C=1)", "chi2", "additive", []),
+    "five classes": (5, "c_svc(C=1)", "intersection", "additive", []),
+    "five classes, quantiles": (5, "c_svc(C=1)", "intersection", "additive(bins=quantile)", []),
+    "five classes, one against one": (5, "c_svc(C=1)", "hellinger", "additive", ["--scheme", "one-vs-one"]),
+    "scaled": (3, "c_svc(C=1)", "chi2", "additive", ["--scale", "max_abs"]),
+    "regression": (5, "epsilon_svr(C=1)", "jensen_shannon", "additive", []),
+}
+
+
+@pytest.mark.parametrize("name", list(TABLES))
+def test_tables_answer_in_f64_as_mercer_does(tmp_path, name):
+    classes, formulation, kernel, solver, more = TABLES[name]
+    (X, y), (queries, labels) = clouds(classes), clouds(classes, seed=4)
+    X, queries = np.abs(X), np.abs(queries)
+    queries[::7, 0] = 0.0
+    queries[::11] *= 3.0  # beyond the bins
+    write(tmp_path / "d.svm", X, y)
+    write(tmp_path / "q.svm", queries, labels)
+    model, onnx = tmp_path / "m.mercer", tmp_path / "m.onnx"
+    train = ["train", tmp_path / "d.svm", "-o", model, "--kernel", kernel, "--formulation", formulation]
+    mercer(*train, "--solver", solver, *more)
+    mercer("export", model, "-o", onnx)
+    rows = list(csv.DictReader(io.StringIO(mercer("predict", model, tmp_path / "q.svm", "--format", "csv"))))
+    session = runtime.InferenceSession(str(onnx), providers=["CPUExecutionProvider"])
+    assert session.get_inputs()[0].type == "tensor(double)"
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, {"rows": queries}), strict=True))
+    answers = np.array([float(row["label"]) for row in rows])
+    low, high = (np.array([float(row[end]) for row in rows]) for end in ("low", "high"))
+    # Two columns: the sum of a row is rounded once or twice, whatever its order.
+    if name == "regression":
+        assert found["score"].dtype == np.float64
+        assert np.allclose(found["score"].ravel(), answers, rtol=1e-15, atol=1e-15)
+        return
+    assert np.array_equal(found["label"].ravel(), answers)
+    scores = found["scores"]
+    if classes == 2:
+        margin = scores[:, 0]
+    elif "one against one" in name:
+        pairs = [(a, b) for a in range(classes) for b in range(a + 1, classes)]
+        own = np.where([[w == a for a, _ in pairs] for w in answers], scores, np.inf)
+        other = np.where([[w == b for _, b in pairs] for w in answers], -scores, np.inf)
+        margin = np.minimum(own, other).min(axis=1)
+    else:
+        ordered = np.sort(scores, axis=1)
+        margin = ordered[:, -1] - ordered[:, -2]
+    assert np.all((low - 1e-14 <= margin) & (margin <= high + 1e-14))

@@ -1,46 +1,18 @@
 """`mercer serve` on the real command, driven by an unmodified tritonclient over HTTP and gRPC."""
 
-import json
-import os
 import pathlib
 import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from serving import DIGITS, Server, command, digits_rows
 
-ROOT = pathlib.Path(__file__).parents[2]
-DIGITS = ROOT / "datasets" / "digits"
 TOKEN = "0123456789abcdef"
 ADMIN = "fedcba9876543210"
 
 grpcclient = pytest.importorskip("tritonclient.grpc", reason="tritonclient[grpc] is not installed")
 httpclient = pytest.importorskip("tritonclient.http", reason="tritonclient[http] is not installed")
-
-
-def command():
-    """The command `mercer` of this source tree, or the installed one."""
-    built = ROOT / "target" / "debug" / "mercer"
-    found = os.environ.get("MERCER_COMMAND") or (str(built) if built.exists() else shutil.which("mercer"))
-    if not found:
-        pytest.skip("the command mercer is not built; `cargo build` does it")
-    return found
-
-
-class Server:
-    def __init__(self, *arguments):
-        listen = ["serve", str(DIGITS / "digits.model"), "--json", "--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
-        self.process = subprocess.Popen([command(), *listen, *arguments], stderr=subprocess.PIPE, text=True)
-        event = json.loads(self.process.stderr.readline())
-        self.http, self.grpc = event["address"], event["grpc"]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.process.stderr.close()
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +23,7 @@ def server():
 
 @pytest.fixture(scope="module")
 def rows():
-    table = np.zeros((40, 64))
-    lines = (DIGITS / "queries.svm").read_text().splitlines()[:40]
-    for row, line in enumerate(lines):
-        for pair in line.split()[1:]:
-            column, value = pair.split(":")
-            table[row, int(column) - 1] = float(value)
-    return table
+    return digits_rows()
 
 
 def inputs(client, rows, datatype="FP64"):
@@ -291,3 +257,22 @@ def test_tls_client_certificates_and_tokens_guard_both_protocols(tmp_path, rows)
         assert refused.value.code == 401
         request = urllib.request.Request(metadata, headers={"Authorization": f"Bearer {TOKEN}"})
         assert urllib.request.urlopen(request, context=context, timeout=10).status == 200
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
+def test_the_command_line_asks_a_server_with_tls(tmp_path):
+    authority = certificate(tmp_path, "authority")
+    key, pem = certificate(tmp_path, "server", authority)
+    stranger = certificate(tmp_path, "stranger")
+    queries = str(DIGITS / "queries.svm")
+    expected = subprocess.run(
+        [command(), "predict", str(DIGITS / "digits.model"), queries, "--quiet"], check=True, capture_output=True
+    )
+    with Server("--tls-cert", str(pem), "--tls-key", str(key)) as server:
+        ask = [command(), "predict", "digits", queries, "--quiet", "--server"]
+        url = f"https://localhost:{server.http.rsplit(':', 1)[1]}"
+        found = subprocess.run([*ask, url, "--server-ca", str(authority[1])], check=True, capture_output=True)
+        assert found.stdout == expected.stdout
+        for more, message in [([], "needs --server-ca"), (["--server-ca", str(stranger[1])], "certificate")]:
+            refused = subprocess.run([*ask, url, *more], capture_output=True, text=True)
+            assert refused.returncode == 1 and message in refused.stderr

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: runs measurements; each topic is a file of this folder.
 
+mod abi;
 mod additive;
 mod builds;
 mod decomposition;
@@ -12,6 +13,7 @@ mod predict;
 mod read;
 mod report;
 mod search;
+mod serve;
 mod soak;
 mod train;
 mod tune;
@@ -20,12 +22,15 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
+pub use serve::load_main;
+
 use crate::{Args, Verb};
 
 pub const VERB: Verb = Verb {
     name: "bench",
     usage: "[TOPIC] [--prepared DIR] [--task NAME ...] [--rows N ...] [--peers PYTHON] [--write FILE] \
-            [--contract TEXT] [--baseline FILE] [--variants N] [--pairs N] [--kills N] [--plans N] [--seed N] [--machine N]",
+            [--contract TEXT] [--baseline FILE] [--variants N] [--pairs N] [--kills N] [--plans N] [--seed N] [--machine N] \
+            [--quick] [--seconds N] [--built]",
     about: "Measures and prints a table; all topics unless one is named.\n\
             predict   answering queries, for every prepared task of benches/tasks.toml\n\
             train     training, for the tasks whose rows were written by benches/peers/rows.py\n\
@@ -45,6 +50,9 @@ pub const VERB: Verb = Verb {
             \u{20}         covtype, Adult, zipf, uniform, growth, each written to the page as it ends\n\
             builds    another build of the command beside this one, in turns: training, additive training, answers;\n\
             \u{20}         needs --baseline\n\
+            abi       programs that load libsvm.so, with Debian's library and with ours; only if named\n\
+            serve     mercer serve under load beside an empty handler, MLServer and FastAPI; only if named; tasks start,\n\
+            \u{20}         one_row, rows64, overload, reload, stop, peers, and only if named soak\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task; only mutations whose names contain it\n\
@@ -59,6 +67,9 @@ pub const VERB: Verb = Verb {
             --plans N       how many calibrated plans the soak asks fresh queries (2000)\n\
             --seed N        of the soak; it prints the one it draws\n\
             --machine N     only this machine of that seed, with all that is wrong with it\n\
+            --quick         shorter runs of serve\n\
+            --built         serve measures the programs that were built last\n\
+            --seconds N     how long the soak of serve runs (1200)\n\
             --write FILE    writes the table there, with machine, commit and command\n\
             MERCER_DATA names the directory of the data files (../shared/data)",
     run,
@@ -79,6 +90,9 @@ struct Options {
     seed: Option<String>,
     machine: Option<String>,
     kills: Option<String>,
+    quick: bool,
+    built: bool,
+    seconds: Option<String>,
 }
 
 /// A name, what it measures, and whether it runs where no topic is named.
@@ -99,6 +113,8 @@ const TOPICS: &[Topic] = &[
     ("mutations", mutations::run, false),
     ("faults", faults::run, false),
     ("limits", limits::run, false),
+    ("abi", abi::run, false),
+    ("serve", serve::run, false),
 ];
 
 fn run(mut args: Args) -> Result<ExitCode> {
@@ -116,6 +132,9 @@ fn run(mut args: Args) -> Result<ExitCode> {
         seed: args.value("--seed")?,
         machine: args.value("--machine")?,
         kills: args.value("--kills")?,
+        quick: args.flag("--quick"),
+        built: args.flag("--built"),
+        seconds: args.value("--seconds")?,
     };
     let names = args.names()?;
     let known: Vec<_> = TOPICS.iter().map(|(name, ..)| *name).collect();

@@ -13,7 +13,7 @@ pub const VERB: Verb = Verb {
     name: "clib",
     usage: "--prefix DIR",
     about: "Builds the C library and installs it: DIR/lib/libmercer.so and .a, DIR/include/mercer.h,\n\
-            DIR/lib/pkgconfig/mercer.pc. Linux.",
+            DIR/lib/pkgconfig/mercer.pc; and libsvm.so.3 and libsvm.so.4 with LIBSVM's interface. Linux.",
     run,
 };
 
@@ -22,22 +22,37 @@ fn run(mut args: Args) -> Result<ExitCode> {
     args.finish()?;
     let prefix = std::path::absolute(prefix)?;
     let workspace = Workspace::load()?;
-    workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-c"]))?;
+    let packages = ["-p", "mercer-c", "-p", "mercer-libsvm3", "-p", "mercer-libsvm4"];
+    let words = ["build", "--release", "--locked"].into_iter().chain(packages);
+    workspace::run(&mut workspace.cargo(words))?;
     let built = workspace.target.join("release");
+    let lib = prefix.join("lib");
+    install(&workspace, &built.join("libmercer_c.so"), &prefix)?;
+    copy(&built.join("libmercer_c.a"), &lib.join("libmercer.a"))?;
+    for number in ["3", "4"] {
+        let (from, to) = (format!("libmercer_libsvm{number}.so"), format!("libsvm.so.{number}"));
+        copy(&built.join(from), &lib.join(to))?;
+    }
+    println!("clib: installed in {}", prefix.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Installs a shared library that was built, with its header and its pkg-config file.
+pub fn install(workspace: &Workspace, shared: &Path, prefix: &Path) -> Result<()> {
     let (include, lib) = (prefix.join("include"), prefix.join("lib"));
     fs::create_dir_all(&include)?;
     fs::create_dir_all(lib.join("pkgconfig"))?;
-    let copy = |from: &Path, to: &Path| {
-        fs::copy(from, to).with_context(|| format!("cannot write {}", to.display()))
-    };
     copy(&workspace.root.join("crates/mercer-c/include/mercer.h"), &include.join("mercer.h"))?;
-    copy(&built.join("libmercer_c.a"), &lib.join("libmercer.a"))?;
     // The name that programs look for at run time (`build.rs` of mercer-c), and the one that linkers look for.
-    copy(&built.join("libmercer_c.so"), &lib.join("libmercer.so.0"))?;
+    copy(shared, &lib.join("libmercer.so.0"))?;
     link("libmercer.so.0", &lib.join("libmercer.so"))?;
-    fs::write(lib.join("pkgconfig/mercer.pc"), pkg_config(&prefix))?;
-    println!("clib: installed in {}", prefix.display());
-    Ok(ExitCode::SUCCESS)
+    fs::write(lib.join("pkgconfig/mercer.pc"), pkg_config(prefix))?;
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let said = || format!("cannot copy {} to {}", from.display(), to.display());
+    fs::copy(from, to).map(drop).with_context(said)
 }
 
 #[cfg(unix)]

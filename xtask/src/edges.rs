@@ -15,13 +15,14 @@ pub const VERB: Verb = Verb {
     name: "edges",
     usage: "",
     about: "Fails on a dependency between crates that the architecture does not allow.\n\
-            Also on a crate other than mercer-simd and mercer-c that does not forbid `unsafe`, or says it.",
+            Also on a crate other than mercer-simd, mercer-c and mercer-libsvm* that does not forbid `unsafe`, or says it.",
     run,
 };
 
 const SIMD: &str = "mercer-simd";
 /// The only crates with `unsafe`: vector instructions, and pointers of callers in C.
-const WITH_UNSAFE: [&str; 2] = [SIMD, "mercer-c"];
+const WITH_UNSAFE: [&str; 5] =
+    [SIMD, "mercer-c", "mercer-libsvm", "mercer-libsvm3", "mercer-libsvm4"];
 /// The crate every other may use in its tests.
 const TESTKIT: &str = "mercer-testkit";
 
@@ -41,6 +42,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("mercer-papers", &["mercer", "mercer-report"]),
     ("mercer-cli", &["mercer", "mercer-report", "mercer-papers", "mercer-server"]),
     ("mercer-c", &["mercer"]),
+    ("mercer-libsvm", &["mercer"]),
+    ("mercer-libsvm3", &["mercer-libsvm"]),
+    ("mercer-libsvm4", &["mercer-libsvm"]),
     ("mercer-python", &["mercer"]),
     (TESTKIT, UP_TO_FACADE),
     ("xtask", &[]),

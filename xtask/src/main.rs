@@ -5,9 +5,12 @@ mod args;
 mod bench;
 mod bits;
 mod clib;
+mod debian;
 mod edges;
 mod fixtures;
 mod help;
+mod page;
+mod r_package;
 mod sanitize;
 mod shape;
 mod source;
@@ -58,6 +61,10 @@ fn main() -> ExitCode {
 }
 
 fn start(name: &str, args: Args) -> Result<ExitCode> {
+    // The load generator of `bench serve`, which only that starts.
+    if name == "load" {
+        return bench::load_main(args);
+    }
     let name = if matches!(name, "--help" | "-h") { "help" } else { name };
     let Some(verb) = find_verb(name) else {
         bail!("no verb '{name}'; `cargo xtask help` lists them");

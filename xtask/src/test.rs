@@ -8,12 +8,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::workspace::{self, Workspace};
-use crate::{Args, Verb, edges, shape, test_binaries, words};
+use crate::{Args, Verb, debian, edges, page, r_package, shape, test_binaries, words};
 
 pub const VERB: Verb = Verb {
     name: "test",
     usage: "[--full] [--only STEP ...] [--skip STEP ...]",
     about: "Checks everything, in this order, and stops at the first step that fails.\n\
+            packages  programs of others that tests run (LIBSVM's tools, valgrind), from Debian; skipped if that is not possible\n\
             fmt     cargo fmt --all --check\n\
             clippy  cargo clippy on all targets, warnings are errors; a check without default features\n\
             edges   cargo xtask edges\n\
@@ -25,6 +26,8 @@ pub const VERB: Verb = Verb {
             msrv    cargo check with the Rust version of Cargo.toml; skipped if rustup does not have it; only with --full,\n\
             \u{20}       or if named: it compiles all dependencies once more\n\
             python  pip install ./python[test] and pytest, in target/python-venv\n\
+            r       R CMD build and R CMD check of r/, in target/r; skipped if R or a package it needs is not installed\n\
+            page    the page of `mercer serve` in Chromium, by playwright-core; skipped if they cannot be had\n\
             --full  every step, as before a release",
     run,
 };
@@ -47,6 +50,12 @@ enum Outcome {
 }
 
 const STEPS: &[Step] = &[
+    Step {
+        name: "packages",
+        heading: "apt-get install of programs that tests run",
+        is_full: false,
+        run: packages,
+    },
     Step { name: "fmt", heading: "cargo fmt --all --check", is_full: false, run: fmt },
     Step {
         name: "clippy",
@@ -66,6 +75,13 @@ const STEPS: &[Step] = &[
         heading: "pip install ./python[test], pytest",
         is_full: false,
         run: python,
+    },
+    Step { name: "r", heading: "R CMD build r, R CMD check", is_full: false, run: r_package },
+    Step {
+        name: "page",
+        heading: "the page of `mercer serve` in a browser",
+        is_full: false,
+        run: check_page,
     },
 ];
 
@@ -124,6 +140,10 @@ fn choose(only: &[String], skip: &[String], is_full: bool) -> Result<Vec<&'stati
     let is_usual = |step: &Step| only.is_empty() && (is_full || !step.is_full);
     let wanted = |step: &&Step| (is_usual(step) || named(only, step)) && !named(skip, step);
     Ok(STEPS.iter().filter(wanted).collect())
+}
+
+fn packages(workspace: &Workspace) -> Result<Outcome> {
+    Ok(debian::install(workspace)?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
 fn fmt(workspace: &Workspace) -> Result<Outcome> {
@@ -242,6 +262,14 @@ fn python(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+fn r_package(workspace: &Workspace) -> Result<Outcome> {
+    Ok(r_package::check(workspace)?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
+fn check_page(workspace: &Workspace) -> Result<Outcome> {
+    Ok(page::check(workspace)?.map_or(Outcome::Passed, Outcome::Skipped))
+}
+
 /// The first of `$PYTHON`, `python3` and `python` that starts.
 fn find_python(workspace: &Workspace) -> Result<PathBuf> {
     let named = std::env::var_os("PYTHON").map(PathBuf::from);
@@ -264,7 +292,10 @@ mod tests {
     fn all_steps_run_unless_told_otherwise() {
         assert_eq!(
             chosen(&[], &[]),
-            ["fmt", "clippy", "edges", "words", "shape", "test", "doc", "deny", "python"]
+            [
+                "packages", "fmt", "clippy", "edges", "words", "shape", "test", "doc", "deny",
+                "python", "r", "page"
+            ]
         );
     }
 
@@ -273,7 +304,7 @@ mod tests {
         assert_eq!(chosen(&["doc", "fmt"], &[]), ["fmt", "doc"]);
         assert_eq!(
             chosen(&[], &["test", "python"]),
-            ["fmt", "clippy", "edges", "words", "shape", "doc", "deny"]
+            ["packages", "fmt", "clippy", "edges", "words", "shape", "doc", "deny", "r", "page"]
         );
         assert_eq!(chosen(&["fmt"], &["fmt"]), [""; 0]);
     }

@@ -106,7 +106,7 @@ unsafe fn options_of(
     let require = if given.require_certified { Require::Certified } else { Require::Nothing };
     let budget = (given.budget > 0).then_some(given.budget);
     let tolerance = (given.tolerance >= 0.0).then_some(given.tolerance);
-    Ok((QueryOptions { budget, tolerance, require }, given.threads))
+    Ok((QueryOptions { budget, tolerance, require, ..QueryOptions::default() }, given.threads))
 }
 
 impl mercer_model {

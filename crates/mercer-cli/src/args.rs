@@ -14,7 +14,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use mercer::compile::tune::Contract;
 
 pub(crate) use serve::Serve;
-pub(crate) use shared::{Input, MemoryFlag, MissingPolicy, PlanFlags, QueryFlags, RequireName};
+pub(crate) use shared::{
+    Input, MemoryFlag, MissingPolicy, PlanFlags, QueryFlags, RemoteFlags, RequireName,
+};
 use training::duration;
 pub(crate) use training::{CalibratorName, SchemeName, Search, Train, TrainingFlags};
 
@@ -34,9 +36,9 @@ pub(crate) struct Common {
     /// Threads to use, at most four for each core; all cores if not given
     #[arg(long, global = true, value_name = "N")]
     pub(crate) threads: Option<NonZero<usize>>,
-    /// Seed of all random choices; the same seed gives the same result
-    #[arg(long, global = true, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of all random choices; the same seed gives the same result [default: 1]
+    #[arg(long, global = true, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// Print nothing but results and errors
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
@@ -155,8 +157,24 @@ pub(crate) struct Export {
     /// Queries: count how many of their labels change if the written model is used instead
     #[arg(long, value_name = "FILE")]
     pub(crate) sample: Option<PathBuf>,
+    /// How much of the plan goes into a C file; other formats hold the machine alone
+    #[arg(long, value_name = "PART", default_value = "whole")]
+    pub(crate) plan: PlanPart,
+    #[command(flatten)]
+    pub(crate) trust: PlanFlags,
     #[command(flatten)]
     pub(crate) memory: MemoryFlag,
+}
+
+/// How much of a plan is exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlanPart {
+    /// All of it: a stage that has no C is an error
+    Whole,
+    /// The stages that have C; all answers are then certified or exact
+    Possible,
+    /// Nothing: the machine alone
+    None,
 }
 
 #[derive(Debug, Args)]
@@ -261,7 +279,7 @@ fn fraction(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Predict {
-    /// The model file
+    /// The model file; with --server the name of a model there, or NAME/VERSION
     pub(crate) model: PathBuf,
     #[command(flatten)]
     pub(crate) input: Input,
@@ -276,17 +294,19 @@ pub(crate) struct Predict {
     pub(crate) probabilities: bool,
     /// Answer the other rows if a row has no answer (a value or a score overflows, or the kernel needs values of at
     /// least 0); such rows are reported, and left out of csv and jsonl, or an empty line in libsvm
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub(crate) skip_bad_rows: bool,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
     /// Also evaluate this fraction of the queries exactly (chosen at random, by --seed), and warn if calibrated answers
     /// disagree with exact ones more often than the contract allows
-    #[arg(long, value_name = "FRACTION")]
+    #[arg(long, value_name = "FRACTION", conflicts_with = "server")]
     pub(crate) audit: Option<f64>,
     /// Rows like those that are expected: queries are audited in proportion to their distance from these rows as a whole
     #[arg(long, value_name = "DATA", requires = "audit")]
     pub(crate) audit_sample: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) remote: RemoteFlags,
     #[command(flatten)]
     pub(crate) plan: PlanFlags,
     #[command(flatten)]

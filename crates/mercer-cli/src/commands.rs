@@ -47,19 +47,20 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         "--json prints its object on standard output; give the output `-` another name"
     );
     files.check()?;
+    let seed = arguments.common.seed.unwrap_or(1);
     match arguments.verb {
         Verb::Import(import) => import::run(&import, console),
         Verb::Export(export) => export::run(&export, console),
         Verb::Inspect(inspect) => inspect::run(&inspect, console),
-        Verb::Train(train) => train::run(&train, arguments.common.seed, console),
-        Verb::Search(search) => search::run(&search, arguments.common.seed, console),
-        Verb::Serve(serve) => serve::run(&serve, arguments.common.seed, console),
+        Verb::Train(train) => train::run(&train, seed, console),
+        Verb::Search(search) => search::run(&search, seed, console),
+        Verb::Serve(serve) => serve::run(&serve, &arguments.common, console),
         Verb::Check(check) => check::run(&check, console),
         Verb::Verify(verify) => verify::run(&verify, console),
-        Verb::Convert(convert) => convert::run(&convert, arguments.common.seed, console),
-        Verb::Predict(predict) => predict::run(&predict, arguments.common.seed, console),
-        Verb::Tune(tune) => tune::run(&tune, arguments.common.seed, console),
-        Verb::Compile(compile) => compile::run(&compile, arguments.common.seed, console),
+        Verb::Convert(convert) => convert::run(&convert, seed, console),
+        Verb::Predict(predict) => predict::run(&predict, seed, console),
+        Verb::Tune(tune) => tune::run(&tune, seed, console),
+        Verb::Compile(compile) => compile::run(&compile, seed, console),
         Verb::Compress(compress) => compress::run(&compress, console),
         Verb::Explain(explain) => explain::run(&explain, console),
         Verb::Bench(bench) => bench::run(&bench, console),
@@ -72,7 +73,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
             )
         }
         Verb::List => list::run(console),
-        Verb::Demo(demo) => demo::run(&demo, arguments.common.seed, console),
+        Verb::Demo(demo) => demo::run(&demo, seed, console),
     }
 }
 

@@ -41,7 +41,9 @@ impl Files {
             Verb::Train(train) => files.train(train),
             Verb::Search(search) => files.search(search),
             Verb::Predict(predict) => files
-                .read(&predict.model)
+                .read_some(predict.remote.server.is_none().then_some(&predict.model))
+                .read_some(predict.remote.token_file.as_ref())
+                .read_some(predict.remote.server_ca.as_ref())
                 .input(&predict.input)
                 .read_some(predict.audit_sample.as_ref())
                 .write_some("--output", predict.output.as_ref()),

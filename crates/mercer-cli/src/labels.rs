@@ -6,13 +6,7 @@ use mercer::data::{Targets, label_number};
 use mercer::machine::{Answer, ClassName, Machine, Output};
 
 /// An answer as it is written to files.
-pub(crate) fn text(machine: &Machine, answer: Answer) -> String {
-    match answer {
-        Answer::Class(class) => machine.classes()[class].to_string(),
-        Answer::Value(value) => value.to_string(),
-        Answer::Inlier(inlier) => if inlier { "1" } else { "-1" }.to_owned(),
-    }
-}
+pub(crate) use mercer_server::label_text as text;
 
 /// Targets as answers of a machine; none for a class that it does not know, and none at all without targets.
 pub(crate) fn answers(machine: &Machine, targets: &Targets) -> Option<Vec<Option<Answer>>> {
@@ -73,7 +67,7 @@ pub(crate) struct Fit {
 }
 
 impl Fit {
-    pub(crate) fn add(&mut self, machine: &Machine, answers: &[Answer], targets: &Targets) {
+    pub(crate) fn add(&mut self, classes: &[ClassName], answers: &[Answer], targets: &Targets) {
         for (position, answer) in answers.iter().enumerate() {
             let number = match targets {
                 Targets::Numbers(numbers) => Some(numbers[position]),
@@ -94,7 +88,6 @@ impl Fit {
                     self.squared += (answer - value.unwrap_or(f64::NAN)).powi(2);
                 }
                 Answer::Class(class) => {
-                    let classes = machine.classes();
                     let is_correct = is_named(&classes[*class], number, name);
                     let is_known =
                         is_correct || classes.iter().any(|class| is_named(class, number, name));

@@ -2,7 +2,6 @@
 //! scripts, grid.py and easy.py keep working. A link to `mercer` with one of these names runs that command.
 
 mod predict;
-mod printf;
 mod scale;
 mod single_class;
 mod train;

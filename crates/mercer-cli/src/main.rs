@@ -17,6 +17,7 @@ mod commands;
 mod console;
 mod failure;
 mod files;
+mod http_client;
 mod labels;
 mod libsvm;
 mod output;

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mercer::data::write::AtomicFile;
-use mercer::machine::{ClassName, Machine};
+use mercer::machine::ClassName;
 use mercer::query::{Certainty, Decision};
 use mercer_report::printable;
-use serde_json::json;
+use mercer_server::{AnswerLine, LineFormat};
 
 use crate::args::OutputFormat;
 use crate::files::is_standard;
@@ -124,13 +124,10 @@ impl PredictionWriter {
             _ => Sink::Stdout(BufWriter::new(io::stdout().lock())),
         };
         let mut writer = Self { sink, format, row: 0 };
-        if writer.format == OutputFormat::Csv {
-            let id = if has_ids { "id," } else { "" };
-            let probabilities: String = classes
-                .iter()
-                .map(|class| ",".to_owned() + &quoted(&format!("p({class})")))
-                .collect();
-            writer.line(&format!("row,{id}label,low,high,certainty,cost{probabilities}"))?;
+        if writer.format == OutputFormat::Csv
+            && let Some(head) = LineFormat::Csv.head(has_ids, classes)
+        {
+            writer.line(&head)?;
         }
         if writer.format == OutputFormat::Libsvm && !classes.is_empty() {
             writer.line(&format!("labels {}", classes.join(" ")))?;
@@ -138,10 +135,10 @@ impl PredictionWriter {
         Ok(writer)
     }
 
-    /// Writes decisions and the details of their rows.
+    /// Writes decisions, with the names of classes, and the details of their rows.
     pub(crate) fn write(
         &mut self,
-        machine: &Machine,
+        names: &[ClassName],
         decisions: &[Decision],
         details: &RowDetails<'_>,
     ) -> io::Result<()> {
@@ -155,49 +152,37 @@ impl PredictionWriter {
             let probabilities = details.of(at);
             self.leave_out(before + position)?;
             self.row += 1;
-            let label = labels::text(machine, decision.answer);
-            let (low, high) = (decision.range.low, decision.range.high);
-            let certainty = certainty(decision.certainty);
-            let cost = decision.cost.multiply_adds;
-            let line = match self.format {
-                OutputFormat::Libsvm => {
-                    let words = probabilities.iter().map(|probability| format!(" {probability}"));
-                    // The other certainties are as good as LIBSVM's own answers; this one is not.
-                    let is_unsettled = decision.certainty == Certainty::Unsettled;
-                    let mark = if is_unsettled { " unsettled" } else { "" };
-                    label + &words.collect::<String>() + mark
-                }
-                OutputFormat::Csv => {
-                    let id = id.map_or(String::new(), |id| quoted(id) + ",");
-                    let label = quoted(&label);
-                    let probabilities: String =
-                        probabilities.iter().map(|probability| format!(",{probability}")).collect();
-                    format!(
-                        "{},{id}{label},{low},{high},{certainty},{cost}{probabilities}",
-                        self.row
-                    )
-                }
-                OutputFormat::Jsonl => {
-                    let mut object = json!({
-                        "row": self.row, "label": label, "low": low, "high": high,
-                        "certainty": certainty, "cost": cost,
-                    });
-                    if let Some(id) = id {
-                        object["id"] = id.into();
-                    }
-                    if !probabilities.is_empty() {
-                        let pairs =
-                            details.classes.iter().cloned().zip(probabilities.iter().copied());
-                        object["probabilities"] = serde_json::Value::Object(
-                            pairs.map(|(class, probability)| (class, json!(probability))).collect(),
-                        );
-                    }
-                    object.to_string()
-                }
-            };
+            let label = labels::text(names, decision.answer);
+            let line = self.answer_line(&AnswerLine {
+                row: self.row,
+                id,
+                label: &label,
+                low: decision.range.low,
+                high: decision.range.high,
+                certainty: certainty(decision.certainty),
+                cost: decision.cost.multiply_adds,
+                classes: details.classes,
+                probabilities,
+            });
             self.line(&line)?;
         }
         self.leave_out(before + details.rows)
+    }
+
+    /// The line of an answer.
+    fn answer_line(&self, answer: &AnswerLine<'_>) -> String {
+        match self.format {
+            OutputFormat::Csv => LineFormat::Csv.line(answer),
+            OutputFormat::Jsonl => LineFormat::Jsonl.line(answer),
+            OutputFormat::Libsvm => {
+                let words =
+                    answer.probabilities.iter().map(|probability| format!(" {probability}"));
+                // The other certainties are as good as LIBSVM's own answers; this one is not.
+                let is_unsettled = answer.certainty == certainty(Certainty::Unsettled);
+                let mark = if is_unsettled { " unsettled" } else { "" };
+                answer.label.to_owned() + &words.collect::<String>() + mark
+            }
+        }
     }
 
     /// Goes to a row; those before it have no answer. Where rows have no number, each is an empty line.
@@ -258,14 +243,5 @@ pub(crate) fn certainty(certainty: Certainty) -> &'static str {
         Certainty::Calibrated => "calibrated",
         Certainty::Certified => "certified",
         Certainty::Exact => "exact",
-    }
-}
-
-/// A field that survives commas and quotes.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
     }
 }

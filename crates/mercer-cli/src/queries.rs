@@ -30,19 +30,13 @@ impl<'a> Queries<'a> {
         model: &'a Model,
         console: &Console,
     ) -> anyhow::Result<Self> {
-        let precomputed = model.machine.kernel().spec().name() == "precomputed";
-        let features = Some(model.input.features.unwrap_or(model.machine.columns()));
-        let (names, means) = (model.input.names.clone(), model.input.means.clone());
         let named = || path.display().to_string();
         anyhow::ensure!(
-            options.missing != Missing::Mean || means.is_some(),
+            options.missing != Missing::Mean || model.input.means.is_some(),
             "{}: the model contains no means: it was not trained with --missing mean",
             named()
         );
-        let zero_based = options.zero_based || model.input.zero_based;
-        let target = model.input.target.clone();
-        let options =
-            Options { precomputed, features, names, means, target, zero_based, ..options };
+        let options = mercer_server::reading_options(model, options);
         let chunks = read::open(path, &options).with_context(named)?;
         tell_target(path, chunks.target().as_ref(), console);
         if !chunks.ignored().is_empty() {

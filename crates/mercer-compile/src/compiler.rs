@@ -246,7 +246,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn repeated(&self, sample: &Matrix) -> Result<usize, CompileError> {
-        let repeats = Repeats::count(self.machine, sample);
+        let repeats = Repeats::count(self.machine, sample, self.fitting_data.sample_labels);
         if repeats.are_training_rows() && !self.is_sample_trusted {
             let Repeats { found, rows, .. } = repeats;
             return Err(CompileError::TrainingRows { found, rows });

@@ -35,7 +35,7 @@ pub use compress::{COMPRESSORS, Compressed, Compression, CompressionReport, Goal
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
 pub use mercer_query::verify::{Progress, Watch};
-pub use repeats::Repeats;
+pub use repeats::{LabelAgreement, Repeats};
 pub use risk::Target;
 pub use verification::PlanVerification;
 

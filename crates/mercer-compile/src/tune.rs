@@ -35,7 +35,7 @@ mod validate;
 use std::time::Duration;
 
 use mercer_data::Matrix;
-use mercer_machine::{Machine, Output, PlanSections, Tuning, file};
+use mercer_machine::{Answer, Machine, Output, PlanSections, Tuning, file};
 use mercer_query::{Certainty, Plan};
 
 pub use clock::{Clock, SimulatedClock, SimulatedCosts, Stopwatch, TimedQueries, WallClock};
@@ -56,7 +56,7 @@ use timing::Timer;
 /// ```
 /// use mercer_compile::tune::{Contract, Tuner};
 /// use mercer_data::{Matrix, synthetic};
-/// use mercer_machine::{Machine, Output, Score};
+/// use mercer_machine::{Answer, Machine, Output, Score};
 /// let kernel = mercer_kernel::parse("rbf(gamma=1)")?;
 /// let supports = synthetic::ripley(200, 1).examples;
 /// let weights: Vec<f64> = (0..200).map(|n| if n % 2 == 0 { 1.0 } else { -0.7 }).collect();
@@ -85,6 +85,7 @@ pub struct Tuner<'a> {
     time_limit: Duration,
     seed: u64,
     is_sample_trusted: bool,
+    sample_labels: Option<&'a [Option<Answer>]>,
     watch: Watch<'a>,
     clock: &'a dyn Clock,
 }
@@ -138,6 +139,7 @@ impl<'a> Tuner<'a> {
             time_limit: POLICY.limits.default_time,
             seed: 1,
             is_sample_trusted: false,
+            sample_labels: None,
             watch: Watch::NOBODY,
             clock: &WallClock,
         }
@@ -158,6 +160,12 @@ impl<'a> Tuner<'a> {
     /// Rows the machine was trained on: stages are fitted to them too; nothing is measured or tested on them.
     pub fn training(mut self, rows: Option<&'a Matrix>) -> Self {
         self.training = rows;
+        self
+    }
+
+    /// What is known to be right for each row of the sample: it helps to tell training rows among them.
+    pub fn sample_labels(mut self, labels: Option<&'a [Option<Answer>]>) -> Self {
+        self.sample_labels = labels;
         self
     }
 
@@ -251,7 +259,7 @@ impl<'a> Tuner<'a> {
 
     /// Rows of the sample that are supports; an error if a promise would rest on them.
     fn check_sample(&self) -> Result<usize, CompileError> {
-        let repeats = Repeats::count(self.machine, self.sample);
+        let repeats = Repeats::count(self.machine, self.sample, self.sample_labels);
         let rests_on_sample = matches!(self.contract, Contract::Calibrated(_));
         if rests_on_sample && repeats.are_training_rows() && !self.is_sample_trusted {
             let Repeats { found, rows, .. } = repeats;

@@ -274,6 +274,14 @@ impl MatrixBuilder {
         Self { starts: vec![0], indices: Vec::new(), values: Vec::new(), width: 0 }
     }
 
+    /// No rows yet, and memory for so many rows and entries.
+    pub fn with_capacity(rows: usize, entries: usize) -> Self {
+        let mut starts = Vec::with_capacity(rows + 1);
+        starts.push(0);
+        let (indices, values) = (Vec::with_capacity(entries), Vec::with_capacity(entries));
+        Self { starts, indices, values, width: 0 }
+    }
+
     /// Adds an entry to the row being built.
     pub fn push(&mut self, column: u32, value: f64) {
         debug_assert!(value.is_finite(), "values were checked before");
@@ -295,7 +303,10 @@ impl MatrixBuilder {
         self.values.extend(values);
         let last = self.indices[start..].last();
         self.width = self.width.max(last.map_or(0, |column| *column as usize + 1));
-        if self.values[start..].contains(&0.0) {
+        // No early end: the loop is vectorised.
+        let zeros: usize =
+            self.values[start..].iter().map(|value| usize::from(*value == 0.0)).sum();
+        if zeros > 0 {
             let mut kept = start;
             for at in start..self.values.len() {
                 if self.values[at] != 0.0 {

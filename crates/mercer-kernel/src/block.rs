@@ -9,7 +9,7 @@ mod packed;
 mod packed_f32;
 mod queries;
 
-pub use coded::{Coded, CodedQueries, CodedQuery, CodedTile, Grid};
+pub use coded::{Coded, CodedQueries, CodedQuery, CodedTile, Grid, off_grid};
 pub use packed::{Packed, Tile};
 pub use packed_f32::{PackedF32, QueriesF32, TileF32};
 pub use queries::Queries;

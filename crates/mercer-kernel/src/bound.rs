@@ -124,8 +124,8 @@ pub fn relative_error(
     finish.relative_error(base_error(&form, columns, shifted))
 }
 
-/// Relative error of the base sums.
-fn base_error(form: &Form<'_>, columns: usize, shifted: bool) -> f64 {
+/// Relative error of the base sums of rows with `columns` columns.
+pub fn base_error(form: &Form<'_>, columns: usize, shifted: bool) -> f64 {
     let per_term = if let Form::Additive(term, _) = form { term.rounding() } else { 0.0 };
     gamma(columns as f64 + per_term + if shifted { 4.0 } else { 0.0 })
 }

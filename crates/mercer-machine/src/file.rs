@@ -1,7 +1,7 @@
 //! Model files: Mercer's own format and the formats of other programs, in one registry. Data files are read in
 //! `mercer_data`.
 
-mod c;
+pub mod c;
 mod fold;
 mod liblinear;
 mod libsvm;

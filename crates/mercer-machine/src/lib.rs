@@ -20,6 +20,7 @@ pub use error::MachineError;
 pub use machine::{Machine, Output, Scheme, can_be_centred};
 pub use model::{Curve, Input, Model, Parent, Probabilities, Provenance};
 pub use plan::{Array, Calibration, Counts, PlanSections, Scale, Section};
+pub use probability::couple;
 pub use score::{ClassName, Score};
 pub use tuning::{
     Budget, CostTime, Refusal, SampleParts, SettledByStage, Speed, Trial, Tuning, Verification,

@@ -336,6 +336,9 @@ fn check_domain(kernel: &KernelRef, supports: &Matrix) -> Result<(), MachineErro
 
 /// Merges equal supports: the first one stays, and the coefficients of the others are added to its coefficient.
 fn merge(supports: Matrix, scores: Vec<Score>) -> (Matrix, Vec<Score>) {
+    if !may_repeat(&supports) {
+        return (supports, scores);
+    }
     let mut seen: HashMap<Vec<(u32, u64)>, u32> = HashMap::with_capacity(supports.rows());
     let mut kept = Vec::new();
     let place: Vec<u32> = (0..supports.rows())
@@ -352,6 +355,17 @@ fn merge(supports: Matrix, scores: Vec<Score>) -> (Matrix, Vec<Score>) {
     }
     let scores = scores.into_iter().map(|score| move_coefficients(score, &place)).collect();
     (supports.select(kept), scores)
+}
+
+/// Whether two rows may be equal: their fingerprints are.
+fn may_repeat(rows: &Matrix) -> bool {
+    let mixed = |print: u64, (column, value): (u32, f64)| {
+        let entry = value.to_bits() ^ u64::from(column).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (print.rotate_left(23) ^ entry).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    };
+    let mut prints: Vec<u64> = rows.iter().map(|row| row.nonzeros().fold(0, mixed)).collect();
+    prints.sort_unstable();
+    prints.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn move_coefficients(score: Score, place: &[u32]) -> Score {

@@ -135,8 +135,8 @@ fn sigmoid(z: f64) -> f64 {
     }
 }
 
-/// Pairwise coupling: the probabilities `p` that fit the pairwise ones `r` best. Minimises `Σ (r_ji p_i - r_ij p_j)²`.
-fn couple(classes: usize, pairwise: &[f64]) -> Vec<f64> {
+/// Pairwise coupling, \[WLW04\] algorithm 2 as in LIBSVM: the probabilities `p` that fit the pairwise ones `r` best. Minimises `Σ (r_ji p_i - r_ij p_j)²`.
+pub fn couple(classes: usize, pairwise: &[f64]) -> Vec<f64> {
     let mut r = vec![0.0; classes * classes];
     for ((first, second), p) in pairs(classes).zip(pairwise) {
         let p = p.clamp(LEAST, 1.0 - LEAST);

@@ -1,6 +1,7 @@
 //! The record of a `tune` run that a model file keeps with its plan. The search is in `mercer-compile`.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// How a plan was found: the request, the plans that were tried, the measurements and the test on held-out
 /// queries. It is kept with the plan, so that a user of the model can see why the plan was chosen.
@@ -42,6 +43,28 @@ pub struct Tuning {
     pub verification: Verification,
     /// Why this plan, in one sentence.
     pub reason: String,
+}
+
+impl Tuning {
+    /// The record as users see it, in the command's JSON and in Python. Keys of the file that mean something else in other reports
+    /// have names of their own here.
+    pub fn to_json(&self) -> Value {
+        let mut object = json!(self);
+        rename(&mut object, "exact", "exact_times");
+        rename(&mut object, "plan", "plan_times");
+        rename(&mut object, "verification", "final_test");
+        rename(&mut object["final_test"], "stages", "settled_by_stage");
+        rename(&mut object["sample"], "verified", "tested");
+        object
+    }
+}
+
+fn rename(object: &mut Value, old: &str, new: &str) {
+    if let Some(map) = object.as_object_mut()
+        && let Some(value) = map.remove(old)
+    {
+        map.insert(new.to_owned(), value);
+    }
 }
 
 /// A time limit for one query, converted to a number of multiply-adds: counting them gives the same answers on every

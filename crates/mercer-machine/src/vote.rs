@@ -55,27 +55,42 @@ impl Output {
     /// # Panics
     /// If there are fewer scores than it needs.
     pub fn verdict(&self, scores: &[f64]) -> Verdict {
+        let answer = self.answer(scores);
+        let score = match answer {
+            Answer::Class(class) => self.margin(scores, class),
+            _ => scores[0],
+        };
+        Verdict { answer, score }
+    }
+
+    /// The answer of [`Output::verdict`] alone, without its margin.
+    ///
+    /// # Panics
+    /// If there are fewer scores than it needs.
+    pub fn answer(&self, scores: &[f64]) -> Answer {
         match self {
-            Output::Value => Verdict { answer: Answer::Value(scores[0]), score: scores[0] },
-            Output::Novelty => {
-                Verdict { answer: Answer::Inlier(scores[0] > 0.0), score: scores[0] }
-            }
-            Output::Classes { .. } if scores.len() == 1 => {
-                let class = usize::from(scores[0] <= 0.0);
-                Verdict { answer: Answer::Class(class), score: scores[0] }
-            }
-            Output::Classes { names, scheme } => {
-                let class = match scheme {
-                    Scheme::OneVsOne => one_vs_one(names.len(), scores.iter().copied().map(Some)),
-                    Scheme::OneVsRest => first_largest(scores),
-                };
-                Verdict { answer: Answer::Class(class), score: self.margin(scores, class) }
-            }
+            Output::Value => Answer::Value(scores[0]),
+            Output::Novelty => self.answer_at(scores[0], 0.0),
+            Output::Classes { .. } if scores.len() == 1 => self.answer_at(scores[0], 0.0),
+            Output::Classes { names, scheme } => Answer::Class(match scheme {
+                Scheme::OneVsOne => one_vs_one(names.len(), scores.iter().copied().map(Some)),
+                Scheme::OneVsRest => first_largest(scores),
+            }),
         }
     }
 }
 
 impl Output {
+    /// The answer of a machine of one score that is compared with `border`: above it the first class, or an inlier;
+    /// otherwise, also on it, the second class, or an outlier. The value of a regression is its score.
+    pub fn answer_at(&self, score: f64, border: f64) -> Answer {
+        match self {
+            Output::Value => Answer::Value(score),
+            Output::Novelty => Answer::Inlier(score > border),
+            Output::Classes { .. } => Answer::Class(usize::from(score <= border)),
+        }
+    }
+
     /// By how much a class wins (or loses, if negative), whichever class the vote chooses: its weakest pairwise score
     /// (one-vs-one), or its distance to the best other class (one-vs-rest). With one score it is that score.
     ///

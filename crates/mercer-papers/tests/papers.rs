@@ -191,7 +191,8 @@ fn fine_and_scheinberg_2001_with_few_rows() {
     let lost = |measure: &str| all_ours(&object, "Abalone", "low_rank, greedy", measure);
     let bounds = [lost("f* - f~"), lost("x' dQ x / 2"), lost("c^2 l eps / 2")];
     for (difference, (quadratic, bound)) in bounds[0].iter().zip(bounds[1].iter().zip(&bounds[2])) {
-        assert!(*difference <= quadratic + 1e-3 && quadratic <= bound, "{bounds:?}");
+        // At full rank both are zero but for rounding.
+        assert!(*difference <= quadratic + 1e-3 && *quadratic <= bound + 1e-9, "{bounds:?}");
     }
     let active = |method: &str| all_ours(&object, "Abalone, linear", method, "support vectors")[0];
     assert!((active("interior, gap 1e-8") - active("smo")).abs() <= 3.0);

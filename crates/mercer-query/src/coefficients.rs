@@ -9,20 +9,20 @@ use mercer_simd::Isa;
 /// are left out of it. With one-vs-one machines that leaves `k - 1` of `k (k - 1) / 2` scores.
 #[derive(Debug)]
 pub(crate) struct Coefficients {
-    chunk_rows: usize,
-    chunks: Vec<CoefficientChunk>,
+    pub(crate) chunk_rows: usize,
+    pub(crate) chunks: Vec<CoefficientChunk>,
 }
 
 /// Bounds on `Σ|β_i| v_i` of all scores at the cost of one: within a chunk every score takes the sum with
 /// the largest `|β_i|` of any score. With a single score it is that sum itself.
 #[derive(Debug)]
-pub(crate) struct CoefficientSizes(Coefficients);
+pub(crate) struct CoefficientSizes(pub(crate) Coefficients);
 
 #[derive(Debug, Default)]
-struct CoefficientChunk {
-    scores: Vec<u32>,
+pub(crate) struct CoefficientChunk {
+    pub(crate) scores: Vec<u32>,
     /// `chunk_rows` coefficients for each score named, zero-padded.
-    values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
 }
 
 impl Coefficients {
@@ -112,16 +112,16 @@ impl CoefficientSizes {
 /// bounds of [`CoefficientSizes`]: one pass over the values serves all sums of a chunk.
 #[derive(Debug)]
 pub(crate) struct CoefficientsF32 {
-    chunk_rows: usize,
-    chunks: Vec<CoefficientChunkF32>,
+    pub(crate) chunk_rows: usize,
+    pub(crate) chunks: Vec<CoefficientChunkF32>,
     unit: f64,
 }
 
 #[derive(Debug, Default)]
-struct CoefficientChunkF32 {
-    scores: Vec<u32>,
+pub(crate) struct CoefficientChunkF32 {
+    pub(crate) scores: Vec<u32>,
     /// The largest sizes, rounded up, then `chunk_rows` coefficients for each score named.
-    values: Vec<f32>,
+    pub(crate) values: Vec<f32>,
 }
 
 /// Where [`CoefficientsF32::add`] adds: one number for each score.

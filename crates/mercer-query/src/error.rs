@@ -60,6 +60,17 @@ impl LoadError {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
+    /// A threshold for a machine that does not answer by the sign of one score.
+    #[error(
+        "a threshold needs a machine that answers by one score (two classes, novelty); this one has several or is a regression"
+    )]
+    NoThreshold,
+    /// A threshold that is not a number.
+    #[error("the threshold is {threshold}; it must be a finite number")]
+    BadThreshold {
+        /// The threshold.
+        threshold: f64,
+    },
     /// A score overflowed.
     #[error("row {row}: its score is {value}; the kernel overflows on such values")]
     NotFinite {
@@ -101,7 +112,7 @@ impl QueryError {
     pub(crate) fn renumbered(mut self, number: impl FnOnce(usize) -> usize) -> Self {
         match &mut self {
             Self::NotFinite { row, .. } | Self::Negative { row, .. } => *row = number(*row),
-            Self::Width { .. } => {}
+            Self::Width { .. } | Self::NoThreshold | Self::BadThreshold { .. } => {}
         }
         self
     }

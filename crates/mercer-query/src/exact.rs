@@ -87,6 +87,16 @@ impl Exact {
         &self.packed
     }
 
+    /// The constants of its rounding bounds.
+    pub(crate) fn rounding(&self) -> &Rounding {
+        &self.rounding
+    }
+
+    /// Its coefficients in chunks.
+    pub(crate) fn coefficients(&self) -> &Coefficients {
+        &self.coefficients
+    }
+
     /// The instruction set in use.
     pub fn isa(&self) -> Isa {
         self.isa
@@ -210,6 +220,18 @@ impl Exact {
         scratch: &mut ExactScratch,
         out: &mut Vec<Decision>,
     ) -> Result<(), QueryError> {
+        self.decide_at(0.0, rows, first, scratch, out)
+    }
+
+    /// The same where a single score is compared with `border`.
+    pub(crate) fn decide_at<'a>(
+        &self,
+        border: f64,
+        rows: impl ExactSizeIterator<Item = Row<'a>> + Clone,
+        first: usize,
+        scratch: &mut ExactScratch,
+        out: &mut Vec<Decision>,
+    ) -> Result<(), QueryError> {
         let count = self.machine.scores().len();
         let mut scores = std::mem::take(&mut scratch.scores);
         scores.clear();
@@ -221,7 +243,12 @@ impl Exact {
             if let Some(value) = scores.iter().find(|score| !score.is_finite()) {
                 return Err(QueryError::NotFinite { row: first + query + 1, value: *value });
             }
-            out.push(self.decision(row, squared_norm.get(query).copied().unwrap_or(0.0), scores));
+            let squared_norm = squared_norm.get(query).copied().unwrap_or(0.0);
+            let mut decision = self.decision(row, squared_norm, scores);
+            if let [score] = scores {
+                decision.answer = self.machine.output().answer_at(*score, border);
+            }
+            out.push(decision);
         }
         scratch.scores = scores;
         Ok(())

@@ -11,6 +11,8 @@ pub(crate) struct ScoreRanges<'a> {
     pub machine: &'a Machine,
     pub ranges: &'a [Interval],
     pub rounding_bounds: &'a [f64],
+    /// What a score is compared with: 0, but for a machine of one score anything.
+    pub border: f64,
 }
 
 impl ScoreRanges<'_> {
@@ -84,7 +86,7 @@ impl ScoreRanges<'_> {
         if self.ranges.len() == 1 {
             let nothing_run = -self.machine.scores()[0].offset();
             let score = middle(&self.ranges[0]).unwrap_or(nothing_run);
-            return (self.machine.verdict(&[score]).answer, self.ranges[0]);
+            return (self.machine.output().answer_at(score, self.border), self.ranges[0]);
         }
         let mut known: Vec<Option<f64>> = self.ranges.iter().map(middle).collect();
         if known.iter().all(Option::is_none) {
@@ -95,12 +97,18 @@ impl ScoreRanges<'_> {
         (Answer::Class(winner), self.margin(winner))
     }
 
-    /// Whether the exact score is positive, if its range says so.
+    /// Whether the exact score is above the border, if its range says so.
     fn is_positive(&self, score: usize) -> Option<bool> {
         let (range, rounding_bound) = (self.ranges[score], self.rounding_bounds[score]);
-        if range.low > rounding_bound {
+        let (below, above) = if self.border == 0.0 {
+            (-rounding_bound, rounding_bound)
+        } else {
+            // Sums of two numbers, each rounded once.
+            ((self.border - rounding_bound).next_down(), (self.border + rounding_bound).next_up())
+        };
+        if range.low > above {
             Some(true)
-        } else if range.high < -rounding_bound {
+        } else if range.high < below {
             Some(false)
         } else {
             None
@@ -164,6 +172,7 @@ mod tests {
             machine: &machine,
             ranges: &ranges,
             rounding_bounds: &[rounding_bound; 3],
+            border: 0.0,
         };
         let mut undecided = Vec::new();
         ranges.undecided(&mut undecided);

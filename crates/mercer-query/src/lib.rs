@@ -18,6 +18,7 @@
 mod audit;
 mod block;
 mod block_state;
+mod c;
 mod certify;
 mod coefficients;
 mod cost_times;
@@ -38,8 +39,9 @@ mod tracker;
 pub mod verify;
 mod worker;
 
-pub use audit::{Audit, AuditError, AuditReport};
+pub use audit::{Audit, AuditError, AuditReport, Drawn};
 pub use block::Block;
+pub use c::{stages_without_c, write_c};
 pub use certify::Proved;
 pub use cost_times::CostTimes;
 pub use decision::{Certainty, Cost, Decision, Interval};

@@ -1,9 +1,9 @@
 //! Options and results of queries beside decisions: query options, the steps of `explain`, estimates and records of them.
 //! How they decide a query is in `tracker.rs`.
 
-use mercer_machine::{Model, Scale};
+use mercer_machine::{Machine, Model, Output, Scale};
 
-use crate::{Cost, Interval};
+use crate::{Cost, Interval, QueryError};
 
 /// What a caller allows and requires of the answers to its queries.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -14,6 +14,9 @@ pub struct QueryOptions {
     pub tolerance: Option<f64>,
     /// What to do when the budget does not suffice.
     pub require: Require,
+    /// What the score is compared with in place of 0, for machines that answer by the sign of one score (two classes,
+    /// novelty). A calibration was tested against 0, so only proofs and exact scores answer then.
+    pub threshold: Option<f64>,
 }
 
 impl QueryOptions {
@@ -23,7 +26,27 @@ impl QueryOptions {
         let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
         let budget = tuning.and_then(|tuning| tuning.budget).map(|budget| budget.multiply_adds);
         let tolerance = tuning.and_then(|tuning| tuning.tolerance);
-        Self { budget, tolerance, require: Require::Nothing }
+        Self { budget, tolerance, ..Self::default() }
+    }
+
+    /// Whether these options fit a machine.
+    ///
+    /// # Errors
+    /// If there is a threshold, and the machine does not answer by the sign of one score or the threshold is no number.
+    pub fn check(&self, machine: &Machine) -> Result<(), QueryError> {
+        let Some(threshold) = self.threshold else { return Ok(()) };
+        if !threshold.is_finite() {
+            return Err(QueryError::BadThreshold { threshold });
+        }
+        if machine.scores().len() != 1 || *machine.output() == Output::Value {
+            return Err(QueryError::NoThreshold);
+        }
+        Ok(())
+    }
+
+    /// What scores are compared with.
+    pub(crate) fn border(&self) -> f64 {
+        self.threshold.unwrap_or(0.0)
     }
 }
 

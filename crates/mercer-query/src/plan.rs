@@ -10,6 +10,7 @@ use mercer_simd::Isa;
 use mercer_spec::Spec;
 use rayon::prelude::*;
 
+use crate::c::stages_without_c;
 use crate::gather;
 use crate::options::{ExplanationStep, QueryOptions, Record};
 use crate::stage::Stage;
@@ -167,6 +168,21 @@ impl Plan {
         Ok(self)
     }
 
+    /// The plan without the stages that cannot be written in C, and the texts of those. If there are any, nothing is left of
+    /// the calibration, which was tested with them: all answers are certified or exact.
+    pub fn in_c(mut self) -> (Self, Vec<String>) {
+        let left_out = stages_without_c(&self);
+        if !left_out.is_empty() {
+            self.stages.retain(|stage| stage.c_code().is_some());
+            self.calibration = None;
+            self.levels = vec![0];
+            for stage in &self.stages {
+                self.levels.push(self.levels[self.levels.len() - 1] + stage.levels());
+            }
+        }
+        (self, left_out)
+    }
+
     /// Bytes of the packed supports and of what the stages keep beside them.
     pub fn bytes(&self) -> usize {
         let stages = self.stages.iter().map(|stage| stage.bytes());
@@ -259,13 +275,14 @@ impl Plan {
     /// Decisions for all rows, in order, with options such as a budget.
     ///
     /// # Errors
-    /// As [`Plan::decide`].
+    /// As [`Plan::decide`], or if the options do not fit the machine.
     pub fn decide_with(
         &self,
         rows: &Matrix,
         options: &QueryOptions,
     ) -> Result<Answers, QueryError> {
         self.check(rows)?;
+        options.check(self.exact.machine())?;
         let answered = gather::decide(self, rows, options)?;
         let mut settled_by_stage = vec![0; self.stages.len() + 1];
         let mut unsettled = 0;

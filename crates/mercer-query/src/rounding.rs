@@ -22,25 +22,25 @@ use crate::tables;
 /// Constants of all scores of one machine.
 #[derive(Debug)]
 pub(crate) struct Rounding {
-    scores: Vec<Constants>,
-    rows: RowSizes,
+    pub(crate) scores: Vec<Constants>,
+    pub(crate) rows: RowSizes,
 }
 
 /// How long some packed rows are, for bounds on their kernel values with any query.
 #[derive(Debug, Clone)]
 pub(crate) struct RowSizes {
     /// Largest and smallest `b(z, z)` of a row.
-    longest: f64,
-    shortest: f64,
+    pub(crate) longest: f64,
+    pub(crate) shortest: f64,
     /// Whether all rows but those of zeros are ordinary ([`mercer_kernel::Finish::is_ordinary`]).
-    is_ordinary: bool,
+    pub(crate) is_ordinary: bool,
     columns: usize,
-    is_shifted: bool,
+    pub(crate) is_shifted: bool,
     is_semidefinite: bool,
     /// The relative error of all kernel values with queries of ordinary length and no more columns.
-    ordinary_error: Option<f64>,
+    pub(crate) ordinary_error: Option<f64>,
     /// What holds for all ordinary queries of no more columns whose squared norms lie in the same bin.
-    by_norm: Vec<QuerySize>,
+    pub(crate) by_norm: Vec<QuerySize>,
 }
 
 /// Squared norms of ordinary queries.
@@ -58,16 +58,16 @@ fn norm_bin(squared_norm: f64) -> Option<usize> {
 }
 
 #[derive(Debug)]
-struct Constants {
+pub(crate) struct Constants {
     /// `Σ|β_i|`, rounded up.
-    weight: f64,
+    pub(crate) weight: f64,
     /// `Σ|β_i| sqrt(K_ii)`, rounded up.
-    self_weight: f64,
+    pub(crate) self_weight: f64,
     /// Roundings that a term can meet.
     steps: f64,
     /// `γ_steps`; of linear scores, whose length is rounded as well, `γ_(steps + 1)`.
-    gamma: f64,
-    offset: f64,
+    pub(crate) gamma: f64,
+    pub(crate) offset: f64,
 }
 
 /// What the bound needs of a query.

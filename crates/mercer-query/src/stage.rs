@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use mercer_spec::Spec;
 
 use crate::block::Block;
+use crate::c::StageInC;
 use crate::tracker::DecisionTracker;
 
 /// One step of a plan: works on the open queries of a block and reports what it proves or estimates. What it computes
@@ -36,6 +37,11 @@ pub trait Stage: Debug + Send + Sync {
     /// Whether it reuses coordinates of queries that earlier stages computed.
     fn shares_coordinates(&self) -> bool {
         false
+    }
+
+    /// Its code in C; none for stages that cannot be written so.
+    fn c_code(&self) -> Option<&dyn StageInC> {
+        None
     }
 
     /// Bytes of the arrays it keeps beside the machine.

@@ -131,15 +131,13 @@ impl<'a> DecisionTracker<'a> {
             return true;
         }
         let answer = match estimate {
-            Estimate::Score(_) => self.exact.machine().verdict(&[value]).answer,
+            Estimate::Score(_) => self.answer_at(value),
             Estimate::Class { class, .. } => Answer::Class(class),
         };
         let range = Interval::around(value, self.calibration.threshold * scale.residual_rms);
         self.note(query, 0, range, level, StepKind::Estimate);
         self.block.queries[at].estimate = Some((answer, range));
-        // An estimate is no proof.
-        let is_open =
-            strength <= self.calibration.threshold || self.options.require == Require::Certified;
+        let is_open = strength <= self.calibration.threshold || self.needs_proof();
         if !is_open {
             self.answer(at, answer, range, Certainty::Calibrated);
         }
@@ -154,7 +152,7 @@ impl<'a> DecisionTracker<'a> {
             return false;
         }
         let (answer, value) = match estimate {
-            Estimate::Score(score) => (self.exact.machine().verdict(&[score]).answer, score),
+            Estimate::Score(score) => (self.answer_at(score), score),
             Estimate::Class { class, margin } => (Answer::Class(class), margin),
         };
         if !value.is_finite() {
@@ -170,7 +168,7 @@ impl<'a> DecisionTracker<'a> {
         let range = Interval { low: value, high: value };
         self.note(query, 0, range, progress, StepKind::Estimate);
         self.block.queries[at].estimate = Some((answer, range));
-        if self.options.require == Require::Certified {
+        if self.needs_proof() {
             return true;
         }
         let is_tested = self.calibration.is_tested;
@@ -247,6 +245,16 @@ impl<'a> DecisionTracker<'a> {
         }
     }
 
+    /// Whether no estimate may answer: proof is required, or the calibration was tested against another threshold.
+    fn needs_proof(&self) -> bool {
+        self.options.require == Require::Certified || self.options.threshold.is_some()
+    }
+
+    /// The answer of a single score.
+    fn answer_at(&self, score: f64) -> Answer {
+        self.exact.machine().output().answer_at(score, self.options.border())
+    }
+
     fn ranges(&self, query: usize) -> ScoreRanges<'_> {
         let BlockState { scores, ranges, rounding_bounds, .. } = &*self.block;
         let of_query = query * scores..(query + 1) * scores;
@@ -254,6 +262,7 @@ impl<'a> DecisionTracker<'a> {
             machine: self.exact.machine(),
             ranges: &ranges[of_query.clone()],
             rounding_bounds: &rounding_bounds[of_query],
+            border: self.options.border(),
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Worker<'a> {
     exact_decisions: Vec<Decision>,
     /// What [`Worker::decide`] returns.
     decisions: Vec<Decision>,
+    /// What [`Worker::answered_by`] returns.
+    answered_by: Vec<usize>,
 }
 
 impl std::fmt::Debug for Worker<'_> {
@@ -51,25 +53,34 @@ impl<'a> Worker<'a> {
             coordinates: Coordinates::default(),
             exact_decisions: Vec::new(),
             decisions: Vec::new(),
+            answered_by: Vec::new(),
         }
+    }
+
+    /// The position of the stage that answered each row of the last [`Worker::decide`]; the exact one is the last.
+    pub fn answered_by(&self) -> &[usize] {
+        &self.answered_by
     }
 
     /// Answers some rows, which must lie within the kernel's domain ([`Plan::check`]).
     ///
     /// # Errors
-    /// If a score overflows.
+    /// If a score overflows, or the options do not fit the machine.
     pub fn decide(
         &mut self,
         rows: &Matrix,
         range: Range<usize>,
         options: &QueryOptions,
     ) -> Result<&[Decision], QueryError> {
+        options.check(self.plan.exact_stage().machine())?;
         self.decisions.clear();
+        self.answered_by.clear();
         let size = self.plan.exact_stage().block();
         for first in range.clone().step_by(size) {
             self.run_block(rows, first..(first + size).min(range.end), options, None)?;
             let queries = self.state.queries.iter();
-            self.decisions.extend(queries.map(|query| query.decision.expect(ALL_ANSWERED)));
+            self.decisions.extend(queries.clone().map(|query| query.decision.expect(ALL_ANSWERED)));
+            self.answered_by.extend(queries.map(|query| query.answered_by));
         }
         Ok(&self.decisions)
     }
@@ -78,7 +89,7 @@ impl<'a> Worker<'a> {
     /// ranges that were computed on the way. Returns the position of the stage that answered it as well.
     ///
     /// # Errors
-    /// If a score overflows.
+    /// If a score overflows, or the options do not fit the machine.
     pub fn explain(
         &mut self,
         rows: &Matrix,
@@ -86,6 +97,7 @@ impl<'a> Worker<'a> {
         options: &QueryOptions,
         steps: &mut Vec<ExplanationStep>,
     ) -> Result<(Decision, usize), QueryError> {
+        options.check(self.plan.exact_stage().machine())?;
         steps.clear();
         self.run_block(rows, row..row + 1, options, Some(steps))?;
         let query = self.state.queries[0];
@@ -221,7 +233,8 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let open_rows = self.open.iter().map(|query| rows.row(first + *query as usize));
-        let outcome = exact.decide(open_rows, 0, &mut self.exact, &mut self.exact_decisions);
+        let (scratch, decisions) = (&mut self.exact, &mut self.exact_decisions);
+        let outcome = exact.decide_at(options.border(), open_rows, 0, scratch, decisions);
         outcome.map_err(|error| error.renumbered(|row| first + self.open[row - 1] as usize + 1))?;
         for (query, decision) in self.open.iter().zip(&self.exact_decisions) {
             let count = exact.machine().scores().len();

@@ -10,6 +10,8 @@ use crate::failure::{Failure, Kind};
 pub enum Access {
     /// Health: probes carry no tokens.
     Open,
+    /// The page, which asks for the token itself.
+    Page,
     /// Answers and descriptions.
     Query,
     /// Loading and unloading of models.
@@ -47,7 +49,7 @@ impl Tokens {
             Access::Query if self.query.is_some() && !fits(&self.query) && !fits(&self.admin) => {
                 Err(Failure::new(Kind::Unauthorised, "the token is missing or wrong"))
             }
-            Access::Open | Access::Query | Access::Change => Ok(()),
+            Access::Open | Access::Page | Access::Query | Access::Change => Ok(()),
         }
     }
 }
@@ -66,6 +68,7 @@ mod tests {
         };
         let (ask, admin) = ("a".repeat(16), "b".repeat(16));
         assert_eq!(kind(&tokens, Access::Open, ""), None);
+        assert_eq!(kind(&tokens, Access::Page, ""), None);
         assert_eq!(kind(&tokens, Access::Query, &ask), None);
         assert_eq!(kind(&tokens, Access::Query, &admin), None);
         assert_eq!(kind(&tokens, Access::Change, &admin), None);

@@ -19,6 +19,8 @@ pub struct Computed {
     pub scores: Vec<f64>,
     /// Probabilities of the classes, row after row, if they were asked for.
     pub probabilities: Vec<f64>,
+    /// How each row was answered, as JSON, if that was asked for.
+    pub explanations: Vec<String>,
 }
 
 /// The name of a certainty in outputs and metrics.
@@ -80,6 +82,9 @@ pub fn wanted(
     if parameters.has_probabilities {
         all.push("probabilities");
     }
+    if parameters.has_explanations {
+        all.push("explanation");
+    }
     if outputs.is_empty() {
         return Ok(all.into_iter().map(|name| (name, parameters.binary_output)).collect());
     }
@@ -87,6 +92,7 @@ pub fn wanted(
         let name = all.iter().find(|name| **name == output.name).ok_or_else(|| {
             let hint = match output.name.as_str() {
                 "scores" | "probabilities" => "; it needs the parameter of the same name",
+                "explanation" => "; it needs the parameter 'explain'",
                 _ => "",
             };
             let known = all.join(", ");
@@ -124,8 +130,18 @@ pub fn output(name: &'static str, machine: &Machine, computed: &Computed) -> Out
             };
             of_rows(Values::Integers(decisions.iter().map(cost).collect()))
         }
+        "explanation" => of_rows(Values::Texts(computed.explanations.clone())),
         "scores" => table(&computed.scores),
         _ => table(&computed.probabilities),
+    }
+}
+
+/// An answer as it is written to files.
+pub fn label_text(classes: &[ClassName], answer: Answer) -> String {
+    match answer {
+        Answer::Class(class) => classes[class].to_string(),
+        Answer::Value(value) => value.to_string(),
+        Answer::Inlier(is_inlier) => if is_inlier { "1" } else { "-1" }.to_owned(),
     }
 }
 
@@ -152,10 +168,7 @@ fn labels(machine: &Machine, decisions: &[Decision]) -> Values {
             Values::F64s(decisions.iter().map(|one| number(one.answer)).collect())
         }
         LabelKind::Texts => {
-            let text = |decision: &Decision| match decision.answer {
-                Answer::Class(class) => machine.classes()[class].to_string(),
-                other => number(other).to_string(),
-            };
+            let text = |decision: &Decision| label_text(machine.classes(), decision.answer);
             Values::Texts(decisions.iter().map(text).collect())
         }
     }

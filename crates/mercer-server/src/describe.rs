@@ -2,12 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
-use mercer_machine::Output;
+use mercer_data::Matrix;
+use mercer_data::scale::Map as ScalingMap;
+use mercer_machine::{Output, Scheme, Score};
+use mercer_query::QueryOptions;
 use serde_json::{Map, Value, json};
 
 use crate::answers::certainty_name;
 use crate::failure::Failure;
-use crate::infer::query_options;
+use crate::infer::{check_digest, query_options};
+use crate::probabilities::ClassProbabilities;
 use crate::request::InferRequest;
 use crate::rows::rows;
 use crate::served::ServedModel;
@@ -45,13 +49,28 @@ pub fn metadata(served: &ServedModel, versions: &[String]) -> Value {
     };
     add("digest", served.digest.clone());
     add("contract", served.contract());
-    add("plan", served.plan.spec().to_string());
+    add("plan", served.active_plan().spec().to_string());
     add("kernel", machine.kernel().spec().to_string());
     add("supports", machine.supports().rows().to_string());
     add("exact_multiply_adds", served.plan.exact_stage().cost().multiply_adds.to_string());
     add("classes", json!(served.class_names()).to_string());
+    add("output", output_kind(served).to_owned());
+    if let Some(known) = ClassProbabilities::of_model(&served.model) {
+        add("probability_classes", json!(known.classes).to_string());
+    }
+    if served.model.input.zero_based {
+        add("zero_based", "true".to_owned());
+    }
+    if let Some(target) = &served.model.input.target {
+        add("target", target.clone());
+    }
     if let Some(names) = &served.model.input.names {
         add("feature_names", json!(names).to_string());
+    }
+    if let Some(calibration) = served.active_plan().calibration() {
+        add("calibration_eps", calibration.risk.to_string());
+        add("calibration_delta", calibration.delta.to_string());
+        add("calibration_queries", calibration.queries.to_string());
     }
     json!({
         "name": served.name,
@@ -95,14 +114,14 @@ pub fn statistics(served: &ServedModel) -> Value {
         "version": served.version.to_string(),
         "last_inference": get(&counters.last_ms),
         "inference_count": get(&counters.rows),
-        "execution_count": get(&counters.batches).max(u64::from(count > 0)),
+        "execution_count": get(&counters.batches),
         "inference_stats": {
             "success": duration(get(&counters.total_ns), count),
-            "fail": duration(0, get(&counters.failures)),
+            "fail": duration(0, get(&counters.failures) + get(&counters.rejected)),
             "queue": duration(get(&counters.queue_ns), count),
-            "compute_input": duration(0, count),
+            "compute_input": duration(get(&counters.input_ns), count),
             "compute_infer": duration(get(&counters.compute_ns), count),
-            "compute_output": duration(0, count),
+            "compute_output": duration(get(&counters.output_ns), count),
             "cache_hit": duration(0, 0),
             "cache_miss": duration(0, 0),
         },
@@ -112,14 +131,27 @@ pub fn statistics(served: &ServedModel) -> Value {
     })
 }
 
-/// All that a user of the model should know.
-pub fn card(served: &ServedModel) -> Value {
-    let machine = &served.model.machine;
-    let output = match machine.output() {
+/// What its answers are.
+fn output_kind(served: &ServedModel) -> &'static str {
+    match served.model.machine.output() {
         Output::Value => "value",
         Output::Novelty => "novelty",
         Output::Classes { .. } => "classes",
-    };
+    }
+}
+
+/// How scores decide among classes: pairs in the order (0, 1), (0, 2), ..., or a score for each class.
+fn scheme(served: &ServedModel) -> Option<&'static str> {
+    match served.model.machine.output() {
+        Output::Classes { scheme: Scheme::OneVsOne, .. } => Some("one_vs_one"),
+        Output::Classes { scheme: Scheme::OneVsRest, .. } => Some("one_vs_rest"),
+        Output::Value | Output::Novelty => None,
+    }
+}
+
+/// All that a user of the model should know.
+pub fn card(served: &ServedModel) -> Value {
+    let machine = &served.model.machine;
     let calibration = served.plan.calibration().map(|calibration| {
         json!({
             "eps": calibration.risk, "delta": calibration.delta, "queries": calibration.queries,
@@ -135,10 +167,12 @@ pub fn card(served: &ServedModel) -> Value {
         "version": served.version.to_string(),
         "digest": served.digest,
         "kernel": machine.kernel().spec().to_string(),
-        "output": output,
+        "output": output_kind(served),
         "classes": served.class_names(),
+        "scheme": scheme(served),
         "columns": served.columns(),
         "feature_names": served.model.input.names,
+        "scaling": served.model.input.scaling.as_ref().map(|scaling| scaling.spec().to_string()),
         "supports": machine.supports().rows(),
         "bytes": served.bytes,
         "plan": served.plan.spec().to_string(),
@@ -148,8 +182,55 @@ pub fn card(served: &ServedModel) -> Value {
         "calibration": calibration,
         "is_alarmed": served.is_alarmed.load(Ordering::Relaxed),
         "exact_multiply_adds": served.plan.exact_stage().cost().multiply_adds,
-        "mean_us": served.mean_us,
+        "mean_us": served.speed().mean_us,
+        "audit": audit(served),
         "tuning": tuning,
+    })
+}
+
+/// Supports at a time, at most.
+const SUPPORTS: usize = 1000;
+
+/// Some supports, as the machine holds them: after the scaling of the model, values of columns from 0. Where a value was scaled to
+/// `(x - centre) factor`, these numbers are there too.
+pub fn supports(served: &ServedModel, first: usize, count: usize) -> Value {
+    let machine = &served.model.machine;
+    let all = machine.supports();
+    let end = first.saturating_add(count.min(SUPPORTS)).min(all.rows());
+    let one = |row: usize| {
+        let (indices, values): (Vec<u32>, Vec<f64>) = all.row(row).nonzeros().unzip();
+        let coefficient = |score: &Score| match score {
+            Score::Expansion { supports, coefficients, .. } => {
+                let place = supports.binary_search(&(row as u32));
+                place.map_or(0.0, |place| coefficients[place])
+            }
+            Score::Linear { .. } | Score::Additive { .. } => 0.0,
+        };
+        let coefficients: Vec<f64> = machine.scores().iter().map(coefficient).collect();
+        json!({ "indices": indices, "values": values, "coefficients": coefficients })
+    };
+    let mut found = json!({
+        "count": all.rows(), "columns": all.columns(), "first": first,
+        "supports": (first..end).map(one).collect::<Vec<Value>>(),
+    });
+    let map = served.model.input.scaling.as_ref().map(mercer_data::scale::Scaling::map);
+    if let Some(ScalingMap::Affine { centres, factors }) = map {
+        found["centres"] = json!(centres);
+        found["factors"] = json!(factors);
+    }
+    found
+}
+
+/// What the audit of calibrated answers has found, why there is none, or null if none is asked for.
+fn audit(served: &ServedModel) -> Value {
+    if let Some(reason) = &served.audit_refusal {
+        return json!({ "refused": reason });
+    }
+    // The guard must not be held longer than the report takes.
+    let Some(report) = served.audit().map(|audit| audit.report()) else { return Value::Null };
+    json!({
+        "queries": report.seen, "audited": report.audited, "disagreements": report.disagreements,
+        "low": report.low, "high": report.high, "alarm_at_query": report.alarm,
     })
 }
 
@@ -158,12 +239,26 @@ pub fn card(served: &ServedModel) -> Value {
 /// # Errors
 /// If there is not exactly one row, or it cannot be answered.
 pub fn explanation(served: &ServedModel, request: &InferRequest) -> Result<Value, Failure> {
-    let rows = rows(&served.model, &request.inputs, 1)?;
+    request.check_names()?;
+    check_digest(served, &request.parameters)?;
+    let rows = rows(&served.model, request.inputs.clone(), 1)?;
     if rows.rows() != 1 {
         return Err(Failure::invalid("one row is explained at a time"));
     }
-    let options = query_options(served, &request.parameters);
-    let explained = served.active_plan().explain(&rows, 0, &options);
+    explained(served, &rows, 0, &query_options(served, &request.parameters))
+}
+
+/// How one of some rows is answered with these options.
+///
+/// # Errors
+/// If it cannot be answered.
+pub fn explained(
+    served: &ServedModel,
+    rows: &Matrix,
+    row: usize,
+    options: &QueryOptions,
+) -> Result<Value, Failure> {
+    let explained = served.active_plan().explain(rows, row, options);
     let explained = explained.map_err(|error| Failure::invalid(error.to_string()))?;
     let finite = |value: f64| value.clamp(f64::MIN, f64::MAX);
     let steps: Vec<Value> = explained

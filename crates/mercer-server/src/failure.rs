@@ -22,6 +22,8 @@ pub enum Kind {
     UnsupportedBody,
     /// No token, or a wrong one.
     Unauthorised,
+    /// The server is told not to do this.
+    Forbidden,
     /// The queue is full.
     Overloaded {
         /// When it is worth trying again.

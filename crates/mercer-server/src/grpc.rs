@@ -2,16 +2,18 @@
 //! `infer.rs`, `repository.rs`, `describe.rs`; here are calls, status codes and messages.
 
 mod convert;
+mod paced;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::middleware::{self, Next};
 use axum::response::Response as HttpResponse;
+use prost::Message as _;
 use tonic::codec::CompressionEncoding;
 use tonic::codegen::tokio_stream::{Stream, StreamExt};
 use tonic::service::Routes;
@@ -21,7 +23,11 @@ use tonic_health::server::HealthReporter;
 use crate::access::Access;
 use crate::describe;
 use crate::failure::{Failure, Kind};
-use crate::http::{AppState, read_body};
+use crate::http::AppState;
+use crate::panics::caught;
+use crate::record::{Arrival, RequestRecord, echo_trace};
+
+use paced::PacedMessages;
 
 use inference::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
 use inference::{
@@ -54,7 +60,7 @@ const PREFIX: usize = 5;
 pub fn router(
     app: Arc<AppState>,
 ) -> Result<(Router, HealthReporter), tonic_reflection::server::Error> {
-    let most = app.body_bytes;
+    let most = app.bodies.bytes;
     let service = GrpcInferenceServiceServer::new(Calls { app: Arc::clone(&app) })
         .max_decoding_message_size(most)
         .max_encoding_message_size(usize::MAX)
@@ -92,38 +98,87 @@ fn access(path: &str) -> Access {
     }
 }
 
-/// Tokens, the time and size of a message, metrics and the trace id, for every call.
+/// Tokens, the time and size of a message, the caller's deadline, metrics, the log and the trace id, for every call.
 async fn guard(State(app): State<Arc<AppState>>, request: HttpRequest, next: Next) -> HttpResponse {
-    let (start, path) = (Instant::now(), request.uri().path().to_owned());
-    let (trace, access) = (request.headers().get("traceparent").cloned(), access(&path));
-    let admitted = app.tokens.admit(access, request.headers());
-    let is_unary = path.starts_with(SERVICE) && !path.ends_with("/ModelStreamInfer");
-    let request = match admitted {
-        // A single message is read whole, within the time that bodies of HTTP have.
-        Ok(()) if is_unary => {
-            let (head, body) = request.into_parts();
-            let bytes = read_body(body, app.body_bytes.saturating_add(PREFIX), app.read_time).await;
-            bytes.map(|bytes| HttpRequest::from_parts(head, Body::from(bytes)))
-        }
-        Ok(()) => Ok(request),
-        Err(failure) => Err(failure),
-    };
-    let mut response = match request {
-        Ok(request) => next.run(request).await,
-        Err(failure) => Status::from(failure).into_http(),
-    };
-    if let Some(trace) = trace {
-        response.headers_mut().insert("traceparent", trace);
-    }
+    let arrival = Arrival::new("grpc", &request);
+    let (access, metrics) = (access(arrival.path()), &app.service.metrics);
+    let in_flight = metrics.note_arrival();
+    let trace = request.headers().get("traceparent").cloned();
+    let outcome = caught(answer(&app, access, &arrival, request, next)).await.flatten();
+    let mut response = outcome.unwrap_or_else(|failure| Status::from(failure).into_http());
+    drop(in_flight);
+    echo_trace(trace, response.headers_mut());
     if access != Access::Open {
-        let code = response.headers().get("grpc-status").and_then(|code| code.to_str().ok());
-        let code = code.and_then(|code| code.parse().ok()).unwrap_or(0);
+        // Without a status the call has begun to answer; what becomes of it stands behind the answer.
+        let status = Status::from_header_map(response.headers());
+        let (code, error) = status.map_or((0, None), |status| {
+            (
+                status.code() as u16,
+                Some(status.message().to_owned()).filter(|text| !text.is_empty()),
+            )
+        });
         if code == Code::ResourceExhausted as u16 {
-            app.service.metrics.note_shed("queue");
+            metrics.note_shed("queue");
         }
-        app.service.metrics.note_request("grpc", code, start.elapsed());
+        arrival.end(code, error, metrics, app.log.as_ref());
     }
     response
+}
+
+async fn answer(
+    app: &AppState,
+    access: Access,
+    arrival: &Arrival,
+    mut request: HttpRequest,
+    next: Next,
+) -> Result<HttpResponse, Failure> {
+    app.tokens.admit(access, request.headers())?;
+    let deadline = match request.headers().get("grpc-timeout") {
+        None => None,
+        Some(value) => Some(timeout(value.to_str().unwrap_or_default()).ok_or_else(|| {
+            Failure::invalid(format!(
+                "grpc-timeout is {value:?}; 1 to 8 digits and a unit are read"
+            ))
+        })?),
+    };
+    request.extensions_mut().insert(Arc::clone(&arrival.record));
+    let is_unary =
+        arrival.path().starts_with(SERVICE) && !arrival.path().ends_with("/ModelStreamInfer");
+    let run = async {
+        if !is_unary {
+            let paced = request.map(|body| PacedMessages::body(body, &app.bodies));
+            return Ok(next.run(paced).await);
+        }
+        // A single message is read whole, within the time that bodies of HTTP have.
+        let (head, body) = request.into_parts();
+        let held = app.bodies.read(&head.headers, body, PREFIX).await?;
+        let body = Body::from(held.bytes.clone());
+        Ok(next.run(HttpRequest::from_parts(head, body)).await)
+    };
+    match deadline {
+        None => run.await,
+        // Work of this call that still waits is dropped with it.
+        Some(time) => tokio::time::timeout(time, run).await.unwrap_or_else(|_| {
+            Err(Failure::new(Kind::TooSlow, "the deadline of the call (grpc-timeout) is over"))
+        }),
+    }
+}
+
+/// The time of a header `grpc-timeout`: digits and a unit.
+fn timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let is_number =
+        (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let count: u64 = digits.parse().ok().filter(|_| is_number)?;
+    match unit {
+        "H" => Some(Duration::from_secs(count * 3600)),
+        "M" => Some(Duration::from_secs(count * 60)),
+        "S" => Some(Duration::from_secs(count)),
+        "m" => Some(Duration::from_millis(count)),
+        "u" => Some(Duration::from_micros(count)),
+        "n" => Some(Duration::from_nanos(count)),
+        _ => None,
+    }
 }
 
 impl From<Failure> for Status {
@@ -135,6 +190,7 @@ impl From<Failure> for Status {
             Kind::TooLarge => Code::OutOfRange,
             Kind::TooSlow => Code::DeadlineExceeded,
             Kind::Unauthorised => Code::Unauthenticated,
+            Kind::Forbidden => Code::PermissionDenied,
             Kind::Overloaded { .. } => Code::ResourceExhausted,
             Kind::Unavailable => Code::Unavailable,
             Kind::NotAllowed | Kind::Unsupported => Code::Unimplemented,
@@ -159,12 +215,23 @@ fn version(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-async fn infer(app: &AppState, message: ModelInferRequest) -> Result<ModelInferResponse, Failure> {
+async fn infer(
+    app: &Arc<AppState>,
+    message: ModelInferRequest,
+    record: &RequestRecord,
+) -> Result<ModelInferResponse, Failure> {
     app.check_serving()?;
     let (name, version_text) = (message.model_name.clone(), message.model_version.clone());
-    let request = convert::request(message)?;
-    let answered = app.service.infer(&name, version(&version_text), request).await?;
-    Ok(convert::response(&answered))
+    let size = message.encoded_len();
+    let request = app.service.offload.run(size, move || convert::request(message)).await??;
+    let answered = app.service.infer(&name, version(&version_text), request, record).await?;
+    let rows = answered.outputs.first().map_or(0, |(output, _)| output.shape[0]);
+    app.service.offload.run(64 * rows, move || convert::response(&answered)).await
+}
+
+/// What is known of a call; the guard has put it there.
+fn record<T>(request: &Request<T>) -> Arc<RequestRecord> {
+    request.extensions().get::<Arc<RequestRecord>>().cloned().unwrap_or_default()
 }
 
 type Reply<T> = Result<Response<T>, Status>;
@@ -212,7 +279,8 @@ impl GrpcInferenceService for Calls {
     }
 
     async fn model_infer(&self, request: Request<ModelInferRequest>) -> Reply<ModelInferResponse> {
-        Ok(Response::new(infer(&self.app, request.into_inner()).await?))
+        let record = record(&request);
+        Ok(Response::new(infer(&self.app, request.into_inner(), &record).await?))
     }
 
     type ModelStreamInferStream =
@@ -222,13 +290,13 @@ impl GrpcInferenceService for Calls {
         &self,
         request: Request<Streaming<ModelInferRequest>>,
     ) -> Reply<Self::ModelStreamInferStream> {
-        let app = Arc::clone(&self.app);
+        let (app, record) = (Arc::clone(&self.app), record(&request));
         let answers = request.into_inner().then(move |message| {
-            let app = Arc::clone(&app);
+            let (app, record) = (Arc::clone(&app), Arc::clone(&record));
             async move {
                 let message = message?;
                 let id = message.id.clone();
-                Ok(match infer(&app, message).await {
+                Ok(match infer(&app, message, &record).await {
                     Ok(response) => ModelStreamInferResponse {
                         error_message: String::new(),
                         infer_response: Some(response),
@@ -341,5 +409,20 @@ impl GrpcInferenceService for Calls {
 
     async fn log_settings(&self, _: Request<UnsupportedRequest>) -> Reply<UnsupportedResponse> {
         unsupported("the log settings")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callers_deadline_is_read_as_the_protocol_says() {
+        assert_eq!(timeout("20m"), Some(Duration::from_millis(20)));
+        assert_eq!(timeout("99999999H"), Some(Duration::from_secs(99_999_999 * 3600)));
+        assert_eq!(timeout("0n"), Some(Duration::ZERO));
+        for wrong in ["", "m", "1", "1x", "-1m", "+1m", "123456789m", "1é"] {
+            assert_eq!(timeout(wrong), None, "{wrong}");
+        }
     }
 }

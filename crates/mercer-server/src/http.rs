@@ -1,32 +1,39 @@
-//! HTTP: addresses, status codes, tokens, bodies. What a request means is in `infer.rs` and `repository.rs`.
+//! HTTP: addresses, status codes, tokens. What a request means is in `infer.rs` and `repository.rs`; handlers of single
+//! addresses are in `http/handlers.rs`.
 
 mod accept;
+mod batch;
+mod body;
+mod handlers;
+mod openapi;
+mod page;
+mod query;
 mod wire;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use accept::{ConnectionLimits, serve};
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde_json::{Value, json};
+use axum::routing::{MethodRouter, any, get, post};
+use body::NotedBody;
+pub use body::{BodyLimits, Place};
+use serde_json::json;
+use tokio::sync::Semaphore;
 
 use crate::access::{Access, Tokens};
-use crate::describe;
+use crate::events::Events;
 use crate::failure::{Failure, Kind};
+use crate::hosts::Hosts;
 use crate::infer::Service;
 use crate::options::ServeOptions;
-use crate::request::InferRequest;
-use crate::served::ServedModel;
+use crate::panics::caught;
+use crate::record::{Arrival, echo_trace};
 
 /// What the server is doing: starting at first.
 #[derive(Debug, Default)]
@@ -66,10 +73,18 @@ pub struct AppState {
     pub phase: Phase,
     /// Who may ask, and who may change models.
     pub tokens: Tokens,
-    /// Bytes of a body, at most.
-    pub body_bytes: usize,
-    /// Time in which a body must arrive.
-    pub read_time: Duration,
+    /// By which names the server may be asked.
+    pub hosts: Hosts,
+    /// Whether the page is served.
+    pub has_page: bool,
+    /// Limits of bodies.
+    pub bodies: BodyLimits,
+    /// Places for streamed batches.
+    pub batches: Arc<Semaphore>,
+    /// Where requests are told; none if there is no log.
+    pub log: Option<Events>,
+    /// Whether supports may be asked for: they are training data.
+    pub show_supports: bool,
 }
 
 impl AppState {
@@ -96,7 +111,7 @@ impl AppState {
     pub async fn load(self: Arc<Self>, name: String, has_parameters: bool) -> Result<(), Failure> {
         if has_parameters {
             let what = "models are loaded from the server's own folder; parameters are not taken";
-            return Err(Failure::new(Kind::Unsupported, what));
+            return Err(Failure::invalid(what));
         }
         let task = tokio::task::spawn_blocking(move || {
             let outcome = self.service.repository.load(&name);
@@ -118,30 +133,35 @@ pub fn connection_limits(options: &ServeOptions) -> ConnectionLimits {
     }
 }
 
-/// All addresses.
-pub fn router(app: App) -> Router {
-    let model = "/v2/models/{model}";
-    let version = "/v2/models/{model}/versions/{version}";
-    let mut router = Router::new()
-        .route("/v2", get(server_metadata))
-        .route("/v2/", get(server_metadata))
-        .route("/v2/health/live", get(live))
-        .route("/v2/health/ready", get(ready))
-        .route("/v2/models", get(list))
-        .route("/v2/models/stats", get(all_statistics))
-        .route("/v2/repository/index", post(index))
-        .route("/v2/repository/models/{model}/load", post(load))
-        .route("/v2/repository/models/{model}/unload", post(unload))
-        .route("/metrics", get(metrics));
-    for base in [model, version] {
-        router = router
-            .route(base, get(metadata))
-            .route(&format!("{base}/ready"), get(model_ready))
-            .route(&format!("{base}/infer"), post(infer))
-            .route(&format!("{base}/config"), get(config))
-            .route(&format!("{base}/stats"), get(statistics))
-            .route(&format!("{base}/card"), get(card))
-            .route(&format!("{base}/explain"), post(explain));
+/// All addresses, with a method and its handler. `openapi.rs` describes each of them.
+fn routes() -> Vec<(String, &'static str, MethodRouter<App>)> {
+    use handlers as of;
+    let mut routes = vec![
+        ("/v2".to_owned(), "get", get(of::server_metadata)),
+        ("/v2/".to_owned(), "get", get(of::server_metadata)),
+        ("/v2/health/live".to_owned(), "get", get(of::live)),
+        ("/v2/health/ready".to_owned(), "get", get(of::ready)),
+        ("/v2/models".to_owned(), "get", get(of::list)),
+        ("/v2/models/stats".to_owned(), "get", get(of::all_statistics)),
+        ("/v2/repository/index".to_owned(), "post", post(of::index)),
+        ("/v2/repository/models/{model}/load".to_owned(), "post", post(of::load)),
+        ("/v2/repository/models/{model}/unload".to_owned(), "post", post(of::unload)),
+        ("/metrics".to_owned(), "get", get(of::metrics)),
+        ("/openapi.json".to_owned(), "get", get(of::open_api)),
+    ];
+    for base in ["/v2/models/{model}", "/v2/models/{model}/versions/{version}"] {
+        let at = |rest: &str| format!("{base}{rest}");
+        routes.extend([
+            (at(""), "get", get(of::metadata)),
+            (at("/ready"), "get", get(of::model_ready)),
+            (at("/infer"), "post", post(of::infer)),
+            (at("/config"), "get", get(of::config)),
+            (at("/stats"), "get", get(of::statistics)),
+            (at("/card"), "get", get(of::card)),
+            (at("/explain"), "post", post(of::explain)),
+            (at("/batch"), "post", post(batch::batch)),
+            (at("/supports"), "get", get(of::supports)),
+        ]);
     }
     for unsupported in [
         "/v2/systemsharedmemory/{*rest}",
@@ -152,14 +172,28 @@ pub fn router(app: App) -> Router {
         "/v2/models/{model}/generate",
         "/v2/models/{model}/generate_stream",
     ] {
-        router = router.route(unsupported, axum::routing::any(not_served));
+        routes.push((unsupported.to_owned(), "any", any(of::not_served)));
     }
+    routes
+}
+
+/// The router of all addresses.
+pub fn router(app: App) -> Router {
+    let add = |router: Router<App>, (path, _, handler): (String, _, MethodRouter<App>)| {
+        router.route(&path, handler)
+    };
+    let router = routes().into_iter().fold(Router::new(), add);
+    let router = if app.has_page { page::add(router) } else { router };
     router
-        .fallback(nowhere)
-        .method_not_allowed_fallback(wrong_method)
+        .fallback(handlers::nowhere)
+        .method_not_allowed_fallback(handlers::wrong_method)
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard))
         .with_state(app)
 }
+
+/// Why a request was refused, for its line in the log.
+#[derive(Debug, Clone)]
+struct Refusal(String);
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
@@ -172,12 +206,14 @@ impl IntoResponse for Failure {
             Kind::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Kind::UnsupportedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Kind::Unauthorised => StatusCode::UNAUTHORIZED,
+            Kind::Forbidden => StatusCode::FORBIDDEN,
             Kind::Overloaded { .. } => StatusCode::TOO_MANY_REQUESTS,
             Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Kind::Unsupported => StatusCode::NOT_IMPLEMENTED,
             Kind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut response = (status, axum::Json(json!({ "error": self.message }))).into_response();
+        response.extensions_mut().insert(Refusal(self.message));
         let headers = response.headers_mut();
         if let Kind::Overloaded { retry_after } = self.kind {
             // Whole seconds by the standard; the milliseconds are ours.
@@ -192,26 +228,36 @@ impl IntoResponse for Failure {
     }
 }
 
-/// Tokens, phase, metrics and the trace id, for every request.
-async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
-    let (start, path) = (Instant::now(), request.uri().path().to_owned());
+/// Hosts, tokens, phase, metrics, the log and the trace id, for every request.
+async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let (arrival, metrics) = (Arrival::new("http", &request), &app.service.metrics);
+    let in_flight = metrics.note_arrival();
     let trace = request.headers().get("traceparent").cloned();
-    let mut response = match app.tokens.admit(access(&path), request.headers()) {
-        Ok(()) => next.run(request).await,
+    request.extensions_mut().insert(Arc::clone(&arrival.record));
+    let (head, body) = request.into_parts();
+    let (body, is_read) = NotedBody::noting(body);
+    let request = Request::from_parts(head, body);
+    let (access, headers) = (access(arrival.path()), request.headers());
+    let admitted = app.hosts.admit(access, request.uri(), headers);
+    let mut response = match admitted.and_then(|()| app.tokens.admit(access, headers)) {
+        Ok(()) => caught(next.run(request)).await.unwrap_or_else(IntoResponse::into_response),
         Err(failure) => failure.into_response(),
     };
-    if let Some(trace) = trace {
-        response.headers_mut().insert("traceparent", trace);
-    }
-    if app.phase.is_stopping() {
+    drop(in_flight);
+    echo_trace(trace, response.headers_mut());
+    // What is left of a body would be taken for the next request: the connection ends with this one.
+    let is_left = !response.status().is_success() && !is_read.load(Ordering::Relaxed);
+    if is_left || app.phase.is_stopping() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     let code = response.status().as_u16();
     if code == 429 {
-        app.service.metrics.note_shed("queue");
+        metrics.note_shed("queue");
     }
-    if !path.starts_with("/v2/health") && path != "/metrics" {
-        app.service.metrics.note_request("http", code, start.elapsed());
+    let is_probe = arrival.path().starts_with("/v2/health") || arrival.path() == "/metrics";
+    if !is_probe {
+        let refusal = response.extensions_mut().remove::<Refusal>();
+        arrival.end(code, refusal.map(|refusal| refusal.0), metrics, app.log.as_ref());
     }
     response
 }
@@ -219,207 +265,8 @@ async fn guard(State(app): State<App>, request: Request, next: Next) -> Response
 fn access(path: &str) -> Access {
     match path {
         _ if path.starts_with("/v2/health") => Access::Open,
+        _ if page::is_page(path) => Access::Page,
         _ if path.starts_with("/v2/repository/models/") => Access::Change,
         _ => Access::Query,
     }
-}
-
-async fn nowhere(request: Request) -> Failure {
-    Failure::new(Kind::NotFound, format!("there is nothing at {}", request.uri().path()))
-}
-
-async fn wrong_method(request: Request) -> Failure {
-    let what = format!("{} is not for {}", request.method(), request.uri().path());
-    Failure::new(Kind::NotAllowed, what)
-}
-
-async fn not_served(request: Request) -> Failure {
-    Failure::new(Kind::Unsupported, format!("{} is not served here", request.uri().path()))
-}
-
-/// The model and the version of an address.
-type ModelPath = Path<BTreeMap<String, String>>;
-
-fn named(path: &BTreeMap<String, String>) -> (&str, Option<&str>) {
-    (path.get("model").map_or("", String::as_str), path.get("version").map(String::as_str))
-}
-
-/// A whole body of any protocol, within its limits of size and time.
-///
-/// # Errors
-/// If it is too long, comes too slowly, or breaks off.
-pub async fn read_body(body: Body, most: usize, time: Duration) -> Result<Bytes, Failure> {
-    let collected = tokio::time::timeout(time, Limited::new(body, most).collect());
-    let collected = collected
-        .await
-        .map_err(|_| Failure::new(Kind::TooSlow, "the body did not arrive in time"))?;
-    let bytes = collected.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            Failure::new(Kind::TooLarge, format!("the body is longer than {most} bytes"))
-        } else {
-            Failure::invalid(format!("the body could not be read: {error}"))
-        }
-    })?;
-    Ok(bytes.to_bytes())
-}
-
-/// The whole body, inflated.
-async fn body(app: &AppState, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Failure> {
-    let bytes = read_body(body, app.body_bytes, app.read_time).await?;
-    let encoding = headers.get(header::CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("?"));
-    Ok(wire::inflated(&bytes, encoding, app.body_bytes)?.into_owned())
-}
-
-/// The model of an address, and the request in the body.
-async fn read_request(
-    app: &AppState,
-    path: &BTreeMap<String, String>,
-    headers: &HeaderMap,
-    content: Body,
-) -> Result<(Arc<ServedModel>, InferRequest), Failure> {
-    app.check_serving()?;
-    let (name, version) = named(path);
-    let served = app.service.repository.get(name, version)?;
-    let bytes = body(app, headers, content).await?;
-    let length = headers.get(wire::HEADER_LENGTH).map(|value| value.to_str().unwrap_or("?"));
-    let request = wire::request(&bytes, length, served.columns())?;
-    Ok((served, request))
-}
-
-async fn infer(
-    State(app): State<App>,
-    Path(path): ModelPath,
-    headers: HeaderMap,
-    content: Body,
-) -> Result<Response, Failure> {
-    let (_, request) = read_request(&app, &path, &headers, content).await?;
-    let (name, version) = named(&path);
-    let answered = app.service.infer(name, version, request).await?;
-    let (bytes, json_length) = wire::response(&answered);
-    let kind = if json_length.is_some() { "application/octet-stream" } else { "application/json" };
-    let mut response = ([(header::CONTENT_TYPE, kind)], bytes).into_response();
-    if let Some(length) = json_length {
-        response.headers_mut().insert(wire::HEADER_LENGTH, HeaderValue::from(length));
-    }
-    Ok(response)
-}
-
-async fn explain(
-    State(app): State<App>,
-    Path(path): ModelPath,
-    headers: HeaderMap,
-    content: Body,
-) -> Result<axum::Json<Value>, Failure> {
-    let (served, request) = read_request(&app, &path, &headers, content).await?;
-    Ok(axum::Json(describe::explanation(&served, &request)?))
-}
-
-async fn live() -> axum::Json<Value> {
-    axum::Json(json!({ "live": true }))
-}
-
-async fn ready(State(app): State<App>) -> Response {
-    let is_ready = app.is_ready();
-    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, axum::Json(json!({ "ready": is_ready, "live": true }))).into_response()
-}
-
-async fn model_ready(
-    State(app): State<App>,
-    Path(path): ModelPath,
-) -> Result<axum::Json<Value>, Failure> {
-    let (name, version) = named(&path);
-    app.service.repository.get(name, version)?;
-    Ok(axum::Json(json!({ "name": name, "ready": true })))
-}
-
-async fn server_metadata() -> axum::Json<Value> {
-    axum::Json(describe::server())
-}
-
-async fn list(State(app): State<App>) -> axum::Json<Value> {
-    let index = app.service.repository.index(true);
-    let mut names: Vec<String> = index.into_iter().map(|entry| entry.name).collect();
-    names.dedup();
-    axum::Json(json!({ "models": names }))
-}
-
-async fn metadata(
-    State(app): State<App>,
-    Path(path): ModelPath,
-) -> Result<axum::Json<Value>, Failure> {
-    let (name, version) = named(&path);
-    let served = app.service.repository.get(name, version)?;
-    Ok(axum::Json(describe::metadata(&served, &app.service.repository.versions(name))))
-}
-
-async fn config(
-    State(app): State<App>,
-    Path(path): ModelPath,
-) -> Result<axum::Json<Value>, Failure> {
-    let (name, version) = named(&path);
-    Ok(axum::Json(describe::config(&*app.service.repository.get(name, version)?)))
-}
-
-async fn card(State(app): State<App>, Path(path): ModelPath) -> Result<axum::Json<Value>, Failure> {
-    let (name, version) = named(&path);
-    Ok(axum::Json(describe::card(&*app.service.repository.get(name, version)?)))
-}
-
-async fn statistics(
-    State(app): State<App>,
-    Path(path): ModelPath,
-) -> Result<axum::Json<Value>, Failure> {
-    let (name, version) = named(&path);
-    let served = app.service.repository.get(name, version)?;
-    Ok(axum::Json(json!({ "model_stats": [describe::statistics(&served)] })))
-}
-
-async fn all_statistics(State(app): State<App>) -> axum::Json<Value> {
-    let served = app.service.repository.served();
-    let all: Vec<Value> = served.iter().map(|served| describe::statistics(served)).collect();
-    axum::Json(json!({ "model_stats": all }))
-}
-
-async fn index(
-    State(app): State<App>,
-    headers: HeaderMap,
-    content: Body,
-) -> Result<axum::Json<Value>, Failure> {
-    let bytes = body(&app, &headers, content).await?;
-    let wanted: Value = if bytes.is_empty() {
-        json!({})
-    } else {
-        serde_json::from_slice(&bytes)
-            .map_err(|error| Failure::invalid(format!("the body is no JSON: {error}")))?
-    };
-    let only_ready = wanted["ready"].as_bool().unwrap_or(false);
-    Ok(axum::Json(json!(app.service.repository.index(only_ready))))
-}
-
-async fn load(
-    State(app): State<App>,
-    Path(path): ModelPath,
-    headers: HeaderMap,
-    content: Body,
-) -> Result<axum::Json<Value>, Failure> {
-    let bytes = body(&app, &headers, content).await?;
-    let given: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-    let has_parameters = given["parameters"].as_object().is_some_and(|given| !given.is_empty());
-    Arc::clone(&app).load(named(&path).0.to_owned(), has_parameters).await?;
-    Ok(axum::Json(json!({})))
-}
-
-async fn unload(
-    State(app): State<App>,
-    Path(path): ModelPath,
-) -> Result<axum::Json<Value>, Failure> {
-    app.service.repository.unload(named(&path).0)?;
-    Ok(axum::Json(json!({})))
-}
-
-async fn metrics(State(app): State<App>) -> Response {
-    let Service { repository, scheduler, metrics, .. } = &app.service;
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, kind)], metrics.text(repository, scheduler)).into_response()
 }

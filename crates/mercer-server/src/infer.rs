@@ -4,17 +4,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mercer_query::{Certainty, QueryOptions};
+use mercer_data::Matrix;
+use mercer_query::{Certainty, Decision, QueryOptions};
 
 use crate::answers::{self, Computed};
+use crate::auditor::{Auditor, Offer};
+use crate::describe;
 use crate::failure::{Failure, Kind};
 use crate::metrics::Metrics;
+use crate::offload::Offload;
+use crate::probabilities::ClassProbabilities;
+use crate::record::RequestRecord;
 use crate::repository::Repository;
 use crate::request::{InferRequest, Parameters};
 use crate::rows::rows;
 use crate::scheduler::{Answered, Scheduler, Work};
 use crate::served::ServedModel;
-use crate::tensor::OutputTensor;
+use crate::tensor::{OutputTensor, Tensor};
 
 /// What every protocol shares.
 #[derive(Debug)]
@@ -23,8 +29,12 @@ pub struct Service {
     pub repository: Repository,
     /// The queue.
     pub scheduler: Scheduler,
+    /// Asks some calibrated answers again.
+    pub auditor: Auditor,
     /// Counters and histograms.
     pub metrics: Metrics,
+    /// Other work that may take long.
+    pub offload: Offload,
     /// Rows of one request, at most.
     pub most_rows: usize,
 }
@@ -49,7 +59,7 @@ pub struct InferResponse {
 }
 
 impl Service {
-    /// Answers a request.
+    /// Answers a request; `record` is told what becomes known of it.
     ///
     /// # Errors
     /// If it is wrong, there is no such model, or the queue is full.
@@ -58,13 +68,18 @@ impl Service {
         name: &str,
         version: Option<&str>,
         request: InferRequest,
+        record: &RequestRecord,
     ) -> Result<InferResponse, Failure> {
         let start = Instant::now();
         let served = self.repository.get(name, version)?;
+        record.note_model(&served);
+        let mut pending = Pending::new(&served);
         let outcome = self.infer_with(Arc::clone(&served), request, start).await;
+        pending.is_over = true;
         let counters = &served.counters;
         match &outcome {
             Ok(response) => {
+                record.note_response(response);
                 let rows = response.outputs.first().map_or(0, |(output, _)| output.shape[0]);
                 counters.requests.fetch_add(1, Ordering::Relaxed);
                 counters.rows.fetch_add(rows as u64, Ordering::Relaxed);
@@ -75,11 +90,40 @@ impl Service {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 counters.last_ms.store(now.as_millis() as u64, Ordering::Relaxed);
             }
+            Err(Failure { kind: Kind::Overloaded { .. }, .. }) => {
+                counters.rejected.fetch_add(1, Ordering::Relaxed);
+            }
             Err(_) => {
                 counters.failures.fetch_add(1, Ordering::Relaxed);
             }
         }
         outcome
+    }
+
+    /// Refuses a request before it is read if the queue is full: what is refused should cost little.
+    ///
+    /// # Errors
+    /// If the queue is full.
+    pub fn check_room(&self, served: &ServedModel) -> Result<(), Failure> {
+        self.scheduler.check_room().inspect_err(|_| {
+            served.counters.rejected.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    /// Decisions for rows: at once or from the queue, drawn for the audit, counted.
+    ///
+    /// # Errors
+    /// If the queue is full, or a row cannot be answered.
+    pub async fn answer(&self, work: Work) -> Result<Answered, Failure> {
+        let served = Arc::clone(&work.served);
+        let offer = Offer::draw(&served, &work.rows);
+        let answered = self.scheduler.answer(work).await?;
+        let Answered { decisions, queue, compute, batch, .. } = &answered;
+        self.metrics.note_answers(&served, decisions, [*queue, *compute], *batch);
+        if let Some(offer) = offer {
+            self.auditor.offer(&served, offer, decisions);
+        }
+        Ok(answered)
     }
 
     async fn infer_with(
@@ -89,67 +133,147 @@ impl Service {
         start: Instant,
     ) -> Result<InferResponse, Failure> {
         request.check_names()?;
-        let InferRequest { id, parameters, inputs, outputs } = request;
+        let InferRequest { id, parameters, inputs, outputs, read_time } = request;
         check_digest(&served, &parameters)?;
         let wanted = answers::wanted(&parameters, &outputs)?;
-        let rows = rows(&served.model, &inputs, self.most_rows)?;
+        let (own, most) = (Arc::clone(&served), self.most_rows);
+        let bytes = inputs.iter().map(Tensor::bytes).sum();
+        let make = move || timed(|| rows(&own.model, inputs, most));
+        let (rows, input) = self.offload.run(bytes, make).await?;
+        let rows = rows?;
         let options = query_options(&served, &parameters);
         let timeout = parameters.timeout_us.map(Duration::from_micros);
         let deadline = timeout.and_then(|timeout| start.checked_add(timeout));
-        let exact_rows =
-            (parameters.has_scores || parameters.has_probabilities).then(|| rows.clone());
-        let audited = served.audit.is_some().then(|| rows.clone());
+        let is_more_wanted = parameters.has_scores || parameters.has_probabilities;
+        let kept = (is_more_wanted || parameters.has_explanations).then(|| rows.clone());
+        if parameters.has_explanations && rows.rows() > EXPLAINED {
+            let what = format!("{} rows to explain; at most {EXPLAINED} are", rows.rows());
+            return Err(Failure::new(Kind::TooLarge, what));
+        }
         let work = Work { served: Arc::clone(&served), rows, options, deadline };
-        let answered = self.scheduler.answer(work).await?;
-        let Answered { mut decisions, budget, queue, compute, batch } = answered;
-        if let Some(rows) = audited
-            && served.audit(&rows, &mut decisions)
-        {
-            self.metrics.note_alarm(&served);
-        }
+        let Answered { decisions, budget, queue, compute, .. } = self.answer(work).await?;
         let mut computed = Computed { decisions, ..Computed::default() };
-        if let Some(rows) = exact_rows {
-            add_scores(&served, &parameters, &rows, &mut computed)?;
+        if let Some(rows) = kept {
+            let options = QueryOptions { budget, ..options };
+            computed = self.with_more(&served, &parameters, options, rows, computed).await?;
         }
-        let is_unsettled = |certainty: Certainty| certainty == Certainty::Unsettled;
-        let certainties = computed.decisions.iter().map(|decision| decision.certainty);
-        let unsettled = certainties.filter(|certainty| is_unsettled(*certainty)).count();
-        self.metrics.note_answers(&served, &computed.decisions, [queue, compute], batch);
-        let machine = &served.model.machine;
-        let outputs = wanted
-            .into_iter()
-            .map(|(name, is_binary)| (answers::output(name, machine, &computed), is_binary))
-            .collect();
+        let is_unsettled = |decision: &&Decision| decision.certainty == Certainty::Unsettled;
+        let unsettled = computed.decisions.iter().filter(is_unsettled).count();
+        let (own, bytes) = (Arc::clone(&served), OUTPUT_BYTES * computed.decisions.len());
+        let make = move || {
+            let output = |(name, is_binary)| {
+                (answers::output(name, &own.model.machine, &computed), is_binary)
+            };
+            timed(|| wanted.into_iter().map(output).collect())
+        };
+        let (outputs, output) = self.offload.run(bytes, make).await?;
+        let input_ns = (read_time + input).as_nanos() as u64;
+        served.counters.input_ns.fetch_add(input_ns, Ordering::Relaxed);
+        served.counters.output_ns.fetch_add(output.as_nanos() as u64, Ordering::Relaxed);
         Ok(InferResponse { served, id, outputs, unsettled, budget, queue, compute })
+    }
+
+    /// Adds exact scores, probabilities and explanations, as far as they are asked for.
+    async fn with_more(
+        &self,
+        served: &Arc<ServedModel>,
+        parameters: &Parameters,
+        options: QueryOptions,
+        rows: Matrix,
+        mut computed: Computed,
+    ) -> Result<Computed, Failure> {
+        // In units of the work on a body: an exact score reads all supports for every row.
+        let bytes = rows.rows().saturating_mul(served.bytes);
+        let (own, parameters) = (Arc::clone(served), parameters.clone());
+        let add = move || {
+            add_scores(&own, &parameters, &rows, &mut computed)?;
+            if parameters.has_explanations {
+                let explain =
+                    |row| Ok(describe::explained(&own, &rows, row, &options)?.to_string());
+                computed.explanations =
+                    (0..rows.rows()).map(explain).collect::<Result<_, Failure>>()?;
+            }
+            Ok(computed)
+        };
+        self.offload.run(bytes, add).await?
     }
 }
 
-/// Exact scores and probabilities, as far as they are asked for.
+/// Rows of a request that are explained, at most.
+const EXPLAINED: usize = 16;
+/// Bytes of the outputs of a row, about.
+const OUTPUT_BYTES: usize = 64;
+
+/// What some work returns, and how long it took.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    (work(), start.elapsed())
+}
+
+/// A request that is being answered. One that is dropped before its end was given up by its caller.
+struct Pending<'a> {
+    served: &'a ServedModel,
+    is_over: bool,
+}
+
+impl<'a> Pending<'a> {
+    fn new(served: &'a ServedModel) -> Self {
+        served.counters.pending.fetch_add(1, Ordering::Relaxed);
+        Self { served, is_over: false }
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let counters = &self.served.counters;
+        counters.pending.fetch_sub(1, Ordering::Relaxed);
+        if !self.is_over {
+            counters.cancelled.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 fn add_scores(
     served: &ServedModel,
     parameters: &Parameters,
-    rows: &mercer_data::Matrix,
+    rows: &Matrix,
     computed: &mut Computed,
 ) -> Result<(), Failure> {
-    let scores = served.plan.scores(rows).map_err(|error| Failure::invalid(error.to_string()))?;
-    let machine = &served.model.machine;
     if parameters.has_probabilities {
-        let curves = served.model.probabilities.as_ref();
-        for scores in scores.chunks_exact(machine.scores().len()) {
-            let shares = curves.and_then(|curves| curves.of_classes(machine, scores));
-            let shares = shares.ok_or_else(|| {
-                Failure::invalid(format!("the model '{}' has no probabilities", served.name))
-            })?;
-            computed.probabilities.extend(shares);
-        }
+        computed.probabilities = probabilities(served, rows)?;
     }
     if parameters.has_scores {
-        computed.scores = scores;
+        computed.scores = exact_scores(served, rows)?;
     }
     Ok(())
 }
 
-fn check_digest(served: &ServedModel, parameters: &Parameters) -> Result<(), Failure> {
+fn exact_scores(served: &ServedModel, rows: &Matrix) -> Result<Vec<f64>, Failure> {
+    served.plan.scores(rows).map_err(|error| Failure::invalid(error.to_string()))
+}
+
+/// What computes probabilities.
+///
+/// # Errors
+/// If the model has none.
+pub(crate) fn class_probabilities(served: &ServedModel) -> Result<ClassProbabilities<'_>, Failure> {
+    let none = || Failure::invalid(format!("the model '{}' has no probabilities", served.name));
+    ClassProbabilities::of_model(&served.model).ok_or_else(none)
+}
+
+/// Probabilities of the classes, row after row.
+///
+/// # Errors
+/// If the model has none, or a score overflows.
+pub(crate) fn probabilities(served: &ServedModel, rows: &Matrix) -> Result<Vec<f64>, Failure> {
+    let found = class_probabilities(served)?.of_rows(&served.plan, rows);
+    found.map_err(|error| Failure::invalid(error.to_string()))?.ok_or_else(|| {
+        let what = "the probabilities of the model do not match its scores";
+        Failure::new(Kind::Internal, what)
+    })
+}
+
+pub(crate) fn check_digest(served: &ServedModel, parameters: &Parameters) -> Result<(), Failure> {
     match &parameters.digest {
         Some(wanted) if *wanted != served.digest => {
             let what = format!(
@@ -165,10 +289,11 @@ fn check_digest(served: &ServedModel, parameters: &Parameters) -> Result<(), Fai
 /// Options of the request, and those of the model where it has none.
 pub(crate) fn query_options(served: &ServedModel, parameters: &Parameters) -> QueryOptions {
     let tuned = served.query_options;
-    let by_time = parameters.budget_us.map(|time| served.times.limit(time));
+    let by_time = parameters.budget_us.map(|time| served.speed().times.limit(time));
     QueryOptions {
         budget: parameters.budget.or(by_time).or(tuned.budget),
         tolerance: parameters.tolerance.or(tuned.tolerance),
         require: parameters.require,
+        ..tuned
     }
 }

@@ -94,8 +94,11 @@ impl Reader<'_> {
                 }
                 b'-' | b'0'..=b'9' => {
                     let rest = &self.bytes[self.at..];
-                    let (value, used) = fast_float2::parse_partial::<f64, _>(rest)
-                        .map_err(|_| self.wrong("is not a number", numbers.len()))?;
+                    let (value, used) = match short_number(rest) {
+                        Some(found) => found,
+                        None => fast_float2::parse_partial::<f64, _>(rest)
+                            .map_err(|_| self.wrong("is not a number", numbers.len()))?,
+                    };
                     if !value.is_finite() {
                         return Err(self.wrong("is too large for a number", numbers.len()));
                     }
@@ -139,6 +142,45 @@ impl Reader<'_> {
     }
 }
 
+/// Powers of ten that are numbers of 64 bits without rounding.
+const POWERS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// A number without an exponent, and its bytes, if one division of two numbers that are not rounded gives it: at most 19 digits,
+/// worth at most 2^53, at most 22 of them behind the point. Most numbers of a request are such, and this is the
+/// shortest way to their nearest number of 64 bits.
+fn short_number(bytes: &[u8]) -> Option<(f64, usize)> {
+    let is_negative = bytes.first() == Some(&b'-');
+    let first = usize::from(is_negative);
+    let (mut digits, mut at) = (0u64, first);
+    let mut digits_from = |mut at: usize| {
+        while let Some(digit) =
+            bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|d| *d < 10)
+        {
+            // More than 19 digits may wrap; they are left to others below.
+            digits = digits.wrapping_mul(10).wrapping_add(u64::from(digit));
+            at += 1;
+        }
+        at
+    };
+    at = digits_from(at);
+    let (mut count, mut behind) = (at - first, 0);
+    if bytes.get(at) == Some(&b'.') {
+        let point = at + 1;
+        at = digits_from(point);
+        behind = at - point;
+        count += behind;
+    }
+    let has_exponent = matches!(bytes.get(at), Some(b'e' | b'E'));
+    if has_exponent || count > 19 || count == 0 || digits > 1 << 53 {
+        return None;
+    }
+    let value = digits as f64 / POWERS.get(behind)?;
+    Some((if is_negative { -value } else { value }, at))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,6 +202,41 @@ mod tests {
         // To the last bit.
         let text = "0.1000000000000000055511151231257827";
         assert_eq!(numbers(&format!("[{text}]")).unwrap()[0].to_bits(), 0.1f64.to_bits());
+    }
+
+    #[test]
+    fn short_numbers_are_the_nearest_ones() {
+        let mut texts: Vec<String> = ["0", "-0", "0.0", "-0.0", "9007199254740992", "0.1", "-7.25"]
+            .map(str::to_owned)
+            .to_vec();
+        texts.extend((0..=255).map(|pixel| format!("{}", f64::from(pixel) / 255.0)));
+        let mut bits = 1u64;
+        for _ in 0..2000 {
+            bits = bits.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            texts.push(format!("{}", (bits >> 40) as f64 / 1024.0 - 4096.0));
+            texts.push(format!("{}.{}", bits >> 50, bits >> 20));
+        }
+        let mut found = 0;
+        for text in &texts {
+            let expected: f64 = text.parse().unwrap();
+            if let Some((value, used)) = short_number(format!("{text},").as_bytes()) {
+                assert_eq!((value.to_bits(), used), (expected.to_bits(), text.len()), "{text}");
+                found += 1;
+            }
+        }
+        assert!(found > texts.len() / 2, "{found}");
+        // Left to the general reader: exponents, too many digits, too large ones, nothing.
+        for text in [
+            "1e5",
+            "1.5E-3",
+            "9007199254740993",
+            "0.00000000000000000000001",
+            "18446744073709551617",
+            "-",
+            "x",
+        ] {
+            assert_eq!(short_number(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

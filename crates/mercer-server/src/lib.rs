@@ -7,14 +7,23 @@
 
 mod access;
 mod answers;
+mod auditor;
 mod describe;
+mod events;
 mod failure;
 mod grpc;
+mod hosts;
 mod http;
 mod infer;
 mod json_array;
+mod lines;
 mod metrics;
+mod offload;
 mod options;
+mod pace;
+mod panics;
+mod probabilities;
+mod record;
 mod repository;
 mod request;
 mod rows;
@@ -31,13 +40,23 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use access::Tokens;
-use http::{AppState, Phase};
+use auditor::Auditor;
+use events::Events;
+use hosts::Hosts;
+use http::{AppState, BodyLimits, Phase};
 use infer::Service;
 use metrics::Metrics;
-use served::LoadOptions;
+use offload::Offload;
+use served::{LoadOptions, ServedModel};
 
-pub use options::{OptionsError, ServeOptions};
+pub use answers::label_text;
+pub use events::{Alarm, Event, RequestLog, TraceParent};
+pub use lines::{AnswerLine, LineFormat};
+pub use metrics::MetricsNames;
+pub use options::{LogFormat, OptionsError, ServeOptions};
+pub use probabilities::ClassProbabilities;
 pub use repository::{Changes, Repository, VersionPolicy};
+pub use rows::reading_options;
 pub use scheduler::{Overload, Scheduler};
 
 /// Why a server does not run.
@@ -56,29 +75,6 @@ pub enum ServeError {
         what: String,
         /// Why it failed.
         error: std::io::Error,
-    },
-}
-
-/// What a server tells the program that runs it.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// It listens here, with so many models.
-    Listening {
-        /// The address.
-        address: SocketAddr,
-        /// The address of gRPC, if it is served.
-        grpc: Option<SocketAddr>,
-        /// Models that are ready.
-        models: usize,
-    },
-    /// Files of models changed.
-    Changed(Changes),
-    /// It was told to stop, and no longer says that it is ready.
-    Stopping,
-    /// It has ended; whether all requests were answered.
-    Stopped {
-        /// Whether all requests ended in time.
-        all_answered: bool,
     },
 }
 
@@ -101,7 +97,7 @@ pub fn check(options: &ServeOptions) -> Result<Vec<String>, ServeError> {
     options.check()?;
     let repository = repository(options);
     refresh_all(&repository)?;
-    let describe = |served: &Arc<served::ServedModel>| {
+    let describe = |served: &Arc<ServedModel>| {
         format!("{} version {}: {}", served.name, served.version, served.plan.spec())
     };
     Ok(repository.served().iter().map(describe).collect())
@@ -110,7 +106,7 @@ pub fn check(options: &ServeOptions) -> Result<Vec<String>, ServeError> {
 fn repository(options: &ServeOptions) -> Repository {
     let ServeOptions { trust_plan, audit, seed, .. } = *options;
     let load_options = LoadOptions { trust_plan, audit, seed };
-    Repository::new(options.models.clone(), options.versions, load_options)
+    Repository::new(options.models.clone(), options.versions.clone(), load_options)
 }
 
 fn refresh_all(repository: &Repository) -> Result<Changes, ServeError> {
@@ -134,7 +130,8 @@ pub async fn serve(
     events: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<(), ServeError> {
     options.check()?;
-    let app = Arc::new(app(options)?);
+    let events = Events::new(events);
+    let app = Arc::new(app(options, &events)?);
     let (listener, address) = listen(options.listen).await?;
     let grpc_listener = match options.grpc {
         Some(address) => Some(listen(address).await?),
@@ -146,7 +143,9 @@ pub async fn serve(
     app.phase.start();
     grpc::set_serving(&health, true).await;
     let grpc = grpc_listener.as_ref().map(|(_, address)| *address);
-    events(Event::Listening { address, grpc, models: app.service.repository.served().len() });
+    let served_models = app.service.repository.served();
+    events.tell(Event::Listening { address, grpc, models: served_models.len() });
+    tell_unaudited(&served_models, &events);
     let (limits, tls) = (http::connection_limits(options), tls::acceptor(options)?);
     let (stop, stopped) = watch::channel(());
     let mut listeners = vec![(listener, http::router(Arc::clone(&app)))];
@@ -161,33 +160,59 @@ pub async fn serve(
             }))
         })
         .collect();
+    let pause = until_stopped(options, &app, &mut signals, &events).await;
+    app.phase.stop();
+    grpc::set_serving(&health, false).await;
+    events.tell(Event::Stopping);
+    let end = async {
+        tokio::time::sleep(pause).await;
+        drop(stop);
+        let mut all_answered = true;
+        for listener in served {
+            all_answered &= listener.await.unwrap_or(false);
+        }
+        app.service.scheduler.stop();
+        app.service.auditor.stop();
+        all_answered
+    };
+    let all_answered = tokio::select! {
+        all_answered = end => all_answered,
+        // What is at work ends with the process.
+        () = second(&mut signals) => false,
+    };
+    events.tell(Event::Stopped { all_answered });
+    Ok(())
+}
+
+/// Loads models as signals and the clock say, until a signal says stop; returns the pause before connections end.
+async fn until_stopped(
+    options: &ServeOptions,
+    app: &Arc<AppState>,
+    signals: &mut tokio::sync::mpsc::UnboundedReceiver<Signal>,
+    events: &Events,
+) -> Duration {
     let mut watch = watch_interval(options.watch_seconds);
-    let pause = loop {
+    loop {
         tokio::select! {
             signal = signals.recv() => match signal {
-                Some(Signal::Reload) => reload(&app, &events).await,
+                Some(Signal::Reload) => reload(app, events).await,
                 Some(Signal::Stop) => break Duration::from_secs_f64(options.drain_seconds),
                 Some(Signal::StopNow) | None => break Duration::ZERO,
             },
-            () = tick(&mut watch) => reload(&app, &events).await,
+            () = tick(&mut watch) => reload(app, events).await,
         }
-    };
-    app.phase.stop();
-    grpc::set_serving(&health, false).await;
-    events(Event::Stopping);
-    // A second signal cuts the pause short.
-    tokio::select! {
-        () = tokio::time::sleep(pause) => {}
-        _ = signals.recv() => {}
     }
-    drop(stop);
-    let mut all_answered = true;
-    for listener in served {
-        all_answered &= listener.await.unwrap_or(false);
+}
+
+/// The next signal to stop; never, if nobody can give one any more.
+async fn second(signals: &mut tokio::sync::mpsc::UnboundedReceiver<Signal>) {
+    loop {
+        match signals.recv().await {
+            Some(Signal::Reload) => {}
+            Some(Signal::Stop | Signal::StopNow) => return,
+            None => std::future::pending().await,
+        }
     }
-    app.service.scheduler.stop();
-    events(Event::Stopped { all_answered });
-    Ok(())
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
@@ -197,19 +222,24 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
     Ok((listener, found))
 }
 
-fn app(options: &ServeOptions) -> Result<AppState, ServeError> {
+fn app(options: &ServeOptions, events: &Events) -> Result<AppState, ServeError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limit = Duration::from_secs_f64(options.queue_ms / 1e3);
-    let scheduler =
-        Scheduler::start(options.threads.unwrap_or(cores), limit, options.overload).map_err(
-            |error| ServeError::System { what: "threads cannot be started".to_owned(), error },
-        )?;
+    let threads = options.threads.unwrap_or(cores);
+    let no_thread =
+        |error| ServeError::System { what: "threads cannot be started".to_owned(), error };
+    let scheduler = Scheduler::start(threads, limit, options.overload).map_err(no_thread)?;
+    let own = events.clone();
+    let auditor = Auditor::start(scheduler.is_busy(), move |served| own.tell(alarm(served)));
+    let auditor = auditor.map_err(no_thread)?;
     let token = |path: &Option<std::path::PathBuf>| path.as_deref().map(options::token).transpose();
     Ok(AppState {
         service: Service {
             repository: repository(options),
             scheduler,
-            metrics: Metrics::default(),
+            auditor,
+            metrics: Metrics::new(options.metrics_names),
+            offload: Offload::new(threads),
             most_rows: options.rows,
         },
         phase: Phase::default(),
@@ -217,9 +247,40 @@ fn app(options: &ServeOptions) -> Result<AppState, ServeError> {
             query: token(&options.token_file)?,
             admin: token(&options.admin_token_file)?,
         },
-        body_bytes: options.body_bytes,
-        read_time: Duration::from_secs_f64(options.read_seconds),
+        hosts: Hosts::new(&options.hosts, options.listen),
+        has_page: options.page,
+        bodies: BodyLimits::new(
+            options.body_bytes,
+            options.bodies_bytes,
+            Duration::from_secs_f64(options.read_seconds),
+        ),
+        batches: Arc::new(tokio::sync::Semaphore::new(options.batches)),
+        log: (options.log != LogFormat::Off).then(|| events.clone()),
+        show_supports: options.show_supports,
     })
+}
+
+/// What is told of a promise that was found to be broken.
+fn alarm(served: &ServedModel) -> Event {
+    let report = served.audit().map(|audit| audit.report());
+    Event::Alarm(Alarm {
+        model: served.name.clone(),
+        version: served.version,
+        digest: served.digest.clone(),
+        queries: report.and_then(|report| report.alarm).unwrap_or(0),
+        low: report.map_or(0.0, |report| report.low),
+        promised: served.plan.calibration().map_or(0.0, |calibration| calibration.risk),
+    })
+}
+
+/// Says which of these models cannot be audited although that was asked for.
+fn tell_unaudited(models: &[Arc<ServedModel>], events: &Events) {
+    for served in models {
+        if let Some(reason) = &served.audit_refusal {
+            let (model, version, reason) = (served.name.clone(), served.version, reason.clone());
+            events.tell(Event::NotAudited { model, version, reason });
+        }
+    }
 }
 
 fn watch_interval(seconds: f64) -> Option<tokio::time::Interval> {
@@ -241,7 +302,7 @@ async fn tick(watch: &mut Option<tokio::time::Interval>) {
 }
 
 /// Loads what changed; the old models answer meanwhile.
-async fn reload(app: &Arc<AppState>, events: &(impl Fn(Event) + Send + Sync)) {
+async fn reload(app: &Arc<AppState>, events: &Events) {
     let own = Arc::clone(app);
     let outcome = tokio::task::spawn_blocking(move || own.service.repository.refresh()).await;
     let changes = match outcome {
@@ -254,6 +315,15 @@ async fn reload(app: &Arc<AppState>, events: &(impl Fn(Event) + Send + Sync)) {
     changes.loaded.iter().for_each(|_| app.service.metrics.note_reload(true));
     changes.failed.iter().for_each(|_| app.service.metrics.note_reload(false));
     if changes != Changes::default() {
-        events(Event::Changed(changes));
+        let is_new = |served: &Arc<ServedModel>| {
+            changes
+                .loaded
+                .iter()
+                .any(|(name, version)| (name, *version) == (&served.name, served.version))
+        };
+        let mut models = app.service.repository.served();
+        models.retain(is_new);
+        events.tell(Event::Changed(changes));
+        tell_unaudited(&models, events);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::metrics::MetricsNames;
 use crate::repository::VersionPolicy;
 use crate::scheduler::Overload;
 
@@ -44,8 +45,22 @@ pub struct ServeOptions {
     pub tls_key: Option<PathBuf>,
     /// Certificate authorities (PEM): clients must show a certificate of one of them.
     pub tls_client_ca: Option<PathBuf>,
+    /// Whether supports of a model may be asked for: they are training data.
+    pub show_supports: bool,
+    /// Whether the page is served at `/`.
+    pub page: bool,
+    /// Names by which browsers may ask the server, beside addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Which names metrics have.
+    pub metrics_names: MetricsNames,
+    /// Whether requests are logged, and how.
+    pub log: LogFormat,
     /// Bytes of a body, at most, before and after it is inflated.
     pub body_bytes: usize,
+    /// Bytes of all bodies that are held at a time, at most.
+    pub bodies_bytes: usize,
+    /// Streamed batches at a time, at most.
+    pub batches: usize,
     /// Rows of a request, at most.
     pub rows: usize,
     /// Connections at a time, at most.
@@ -77,7 +92,14 @@ impl Default for ServeOptions {
             tls_cert: None,
             tls_key: None,
             tls_client_ca: None,
+            show_supports: false,
+            page: true,
+            hosts: Vec::new(),
+            metrics_names: MetricsNames::default(),
+            log: LogFormat::default(),
             body_bytes: 64 << 20,
+            bodies_bytes: 1 << 30,
+            batches: 16,
             rows: 1_000_000,
             connections: 1024,
             read_seconds: 10.0,
@@ -85,6 +107,19 @@ impl Default for ServeOptions {
             stop_seconds: 25.0,
         }
     }
+}
+
+/// How requests are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Not at all.
+    #[default]
+    Off,
+    /// A line of text for each.
+    Text,
+    /// A JSON object on a line for each.
+    Json,
 }
 
 /// Why options cannot be used.
@@ -130,6 +165,8 @@ impl ServeOptions {
             ("rows", self.rows),
             ("connections", self.connections),
             ("body_bytes", self.body_bytes),
+            ("bodies_bytes", self.bodies_bytes),
+            ("batches", self.batches),
         ];
         if let Some((name, _)) = counts.iter().find(|(_, value)| *value == 0) {
             return wrong(format!("{name} is 0; it must be at least 1"));

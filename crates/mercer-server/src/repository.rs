@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -13,14 +14,47 @@ use crate::failure::{Failure, Kind};
 use crate::served::{LoadOptions, ServedModel};
 
 /// Which versions of a model are served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum VersionPolicy {
     /// The one with the largest number.
     #[default]
     Latest,
     /// All of them.
     All,
+    /// Those with these numbers, as far as a model has them.
+    Named(Vec<u64>),
+}
+
+impl std::str::FromStr for VersionPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "latest" => Ok(Self::Latest),
+            "all" => Ok(Self::All),
+            numbers => numbers
+                .split(',')
+                .map(|number| number.trim().parse())
+                .collect::<Result<_, _>>()
+                .map(Self::Named)
+                .map_err(|_| format!("'{text}' is not latest, all, or numbers such as 1,3")),
+        }
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for VersionPolicy {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Word(String),
+            Numbers(Vec<u64>),
+        }
+        match Written::deserialize(deserializer)? {
+            Written::Word(word) => word.parse().map_err(serde::de::Error::custom),
+            Written::Numbers(numbers) => Ok(Self::Named(numbers)),
+        }
+    }
 }
 
 /// What the index says of a version.
@@ -63,6 +97,8 @@ struct Entry {
     reason: String,
     /// Whether it was unloaded on request: only a request loads it again.
     is_unloaded: bool,
+    /// Whether it is loaded on request: then its file is read again, and its alarm is over.
+    is_forgotten: bool,
 }
 
 type Versions = BTreeMap<u64, Entry>;
@@ -136,19 +172,39 @@ impl Repository {
         let file = FileState::of(path);
         if let Some(before) = before
             && (before.file == file || before.is_unloaded)
+            && !before.is_forgotten
         {
             return before.clone();
         }
         match ServedModel::load(name, version, path, self.load_options) {
             Ok(served) => {
+                let is_known = |old: &&Arc<ServedModel>| old.digest == served.digest;
+                let old = before.filter(|before| !before.is_forgotten);
+                let old = old.and_then(|old| old.served.as_ref()).filter(is_known);
+                if old.is_some_and(|old| old.is_alarmed.load(Ordering::Acquire)) {
+                    // The same model again is no new model: its alarm stays until it is loaded on request.
+                    served.raise_alarm();
+                }
                 changes.loaded.push((name.to_owned(), version));
                 let served = Some(Arc::new(served));
-                Entry { file, served, reason: String::new(), is_unloaded: false }
+                Entry {
+                    file,
+                    served,
+                    reason: String::new(),
+                    is_unloaded: false,
+                    is_forgotten: false,
+                }
             }
             Err(error) => {
                 changes.failed.push((name.to_owned(), version, error.to_string()));
                 let served = before.and_then(|before| before.served.clone());
-                Entry { file, served, reason: error.to_string(), is_unloaded: false }
+                Entry {
+                    file,
+                    served,
+                    reason: error.to_string(),
+                    is_unloaded: false,
+                    is_forgotten: false,
+                }
             }
         }
     }
@@ -166,13 +222,20 @@ impl Repository {
                 }
             }
         }
-        if self.policy == VersionPolicy::Latest {
-            for versions in found.values_mut() {
-                if let Some((latest, path)) = versions.pop_last() {
-                    *versions = BTreeMap::from([(latest, path)]);
+        for versions in found.values_mut() {
+            match &self.policy {
+                VersionPolicy::All => {}
+                VersionPolicy::Named(numbers) => {
+                    versions.retain(|number, _| numbers.contains(number));
+                }
+                VersionPolicy::Latest => {
+                    if let Some((latest, path)) = versions.pop_last() {
+                        *versions = BTreeMap::from([(latest, path)]);
+                    }
                 }
             }
         }
+        found.retain(|_, versions| !versions.is_empty());
         Ok(found)
     }
 
@@ -237,12 +300,8 @@ impl Repository {
         let (own, mut changes) = (models.entry(name.to_owned()).or_default(), Changes::default());
         let mut kept = Versions::new();
         for (version, path) in versions {
-            // Nothing is known of the file, so that it is read again.
-            let forgotten = own.get(version).map(|entry| Entry {
-                file: FileState { modified: None, length: 0, path: PathBuf::new() },
-                is_unloaded: false,
-                ..entry.clone()
-            });
+            let forgotten =
+                own.get(version).map(|entry| Entry { is_forgotten: true, ..entry.clone() });
             kept.insert(
                 *version,
                 self.entry(name, *version, path, forgotten.as_ref(), &mut changes),

@@ -1,6 +1,7 @@
 //! An inference request, whatever the protocol: parameters with their checks, input tensors, wanted outputs.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use mercer_query::Require;
 use serde::Deserialize;
@@ -44,6 +45,8 @@ pub struct Parameters {
     pub has_scores: bool,
     /// Whether probabilities are wanted.
     pub has_probabilities: bool,
+    /// Whether it is wanted how each row was answered.
+    pub has_explanations: bool,
     /// Whether outputs come as bytes unless they say otherwise.
     pub binary_output: bool,
 }
@@ -52,11 +55,12 @@ pub struct Parameters {
 const IGNORED: [&str; 3] = ["content_type", "headers", "priority"];
 
 /// Parameters that are read here.
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     "binary_data_output",
     "budget",
     "budget_us",
     "digest",
+    "explain",
     "probabilities",
     "require",
     "scores",
@@ -81,6 +85,7 @@ impl Parameters {
                 "digest" => found.digest = Some(text(name, value)?),
                 "scores" => found.has_scores = truth(name, value)?,
                 "probabilities" => found.has_probabilities = truth(name, value)?,
+                "explain" => found.has_explanations = truth(name, value)?,
                 "require" => match text(name, value)?.as_str() {
                     "certified" | "exact" => found.require = Require::Certified,
                     other => {
@@ -164,6 +169,8 @@ pub struct InferRequest {
     pub inputs: Vec<Tensor>,
     /// Outputs by name; all usual ones if there are none.
     pub outputs: Vec<WantedOutput>,
+    /// The time in which the body, once it had arrived, became this.
+    pub read_time: Duration,
 }
 
 impl InferRequest {

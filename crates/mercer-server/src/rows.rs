@@ -1,9 +1,10 @@
 //! From input tensors to the rows of a model: dense, sparse, as LIBSVM lines, or one tensor for each named column.
 
+use std::borrow::Cow;
 use std::io::Cursor;
 
-use mercer_data::Matrix;
 use mercer_data::read::{Options, from_packed, read_all};
+use mercer_data::{DataError, Matrix};
 use mercer_machine::Model;
 
 use crate::failure::{Failure, Kind};
@@ -17,16 +18,14 @@ const SPARSE: [&str; 3] = ["indptr", "indices", "values"];
 ///
 /// # Errors
 /// If the tensors are none of the accepted kinds, or do not fit the model.
-pub fn rows(model: &Model, inputs: &[Tensor], most: usize) -> Result<Matrix, Failure> {
-    let rows = match inputs {
+pub fn rows(model: &Model, mut inputs: Vec<Tensor>, most: usize) -> Result<Matrix, Failure> {
+    let rows = match inputs.as_mut_slice() {
         [] => return Err(Failure::invalid("the request has no inputs")),
-        _ if SPARSE.iter().all(|name| inputs.iter().any(|tensor| tensor.name == *name)) => {
+        inputs if SPARSE.iter().all(|name| inputs.iter().any(|tensor| tensor.name == *name)) => {
             sparse(inputs)?
         }
         [tensor] if matches!(tensor.elements, Elements::Texts(_)) => libsvm_lines(tensor)?,
-        [tensor] if tensor.shape.len() == 2 && !is_named_column(model, &tensor.name) => {
-            dense(tensor)?
-        }
+        [tensor] if is_table(model, tensor) => dense(tensor)?,
         tensors => named_columns(model, tensors)?,
     };
     if rows.rows() > most {
@@ -34,16 +33,40 @@ pub fn rows(model: &Model, inputs: &[Tensor], most: usize) -> Result<Matrix, Fai
         return Err(Failure::new(Kind::TooLarge, text));
     }
     let rows = fitted(model, rows)?;
-    match model.input.prepare(&rows) {
-        Ok(std::borrow::Cow::Owned(prepared)) => Ok(prepared),
-        Ok(std::borrow::Cow::Borrowed(_)) => Ok(rows),
-        Err(error) => Err(Failure::invalid(error.to_string())),
+    prepared(model, rows).map_err(|error| Failure::invalid(error.to_string()))
+}
+
+/// Rows scaled as those that the machine was trained on.
+///
+/// # Errors
+/// If a value overflows.
+pub fn prepared(model: &Model, rows: Matrix) -> Result<Matrix, DataError> {
+    match model.input.prepare(&rows)? {
+        Cow::Owned(prepared) => Ok(prepared),
+        Cow::Borrowed(_) => Ok(rows),
+    }
+}
+
+/// How a file of rows is read for a model: its width, its names, its means and its target.
+pub fn reading_options(model: &Model, options: Options) -> Options {
+    let input = &model.input;
+    Options {
+        precomputed: model.machine.kernel().spec().name() == "precomputed",
+        features: Some(input.features.unwrap_or(model.machine.columns())),
+        names: input.names.clone(),
+        means: input.means.clone(),
+        target: input.target.clone(),
+        zero_based: options.zero_based || input.zero_based,
+        ..options
     }
 }
 
 /// Rows of the width that the model expects. A LIBSVM model does not say its width: its largest column stands for it, and
 /// sparse rows may have more.
-fn fitted(model: &Model, rows: Matrix) -> Result<Matrix, Failure> {
+///
+/// # Errors
+/// If they are of another width.
+pub fn fitted(model: &Model, rows: Matrix) -> Result<Matrix, Failure> {
     let (stated, found) = (model.input.features, rows.columns());
     let expected = stated.unwrap_or_else(|| model.machine.columns());
     if rows.is_sparse() && stated.is_none_or(|stated| found <= stated) {
@@ -66,11 +89,15 @@ fn numbers(tensor: &Tensor) -> Result<&[f64], Failure> {
     }
 }
 
-fn dense(tensor: &Tensor) -> Result<Matrix, Failure> {
-    let wrong = |error: mercer_data::DataError| {
-        Failure::invalid(format!("input '{}': {error}", tensor.name))
+/// The rows of a dense tensor, which is left without its elements: a large request is not copied.
+fn dense(tensor: &mut Tensor) -> Result<Matrix, Failure> {
+    numbers(tensor)?;
+    let none = Elements::Texts(Vec::new());
+    let Elements::Numbers(values) = std::mem::replace(&mut tensor.elements, none) else {
+        return Err(Failure::new(Kind::Internal, "a tensor of numbers holds texts"));
     };
-    Matrix::dense(tensor.shape[1], numbers(tensor)?.to_vec()).map_err(wrong)
+    Matrix::dense(tensor.shape[1], values)
+        .map_err(|error| Failure::invalid(format!("input '{}': {error}", tensor.name)))
 }
 
 fn sparse(inputs: &[Tensor]) -> Result<Matrix, Failure> {
@@ -126,7 +153,9 @@ fn sparse(inputs: &[Tensor]) -> Result<Matrix, Failure> {
 
 /// Each text is a row as LIBSVM writes it; its label, if it has one, is not used.
 fn libsvm_lines(tensor: &Tensor) -> Result<Matrix, Failure> {
-    let Elements::Texts(lines) = &tensor.elements else { return dense(tensor) };
+    let Elements::Texts(lines) = &tensor.elements else {
+        return Err(Failure::new(Kind::Internal, "lines that are no texts"));
+    };
     let mut text = Vec::new();
     for (row, line) in lines.iter().enumerate() {
         if line.contains(&b'\n') {
@@ -146,6 +175,12 @@ fn libsvm_lines(tensor: &Tensor) -> Result<Matrix, Failure> {
     Ok(data
         .map_err(|error| Failure::invalid(format!("input '{}': {error}", tensor.name)))?
         .examples)
+}
+
+/// Whether a tensor holds whole rows: metadata call them 'x', which may be the name of a column as well.
+fn is_table(model: &Model, tensor: &Tensor) -> bool {
+    let columns = model.input.features.unwrap_or_else(|| model.machine.columns());
+    matches!(tensor.shape[..], [_, width] if width == columns || !is_named_column(model, &tensor.name))
 }
 
 fn is_named_column(model: &Model, name: &str) -> bool {

@@ -3,13 +3,16 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mercer_data::Matrix;
-use mercer_machine::{Model, Output, file};
-use mercer_query::{Audit, CostTimes, KnownPlans, Plan, PlanTrust, QueryOptions};
+use mercer_machine::{Model, Output, PlanSections, file};
+use mercer_query::{
+    Audit, Certainty, CostTimes, Decision, KnownPlans, LoadError, Plan, PlanTrust, QueryOptions,
+};
 
 use crate::answers::LabelKind;
+use crate::pace::Pace;
 
 /// Supports that stand for queries where nothing else is known of those to come.
 const SAMPLE: usize = 64;
@@ -43,22 +46,39 @@ pub struct ServedModel {
     pub plan: Plan,
     /// Without estimates: answers when the promise of the plan is broken. None if the plan does not estimate.
     pub proved_plan: Option<Plan>,
+    /// The place in the plan of each stage of the proved one.
+    proved_places: Vec<usize>,
     /// Budget and tolerance that it was tuned for.
     pub query_options: QueryOptions,
-    /// What its queries cost, and how long they take.
-    pub times: CostTimes,
-    /// Microseconds of a query, in the mean.
-    pub mean_us: f64,
+    /// What its queries cost and how long they take, by its plan.
+    speed: Speed,
+    /// How long rows took in recent batches.
+    pub pace: Pace,
+    /// The same by its proved plan, once that answers.
+    proved_speed: OnceLock<Speed>,
     /// The digest of the machine and its plan.
     pub digest: String,
     /// Bytes of the packed machine and the stages.
     pub bytes: usize,
     /// Whether the promise of its calibration is broken.
     pub is_alarmed: AtomicBool,
-    /// Checks calibrated answers; none if there is nothing to check.
+    /// Checks calibrated answers; none if there is nothing to check, or the options ask for none.
     pub audit: Option<Mutex<Audit>>,
+    /// Why calibrated answers are not checked although the options ask for it.
+    pub audit_refusal: Option<String>,
     /// What it has done.
     pub counters: Counters,
+}
+
+/// What the queries of a plan cost, and how long they take.
+#[derive(Debug)]
+pub struct Speed {
+    /// Times of single queries by cost.
+    pub times: CostTimes,
+    /// Microseconds of a query, in the mean.
+    pub mean_us: f64,
+    /// Multiply-adds of a query, in the mean.
+    pub mean_cost: f64,
 }
 
 /// What a model has done since it was loaded.
@@ -66,16 +86,30 @@ pub struct ServedModel {
 pub struct Counters {
     /// Requests that were answered.
     pub requests: AtomicU64,
-    /// Requests that failed.
+    /// Requests that were refused because the queue was full.
+    pub rejected: AtomicU64,
+    /// Requests whose callers left before they were answered.
+    pub cancelled: AtomicU64,
+    /// Other requests that failed.
     pub failures: AtomicU64,
+    /// Requests that are being answered.
+    pub pending: AtomicU64,
+    /// Rows that each stage of the plan settled; the exact one is the last.
+    pub settled: Vec<AtomicU64>,
+    /// Rows that the audit left out because too many waited.
+    pub unaudited: AtomicU64,
     /// Rows that were answered.
     pub rows: AtomicU64,
     /// Batches that ran.
     pub batches: AtomicU64,
     /// Nanoseconds in the queue.
     pub queue_ns: AtomicU64,
+    /// Nanoseconds in which inputs became rows.
+    pub input_ns: AtomicU64,
     /// Nanoseconds of work.
     pub compute_ns: AtomicU64,
+    /// Nanoseconds in which decisions became outputs.
+    pub output_ns: AtomicU64,
     /// Nanoseconds of whole requests.
     pub total_ns: AtomicU64,
     /// Milliseconds since 1970 of the last request.
@@ -103,50 +137,47 @@ impl ServedModel {
         version: u64,
         model: Model,
         options: LoadOptions,
-    ) -> Result<Self, mercer_query::LoadError> {
-        let plan = match &model.plan {
-            None => Plan::exact(&model.machine),
-            Some(_) if options.trust_plan => {
-                let sections = model.plan.as_ref().expect("it has a plan");
-                Plan::load(&model.machine, sections, PlanTrust::Everything)?
+    ) -> Result<Self, LoadError> {
+        let plan = believed_plan(&model, options)?;
+        let proved_plan = proved_plan(&model, &plan)?;
+        let (audit, audit_refusal) = match plan.calibration() {
+            Some(_) if options.audit > 0.0 => {
+                match Audit::new(&plan, options.audit, options.seed) {
+                    Ok(audit) => (Some(audit), None),
+                    Err(refusal) => (None, Some(refusal.to_string())),
+                }
             }
-            Some(sections) => {
-                let known = KnownPlans::of_user();
-                let trust = known.map_or(PlanTrust::Nothing, |known| known.trust(sections));
-                Plan::load(&model.machine, sections, trust)?
-            }
-        };
-        let proved_plan = match (&model.plan, plan.calibration()) {
-            // Without a calibration no estimate answers a query.
-            (Some(sections), Some(_)) => {
-                let proved = mercer_machine::PlanSections { calibration: None, ..sections.clone() };
-                Some(Plan::load(&model.machine, &proved, PlanTrust::Constants)?)
-            }
-            _ => None,
-        };
-        let audit = match plan.calibration() {
-            Some(_) if options.audit > 0.0 => Audit::new(&plan, options.audit, options.seed).ok(),
-            _ => None,
+            _ => (None, None),
         };
         let digest = match &model.plan {
             Some(sections) => file::plan_digest(sections),
             None => file::digest(&model.machine),
         };
         let query_options = QueryOptions::of(&model);
-        let (times, mean_us) = measured(&model, &plan, &query_options);
+        // The first query of a caller should find the plan in memory.
+        if let Some(rows) = sample(&model, 1) {
+            drop(plan.decide_with(&rows, &query_options));
+        }
+        let speed = stored(&model).unwrap_or_else(|| measured(&model, &plan, &query_options));
+        let settled = (0..=plan.stages().len()).map(|_| AtomicU64::new(0)).collect();
         Ok(Self {
             name: name.to_owned(),
             version,
             bytes: plan.bytes(),
+            proved_places: proved_plan
+                .as_ref()
+                .map_or_else(Vec::new, |proved| places(proved, &plan)),
             plan,
             proved_plan,
             query_options,
-            times,
-            mean_us,
+            speed,
+            pace: Pace::default(),
+            proved_speed: OnceLock::new(),
             digest,
             is_alarmed: AtomicBool::new(false),
             audit: audit.map(Mutex::new),
-            counters: Counters::default(),
+            audit_refusal,
+            counters: Counters { settled, ..Counters::default() },
             model,
         })
     }
@@ -159,9 +190,48 @@ impl ServedModel {
         }
     }
 
-    /// Nanoseconds that so many rows are expected to take.
+    /// From now on the proved plan answers; whether it did not before.
+    pub fn raise_alarm(&self) -> bool {
+        if let Some(proved) = &self.proved_plan {
+            self.proved_speed.get_or_init(|| measured(&self.model, proved, &self.query_options));
+        }
+        !self.is_alarmed.swap(true, Ordering::AcqRel)
+    }
+
+    /// What its queries cost, and how long they take, by the plan that answers.
+    pub fn speed(&self) -> &Speed {
+        match self.proved_speed.get() {
+            Some(speed) if self.is_alarmed.load(Ordering::Acquire) => speed,
+            _ => &self.speed,
+        }
+    }
+
+    /// Nanoseconds that so many rows are expected to take, each alone.
     pub fn expected_ns(&self, rows: usize) -> u64 {
-        (1e3 * self.mean_us * rows as f64).clamp(1.0, 1e18) as u64
+        (1e3 * self.speed().mean_us * rows as f64).clamp(1.0, 1e18) as u64
+    }
+
+    /// Nanoseconds of a worker that a row is expected to take in the queue: as in recent batches.
+    pub fn queued_ns(&self) -> f64 {
+        self.pace.mean_ns().unwrap_or(1e3 * self.speed().mean_us)
+    }
+
+    /// Multiply-adds that so many rows are expected to cost.
+    pub fn expected_cost(&self, rows: usize) -> u64 {
+        (self.speed().mean_cost * rows as f64).clamp(1.0, 1e18) as u64
+    }
+
+    /// Counts rows by the stage of a plan that settled them.
+    pub fn note_stages(&self, plan: &Plan, answered_by: &[usize], decisions: &[Decision]) {
+        let is_proved = !std::ptr::eq(plan, &raw const self.plan);
+        for (stage, decision) in answered_by.iter().zip(decisions) {
+            let place = if is_proved { self.proved_places.get(*stage) } else { Some(stage) };
+            if decision.certainty != Certainty::Unsettled
+                && let Some(counter) = place.and_then(|place| self.counters.settled.get(*place))
+            {
+                counter.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// The datatype of its labels.
@@ -182,50 +252,103 @@ impl ServedModel {
         }
     }
 
-    /// The contract that it was tuned for, else what its plan gives.
+    /// The contract that it was tuned for, else what its plan gives; what the proved plan gives once that answers.
     pub fn contract(&self) -> String {
         let tuning = self.model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
-        match (tuning, self.plan.calibration()) {
-            (Some(tuning), _) => tuning.contract.clone(),
-            (None, Some(calibration)) => {
+        let plan = self.active_plan();
+        match (tuning, plan.calibration()) {
+            (Some(tuning), _) if std::ptr::eq(plan, &raw const self.plan) => {
+                tuning.contract.clone()
+            }
+            (_, Some(calibration)) => {
                 format!("calibrated(eps={}, delta={})", calibration.risk, calibration.delta)
             }
-            (None, None) if self.plan.stages().is_empty() => "exact".to_owned(),
-            (None, None) => "certified".to_owned(),
+            (_, None) if plan.stages().is_empty() => "exact".to_owned(),
+            (_, None) => "certified".to_owned(),
         }
     }
 
-    /// Counts a drawn share of calibrated answers that were asked again exactly; whether this raised the alarm.
-    pub fn audit(&self, rows: &Matrix, decisions: &mut [mercer_query::Decision]) -> bool {
-        let Some(audit) = &self.audit else { return false };
-        let mut audit = audit.lock().unwrap_or_else(PoisonError::into_inner);
-        if audit.check(&self.plan, rows, decisions).is_err() || audit.report().alarm.is_none() {
-            return false;
-        }
-        !self.is_alarmed.swap(true, Ordering::AcqRel)
+    /// The audit of its calibrated answers, if there is one.
+    pub fn audit(&self) -> Option<MutexGuard<'_, Audit>> {
+        Some(self.audit.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// What queries cost and take: as `tune` stored it, else measured on some supports, which are hard queries.
-fn measured(model: &Model, plan: &Plan, options: &QueryOptions) -> (CostTimes, f64) {
-    let tuning = model.plan.as_ref().and_then(|plan| plan.tuning.as_deref());
-    if let Some((tuning, times)) =
-        tuning.and_then(|tuning| Some((tuning, CostTimes::stored(tuning)?)))
-    {
-        return (times, tuning.plan.single_us);
-    }
-    let supports = model.machine.supports();
-    let rows = match supports.rows() {
-        0 => {
-            Matrix::dense(model.machine.columns().max(1), vec![0.0; model.machine.columns().max(1)])
-        }
-        count => {
-            let step = count.div_ceil(SAMPLE).max(1);
-            Ok(supports.select((0..count).step_by(step)))
-        }
+/// The plan of a model, as far as it is believed; the exact one if it has none.
+fn believed_plan(model: &Model, options: LoadOptions) -> Result<Plan, LoadError> {
+    let Some(sections) = &model.plan else { return Ok(Plan::exact(&model.machine)) };
+    let trust = if options.trust_plan {
+        PlanTrust::Everything
+    } else {
+        KnownPlans::of_user().map_or(PlanTrust::Nothing, |known| known.trust(sections))
     };
-    let times = rows.ok().and_then(|rows| CostTimes::by_clock(plan, &rows, options).ok());
+    Plan::load(&model.machine, sections, trust)
+}
+
+/// The same plan without a calibration, and so without estimates that answer; none if it has none.
+fn proved_plan(model: &Model, plan: &Plan) -> Result<Option<Plan>, LoadError> {
+    match (&model.plan, plan.calibration()) {
+        (Some(sections), Some(_)) => {
+            let proved = PlanSections { calibration: None, ..sections.clone() };
+            Plan::load(&model.machine, &proved, PlanTrust::Constants).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The place in `plan` of each stage of another plan with some of its stages, and of the exact one.
+fn places(proved: &Plan, plan: &Plan) -> Vec<usize> {
+    let specs: Vec<_> = plan.stages().iter().map(|stage| stage.spec()).collect();
+    let own = proved.stages().iter().map(|stage| stage.spec());
+    let place = own.map(|spec| specs.iter().position(|other| *other == spec));
+    let mut places: Vec<usize> = place.map(|place| place.unwrap_or(specs.len())).collect();
+    places.push(specs.len());
+    places
+}
+
+/// What queries cost and take as `tune` stored it.
+fn stored(model: &Model) -> Option<Speed> {
+    let tuning = model.plan.as_ref()?.tuning.as_deref()?;
+    let times = CostTimes::stored(tuning)?;
+    let mean_us = tuning.plan.single_us;
+    let mean_cost = times.limit(mean_us) as f64;
+    Some(Speed { times, mean_us, mean_cost })
+}
+
+/// Some supports, which are hard queries, or a row of zeros.
+fn sample(model: &Model, most: usize) -> Option<Matrix> {
+    let supports = model.machine.supports();
+    let columns = model.machine.columns().max(1);
+    match supports.rows() {
+        0 => Matrix::dense(columns, vec![0.0; columns]).ok(),
+        count => Some(supports.select((0..count).step_by(count.div_ceil(most).max(1)))),
+    }
+}
+
+/// What queries cost and take, measured on some supports.
+fn measured(model: &Model, plan: &Plan, options: &QueryOptions) -> Speed {
+    let rows = sample(model, SAMPLE);
+    let times = rows.and_then(|rows| CostTimes::by_clock(plan, &rows, options).ok());
     let times = times.unwrap_or_default();
-    let mean_us = times.points().last().map_or(1.0, |last| last.microseconds);
-    (times, mean_us)
+    let (mean_us, mean_cost) = times
+        .points()
+        .last()
+        .map_or((1.0, 1.0), |last| (last.microseconds, last.multiply_adds as f64));
+    Speed { times, mean_us, mean_cost }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A machine of two supports, as LIBSVM writes it.
+    pub fn two_supports() -> ServedModel {
+        let text = b"svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 2\nrho 0.1\n\
+            label 1 -1\nnr_sv 1 1\nSV\n1 1:1 \n-1 1:-1 2:0.5 \n";
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.model");
+        std::fs::write(&path, text).unwrap();
+        let options = LoadOptions { trust_plan: false, audit: 0.0, seed: 1 };
+        ServedModel::load("m", 1, &path, options).unwrap()
+    }
 }

@@ -145,6 +145,14 @@ impl Tensor {
         Ok(Self { name, datatype, shape, elements })
     }
 
+    /// Bytes of its elements in memory.
+    pub fn bytes(&self) -> usize {
+        match &self.elements {
+            Elements::Numbers(numbers) => 8 * numbers.len(),
+            Elements::Texts(texts) => texts.iter().map(Vec::len).sum(),
+        }
+    }
+
     /// The elements of a datatype from little-endian bytes.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ mod avx2;
 mod avx512;
 mod bin_mapper;
 mod bytes;
+mod chains;
 mod compact;
 mod compensated;
 pub mod factors;
@@ -30,6 +31,7 @@ mod maths32;
 mod moments;
 mod monomials;
 mod pages;
+mod pair_steps;
 mod panels;
 mod product;
 mod projection;
@@ -46,6 +48,7 @@ mod vector;
 
 pub use bin_mapper::BinMapper;
 pub use bytes::{BytePanels, ByteQueries, byte_sums};
+pub use chains::ChainWeights;
 pub use compact::{NO_ROW, compact};
 pub use compensated::{CompensatedSums, subtract_rows};
 pub use isa::Isa;
@@ -61,13 +64,14 @@ pub use maths32::{
 pub use moments::{Moments, moments};
 pub use monomials::{Factor, monomials};
 pub use pages::large_pages;
+pub use pair_steps::{BoxVariables, Extremes, PairCurvature, add_difference, best_partner};
 pub use panels::{LANES32, LANES64, Panels, Panels32, Panels64};
 pub use product::{ProductShape, Strided, StridedMut, gemm_nt, gemm_nt32};
 pub use projection::{ColumnIndex, Strip, Weight, quadratic32};
 pub use queries::{
     DenseQueries, DenseQueries32, DenseQueries64, SparseQueries, SparseQueries32, SparseQueries64,
 };
-pub use real::{CHAINS, ChainWeights, Real, add_row, chain, chains, row_dot, scale_row};
+pub use real::{Real, add_row, chain, row_dot, scale_row};
 pub use score_table::{BinnedRows, ScoreTable, TableShape, sum_entries};
 pub use slices::{distances, exp, gaussian, ln, polynomial, sqrt, tanh};
 pub use sums::{dot, dot_sparse, fold8, scatter_column, weighted_sums};

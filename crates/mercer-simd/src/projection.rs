@@ -73,6 +73,11 @@ impl Strip {
         Self { values, rows: index.rows }
     }
 
+    /// The rows one after the other, without the last one of zeros.
+    pub fn rows(&self) -> &[f32] {
+        &self.values[..self.rows as usize * LANES]
+    }
+
     /// Memory held.
     pub fn bytes(&self) -> usize {
         4 * self.values.len()

@@ -162,54 +162,6 @@ pub fn chain<'a>(isa: Isa, pairs: impl Iterator<Item = (&'a f64, &'a f64)>) -> f
     isa.run(Chain(pairs))
 }
 
-/// Chains that [`chains`] runs side by side.
-pub const CHAINS: usize = 8;
-
-/// Weights of one value in each chain; no two cache lines are read for one value.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(align(64))]
-pub struct ChainWeights(pub [f64; CHAINS]);
-
-struct Chains<'a> {
-    weights: &'a [ChainWeights],
-    /// None where the values are those of places 0, 1, ...
-    places: Option<&'a [u32]>,
-    values: &'a [f64],
-}
-
-impl Task for Chains<'_> {
-    type Output = [f64; CHAINS];
-
-    #[inline(always)]
-    fn run<B: SimdBackend>(self) -> [f64; CHAINS] {
-        let mut sums = [0.0f64; CHAINS];
-        for at in 0..self.values.len() {
-            let place = self.places.map_or(at, |places| places[at] as usize);
-            let Some(ChainWeights(weights)) = self.weights.get(place) else { break };
-            let value = self.values[at];
-            for lane in 0..CHAINS {
-                sums[lane] = weights[lane].mul_add(value, sums[lane]);
-            }
-        }
-        sums
-    }
-}
-
-/// As [`chain`] for eight vectors of weights at once, `weights[place]` being those of the value at `place`; ends at the first
-/// place without weights. Without `places` the values are those of 0, 1, ...
-///
-/// # Panics
-/// If there are fewer places than values.
-pub fn chains(
-    isa: Isa,
-    weights: &[ChainWeights],
-    places: Option<&[u32]>,
-    values: &[f64],
-) -> [f64; CHAINS] {
-    let places = places.map(|places| &places[..values.len()]);
-    isa.run(Chains { weights, places, values })
-}
-
 struct AddRow<'a, T>(f64, &'a [T], &'a mut [f64]);
 
 impl<T: Real> Task for AddRow<'_, T> {
@@ -274,28 +226,6 @@ mod tests {
             let mut same = vector.clone();
             add_row(Isa::SCALAR, 0.3, &row, &mut same);
             assert_eq!(sum, same);
-        }
-    }
-
-    #[test]
-    fn chains_side_by_side_are_the_bits_of_each_alone() {
-        let of_place = |i: i32| std::array::from_fn(|j| f64::from(i * 8 + j as i32).sin());
-        let weights: Vec<ChainWeights> = (0..50).map(of_place).map(ChainWeights).collect();
-        let values: Vec<f64> = (0..70).map(|i| (f64::from(i) * 0.7).cos()).collect();
-        // Places beyond the weights end the chain.
-        let places: Vec<u32> = (0..70).step_by(3).collect();
-        let chosen: Vec<f64> = places.iter().map(|place| values[*place as usize]).collect();
-        let everywhere: Vec<u32> = (0..70).collect();
-        for isa in Isa::available() {
-            let dense = chains(*isa, &weights, None, &values);
-            let same = chains(*isa, &weights, Some(&everywhere), &values);
-            assert_eq!(dense.map(f64::to_bits), same.map(f64::to_bits));
-            let sums = chains(*isa, &weights, Some(&places), &chosen);
-            for (lane, sum) in sums.iter().enumerate() {
-                let inside = places.iter().map(|place| *place as usize).filter(|place| *place < 50);
-                let pairs = inside.map(|place| (&weights[place].0[lane], &values[place]));
-                assert_eq!(sum.to_bits(), chain(*isa, pairs).to_bits());
-            }
         }
     }
 

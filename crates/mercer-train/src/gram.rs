@@ -237,6 +237,11 @@ impl<T: GramValue> RowStore<T> {
 
     fn table(&self, view: &View, examples: &[u32], columns: &[u32]) -> Vec<f64> {
         let starts = self.starts(view);
+        let width = starts[view.blocks.len()];
+        let is_whole = width > 0 && columns.len().is_multiple_of(width);
+        if is_whole && columns.iter().zip((0..width as u32).cycle()).all(|(a, b)| *a == b) {
+            return self.whole_table(view, &examples[..width], columns.len());
+        }
         let segment = self.cache.segment();
         let place = |column: &u32| {
             let block = starts.partition_point(|start| *start <= *column as usize) - 1;
@@ -260,6 +265,30 @@ impl<T: GramValue> RowStore<T> {
             for column in 0..row {
                 table[row * size + column] = table[column * size + row];
             }
+        }
+        table
+    }
+
+    /// The same for all examples of the view in order, repeated until there are `size`: rows are copied as they are.
+    fn whole_table(&self, view: &View, examples: &[u32], size: usize) -> Vec<f64> {
+        let width = examples.len();
+        let mut table = Vec::with_capacity(size * size);
+        for example in examples {
+            let start = table.len();
+            for block in &view.blocks {
+                let mut left = self.columns[*block as usize].len();
+                for values in self.row(*block, *example) {
+                    let inside = values.len().min(left);
+                    table.extend(values[..inside].iter().map(|value| value.to_f64()));
+                    left -= inside;
+                }
+            }
+            for _ in 1..size / width {
+                table.extend_from_within(start..start + width);
+            }
+        }
+        for _ in 1..size / width {
+            table.extend_from_within(..width * size);
         }
         table
     }

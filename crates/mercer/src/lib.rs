@@ -20,6 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod printf;
 pub mod threads;
 
 pub use mercer_compile as compile;

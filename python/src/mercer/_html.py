@@ -10,7 +10,7 @@ WIDTH, BAR = 420, 16
 def page(title, rows, tuning):
     """HTML of pairs of names and values, and of the tuning report where there is one."""
     if tuning is not None:
-        times = tuning["exact"], tuning["plan"]
+        times = tuning["exact_times"], tuning["plan_times"]
         rows = [
             *rows,
             ("contract", f"{tuning['contract']}, for {tuning['aim']}"),
@@ -19,8 +19,8 @@ def page(title, rows, tuning):
             ("in batches", "{:.2f} → {:.2f} µs".format(*(time["batch_us"] for time in times))),
             (
                 "tested",
-                f"{tuning['verification']['queries']} other queries,"
-                f" {tuning['verification']['disagreements']} disagreements with exact",
+                f"{tuning['final_test']['queries']} other queries,"
+                f" {tuning['final_test']['disagreements']} disagreements with exact",
             ),
         ]
     cells = "".join(f"<tr><th>{escape(str(a))}</th><td>{escape(str(b))}</td></tr>" for a, b in rows)
@@ -46,7 +46,7 @@ def _times(tuning):
 
 def _costs(tuning):
     """Line chart: costs of queries in increasing order, and the cost of an exact evaluation."""
-    costs, exact = tuning["verification"]["costs"], tuning["verification"]["exact_cost"]
+    costs, exact = tuning["final_test"]["costs"], tuning["final_test"]["exact_cost"]
     if len(costs) < 2 or not exact:
         return ""
     top = max(exact, *costs)

@@ -43,7 +43,8 @@ class Model(QueryMixin, FittedEstimator):
         time, on the sample; ``kept`` is ``"source"`` where that estimator is the faster one and ``predict`` and
         ``decision_function`` use its own arithmetic. None without a sample.
     tuning_ : dict
-        Report of ``accelerate`` or ``tune``: candidates, timings, validation; None if the plan was not tuned.
+        Report of ``accelerate`` or ``tune``: candidates, timings, validation, with the keys of ``mercer tune --json``; None if
+        the plan was not tuned.
     verification_ : dict
         Report of ``verify``; only after it.
     compression_ : dict
@@ -291,7 +292,7 @@ class Model(QueryMixin, FittedEstimator):
             rows.append(("compared", self.comparison_["reason"]))
         if self.compression_ is not None:
             report = self.compression_
-            size, error = report["before"], report["error"]["relative"]
+            size, error = report["before"], report["weight_error"]["relative"]
             text = f"from {size} supports, by {report['method']}, |W - W~| = {error:.2e} |W|"
             rows.append(("compressed", text))
         if hasattr(self, "classes_"):

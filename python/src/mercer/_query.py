@@ -20,7 +20,7 @@ class QueryMixin:
     answers to labels (``_labels``), and the number of threads (``_threads``).
     """
 
-    def decide(self, X, *, budget=None, tolerance=None, require=None):
+    def decide(self, X, *, budget=None, tolerance=None, require=None, threshold=None):
         """Decisions with their ranges, certainties and costs.
 
         Parameters
@@ -33,6 +33,9 @@ class QueryMixin:
             For regression: a value is settled once it is proved to lie within this distance of the exact one.
         require : {"certified"}, optional
             Queries that exceed their budget are evaluated exactly instead.
+        threshold : float, optional
+            For two classes and novelty: what the score (that of ``low`` and ``high``) is compared with in place of 0.
+            Answers are then proved or exact, never calibrated.
 
         Returns
         -------
@@ -53,7 +56,7 @@ class QueryMixin:
         ['exact', 'exact']
         """
         model = self._compiled()
-        options = _query_options(budget, tolerance, require)
+        options = _query_options(budget, tolerance, require, threshold)
         found = model.decide(self._prepare_rows(X), options, self._threads())
         label = self._labels(found["answer"])
         kinds = [
@@ -128,7 +131,7 @@ class QueryMixin:
         >>> from mercer.svm import SVC
         >>> X, y = load_digits(return_X_y=True)
         >>> svc = SVC().fit(X[:900], y[:900]).tune(X[900:1500])
-        >>> svc.tuning_["verification"]["disagreements"]
+        >>> svc.tuning_["final_test"]["disagreements"]
         0
         """
         options = {
@@ -197,7 +200,7 @@ class QueryMixin:
         >>> from mercer.svm import SVC
         >>> X, y = load_digits(return_X_y=True)
         >>> small = SVC().fit(X[:900], y[:900]).compress(size=100, X_sample=X[900:1200])
-        >>> small.n_support_, small.compression_["sample"]["queries"]
+        >>> small.n_support_, small.compression_["agreement"]["queries"]
         (100, 300)
         """
         model = self._as_model()
@@ -222,7 +225,7 @@ class QueryMixin:
 
     @property
     def tuning_(self):
-        """The tuning report: candidates, timings, validation and reason; None if the plan was not tuned."""
+        """The tuning report, with the keys of ``mercer tune --json``; None if the plan was not tuned."""
         report = self._compiled().tuning
         return None if report is None else json.loads(report)
 
@@ -263,9 +266,22 @@ class QueryMixin:
         """The machine as LIBSVM model text: bytes, or a file if a path is given."""
         return self._export("libsvm", path)
 
-    def to_c(self, path=None, *, single=False):
-        """The machine as a C source file without dependencies: bytes, or a file if a path is given."""
-        return self._export("c-float" if single else "c", path)
+    def to_c(self, path=None, *, single=False, plan=False):
+        """The machine as a C source file without dependencies: bytes, or a file if a path is given.
+
+        Parameters
+        ----------
+        single : bool
+            Compute in ``float``.
+        plan : bool
+            Write the plan as well: ``mercer_answer`` of the file gives the decisions of :meth:`decide`, to the bit. A stage
+            that has no C is refused by name.
+        """
+        if not plan:
+            return self._export("c-float" if single else "c", path)
+        if single:
+            raise ValueError("a plan is written in its own arithmetic: single=True and plan=True exclude each other")
+        return self._saveable().plan_in_c(None if path is None else os.fspath(path))
 
     def _export(self, format, path):
         model = self._saveable()
@@ -297,7 +313,7 @@ class QueryMixin:
         super().__setstate__(state)
 
 
-def _query_options(budget, tolerance, require):
+def _query_options(budget, tolerance, require, threshold=None):
     if require not in (None, "certified"):
         raise ValueError(f"require is {require!r}; it must be None or 'certified'")
     if budget is not None and budget < 0:
@@ -306,4 +322,5 @@ def _query_options(budget, tolerance, require):
         "budget": None if budget is None else int(budget),
         "tolerance": None if tolerance is None else float(tolerance),
         "require_certified": require == "certified",
+        "threshold": None if threshold is None else float(threshold),
     }

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, validate_dat
 
 from ._callbacks import observed
 from ._labels import names_of
+from ._quick import are_plain, plain_classes
 from ._training import ONE_CLASS_LEFT, TrainingMixin, kernel_text, example_weights
 from ._rows import FLOATS, checked, pack, threads
 
@@ -89,6 +90,11 @@ class SvmBase(TrainingMixin):
         if callable(self.kernel):
             check_consistent_length(X, y)
             self._plain = False
+            return X, y
+        if self.kernel != "precomputed" and are_plain(X, y):
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            self._plain = True
             return X, y
         X, y = validate_data(self, checked(X), y, dtype=FLOATS, accept_sparse="csr")
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
@@ -272,7 +278,12 @@ class ClassifierBase(SvmBase):
         return np.log(self.predict_proba(X))
 
     def _validate_targets(self, y):
-        codes = super()._validate_targets(y)
+        found = plain_classes(y) if self.class_weight is None else None
+        if found is None:
+            codes = super()._validate_targets(y)
+        else:
+            self.classes_, codes = found
+            self.class_weight_ = np.ones(len(self.classes_))
         self._effective_probability = False
         if self.probability != "deprecated":
             if _IS_DEPRECATED:
@@ -302,6 +313,8 @@ class RegressorBase(SvmBase):
     """Regression and novelty detection."""
 
     def _validate_targets(self, y):
+        if type(y) is np.ndarray and y.ndim == 1 and y.dtype == np.float64:
+            return y
         return column_or_1d(y, warn=True).astype(np.float64, copy=False)
 
 

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from . import _kernels, _mercer
 from ._callbacks import CallbackSupportMixin
 from ._query import QueryMixin
+from ._quick import QuickParametersMixin
 from ._rows import FEW, pack, quick, threads
 from .errors import MercerError, TrainError
 
 
-class TrainingMixin(QueryMixin, CallbackSupportMixin):
+class TrainingMixin(QuickParametersMixin, QueryMixin, CallbackSupportMixin):
     """Training and prediction through the compiled module."""
 
     def _train(self, rows, task):

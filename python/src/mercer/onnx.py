@@ -79,6 +79,9 @@ def _convert(scope, operator, container):
     from skl2onnx.common._apply_operation import apply_cast
 
     graph = _graph(operator.raw_operator)
+    if graph.initializer:
+        kind = type(operator.raw_operator).__name__
+        raise ValueError(f"the ONNX graph of {kind} holds tables, which this converter does not take; to_onnx() writes it alone")
     names = {found.name: variable.full_name for variable, found in zip(operator.outputs, graph.output, strict=True)}
     rows = graph.input[0]
     names[rows.name] = scope.get_unique_variable_name("rows")

@@ -19,8 +19,10 @@ use crate::workspace::{Workspace, stdout_of, stdout_with_errors};
 /// The test that should notice.
 const ATTACK: &str =
     "attack::a_million_ranges_hold_at_every_scale_for_every_kernel_and_certifying_stage";
-/// The crates whose tests are asked if it does not.
-const PACKAGES: [&str; 3] = ["mercer-kernel", "mercer-query", "mercer-compile"];
+/// The crates whose tests are asked before it: they take seconds.
+const QUICK: [&str; 2] = ["mercer-kernel", "mercer-query"];
+/// The crate of the attack, whose other tests are asked last.
+const ATTACKER: &str = "mercer-compile";
 
 /// The list of mutations.
 const LIST: &str = "xtask/mutations.toml";
@@ -48,8 +50,8 @@ struct Mutation {
     weak: String,
 }
 
-/// Attacks one mutation after the other, then asks the other tests about those that survived; `--task TEXT` takes the
-/// mutations whose names contain the text.
+/// Asks the quick tests about each mutation, then the attack about those that survived, then all other tests; `--task TEXT`
+/// takes the mutations whose names contain the text.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
     let list = parse(&fs::read_to_string(workspace.root.join(LIST))?)?;
@@ -57,18 +59,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let is_wanted = |one: &Mutation| options.tasks.is_empty() || is_named(one);
     let wanted: Vec<Mutation> = list.into_iter().filter(is_wanted).collect();
     let scratch = Scratch::new(&workspace, &wanted)?;
-    let attack = scratch.build(&["-p", "mercer-compile", "--test", "it"])?;
-    println!("mutations: {} bounds; first the attack without any", wanted.len());
+    println!("mutations: {} bounds; each group of tests must pass without any", wanted.len());
     let mut survivors: Vec<&Mutation> = wanted.iter().collect();
-    ask(&attack, &["--exact", ATTACK], &mut survivors)?;
-    if !survivors.is_empty() {
-        println!("mutations: the attack holds for {}; now all other tests", survivors.len());
-        let packages: Vec<&str> = PACKAGES.iter().flat_map(|name| ["-p", name]).collect();
-        for binary in scratch.build(&packages)? {
-            println!("mutations: {}", binary.name);
-            ask(&[binary], &["--skip", ATTACK], &mut survivors)?;
-        }
+    for package in QUICK {
+        ask_each(&scratch.build(&["-p", package])?, &[], &mut survivors)?;
     }
+    let attack = scratch.build(&["-p", ATTACKER, "--test", "it"])?;
+    println!("mutations: {} are left for the attack", survivors.len());
+    ask(&attack, &["--exact", ATTACK], &mut survivors)?;
+    println!("mutations: {} are left for the other tests of {ATTACKER}", survivors.len());
+    ask_each(&scratch.build(&["-p", ATTACKER])?, &["--skip", ATTACK], &mut survivors)?;
     println!("mutations: {} of {} bounds have no test that fails", survivors.len(), wanted.len());
     survivors.iter().for_each(|one| println!("  {}", one.name));
     Ok(if survivors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -179,6 +179,17 @@ impl<'a> Scratch<'a> {
         ensure!(!binaries.is_empty(), "cargo built no test binary");
         Ok(binaries)
     }
+}
+
+/// One binary after the other, each about what the ones before it left.
+fn ask_each(binaries: &[Binary], words: &[&str], left: &mut Vec<&Mutation>) -> Result<()> {
+    for binary in binaries {
+        if !left.is_empty() {
+            println!("mutations: {}", binary.name);
+            ask(std::slice::from_ref(binary), words, left)?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs tests under each of the mutations that survived so far; they must pass without any.

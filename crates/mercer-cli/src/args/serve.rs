@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use mercer_server::{Overload, ServeOptions, VersionPolicy};
+use mercer_server::{LogFormat, MetricsNames, Overload, ServeOptions, VersionPolicy};
 
-use super::PlanFlags;
+use super::{Common, PlanFlags};
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
@@ -24,21 +24,37 @@ pub(crate) struct Serve {
     /// Where gRPC is served [default: nowhere]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) grpc: Option<SocketAddr>,
-    /// Which versions of a model are served [default: latest]
+    /// Which versions of a model are served: latest, all, or numbers such as 1,3 [default: latest]
     #[arg(long, value_name = "POLICY")]
-    pub(crate) versions: Option<VersionsName>,
+    pub(crate) versions: Option<VersionPolicy>,
     /// Expected milliseconds of work that may wait; requests beyond are refused with 429 [default: 100]
     #[arg(long, value_name = "MS")]
     pub(crate) queue_ms: Option<f64>,
     /// What to do when more waits [default: shed]
     #[arg(long, value_name = "WHAT")]
     pub(crate) overload: Option<OverloadName>,
-    /// Evaluate this share of calibrated answers again exactly, and fall back to proved ones when the contract is broken
+    /// Evaluate this share of calibrated answers again exactly, in the background; a model whose calibration is found to be
+    /// wrong answers by its proved plan from then on
     #[arg(long, value_name = "SHARE")]
     pub(crate) audit: Option<f64>,
     /// Look at the files of the models every so many seconds [default: only on SIGHUP]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) watch: Option<f64>,
+    /// Log every request on standard error [default: off]
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) log: Option<LogName>,
+    /// Names of the metrics; `triton` adds those of Triton [default: mercer]
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) metrics_names: Option<MetricsName>,
+    /// Give supports of a model to whoever asks for them: they are training data
+    #[arg(long)]
+    pub(crate) show_supports: bool,
+    /// Do not serve the page at `/`
+    #[arg(long)]
+    pub(crate) no_page: bool,
+    /// A name by which browsers may ask the server, beside addresses and `localhost`; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host: Vec<String>,
     /// A file with the token that every request must carry (`Authorization: Bearer TOKEN`)
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
@@ -59,11 +75,21 @@ pub(crate) struct Serve {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum VersionsName {
-    /// The one with the largest number
-    Latest,
-    /// All of them
-    All,
+pub(crate) enum LogName {
+    /// One JSON object per line
+    Json,
+    /// One line of text
+    Text,
+    /// Nothing
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MetricsName {
+    /// mercer_...
+    Mercer,
+    /// Also nv_inference_...
+    Triton,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -76,7 +102,7 @@ pub(crate) enum OverloadName {
 
 impl Serve {
     /// The options of the file with those of the command line over them.
-    pub(crate) fn options(&self, threads: usize, seed: u64) -> anyhow::Result<ServeOptions> {
+    pub(crate) fn options(&self, common: &Common) -> anyhow::Result<ServeOptions> {
         let mut options = match &self.config {
             Some(path) => ServeOptions::from_file(path)?,
             None => ServeOptions::default(),
@@ -95,12 +121,23 @@ impl Serve {
         options.token_file = self.token_file.clone().or(options.token_file);
         options.admin_token_file = self.admin_token_file.clone().or(options.admin_token_file);
         options.trust_plan |= self.plan.trust_plan;
-        options.threads = options.threads.or(Some(threads));
-        options.seed = seed;
-        if let Some(versions) = self.versions {
-            options.versions = match versions {
-                VersionsName::Latest => VersionPolicy::Latest,
-                VersionsName::All => VersionPolicy::All,
+        options.threads = common.threads.map(usize::from).or(options.threads);
+        options.seed = common.seed.unwrap_or(options.seed);
+        options.show_supports |= self.show_supports;
+        options.page &= !self.no_page;
+        options.hosts.extend(self.host.iter().cloned());
+        options.versions = self.versions.clone().unwrap_or(options.versions);
+        if let Some(log) = self.log {
+            options.log = match log {
+                LogName::Json => LogFormat::Json,
+                LogName::Text => LogFormat::Text,
+                LogName::Off => LogFormat::Off,
+            };
+        }
+        if let Some(names) = self.metrics_names {
+            options.metrics_names = match names {
+                MetricsName::Mercer => MetricsNames::Mercer,
+                MetricsName::Triton => MetricsNames::Triton,
             };
         }
         if let Some(overload) = self.overload {

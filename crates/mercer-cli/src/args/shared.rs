@@ -74,6 +74,20 @@ pub(crate) struct PlanFlags {
     pub(crate) trust_plan: bool,
 }
 
+/// A server that answers instead of this program.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct RemoteFlags {
+    /// Take the answers from a server (`mercer serve`), such as http://127.0.0.1:8000
+    #[arg(long, value_name = "URL", conflicts_with = "trust_plan")]
+    pub(crate) server: Option<String>,
+    /// A file with the token that the server wants
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Certificate authorities (PEM) that the server's certificate must be of; needed for https
+    #[arg(long, value_name = "FILE", requires = "server")]
+    pub(crate) server_ca: Option<PathBuf>,
+}
+
 /// Query options: budget, tolerance and required certainty.
 #[derive(Debug, Args)]
 pub(crate) struct QueryFlags {
@@ -90,6 +104,9 @@ pub(crate) struct QueryFlags {
     /// With `certified`, every answer is certified or exact, even if that costs more than the budget
     #[arg(long, value_name = "CERTAINTY")]
     pub(crate) require: Option<RequireName>,
+    /// What the score is compared with in place of 0, for two classes and novelty: proved or exact, never calibrated
+    #[arg(long, value_name = "T", allow_negative_numbers = true)]
+    pub(crate) threshold: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

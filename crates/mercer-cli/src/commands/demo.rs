@@ -250,7 +250,7 @@ fn tune_row(
     let truth = Plan::exact(machine).decide(&unseen.examples)?;
     let answers: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
     let mut fit = Fit::default();
-    fit.add(machine, &answers, &unseen.targets);
+    fit.add(machine.classes(), &answers, &unseen.targets);
     let share = |kind: Certainty| {
         let count = decisions.iter().filter(|decision| decision.certainty == kind).count();
         count as f64 / decisions.len() as f64
@@ -327,7 +327,7 @@ fn train_on(data: &Dataset, kernel: &str, what: &str) -> anyhow::Result<Machine>
 fn differing(a: &Machine, b: &Machine, rows: &Matrix) -> anyhow::Result<usize> {
     let names = |machine: &Machine| -> anyhow::Result<Vec<String>> {
         let decisions = Plan::exact(machine).decide(rows)?;
-        Ok(decisions.iter().map(|d| crate::labels::text(machine, d.answer)).collect())
+        Ok(decisions.iter().map(|d| crate::labels::text(machine.classes(), d.answer)).collect())
     };
     Ok(names(a)?.iter().zip(&names(b)?).filter(|(a, b)| a != b).count())
 }

@@ -36,7 +36,7 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
     let resolved = resolve(&arguments.query, &model, &plan, &chunk)?;
     let path =
         plan.explain(&chunk, row - before - 1, &resolved.query_options).with_context(source)?;
-    let label = labels::text(&model.machine, path.decision.answer);
+    let label = labels::text(model.machine.classes(), path.decision.answer);
     if let Some(file) = &arguments.svg {
         draw(&path, &label, file)?;
     }

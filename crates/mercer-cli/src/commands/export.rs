@@ -1,17 +1,20 @@
-//! `mercer export`: model files of other programs.
+//! `mercer export`: model files of other programs, and plans as C.
 
 use std::path::Path;
 
 use anyhow::Context;
 use mercer::data::read::Options;
+use mercer::data::write::AtomicFile;
 use mercer::machine::{Answer, Input, Model, file};
-use mercer::query::Plan;
-use serde_json::json;
+use mercer::query::{Plan, QueryOptions, write_c};
+use serde_json::{Value, json};
 
-use super::{load, save_as};
-use crate::args::{Export, MemoryFlag};
+use super::{load, save_as, trust};
+use crate::args::{Export, MemoryFlag, PlanPart};
 use crate::console::Console;
 use crate::failure::DONE;
+use crate::files::is_standard;
+use crate::output;
 use crate::queries::Queries;
 
 pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
@@ -25,7 +28,11 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
         Some(sample) => changed_labels(&model, format, sample, export.memory, console)?,
         None => None,
     };
-    save_as(&model, format, &export.output)?;
+    let planned = planned(export, &model, format, console)?;
+    match &planned {
+        Some(planned) => save_plan(planned, &model, &export.output)?,
+        None => save_as(&model, format, &export.output)?,
+    }
     if model.input.means.is_some() && format.name != "mercer" {
         console.warn(&format!(
             "{}: {} files cannot hold the means that replace missing values; rows must be complete",
@@ -34,6 +41,7 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
         ));
     }
     if format.name != "mercer"
+        && planned.is_none()
         && let Some(plan) = model.plan.as_ref().filter(|plan| !plan.sections.is_empty())
     {
         console.warn(&format!(
@@ -44,6 +52,9 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     }
     if console.json {
         let mut object = json!({ "format": format.name });
+        if let Some(planned) = &planned {
+            planned.describe(&mut object);
+        }
         if let Some((changed, queries)) = changed {
             object["changed"] = changed.into();
             object["queries"] = queries.into();
@@ -58,8 +69,74 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
         }
         None => String::new(),
     };
-    console.summary(&format!("{}: {}{lost}", export.output.display(), format.summary));
+    let summary = planned.as_ref().map_or(format.summary.to_owned(), Planned::summary);
+    console.summary(&format!("{}: {summary}{lost}", export.output.display()));
     Ok(DONE)
+}
+
+/// A plan that goes into a C file, and the stages that do not.
+struct Planned {
+    plan: Plan,
+    left_out: Vec<String>,
+}
+
+impl Planned {
+    fn summary(&self) -> String {
+        format!(
+            "one self-contained C99 file that gives the answers of the plan {}",
+            self.plan.spec()
+        )
+    }
+
+    /// Adds what is in the file, and what is not, to the object of the verb.
+    fn describe(&self, object: &mut Value) {
+        object["plan"] = self.plan.spec().to_string().into();
+        let one = |stage: &String| json!({ "stage": stage, "reason": "it has no C" });
+        object["left_out"] = self.left_out.iter().map(one).collect();
+    }
+}
+
+/// The plan of a model that is exported as C, as far as it is wanted and believed.
+fn planned(
+    export: &Export,
+    model: &Model,
+    format: &file::Format,
+    console: &Console,
+) -> anyhow::Result<Option<Planned>> {
+    let has_plan = model.plan.as_ref().is_some_and(|plan| !plan.sections.is_empty());
+    if format.name != "c" || export.plan == PlanPart::None || !has_plan {
+        return Ok(None);
+    }
+    let (plan, left_out) = trust::load(&export.model, model, export.trust, console)?.in_c();
+    if left_out.is_empty() {
+        return Ok(Some(Planned { plan, left_out }));
+    }
+    let names = left_out.join(", ");
+    if export.plan == PlanPart::Whole {
+        anyhow::bail!(
+            "{}: C cannot express the stage {names} of its plan; --plan possible leaves it out, --plan none writes the machine alone",
+            export.model.display()
+        );
+    }
+    console.warn(&format!(
+        "{}: {names} is left out because it has no C; {} answers, certified or exact",
+        export.output.display(),
+        plan.spec()
+    ));
+    Ok(Some(Planned { plan, left_out }))
+}
+
+/// Writes a plan; the file appears when it is complete.
+fn save_plan(planned: &Planned, model: &Model, path: &Path) -> anyhow::Result<()> {
+    let (place, options) = (|| path.display().to_string(), QueryOptions::of(model));
+    if is_standard(path) {
+        let mut bytes = Vec::new();
+        write_c(model, &planned.plan, &options, &mut bytes).with_context(place)?;
+        return output::bytes(&bytes).with_context(place);
+    }
+    let mut file = AtomicFile::create_private(path).with_context(place)?;
+    write_c(model, &planned.plan, &options, &mut file).with_context(place)?;
+    file.commit().with_context(place)
 }
 
 /// The name of the format that a file's ending stands for.

@@ -1,6 +1,6 @@
 //! `mercer inspect`: what a model file contains.
 
-use mercer::machine::{Machine, Model, Output, Parent, Probabilities, Scheme, Score};
+use mercer::machine::{Machine, Model, Output, Parent, Probabilities, Scheme, Score, Tuning};
 use mercer::query::Plan;
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ fn object(model: &Model) -> Value {
         })),
         "plan": fitted.map(|plan| plan.spec.clone()),
         "calibration": fitted.and_then(|plan| plan.calibration.as_ref()).map(compile::value),
-        "tuning": fitted.and_then(|plan| plan.tuning.as_deref()).map(tune::record),
+        "tuning": fitted.and_then(|plan| plan.tuning.as_deref()).map(Tuning::to_json),
         "zero_based": model.input.zero_based,
     })
 }

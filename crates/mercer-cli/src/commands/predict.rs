@@ -1,14 +1,16 @@
 //! `mercer predict`: answers the rows of a file, chunk by chunk. How answers are written is in `output.rs`.
 
 mod answer;
+mod remote;
 
 use std::time::Instant;
 
 use anyhow::Context;
 use mercer::data::read::{Chunks, Options, TargetColumn};
 use mercer::data::{Matrix, Targets};
-use mercer::machine::{Answer, Model, Output, Probabilities};
+use mercer::machine::{Answer, ClassName, Machine, Model, Output};
 use mercer::query::{Audit, AuditReport, Certainty, Decision, Plan, QueryError};
+use mercer_server::ClassProbabilities;
 use serde_json::{Map, Value, json};
 
 use super::query_options::{ResolvedBudget, resolve};
@@ -53,56 +55,23 @@ struct Tally {
     log_loss_rows: usize,
 }
 
-/// Class probabilities, if requested.
-struct ClassProbabilities<'m> {
-    model: &'m Model,
-    classes: Vec<String>,
+/// What computes class probabilities, if they are requested.
+fn class_probabilities(
+    are_requested: bool,
+    model: &Model,
+) -> anyhow::Result<Option<ClassProbabilities<'_>>> {
+    let none = "the model has no probabilities; `mercer train --probabilities sigmoid` fits them";
+    are_requested.then(|| ClassProbabilities::of_model(model).context(none)).transpose()
 }
 
-impl<'m> ClassProbabilities<'m> {
-    fn new(are_requested: bool, model: &'m Model) -> anyhow::Result<Self> {
-        let mut classes = Vec::new();
-        if are_requested {
-            classes = match (&model.probabilities, model.machine.output()) {
-                (Some(Probabilities::Marks(_)), Output::Novelty) => {
-                    vec!["normal".to_owned(), "outlier".to_owned()]
-                }
-                (
-                    Some(Probabilities::Sigmoid { .. } | Probabilities::Curves(_)),
-                    Output::Classes { names, .. },
-                ) => names.iter().map(ToString::to_string).collect(),
-                _ => anyhow::bail!(
-                    "the model has no probabilities; `mercer train --probabilities sigmoid` fits them"
-                ),
-            };
-        }
-        Ok(Self { model, classes })
-    }
-
-    /// Probabilities of the classes, row after row; always from exact scores.
-    fn of(&self, plan: &Plan, rows: &Matrix) -> anyhow::Result<Vec<f64>> {
-        if self.classes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let machine = &self.model.machine;
-        let scores = plan.scores(rows)?;
-        let mut shares = Vec::with_capacity(rows.rows() * self.classes.len());
-        for scores in scores.chunks_exact(machine.scores().len()) {
-            let probabilities = self.model.probabilities.as_ref();
-            if let Some(of_classes) =
-                probabilities.and_then(|curves| curves.of_classes(machine, scores))
-            {
-                shares.extend(of_classes);
-            } else if let Some(normal) =
-                probabilities.and_then(|curves| curves.of_novelty(scores[0]))
-            {
-                shares.extend([normal, 1.0 - normal]);
-            } else {
-                anyhow::bail!("the probabilities of the model do not match its scores");
-            }
-        }
-        Ok(shares)
-    }
+/// Probabilities of the classes, row after row; always from exact scores.
+fn probabilities(
+    known: Option<&ClassProbabilities<'_>>,
+    plan: &Plan,
+    rows: &Matrix,
+) -> anyhow::Result<Vec<f64>> {
+    let Some(known) = known else { return Ok(Vec::new()) };
+    known.of_rows(plan, rows)?.context("the probabilities of the model do not match its scores")
 }
 
 impl Tally {
@@ -126,17 +95,12 @@ impl Tally {
     }
 
     /// Adds the log loss of these rows, if they have labels that the machine knows.
-    fn add_log_loss(
-        &mut self,
-        source: &ClassProbabilities<'_>,
-        probabilities: &[f64],
-        targets: &Targets,
-    ) {
-        let machine = &source.model.machine;
-        if source.classes.len() != machine.classes().len() || source.classes.is_empty() {
+    fn add_log_loss(&mut self, machine: &Machine, probabilities: &[f64], targets: &Targets) {
+        let classes = machine.classes().len();
+        if classes == 0 {
             return;
         }
-        for (row, of_row) in probabilities.chunks_exact(source.classes.len()).enumerate() {
+        for (row, of_row) in probabilities.chunks_exact(classes).enumerate() {
             if let Some(class) = labels::class_of(machine, targets, row) {
                 self.log_loss -= of_row[class].max(f64::MIN_POSITIVE).ln();
                 self.log_loss_rows += 1;
@@ -151,6 +115,9 @@ impl Tally {
 
 pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Result<u8> {
     let stop = StopSignal::install()?;
+    if let Some(server) = &predict.remote.server {
+        return remote::run(predict, server, &stop, console);
+    }
     let model = load(&predict.model, console)?;
     let plan = trust::load(&predict.model, &model, predict.plan, console)?;
     let mut audit = audit(predict, seed, &model, &plan, console)?;
@@ -160,9 +127,11 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     options.line_by_line = is_standard(&predict.input.data);
     let mut chunks = Queries::open(&predict.input.data, options, &model, console)?.unscaled();
     let target = || output_name(predict);
-    let class_probabilities = ClassProbabilities::new(predict.probabilities, &model)
+    let known = class_probabilities(predict.probabilities, &model)
         .with_context(|| predict.model.display().to_string())?;
-    let mut answers = open_output(predict, &class_probabilities, console)?;
+    let labels = model.machine.classes();
+    let classes: &[String] = known.as_ref().map_or(&[], |known| &known.classes);
+    let mut answers = open_output(predict, labels, classes, console)?;
     let progress = console.rows("predicting");
     let mut tally = Tally::default();
     let mut limits_in_use = None;
@@ -194,19 +163,19 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         tally.skip(refused, &source(), console);
         let targets = chunk.targets.select(positions);
         tally.clamped += model.machine.clamped(rows);
-        let probabilities = class_probabilities.of(&plan, rows).with_context(source)?;
-        tally.add_log_loss(&class_probabilities, &probabilities, &targets);
+        let probabilities = probabilities(known.as_ref(), &plan, rows).with_context(source)?;
+        tally.add_log_loss(&model.machine, &probabilities, &targets);
         let details = RowDetails {
             rows: chunk.examples.rows(),
             positions,
             ids: chunks.ids(),
-            classes: &class_probabilities.classes,
+            classes,
             probabilities: &probabilities,
         };
-        answers.write(&model.machine, decisions, &details).with_context(target)?;
+        answers.write(model.machine.classes(), decisions, &details).with_context(target)?;
         answers.flush().with_context(target)?;
         let given: Vec<Answer> = decisions.iter().map(|decision| decision.answer).collect();
-        tally.fit.add(&model.machine, &given, &targets);
+        tally.fit.add(model.machine.classes(), &given, &targets);
         tally.add(decisions);
         progress.inc(chunk.examples.rows() as u64);
     }
@@ -217,7 +186,8 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
     let budget = limits_in_use.and_then(|limits| limits.budget);
     let outcome = Outcome {
         tally: &tally,
-        plan: &plan,
+        plan: Some(&plan),
+        is_regression: matches!(model.machine.output(), Output::Value),
         budget: budget.as_ref(),
         ignored: chunks.ignored(),
         target: chunks.target(),
@@ -251,18 +221,15 @@ fn check_answers(
 /// Where the predictions of these rows go.
 fn open_output(
     predict: &Predict,
-    probabilities: &ClassProbabilities<'_>,
+    labels: &[ClassName],
+    classes: &[String],
     console: &Console,
 ) -> anyhow::Result<PredictionWriter> {
     PredictionWriter::open(
         predict.output.as_deref(),
         predict.format,
         console.json,
-        Fields {
-            has_ids: predict.input.id.is_some(),
-            labels: probabilities.model.machine.classes(),
-            classes: &probabilities.classes,
-        },
+        Fields { has_ids: predict.input.id.is_some(), labels, classes },
     )
     .with_context(|| output_name(predict))
 }
@@ -304,7 +271,9 @@ fn alarm(at: u64, plan: &Plan) -> String {
 /// What is reported after the last row.
 struct Outcome<'o> {
     tally: &'o Tally,
-    plan: &'o Plan,
+    /// None if a server answered.
+    plan: Option<&'o Plan>,
+    is_regression: bool,
     budget: Option<&'o ResolvedBudget>,
     /// Columns that the model does not know.
     ignored: &'o [String],
@@ -316,16 +285,12 @@ struct Outcome<'o> {
 }
 
 impl Outcome<'_> {
-    fn is_regression(&self) -> bool {
-        matches!(self.plan.exact_stage().machine().output(), Output::Value)
-    }
-
     fn mean_cost(&self) -> f64 {
         self.tally.multiply_adds as f64 / self.tally.queries as f64
     }
 
     fn object(&self) -> Value {
-        let Self { tally, plan, budget, ignored, target, audit, is_trusted } = self;
+        let Self { tally, plan, budget, ignored, target, audit, is_trusted, .. } = self;
         let counts: Map<String, Value> = CERTAINTIES
             .iter()
             .map(|kind| (certainty(*kind).to_owned(), tally.certainties[*kind as usize].into()))
@@ -334,7 +299,7 @@ impl Outcome<'_> {
             "queries": tally.queries, "seconds": tally.seconds, "mean_cost": self.mean_cost(),
             "certainties": counts, "target": target.as_ref().map(target_object),
         });
-        if let Some(calibration) = plan.calibration() {
+        if let Some(calibration) = plan.and_then(Plan::calibration) {
             object["calibration"] = compile::value(calibration);
         }
         if let Some(budget) = budget {
@@ -343,7 +308,9 @@ impl Outcome<'_> {
         if let Some(report) = audit {
             object["audit"] = audit_object(report);
         }
-        trust::describe(plan, *is_trusted, &mut object);
+        if let Some(plan) = plan {
+            trust::describe(plan, *is_trusted, &mut object);
+        }
         if tally.skipped > 0 {
             object["skipped_rows"] = json!(tally.skipped);
         }
@@ -357,7 +324,7 @@ impl Outcome<'_> {
             object["ignored_columns"] = json!(ignored);
         }
         if tally.fit.counted() > 0 {
-            let (key, value) = if self.is_regression() {
+            let (key, value) = if self.is_regression {
                 ("mse", tally.fit.mean_squared_error())
             } else {
                 ("accuracy", tally.fit.accuracy())
@@ -405,7 +372,7 @@ impl Outcome<'_> {
                 console.warn(&warning);
             }
         }
-        if let Some(calibration) = plan.calibration() {
+        if let Some(calibration) = plan.and_then(Plan::calibration) {
             console.summary(&compile::sentence(calibration));
         }
         if let Some(AuditReport { audited, disagreements, low, high, alarm, .. }) = audit {
@@ -420,7 +387,7 @@ impl Outcome<'_> {
     /// Accuracy or error, if the rows have targets.
     fn quality(&self) -> String {
         let fit = &self.tally.fit;
-        match (fit.counted(), self.is_regression()) {
+        match (fit.counted(), self.is_regression) {
             (0, _) => String::new(),
             (_, true) => format!(", mean squared error {:.6}", fit.mean_squared_error()),
             (counted, false) => {

@@ -39,6 +39,7 @@ pub(super) fn resolve(
             Some(RequireName::Certified) => Require::Certified,
             None => Require::Nothing,
         },
+        threshold: flags.threshold,
     };
     let stored = tuning.and_then(CostTimes::stored);
     let budget = match (flags.budget, flags.budget_us) {

@@ -1,18 +1,20 @@
-//! `mercer serve`: a server for models. The server itself is `mercer-server`; here are its options, its signals and what it
-//! says on standard error.
+//! `mercer serve`: a server for models. The server itself is `mercer-server`; here are its options and its signals. What it
+//! says on standard error is in `serve/log.rs`.
+
+mod log;
 
 use anyhow::Context;
-use mercer_server::{Changes, Event, ServeOptions, Signal, check, serve};
+use mercer_server::{LogFormat, Signal, check, serve};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::sync::mpsc;
 
-use crate::args::Serve;
+use crate::args::{Common, Serve};
 use crate::console::Console;
 use crate::failure::DONE;
 
-pub(super) fn run(arguments: &Serve, seed: u64, console: &Console) -> anyhow::Result<u8> {
-    let options = arguments.options(rayon::current_num_threads(), seed)?;
+pub(super) fn run(arguments: &Serve, common: &Common, console: &Console) -> anyhow::Result<u8> {
+    let options = arguments.options(common)?;
     if arguments.check {
         let models = check(&options)?;
         if console.json {
@@ -35,28 +37,24 @@ pub(super) fn run(arguments: &Serve, seed: u64, console: &Console) -> anyhow::Re
     let (sender, signals) = mpsc::unbounded_channel();
     listen(sender)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(options.threads.unwrap_or(1).clamp(1, 4))
+        .worker_threads(options.threads.unwrap_or_else(rayon::current_num_threads).clamp(1, 4))
         .enable_all()
         .build()
         .context("the server cannot be started")?;
-    runtime.block_on(serving(&options, signals, console))?;
+    let format = match options.log {
+        LogFormat::Off if console.is_quiet() => None,
+        LogFormat::Json => Some(LogFormat::Json),
+        _ if console.json => Some(LogFormat::Json),
+        other => Some(other),
+    };
+    let log = log::Log::start(format)?;
+    let tell = log.teller();
+    let outcome = runtime.block_on(serve(&options, signals, tell));
     // Requests that did not end in time are cut.
     runtime.shutdown_background();
+    log.finish();
+    outcome?;
     Ok(DONE)
-}
-
-async fn serving(
-    options: &ServeOptions,
-    signals: mpsc::UnboundedReceiver<Signal>,
-    console: &Console,
-) -> anyhow::Result<()> {
-    let (json, quiet) = (console.json, console.is_quiet());
-    let show = move |event: Event| {
-        if !quiet {
-            eprintln!("{}", if json { object(&event) } else { sentence(&event) });
-        }
-    };
-    Ok(serve(options, signals, show).await?)
 }
 
 /// Signals of the operating system as they come: SIGHUP loads models again, SIGTERM and SIGINT stop.
@@ -81,46 +79,4 @@ fn listen(sender: mpsc::UnboundedSender<Signal>) -> anyhow::Result<()> {
         }
     });
     Ok(())
-}
-
-fn sentence(event: &Event) -> String {
-    match event {
-        Event::Listening { address, grpc, models } => {
-            let grpc = grpc.map(|address| format!(" and for gRPC at {address}"));
-            let grpc = grpc.unwrap_or_default();
-            format!("{models} models are served at http://{address}{grpc} (Ctrl-C stops)")
-        }
-        Event::Changed(Changes { loaded, failed, removed }) => {
-            let name = |(name, version): &(String, u64)| format!("{name} version {version}");
-            let mut parts: Vec<String> = Vec::new();
-            parts.extend(loaded.iter().map(|model| format!("loaded {}", name(model))));
-            parts.extend(removed.iter().map(|model| format!("removed {}", name(model))));
-            parts.extend(failed.iter().map(|(name, version, reason)| {
-                format!("not loaded: {name} version {version}, {reason}; the old one stays")
-            }));
-            parts.join("; ")
-        }
-        Event::Stopping => "stopping: requests that have begun are answered".to_owned(),
-        Event::Stopped { all_answered: true } => "stopped".to_owned(),
-        Event::Stopped { all_answered: false } => {
-            "stopped before all requests were answered: the time for that was over".to_owned()
-        }
-    }
-}
-
-fn object(event: &Event) -> String {
-    let value = match event {
-        Event::Listening { address, grpc, models } => {
-            let (address, grpc) = (address.to_string(), grpc.map(|address| address.to_string()));
-            json!({ "event": "listening", "address": address, "grpc": grpc, "models": models })
-        }
-        Event::Changed(Changes { loaded, failed, removed }) => {
-            json!({ "event": "changed", "loaded": loaded, "failed": failed, "removed": removed })
-        }
-        Event::Stopping => json!({ "event": "stopping" }),
-        Event::Stopped { all_answered } => {
-            json!({ "event": "stopped", "all_answered": all_answered })
-        }
-    };
-    value.to_string()
 }

@@ -30,6 +30,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     let (tuned, _) = watched(console, &stop, |watch| {
         Tuner::new(&model.machine, sample)
             .training(rows.training)
+            .sample_labels(rows.sample_labels)
             .contract(arguments.contract)
             .aim(match arguments.aim {
                 AimName::Latency => Aim::Latency,
@@ -56,7 +57,7 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
         let name = arguments.model.file_stem().unwrap_or_default().to_string_lossy();
         save_text(path, &page(&name, &tuned, tuning, &points))?;
     }
-    let repeats = Repeats::count(&tuned.machine, sample);
+    let repeats = Repeats::count(&tuned.machine, sample, rows.sample_labels);
     if repeats.are_training_rows() && !arguments.trust_sample {
         console.warn(&format!(
             "{} of {} rows of the sample equal supports of the machine; is the sample training data? (--trust-sample: it is not)",
@@ -75,32 +76,13 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
 
 /// The tuning record as JSON, with the plan and its calibration.
 fn value(model: &Model, tuning: &Tuning) -> Value {
-    let mut object = record(tuning);
+    let mut object = tuning.to_json();
     let plan = model.plan.as_ref();
     object["plan"] = json!(plan.map(|plan| &plan.spec));
     object["calibration"] =
         json!(plan.and_then(|plan| plan.calibration.as_ref()).map(compile::value));
     object["guarantee"] = json!(guarantee(model, tuning));
     object
-}
-
-/// The record of a tuning as JSON. Keys that mean something else in other verbs have names of their own here.
-pub(super) fn record(tuning: &Tuning) -> Value {
-    let mut object = json!(tuning);
-    rename(&mut object, "exact", "exact_times");
-    rename(&mut object, "plan", "plan_times");
-    rename(&mut object, "verification", "final_test");
-    rename(&mut object["final_test"], "stages", "settled_by_stage");
-    rename(&mut object["sample"], "verified", "tested");
-    object
-}
-
-fn rename(object: &mut Value, old: &str, new: &str) {
-    if let Some(map) = object.as_object_mut()
-        && let Some(value) = map.remove(old)
-    {
-        map.insert(new.to_owned(), value);
-    }
 }
 
 /// The guarantee of the plan in words.

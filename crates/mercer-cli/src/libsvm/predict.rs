@@ -11,7 +11,6 @@ use mercer::machine::{Answer, Input, Machine, Model, Output, Probabilities, Scor
 use mercer::query::Plan;
 
 use super::CommandLine;
-use super::printf::g;
 use super::single_class::SingleClass;
 use crate::commands::StopSignal;
 use crate::console::Console;
@@ -19,6 +18,7 @@ use crate::files::Files;
 use crate::labels;
 use crate::output::check_words;
 use crate::queries::Queries;
+use mercer::printf::g;
 
 const USAGE: &str = "Usage: svm-predict [options] test_file model_file output_file
 options:
@@ -260,7 +260,7 @@ impl Predictor<'_> {
             probabilities = probabilities.or(normal.map(|normal| vec![normal, 1.0 - normal]));
             let text = match answer {
                 Answer::Value(value) => g(value, 17),
-                class => labels::text(machine, class),
+                class => labels::text(machine.classes(), class),
             };
             let probabilities: String =
                 probabilities.iter().flatten().map(|p| format!(" {}", g(*p, 6))).collect();

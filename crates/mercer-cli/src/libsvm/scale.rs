@@ -10,8 +10,8 @@ use anyhow::{Context, bail};
 use mercer_report::save_text;
 
 use super::CommandLine;
-use super::printf::g;
 use crate::files::Files;
+use mercer::printf::g;
 
 const USAGE: &str = "Usage: svm-scale [options] data_filename
 options:

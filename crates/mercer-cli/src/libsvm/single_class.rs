@@ -9,7 +9,7 @@ use std::path::Path;
 
 use mercer::data::Targets;
 
-use super::printf::g;
+use mercer::printf::g;
 
 /// What LIBSVM prints for such data.
 pub(super) const WARNING: &str =

@@ -18,12 +18,12 @@ use mercer::train::{
 };
 
 use super::CommandLine;
-use super::printf::g;
 use crate::commands::StopSignal;
 use crate::console::Console;
 use crate::files::Files;
 use crate::training_input::in_either_base;
 use given_values::GivenValues;
+use mercer::printf::g;
 
 const USAGE: &str = "Usage: svm-train [options] training_set_file [model_file]
 options:

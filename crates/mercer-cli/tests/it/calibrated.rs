@@ -24,7 +24,7 @@ fn plane(count: u64, seed: u64, low: f64, high: f64) -> String {
 }
 
 /// A folder with a machine, its training rows, a sample of small radii, and queries.
-fn folder() -> Folder {
+pub fn folder() -> Folder {
     let folder = Folder::new();
     for (name, text) in [
         ("train.svm", plane(600, 1, 0.0, 4.0)),
@@ -48,7 +48,7 @@ fn folder() -> Folder {
     folder
 }
 
-fn compile(folder: &Folder, plan: &str, more: &[&str]) -> Value {
+pub fn compile(folder: &Folder, plan: &str, more: &[&str]) -> Value {
     let (model, fast, sample) =
         (folder.path("m.mercer"), folder.path("fast.mercer"), folder.path("sample.svm"));
     let mut arguments = vec!["compile", &model, "--plan", plan, "--sample", &sample, "-o", &fast];

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{Folder, SMALL, dataset, done, keys, refused_with};
+use crate::common::{Folder, SMALL, dataset, done, keys, noise, refused, refused_with};
 
 #[test]
 fn labels_are_those_of_libsvm() {
@@ -190,6 +190,50 @@ fn budgets_leave_queries_unsettled_unless_certainty_is_required() {
 }
 
 #[test]
+fn a_threshold_moves_the_border_and_proofs_hold_on_both_sides() {
+    let folder = Folder::new();
+    let (rows, model, fast) =
+        (folder.path("rows.svm"), folder.path("m.mercer"), folder.path("fast.mercer"));
+    fs::write(&rows, noise(120, 30, 1e7)).unwrap();
+    done(&[
+        "train",
+        &rows,
+        "-o",
+        &model,
+        "--kernel",
+        "rbf(gamma=0.2)",
+        "--formulation",
+        "c_svc(C=1)",
+    ]);
+    done(&["compile", &model, "--plan", "cascade(low_precision, exact)", "-o", &fast]);
+    let ask = |threshold: &str| {
+        let lines = done(&["predict", &fast, &rows, "--format", "jsonl", "--threshold", threshold]);
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        lines.collect::<Vec<_>>()
+    };
+    let (low, high) =
+        (|row: &Value| row["low"].as_f64().unwrap(), |row: &Value| row["high"].as_f64().unwrap());
+    let mut changed = 0;
+    for (threshold, value) in [("0.3", 0.3), ("-0.3", -0.3)] {
+        for (there, at_zero) in ask(threshold).iter().zip(&ask("0")) {
+            // At 0 the first class is the one of positive scores.
+            let is_above = low(there) > value;
+            assert!(is_above != (high(there) < value), "{there}");
+            changed += usize::from(there["label"] != at_zero["label"]);
+        }
+    }
+    assert!(changed > 0, "no score lies between 0 and the thresholds");
+    let digits = dataset("digits/digits.model");
+    let said = refused(&["predict", &digits, &dataset("digits/queries.svm"), "--threshold", "0.1"]);
+    assert!(said.contains("a threshold needs a machine that answers by one score"), "{said}");
+    let nowhere = ["--server", "http://127.0.0.1:1", "--threshold", "0.1"];
+    let said = refused(&[&["predict", "m", &rows], &nowhere[..]].concat());
+    assert!(said.contains("--threshold needs the model file here"), "{said}");
+    let said = refused(&["predict", &fast, &rows, "--threshold", "nan"]);
+    assert!(said.contains("it must be a finite number"), "{said}");
+}
+
+#[test]
 fn exports_go_by_the_name_of_the_file_and_say_that_the_plan_stays_behind() {
     let folder = Folder::new();
     let (fast, model) = (folder.path("fast.mercer"), dataset("digits/digits.model"));
@@ -203,8 +247,74 @@ fn exports_go_by_the_name_of_the_file_and_say_that_the_plan_stays_behind() {
         let object: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{said}"));
         assert_eq!(object["format"], format);
         let is_told = said.contains("the plan cascade(low_precision, exact) is not in the file");
-        assert_eq!(is_told, format != "mercer", "{name}: {said}");
+        assert_eq!(is_told, !matches!(format, "mercer" | "c"), "{name}: {said}");
+        if format == "c" {
+            assert_eq!(object["plan"], "cascade(low_precision, exact)");
+            assert_eq!(object["left_out"].as_array().map(Vec::len), Some(0));
+        }
     }
+    let alone = folder.path("alone.c");
+    let output = crate::common::mercer(&["export", &fast, "-o", &alone, "--plan", "none"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("the plan cascade(low_precision, exact) is not in the file"), "{said}");
+}
+
+#[test]
+fn stages_without_c_are_refused_by_name_or_left_out_as_told() {
+    let folder = Folder::new();
+    let (fast, model) = (folder.path("fast.mercer"), dataset("digits/digits.model"));
+    let plan = "cascade(projected, low_precision, exact)";
+    done(&["compile", &model, "--plan", plan, "-o", &fast]);
+    let file = folder.path("m.c");
+    let (code, said) = refused_with(&["export", &fast, "-o", &file]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("C cannot express the stage projected"), "{said}");
+    assert!(said.contains("--plan possible") && !std::path::Path::new(&file).exists(), "{said}");
+    let output =
+        crate::common::mercer(&["export", &fast, "-o", &file, "--plan", "possible", "--json"]);
+    let [out, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    let object: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{said}"));
+    assert_eq!(object["plan"], "cascade(low_precision, exact)");
+    assert!(object["left_out"][0]["stage"].as_str().unwrap().starts_with("projected"), "{out}");
+    assert!(said.contains("is left out because it has no C"), "{said}");
+}
+
+/// The program of `docs/guide/formats.md` and the file's own test, compiled with all warnings.
+#[test]
+fn the_program_of_the_guide_answers_as_predict_does() {
+    if std::process::Command::new("cc").arg("--version").output().is_err() {
+        return; // no compiler here
+    }
+    let folder = Folder::new();
+    let (fast, model) = (folder.path("fast.mercer"), dataset("digits/digits.model"));
+    done(&["compile", &model, "--plan", "cascade(low_precision, exact)", "-o", &fast]);
+    done(&["export", &fast, "-o", &folder.path("model.c")]);
+    let guide = include_str!("../../../../docs/guide/formats.md");
+    let program = guide.split("```c\n").find(|part| part.contains("int main")).unwrap();
+    std::fs::write(folder.path("main.c"), program.split("```").next().unwrap()).unwrap();
+    let run = |source: &str, more: &[&str]| {
+        let program = folder.path("program");
+        let mut compiler = std::process::Command::new("cc");
+        compiler.args(["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-pedantic"]).args(more);
+        let made = compiler.args([&folder.path(source), "-o", &program, "-lm"]).output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let ran = std::process::Command::new(program).output().unwrap();
+        assert!(ran.status.success(), "{source}");
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    assert!(run("model.c", &["-DMERCER_TEST"]).starts_with("0 of 16 wrong"));
+    let said = run("main.c", &[]);
+    let zeros = folder.path("zeros.svm");
+    std::fs::write(&zeros, "0 1:0\n").unwrap();
+    let table = done(&["predict", &fast, &zeros, "--format", "csv"]);
+    let row = table.lines().nth(1).unwrap();
+    let (label, cost) = (row.split(',').nth(1).unwrap(), row.rsplit(',').next().unwrap());
+    // The names of digits are their positions.
+    assert!(said.starts_with(&format!("{label}: score between ")), "{said} {table}");
+    assert!(
+        said.contains("proved") && said.contains(&format!("{cost} multiply-adds")),
+        "{said} {table}"
+    );
 }
 
 #[test]

@@ -1,5 +1,12 @@
 //! `mercer serve` on the real binary, over real connections: answers, refusals, models that change, and its end.
 
+mod audit;
+mod batch;
+mod deploy;
+mod operation;
+mod page;
+mod remote;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -51,23 +58,53 @@ impl Server {
         let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut line = String::new();
         said.read_line(&mut line).expect("a line");
-        let event: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"));
+        let event = checked(&line);
         let address = event["address"].as_str().expect("an address").to_owned();
         Self { child, address, said }
+    }
+
+    /// The next event of this name.
+    fn event_named(&mut self, name: &str) -> Value {
+        loop {
+            let event = self.event();
+            if event["event"] == name {
+                return event;
+            }
+        }
+    }
+
+    /// The value of a metric: the first line that begins so.
+    fn metric(&self, start: &str) -> f64 {
+        let text = String::from_utf8(self.get("/metrics").body).unwrap();
+        let line = text.lines().find(|line| line.starts_with(start));
+        let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+        value.unwrap_or_else(|| panic!("{start}: {text}"))
+    }
+
+    /// Waits until something holds, at most so many seconds.
+    fn until(&self, seconds: u64, mut holds: impl FnMut(&Self) -> bool) -> bool {
+        let start = std::time::Instant::now();
+        while start.elapsed().as_secs() < seconds {
+            if holds(self) {
+                return true;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        false
     }
 
     /// The next event.
     fn event(&mut self) -> Value {
         let mut line = String::new();
         self.said.read_line(&mut line).expect("a line");
-        serde_json::from_str(&line).unwrap_or_else(|_| panic!("{line}"))
+        checked(&line)
     }
 
     fn send(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> Reply {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         let length = body.len();
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n{headers}\r\n"
         );
         stream.write_all(head.as_bytes()).unwrap();
         // A server that refuses early may not read the rest.
@@ -93,6 +130,14 @@ impl Server {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     }
+}
+
+/// An event, as the schema says.
+fn checked(line: &str) -> Value {
+    let event: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+    let name = event["event"].as_str().unwrap_or_else(|| panic!("{line}"));
+    crate::json::check(&format!("serve: {name}"), &event);
+    event
 }
 
 /// The digits model, its queries as rows, and the answers of `mercer predict`.
@@ -168,8 +213,16 @@ fn served_answers_are_those_of_predict() {
     // A microsecond is not enough; the limit that was in force gives the same answers by itself.
     let late = server.infer("digits", &digits.request(0..5, json!({ "timeout": 1 }))).json();
     assert_eq!(late["parameters"]["budget"], 0);
+    for timeout in [2_000, 100_000] {
+        let limited = digits.request(0..5, json!({ "timeout": timeout }));
+        let limited = server.infer("digits", &limited).json();
+        let budget = limited["parameters"]["budget"].clone();
+        let again =
+            server.infer("digits", &digits.request(0..5, json!({ "budget": budget }))).json();
+        assert_eq!(limited["outputs"], again["outputs"], "{timeout} us became {budget}");
+    }
     let statistics = server.get("/v2/models/digits/stats").json();
-    assert_eq!(statistics["model_stats"][0]["inference_count"], 1 + 64 + 597 + 15);
+    assert_eq!(statistics["model_stats"][0]["inference_count"], 1 + 64 + 597 + 15 + 20);
     let metrics = server.get("/metrics");
     let text = String::from_utf8(metrics.body).unwrap();
     assert!(
@@ -311,10 +364,22 @@ fn bad_requests_get_a_sentence_and_nothing_else_suffers() {
         assert_eq!(reply.status, status, "{method} {path}");
         assert!(!reply.error().is_empty());
     }
+    // Whoever is refused before the body was read is told that the connection ends.
+    let body = digits.request(0..40, json!({})).to_string();
+    let mut early = TcpStream::connect(&server.address).unwrap();
+    let head = format!(
+        "POST /v2/models/nobody/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    early.write_all(head.as_bytes()).unwrap();
+    let mut said = [0; 400];
+    let count = early.read(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said[..count]).to_lowercase();
+    assert!(said.starts_with("http/1.1 404") && said.contains("connection: close"), "{said}");
     // A body that never comes.
     let mut slow = TcpStream::connect(&server.address).unwrap();
     slow.write_all(
-        b"POST /v2/models/digits/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{",
+        b"POST /v2/models/digits/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{",
     )
     .unwrap();
     let mut said = String::new();
@@ -337,7 +402,7 @@ fn models_change_while_they_are_served_and_stopping_lets_requests_end() {
     std::fs::create_dir_all(format!("{folder}/digits/2")).unwrap();
     std::fs::copy(&digits.model, format!("{folder}/digits/2/model.mercer")).unwrap();
     server.signal("-HUP");
-    assert_eq!(server.event()["loaded"], json!([["digits", 2]]));
+    assert_eq!(server.event()["loaded_models"], json!([{ "model": "digits", "version": 2 }]));
     assert_eq!(version(&server), json!(["2"]));
     // A file that is no model leaves the old one in place.
     std::fs::write(format!("{folder}/digits/2/model.mercer"), "no model").unwrap();
@@ -363,6 +428,7 @@ fn models_change_while_they_are_served_and_stopping_lets_requests_end() {
 fn options_are_checked_before_anything_is_served() {
     let digits = Digits::new();
     let checked = object(&["serve", &digits.model, "--check", "--json"]);
+    crate::json::check("serve --check", &checked);
     assert_eq!(checked["models"].as_array().map(Vec::len), Some(1));
     let wrong = digits.folder.write("wrong.toml", "lisen = \"127.0.0.1:1\"\n");
     let said = crate::common::refused(&["serve", &digits.model, "--check", "--config", &wrong]);

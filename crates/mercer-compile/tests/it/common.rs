@@ -39,5 +39,6 @@ pub fn hold(
     property.ranges_contain_the_score(tally).unwrap();
     property.answers_are_exact_and_alike(tally).unwrap();
     property.budgets_are_kept().unwrap();
+    property.thresholds_are_decided().unwrap();
     true
 }

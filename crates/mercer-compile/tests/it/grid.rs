@@ -95,6 +95,7 @@ fn check(name: &str, machine: &Machine, queries: &Matrix, tally: &mut Tally) {
     property.ranges_contain_the_score(tally).unwrap();
     property.answers_are_exact_and_alike(tally).unwrap();
     property.budgets_are_kept().unwrap();
+    property.thresholds_are_decided().unwrap();
 }
 
 /// Panels have other shapes on other instruction sets and for other widths; sums must not know it. Several tiles of
@@ -280,6 +281,7 @@ fn quantised_integers_hold_off_the_grid() {
                 property.ranges_contain_the_score(&mut tally).unwrap();
                 property.answers_are_exact_and_alike(&mut tally).unwrap();
                 property.budgets_are_kept().unwrap();
+                property.thresholds_are_decided().unwrap();
             }
         }
     }

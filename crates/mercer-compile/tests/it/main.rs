@@ -3,6 +3,7 @@
 
 mod anytime;
 mod attack;
+mod c_files;
 mod certify;
 mod common;
 mod compress;

@@ -426,7 +426,8 @@ impl Patterns {
     }
 }
 
-fn off_grid(is_rounded: bool) -> f64 {
+/// The largest residual of a value on a grid, as a share of its step.
+pub fn off_grid(is_rounded: bool) -> f64 {
     if is_rounded { OUTSIDE } else { OFF_GRID }
 }
 

@@ -61,6 +61,15 @@ impl Inverted {
         first..(first + TILE_ROWS).min(self.rows)
     }
 
+    /// Copies a row out, zeros included.
+    pub(super) fn copy_row(&self, row: usize, out: &mut [f64]) {
+        let (columns, inside) = (&self.tiles[row / TILE_ROWS], (row % TILE_ROWS) as u32);
+        for (place, range) in out.iter_mut().zip(columns.starts.windows(2)) {
+            let found = columns.rows[range[0]..range[1]].binary_search(&inside);
+            *place = found.map_or(0.0, |at| columns.values[range[0] + at]);
+        }
+    }
+
     pub(super) fn bytes(&self) -> usize {
         let per_tile = |tile: &TileColumns| 8 * tile.starts.len() + 12 * tile.rows.len();
         self.tiles.iter().map(per_tile).sum()

@@ -186,6 +186,29 @@ impl Packed {
         &self.squared_norms[..self.rows]
     }
 
+    /// Copies a packed row out, in the live columns and centred.
+    ///
+    /// # Panics
+    /// If there is no such row, or `out` does not have one element for each live column.
+    pub fn copy_row(&self, row: usize, out: &mut [f64]) {
+        assert_eq!(out.len(), self.live.len(), "one element per live column");
+        match &self.store {
+            Storage::Panels(panels) => panels.copy_row(row, out),
+            Storage::Inverted(inverted) => inverted.copy_row(row, out),
+            Storage::Rows(rows) => {
+                out.fill(0.0);
+                let mut scratch = CentredRow::default();
+                let SparseEntries { columns, values } =
+                    scratch.apply(rows.row(row), self.live.shifts());
+                for (column, value) in columns.iter().zip(values) {
+                    if let Some(slot) = self.live.slot(*column) {
+                        out[slot as usize] = *value;
+                    }
+                }
+            }
+        }
+    }
+
     /// Whether rows are shifted by a centre.
     pub fn is_shifted(&self) -> bool {
         !self.live.is_unshifted()
@@ -404,11 +427,11 @@ fn prefers_inverted(rows: &Matrix, live: &PackedColumns) -> bool {
         return false;
     }
     let mut counts = vec![0u32; live.len()];
-    for (column, _) in rows.iter().flat_map(Row::nonzeros) {
+    rows.iter().flat_map(Row::nonzeros).for_each(|(column, _)| {
         if let Some(slot) = live.slot(column) {
             counts[slot as usize] += 1;
         }
-    }
+    });
     let total: f64 = counts.iter().map(|count| f64::from(*count)).sum();
     let shared: f64 = counts.iter().map(|count| f64::from(*count).powi(2)).sum();
     let lanes_per_scatter = 8.0;

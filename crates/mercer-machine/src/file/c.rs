@@ -1,4 +1,5 @@
-//! One self-contained C99 file: constants, a kernel, the vote, test vectors; no allocation.
+//! One self-contained C99 file: constants, a kernel, the vote, test vectors; no allocation. The plan of a model is written
+//! in `mercer_query`, with the names and the scaling of this file.
 
 mod kernel;
 mod scaling;
@@ -6,6 +7,8 @@ mod tables;
 mod vectors;
 
 use std::io::Write;
+
+use mercer_data::Scaling;
 
 use super::Format;
 use crate::{Machine, MachineError, Model, Output, Scheme, Score};
@@ -195,7 +198,11 @@ fn write_comment(model: &Model, real: Real, out: &mut dyn Write) -> Result<(), M
     Ok(())
 }
 
-fn write_names(machine: &Machine, out: &mut dyn Write) -> Result<(), MachineError> {
+/// The names of the classes, `mercer_names`.
+///
+/// # Errors
+/// If a name holds a NUL character, or writing fails.
+pub fn write_names(machine: &Machine, out: &mut dyn Write) -> Result<(), MachineError> {
     if machine.classes().is_empty() {
         return Ok(());
     }
@@ -209,6 +216,18 @@ fn write_names(machine: &Machine, out: &mut dyn Write) -> Result<(), MachineErro
     }
     writeln!(out, "}};\n")?;
     Ok(())
+}
+
+/// The function `scale` of a file whose `mercer_real` is `double`, with its constants.
+///
+/// # Errors
+/// If rows are too wide for the stack, or writing fails.
+pub fn write_scaling(
+    scaling: &Scaling,
+    columns: usize,
+    out: &mut dyn Write,
+) -> Result<(), MachineError> {
+    scaling::write(scaling, columns, Real::Double, out)
 }
 
 /// A C string: everything but plain ASCII as three octal digits, so that nothing is read as an escape.

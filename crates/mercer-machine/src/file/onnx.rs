@@ -1,4 +1,5 @@
-//! ONNX models with one SVMClassifier or SVMRegressor (`ai.onnx.ml`, version 1), in and out.
+//! ONNX models with one SVMClassifier or SVMRegressor (`ai.onnx.ml`, version 1), in and out; machines of tables by standard
+//! operators in f64, out alone.
 //!
 //! Both operators compute `Σ coefficient K + rho`, so rho is our `-b`, and a positive sum votes for the first
 //! class of a pair. The *scores* a runtime prints for two classes are `[-f, f]`: their first column is
@@ -6,6 +7,7 @@
 //! All attributes are 32-bit floats.
 
 mod read;
+mod tables;
 mod wire;
 mod write;
 
@@ -13,7 +15,7 @@ use super::Format;
 
 pub(super) static FORMAT: Format = Format {
     name: "onnx",
-    summary: "ONNX-ML SVMClassifier or SVMRegressor; numbers become 32-bit floats",
+    summary: "ONNX-ML SVMClassifier or SVMRegressor, in 32-bit floats; tables by standard operators, in f64 (written only)",
     recognise: |bytes| bytes.first() == Some(&0x08) && wire::has_graph(bytes),
     read: read::read,
     write: write::write,
@@ -37,6 +39,7 @@ mod field {
     pub(super) mod graph {
         pub(in super::super) const NODE: u32 = 1;
         pub(in super::super) const NAME: u32 = 2;
+        pub(in super::super) const INITIALIZER: u32 = 5;
         pub(in super::super) const INPUT: u32 = 11;
         pub(in super::super) const OUTPUT: u32 = 12;
     }
@@ -47,6 +50,13 @@ mod field {
         pub(in super::super) const OPERATOR: u32 = 4;
         pub(in super::super) const ATTRIBUTE: u32 = 5;
         pub(in super::super) const DOMAIN: u32 = 7;
+    }
+    pub(super) mod tensor {
+        pub(in super::super) const DIMENSIONS: u32 = 1;
+        pub(in super::super) const KIND: u32 = 2;
+        pub(in super::super) const TEXTS: u32 = 6;
+        pub(in super::super) const NAME: u32 = 8;
+        pub(in super::super) const RAW: u32 = 9;
     }
     pub(super) mod attribute {
         pub(in super::super) const NAME: u32 = 1;

@@ -36,11 +36,11 @@ pub(crate) struct CodedBound {
     step: f64,
     base: f64,
     /// Live columns.
-    live: f64,
+    pub(crate) live: f64,
     /// Largest `|ρ_i|`.
-    leftover: f64,
+    pub(crate) leftover: f64,
     /// Largest `|b_i|`, rounded up.
-    longest_code: f64,
+    pub(crate) longest_code: f64,
 }
 
 impl CodedBound {

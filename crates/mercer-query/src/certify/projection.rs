@@ -49,18 +49,18 @@ pub(crate) const MOST_DEFECT: f64 = 0.01;
 
 /// What the steps of all scores share.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct SharedSteps(Vec<SharedStep>);
+pub(crate) struct SharedSteps(pub(crate) Vec<SharedStep>);
 
 #[derive(Debug, Clone, Copy)]
-struct SharedStep {
+pub(crate) struct SharedStep {
     /// `A_k`: what an absolute error of kernel values is multiplied by.
-    absolute: f64,
+    pub(crate) absolute: f64,
     /// `B_k`: the same for a relative one.
-    relative: f64,
+    pub(crate) relative: f64,
     /// `1.01 γ_k B_k`.
-    chain: f64,
+    pub(crate) chain: f64,
     /// `1.3 (γ_(k+8) + delta_k)`.
-    noise: f64,
+    pub(crate) noise: f64,
 }
 
 /// One step of one score.
@@ -69,11 +69,11 @@ pub(crate) struct ProjectionStep {
     /// `w_k`.
     pub weight: f64,
     /// `Ω_k`.
-    rest: f64,
+    pub(crate) rest: f64,
     /// `|w|_k`.
-    norm: f64,
+    pub(crate) norm: f64,
     /// `1.2 (γ_(k+4) |w|_k + hidden_k)`.
-    constant: f64,
+    pub(crate) constant: f64,
 }
 
 /// What is known of a query.

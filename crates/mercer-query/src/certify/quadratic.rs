@@ -70,9 +70,9 @@ pub(crate) struct Quadratic {
 /// Constants of one point at which the range is computed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Checkpoint {
-    least: f64,
-    most: f64,
-    noise: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    pub(crate) noise: f64,
 }
 
 /// What is known of a query: bounds on `g`.

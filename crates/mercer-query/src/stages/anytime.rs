@@ -2,6 +2,7 @@
 //! chosen in `mercer_compile`; what is proved, and why, is in `certify/projection.rs`.
 
 pub(super) mod arrays;
+pub(super) mod c;
 mod routes;
 
 use mercer_kernel::block::{Packed, Queries};
@@ -11,6 +12,7 @@ use mercer_simd::{DenseQueries64, Isa, Panels64};
 use mercer_spec::{Kind, Parameter, Spec};
 
 use crate::block::Block;
+use crate::c::StageInC;
 use crate::certify::Proved;
 use crate::certify::projection::{ProjectionQuery, ProjectionStep, SharedSteps, StepResidual};
 use crate::entry::StageEntry;
@@ -120,7 +122,7 @@ struct Anytime {
 #[derive(Debug)]
 pub(super) struct Sequence {
     pub chunks: Vec<BasisChunk>,
-    shared: SharedSteps,
+    pub shared: SharedSteps,
     /// Steps of each score.
     pub scores: Vec<Vec<ProjectionStep>>,
     pub sizes: RowSizes,
@@ -392,6 +394,10 @@ impl Anytime {
 impl Stage for Anytime {
     fn spec(&self) -> Spec {
         self.spec.clone()
+    }
+
+    fn c_code(&self) -> Option<&dyn StageInC> {
+        (self.sequences.len() == 1).then_some(self)
     }
 
     fn bytes(&self) -> usize {

@@ -5,6 +5,7 @@
 //! leaves open: the distance of the query from the nearest vector, from a combination of the 8 nearest,
 //! and from the span of all, which is the last step of a sequence of `anytime`.
 
+mod c;
 mod load;
 
 use mercer_kernel::KernelRef;
@@ -14,6 +15,7 @@ use mercer_spec::{Kind, Parameter, Spec};
 
 use super::anytime::{QueryInChunk, Sequence, query_bounds};
 use crate::block::Block;
+use crate::c::StageInC;
 use crate::certify::nearby::{FEW, Nearby, SmallMachine, Vectors};
 use crate::certify::projection::{ProjectionQuery, StepResidual};
 use crate::entry::StageEntry;
@@ -308,6 +310,10 @@ fn solve(table: &[[f64; FEW]; FEW], right: &[f64; FEW], count: usize) -> Option<
 impl Stage for Compressed {
     fn spec(&self) -> Spec {
         self.spec.clone()
+    }
+
+    fn c_code(&self) -> Option<&dyn StageInC> {
+        Some(self)
     }
 
     fn bytes(&self) -> usize {

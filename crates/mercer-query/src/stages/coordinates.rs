@@ -1,14 +1,16 @@
 //! Coordinates of queries in a basis of few directions; stages with the same basis share them. Bounds for projected
 //! queries are in `certify/projection.rs`.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 use mercer_data::{Matrix, Row};
-use mercer_machine::Section;
+use mercer_machine::{MachineError, Section};
 use mercer_simd::{ColumnIndex, Isa, LANES32, NO_ROW, Strip, Weight, compact};
 
 use crate::block::Block;
+use crate::c::{CFile, StageSite};
 use crate::tracker::DecisionTracker;
 use crate::{Estimate, Exact};
 
@@ -228,6 +230,52 @@ impl Basis {
             chunk.rows.min(directions.end - number * CHUNK).saturating_sub(charged) as u64
         });
         missing.sum::<u64>() * self.columns
+    }
+
+    /// As [`Basis::cost`] and then charged, for a query alone: `charged` holds the directions of each chunk that stages before
+    /// have charged.
+    pub(super) fn charge_once(
+        &self,
+        directions: Range<usize>,
+        charged: &mut HashMap<u64, usize>,
+    ) -> u64 {
+        let chunks = self.chunks[Self::chunks(directions.clone())].iter();
+        let wanted =
+            |chunk: &DirectionChunk, number: usize| chunk.rows.min(directions.end - number * CHUNK);
+        let numbered = || chunks.clone().zip(directions.start / CHUNK..);
+        let missing = numbered().map(|(chunk, number)| {
+            let before = charged.get(&chunk.id).copied().unwrap_or(0);
+            wanted(chunk, number).saturating_sub(before) as u64
+        });
+        let cost = missing.sum::<u64>() * self.columns;
+        for (chunk, number) in numbered() {
+            let most = charged.entry(chunk.id).or_insert(0);
+            *most = wanted(chunk, number).max(*most);
+        }
+        cost
+    }
+
+    /// Writes the directions in C, `CHUNK` numbers for each live column, and `PROJECT_N(q, strip, out)`, which computes the
+    /// coordinates of one chunk.
+    pub(super) fn write(
+        &self,
+        site: &StageSite<'_>,
+        file: &mut CFile<'_>,
+    ) -> Result<(), MachineError> {
+        file.piece(include_str!("../c/text/project.c"))?;
+        let strips = self.chunks.iter().flat_map(|chunk| chunk.strip.rows().iter().copied());
+        file.f32s(&site.name("strips"), strips)?;
+        let name = site.name("PROJECT");
+        if self.live.is_shifted {
+            return file.text(&format!(
+                "#define {name}(q, strip, out) project_centred(q, strip, out)\n\n"
+            ));
+        }
+        let places = site.name("places");
+        file.integers("unsigned", &places, self.places.of_columns())?;
+        file.text(&format!(
+            "#define {name}(q, strip, out) project_row(q, {places}, strip, out)\n\n"
+        ))
     }
 
     /// Charges the open queries for some directions and for `other_cost`, and computes the directions for those that

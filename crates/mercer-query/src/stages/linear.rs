@@ -1,6 +1,8 @@
 //! One dot product per output, fitted to the scores of the machine. An estimate, never a proof; machines with linear
 //! scores need no such stage.
 
+mod c;
+
 use mercer_data::Row;
 use mercer_machine::{Output, Section};
 use mercer_simd::fold8;
@@ -8,6 +10,7 @@ use mercer_spec::{Checked, Spec};
 
 use super::coordinates::{estimate_of, outputs};
 use crate::block::Block;
+use crate::c::StageInC;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
@@ -63,6 +66,10 @@ impl Stage for Linear {
 
     fn needs_rounding_bounds(&self) -> bool {
         false
+    }
+
+    fn c_code(&self) -> Option<&dyn StageInC> {
+        Some(self)
     }
 
     fn bytes(&self) -> usize {

@@ -1,6 +1,7 @@
 //! All supports at once, in arithmetic that is cheaper than f64: integers where rows lie on a grid,
 //! f32 elsewhere.
 
+mod c;
 mod expansion;
 
 use mercer_kernel::Profile;
@@ -9,6 +10,7 @@ use mercer_machine::{Score, Section};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 use crate::block::Block;
+use crate::c::StageInC;
 use crate::certify::integer_codes::CodedBound;
 use crate::certify::single_precision::F32Query;
 use crate::entry::StageEntry;
@@ -243,6 +245,10 @@ impl LowPrecision {
 impl Stage for LowPrecision {
     fn spec(&self) -> Spec {
         self.spec.clone()
+    }
+
+    fn c_code(&self) -> Option<&dyn StageInC> {
+        Some(self)
     }
 
     fn bytes(&self) -> usize {

@@ -9,6 +9,7 @@ use mercer_simd::Isa;
 use mercer_spec::{Checked, Spec};
 
 use crate::block::Block;
+use crate::c::StageInC;
 use crate::certify::quadratic::{Checkpoint, Energy, Quadratic};
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -16,6 +17,7 @@ use crate::tracker::DecisionTracker;
 use crate::verify::{RestsOn, spectral};
 use crate::{Exact, LoadError};
 
+mod c;
 mod f32_rounds;
 
 use f32_rounds::F32Rounds;
@@ -310,6 +312,10 @@ impl Stage for Spectral {
 
     fn shares_coordinates(&self) -> bool {
         self.f32_rounds.is_some()
+    }
+
+    fn c_code(&self) -> Option<&dyn StageInC> {
+        Some(self)
     }
 
     fn bytes(&self) -> usize {

@@ -1,12 +1,15 @@
 //! Quadratic forms in few coordinates that were fitted to the scores of the machine. An estimate, never a proof; the
 //! forms are fitted in `mercer_compile`.
 
+mod c;
+
 use mercer_machine::{Array, Output, Section};
 use mercer_simd::{Isa, LANES32, quadratic32};
 use mercer_spec::{Checked, Kind, Parameter, Spec};
 
 use super::coordinates::{Basis, estimate_of, outputs};
 use crate::block::Block;
+use crate::c::StageInC;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
 use crate::tracker::DecisionTracker;
@@ -156,6 +159,10 @@ impl Stage for Student {
 
     fn shares_coordinates(&self) -> bool {
         true
+    }
+
+    fn c_code(&self) -> Option<&dyn StageInC> {
+        Some(self)
     }
 
     fn bytes(&self) -> usize {

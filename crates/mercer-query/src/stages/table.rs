@@ -1,11 +1,14 @@
 //! Additive kernels as one curve per column, read from tables (after \[YW12\] and \[MBM08\]). For machines trained
 //! with kernels; machines that were trained as tables are answered in `tables.rs`.
 
+mod c;
+
 use mercer_kernel::{Curve, Form, Profile};
 use mercer_machine::{Machine, Score, Section};
 use mercer_spec::{Checked, Spec};
 
 use crate::block::Block;
+use crate::c::StageInC;
 use crate::certify::curves;
 use crate::entry::StageEntry;
 use crate::stage::{Session, Stage, StageSession, StageWithScratch};
@@ -173,6 +176,10 @@ impl Table {
 impl Stage for Table {
     fn spec(&self) -> Spec {
         Spec::new("table")
+    }
+
+    fn c_code(&self) -> Option<&dyn StageInC> {
+        Some(self)
     }
 
     fn bytes(&self) -> usize {

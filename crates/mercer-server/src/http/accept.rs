@@ -1,23 +1,37 @@
 //! The accept loop: connections are counted and limited, slow senders are cut, and stopping lets requests end. A loop of
 //! our own, because the usual one has no timer for slow heads and no limit of connections.
 
+use std::convert::Infallible;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
 
 /// Bytes of the head of a request, at most.
 const HEAD_BYTES: usize = 16 << 10;
 /// Streams of a connection at a time, at most.
 const STREAMS: u32 = 256;
+
+/// How long idle connections stay open once the server stops.
+const LINGER: Duration = Duration::from_millis(250);
+/// A connection without a request at work is closed after so long.
+const IDLE: Duration = Duration::from_secs(75);
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
@@ -39,20 +53,18 @@ pub async fn serve(
     tls: Option<TlsAcceptor>,
     stop: impl Future<Output = ()>,
 ) -> bool {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.read_time)
-        .max_buf_size(HEAD_BYTES.max(8192));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    let builder = Arc::new(builder);
-    let (graceful, places) =
-        (GracefulShutdown::new(), Arc::new(Semaphore::new(limits.connections)));
+    let (builder, graceful) = (Arc::new(protocols(limits)), GracefulShutdown::new());
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let start = |stream: TcpStream, place: OwnedSemaphorePermit| {
+        // Answers are short: they should not wait for more to send.
+        drop(stream.set_nodelay(true));
+        let (builder, router, tls) = (Arc::clone(&builder), router.clone(), tls.clone());
+        let watcher = graceful.watcher();
+        tokio::spawn(async move {
+            connection(stream, &builder, router, tls, watcher, limits.read_time).await;
+            drop(place);
+        });
+    };
     tokio::pin!(stop);
     loop {
         // A place first: beyond the limit, connections wait in the operating system's own queue.
@@ -64,33 +76,220 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let Ok((stream, _)) = accepted else {
+        match (accepted, place) {
+            (Ok((stream, _)), Ok(place)) => start(stream, place),
             // Out of file handles, for instance: others may close.
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            continue;
-        };
-        // Answers are short: they should not wait for more to send.
-        drop(stream.set_nodelay(true));
-        let service = TowerToHyperService::new(router.clone());
-        let (builder, watcher, tls) = (Arc::clone(&builder), graceful.watcher(), tls.clone());
-        tokio::spawn(async move {
-            // A connection that breaks, or a handshake that fails, is its caller's affair.
-            match tls {
-                None => {
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+    // Those whose connection stands wait in the system's queue: closing it would break them.
+    while let Ok(place) = Arc::clone(&places).try_acquire_owned()
+        && let Some(Ok((stream, _))) = at_once(listener.accept()).await
+    {
+        start(stream, place);
+    }
+    drop(listener);
+    // An idle connection is closed at once when the server stops, a request on its way or not: so it gets a moment more.
+    let all_closed = places.acquire_many(limits.connections.try_into().unwrap_or(u32::MAX));
+    drop(tokio::time::timeout(LINGER.min(limits.stop_time), all_closed).await);
+    tokio::time::timeout(limits.stop_time, graceful.shutdown()).await.is_ok()
+}
+
+/// What a future gives if it is ready.
+async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        found = future => Some(found),
+        () = std::future::ready(()) => None,
+    }
+}
+
+/// Serves one connection to its end. One that breaks, or whose handshake fails, is its caller's affair.
+async fn connection(
+    stream: TcpStream,
+    builder: &Builder<TokioExecutor>,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    watcher: Watcher,
+    read_time: Duration,
+) {
+    let activity = Arc::new(Activity::default());
+    let own = Arc::clone(&activity);
+    let service = service_fn(move |request| answer(router.clone(), request, own.begin()));
+    let work = async {
+        match tls {
+            None => {
+                let connection = builder.serve_connection(TokioIo::new(stream), service);
+                drop(watcher.watch(connection.into_owned()).await);
+            }
+            Some(tls) => {
+                let shaken = tokio::time::timeout(read_time, tls.accept(stream)).await;
+                if let Ok(Ok(stream)) = shaken {
                     let connection = builder.serve_connection(TokioIo::new(stream), service);
                     drop(watcher.watch(connection.into_owned()).await);
                 }
-                Some(tls) => {
-                    let shaken = tokio::time::timeout(limits.read_time, tls.accept(stream)).await;
-                    if let Ok(Ok(stream)) = shaken {
-                        let connection = builder.serve_connection(TokioIo::new(stream), service);
-                        drop(watcher.watch(connection.into_owned()).await);
-                    }
-                }
             }
-            drop(place);
-        });
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        () = activity.over(read_time) => {}
     }
-    drop(listener);
-    tokio::time::timeout(limits.stop_time, graceful.shutdown()).await.is_ok()
+}
+
+/// Both versions of HTTP, with their own limits.
+fn protocols(limits: ConnectionLimits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.read_time)
+        .max_buf_size(HEAD_BYTES.max(8192));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    builder
+}
+
+/// Answers one request, which is at work until its response is sent.
+async fn answer(
+    router: Router,
+    request: Request<Incoming>,
+    at_work: AtWork,
+) -> Result<Response<Body>, Infallible> {
+    let response = router.oneshot(request.map(Body::new)).await?;
+    Ok(response.map(|body| Body::new(Watched { body, _at_work: at_work })))
+}
+
+/// What a connection does. The protocol's own timers see the head of a request; these see connections without any.
+#[derive(Debug)]
+struct Activity {
+    start: Instant,
+    begun: AtomicU64,
+    at_work: AtomicUsize,
+    /// Milliseconds from the start to the end of the last request.
+    last_ms: AtomicU64,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        let (begun, at_work, last_ms) = (AtomicU64::new(0), AtomicUsize::new(0), AtomicU64::new(0));
+        Self { start: Instant::now(), begun, at_work, last_ms }
+    }
+}
+
+impl Activity {
+    fn begin(self: &Arc<Self>) -> AtWork {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.at_work.fetch_add(1, Ordering::Relaxed);
+        AtWork(Arc::clone(self))
+    }
+
+    /// Returns once no request has come in time, or none has been at work for long.
+    async fn over(&self, read_time: Duration) {
+        loop {
+            let limit = if self.begun.load(Ordering::Relaxed) == 0 { read_time } else { IDLE };
+            let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+            let idle = self.start.elapsed().saturating_sub(last);
+            let is_idle = self.at_work.load(Ordering::Relaxed) == 0;
+            if is_idle && idle >= limit {
+                return;
+            }
+            let left = if is_idle { limit.saturating_sub(idle) } else { limit };
+            // Not less: a request that begins now has its time.
+            tokio::time::sleep(left.max(Duration::from_millis(10))).await;
+        }
+    }
+}
+
+/// A request at work, until it is dropped.
+#[derive(Debug)]
+struct AtWork(Arc<Activity>);
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        let now = self.0.start.elapsed().as_millis() as u64;
+        self.0.last_ms.fetch_max(now, Ordering::Relaxed);
+        self.0.at_work.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The body of a response with the request that it ends.
+struct Watched {
+    body: Body,
+    _at_work: AtWork,
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use axum::routing::get;
+
+    use super::*;
+
+    /// A server of one constant answer that stops when the sender is dropped.
+    async fn server(
+        connections: usize,
+    ) -> (std::net::SocketAddr, tokio::sync::oneshot::Sender<()>, tokio::task::JoinHandle<bool>)
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let (read_time, stop_time) = (Duration::from_secs(5), Duration::from_secs(5));
+        let limits = ConnectionLimits { connections, read_time, stop_time };
+        let router = Router::new().route("/", get(|| async { "answered" }));
+        let stopped = async move { drop(stopped.await) };
+        (address, stop, tokio::spawn(serve(listener, router, limits, None, stopped)))
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_request_on_its_way_when_the_server_stops_is_answered() {
+        let (address, stop, served) = server(8).await;
+        let said = tokio::task::spawn_blocking(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            std::thread::sleep(Duration::from_millis(30));
+            drop(stop);
+            std::thread::sleep(Duration::from_millis(30));
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            let mut said = String::new();
+            drop(stream.read_to_string(&mut said));
+            said
+        });
+        let said = said.await.unwrap();
+        assert!(said.ends_with("answered"), "{said}");
+        assert!(served.await.unwrap(), "all requests ended");
+        assert!(std::net::TcpStream::connect(address).is_err(), "no more connections are taken");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn without_connections_the_server_stops_at_once() {
+        let (_, stop, served) = server(8).await;
+        let start = std::time::Instant::now();
+        drop(stop);
+        assert!(served.await.unwrap());
+        assert!(start.elapsed() < LINGER, "{:?}", start.elapsed());
+    }
 }

@@ -1,8 +1,5 @@
 //! Inference requests and responses as HTTP bodies: JSON, JSON followed by tensors as bytes, or one tensor as bytes.
 
-use std::borrow::Cow;
-use std::io::Read;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -42,34 +39,6 @@ struct OutputJson {
     name: String,
     #[serde(default)]
     parameters: ParameterMap,
-}
-
-/// The body as it was before it was compressed, at most so many bytes.
-///
-/// # Errors
-/// If the compression is unknown, damaged, or the result is too long.
-pub fn inflated<'a>(
-    body: &'a [u8],
-    encoding: Option<&str>,
-    most: usize,
-) -> Result<Cow<'a, [u8]>, Failure> {
-    let mut out = Vec::new();
-    let limit = most as u64 + 1;
-    let read = match encoding {
-        None | Some("identity") => return Ok(Cow::Borrowed(body)),
-        Some("gzip") => flate2::read::GzDecoder::new(body).take(limit).read_to_end(&mut out),
-        Some("deflate") => flate2::read::ZlibDecoder::new(body).take(limit).read_to_end(&mut out),
-        Some(other) => {
-            let what = format!("bodies encoded as '{other}' are not read; gzip and deflate are");
-            return Err(Failure::new(Kind::UnsupportedBody, what));
-        }
-    };
-    read.map_err(|error| Failure::invalid(format!("the compressed body is damaged: {error}")))?;
-    if out.len() > most {
-        let what = format!("the body takes more than {most} bytes when it is inflated");
-        return Err(Failure::new(Kind::TooLarge, what));
-    }
-    Ok(Cow::Owned(out))
 }
 
 /// Reads a request; `json_length` is the value of [`HEADER_LENGTH`].
@@ -140,6 +109,7 @@ fn from_json(json: &[u8], mut tensors: &[u8]) -> Result<InferRequest, Failure> {
         parameters: Parameters::new(&request.parameters)?,
         inputs,
         outputs: request.outputs.into_iter().map(wanted).collect::<Result<_, _>>()?,
+        read_time: std::time::Duration::ZERO,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use mercer_data::Matrix;
 use mercer_kernel::{Form, Profile};
-use mercer_machine::{Machine, PlanSections, Score};
+use mercer_machine::{Machine, Output, PlanSections, Score};
 use mercer_query::{Certainty, Decision, Plan, PlanTrust, QueryError, QueryOptions, Require};
 use mercer_simd::Isa;
 
@@ -132,6 +132,38 @@ impl CertifyProperty<'_> {
             for (found, exact) in answers.decisions.iter().zip(&truth) {
                 if found.certainty == Certainty::Unsettled || found.answer != exact.answer {
                     return Err(format!("{}: {found:?}, exactly {exact:?}", self.name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Against any threshold, every answer says on which side of it the exact score lies; other machines refuse one.
+    pub fn thresholds_are_decided(&self) -> Verdict {
+        let plan = self.plan()?;
+        let at =
+            |threshold: f64| QueryOptions { threshold: Some(threshold), ..QueryOptions::default() };
+        if self.machine.scores().len() != 1 || *self.machine.output() == Output::Value {
+            return match plan.decide_with(self.queries, &at(0.5)) {
+                Err(QueryError::NoThreshold) => Ok(()),
+                other => Err(format!("{}: {other:?} in place of a refusal", self.name)),
+            };
+        }
+        let Ok(scores) = plan.scores(self.queries) else { return Ok(()) };
+        let mut sorted = scores.clone();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
+        // A tie, its neighbours, and scores of any size.
+        for threshold in
+            [0.0, middle, middle.next_up(), middle.next_down(), -middle, 1e-300, 1e300, -1e300]
+        {
+            let answers = plan.decide_with(self.queries, &at(threshold));
+            let answers = answers.map_err(|error| format!("{}: {error}", self.name))?;
+            for (row, (found, score)) in answers.decisions.iter().zip(&scores).enumerate() {
+                let expected = self.machine.output().answer_at(*score, threshold);
+                if found.answer != expected || found.certainty < Certainty::Certified {
+                    let what = format!("{}, row {row}, threshold {threshold:e}", self.name);
+                    return Err(format!("{what}: {found:?}, the score is {score:e}"));
                 }
             }
         }

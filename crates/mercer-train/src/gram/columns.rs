@@ -192,12 +192,15 @@ impl QueryBatch {
             }
             return Self { queries: PackedQueries::Sparse(queries), norms };
         }
-        let mut queries = DenseQueries32::new(f32_rows.columns());
-        let mut buffer = vec![0.0; f32_rows.columns()];
-        for row in rows {
-            norms.push(f32_rows.write(source.row(*row), &mut buffer));
-            queries.push(&buffer);
-        }
+        let columns = f32_rows.columns();
+        let mut queries = DenseQueries32::new(columns);
+        let mut buffer = vec![0.0; rows.len() * columns];
+        let places = buffer.chunks_exact_mut(columns.max(1));
+        norms.extend(
+            rows.iter().zip(places).map(|(row, place)| f32_rows.write(source.row(*row), place)),
+        );
+        norms.resize(rows.len(), 0.0);
+        queries.push_rows(&buffer, rows.len(), columns);
         Self { queries: PackedQueries::Dense(queries), norms }
     }
 }

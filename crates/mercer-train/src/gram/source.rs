@@ -108,10 +108,29 @@ impl F32Rows {
 
     /// Writes the row and returns its squared norm, rounded once.
     pub(super) fn write(&self, row: Row<'_>, out: &mut [f32]) -> f32 {
-        out.copy_from_slice(&self.empty);
-        for (column, value) in row.nonzeros() {
-            if let Some(slot) = self.live.slot(column) {
-                out[slot as usize] = (value - self.centre[slot as usize]) as f32;
+        let centred = |value: f64, centre: &f64, empty: &f32| {
+            if value == 0.0 { *empty } else { (value - centre) as f32 }
+        };
+        let constants = self.centre.iter().zip(&self.empty);
+        match row {
+            Row::Dense(values) if values.len() == self.live.len() => {
+                for ((out, value), (centre, empty)) in out.iter_mut().zip(values).zip(constants) {
+                    *out = centred(*value, centre, empty);
+                }
+            }
+            Row::Dense(values) => {
+                let places = out.iter_mut().zip(self.live.columns());
+                for ((out, column), (centre, empty)) in places.zip(constants) {
+                    *out = centred(values[*column as usize], centre, empty);
+                }
+            }
+            Row::Sparse { .. } => {
+                out.copy_from_slice(&self.empty);
+                row.nonzeros().for_each(|(column, value)| {
+                    if let Some(slot) = self.live.slot(column) {
+                        out[slot as usize] = (value - self.centre[slot as usize]) as f32;
+                    }
+                });
             }
         }
         squared_norm(out)
@@ -146,13 +165,13 @@ impl Moments {
             highs: vec![f64::NEG_INFINITY; width],
         };
         for row in examples.iter() {
-            for (column, value) in row.nonzeros() {
+            row.nonzeros().for_each(|(column, value)| {
                 let slot = moments.live.slot_or_dead(column) as usize;
                 moments.counts[slot] += 1;
                 moments.means[slot] += value / rows as f64;
                 moments.lows[slot] = moments.lows[slot].min(value);
                 moments.highs[slot] = moments.highs[slot].max(value);
-            }
+            });
         }
         for slot in 0..width {
             if moments.counts[slot] < rows {

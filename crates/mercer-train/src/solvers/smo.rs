@@ -13,6 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 pub(crate) use state::State;
@@ -70,6 +71,10 @@ const STEP_LIMIT: StepLimit = StepLimit { steps: 20_000_000, per_variable: 200 }
 const FIRST_CHECK: u64 = 64;
 /// Rows compared in such a check.
 const SAMPLE: usize = 256;
+/// A working set is solved until its violation falls to this share of the initial one: then other variables matter more.
+const INNER_REDUCTION: f64 = 0.1;
+/// Problems of up to so many working sets are solved as one: rounds cost more than their pair steps.
+const WHOLE: usize = 2;
 
 #[derive(Debug)]
 struct Smo {
@@ -239,7 +244,12 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         let qp = self.problem.qp;
         let capacity = self.problem.gram.capacity(&self.problem.view);
         let size = self.settings.working_set.min(capacity / 2).max(2);
-        let set = select::working_set(qp, &self.state, scan, size);
+        let is_whole = qp.len() <= WHOLE * size && self.state.active.len() == self.examples.len();
+        let (set, share) = if is_whole {
+            (select::all_variables(qp), 0.0)
+        } else {
+            (select::working_set(qp, &self.state, scan, size), INNER_REDUCTION)
+        };
         let row_of = |v: &u32| *v % qp.rows as u32;
         let columns: Vec<u32> = set.iter().map(|v| self.slots[row_of(v) as usize]).collect();
         let chosen: Vec<u32> = set.iter().map(|v| self.examples[row_of(v) as usize]).collect();
@@ -255,6 +265,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
         let gradient =
             gradient.map(|(v, at)| self.state.k_beta[*at as usize] + qp.linear[*v as usize]);
         let mut inner = WorkingSetProblem {
+            isa: Isa::current(),
             table: &table,
             diagonal: chosen.iter().map(|row| diagonal[*row as usize]).collect(),
             gradient: gradient.collect(),
@@ -263,7 +274,7 @@ impl<'r, 'q, 'a> SmoRun<'r, 'q, 'a> {
             upper: set.iter().map(|v| qp.upper[*v as usize]).collect(),
             ends: select::group_ends(qp, &set),
         };
-        let result = inner.solve(0.5 * control.tolerance, control.steps_left());
+        let result = inner.solve(share, 0.5 * control.tolerance, control.steps_left());
         let beta = inner.beta;
         self.apply(&set, &chosen, &beta);
         control.iterations += result.steps;

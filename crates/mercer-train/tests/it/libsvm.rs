@@ -1,4 +1,4 @@
-//! LIBSVM's answers: objective within 1e-4 relative at tolerance 1e-3, the same predictions on 99.9 % of
+//! LIBSVM's answers: objective within 1e-4 relative at tolerance 1e-3 (nu-SVC 1e-5), the same predictions on 99.9 % of
 //! held-out rows. A regression agrees where it differs by less than 1 % of the spread of the targets.
 
 use crate::common::{
@@ -20,6 +20,13 @@ struct Case<'a> {
     c: f64,
     nu: f64,
     p: f64,
+}
+
+impl Case<'_> {
+    /// The objective of nu-SVC is divided by its squared margin, and so is what the tolerance leaves of it.
+    fn tolerance(&self) -> f64 {
+        if self.formulation.starts_with("nu_svc") { 1e-5 } else { 1e-3 }
+    }
 }
 
 fn nodes(row: Row<'_>) -> Vec<SvmNode> {
@@ -53,7 +60,7 @@ fn libsvm(case: &Case<'_>, data: &Dataset) -> SvmModel {
         .c(case.c)
         .nu(case.nu)
         .p(case.p)
-        .eps(1e-3)
+        .eps(case.tolerance())
         .build()
         .unwrap();
     let problem = SvmProblem {
@@ -116,7 +123,8 @@ fn compare(case: &Case<'_>, data: &Dataset, queries: &Dataset) {
     let theirs = libsvm(case, data);
     let kernel = parse(case.kernel).unwrap();
     let what = formulation(case.formulation).unwrap();
-    let trained = train(data, &kernel, &what, &Training::default(), &mut |_| {}).unwrap();
+    let training = Training::default().tolerance(case.tolerance());
+    let trained = train(data, &kernel, &what, &training, &mut |_| {}).unwrap();
     let (machine, report) = (&trained.machine, &trained.report);
     assert!(report.converged, "{} {report:?}", case.name);
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use mercer::data::Targets;
 
 use super::super::Refused;
-use super::super::printf::g;
 use super::super::single_class::{SingleClass, WARNING};
 use super::SvmTrainOptions;
 use crate::output::save_text;
+use mercer::printf::g;
 
 impl SvmTrainOptions {
     /// LIBSVM's `svm_check_parameter`.

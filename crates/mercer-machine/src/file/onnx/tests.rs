@@ -2,7 +2,7 @@
 
 use super::super::{format, from_bytes, to_bytes};
 use super::FORMAT;
-use crate::{Answer, ClassName, Machine, Model, Output, Score};
+use crate::{Answer, Bins, ClassName, Machine, Model, Output, Score, Spacing};
 use mercer_data::{Matrix, Row};
 
 /// Scores by the definition.
@@ -101,6 +101,33 @@ fn files_of_others_give_the_labels_of_onnxruntime() {
         }
         assert_eq!(checked, 40, "{name}");
     }
+}
+
+fn tables(scaling: Option<&str>) -> Model {
+    let cuts = vec![0.5, 1.0, 2.0, 3.0];
+    let spacing = Spacing::Quantile { starts: vec![0, 4, 4], cuts };
+    let bins = Bins::one_hot(spacing, 5).unwrap();
+    let score = Score::Additive { weights: (0..8u8).map(f32::from).collect(), offset: 0.5 };
+    let kernel = mercer_kernel::parse("intersection").unwrap();
+    let machine = Machine::additive(kernel, 2, bins.into(), vec![score], Output::Value).unwrap();
+    let rows = Matrix::dense(2, vec![1.0, 2.0, 3.0, 5.0]).unwrap();
+    let fit = |text| mercer_data::scale::parse(text).unwrap().fit(&rows).unwrap();
+    let mut model: Model = machine.into();
+    model.input.scaling = scaling.map(fit);
+    model
+}
+
+/// `python/tests/test_onnx.py` runs such files.
+#[test]
+fn tables_are_written_by_standard_operators_and_not_read_back() {
+    let bytes = to_bytes(&tables(Some("standard")), &FORMAT).unwrap();
+    assert_eq!(super::super::recognise(&bytes).unwrap().name, "onnx");
+    let has = |word: &str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
+    assert!(["Less", "Gather", "ReduceSum", "centres"].into_iter().all(has));
+    assert!(!has("ai.onnx.ml") && !has("label"));
+    assert!(from_bytes(&bytes).is_err());
+    let said = to_bytes(&tables(Some("quantile")), &FORMAT).unwrap_err().to_string();
+    assert!(said.starts_with("ONNX cannot express rows scaled by quantile"), "{said}");
 }
 
 #[test]

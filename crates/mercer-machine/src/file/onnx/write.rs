@@ -16,24 +16,29 @@ use crate::{ClassName, Machine, MachineError, Model, Output, Probabilities, Scor
 const MAX_NUMBERS: usize = 1 << 28;
 
 /// Attribute kinds of onnx.proto.
-const INTEGER: i64 = 2;
+pub(super) const INTEGER: i64 = 2;
 const TEXT: i64 = 3;
 const FLOATS: i64 = 6;
 const INTEGERS: i64 = 7;
 const TEXTS: i64 = 8;
 /// Element kinds of rows.
 const FLOAT: i64 = 1;
-const DOUBLE: i64 = 11;
+pub(super) const INTEGER64: i64 = 7;
+pub(super) const TEXT_ELEMENT: i64 = 8;
+pub(super) const DOUBLE: i64 = 11;
 /// Centres this many times as large as the spread cost 32-bit floats six of their 24 bits.
 const FAR: f64 = 64.0;
 
-fn inexpressible(what: impl Into<String>) -> MachineError {
+pub(super) fn inexpressible(what: impl Into<String>) -> MachineError {
     MachineError::Inexpressible { format: "ONNX", what: what.into() }
 }
 
 /// Writes a model of one node.
 pub(super) fn write(saved: &Model, out: &mut dyn Write) -> Result<(), MachineError> {
     let machine = &saved.machine;
+    if let Some(grid) = machine.bins() {
+        return super::tables::write(saved, grid, out);
+    }
     let is_classifier = matches!(machine.output(), Output::Classes { .. });
     let has_words = machine.classes().iter().any(|name| matches!(name, ClassName::Text(_)));
     let shift = shift(saved);
@@ -43,7 +48,7 @@ pub(super) fn write(saved: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         (None, None) => None,
     };
     let (svm, answers) = if is_classifier {
-        let label = if has_words { 8 } else { 7 };
+        let label = if has_words { TEXT_ELEMENT } else { INTEGER64 };
         let answers = vec![("label", label, None), ("scores", 1, Some(score_columns(machine)))];
         (classifier(saved, shift.as_deref())?, answers)
     } else {
@@ -78,7 +83,7 @@ fn score_columns(machine: &Machine) -> usize {
 }
 
 /// A named matrix of rows, or a vector, of an element kind of onnx.proto.
-fn tensor(name: &str, kind: i64, columns: Option<usize>) -> Message {
+pub(super) fn tensor(name: &str, kind: i64, columns: Option<usize>) -> Message {
     let rows = Message::default().message(1, Message::default().bytes(2, "N"));
     let shape = match columns {
         Some(columns) => rows.message(1, Message::default().integer(1, columns as i64)),
@@ -270,23 +275,23 @@ fn labels(svm: Message, names: &[ClassName]) -> Result<Message, MachineError> {
             names.iter().fold(list, |list, name| list.bytes(attribute::TEXTS, name.to_string()));
         list.integer(attribute::KIND, TEXTS)
     } else {
-        let mut whole = Vec::new();
-        for name in names {
-            match name {
-                ClassName::Number(number)
-                    if number.fract() == 0.0 && number.abs() < 2f64.powi(53) =>
-                {
-                    whole.push(*number as i64);
-                }
-                other => {
-                    let what = format!("the class name '{other}' (only whole numbers or words)");
-                    return Err(inexpressible(what));
-                }
-            }
-        }
-        integers("classlabels_ints", &whole)
+        integers("classlabels_ints", &whole_names(names)?)
     };
     Ok(svm.message(node::ATTRIBUTE, attribute))
+}
+
+/// Names of classes that are numbers.
+pub(super) fn whole_names(names: &[ClassName]) -> Result<Vec<i64>, MachineError> {
+    let whole = |name: &ClassName| match name {
+        ClassName::Number(number) if number.fract() == 0.0 && number.abs() < 2f64.powi(53) => {
+            Ok(*number as i64)
+        }
+        other => {
+            let what = format!("the class name '{other}' (only whole numbers or words)");
+            Err(inexpressible(what))
+        }
+    };
+    names.iter().map(whole).collect()
 }
 
 fn floats(name: &str, values: &[f64]) -> Result<Message, MachineError> {

@@ -3,10 +3,11 @@
 
 use mercer_kernel::bound::{LEAST, largest};
 use mercer_kernel::{Form, Profile};
-use mercer_machine::Score;
+use mercer_machine::{MachineError, Score};
 use mercer_simd::{Isa, fold8};
 
 use crate::Exact;
+use crate::c::{CFile, StageSite, number, write_chunks};
 use crate::certify::single_precision::{F32Bound, F32Query, F32Weights, power_norm};
 use crate::coefficients::{CoefficientSizes, Coefficients, CoefficientsF32, SumsAndSizes};
 use crate::tracker::DecisionTracker;
@@ -16,7 +17,7 @@ use crate::tracker::DecisionTracker;
 pub(super) struct Expansion {
     pub(super) isa: Isa,
     pub(super) bound: F32Bound,
-    weights: Vec<F32Weights>,
+    pub(super) weights: Vec<F32Weights>,
     coefficients: SumPrecision,
 }
 
@@ -77,6 +78,59 @@ impl Expansion {
         let lost = unit * packed.rows() as f64 * 1e-44;
         let weights = machine.scores().iter().map(|score| weights(score, &used, lost)).collect();
         Ok(Self { isa: exact.isa(), bound, weights, coefficients })
+    }
+
+    /// Writes the coefficients in C, and the functions that sum with them.
+    pub(super) fn write_coefficients(
+        &self,
+        site: &StageSite<'_>,
+        file: &mut CFile<'_>,
+    ) -> Result<(), MachineError> {
+        let name = |name: &str| site.name(name);
+        let (starts, scores, values) =
+            (name("coefficient_starts"), name("coefficient_scores"), name("coefficients"));
+        let set_error = name("SET_ERROR");
+        let (rows, chunks) = match &self.coefficients {
+            SumPrecision::F32(narrow) => {
+                let ends = narrow.chunks.iter().scan(0, |end, chunk| {
+                    *end += chunk.scores.len();
+                    Some(*end)
+                });
+                file.integers("unsigned", &starts, std::iter::once(0).chain(ends))?;
+                file.integers("unsigned", &scores, narrow.chunks.iter().flat_map(|c| &c.scores))?;
+                let all = narrow.chunks.iter().flat_map(|chunk| chunk.values.iter().copied());
+                file.f32s(&values, all)?;
+                file.define(&name("COEFFICIENT_UNIT"), format!("({})", number(narrow.unit())))?;
+                file.text(&format!("#define {set_error}(sums, known) ((void)0)\n"))?;
+                (narrow.chunk_rows, narrow.chunks.len())
+            }
+            SumPrecision::F64(wide, sizes) => {
+                write_chunks(wide, [&starts, &scores, &values], file)?;
+                // A chunk without scores has no sizes; C wants one row for each.
+                let rows = wide.chunk_rows;
+                let sizes = sizes.0.chunks.iter().flat_map(|chunk| {
+                    (0..rows).map(|row| chunk.values.get(row).copied().unwrap_or(0.0))
+                });
+                file.f64s(&name("sizes"), sizes)?;
+                file.text(&format!(
+                    "#define {set_error}(sums, known) ((sums).error = (known).error)\n"
+                ))?;
+                let is_sigmoid = matches!(self.bound.profile, Profile::Sigmoid { .. });
+                file.define(&name("TANH"), if is_sigmoid { "tanh_of" } else { "fabs" })?;
+                (rows, wide.chunks.len())
+            }
+        };
+        file.define(&name("CHUNK_ROWS"), rows)?;
+        file.define(&name("COEFFICIENT_CHUNKS"), chunks)?;
+        let texts = match self.coefficients {
+            SumPrecision::F32(_) => {
+                [include_str!("sums_single.c"), include_str!("values_single.c")]
+            }
+            SumPrecision::F64(..) => {
+                [include_str!("sums_double.c"), include_str!("values_double.c")]
+            }
+        };
+        texts.iter().try_for_each(|text| file.stage_text(text, site.number))
     }
 
     /// Clears the sums of some queries.

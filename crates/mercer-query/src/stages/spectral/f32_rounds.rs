@@ -1,12 +1,14 @@
 //! The first eigenvectors in f32: most queries need no more of them, and no more digits. What they leave open goes on
 //! in f64, in `spectral.rs`.
 
+use mercer_machine::MachineError;
 use mercer_simd::Isa;
 
 use super::super::coordinates::{Basis, CHUNK};
 use super::{ChunkProducts, QuadraticForm, SpectralScratch};
 use crate::Exact;
 use crate::block::Block;
+use crate::c::{CFile, StageSite};
 use crate::certify::quadratic::{Checkpoint, Energy};
 use crate::tracker::DecisionTracker;
 
@@ -51,6 +53,29 @@ impl F32Rounds {
             }
         }
         Some(Self { basis: Basis::new(&rows, exact), rounds, checkpoints })
+    }
+
+    /// Writes the rounds in C; returns how many there are.
+    pub(super) fn write(
+        &self,
+        site: &StageSite<'_>,
+        file: &mut CFile<'_>,
+    ) -> Result<usize, MachineError> {
+        let scores = self.checkpoints.len() / self.rounds;
+        let rounds = (0..self.rounds).map(|round| {
+            let rows = round * scores * CHUNK..(round + 1) * scores * CHUNK;
+            self.basis.charge_once(rows, &mut file.charged)
+        });
+        let costs: Vec<u64> = rounds.collect();
+        file.integers("uint64_t", &site.name("single_costs"), costs)?;
+        self.basis.write(site, file)?;
+        let name = site.name("single_checkpoints");
+        file.text(&format!("static const struct checkpoint {name}[] = {{\n"))?;
+        for checkpoint in &self.checkpoints {
+            file.text(&format!("    {},\n", super::c::checkpoint(checkpoint)))?;
+        }
+        file.text("};\n\n")?;
+        Ok(self.rounds)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -2,16 +2,17 @@
 //!
 //! Everything here is dense and small; kernel rows and the full gradient are in `smo.rs`.
 
+use mercer_simd::{BoxVariables, Extremes, Isa, PairCurvature, add_difference, best_partner};
+
 /// Lower bound of the curvature (\[CL11\] section 4.1.2, LIBSVM's TAU).
 const LEAST_CURVATURE: f64 = 1e-12;
-/// A working set is solved until its violation falls to this share of the initial one.
-const INNER_REDUCTION: f64 = 0.1;
 /// Limit of pair steps per variable of the working set.
 const STEPS_PER_VARIABLE: u64 = 100;
 
 /// The quadratic program of a working set, its variables sorted by groups.
 #[derive(Debug)]
 pub(super) struct WorkingSetProblem<'a> {
+    pub(super) isa: Isa,
     /// Kernel values among the variables.
     pub(super) table: &'a [f64],
     pub(super) diagonal: Vec<f64>,
@@ -40,15 +41,15 @@ struct GroupViolation {
 }
 
 impl WorkingSetProblem<'_> {
-    /// Makes pair steps until the violation falls to a share of the initial one, or to `floor`.
-    pub(super) fn solve(&mut self, floor: f64, limit: u64) -> InnerResult {
+    /// Makes pair steps until the violation falls to this share of the initial one, or to `floor`.
+    pub(super) fn solve(&mut self, share: f64, floor: f64, limit: u64) -> InnerResult {
         let limit = limit.min(STEPS_PER_VARIABLE * self.beta.len() as u64);
         let mut result = InnerResult { steps: 0, gain: 0.0 };
         let mut goal = None;
         while result.steps < limit {
             let worst = [self.group_violation(0), self.group_violation(1)];
             let violation = worst[0].violation.max(worst[1].violation);
-            let goal = *goal.get_or_insert((INNER_REDUCTION * violation).max(floor));
+            let goal = *goal.get_or_insert((share * violation).max(floor));
             // NaN must end the loop as well.
             if violation <= goal || violation.is_nan() {
                 break;
@@ -68,18 +69,24 @@ impl WorkingSetProblem<'_> {
         if group == 0 { 0..self.ends[0] } else { self.ends[0]..self.ends[1] }
     }
 
-    fn group_violation(&self, group: usize) -> GroupViolation {
-        let (mut up, mut least, mut most) = (usize::MAX, f64::INFINITY, f64::NEG_INFINITY);
-        for v in self.range(group) {
-            let grad = self.gradient[v];
-            if self.beta[v] < self.upper[v] && grad < least {
-                (up, least) = (v, grad);
-            }
-            if self.beta[v] > self.lower[v] && grad > most {
-                most = grad;
-            }
+    /// The variables of a group.
+    fn variables(&self, group: usize) -> BoxVariables<'_> {
+        let range = self.range(group);
+        BoxVariables {
+            gradient: &self.gradient[range.clone()],
+            beta: &self.beta[range.clone()],
+            lower: &self.lower[range.clone()],
+            upper: &self.upper[range],
         }
-        GroupViolation { up, violation: if up == usize::MAX { 0.0 } else { most - least } }
+    }
+
+    fn group_violation(&self, group: usize) -> GroupViolation {
+        let start = self.range(group).start;
+        let Extremes { up, least, most } = self.variables(group).extremes(self.isa);
+        match up {
+            Some(up) => GroupViolation { up: start + up, violation: most - least },
+            None => GroupViolation { up: usize::MAX, violation: 0.0 },
+        }
     }
 
     /// The pair within one group with the largest estimated decrease of the objective: `max (F_t - F_i)² / (K_ii + K_tt - 2 K_it)`
@@ -92,17 +99,19 @@ impl WorkingSetProblem<'_> {
             if worst[group].violation <= goal {
                 continue;
             }
-            let row = &self.table[up * size..(up + 1) * size];
-            let (k_up, grad) = (self.diagonal[up], self.gradient[up]);
-            for v in self.range(group) {
-                let difference = self.gradient[v] - grad;
-                if self.beta[v] > self.lower[v] && difference > 0.0 {
-                    let curvature = (k_up + self.diagonal[v] - 2.0 * row[v]).max(LEAST_CURVATURE);
-                    let gain = difference * difference / curvature;
-                    if gain > best {
-                        (best, pair) = (gain, Some((up, v)));
-                    }
-                }
+            let range = self.range(group);
+            let curvature = PairCurvature {
+                own: self.diagonal[up],
+                diagonal: &self.diagonal[range.clone()],
+                row: &self.table[up * size..(up + 1) * size][range.clone()],
+                least: LEAST_CURVATURE,
+            };
+            let variables = self.variables(group);
+            let partner = best_partner(self.isa, self.gradient[up], variables, curvature);
+            if let Some((partner, gain)) = partner
+                && gain > best
+            {
+                (best, pair) = (gain, Some((up, range.start + partner)));
             }
         }
         pair
@@ -122,9 +131,7 @@ impl WorkingSetProblem<'_> {
         self.beta[up] = if move_by == slack_up { self.upper[up] } else { self.beta[up] + move_by };
         self.beta[low] =
             if move_by == slack_low { self.lower[low] } else { self.beta[low] - move_by };
-        for ((grad, a), b) in self.gradient.iter_mut().zip(up_row).zip(low_row) {
-            *grad += move_by * (a - b);
-        }
+        add_difference(self.isa, move_by, up_row, low_row, &mut self.gradient);
         move_by * (difference - 0.5 * curvature * move_by)
     }
 }

@@ -67,6 +67,13 @@ pub(super) fn group_ends(qp: &Qp, set: &[u32]) -> [usize; 2] {
     [first, set.len()]
 }
 
+/// All variables, sorted by groups.
+pub(super) fn all_variables(qp: &Qp) -> Vec<u32> {
+    let mut set: Vec<u32> = (0..qp.len() as u32).collect();
+    set.sort_by_key(|v| qp.groups[*v as usize]);
+    set
+}
+
 /// The next working set. Half of it are the worst violators, as many that should grow as should fall; the rest comes
 /// from the previous set, free variables first. Sorted by groups; within a group the newest come first.
 pub(super) fn working_set(qp: &Qp, state: &State, scan: &Scan, size: usize) -> Vec<u32> {

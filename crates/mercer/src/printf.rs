@@ -1,7 +1,7 @@
-//! Numbers as C's printf writes them.
+//! Numbers as C's printf writes them: LIBSVM's texts are written so.
 
 /// `%.<digits>g`.
-pub(super) fn g(value: f64, digits: usize) -> String {
+pub fn g(value: f64, digits: usize) -> String {
     if value.is_nan() {
         return if value.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
     }

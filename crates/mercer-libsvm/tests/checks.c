@@ -1,0 +1,350 @@
+/* What programs do with LIBSVM: train, save, load, predict from many threads, build models by hand, change them, reuse their
+   memory, and send nonsense. Prints "done". */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interface.h"
+
+#define ROWS 200
+#define COLUMNS 5
+
+#define CHECK(condition)                                                       \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);            \
+            exit(1);                                                           \
+        }                                                                      \
+    } while (0)
+
+static struct svm_node space[ROWS][COLUMNS + 1];
+static struct svm_node *rows[ROWS];
+static double targets[ROWS];
+static int printed;
+
+static void count_print(const char *text) { printed += (int)strlen(text); }
+
+static double next_number(void) {
+    static unsigned state = 7;
+    state = state * 1664525u + 1013904223u;
+    return (double)(state >> 8) / 16777216.0 * 2.0 - 1.0;
+}
+
+static void make_rows(int classes) {
+    int i, j;
+    for (i = 0; i < ROWS; i++) {
+        double sum = 0;
+        for (j = 0; j < COLUMNS; j++) {
+            space[i][j].index = j + 1;
+            space[i][j].value = next_number();
+        }
+        space[i][COLUMNS].index = -1;
+        rows[i] = space[i];
+        sum = space[i][0].value * 2 + space[i][1].value * space[i][2].value + 0.1 * next_number();
+        targets[i] = classes == 0 ? sum : classes == 2 ? (sum > 0 ? 1 : -1) : sum > 0.7 ? 5 : sum > -0.5 ? 2 : 9;
+    }
+}
+
+static struct svm_parameter usual(int type, int kernel) {
+    struct svm_parameter p;
+    memset(&p, 0, sizeof p);
+    p.svm_type = type;
+    p.kernel_type = kernel;
+    p.degree = 3;
+    p.gamma = 0.5;
+    p.coef0 = 0.5;
+    p.cache_size = 10;
+    p.eps = 1e-3;
+    p.C = 2;
+    p.nu = 0.4;
+    p.p = 0.1;
+    p.shrinking = 1;
+    return p;
+}
+
+/* LIBSVM's formula, by hand. */
+static double kernel(const struct svm_parameter *p, const struct svm_node *u, const struct svm_node *v) {
+    double dot = 0, uu = 0, vv = 0;
+    const struct svm_node *a, *b;
+    for (a = u; a->index != -1; a++) {
+        uu += a->value * a->value;
+        for (b = v; b->index != -1; b++)
+            if (a->index == b->index) dot += a->value * b->value;
+    }
+    for (b = v; b->index != -1; b++) vv += b->value * b->value;
+    switch (p->kernel_type) {
+    case LINEAR: return dot;
+    case POLY: return pow(p->gamma * dot + p->coef0, p->degree);
+    case RBF: return exp(-p->gamma * (uu + vv - 2 * dot));
+    default: return tanh(p->gamma * dot + p->coef0);
+    }
+}
+
+/* Compares predictions of a model with sums made by hand. */
+static void compare(const struct svm_model *m) {
+    int r, i, j, k, p;
+    double values[64], sizes[64];
+    for (r = 0; r < ROWS; r++) {
+        int votes[8] = {0}, start[8] = {0}, best = 0, pairs = 0;
+        double label = svm_predict_values(m, rows[r], values);
+        int classes = m->nr_class;
+        CHECK(svm_predict(m, rows[r]) == label || m->param.svm_type >= EPSILON_SVR);
+        if (m->param.svm_type >= ONE_CLASS) {
+            double sum = -m->rho[0], size = fabs(m->rho[0]);
+            for (i = 0; i < m->l; i++) {
+                double term = m->sv_coef[0][i] * kernel(&m->param, rows[r], m->SV[i]);
+                sum += term;
+                size += fabs(term);
+            }
+            CHECK(fabs(values[0] - sum) <= 1e-9 * size + 1e-12);
+            if (m->param.svm_type == ONE_CLASS) CHECK(label == (values[0] > 0 ? 1 : -1));
+            else CHECK(label == values[0] && fabs(svm_predict(m, rows[r]) - label) <= 1e-9 * size);
+            continue;
+        }
+        for (i = 1; i < classes; i++) start[i] = start[i - 1] + m->nSV[i - 1];
+        p = 0;
+        for (i = 0; i < classes; i++)
+            for (j = i + 1; j < classes; j++, p++) {
+                double sum = -m->rho[p], size = fabs(m->rho[p]);
+                for (k = 0; k < m->nSV[i]; k++) {
+                    double t = m->sv_coef[j - 1][start[i] + k] * kernel(&m->param, rows[r], m->SV[start[i] + k]);
+                    sum += t;
+                    size += fabs(t);
+                }
+                for (k = 0; k < m->nSV[j]; k++) {
+                    double t = m->sv_coef[i][start[j] + k] * kernel(&m->param, rows[r], m->SV[start[j] + k]);
+                    sum += t;
+                    size += fabs(t);
+                }
+                sizes[p] = size;
+                CHECK(fabs(values[p] - sum) <= 1e-9 * size + 1e-12);
+                votes[values[p] > 0 ? i : j]++;
+                pairs++;
+            }
+        CHECK(pairs == classes * (classes - 1) / 2 && sizes[0] >= 0);
+        for (i = 1; i < classes; i++)
+            if (votes[i] > votes[best]) best = i;
+        CHECK(label == m->label[best]);
+    }
+}
+
+static void check_all_types(int few) {
+    int type, k, i;
+    for (type = C_SVC; type <= NU_SVR; type++)
+        for (k = few ? RBF : LINEAR; k <= (few ? RBF : SIGMOID); k++) {
+            struct svm_parameter p = usual(type, k);
+            struct svm_problem problem = {ROWS, targets, rows};
+            struct svm_model *m, *again;
+            char name[64];
+            if (type == NU_SVC && k == SIGMOID) continue; /* no margin: see the guide */
+            make_rows(type <= NU_SVC ? (k % 2 ? 3 : 2) : 0);
+            CHECK(svm_check_parameter(&problem, &p) == NULL);
+            m = svm_train(&problem, &p);
+            CHECK(m != NULL && m->l > 0 && m->free_sv == 0);
+            CHECK(svm_get_svm_type(m) == type && svm_get_nr_sv(m) == m->l);
+            for (i = 0; i < m->l; i++) CHECK(m->SV[i] == rows[m->sv_indices[i] - 1]);
+            compare(m);
+            sprintf(name, "model.%d.%d", type, k);
+            CHECK(svm_save_model(name, m) == 0);
+            again = svm_load_model(name);
+            CHECK(again != NULL && again->l == m->l && again->free_sv == 1 && again->sv_indices == NULL);
+            compare(again);
+            svm_free_and_destroy_model(&again);
+            CHECK(again == NULL);
+            svm_free_and_destroy_model(&m);
+        }
+}
+
+/* A model made by the caller, field by field, in memory that is used again for another one. */
+static void check_models_of_callers(void) {
+    struct svm_parameter p = usual(C_SVC, RBF);
+    struct svm_problem problem = {ROWS, targets, rows};
+    struct svm_model *m, own;
+    struct svm_node query[COLUMNS + 1];
+    double before[3], after[3], *rho;
+    int i, changed = 0;
+    make_rows(3);
+    m = svm_train(&problem, &p);
+    own = *m;
+    compare(&own);
+    /* Numbers of a model that was trained here. */
+    m->rho[0] += 0.75;
+    compare(m);
+    m->sv_coef[0][0] *= -3;
+    compare(m);
+    compare(&own);
+    /* Supports of a copy, in place: the addresses stay. */
+    memcpy(query, rows[3], sizeof query);
+    svm_predict_values(&own, query, before);
+    for (i = 0; i < own.l; i++) own.SV[i][0].value += 0.5;
+    svm_predict_values(&own, query, after);
+    for (i = 0; i < 3; i++) changed += before[i] != after[i];
+    CHECK(changed == 3);
+    compare(&own);
+    /* Another kernel under the same addresses. */
+    own.param.kernel_type = POLY;
+    compare(&own);
+    own.param.gamma = 0.25;
+    compare(&own);
+    /* The caller's own free, and another model in the same place. */
+    rho = malloc(3 * sizeof *rho);
+    memcpy(rho, m->rho, 3 * sizeof *rho);
+    free(m->rho);
+    m->rho = rho;
+    svm_free_model_content(m);
+    CHECK(m->SV == NULL && m->rho == NULL && m->label == NULL);
+    svm_free_model_content(m);
+    free(m);
+}
+
+static void check_probabilities(int few) {
+    struct svm_parameter p = usual(C_SVC, RBF);
+    struct svm_problem problem = {ROWS, targets, rows};
+    struct svm_model *m;
+    double each[3], folds[ROWS];
+    int labels[3], i, right = 0;
+    make_rows(3);
+    p.probability = 1;
+    m = svm_train(&problem, &p);
+    CHECK(svm_check_probability_model(m) == 1 && svm_get_nr_class(m) == 3);
+    svm_get_labels(m, labels);
+    for (i = 0; i < ROWS; i++) {
+        double label = svm_predict_probability(m, rows[i], each);
+        int best = each[1] > each[0] ? 1 : 0;
+        if (each[2] > each[best]) best = 2;
+        CHECK(label == labels[best] && fabs(each[0] + each[1] + each[2] - 1) < 1e-9);
+    }
+    svm_free_and_destroy_model(&m);
+    p.probability = 0;
+    svm_cross_validation(&problem, &p, 4, folds);
+    for (i = 0; i < ROWS; i++) right += folds[i] == targets[i];
+    CHECK(right > ROWS / 2);
+    if (!few) svm_cross_validation(&problem, &p, 100000, folds);
+    p = usual(EPSILON_SVR, RBF);
+    p.probability = 1;
+    make_rows(0);
+    m = svm_train(&problem, &p);
+    CHECK(svm_get_svr_probability(m) > 0);
+    svm_free_and_destroy_model(&m);
+    p = usual(ONE_CLASS, RBF);
+    p.probability = 1;
+    m = svm_train(&problem, &p);
+#ifdef HAS_MARKS
+    CHECK(svm_check_probability_model(m) == 1);
+    CHECK(svm_predict_probability(m, rows[0], each) != 0 && each[0] + each[1] == 1);
+#else
+    CHECK(svm_check_probability_model(m) == 0);
+#endif
+    svm_free_and_destroy_model(&m);
+}
+
+static void check_nonsense(void) {
+    struct svm_parameter p = usual(C_SVC, RBF);
+    struct svm_problem problem = {ROWS, targets, rows}, none = {0, NULL, NULL};
+    struct svm_node disorder[] = {{4, 1}, {2, -1}, {2, 3}, {-1, 0}};
+    struct svm_node strange[] = {{1, NAN}, {2, INFINITY}, {3, 1}, {-1, 0}};
+    struct svm_node far[] = {{1, 1}, {2147483646, 2}, {-1, 0}};
+    struct svm_node end[] = {{-1, 0}};
+    struct svm_model *m;
+    double values[3];
+    make_rows(2);
+    CHECK(svm_train(NULL, NULL) == NULL && svm_train(&none, &p) == NULL);
+    CHECK(svm_load_model("no such file") == NULL && svm_load_model(NULL) == NULL);
+    CHECK(svm_save_model("no such folder/model", NULL) == -1);
+    CHECK(svm_predict(NULL, NULL) == 0 && svm_get_nr_class(NULL) == 0);
+    svm_free_and_destroy_model(NULL);
+    svm_free_model_content(NULL);
+    m = svm_train(&problem, &p);
+    CHECK(svm_save_model("no such folder/model", m) == -1);
+    CHECK(!isnan(svm_predict(m, disorder)) && !isnan(svm_predict(m, strange)));
+    CHECK(!isnan(svm_predict(m, far)) && !isnan(svm_predict(m, end)) && !isnan(svm_predict(m, NULL)));
+    svm_predict_values(m, strange, values);
+    CHECK(!isnan(values[0]));
+    svm_free_and_destroy_model(&m);
+    space[3][1].value = NAN;
+    m = svm_train(&problem, &p); /* a sentence on the standard error output */
+    CHECK(m != NULL && m->l == 0 && svm_predict(m, rows[0]) == m->label[1]);
+    svm_free_and_destroy_model(&m);
+    make_rows(2);
+    targets[0] = NAN;
+    m = svm_train(&problem, &p);
+    svm_free_and_destroy_model(&m);
+    make_rows(2);
+    p.gamma = NAN;
+    m = svm_train(&problem, &p);
+    svm_free_and_destroy_model(&m);
+    p = usual(C_SVC, POLY);
+    p.degree = 1000000;
+    m = svm_train(&problem, &p);
+    CHECK(!isnan(svm_predict(m, rows[0])));
+    svm_free_and_destroy_model(&m);
+    {
+        struct { struct svm_parameter p; const char *said; } wrong[12];
+        int i, count = 0;
+        wrong[count].p = usual(7, RBF), wrong[count++].said = "unknown svm type";
+        wrong[count].p = usual(C_SVC, 9), wrong[count++].said = "unknown kernel type";
+        wrong[count].p = usual(C_SVC, RBF), wrong[count].p.gamma = -1, wrong[count++].said = "gamma < 0";
+        wrong[count].p = usual(C_SVC, POLY), wrong[count].p.degree = -1, wrong[count++].said = "degree of polynomial kernel < 0";
+        wrong[count].p = usual(C_SVC, RBF), wrong[count].p.eps = 0, wrong[count++].said = "eps <= 0";
+        wrong[count].p = usual(C_SVC, RBF), wrong[count].p.C = 0, wrong[count++].said = "C <= 0";
+        wrong[count].p = usual(NU_SVC, RBF), wrong[count].p.nu = 1.5, wrong[count++].said = "nu <= 0 or nu > 1";
+        wrong[count].p = usual(EPSILON_SVR, RBF), wrong[count].p.p = -1, wrong[count++].said = "p < 0";
+        wrong[count].p = usual(C_SVC, RBF), wrong[count].p.shrinking = 2, wrong[count++].said = "shrinking != 0 and shrinking != 1";
+        for (i = 0; i < count; i++) CHECK(strcmp(svm_check_parameter(&problem, &wrong[i].p), wrong[i].said) == 0);
+    }
+    {
+        static double one[ROWS];
+        struct svm_problem single = {ROWS, one, rows};
+        struct svm_parameter q = usual(C_SVC, RBF);
+        int i;
+        for (i = 0; i < ROWS; i++) one[i] = 4;
+        m = svm_train(&single, &q);
+        CHECK(m->nr_class == 1 && m->l == 0 && svm_predict(m, rows[0]) == 4);
+        CHECK(svm_save_model("single", m) == 0);
+        svm_free_and_destroy_model(&m);
+        m = svm_load_model("single");
+        CHECK(m != NULL && svm_predict(m, rows[0]) == 4);
+        svm_free_and_destroy_model(&m);
+    }
+}
+
+static struct svm_model *shared;
+
+static void *ask(void *unused) {
+    int i, round;
+    for (round = 0; round < 5; round++)
+        for (i = 0; i < ROWS; i++) {
+            double value;
+            CHECK(svm_predict(shared, rows[i]) == svm_predict_values(shared, rows[i], &value));
+        }
+    return unused;
+}
+
+static void check_threads(void) {
+    struct svm_parameter p = usual(C_SVC, RBF);
+    struct svm_problem problem = {ROWS, targets, rows};
+    pthread_t threads[4];
+    int i;
+    make_rows(2);
+    shared = svm_train(&problem, &p);
+    for (i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, ask, NULL) == 0);
+    for (i = 0; i < 4; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+    svm_free_and_destroy_model(&shared);
+}
+
+/* Any argument: fewer trainings, for valgrind. */
+int main(int count, char **words) {
+    int few = count > 1 && words != NULL;
+    CHECK(libsvm_version >= 300);
+    svm_set_print_string_function(count_print);
+    check_all_types(few);
+    CHECK(printed > 0);
+    check_models_of_callers();
+    check_probabilities(few);
+    check_nonsense();
+    check_threads();
+    printf("done\n");
+    return 0;
+}

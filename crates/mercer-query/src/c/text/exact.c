@@ -1,0 +1,6 @@
+/* ---- exact answers ---- */
+
+struct rounding {
+    double weight, self_weight, gamma, offset;
+};
+

@@ -1,0 +1,374 @@
+// The page of `mercer serve` in a real browser: clicks, and what is shown then. `cargo xtask test --only page` runs it.
+//
+// MERCER_COMMAND is the command, MERCER_PAGE_MODULES the folder with playwright-core and axe-core, CHROMIUM the browser,
+// MERCER_PAGE_SCREENSHOTS (if given) a folder for pictures.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+
+const { MERCER_COMMAND, MERCER_PAGE_MODULES, MERCER_PAGE_SCREENSHOTS, CHROMIUM } = process.env;
+const modules = createRequire(path.join(MERCER_PAGE_MODULES, 'package.json'));
+const { chromium } = modules('playwright-core');
+const AXE = readFileSync(modules.resolve('axe-core/axe.min.js'), 'utf8');
+const DATASETS = fileURLToPath(new URL('../../../../datasets/', import.meta.url));
+const FOLDER = mkdtempSync(path.join(tmpdir(), 'mercer-page-'));
+const QUERIES = path.join(DATASETS, 'digits/queries.svm');
+const SONAR = path.join(DATASETS, 'sonar/sonar.csv');
+const TOKEN = '0123456789abcdef';
+const VIEWS = ['card', 'play', 'watch', 'hard', 'batch', 'live'];
+
+const made = (name) => path.join(FOLDER, name);
+const mercer = (...words) => execFileSync(MERCER_COMMAND, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+const servers = [];
+let browser;
+let open;
+let closed;
+
+function models() {
+  mercer('import', path.join(DATASETS, 'digits/digits.model'), '-o', made('d.mercer'));
+  mercer('compile', made('d.mercer'), '--plan', 'cascade(anytime(chunk=16), exact)', '-o', made('digits.mercer'));
+  mercer('compile', made('d.mercer'), '--plan', 'cascade(student(8, 16), low_precision, exact)', '--sample', QUERIES, '--eps', '0.05', '-o', made('estimated.mercer'));
+  mercer('train', SONAR, '-o', made('s.mercer'), '--kernel', 'polynomial(degree=2, gamma=1, coef0=1)');
+  mercer('compile', made('s.mercer'), '--plan', 'cascade(spectral, exact)', '-o', made('sonar.mercer'));
+  mercer('train', path.join(DATASETS, 'haberman/haberman.csv'), '-o', made('haberman.mercer'), '--kernel', 'rbf(gamma=1)', '--scale', 'standard');
+  const abalone = readFileSync(path.join(DATASETS, 'abalone/abalone.csv'), 'utf8').split('\n').slice(0, 300);
+  // Without the first column, which is a word.
+  writeFileSync(made('abalone.csv'), abalone.map((line) => line.replace(/^\w+,/, '')).join('\n'));
+  mercer('train', made('abalone.csv'), '-o', made('abalone.mercer'), '--kernel', 'rbf(gamma=1)', '--scale', 'standard', '--formulation', 'epsilon_svr(C=1)', '--label', 'rings');
+}
+
+/** Starts a server and returns its address. */
+function serve(...words) {
+  const child = spawn(MERCER_COMMAND, ['serve', '--listen', '127.0.0.1:0', '--json', ...words], { stdio: ['ignore', 'ignore', 'pipe'] });
+  servers.push(child);
+  return new Promise((resolve, reject) => {
+    let said = '';
+    child.stderr.on('data', (data) => {
+      said += data;
+      const line = said.split('\n').slice(0, -1).find((text) => text.includes('"address"'));
+      if (line) resolve(`http://${JSON.parse(line).address}/`);
+    });
+    child.on('exit', () => reject(new Error(`the server ended: ${said}`)));
+  });
+}
+
+before(async () => {
+  models();
+  writeFileSync(made('token'), TOKEN);
+  const names = ['sonar', 'digits', 'estimated', 'haberman', 'abalone'].map((name) => made(`${name}.mercer`));
+  open = await serve('--show-supports', '--audit', '0.5', ...names);
+  closed = await serve('--token-file', made('token'), made('haberman.mercer'));
+  const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: flags });
+});
+
+after(async () => {
+  await browser?.close();
+  // This signal leaves out the pause for balancers.
+  servers.forEach((child) => child.kill('SIGINT'));
+  rmSync(FOLDER, { recursive: true, force: true });
+});
+
+/** A page that fails the test on an error of the console or a request to another host. */
+async function visit(address, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  const faults = [];
+  page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) faults.push(message.text()); });
+  page.on('pageerror', (error) => faults.push(error.stack));
+  page.on('request', (request) => { if (!/^(blob|data):/.test(request.url()) && new URL(request.url()).host !== new URL(address).host) faults.push(request.url()); });
+  await page.goto(address);
+  return { page, context, faults, end: async (allowed = /^$/) => {
+    await context.close();
+    assert.deepEqual(faults.filter((fault) => !allowed.test(fault)), []);
+  } };
+}
+
+const hash = (model, view, row) => `${open}#model=${model}&view=${view}${row === undefined ? '' : `&row=${row}`}`;
+const shows = (page, words) => page.getByText(words).first().waitFor({ timeout: 15000 });
+const predicted = (model, file) => mercer('predict', made(`${model}.mercer`), file, '--format', 'jsonl', '--quiet').trim().split('\n').map((line) => JSON.parse(line));
+
+test('the card says what the model is and promises', async () => {
+  const { page, end } = await visit(open);
+  await shows(page, 'What it promises');
+  await page.selectOption('#model', 'sonar');
+  await shows(page, 'polynomial(degree=2, gamma=1, coef0=1)');
+  await shows(page, /every query starts here/);
+  await page.selectOption('#model', 'estimated');
+  await shows(page, /At most 5 % of queries disagree .* confidence 95 %/);
+  assert.match(await page.title(), /Card · estimated/);
+  await end();
+});
+
+test('text becomes rows, votes are counted as the machine counts them', async () => {
+  const { page, end } = await visit(open);
+  await shows(page, 'What it promises');
+  const found = await page.evaluate(async () => {
+    const base = document.querySelector('script').src.replace('app.js', '');
+    const [rows, votes, live, supports] = await Promise.all(['rows', 'votes', 'live', 'supports'].map((name) => import(`${base}${name}.js`)));
+    const input = { columns: 2, names: ['a', 'b'], target: 'kind' };
+    const plain = (text, of = input) => {
+      try {
+        return rows.parse(text, of).map(({ values, label }) => [...values, label]);
+      } catch (error) {
+        return error.message;
+      }
+    };
+    const at = (low, high) => ({ low, high });
+    return {
+      named: plain('kind,b,a\n"x, y",2,1\n'), bare: plain('1;2\n3;4', { columns: 2 }), labelled: plain('1 2 yes\n', { columns: 2 }),
+      libsvm: plain('+1 1:5 2:-1e-3 # note\n-1 2:7\n'), zero: plain('1 0:5\n', { ...input, zeroBased: true }),
+      wide: plain('1 3:5\n'), odd: plain('a,b\n1,2\n1\n'), word: plain('a,b\n1,x\n'), none: plain('\n'),
+      agree: [rows.agree('+1', 1), rows.agree('1.0', '1'), rows.agree('a', 'b')],
+      round: [...rows.decodeRow(rows.encodeRow([0, -1.5, 0.1]), 3)], foreign: rows.decodeRow('5:1', 3),
+      // Pairs (0, 1), (0, 2), (1, 2): class 0 has both its pairs, so the open pair does not matter.
+      settled: votes.votes([at(0.1, 1), at(0.1, 2), at(-1, 1)], 3, 'one_vs_one'),
+      open: votes.votes([at(-1, 1), at(0.1, 2), at(0.5, 1)], 3, 'one_vs_one'),
+      // All have one vote: the lowest class wins.
+      tie: votes.votes([at(0.5, 1), at(-2, -1), at(0.5, 1)], 3, 'one_vs_one'),
+      rest: votes.votes([at(0, 1), at(2, 3), at(2.5, 4)], 3, 'one_vs_rest').isPossible,
+      quantile: live.quantile([[1, 0], [2, 0], [Infinity, 0]], [[1, 10], [2, 20], [Infinity, 20]], 0.75),
+      metrics: live.parseMetrics('# HELP x\na_total{m="q\\"x",v="1"} 3\nb 0.5\n'),
+      spec: supports.parseSpec('polynomial(degree=2, gamma=0.5)'),
+    };
+  });
+  assert.deepEqual(found.named, [[1, 2, 'x, y']]);
+  assert.deepEqual(found.bare, [[1, 2, undefined], [3, 4, undefined]]);
+  assert.deepEqual(found.labelled, [[1, 2, 'yes']]);
+  assert.deepEqual(found.libsvm, [[5, -0.001, '+1'], [0, 7, '-1']]);
+  assert.deepEqual(found.zero, [[5, 0, '1']]);
+  assert.deepEqual([found.wide, found.odd, found.word, found.none], [
+    "line 1: column 3 is not one of the model's 2", 'line 3 has 1 fields, the first has 2', "line 2: 'x' is no number", 'there is no row in the text',
+  ]);
+  assert.deepEqual(found.agree, [true, true, false]);
+  assert.deepEqual([found.round, found.foreign], [[0, -1.5, 0.1], null]);
+  assert.deepEqual(found.settled.isPossible, [true, false, false]);
+  assert.ok(found.settled.pairs[2].isOpen && !found.settled.pairs[2].matters);
+  assert.deepEqual(found.open.isPossible, [true, true, false]);
+  assert.ok(found.open.pairs[0].matters && !found.open.pairs[2].isOpen);
+  assert.deepEqual([found.tie.isPossible, found.tie.leader], [[true, false, false], 0]);
+  assert.deepEqual(found.rest, [false, true, true]);
+  assert.equal(found.quantile, 1.5);
+  assert.deepEqual(found.metrics, [{ name: 'a_total', labels: { m: 'q"x', v: '1' }, value: 3 }, { name: 'b', labels: {}, value: 0.5 }]);
+  assert.deepEqual(found.spec, { name: 'polynomial', degree: 2, gamma: 0.5 });
+  await end();
+});
+
+test('a pasted row gets the answer of predict, and the address holds it', async () => {
+  const { page, end } = await visit(hash('sonar', 'play'));
+  const lines = readFileSync(SONAR, 'utf8').split('\n');
+  await page.getByLabel('Or paste rows').fill(`${lines[0]}\n${lines[120]}\n`);
+  await page.getByRole('button', { name: 'Use this text' }).click();
+  const expected = predicted('sonar', SONAR)[119];
+  await page.locator('#answer', { hasText: expected.label }).waitFor();
+  await shows(page, new RegExp(`its label in the file is ${lines[120].split(',').at(-1)}`));
+  await shows(page, expected.certainty);
+  await page.waitForFunction(() => location.hash.includes('row=0:'));
+  const address = page.url();
+  await page.goto('about:blank');
+  await page.goto(address);
+  await page.locator('#answer', { hasText: expected.label }).waitFor();
+  assert.equal(await page.getByLabel('band0, as a number', { exact: true }).inputValue(), String(Number(lines[120].split(',')[0])));
+  // What cannot be read is said.
+  await page.getByLabel('Or paste rows').fill('1,2,x');
+  await page.getByRole('button', { name: 'Use this text' }).click();
+  await page.getByRole('alert').filter({ hasText: 'the rows have 3 columns, the model has 60' }).waitFor();
+  await end();
+});
+
+test('sliders move by keyboard, one request is in flight, the latest wins', async () => {
+  const { page, end } = await visit(hash('haberman', 'play'));
+  await page.locator('#answer').waitFor();
+  let inFlight = 0;
+  let most = 0;
+  let last = null;
+  // Slow answers, so that many changes come while one is under way.
+  await page.route('**/infer', async (route) => {
+    inFlight += 1;
+    most = Math.max(most, inFlight);
+    last = route.request().postDataBuffer();
+    const reply = await route.fetch();
+    await new Promise((resolve) => { setTimeout(resolve, 60); });
+    await route.fulfill({ response: reply });
+    inFlight -= 1;
+  });
+  const slider = page.getByLabel('age', { exact: true });
+  const before = await slider.inputValue();
+  await slider.focus();
+  for (let press = 0; press < 12; press += 1) await page.keyboard.press('ArrowRight');
+  assert.equal(Number(await slider.inputValue()), Number(before) + 12);
+  const value = Number(await page.getByLabel('age, as a number').inputValue());
+  await page.waitForTimeout(400);
+  assert.equal(most, 1);
+  const sent = last.buffer.slice(last.byteOffset + last.length - 24, last.byteOffset + last.length);
+  assert.equal(new Float64Array(sent)[0], value);
+  await end();
+});
+
+test('a file is stepped through, and digits are drawn', async () => {
+  const { page, end } = await visit(hash('digits', 'play'));
+  const expected = predicted('digits', QUERIES);
+  await page.locator('input[type=file]').setInputFiles(QUERIES);
+  await shows(page, /Row 1 of 597, its label in the file is 7/);
+  await page.locator('#answer', { hasText: expected[0].label }).waitFor();
+  await page.getByRole('button', { name: 'Next' }).click();
+  await page.getByRole('button', { name: 'Next' }).click();
+  await shows(page, /Row 3 of 597, its label in the file is 3/);
+  await page.locator('#answer', { hasText: expected[2].label }).waitFor();
+  await page.getByRole('button', { name: 'Clear' }).click();
+  await page.waitForFunction(() => location.hash.endsWith('row='));
+  const pad = page.locator('canvas.pad');
+  const box = await pad.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.1);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.9, { steps: 8 });
+  await page.mouse.up();
+  await page.locator('#answer', { hasText: '1' }).waitFor();
+  await page.getByRole('button', { name: 'Clear' }).click();
+  await pad.focus();
+  for (const key of ['ArrowLeft', ' ', 'ArrowDown', ' ']) await page.keyboard.press(key);
+  await page.waitForFunction(() => /row=.*35:16.*43:16/.test(location.hash));
+  await end();
+});
+
+test('the range closes step by step', async () => {
+  const { page, end } = await visit(hash('sonar', 'watch'));
+  await shows(page, /less work than the exact evaluation: an easy query/);
+  const step = page.getByLabel('Step', { exact: true });
+  const steps = Number(await step.getAttribute('max'));
+  assert.ok(steps > 3);
+  await shows(page, 'the label cannot change any more');
+  assert.equal(await page.locator('line.proof').count(), steps);
+  assert.equal(await page.locator('line.settled').count(), 1);
+  await step.focus();
+  await page.keyboard.press('Home');
+  await shows(page, `Step 1 of ${steps}`);
+  await shows(page, 'both labels are possible');
+  assert.equal(await page.locator('line.proof[opacity="0.13"]').count(), steps - 1);
+  await page.getByRole('button', { name: 'Play', exact: false }).click();
+  await shows(page, `Step ${steps} of ${steps}`);
+  await shows(page, /Of \d+ support vectors these weigh most/);
+  assert.equal(await page.locator('.supports li').count(), 8);
+  // A row that is a support is most similar to itself, also after the scaling of the model.
+  await page.goto(hash('haberman', 'watch', '0:33,1:60,2:0'));
+  await page.locator('.supports li', { hasText: /age 33, year 60, nodes 0.*similarity 1$/ }).waitFor();
+  await end();
+});
+
+test('several classes: pairs that matter, pictures of supports; estimates are dashed', async () => {
+  const { page, end } = await visit(hash('digits', 'watch'));
+  await shows(page, 'No pair matters any more');
+  await page.locator('.supports canvas').nth(7).waitFor();
+  await page.getByLabel('Step', { exact: true }).focus();
+  await page.keyboard.press('Home');
+  await shows(page, /Pairs that still matter: \d+/);
+  await shows(page, '10 of 10 classes are still possible');
+  await page.selectOption('#model', 'estimated');
+  await shows(page, /Estimate: the margin/);
+  assert.equal(await page.locator('main svg line[stroke-dasharray="6 4"]').count(), 1);
+  await end();
+});
+
+test('maps of labels and cost; a click chooses the row', async () => {
+  const { page, end } = await visit(hash('haberman', 'hard'));
+  await shows(page, /2.304 answers: 100 % exact/);
+  const colours = await page.locator('#map-labels').evaluate((canvas) => {
+    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    return new Set(Array.from({ length: data.length / 4 }, (_, at) => data.slice(4 * at, 4 * at + 3).join())).size;
+  });
+  assert.ok(colours >= 4, 'two labels and the ring');
+  const before = page.url();
+  await page.locator('#map-labels').click({ position: { x: 30, y: 30 } });
+  await page.waitForFunction((old) => location.href !== old, before);
+  await page.selectOption('#model', 'abalone');
+  await shows(page, /2.304 answers/);
+  await end();
+});
+
+test('a batch streams to a table and a file, and lists disagreements', async () => {
+  const { page, end } = await visit(hash('digits', 'batch'));
+  await page.locator('input[type=file]').setInputFiles(QUERIES);
+  const labels = readFileSync(QUERIES, 'utf8').trim().split('\n').map((line) => line.split(' ')[0]);
+  const expected = predicted('digits', QUERIES);
+  const wrong = expected.filter((answer, at) => answer.label !== labels[at]).length;
+  await shows(page, `Answers that differ from the label column: ${wrong}`);
+  await shows(page, /597 rows/);
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#download').click()]);
+  const lines = readFileSync(await download.path(), 'utf8').trim().split('\n');
+  assert.equal(lines[0], 'row,label,low,high,certainty,cost');
+  assert.deepEqual(lines.slice(1), expected.map(({ row, label, low, high, certainty, cost }) => [row, label, low, high, certainty, cost].join()));
+  // Another kind of file, and one that is wrong.
+  mercer('convert', QUERIES, '-o', made('q.parquet'));
+  await page.locator('input[type=file]').setInputFiles(made('q.parquet'));
+  await page.waitForFunction(() => document.querySelectorAll('section table').length === 1);
+  await shows(page, /597 rows/);
+  writeFileSync(made('wrong.csv'), 'a,b\n1,2\n');
+  await page.locator('input[type=file]').setInputFiles(made('wrong.csv'));
+  await page.locator('#problem', { hasText: 'column' }).waitFor();
+  await end(/400/);
+});
+
+test('live numbers follow the queries', async () => {
+  const { page, end } = await visit(hash('estimated', 'batch'));
+  await page.locator('input[type=file]').setInputFiles(QUERIES);
+  await shows(page, 'Download all answers');
+  await page.getByRole('link', { name: 'Live' }).click();
+  await page.locator('.tile', { hasText: /Queries answered\d{3}/ }).waitFor();
+  await shows(page, /student/);
+  await shows(page, /answers were asked again exactly: the share with another label lies between/);
+  await shows(page, 'all models, 30 s');
+  await end();
+});
+
+test('a token is asked for, and kept in memory only', async () => {
+  const { page, end } = await visit(closed);
+  await page.locator('#token-text').fill('not the right one');
+  await page.getByRole('button', { name: 'Go on' }).click();
+  await shows(page, 'The server did not accept that token.');
+  await page.locator('#token-text').fill(TOKEN);
+  await page.keyboard.press('Enter');
+  await shows(page, 'What it promises');
+  const kept = await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie, location.href]));
+  assert.ok(!kept.includes(TOKEN));
+  // This server does not show supports, and the page does not ask for them.
+  await page.getByRole('link', { name: 'Watch' }).click();
+  await shows(page, /with --show-supports it would/);
+  await page.getByRole('link', { name: 'Play' }).click();
+  await shows(page, /The server does not say which values are usual/);
+  await page.reload();
+  await page.locator('#token-text').waitFor();
+  await end(/401/);
+});
+
+test('every view is accessible, in light, dark and on a phone, and can be reached by keyboard', async () => {
+  if (MERCER_PAGE_SCREENSHOTS) mkdirSync(MERCER_PAGE_SCREENSHOTS, { recursive: true });
+  for (const [name, options] of [['light', {}], ['dark', { colorScheme: 'dark' }], ['phone', { viewport: { width: 390, height: 844 } }]]) {
+    const { page, end } = await visit(hash('digits', 'card'), options);
+    for (const [model, views] of [['digits', VIEWS], ['sonar', ['play', 'watch']]]) {
+      for (const view of views) {
+        await page.goto(hash(model, view));
+        await page.locator('main h2').waitFor();
+        await page.waitForTimeout(view === 'hard' ? 1500 : 500);
+        if (MERCER_PAGE_SCREENSHOTS) await page.screenshot({ path: path.join(MERCER_PAGE_SCREENSHOTS, `${name}-${model}-${view}.png`), fullPage: true });
+        const width = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(width <= (options.viewport?.width ?? 1200), `${name} ${view}: ${width} wide`);
+        await page.evaluate(AXE);
+        const { violations } = await page.evaluate(() => globalThis.axe.run());
+        assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], `${name} ${model} ${view}`);
+      }
+    }
+    await end();
+  }
+  const { page, end } = await visit(hash('digits', 'card'));
+  await shows(page, 'What it promises');
+  for (let press = 0; press < 4; press += 1) await page.keyboard.press('Tab');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Play' }).waitFor();
+  await end();
+});

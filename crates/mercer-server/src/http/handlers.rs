@@ -1,0 +1,271 @@
+//! One handler for each address: what is taken from the path, the query and the body, and what is returned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{Extension, FromRequestParts, Path, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::body::{HeldBody, header_text};
+use super::{App, AppState, openapi, query, wire};
+use crate::describe;
+use crate::failure::{Failure, Kind};
+use crate::infer::Service;
+use crate::record::RequestRecord;
+use crate::request::InferRequest;
+use crate::served::ServedModel;
+
+pub async fn nowhere(request: Request) -> Failure {
+    Failure::new(Kind::NotFound, format!("there is nothing at {}", request.uri().path()))
+}
+
+pub async fn wrong_method(request: Request) -> Failure {
+    let what = format!("{} is not for {}", request.method(), request.uri().path());
+    Failure::new(Kind::NotAllowed, what)
+}
+
+pub async fn not_served(request: Request) -> Failure {
+    Failure::new(Kind::Unsupported, format!("{} is not served here", request.uri().path()))
+}
+
+/// The model and the version of an address.
+#[derive(Debug)]
+pub struct ModelPath(BTreeMap<String, String>);
+
+impl ModelPath {
+    /// The name, and the version if the address has one.
+    pub fn named(&self) -> (&str, Option<&str>) {
+        (self.0.get("model").map_or("", String::as_str), self.0.get("version").map(String::as_str))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for ModelPath {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Failure> {
+        let found = Path::from_request_parts(parts, state).await;
+        let Path(path) = found.map_err(|error| {
+            Failure::invalid(format!("the address cannot be read: {}", error.body_text()))
+        })?;
+        Ok(Self(path))
+    }
+}
+
+/// The whole body, inflated, as JSON; nothing for an empty one.
+async fn json_body(app: &AppState, headers: &HeaderMap, content: Body) -> Result<Value, Failure> {
+    let mut body = app.bodies.read(headers, content, 0).await?;
+    let bytes = app.bodies.inflated(&mut body, header_text(headers, header::CONTENT_ENCODING))?;
+    if bytes.is_empty() {
+        return Ok(json!({}));
+    }
+    let value: Value = serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::invalid(format!("the body is no JSON: {error}")))?;
+    if value.is_object() { Ok(value) } else { Err(Failure::invalid("the body is no JSON object")) }
+}
+
+/// The model of an address, the request in the body, and the body, whose place in memory the request takes.
+async fn read_request(
+    app: &App,
+    path: &ModelPath,
+    headers: &HeaderMap,
+    content: Body,
+    record: &RequestRecord,
+) -> Result<(Arc<ServedModel>, InferRequest, HeldBody), Failure> {
+    app.check_serving()?;
+    let (name, version) = path.named();
+    let served = app.service.repository.get(name, version)?;
+    record.note_model(&served);
+    let mut body = app.bodies.read(headers, content, 0).await?;
+    app.service.check_room(&served)?;
+    let text = |name: &str| header_text(headers, name).map(str::to_owned);
+    let (encoding, length) = (text("content-encoding"), text(wire::HEADER_LENGTH));
+    let (own, columns) = (Arc::clone(app), served.columns());
+    // Compressed bytes may become many: how many is not known before.
+    let size = if encoding.is_some() { usize::MAX } else { body.bytes.len() };
+    let parse = move || {
+        let start = Instant::now();
+        let bytes = own.bodies.inflated(&mut body, encoding.as_deref())?;
+        let mut request = wire::request(&bytes, length.as_deref(), columns)?;
+        drop(bytes);
+        request.read_time = start.elapsed();
+        Ok((request, body))
+    };
+    let (request, body) = app.service.offload.run(size, parse).await??;
+    Ok((served, request, body))
+}
+
+pub async fn infer(
+    State(app): State<App>,
+    path: ModelPath,
+    Extension(record): Extension<Arc<RequestRecord>>,
+    headers: HeaderMap,
+    content: Body,
+) -> Result<Response, Failure> {
+    let (_, request, _body) = read_request(&app, &path, &headers, content, &record).await?;
+    let (name, version) = path.named();
+    let answered = app.service.infer(name, version, request, &record).await?;
+    let elements =
+        answered.outputs.iter().map(|(output, _)| output.shape.iter().product::<usize>());
+    let size = 8 * elements.sum::<usize>();
+    let encode = move || wire::response(&answered);
+    let (bytes, json_length) = app.service.offload.run(size, encode).await?;
+    let kind = if json_length.is_some() { "application/octet-stream" } else { "application/json" };
+    let mut response = ([(header::CONTENT_TYPE, kind)], bytes).into_response();
+    if let Some(length) = json_length {
+        response.headers_mut().insert(wire::HEADER_LENGTH, HeaderValue::from(length));
+    }
+    Ok(response)
+}
+
+pub async fn explain(
+    State(app): State<App>,
+    path: ModelPath,
+    Extension(record): Extension<Arc<RequestRecord>>,
+    headers: HeaderMap,
+    content: Body,
+) -> Result<axum::Json<Value>, Failure> {
+    let (served, request, _body) = read_request(&app, &path, &headers, content, &record).await?;
+    let explain = move || describe::explanation(&served, &request);
+    Ok(axum::Json(app.service.offload.run(usize::MAX, explain).await??))
+}
+
+/// Some supports of a model, and their coefficients.
+pub async fn supports(
+    State(app): State<App>,
+    path: ModelPath,
+    uri: Uri,
+) -> Result<axum::Json<Value>, Failure> {
+    if !app.show_supports {
+        let what = "supports are training data: only a server with --show-supports gives them";
+        return Err(Failure::new(Kind::Forbidden, what));
+    }
+    let (name, version) = path.named();
+    let served = app.service.repository.get(name, version)?;
+    let (mut first, mut count) = (0, 100);
+    for (name, value) in query::pairs(uri.query().unwrap_or_default())? {
+        match name.as_str() {
+            "first" => first = query::whole(&name, &value)?,
+            "count" => count = query::whole(&name, &value)?,
+            _ => return Err(query::unknown(&name, &["first", "count"])),
+        }
+    }
+    let describe = move || describe::supports(&served, first, count);
+    Ok(axum::Json(app.service.offload.run(usize::MAX, describe).await?))
+}
+
+pub async fn open_api() -> axum::Json<Value> {
+    axum::Json(openapi::document())
+}
+
+pub async fn live() -> axum::Json<Value> {
+    axum::Json(json!({ "live": true }))
+}
+
+pub async fn ready(State(app): State<App>) -> Response {
+    let is_ready = app.is_ready();
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, axum::Json(json!({ "ready": is_ready, "live": true }))).into_response()
+}
+
+pub async fn model_ready(
+    State(app): State<App>,
+    path: ModelPath,
+) -> Result<axum::Json<Value>, Failure> {
+    let (name, version) = path.named();
+    app.service.repository.get(name, version)?;
+    Ok(axum::Json(json!({ "name": name, "ready": true })))
+}
+
+pub async fn server_metadata() -> axum::Json<Value> {
+    axum::Json(describe::server())
+}
+
+pub async fn list(State(app): State<App>) -> axum::Json<Value> {
+    let index = app.service.repository.index(true);
+    let mut names: Vec<String> = index.into_iter().map(|entry| entry.name).collect();
+    names.dedup();
+    axum::Json(json!({ "models": names }))
+}
+
+pub async fn metadata(
+    State(app): State<App>,
+    path: ModelPath,
+) -> Result<axum::Json<Value>, Failure> {
+    let (name, version) = path.named();
+    let served = app.service.repository.get(name, version)?;
+    Ok(axum::Json(describe::metadata(&served, &app.service.repository.versions(name))))
+}
+
+pub async fn config(State(app): State<App>, path: ModelPath) -> Result<axum::Json<Value>, Failure> {
+    let (name, version) = path.named();
+    Ok(axum::Json(describe::config(&*app.service.repository.get(name, version)?)))
+}
+
+pub async fn card(State(app): State<App>, path: ModelPath) -> Result<axum::Json<Value>, Failure> {
+    let (name, version) = path.named();
+    let mut card = describe::card(&*app.service.repository.get(name, version)?);
+    card["show_supports"] = app.show_supports.into();
+    Ok(axum::Json(card))
+}
+
+pub async fn statistics(
+    State(app): State<App>,
+    path: ModelPath,
+) -> Result<axum::Json<Value>, Failure> {
+    let (name, version) = path.named();
+    let served = app.service.repository.get(name, version)?;
+    Ok(axum::Json(json!({ "model_stats": [describe::statistics(&served)] })))
+}
+
+pub async fn all_statistics(State(app): State<App>) -> axum::Json<Value> {
+    let served = app.service.repository.served();
+    let all: Vec<Value> = served.iter().map(|served| describe::statistics(served)).collect();
+    axum::Json(json!({ "model_stats": all }))
+}
+
+pub async fn index(
+    State(app): State<App>,
+    headers: HeaderMap,
+    content: Body,
+) -> Result<axum::Json<Value>, Failure> {
+    let wanted = json_body(&app, &headers, content).await?;
+    let only_ready = match wanted.get("ready") {
+        None => false,
+        Some(Value::Bool(only_ready)) => *only_ready,
+        Some(other) => {
+            return Err(Failure::invalid(format!("ready is {other}; it is true or false")));
+        }
+    };
+    Ok(axum::Json(json!(app.service.repository.index(only_ready))))
+}
+
+pub async fn load(
+    State(app): State<App>,
+    path: ModelPath,
+    headers: HeaderMap,
+    content: Body,
+) -> Result<axum::Json<Value>, Failure> {
+    let has_parameters = match json_body(&app, &headers, content).await?.get("parameters") {
+        None => false,
+        Some(Value::Object(given)) => !given.is_empty(),
+        Some(_) => return Err(Failure::invalid("parameters is no JSON object")),
+    };
+    Arc::clone(&app).load(path.named().0.to_owned(), has_parameters).await?;
+    Ok(axum::Json(json!({})))
+}
+
+pub async fn unload(State(app): State<App>, path: ModelPath) -> Result<axum::Json<Value>, Failure> {
+    app.service.repository.unload(path.named().0)?;
+    Ok(axum::Json(json!({})))
+}
+
+pub async fn metrics(State(app): State<App>) -> Response {
+    let Service { repository, scheduler, metrics, .. } = &app.service;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], metrics.text(repository, scheduler)).into_response()
+}

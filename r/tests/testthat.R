@@ -1,0 +1,4 @@
+library(testthat)
+library(mercer)
+
+test_check("mercer")

@@ -1,0 +1,53 @@
+//! Programs of others that tests run beside ours, from Debian's packages. Where they cannot be installed, the tests that need
+//! them say that they are skipped.
+
+use anyhow::Result;
+
+use crate::workspace::{self, Workspace};
+
+/// Packages, and a file that each of them brings.
+const PACKAGES: [(&str, &str); 3] = [
+    ("libsvm-tools", "/usr/bin/svm-train"),
+    ("python3-libsvm", "/usr/lib/python3/dist-packages/svm.py"),
+    ("valgrind", "/usr/bin/valgrind"),
+];
+
+/// Installs the packages that are missing, if the caller may: as root of a Debian system, as in a container.
+///
+/// # Errors
+/// Never because of a package: what is missing is said, and tests skip it.
+pub fn install(workspace: &Workspace) -> Result<Option<&'static str>> {
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .filter(|(_, file)| !std::path::Path::new(file).exists())
+        .map(|(name, _)| *name)
+        .collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    let is_root =
+        workspace::stdout_of(workspace.command("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
+    let has_apt = workspace::succeeds(workspace.command("apt-get").arg("--version"));
+    if !is_root || !has_apt {
+        println!("not installed, so tests with them are skipped: {}", missing.join(", "));
+        return Ok(Some(
+            "programs of others are missing, and only root of a Debian system installs them here",
+        ));
+    }
+    let install = |workspace: &Workspace| {
+        let mut command = workspace.command("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        command.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing);
+        workspace::succeeds(&mut command)
+    };
+    // The list of packages may be empty or old.
+    let is_done = install(workspace)
+        || (workspace::succeeds(workspace.command("apt-get").args(["update", "-qq"]))
+            && install(workspace));
+    if is_done {
+        println!("installed: {}", missing.join(", "));
+        return Ok(None);
+    }
+    println!("cannot be installed, so tests with them are skipped: {}", missing.join(", "));
+    Ok(Some("programs of others cannot be installed here"))
+}
