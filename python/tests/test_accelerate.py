@@ -68,6 +68,19 @@ def test_compressed_rows_keep_their_labels(classes, kernel):
         same(source, mercer.accelerate(source, queries[:500]), queries)
 
 
+def test_sparse_supports_that_are_cut_behind_their_last_value_have_all_columns():
+    """scikit-learn-intelex keeps sparse supports without the columns behind the last value."""
+    X, y, queries = blobs(3)
+    X[:, 4:] = 0.0
+    source = theirs.SVC().fit(sp.csr_matrix(X), y)
+    queries = sp.csr_matrix(queries)
+    expected = source.predict(queries)
+    source.support_vectors_ = source.support_vectors_[:, :4]
+    model = mercer.from_sklearn(source)
+    assert model.n_features_in_ == 6
+    np.testing.assert_array_equal(model.predict(queries), expected)
+
+
 @pytest.mark.parametrize("shift", [1e3, 1e4, 1e5, 1e6])
 @pytest.mark.parametrize(
     "source",

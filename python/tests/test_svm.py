@@ -361,3 +361,10 @@ def test_weights_count_in_probabilities():
     plain = machine.fit(X, y).probA_.copy()
     assert machine.fit(X, y, sample_weight=np.full(200, 1.0)).probA_ == pytest.approx(plain)
     assert machine.fit(X, y, sample_weight=np.where(y, 5.0, 1.0)).probA_ != pytest.approx(plain)
+
+
+def test_a_polynomial_of_degree_0_is_a_constant_as_scikit_learn_has_it():
+    X, y = load_iris(return_X_y=True)
+    keep = np.r_[0:50, 60:100]
+    mine, other = (kind.SVC(kernel="poly", degree=0).fit(X[keep], y[keep]) for kind in (ours, theirs))
+    np.testing.assert_array_equal(mine.predict(X), other.predict(X))

@@ -156,6 +156,11 @@ fn hint(
 
 /// What helps with bad data: an option of the command, or `mercer convert`, which has them all.
 fn data_hint(error: &DataError, context: HintContext, is_table: bool) -> Option<&'static str> {
+    if let DataError::NotANumber { token, .. } = error
+        && matches!(token.as_str(), "svm_type" | "solver_type")
+    {
+        return Some("this is a model, not rows: `mercer predict MODEL ROWS` answers with it");
+    }
     if !context.has_input_options {
         return match error {
             _ if error.is_index_zero() => {

@@ -6,32 +6,46 @@
     reason = "vectors of weights are read through pointers, whose bounds are checked per place"
 )]
 
+use crate::aligned::AlignedBuffer;
 use crate::isa::Isa;
+use crate::pages::prefetch;
 use crate::vector::{SimdBackend, Task, Vector};
 
-/// Numbers behind the last weights: no vector has more.
-const PAD: usize = 8;
+/// Numbers of a cache line. No vector has more, so as many zeros stand behind the last weights.
+const LINE: usize = 8;
+/// Weights beyond this count do not fit a near cache: those of the next values are prefetched.
+const FAR: usize = 1 << 16;
+/// Values whose weights are prefetched at a time.
+const AHEAD: usize = 8;
+/// Cache lines prefetched of a place, at most; the hardware prefetcher finds the rest.
+const LINES: usize = 3;
 
 /// Weights of many chains, those of one place side by side, so that one read of a value serves all of them.
 #[derive(Debug, Clone)]
 pub struct ChainWeights {
-    /// Of each place those of all chains, and [`PAD`] zeros behind the last.
-    weights: Vec<f64>,
+    /// `stride` numbers for each place, and [`LINE`] zeros behind the last.
+    weights: AlignedBuffer<f64>,
     places: usize,
     chains: usize,
+    /// At least `chains`: places begin on cache lines, or do not cross them.
+    stride: usize,
 }
 
 impl ChainWeights {
     /// One chain for each vector of weights; missing ones are zero.
     pub fn new(vectors: &[&[f64]]) -> Self {
         let (places, chains) = (vectors.iter().map(|v| v.len()).max().unwrap_or(0), vectors.len());
-        let mut weights = vec![0.0; places * chains + PAD];
+        let stride = match chains {
+            0..=4 => chains.next_power_of_two(),
+            _ => chains.next_multiple_of(LINE),
+        };
+        let mut weights = AlignedBuffer::zeroed(places * stride + LINE);
         for (chain, vector) in vectors.iter().enumerate() {
-            for (place, weight) in weights[chain..].iter_mut().step_by(chains).zip(*vector) {
+            for (place, weight) in weights[chain..].iter_mut().step_by(stride).zip(*vector) {
                 *place = *weight;
             }
         }
-        Self { weights, places, chains }
+        Self { weights, places, chains, stride }
     }
 
     /// As [`crate::chain`] for each vector of weights at once. `columns` are the places of the values, which increase; without
@@ -57,71 +71,71 @@ impl Task for Chains<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<B: SimdBackend>(self) {
-        match self.all.chains.div_ceil(B::V64::LANES) {
-            0 => {}
-            1 => self.registers::<B::V64, 1>(),
-            2 => self.registers::<B::V64, 2>(),
-            3 => self.registers::<B::V64, 3>(),
-            4 => self.registers::<B::V64, 4>(),
-            5 | 6 => self.registers::<B::V64, 6>(),
-            _ => self.in_memory::<B::V64>(),
+    fn run<B: SimdBackend>(mut self) {
+        let (lanes, chains) = (B::V64::LANES, self.all.chains);
+        // As many sums as there are registers, but for the value and the weights.
+        let most = if lanes == LINE { 16 } else { 12 };
+        for first in (0..chains).step_by(most * lanes) {
+            match (chains - first).div_ceil(lanes).min(most) {
+                1 => self.group::<B::V64, 1>(first),
+                2 => self.group::<B::V64, 2>(first),
+                3 => self.group::<B::V64, 3>(first),
+                4 => self.group::<B::V64, 4>(first),
+                5 => self.group::<B::V64, 5>(first),
+                6 => self.group::<B::V64, 6>(first),
+                7 => self.group::<B::V64, 7>(first),
+                8 => self.group::<B::V64, 8>(first),
+                9 => self.group::<B::V64, 9>(first),
+                10 => self.group::<B::V64, 10>(first),
+                11 => self.group::<B::V64, 11>(first),
+                12 => self.group::<B::V64, 12>(first),
+                13 => self.group::<B::V64, 13>(first),
+                14 => self.group::<B::V64, 14>(first),
+                15 => self.group::<B::V64, 15>(first),
+                _ => self.group::<B::V64, 16>(first),
+            }
         }
     }
 }
 
 impl Chains<'_> {
-    /// The weights of all chains at the place of one value; `None` beyond all weights.
+    /// The weights at the place of one value, from chain `first` on; `None` beyond all weights.
     #[inline(always)]
-    fn weights(&self, at: usize) -> Option<*const f64> {
+    fn weights(&self, at: usize, first: usize) -> Option<*const f64> {
         let place = self.columns.map_or(at, |columns| columns[at] as usize);
-        let start = (place < self.all.places).then(|| place * self.all.chains)?;
-        Some(self.all.weights[start..].as_ptr())
+        let start = (place < self.all.places).then(|| place * self.all.stride)?;
+        Some(self.all.weights[start + first..].as_ptr())
     }
 
-    /// All sums in at most `N` registers. Lanes beyond the last chain sum weights of the next place, and are dropped.
+    /// The sums of the chains from `first` on, in `N` registers. Lanes beyond the last chain are dropped.
     #[inline(always)]
-    fn registers<V: Vector<Element = f64>, const N: usize>(self) {
-        let count = self.all.chains.div_ceil(V::LANES);
+    fn group<V: Vector<Element = f64>, const N: usize>(&mut self, first: usize) {
+        let lines = (N * V::LANES).div_ceil(LINE).min(LINES);
+        let is_far = self.columns.is_some() && self.all.weights.len() > FAR;
+        let ahead = if is_far { AHEAD } else { self.values.len() };
         // SAFETY: `V` belongs to the backend this body is compiled for. A vector begins at a chain of its place, so it ends at
-        // most `LANES - 1 < PAD` numbers behind the weights of that place, and `weights` has `PAD` behind the last.
+        // most `LANES - 1 < LINE` numbers behind the weights of that place, and `weights` has `LINE` behind the last.
         unsafe {
             let mut sums = [V::splat(0.0); N];
             for at in 0..self.values.len() {
-                let Some(weights) = self.weights(at) else { break };
+                if at + ahead < self.values.len()
+                    && let Some(weights) = self.weights(at + ahead, first)
+                {
+                    (0..lines).for_each(|line| prefetch(weights.wrapping_add(line * LINE)));
+                }
+                let Some(weights) = self.weights(at, first) else { break };
                 let value = V::splat(self.values[at]);
                 for (number, sum) in sums.iter_mut().enumerate() {
-                    // Always true but for the last of six; registers have constant numbers.
-                    if number < count {
-                        *sum = V::load(weights.add(number * V::LANES)).fma(value, *sum);
-                    }
+                    *sum = V::load(weights.add(number * V::LANES)).fma(value, *sum);
                 }
             }
-            for (sum, out) in sums.into_iter().zip(self.sums.chunks_mut(V::LANES)) {
-                let mut lanes = [0.0; PAD];
+            let out = self.sums[first..].chunks_mut(V::LANES);
+            for (sum, out) in sums.into_iter().zip(out) {
+                let mut lanes = [0.0; LINE];
                 sum.store(lanes.as_mut_ptr());
                 out.copy_from_slice(&lanes[..out.len()]);
             }
         }
-    }
-
-    /// The sums of many chains in memory: the weights of a place are read once, one after the other.
-    #[inline(always)]
-    fn in_memory<V: Vector<Element = f64>>(self) {
-        let chains = self.all.chains;
-        let mut sums = vec![0.0; chains.next_multiple_of(V::LANES)];
-        for at in 0..self.values.len() {
-            let Some(weights) = self.weights(at) else { break };
-            // SAFETY: as in `registers`; `sums` has whole vectors.
-            unsafe {
-                let value = V::splat(self.values[at]);
-                for first in (0..chains).step_by(V::LANES) {
-                    let sum = sums.as_mut_ptr().add(first);
-                    V::load(weights.add(first)).fma(value, V::load(sum)).store(sum);
-                }
-            }
-        }
-        self.sums.copy_from_slice(&sums[..chains]);
     }
 }
 
@@ -137,7 +151,7 @@ mod tests {
         let places: Vec<u32> = (0..70).step_by(3).collect();
         let chosen: Vec<f64> = places.iter().map(|place| values[*place as usize]).collect();
         let everywhere: Vec<u32> = (0..70).collect();
-        for count in [1, 2, 7, 8, 9, 16, 20, 31, 32, 33, 105] {
+        for count in [1, 2, 3, 7, 8, 9, 16, 20, 31, 32, 33, 49, 105, 128, 130] {
             let length = |chain: usize| if chain == 1 { 41 } else { 50 };
             let weight = |chain: usize, at: usize| ((chain * 57 + at) as f64).sin();
             let vectors: Vec<Vec<f64>> = (0..count)

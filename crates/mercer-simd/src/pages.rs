@@ -1,8 +1,8 @@
-//! Huge pages for large buffers (a hint to the operating system).
+//! Hints about memory: huge pages for large buffers, and cache lines that are read soon.
 
 #![cfg_attr(
-    target_os = "linux",
-    expect(unsafe_code, reason = "a hint to the kernel about a range of ours")
+    any(target_os = "linux", target_arch = "x86_64"),
+    expect(unsafe_code, reason = "hints to the operating system and to the processor")
 )]
 
 /// Smaller buffers stay in small pages.
@@ -28,4 +28,16 @@ pub fn large_pages<T>(memory: *const T, length: usize) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (memory, length);
+}
+
+/// Prefetches a cache line: a hint, sound for any address.
+#[inline(always)]
+pub(crate) fn prefetch<T>(from: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetching never faults; SSE is part of the architecture.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(from.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = from;
 }

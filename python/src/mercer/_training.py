@@ -108,8 +108,6 @@ def kernel_text(estimator, X):
     gamma = gamma_value(estimator.gamma, X)
     if gamma == 0.0 and estimator.kernel != "linear":
         raise ValueError(f"gamma is 0; the {estimator.kernel} kernel is then constant")
-    if estimator.kernel == "poly" and estimator.degree == 0:
-        raise ValueError("degree is 0; the polynomial kernel is then constant")
     return gamma, _kernels.text(estimator.kernel, gamma, estimator.degree, estimator.coef0)
 
 

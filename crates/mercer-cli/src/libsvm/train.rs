@@ -2,6 +2,8 @@
 
 mod check;
 mod given_values;
+mod probability;
+mod weights;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ use crate::files::Files;
 use crate::training_input::in_either_base;
 use given_values::GivenValues;
 use mercer::printf::g;
+use probability::{laplace, marks};
+use weights::{ClassWeights, PartialTraining, Solution};
 
 const USAGE: &str = "Usage: svm-train [options] training_set_file [model_file]
 options:
@@ -171,8 +175,14 @@ impl SvmTrainOptions {
         Ok(formulation(&text)?)
     }
 
+    /// LIBSVM takes 0 for "not given".
+    fn gamma(&self, columns: usize) -> f64 {
+        let given = self.gamma.filter(|gamma| *gamma != 0.0);
+        given.unwrap_or(1.0 / columns.max(1) as f64)
+    }
+
     fn kernel(&self, columns: usize) -> anyhow::Result<KernelRef> {
-        let gamma = self.gamma.unwrap_or(1.0 / columns.max(1) as f64);
+        let gamma = self.gamma(columns);
         let Self { degree, coef0, .. } = self;
         let text = match self.kernel {
             0 => "linear".to_owned(),
@@ -184,21 +194,12 @@ impl SvmTrainOptions {
         Ok(mercer::kernel::parse(&text)?)
     }
 
-    /// Weights of classes, for C-SVC only; a label that no row has is left out with a warning.
-    fn class_weights(&self, targets: &Targets) -> Vec<(ClassName, f64)> {
-        let Targets::Numbers(labels) = targets else { return Vec::new() };
-        let is_known = |label: f64| {
-            let is_present = labels.contains(&label);
-            if !is_present {
-                eprintln!("WARNING: class label {label} specified in weight is not found");
-            }
-            is_present
-        };
-        let weights = self.weights.iter().filter(|_| self.kind == 0);
-        weights
-            .filter(|(label, _)| is_known(*label))
-            .map(|(label, weight)| (ClassName::Number(*label), *weight))
-            .collect()
+    /// Weights of classes, for C-SVC only.
+    fn class_weights(&self, targets: &Targets) -> ClassWeights {
+        match self.kind {
+            0 => ClassWeights::new(&self.weights, targets),
+            _ => ClassWeights::new(&[], &Targets::Absent),
+        }
     }
 }
 
@@ -234,10 +235,17 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
         None => options.kernel(columns)?,
     };
     let memory = LEAST_MEMORY.max((options.megabytes * f64::from(1 << 20)) as usize);
+    let weights = options.class_weights(&data.targets);
+    let partial = weights.partial(&data.targets);
+    if partial.is_some() && options.probability != 0 {
+        anyhow::bail!(
+            "-b 1 needs class weights above 0: a class without weight has no probability"
+        );
+    }
     let training = Training::default()
         .tolerance(options.tolerance)
         .memory(data.examples.bytes() + memory)
-        .class_weights(options.class_weights(&data.targets))
+        .class_weights(weights.positive())
         .cancel(Cancel::from_flag(stop.flag()));
     let run = SvmTraining {
         options: &options,
@@ -245,6 +253,8 @@ pub(super) fn run(arguments: &[String]) -> anyhow::Result<()> {
         kernel: &kernel,
         formulation,
         training,
+        weights,
+        partial,
         zero_based,
         given,
     };
@@ -261,6 +271,9 @@ struct SvmTraining<'j> {
     kernel: &'j KernelRef,
     formulation: FormulationRef,
     training: Training,
+    weights: ClassWeights,
+    /// Where classes have no weight above 0.
+    partial: Option<PartialTraining>,
     /// Columns are counted from 0.
     zero_based: bool,
     /// For rows of kernel values.
@@ -268,11 +281,11 @@ struct SvmTraining<'j> {
 }
 
 impl SvmTraining<'_> {
-    fn validated(&self, folds: usize) -> anyhow::Result<Validation> {
-        let folds = Folds::new(self.data, self.options.kind < 2, folds, SEED)?;
+    fn validated(&self, data: &Dataset, folds: usize) -> anyhow::Result<Validation> {
+        let folds = Folds::new(data, self.options.kind < 2, folds, SEED)?;
         let alone = std::slice::from_ref(&self.formulation);
         let validation =
-            cross_validate(self.data, self.kernel, alone, &folds, &self.training, &mut |_| {})?;
+            cross_validate(data, self.kernel, alone, &folds, &self.training, &mut |_| {})?;
         Ok(validation.into_iter().next().ok_or(TrainError::NoCandidates)??)
     }
 
@@ -284,7 +297,16 @@ impl SvmTraining<'_> {
                  cross validation)"
             );
         }
-        let validation = self.validated(folds.min(rows))?;
+        if let Some(partial) = &self.partial {
+            let data = partial.data(self.data);
+            let validation =
+                data.map(|data| self.validated(&data, folds.min(data.examples.rows())));
+            let share = validation.transpose()?.map(|validation| validation.quality);
+            let accuracy = partial.accuracy(share, &self.data.targets);
+            println!("Cross Validation Accuracy = {}%", g(100.0 * accuracy, 6));
+            return Ok(());
+        }
+        let validation = self.validated(self.data, folds.min(rows))?;
         if validation.measure == Measure::SquaredError {
             println!("Cross Validation Mean squared error = {}", g(validation.quality, 6));
             let correlation = g(validation.correlation.unwrap_or(f64::NAN), 6);
@@ -295,12 +317,24 @@ impl SvmTraining<'_> {
         Ok(())
     }
 
-    fn train(&self, stop: &StopSignal) -> anyhow::Result<()> {
-        let trained =
-            train(self.data, self.kernel, &self.formulation, &self.training, &mut |_| {})?;
-        if trained.report.stop == Some(Stop::Cancelled) {
-            stop.check()?;
+    fn solve(&self, stop: &StopSignal) -> anyhow::Result<Solution> {
+        let train_on = |data: &Dataset| -> anyhow::Result<Trained> {
+            let trained = train(data, self.kernel, &self.formulation, &self.training, &mut |_| {})?;
+            if trained.report.stop == Some(Stop::Cancelled) {
+                stop.check()?;
+            }
+            Ok(trained)
+        };
+        if let Some(partial) = &self.partial {
+            let trained = partial.data(self.data).map(|data| train_on(&data)).transpose()?;
+            return Ok(partial.complete(trained, self.data, self.kernel)?);
         }
+        let Trained { machine, report, expansions, .. } = train_on(self.data)?;
+        Ok(Solution { machine, subproblems: report.subproblems, expansions })
+    }
+
+    fn train(&self, stop: &StopSignal) -> anyhow::Result<()> {
+        let trained = self.solve(stop)?;
         if !self.options.is_quiet {
             self.print(&trained)?;
         }
@@ -328,10 +362,10 @@ impl SvmTraining<'_> {
     }
 
     /// The lines that LIBSVM prints for each binary subproblem.
-    fn print(&self, trained: &Trained) -> anyhow::Result<()> {
+    fn print(&self, trained: &Solution) -> anyhow::Result<()> {
         let classes = trained.machine.classes();
         let pairs: Vec<(usize, usize)> = mercer::machine::pairs(classes.len()).collect();
-        for (number, subproblem) in trained.report.subproblems.iter().enumerate() {
+        for (number, subproblem) in trained.subproblems.iter().enumerate() {
             let learned = &trained.expansions[number];
             let rows = match pairs.get(number) {
                 Some((first, second)) => {
@@ -341,7 +375,8 @@ impl SvmTraining<'_> {
             };
             println!("*");
             println!("optimization finished, #iter = {}", subproblem.iterations);
-            let sum: f64 = learned.coefficients.iter().map(|beta| beta.abs()).sum();
+            // The sum of nothing is -0.
+            let sum = learned.coefficients.iter().map(|beta| beta.abs()).sum::<f64>() + 0.0;
             let sum_per_row = sum / rows as f64;
             match self.options.kind {
                 0 if self.has_equal_weights(classes, pairs.get(number)) => {
@@ -369,39 +404,37 @@ impl SvmTraining<'_> {
 
     /// Whether both classes have the same weight; LIBSVM prints nu only then.
     fn has_equal_weights(&self, classes: &[ClassName], pair: Option<&(usize, usize)>) -> bool {
-        let weight = |class: usize| {
-            let named = self.options.weights.iter().rev();
-            let mut named = named.filter(|(label, _)| classes[class] == ClassName::Number(*label));
-            named.next().map_or(1.0, |(_, weight)| *weight)
-        };
+        let weight = |class: usize| self.weights.of(&classes[class]);
         pair.is_none_or(|(first, second)| weight(*first) == weight(*second))
     }
 
-    /// The epsilon that nu-SVR found: the distance of free support vectors from their targets.
-    fn tube(&self, trained: &Trained, learned: &Expansion) -> anyhow::Result<f64> {
+    /// The epsilon that nu-SVR found: the mean distance of free support vectors from their targets, or the least distance of
+    /// those at their bound.
+    fn tube(&self, trained: &Solution, learned: &Expansion) -> anyhow::Result<f64> {
         let Targets::Numbers(targets) = &self.data.targets else { return Ok(f64::NAN) };
-        let limit = self.options.cost * (1.0 - 1e-9);
-        let pairs = learned.examples.iter().zip(&learned.coefficients);
-        let free: Vec<usize> = pairs
-            .filter(|(_, beta)| beta.abs() < limit)
-            .map(|(example, _)| *example as usize)
-            .collect();
-        let rows = self.data.examples.select(free.iter().copied());
+        let examples: Vec<usize> = learned.examples.iter().map(|row| *row as usize).collect();
+        let rows = self.data.examples.select(examples.iter().copied());
         let scores = Plan::exact(&trained.machine).scores(&rows)?;
-        let far = free.iter().zip(scores).map(|(row, score)| (targets[*row] - score).abs());
-        Ok(far.sum::<f64>() / free.len() as f64)
+        let limit = self.options.cost * (1.0 - 1e-9);
+        let far = examples.iter().zip(scores).map(|(row, score)| (targets[*row] - score).abs());
+        let (free, bounded): (Vec<_>, Vec<_>) =
+            far.zip(&learned.coefficients).partition(|(_, beta)| beta.abs() < limit);
+        if free.is_empty() {
+            return Ok(bounded.iter().map(|(far, _)| *far).fold(f64::INFINITY, f64::min));
+        }
+        Ok(free.iter().map(|(far, _)| far).sum::<f64>() / free.len() as f64)
     }
 
     fn probabilities(&self, model: &Model) -> anyhow::Result<Option<Probabilities>> {
         match self.options.kind {
             0 | 1 => {
                 let folds = FOLDS.min(self.data.examples.rows());
-                let validation = self.validated(folds)?;
+                let validation = self.validated(self.data, folds)?;
                 Ok(Some(calibrate_probabilities(self.data, &validation, None, Calibrator::Platt)?))
             }
             2 => Ok(marks(Plan::exact(&model.machine).scores(&self.data.examples)?)),
             _ => {
-                let validation = self.validated(FOLDS.min(self.data.examples.rows()))?;
+                let validation = self.validated(self.data, FOLDS.min(self.data.examples.rows()))?;
                 let Targets::Numbers(targets) = &self.data.targets else { return Ok(None) };
                 let errors: Vec<f64> =
                     validation.scores.iter().zip(targets).map(|(s, y)| (y - s[0]).abs()).collect();
@@ -417,49 +450,9 @@ impl SvmTraining<'_> {
     }
 }
 
-/// The mean error, without errors beyond five deviations.
-fn laplace(errors: &[f64]) -> f64 {
-    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
-    let limit = 5.0 * (2.0 * mean * mean).sqrt();
-    let kept = errors.iter().filter(|error| **error <= limit);
-    kept.clone().sum::<f64>() / kept.count() as f64
-}
-
-/// Ten marks between eleven quantiles of the scores, five of them below zero.
-fn marks(mut scores: Vec<f64>) -> Option<Probabilities> {
-    const MARKS: usize = 10;
-    const HALF: usize = MARKS / 2;
-    scores.sort_by(f64::total_cmp);
-    let below = scores.partition_point(|score| *score < 0.0);
-    let above = scores.len() - below;
-    if below < HALF || above < HALF {
-        eprintln!(
-            "WARNING: number of positive or negative decision values <{HALF}; too few to do a \
-             probability estimation."
-        );
-        return None;
-    }
-    let quantile = |at: usize| match at.cmp(&HALF) {
-        std::cmp::Ordering::Less => scores[at * below / HALF],
-        std::cmp::Ordering::Equal => 0.0,
-        std::cmp::Ordering::Greater => scores[below - 1 + (at - HALF) * above / HALF],
-    };
-    let mark = |at: usize| f64::midpoint(quantile(at), quantile(at + 1));
-    Some(Probabilities::Marks((0..MARKS).map(mark).collect()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn marks_rise_through_zero_and_few_scores_give_none() {
-        let scores: Vec<f64> = (-50..100).map(f64::from).collect();
-        let Some(Probabilities::Marks(marks)) = marks(scores) else { panic!("marks") };
-        assert_eq!(marks.len(), 10);
-        assert!(marks.is_sorted() && marks[4] < 0.0 && marks[5] > 0.0);
-        assert_eq!(super::marks(vec![1.0, 2.0, -1.0]), None);
-    }
 
     #[test]
     fn flags_are_libsvms() {

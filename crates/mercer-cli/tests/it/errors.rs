@@ -63,6 +63,7 @@ fn tables() -> Vec<Case> {
             vec![text("d.svm", "x 1:1\n"), model()],
             "predict m.model d.svm",
         ),
+        ("a model where rows should be", vec![model()], "train m.model -o n.mercer"),
         (
             "unsorted indices",
             vec![text("d.svm", "1 1:1\n1 2:1 1:1\n"), model()],

@@ -194,3 +194,86 @@ fn an_index_0_is_a_column_of_its_own() {
     let scaled = done(&["svm-scale", &data]);
     assert!(scaled.lines().next().unwrap().contains(" 0:"), "{scaled}");
 }
+
+/// The answers of a training with these flags on its own rows.
+fn answers(folder: &Folder, data: &str, flags: &str) -> Vec<f64> {
+    let words: Vec<&str> = flags.split_whitespace().collect();
+    let (model, out) = (folder.path("m"), folder.path("o"));
+    done(&[&["svm-train", "-q"], words.as_slice(), &[data, &model]].concat());
+    done(&["svm-predict", "-q", data, &model, &out]);
+    fs::read_to_string(&out).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// LIBSVM takes `-g 0` for "not given", and `-d 0` as the constant 1, with which the larger class of a pair wins.
+#[test]
+fn gamma_0_is_the_default_and_degree_0_a_constant_kernel() {
+    let folder = Folder::new();
+    let mut all = rows(40);
+    let data = folder.write("d", &text(&all));
+    for kernel in ["-t 1", "-t 2", "-t 3"] {
+        let with_zero = answers(&folder, &data, &format!("{kernel} -g 0"));
+        let saved = fs::read_to_string(folder.path("m")).unwrap();
+        assert!(saved.contains("gamma 0.33333333333333331\n"), "{saved}");
+        assert_eq!(with_zero, answers(&folder, &data, kernel));
+    }
+    for (larger, smaller) in [(1.0, -1.0), (-1.0, 1.0)] {
+        for (row, (label, _)) in all.iter_mut().enumerate() {
+            *label = if row < 25 { larger } else { smaller };
+        }
+        let data = folder.write("d", &text(&all));
+        assert_eq!(answers(&folder, &data, "-t 1 -d 0"), [larger; 40]);
+        let saved = fs::read_to_string(folder.path("m")).unwrap();
+        assert!(saved.contains("kernel_type polynomial\ndegree 0\n"), "{saved}");
+        assert!(saved.contains(&format!("rho {}\n", -larger)), "{saved}");
+    }
+}
+
+/// With LIBSVM a class of weight 0 or less is never answered, and all classes without weight answer the last.
+#[test]
+fn weights_of_0_and_below_leave_a_class_out_as_libsvm_does() {
+    let folder = Folder::new();
+    let mut all = rows(60);
+    for (label, values) in &mut all {
+        *label = if values[0] > 0.3 { 1.0 } else { 2.0 + f64::from(u8::from(values[1] < 0.0)) };
+    }
+    let data = folder.write("d", &text(&all));
+    let others: Vec<_> = all.iter().filter(|(label, _)| *label != 2.0).copied().collect();
+    let alone = folder.write("others", &text(&others));
+    let words = ["svm-train", "-q", &alone, &folder.path("m")];
+    done(&words);
+    done(&["svm-predict", "-q", &data, &folder.path("m"), &folder.path("o")]);
+    let expected: Vec<f64> = fs::read_to_string(folder.path("o"))
+        .unwrap()
+        .lines()
+        .map(|line| line.parse().unwrap())
+        .collect();
+    for flags in ["-w2 0", "-w2 -1", "-w2 3 -w2 0"] {
+        assert_eq!(answers(&folder, &data, flags), expected, "{flags}");
+    }
+    assert_eq!(answers(&folder, &data, "-w1 0 -w2 0"), [3.0; 60]);
+    // Classes come in the order of their first row.
+    let mut classes: Vec<f64> = Vec::new();
+    all.iter().for_each(|(label, _)| {
+        if !classes.contains(label) {
+            classes.push(*label);
+        }
+    });
+    assert_eq!(answers(&folder, &data, "-w1 0 -w2 -3 -w3 0"), [classes[2]; 60]);
+    // Weights of one class multiply.
+    let twice = answers(&folder, &data, "-w1 2 -w1 3");
+    let saved = fs::read_to_string(folder.path("m")).unwrap();
+    assert_eq!(twice, answers(&folder, &data, "-w1 6"));
+    assert_eq!(saved, fs::read_to_string(folder.path("m")).unwrap());
+    // Cross-validation counts the rows of the class that is never answered.
+    let said = done(&["svm-train", "-q", "-w1", "0", "-w2", "0", "-v", "3", &data]);
+    let share = all.iter().filter(|(label, _)| *label == 3.0).count() as f64 / 60.0;
+    let told: f64 = said
+        .trim()
+        .trim_start_matches("Cross Validation Accuracy = ")
+        .trim_end_matches('%')
+        .parse()
+        .unwrap();
+    assert!((told - 100.0 * share).abs() < 1e-3, "{said}");
+    let refused = mercer(&["svm-train", "-q", "-w1", "0", "-b", "1", &data, &folder.path("m")]);
+    assert_eq!(refused.status.code(), Some(1));
+}

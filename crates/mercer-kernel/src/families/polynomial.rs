@@ -16,7 +16,7 @@ pub(super) static ENTRY: Entry<KernelRef> = Entry {
     parameters: &[
         Parameter {
             name: "degree",
-            kind: Kind::Integer { low: 1, high: 100 },
+            kind: Kind::Integer { low: 0, high: 100 },
             default: Some("3"),
             help: "the power",
         },
@@ -112,7 +112,11 @@ impl Finish for Polynomial {
         (p * (relative + UNIT) < 1e-2).then_some(1.02 * p * (relative + 2.0 * UNIT))
     }
 
+    /// A constant has no slope for stages to use.
     fn profile(&self) -> Profile {
+        if self.degree == 0 {
+            return Profile::Other;
+        }
         Profile::Power { scale: self.gamma, shift: self.coef0, degree: self.degree }
     }
 }

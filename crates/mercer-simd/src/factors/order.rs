@@ -1,9 +1,8 @@
 //! The order in which a pass of coordinate descent updates rows: active rows first, shuffled.
 //! How rows are stored is in `records.rs`; the pass itself in `sweep.rs`.
 
-use super::packed_row::prefetch;
 use super::{Records, RowHead};
-use crate::pages::large_pages;
+use crate::pages::{large_pages, prefetch};
 
 /// Rows that are shuffled as one batch.
 const BATCH: usize = 32;

@@ -65,18 +65,6 @@ impl<C: Stored<Read = usize>, L: Stored> PackedRow<C, L> {
     }
 }
 
-/// Prefetches a cache line: a hint, sound for any address.
-#[inline(always)]
-pub(super) fn prefetch<T>(from: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching never faults; SSE is part of the architecture.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(from.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = from;
-}
-
 /// A task and the reader of its rows, as one [`crate::vector::Task`] for an instruction set.
 pub(super) struct BoundTask<W, R, C, L> {
     pub(super) work: W,

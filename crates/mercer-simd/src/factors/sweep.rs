@@ -4,9 +4,10 @@
 //! is read from its record is in `packed_row.rs`.
 
 use super::encoding::{Encoding, Float, Reader, Stored};
-use super::packed_row::{BoundTask, PackedRow, RecordTask, prefetch};
+use super::packed_row::{BoundTask, PackedRow, RecordTask};
 use super::{Order, Records, RowHead, Weights};
 use crate::isa::Isa;
+use crate::pages::prefetch;
 use crate::vector::{SimdBackend, Task};
 
 /// What a step does to a row.

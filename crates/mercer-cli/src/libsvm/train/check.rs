@@ -71,7 +71,7 @@ impl SvmTrainOptions {
 
     /// Type and kernel, as the first lines of a model.
     fn head(&self, columns: usize) -> String {
-        let gamma = g(self.gamma.unwrap_or(1.0 / columns.max(1) as f64), 17);
+        let gamma = g(self.gamma(columns), 17);
         let (degree, coef0) = (self.degree, g(self.coef0, 17));
         let kernel = match self.kernel {
             0 => "linear\n".to_owned(),

@@ -182,9 +182,10 @@ fn write_kernel(machine: &Machine, out: &mut dyn Write) -> Result<(), MachineErr
             writeln!(out, "kernel_type polynomial\ndegree {degree}")?;
             writeln!(out, "gamma {}\ncoef0 {}", digits(scale), digits(shift))?;
         }
-        ("sigmoid", _, _) => {
-            writeln!(out, "kernel_type sigmoid")?;
-            for name in ["gamma", "coef0"] {
+        // Degree 0 has no profile.
+        ("polynomial" | "sigmoid", _, _) => {
+            writeln!(out, "kernel_type {}", spec.name())?;
+            for name in ["degree", "gamma", "coef0"] {
                 if let Some(value) = spec.get(name) {
                     writeln!(out, "{name} {value}")?;
                 }
