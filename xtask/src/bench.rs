@@ -68,7 +68,7 @@ pub const VERB: Verb = Verb {
             --seed N        of the soak; it prints the one it draws\n\
             --machine N     only this machine of that seed, with all that is wrong with it\n\
             --quick         shorter runs of serve\n\
-            --built         serve measures the programs that were built last\n\
+            --built         serve and limits measure the programs that were built last\n\
             --seconds N     how long the soak of serve runs (1200)\n\
             --write FILE    writes the table there, with machine, commit and command\n\
             MERCER_DATA names the directory of the data files (../shared/data)",

@@ -1,11 +1,12 @@
 //! Properties of every registered kernel; the properties themselves are in `mercer-testkit`.
 
 use mercer_data::Matrix;
-use mercer_kernel::{Domain, Form, KernelRef, parse};
+use mercer_kernel::{Domain, Form, KernelRef, bound, parse};
 use mercer_simd::Isa;
 use mercer_testkit::generate::{self, Case};
 use mercer_testkit::properties::block::{BlockProperty, SIZES};
 use mercer_testkit::properties::kernels::{self, Accuracy, Verdict};
+use mercer_testkit::{Real, Wide, reference};
 
 fn registered() -> impl Iterator<Item = KernelRef> {
     generate::kernel_specs().iter().map(|text| parse(text).expect("the list holds valid texts"))
@@ -174,6 +175,87 @@ fn power_means_of_far_numbers_lie_within_their_bounds() {
         let kernel = parse(text).expect("a valid text");
         kernels::accuracy(&kernel, &rows, None).unwrap();
     }
+}
+
+/// Rows of one column, between 1 and 2.
+fn single_numbers(count: usize) -> Matrix {
+    generate::map(&generate::dense(count, 1, 51), |x| 1.0 + x.abs().fract())
+}
+
+#[test]
+fn single_terms_and_exponentials_lie_within_their_bounds() {
+    // One column: nothing but the roundings of the term, or of the exponential of a small number.
+    for text in ["chi2", "hellinger", "jensen_shannon", "rbf(gamma=1e-3)", "laplacian(gamma=1e-3)"]
+    {
+        let kernel = parse(text).expect("a valid text");
+        let seen = kernels::accuracy(&kernel, &single_numbers(120), None).unwrap();
+        assert_eq!(seen.unbounded, 0, "{text}");
+    }
+}
+
+#[test]
+fn sums_whose_roundings_all_go_up_lie_within_their_bounds() {
+    // A little more than half a unit is added to 1 a thousand times, and is rounded up to one each time.
+    let little = 1.01 * bound::UNIT;
+    let values = |first: f64| [vec![first], vec![little; 1000]].concat();
+    let rows = [values(1.0), vec![0.0; 1001]].concat();
+    let rows = Matrix::dense(1001, rows).expect("finite values");
+    for text in ["laplacian(gamma=1)", "laplacian(gamma=0.5)"] {
+        let seen = kernels::accuracy(&parse(text).expect("a valid text"), &rows, None).unwrap();
+        assert!(seen.worst > 0.3, "{text}: {seen:?}");
+    }
+}
+
+#[test]
+fn values_of_rows_whose_squares_underflow_lie_within_their_bounds() {
+    let mut values = generate::values(&generate::dense(8, 5, 52));
+    values[..20].iter_mut().for_each(|x| *x *= 1e-170);
+    values[20..].iter_mut().for_each(|x| *x *= 1e10);
+    let rows = Matrix::dense(5, values).expect("finite values");
+    for text in ["linear", "polynomial(degree=1, gamma=1, coef0=0)"] {
+        kernels::accuracy(&parse(text).expect("a valid text"), &rows, None).unwrap();
+    }
+}
+
+#[test]
+fn values_below_the_normal_range_are_not_taken_as_exact() {
+    // 1.875 2^-1074 is computed as 2^-1073.
+    let kernel = parse(&format!("polynomial(degree=1, gamma={:e}, coef0=0)", 2f64.powi(-500)));
+    let kernel = kernel.expect("a valid text");
+    let rows = vec![1.5 * 2f64.powi(-300), 1.25 * 2f64.powi(-274)];
+    let rows = Matrix::dense(1, rows).expect("finite values");
+    let (u, v) = (rows.row(0), rows.row(1));
+    assert_eq!(kernel.value(u, v), 2.0 * bound::LEAST);
+    assert!(kernels::error_bound(&kernel, u, v, 1, false) >= bound::LEAST);
+}
+
+#[test]
+fn relative_errors_hold_wherever_they_are_claimed() {
+    let mut claimed = 0;
+    for text in ["linear", "polynomial(degree=2, gamma=1, coef0=0)", "normalized(linear)"] {
+        let kernel = parse(text).expect("a valid text");
+        let spec = kernel.spec();
+        for exponent in (-165..=150).step_by(5) {
+            let scale = 10f64.powi(exponent);
+            let rows = generate::map(&generate::dense(4, 3, 53), |x| x * scale);
+            let norms = rows.iter().map(|row| kernel.form().base(row, row));
+            let ends = norms
+                .fold([f64::INFINITY, 0.0], |[low, high], norm| [norm.min(low), norm.max(high)]);
+            let Some(relative) = bound::relative_error(kernel.as_ref(), 3, ends, false) else {
+                continue;
+            };
+            let of = |i, j| {
+                reference::kernel::<Wide>(&spec, &generate::row(&rows, i), &generate::row(&rows, j))
+            };
+            for (i, j) in (0..4).flat_map(|i| (0..4).map(move |j| (i, j))) {
+                let found = Wide::from(kernel.value(rows.row(i), rows.row(j)));
+                let limit = Wide::from(relative) * (of(i, i) * of(j, j)).sqrt();
+                assert!((found - of(i, j)).abs() <= limit, "{text}: rows {i}, {j} at {scale:e}");
+                claimed += 1;
+            }
+        }
+    }
+    assert!(claimed > 100, "{claimed}");
 }
 
 #[test]

@@ -16,9 +16,12 @@ const LIMITS: [f64; 4] = [1.0, 3.0, 10.0, 30.0];
 const ALLOWED: f64 = 1.10;
 
 /// Runs both verbs on the digits of `datasets/` under each limit; fails if one takes longer than allowed.
-pub fn run(_: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<ExitCode> {
     let workspace = Workspace::load()?;
-    workspace::run(&mut workspace.cargo(["build", "--release", "--locked", "-p", "mercer-cli"]))?;
+    if !options.built {
+        let words = ["build", "--release", "--locked", "-p", "mercer-cli"];
+        workspace::run(&mut workspace.cargo(words))?;
+    }
     let mercer = workspace.target.join(format!("release/mercer{}", std::env::consts::EXE_SUFFIX));
     let digits = workspace.root.join("datasets/digits");
     let folder = tempfile::tempdir().context("a temporary folder")?;

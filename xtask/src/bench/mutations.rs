@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Options, soak};
+use super::Options;
 use crate::test_binaries::{Binary, binaries_of};
 use crate::workspace::{Workspace, stdout_of, stdout_with_errors};
 
@@ -168,11 +168,12 @@ impl<'a> Scratch<'a> {
         Ok(Self { workspace, home })
     }
 
-    /// Test binaries of the copy.
+    /// Test binaries of the copy, built as `cargo xtask test` builds its own.
     fn build(&self, words: &[&str]) -> Result<Vec<Binary>> {
         let words = ["test", "--no-run"].into_iter().chain(words.iter().copied());
-        let mut command = soak::optimised(self.workspace, words);
-        // Not where the soak is built: cargo does not tell the crates of two copies of a workspace apart.
+        let mut command = self.workspace.cargo(words);
+        command.args(["--locked", "--message-format", "json-render-diagnostics"]);
+        // Not where the workspace is built: cargo does not tell the crates of two copies of it apart.
         command.current_dir(self.home.join("source"));
         command.env("CARGO_TARGET_DIR", self.home.join("build"));
         let binaries = binaries_of(&stdout_with_errors(&mut command)?);

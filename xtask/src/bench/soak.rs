@@ -70,10 +70,7 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// Cargo with these words, which says in JSON what it builds, optimised for this processor.
-pub(super) fn optimised<'a>(
-    workspace: &Workspace,
-    words: impl IntoIterator<Item = &'a str>,
-) -> Command {
+fn optimised<'a>(workspace: &Workspace, words: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = workspace.cargo(words);
     command.args(["--release", "--locked", "--message-format", "json-render-diagnostics"]);
     // Fused multiply-adds of the reference in one instruction: the same numbers, several times as many.

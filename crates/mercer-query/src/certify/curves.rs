@@ -48,6 +48,8 @@ pub(crate) fn range(sum: f64, radius: f64, offset: f64, columns: usize) -> Optio
 
 #[cfg(test)]
 mod tests {
+    use mercer_testkit::Wide;
+
     use super::super::inject;
     use super::*;
 
@@ -58,7 +60,26 @@ mod tests {
         inject::subnormals_keep_the_truth([1.0, 1e-3, 0.5], of, |&[sum, radius, offset]| {
             inject::around(sum - offset, radius)
         });
+        inject::every_term_counts([1.0, 1e-3, 0.5], of, |&[sum, radius, offset]| {
+            inject::around(sum - offset, radius)
+        });
         // Radii of cells of which nothing is said.
         assert_eq!(range(1.0, 2.0 * f64::MAX, 0.5, 7), None);
+    }
+
+    #[test]
+    fn differences_that_are_rounded_stay_in_their_range() {
+        // Just above 1, where a number below has smaller units than the score.
+        for n in 1..=200 {
+            let (sum, offset) = (1.0 + f64::from(n) * 2.0 * UNIT, f64::from(n) * 0.31 * UNIT);
+            for m in 0..=200 {
+                let radius = f64::from(n) * 2.0 * UNIT + f64::from(m) * 0.02 * UNIT;
+                let found = range(sum, radius, offset, 1).unwrap().interval();
+                let [low, high] =
+                    inject::around(Wide::from(sum) - Wide::from(offset), Wide::from(radius));
+                let is_within = Wide::from(found.low) <= low && high <= Wide::from(found.high);
+                assert!(is_within, "{sum:e} - {offset:e} within {radius:e}: {found:?}");
+            }
+        }
     }
 }

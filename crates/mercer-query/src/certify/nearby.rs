@@ -150,7 +150,7 @@ mod tests {
         SmallMachine { stray, sized, plain, slants, offset }.range(&known, 1, sum, near)
     }
 
-    /// The distance times the stray, and the errors of kernel values and slants.
+    /// The distance times the stray, the errors of kernel values and slants, and both roundings of the header.
     fn truth(numbers: &[Wide; 13]) -> [Wide; 2] {
         let [
             own,
@@ -161,16 +161,23 @@ mod tests {
             along,
             form,
             stray,
-            _,
+            sized,
             plain,
             slant,
             sum,
             offset,
         ] = *numbers;
+        if own < Wide::ZERO {
+            return inject::around(Wide::ZERO, -Wide::ONE);
+        }
         let (two, among) = (Wide::from(2.0), weight.abs() * size);
-        let errors = two * kernel_error * weight.abs() + error * among * among;
+        let (q, more) = (own.sqrt(), Wide::from(1.1));
+        let reach = q + more * among;
+        let rounding = inject::gamma(10.0, UNIT) * reach * reach;
+        let errors = two * kernel_error * weight.abs() + error * among * among + rounding;
         let distance = inject::at_least_zero(own - two * along + form + errors).sqrt();
-        let half = stray * distance + kernel_error * plain + weight.abs() * slant;
+        let chain = inject::gamma(1.0, UNIT) * more * q * sized;
+        let half = stray * distance + kernel_error * plain + chain + weight.abs() * slant;
         inject::around(sum - offset, half)
     }
 
@@ -194,5 +201,6 @@ mod tests {
         let ordinary = [1.0, 1e-15, 1.0, 1e-15, 0.5, 0.25, 0.25, 0.1, 1.0, 1.0, 1e-14, 0.75, 0.5];
         inject::nothing_is_proved(names, ordinary, range);
         inject::subnormals_keep_the_truth(ordinary, range, truth);
+        inject::every_term_counts(ordinary, range, truth);
     }
 }

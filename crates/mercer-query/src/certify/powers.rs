@@ -87,6 +87,15 @@ mod tests {
         let ordinary = [1.0, 1e-12, 0.25, 3.0, 2.0];
         inject::nothing_is_proved(names, ordinary, range);
         inject::subnormals_keep_the_truth(ordinary, range, truth);
+        inject::every_term_counts(ordinary, range, truth);
+    }
+
+    #[test]
+    fn products_that_underflow_are_part_of_the_range() {
+        // 1e300 x² at 1e-170 is 1e-40, but x² is computed as 0.
+        let powers = Powers::new([(0.0, 0), (0.0, 1), (1e300, 2)].into_iter(), &[0.0; 3], 0.0);
+        let range = powers.range(0.0, 1e-170).unwrap().interval();
+        assert!(range.high >= 1e-40, "{range:?}");
     }
 
     #[test]

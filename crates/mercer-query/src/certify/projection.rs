@@ -211,17 +211,20 @@ mod tests {
         ProjectionStep::new(1, weight, rest, norm, hidden).range(&known, left, weight * y, offset)
     }
 
-    /// `q (rest |r| + norm error + hidden)`, `|r|²` being what the coordinate leaves of 1.
+    /// `q (rest |r| + norm (error + γ) + hidden)`, `|r|²` being what the coordinate leaves of 1, with its noise.
     fn truth(numbers: &[Wide; 12]) -> [Wide; 2] {
-        let [square, _, kernel_error, t, _, delta, weight, rest, norm, hidden, y, offset] =
+        let [square, _, kernel_error, t, size, delta, weight, rest, norm, hidden, y, offset] =
             *numbers;
         if square <= Wide::ZERO {
             return inject::around(Wide::ZERO, -Wide::ONE);
         }
         let q = square.sqrt();
-        let error = kernel_error / q * t.abs();
-        let left = inject::at_least_zero(Wide::ONE - y * y / square + delta);
-        let half = q * (rest * left.sqrt() + norm * error + hidden);
+        let chain = inject::gamma(1.0, UNIT) * t.abs() * size;
+        let error = chain + kernel_error / q * t.abs();
+        let noise = inject::gamma(2.0, UNIT) + delta + (Wide::from(2.0) + error) * error;
+        let left = inject::at_least_zero(Wide::ONE - y * y / square + noise);
+        let rounding = inject::gamma(5.0, UNIT);
+        let half = q * (rest * left.sqrt() + norm * (error + rounding) + hidden);
         inject::around(weight * y - offset, half)
     }
 
@@ -253,6 +256,7 @@ mod tests {
         };
         inject::nothing_is_proved(names, ordinary, of);
         inject::subnormals_keep_the_truth(ordinary, of, truth);
+        inject::every_term_counts(ordinary, of, truth);
         for poison in [f64::NAN, f64::INFINITY] {
             for (factor, relative) in [(poison, 1e-15), (1.0, poison)] {
                 let kernel_error = f64::INFINITY;

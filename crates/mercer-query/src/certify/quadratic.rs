@@ -181,19 +181,30 @@ mod tests {
     ];
     const ORDINARY: [f64; 9] = [1.0, 0.5, 1.0, 1e-12, 1e-12, 0.75, 4.0, 3.0, 2.0];
 
-    /// The head, the extreme eigenvalues times what it leaves of `g`, and the residual times `g`.
+    /// The head, the extreme eigenvalues times what it leaves of `g`, the residual times `g`, and the noise of the header.
     fn truth(numbers: &[Wide; 9], is_normalized: bool) -> [Wide; 2] {
         let [factor, offset, constant, residual, defect, tail, squared_norm, head, spent] =
             *numbers;
-        let g = squared_norm + constant;
-        if g.is_zero() {
+        let (number, sum) = (Wide::from, squared_norm + constant);
+        if sum.is_zero() {
             return inject::around(Wide::ZERO, -Wide::ONE);
         }
-        let rest = inject::at_least_zero((Wide::ONE + defect) * g - spent);
-        let (least, most) = (Wide::from(-0.25), -inject::least(-tail, Wide::from(-0.5)));
-        let factor = if is_normalized { Wide::ONE / g } else { factor };
-        let ends = [head + least * rest - residual * g, head + most * rest + residual * g];
-        ends.map(|end| factor * end - offset)
+        let relative = inject::gamma(21.0, UNIT);
+        let (small, g) = (sum * (Wide::ONE - relative), sum * (Wide::ONE + relative));
+        let eta = inject::gamma(11.0, UNIT) * (Wide::ONE + defect);
+        let noise = number(2.0) * eta * number(3.0).sqrt()
+            + number(3.0) * eta * eta
+            + inject::gamma(19.0, UNIT);
+        let rest = inject::at_least_zero((Wide::ONE + defect) * g - spent + noise * g);
+        let (least, most) = (number(-0.25), -inject::least(-tail, number(-0.5)));
+        let error = (residual + number(2.0) * noise) * g;
+        let (low, high) = (head + least * rest - error, head + most * rest + error);
+        let [low, high] = if is_normalized {
+            [inject::least(low / small, low / g), -inject::least(-high / small, -high / g)]
+        } else {
+            [factor * low, factor * high]
+        };
+        [low - offset, high - offset]
     }
 
     #[test]
@@ -204,6 +215,7 @@ mod tests {
             inject::subnormals_keep_the_truth(ORDINARY, found, |numbers| {
                 truth(numbers, is_normalized)
             });
+            inject::every_term_counts(ORDINARY, found, |numbers| truth(numbers, is_normalized));
         }
         // A normalised form has no factor.
         for at in 1..NAMES.len() {

@@ -232,30 +232,47 @@ mod tests {
         ["longest", "squared norm", "used", "original", "offset", "sum", "size"];
     const ORDINARY: [f64; 7] = [2.0, 3.0, 1.5, 1.5, 0.25, 0.75, 1.25];
 
-    /// Products wrong by `γ'_(n+3) |x| Z`, and nothing else.
+    /// Every term of the header.
     fn truth(profile: Profile, numbers: &[Wide; 7]) -> [Wide; 2] {
-        let [longest, squared_norm, used, _, offset, sum, size] = *numbers;
+        let [longest, squared_norm, used, original, offset, sum, size] = *numbers;
         if squared_norm < Wide::ZERO {
             return inject::around(Wide::ZERO, -Wide::ONE);
         }
-        let product = inject::gamma(12.0, SINGLE) * squared_norm.sqrt() * longest;
-        let number = Wide::from;
+        let (number, length) = (Wide::from, squared_norm.sqrt());
+        let product = inject::gamma(12.0, SINGLE) * length * longest;
+        // Half the width of a power of `scale s + shift`, before it is divided.
+        let power = |scale: f64, shift: f64, degree: u32| {
+            let inside = number(scale) * length * longest + number(shift.abs());
+            let error = number(scale) * product + number(4.0 * UNIT) * inside;
+            let p = f64::from(degree);
+            let size = if degree > 1 { size } else { used };
+            let sums = inject::gamma(4.0 + p, UNIT) * used * inside.powi(degree);
+            number(p) * error * size + sums
+        };
         let (value, half) = match profile {
             Profile::Gaussian { gamma } => {
-                (sum, number(2.0 * gamma) * product * size + number(5e-38) * used)
+                let (gamma, reach) = (number(gamma), length + longest);
+                let squares = number(2.2 * SINGLE) * (squared_norm + longest * longest);
+                let most = inject::least(gamma * reach * reach, number(88.0));
+                let delta = gamma * (number(2.0) * product + squares) + number(3.2 * SINGLE) * most;
+                let exponential = number(f64::from(mercer_simd::EXP32_RELATIVE_ERROR));
+                let relative = delta.exp() / (Wide::ONE - exponential) - Wide::ONE;
+                let relative = relative + inject::gamma(16.0, SINGLE) + inject::gamma(4.0, UNIT);
+                (sum, relative * size + number(5e-38) * used + number(1e-44))
             }
-            Profile::Identity => (sum, product * used),
-            Profile::Sigmoid { scale, .. } => {
-                (sum, inject::least(number(scale).abs() * product, number(2.0)) * used)
+            Profile::Identity => (sum, power(1.0, 0.0, 1)),
+            Profile::Sigmoid { scale, shift } => {
+                let inside = number(scale.abs()) * length * longest + number(shift.abs());
+                let error = number(scale.abs()) * product + number(4.0 * UNIT) * inside;
+                let error = inject::least(error, number(2.0));
+                (sum, (error + inject::gamma(4.0, UNIT)) * used)
             }
-            Profile::Power { scale, degree, .. } => {
-                (sum, number(scale * f64::from(degree)) * product * size)
-            }
+            Profile::Power { scale, shift, degree } => (sum, power(scale, shift, degree)),
             Profile::NormalizedPower { scale, shift, degree } => {
                 let own = number(scale) * squared_norm + number(shift);
                 let divisor = own.powi(degree).sqrt();
-                let half = number(scale * f64::from(degree)) * product * size;
-                (sum / divisor, half / divisor)
+                let norms = number(f64::from(degree)) * inject::gamma(25.0, UNIT) * original;
+                (sum / divisor, power(scale, shift, degree) / divisor + norms)
             }
             Profile::Other => unreachable!("it has no range"),
         };
@@ -275,6 +292,11 @@ mod tests {
         ] {
             let found = |numbers| range(profile, numbers);
             inject::subnormals_keep_the_truth(ORDINARY, found, |numbers| truth(profile, numbers));
+            // Without an offset what is lost to underflow counts, too.
+            let [longest, squared_norm, used, original, ..] = ORDINARY;
+            for ordinary in [ORDINARY, [longest, squared_norm, used, original, 0.0, 0.0, 1e-30]] {
+                inject::every_term_counts(ordinary, found, |numbers| truth(profile, numbers));
+            }
             // Some profiles use no size, and only normalised ones the original coefficients.
             for at in [0, 1, 2, 4, 5] {
                 for poison in [f64::NAN, f64::INFINITY] {

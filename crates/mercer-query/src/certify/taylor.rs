@@ -242,7 +242,7 @@ mod tests {
         bound.range(&known, linear, &sums, TailValues { least: -0.5, most: 0.5 })
     }
 
-    /// The forms, the line and what is left out, times the exponential.
+    /// The forms, the line and what is left out, times the exponential, with the rounding of the header.
     fn truth(numbers: &[Wide; 15]) -> [Wide; 2] {
         let [
             offset,
@@ -253,7 +253,7 @@ mod tests {
             middle,
             radius,
             residual,
-            _,
+            largest,
             rest_tail,
             squared_norm,
             along,
@@ -261,21 +261,35 @@ mod tests {
             head,
             spent,
         ] = *numbers;
-        let g = squared_norm - Wide::from(2.0) * middle * along + middle * middle;
-        if g < Wide::ZERO || radius.is_zero() {
+        let (number, two, count) = (Wide::from, Wide::from(2.0), Wide::from(7.0));
+        let middle_g = squared_norm - two * middle * along + middle * middle;
+        if middle_g < Wide::ZERO || squared_norm < Wide::ZERO || radius.is_zero() {
             return inject::around(Wide::ZERO, -Wide::ONE);
         }
-        let left = inject::at_least_zero((Wide::ONE + Wide::from(1e-12)) * g - spent);
-        let error = residual * g;
-        let remainder = inject::at_least_zero(head + rest_tail * left + error) * g.sqrt() / radius;
-        let off = bend * g.sqrt() + drift + remainder;
-        let exponential = (Wide::from(-0.01) * g).exp();
-        let end = |eigenvalue: f64, sign: f64| {
-            let sign = Wide::from(sign);
-            let form = head + Wide::from(eigenvalue) * left + sign * error;
-            (constant + slope * line + form + sign * off) * exponential - offset
+        let strip = inject::gamma(5.0 / 4.0 + 12.0, f64::from(f32::EPSILON) / 2.0);
+        let error = strip * (squared_norm.sqrt() + middle);
+        let sizes = two * inject::gamma(21.0, UNIT) * (squared_norm + middle * middle);
+        let off = two * middle * error + sizes;
+        let (small, g) = (inject::at_least_zero(middle_g - off), middle_g + off);
+        let noise = number(2.02) * error * (count * g).sqrt()
+            + count * error * error
+            + inject::gamma(23.0, UNIT) * (g + spent);
+        let left = (Wide::ONE + number(1e-12)) * g - spent + noise;
+        let left = inject::at_least_zero(left);
+        let of_form = residual * g + largest * noise;
+        let rest = inject::at_least_zero(head + rest_tail * left + of_form);
+        let remainder = rest * g.sqrt() / radius;
+        let off = slope * error + bend * g.sqrt() + drift + remainder;
+        let exponentials = [small, g].map(|g| (number(-0.01) * g).exp());
+        let end = |sign: f64| {
+            let sign = number(sign);
+            let form = head + sign * (number(0.5) * left + of_form);
+            // The ends of the exponential that make this end largest, in the direction of the sign.
+            let end = sign * (constant + slope * line + form + sign * off);
+            let [a, b] = exponentials.map(|exponential| end * exponential);
+            sign * -inject::least(-a, -b) - offset
         };
-        [end(-0.5, -1.0), end(0.5, 1.0)]
+        [end(-1.0), end(1.0)]
     }
 
     #[test]
@@ -306,5 +320,12 @@ mod tests {
         };
         inject::nothing_is_proved(names, ordinary, of);
         inject::subnormals_keep_the_truth(ordinary, of, truth);
+        // Near the centre the sums of a form count, too.
+        let [middle, squared_norm, along] = [5, 10, 11];
+        let mut near = ordinary;
+        (near[middle], near[squared_norm], near[along]) = (1e-12, 1e-24, 0.0);
+        for ordinary in [ordinary, near] {
+            inject::every_term_counts(ordinary, of, truth);
+        }
     }
 }
