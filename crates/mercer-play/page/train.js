@@ -3,7 +3,7 @@
 import { count, dropZone, field, h, number, percent, roomFor } from './dom.js';
 import { json, latestWins, request } from './api.js';
 import { bars, classColour, svg } from './draw.js';
-import { costLegend, legend, paintMap, PIXELS, shade } from './maps.js';
+import { costLegend, paintMap, PIXELS, shade } from './maps.js';
 import { plot } from './plot.js';
 
 /** Points along a side of the maps. */
@@ -19,7 +19,7 @@ const ROWS = [60, 150, 400, 1000];
 
 const call = (name, body) => json(`train/${name}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body ?? {}) });
 /** Settings outlive the view: one comes back from another view and finds them. */
-const chosen = { kernel: 'rbf', C: 0, gamma: 0.3, degree: 3, plan: 'auto', size: 0, isComparing: false };
+const chosen = { kernel: 'rbf', C: 0, gamma: 0.3, degree: 3, plan: 'auto', size: 10, isComparing: false };
 
 /** A slider whose value is a power of ten, or a whole number. */
 function slider(name, text, range, show, change) {
@@ -62,6 +62,8 @@ export function trainView(session, into) {
   let isLeft = false;
   let isErasing = false;
   let undone = [];
+  /** Asks for other points; done before the next training. */
+  let load = null;
 
   const said = h('p', { role: 'status', id: 'trained' });
   const facts = h('dl', { id: 'facts' });
@@ -69,28 +71,32 @@ export function trainView(session, into) {
   const costs = h('canvas', { class: 'map', role: 'img', id: 'plane-costs', width: PIXELS, height: PIXELS, aria: { label: 'map of the cost of answers in the plane' } });
   const rowText = h('p', {}, h('small', {}, 'A click on this map takes that point as the row of the other views.'));
 
-  const colourOf = (label) => classColour(data.classes.indexOf(trained.classes[label]));
   const drawPlane = () => plane.show({
-    points: data.points, ranges: data.ranges, map, small, vectors: reduced?.vectors ?? [], colourOf, isErasing,
-    isTwoClasses: trained?.classes.length === 2, supports: new Set(trained?.supports), bounded: new Set(trained?.bounded),
+    points: data.points, ranges: data.ranges, map, small, vectors: reduced?.vectors ?? [], isErasing,
+    colourOf: (label) => classColour(data.classes.indexOf(map.classes[label])),
+    isTwoClasses: map?.classes.length === 2, supports: new Set(trained?.supports), bounded: new Set(trained?.bounded),
   });
-  const change = (points) => {
+  /** Other points; numbers of support vectors hold on only where points were added at the end. */
+  const change = (points, isAddition = false) => {
     undone = [...undone.slice(-50), data.points];
     data.points = points;
     data.isChanged = true;
-    trained = null;
-    reduced = null;
-    small = null;
+    if (!isAddition) trained = null;
     drawPlane();
-    fit();
+    run(null);
   };
   const plane = plot({
-    add: (place) => change([...data.points, [...place.map((value) => Number(value.toPrecision(6))), current]]),
+    add: (place) => change([...data.points, [...place.map((value) => Number(value.toPrecision(6))), current]], true),
     remove: (at) => change(data.points.filter((_, other) => other !== at)),
   });
 
   /** One training with its maps. */
   const work = async () => {
+    if (load) {
+      const ask = load;
+      load = null;
+      take(await ask());
+    }
     const settings = { kernel: kernelText(), C: Number((10 ** chosen.C).toPrecision(3)), plan: chosen.plan };
     if (data.isChanged) Object.assign(settings, { points: data.points, classes: data.classes });
     data.isChanged = false;
@@ -99,7 +105,7 @@ export function trainView(session, into) {
     if (fitted.message) return { message: fitted.message };
     session.isStale = true;
     const area = { x: data.ranges[0], y: data.ranges[1], size: SIZE };
-    const maps = { ...(await call('map', { ...area, of: 'machine' })), size: SIZE };
+    const maps = { ...(await call('map', { ...area, of: 'machine' })), size: SIZE, classes: fitted.classes };
     const found = { fitted, maps, milliseconds: performance.now() - start };
     if (!chosen.isComparing) return found;
     const size = Math.min(Math.max(chosen.size, 1), fitted.machine_supports);
@@ -108,8 +114,14 @@ export function trainView(session, into) {
     return found;
   };
   const show = (found) => {
-    if (isLeft || data.isChanged) return;
-    if (found.message) { said.textContent = found.message; trained = null; map = null; drawPlane(); return; }
+    // Newer points are on their way.
+    if (isLeft || data.isChanged || load) return;
+    if (found.message) {
+      [trained, map, reduced, small] = [null, null, null, null];
+      said.textContent = found.message;
+      drawPlane();
+      return;
+    }
     [trained, map, reduced, small] = [found.fitted, found.maps, found.reduced ?? null, found.small ?? null];
     session.problem(null);
     drawPlane();
@@ -118,7 +130,7 @@ export function trainView(session, into) {
     showReduced();
   };
   const run = latestWins(work, show, (error) => { if (!isLeft) session.problem(error); });
-  const fit = () => { if (data.points.length || data.isChanged) run(null); };
+  const fit = () => run(null);
 
   const showFacts = (milliseconds) => {
     const all = data.points.length;
@@ -147,6 +159,7 @@ export function trainView(session, into) {
   };
   const showReduced = () => {
     sizeSlider.input.max = Math.max(trained.machine_supports, 1);
+    saveSmall.disabled = !reduced;
     if (!reduced) {
       ofReduced.replaceChildren(h('p', {}, h('small', {}, `The machine has ${count(trained.machine_supports)} vectors. Compress it to see how few are enough.`)));
       return;
@@ -157,7 +170,7 @@ export function trainView(session, into) {
         + `(${percent(reduced.relative)} of the length of the machine)${bounded ? `, so no score anywhere in the plane changes by more than ${number(reduced.distance)}` : ''}.`),
       h('p', {}, `${count(reduced.disagreements)} of ${count(data.points.length)} points get another label`,
         reduced.certified === null ? '.' : `; of ${percent(reduced.certified)} of the points it is proved that they keep theirs.`, ` Found in ${number(reduced.milliseconds)} ms by ${reduced.method}.`),
-      legend([]), h('ul', { class: 'legend' }, h('li', {}, stroke('2 3', '#c00000'), 'border of the small machine'), h('li', {}, cross(), 'its vectors')));
+      h('ul', { class: 'legend' }, h('li', {}, stroke('2 3', '#c00000'), 'border of the small machine'), h('li', {}, cross(), 'its vectors')));
   };
 
   const classButtons = () => {
@@ -184,13 +197,14 @@ export function trainView(session, into) {
     [trained, map, reduced, small, undone] = [null, null, null, null, []];
     current = Math.min(current, data.classes.length - 1);
     session.problem(null);
+    const examples = state.examples.includes(state.source) ? state.examples : ['', ...state.examples];
+    example.replaceChildren(...examples.map((name) => h('option', { value: name, selected: name === state.source || !name }, name || 'none')));
     classButtons();
     tables(state);
     source.textContent = `${data.isTable ? `${state.source}: ${count(state.table.rows)} rows` : `Example ${state.source}: ${count(state.points.length)} points`}. To the right: ${data.names[0]}, from ${number(data.ranges[0][0])} to ${number(data.ranges[0][1])}. Upwards: ${data.names[1]}, from ${number(data.ranges[1][0])} to ${number(data.ranges[1][1])}.`;
     drawPlane();
-    fit();
   };
-  const give = (name, body) => call(name, body).then(take, (error) => session.problem(error));
+  const give = (name, body) => { load = () => call(name, body); run(null); };
   const tables = ({ table, names }) => {
     if (!table) { tableRow.replaceChildren(); return; }
     const choose = (name) => h('select', { on: { change: () => give('axes', { x: x.value, y: y.value }) } }, table.axes.map((axis) => h('option', { value: axis, selected: axis === name }, axis)));
@@ -198,18 +212,15 @@ export function trainView(session, into) {
     tableRow.className = 'row';
     tableRow.replaceChildren(field('To the right', x), field('Upwards', y));
   };
-  const upload = async (file) => {
-    try {
-      take(await json(`train/table?${new URLSearchParams({ name: file.name, label: labelColumn.value })}`, { method: 'POST', body: file }));
-    } catch (error) {
-      session.problem(error);
-    }
+  const upload = (file) => {
+    load = () => json(`train/table?${new URLSearchParams({ name: file.name, label: labelColumn.value })}`, { method: 'POST', body: file });
+    run(null);
   };
 
   const labelColumn = h('input', { type: 'text', placeholder: 'guessed' });
   const example = h('select', {});
   const rows = h('select', {}, ROWS.map((size) => h('option', { value: String(size), selected: size === 150 }, `${count(size)} points`)));
-  const takeExample = () => give('example', { name: example.value, rows: Number(rows.value) });
+  const takeExample = () => example.value && give('example', { name: example.value, rows: Number(rows.value) });
   for (const control of [example, rows]) control.addEventListener('change', takeExample);
 
   const kernel = h('select', { on: { change: () => { chosen.kernel = kernel.value; sliders(); fit(); } } }, KERNELS.map(([name, text]) => h('option', { value: name, selected: name === chosen.kernel }, text)));
@@ -221,19 +232,17 @@ export function trainView(session, into) {
     gamma.element.hidden = chosen.kernel === 'linear';
     degree.element.hidden = chosen.kernel !== 'polynomial';
   };
-  const compare = h('input', { type: 'checkbox', checked: chosen.isComparing, on: { change: () => { chosen.isComparing = compare.checked; if (!chosen.size) setSize(10); fit(); } } });
-  const sizeSlider = slider('size', 'Vectors', [1, 100, 1], (size) => count(size || 10), () => { if (!chosen.isComparing) { chosen.isComparing = true; compare.checked = true; } fit(); });
-  const setSize = (size) => { chosen.size = size; sizeSlider.input.value = size; };
-  setSize(chosen.size || 10);
+  const compare = h('input', { type: 'checkbox', checked: chosen.isComparing, on: { change: () => { chosen.isComparing = compare.checked; fit(); } } });
+  const sizeSlider = slider('size', 'Vectors', [1, 100, 1], count, () => { chosen.isComparing = true; compare.checked = true; fit(); });
   const save = (what) => async () => {
     try {
       const reply = await request('train/save', { method: 'POST', body: JSON.stringify({ what }) });
-      if (what === 'compressed' && !reduced) return;
       download(await reply.arrayBuffer(), what === 'machine' ? 'play.mercer' : 'compressed.mercer');
     } catch (error) {
       session.problem(error);
     }
   };
+  const saveSmall = h('button', { type: 'button', disabled: true, on: { click: save('compressed') } }, 'Save the small one');
   costs.addEventListener('click', (event) => {
     const box = costs.getBoundingClientRect();
     const [x, y] = [(event.clientX - box.left) / box.width, 1 - (event.clientY - box.top) / box.height];
@@ -259,7 +268,7 @@ export function trainView(session, into) {
           h('label', { class: 'inline' }, compare, h('span', {}, 'Show a machine with fewer vectors')), sizeSlider.element, ofReduced),
         h('section', {}, h('h3', {}, 'Save'),
           h('p', {}, 'A file for mercer predict, tune or serve. It takes the two columns of the plane.'),
-          h('div', { class: 'row' }, h('button', { type: 'button', class: 'main', on: { click: save('machine') } }, 'Save the machine'), h('button', { type: 'button', on: { click: save('compressed') } }, 'Save the small one'))))),
+          h('div', { class: 'row' }, h('button', { type: 'button', class: 'main', on: { click: save('machine') } }, 'Save the machine'), saveSmall)))),
     h('div', { class: 'columns second' },
       h('section', {}, h('h3', {}, 'Cost of each answer'), costs, ofCosts, rowText),
       h('div', {},
@@ -269,9 +278,6 @@ export function trainView(session, into) {
           dropZone('Or drop a table of your own: CSV, LIBSVM, Parquet; up to 20 000 rows', upload), field('Its column of classes', labelColumn, { hint: 'by name or number; leave it empty to have it guessed' }), tableRow))));
   sliders();
   classButtons();
-  call('state').then((state) => {
-    example.append(...state.examples.map((name) => h('option', { value: name, selected: name === state.source }, name)));
-    take(state);
-  }, (error) => session.problem(error));
+  give('state');
   return () => { isLeft = true; };
 }
