@@ -1,4 +1,4 @@
-//! The step `page` of `cargo xtask test`: the page of `mercer serve` in a real browser, by `crates/mercer-server/page/tests`.
+//! The step `page` of `cargo xtask test`: the page of `mercer serve` and `mercer play` in a real browser.
 //! It is skipped where node, Chromium or the npm packages cannot be had.
 
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use crate::workspace::{self, Workspace};
 
 /// What is installed by npm, below the target directory.
 const PACKAGES: [&str; 2] = ["playwright-core@1", "axe-core@4"];
-const SCRIPT: &str = "crates/mercer-server/page/tests/browser.mjs";
+const SCRIPTS: [&str; 2] =
+    ["crates/mercer-server/page/tests/browser.mjs", "crates/mercer-play/page/tests/play.mjs"];
 
 /// Runs the tests. Returns why they were not run, if they were not.
 pub fn check(workspace: &Workspace) -> Result<Option<&'static str>> {
@@ -27,13 +28,15 @@ pub fn check(workspace: &Workspace) -> Result<Option<&'static str>> {
     // The command that the step `test` built: other selections of packages build all of it again with other features.
     workspace::run(&mut test_binaries::build(workspace))?;
     let command = format!("debug/mercer{}", std::env::consts::EXE_SUFFIX);
-    let mut node = workspace.command("node");
-    node.arg(SCRIPT)
-        .env("MERCER_COMMAND", workspace.target.join(command))
-        .env("MERCER_PAGE_MODULES", modules)
-        .env("MERCER_PAGE_SCREENSHOTS", workspace.target.join("page-screenshots"))
-        .env("CHROMIUM", which(&browser));
-    workspace::run(&mut node)?;
+    for script in SCRIPTS {
+        let mut node = workspace.command("node");
+        node.arg(script)
+            .env("MERCER_COMMAND", workspace.target.join(&command))
+            .env("MERCER_PAGE_MODULES", &modules)
+            .env("MERCER_PAGE_SCREENSHOTS", workspace.target.join("page-screenshots"))
+            .env("CHROMIUM", which(&browser));
+        workspace::run(&mut node)?;
+    }
     Ok(None)
 }
 

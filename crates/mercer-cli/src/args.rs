@@ -2,6 +2,7 @@
 //!
 //! What a verb does is in `commands/`.
 
+mod play;
 mod serve;
 mod shared;
 mod training;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mercer::compile::tune::Contract;
 
+pub(crate) use play::Play;
 pub(crate) use serve::Serve;
 pub(crate) use shared::{
     Input, MemoryFlag, MissingPolicy, PlanFlags, QueryFlags, RemoteFlags, RequireName,
@@ -74,6 +76,8 @@ pub(crate) enum Verb {
     Predict(Predict),
     /// Answer queries over HTTP (Open Inference Protocol)
     Serve(Serve),
+    /// Train in the browser: points by clicking or a table of your own, and see every answer explained
+    Play(Play),
     /// Check data before training, or a model before it is deployed
     Check(Check),
     /// Verify the plan of a model that comes from elsewhere: recompute what its certificates rest on

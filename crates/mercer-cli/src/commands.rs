@@ -15,6 +15,7 @@ mod import;
 mod inspect;
 mod list;
 mod man;
+mod play;
 mod predict;
 mod query_options;
 mod reproduce;
@@ -55,6 +56,7 @@ pub(crate) fn run(arguments: Arguments, console: &Console) -> anyhow::Result<u8>
         Verb::Train(train) => train::run(&train, seed, console),
         Verb::Search(search) => search::run(&search, seed, console),
         Verb::Serve(serve) => serve::run(&serve, &arguments.common, console),
+        Verb::Play(play) => play::run(&play, &arguments.common, console),
         Verb::Check(check) => check::run(&check, console),
         Verb::Verify(verify) => verify::run(&verify, console),
         Verb::Convert(convert) => convert::run(&convert, seed, console),

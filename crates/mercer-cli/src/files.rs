@@ -78,6 +78,7 @@ impl Files {
                 let folders = [&reproduce.write_rows, &reproduce.figures, &reproduce.report];
                 Self { folders: folders.into_iter().flatten().cloned().collect(), ..files }
             }
+            Verb::Play(play) => files.read_some(play.data.as_ref()),
             Verb::Man(man) => Self { folders: man.to.iter().cloned().collect(), ..files },
             Verb::Demo(demo) => files.write("--report", &demo.report),
             Verb::Completions(_)

@@ -4,6 +4,7 @@
 //! prints or reads arguments.
 
 pub mod compression;
+mod drawing;
 mod page;
 mod printable;
 pub mod svg;
@@ -15,6 +16,7 @@ use std::path::Path;
 use anyhow::Context;
 use mercer::data::write::AtomicFile;
 
+pub use drawing::{Bar, Drawing};
 pub use page::Page;
 pub use printable::printable;
 

@@ -1,9 +1,10 @@
 //! One HTML page in one file: no network, light and dark, readable on a phone.
 //!
-//! Charts come from [`svg`](crate::svg).
+//! Drawings come from the module of the server's page ([`Drawing`]).
 
 use std::fmt::Write as _;
 
+use crate::drawing::{self, Drawing};
 use crate::svg::escape;
 
 /// A page that grows section by section.
@@ -11,19 +12,21 @@ use crate::svg::escape;
 pub struct Page {
     title: String,
     body: String,
+    has_drawings: bool,
 }
 
 const STYLE: &str = ":root{--paper:#fff;--ink:#1d1f22;--soft:#5c636b;--line:#d5dae0;--a:#2a78d6;\
---b:#c2571a;--c:#3b8a3e;--d:#8a4fb0;--e:#a8871b;--f:#4d7f8c}\
+--b:#c2571a;--draw-ink:var(--ink);--draw-faint:#8a9098;--draw-proof:var(--a);--draw-estimate:var(--b);\
+--draw-mark:#b3261e}\
 @media(prefers-color-scheme:dark){:root{--paper:#16181b;--ink:#e4e6e9;--soft:#9aa2ab;--line:#363b41;\
---a:#6aa9f0;--b:#ee8a4f;--c:#6dbb70;--d:#be8ce0;--e:#d8b94e;--f:#85b6c3}}\
+--a:#6aa9f0;--b:#ee8a4f;--draw-mark:#ff8a80}}\
 *{box-sizing:border-box}body{margin:0 auto;padding:16px;max-width:860px;background:var(--paper);\
 color:var(--ink);font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}\
 h1{font-size:1.5em;line-height:1.2;margin:.3em 0}h2{font-size:1.15em;margin:1.6em 0 .4em;\
 border-bottom:1px solid var(--line)}p{margin:.5em 0}.soft{color:var(--soft);font-size:.9em}\
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px}\
 .card{border:1px solid var(--line);border-radius:8px;padding:10px}.card b{display:block;font-size:1.5em}\
-.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:16px}\
+figure{margin:0}figcaption{font-weight:600}.pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:16px}\
 svg{width:100%;height:auto;font:12px system-ui,sans-serif}svg text{fill:var(--ink)}\
 svg .soft{fill:var(--soft)}svg .axis{stroke:var(--line)}\
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.88em;width:100%}\
@@ -37,7 +40,7 @@ pre{overflow-x:auto;padding:8px;border:1px solid var(--line);border-radius:8px}"
 impl Page {
     /// An empty page with this title.
     pub fn new(title: &str) -> Self {
-        Self { title: escape(title), body: String::new() }
+        Self { title: escape(title), body: String::new(), has_drawings: false }
     }
 
     /// Adds markup.
@@ -54,6 +57,16 @@ impl Page {
     /// Adds a paragraph of plain text.
     pub fn text(&mut self, text: &str) {
         self.add(&format!("<p>{}</p>", escape(text)));
+    }
+
+    /// Adds drawings, side by side where there is space.
+    pub fn drawings(&mut self, drawings: &[Drawing]) {
+        self.has_drawings = true;
+        let figures: String = drawings.iter().map(Drawing::markup).collect();
+        self.add(&format!(
+            "<div class=\"pictures\">{figures}</div><noscript><p>Drawings need JavaScript; their numbers are in the \
+             tables.</p></noscript>"
+        ));
     }
 
     /// Adds text as a terminal shows it.
@@ -85,12 +98,13 @@ impl Page {
 
     /// The page as HTML.
     pub fn finish(self) -> String {
-        let Self { title, body } = self;
+        let Self { title, body, has_drawings } = self;
+        let script = if has_drawings { drawing::script() } else { String::new() };
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
              <title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n{body}\
-             </body></html>\n"
+             {script}</body></html>\n"
         )
     }
 }

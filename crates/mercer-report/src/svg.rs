@@ -1,13 +1,11 @@
-//! SVG without a library: figures for files of their own and charts for a [`Page`](crate::Page).
+//! SVG without a library: figures for files of their own, with their own style sheet for light and dark.
 //!
-//! Figures carry their own style sheet for light and dark; charts use the colours of the page.
+//! Drawings of a [`Page`](crate::Page) are in `drawing.rs`.
 
-mod charts;
 mod figures;
 
 use crate::printable;
 
-pub use charts::{Bar, bars, scatter};
 pub use figures::{Band, HeatMap, bands, lines, plot, points, stacked};
 
 /// A named list of points.

@@ -47,7 +47,7 @@ export async function request(path, options = {}) {
   }
 }
 
-const json = async (path, options) => (await request(path, options)).json();
+export const json = async (path, options) => (await request(path, options)).json();
 
 /** One model, by its documented addresses. */
 export class Model {
@@ -84,6 +84,9 @@ export class Model {
   batch = (query, headers, body, signal) =>
     request(`${this.base}/batch?${new URLSearchParams(query)}`, { method: 'POST', headers, body, signal });
 }
+
+/** What the server can do beyond answering, by name. */
+export const extensions = async () => (await json('v2')).extensions;
 
 export const metrics = async () => (await request('metrics')).text();
 

@@ -1,7 +1,7 @@
 // The page: which model, which view, and the row that the views share. Model, view and row stand in the fragment of the address.
 
 import { h } from './dom.js';
-import { Model, onTokenNeeded } from './api.js';
+import { extensions, Model, onTokenNeeded } from './api.js';
 import { decodeRow, denseRow, encodeRow, inputOf, unscaled } from './rows.js';
 import { cardView } from './card.js';
 import { playView } from './play.js';
@@ -76,6 +76,8 @@ class Session {
     /** Some rows as the user has them, for ranges and directions. */
     this.sample = [];
     this.file = { rows: [], at: 0 };
+    /** Whether the model has changed since it was opened: another view opens it again. */
+    this.isStale = false;
     // Whether scaled supports can be shown as rows of the user.
     this.canUnscale = card.scaling === null || /^(standard|min_max|max_abs)/.test(card.scaling);
   }
@@ -153,7 +155,7 @@ async function follow() {
   const names = [...byId('model').options].map((option) => option.value);
   const name = names.includes(model) ? model : names[0];
   try {
-    const isNew = session?.name !== name;
+    const isNew = session?.name !== name || (session.isStale && view !== shown.name);
     if (isNew) {
       shown.leave?.();
       shown = { name: '', leave: null };
@@ -169,9 +171,10 @@ async function follow() {
 }
 
 async function start() {
-  byId('views').append(...VIEWS.map(([name, title]) => h('a', { href: '#', 'data-view': name }, title)));
   try {
-    const names = await Model.list();
+    const [names, more] = await Promise.all([Model.list(), extensions()]);
+    if (more.includes('train')) VIEWS.unshift(['train', 'Train', (await import('./train.js')).trainView]);
+    byId('views').append(...VIEWS.map(([name, title]) => h('a', { href: '#', 'data-view': name }, title)));
     byId('model').append(...names.map((name) => h('option', { value: name }, name)));
   } catch (error) {
     problem(error);

@@ -9,10 +9,9 @@ const TYPES = { csv: 'text/csv', svm: 'application/x-libsvm', libsvm: 'applicati
 /** Text beyond this is not read for labels. */
 const LABELLED = 64e6;
 
-/** Labels of the rows of a text file; none if it is no text or has none. */
+/** Labels of the rows of a text file; none if it has none. */
 async function labelsOf(file, input, target) {
-  const isText = /\.(csv|tsv|txt|svm|libsvm)$/i.test(file.name);
-  if (!isText || file.size > LABELLED) return null;
+  if (file.size > LABELLED) return null;
   try {
     const rows = parse(await file.text(), target ? { ...input, target } : input);
     return rows[0]?.label === undefined ? null : rows.map(({ label }) => label);
@@ -52,7 +51,8 @@ class Tally {
     this.certainties[answer.certainty] = (this.certainties[answer.certainty] ?? 0) + 1;
     this.parts.push(csvLine(answer));
     if (this.shown.length < SHOWN) this.shown.push(answer);
-    const label = this.labels?.[answer.row - 1];
+    // Of tables that the page cannot read the server sends the label column along, as ids.
+    const label = this.labels === 'ids' ? answer.id : this.labels?.[answer.row - 1];
     if (label !== undefined && !agree(label, answer.label)) {
       this.wrong += 1;
       if (this.disagreements.length < SHOWN) this.disagreements.push({ ...answer, expected: label });
@@ -94,10 +94,20 @@ export function batchView(session, into) {
     said.textContent = `${file.name} is being sent …`;
     const ending = file.name.toLowerCase().split('.').pop();
     const query = { output: 'jsonl', ...(target.value ? { target: target.value } : {}) };
+    const column = target.value || session.input.target;
+    const isTable = ['parquet', 'arrow', 'feather'].includes(ending);
+    if (isTable && column) query.id = column;
     try {
-      const labels = await labelsOf(file, session.input, target.value);
+      const labels = isTable ? (query.id ? 'ids' : null) : await labelsOf(file, session.input, target.value);
       const tally = new Tally(labels);
-      const response = await session.model.batch(query, TYPES[ending] ? { 'Content-Type': TYPES[ending] } : {}, file, own.signal);
+      const ask = () => session.model.batch(query, TYPES[ending] ? { 'Content-Type': TYPES[ending] } : {}, file, own.signal);
+      const response = await ask().catch((error) => {
+        // The target column of the training data need not be in this table.
+        if (!query.id || target.value || error.status !== 400) throw error;
+        delete query.id;
+        tally.labels = null;
+        return ask();
+      });
       for await (const lines of linesOf(response)) {
         for (const line of lines.filter(Boolean)) {
           const answer = JSON.parse(line);
@@ -117,7 +127,7 @@ export function batchView(session, into) {
   stop.addEventListener('click', () => work?.abort());
   into.append(
     h('p', { class: 'lead' }, 'Drop a file of rows: CSV, LIBSVM text, Parquet or Arrow, also packed with gzip. Answers come while it is read, and stay in this page. With a label column, answers that differ from it are listed.'),
-    h('section', {}, dropZone('Drop a file here, or choose one', take), field('Label column of the table', target, { hint: 'by name or number; leave it empty to have it guessed' }), h('div', { class: 'row' }, stop), said),
+    h('section', {}, dropZone('Drop a file here, or choose one', take), field('Label column of the table', target, { hint: 'by name or number; leave it empty to have it guessed (Parquet and Arrow: to compare, name it)' }), h('div', { class: 'row' }, stop), said),
     results);
   return () => { work?.abort(); if (address) URL.revokeObjectURL(address); };
 }

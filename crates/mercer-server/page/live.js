@@ -75,7 +75,7 @@ export function liveView(session, into) {
   const show = () => {
     const now = looks.at(-1);
     const before = looks.at(-1 - Math.min(looks.length - 1, WINDOW));
-    const rates = looks.slice(1).map((one, at) => (one.queries - looks[at].queries) / (one.at - looks[at].at));
+    const rates = looks.slice(1).map((one, at) => Math.max((one.queries - looks[at].queries) / (one.at - looks[at].at), 0));
     const order = [...session.card.stages, 'exact'];
     now.stages.sort(([one], [other]) => order.indexOf(one) - order.indexOf(other));
     const settled = now.stages.reduce((sum, [, value]) => sum + value, 0);

@@ -1,14 +1,13 @@
-// Where it is hard: a plane through the row, along two columns or two principal directions. One map shows labels, the other what the answers cost.
+// Where it is hard: a plane through the row, along two columns or two principal directions, with maps of labels, cost and certainty.
 
 import { count, field, h, number, percent } from './dom.js';
 import { columnName } from './rows.js';
-import { classColour, svg } from './draw.js';
+import { classColour } from './draw.js';
+import { certaintyColour, CERTAINTIES, costLegend, legend, paintMap, PIXELS, rgb, shade } from './maps.js';
 
 /** Values of a request, at most. */
 const VALUES = 1 << 17;
 const SIZES = [24, 48, 96];
-/** Side of a map; a multiple of all sizes. */
-const PIXELS = 576;
 /** Columns beyond this have no directions: they would take too long to find. */
 const DIRECTED = 1000;
 
@@ -79,31 +78,6 @@ function axesOf(session) {
   return card.columns > 8 ? [...own, ...columns] : [...columns, ...own];
 }
 
-const shade = (share) => {
-  // From a light to a dark blue; both themes show it on a neutral ground.
-  const [from, to] = [[237, 243, 250], [8, 48, 107]];
-  return from.map((part, at) => Math.round(part + (to[at] - part) * share));
-};
-const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-
-function paintMap(canvas, size, colourOf) {
-  const small = new OffscreenCanvas(size, size);
-  const context = small.getContext('2d');
-  const image = context.createImageData(size, size);
-  for (let at = 0; at < size * size; at += 1) {
-    // The first row of a picture is the top; the first row of the grid is the bottom.
-    const target = (size - 1 - Math.floor(at / size)) * size + (at % size);
-    const colour = colourOf(at);
-    image.data.set(colour ? [...colour, 255] : [128, 128, 128, 40], 4 * target);
-  }
-  context.putImageData(image, 0, 0);
-  canvas.width = PIXELS;
-  canvas.height = PIXELS;
-  const whole = canvas.getContext('2d');
-  whole.imageSmoothingEnabled = false;
-  whole.drawImage(small, 0, 0, PIXELS, PIXELS);
-}
-
 /** The plane through the row: two axes with their ranges, and the rows of a grid on it. */
 class Plane {
   constructor(session, axes, size) {
@@ -153,8 +127,6 @@ function mapper(session, show) {
   };
 }
 
-const swatch = (colour) => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('rect', { width: 16, height: 16, rx: 3, fill: colour }));
-
 function labelColours(session, labels) {
   const { card } = session;
   if (card.output === 'classes') return { of: (label) => rgb(classColour(card.classes.indexOf(String(label)))), legend: card.classes.map((name, place) => [name, classColour(place)]) };
@@ -163,8 +135,6 @@ function labelColours(session, labels) {
   const high = labels.reduce((a, b) => Math.max(a, b), -Infinity);
   return { of: (value) => shade((value - low) / (high - low || 1)), legend: [[`${number(low)}`, `rgb(${shade(0)})`], [`${number(high)}`, `rgb(${shade(1)})`]] };
 }
-
-const legend = (entries) => h('ul', { class: 'legend' }, entries.map(([name, colour]) => h('li', {}, swatch(colour), name)));
 
 export function sliceView(session, into) {
   const { card } = session;
@@ -177,8 +147,8 @@ export function sliceView(session, into) {
     axes.map(({ name }, number) => h('option', { value: String(number), selected: number === place }, name)));
   const [x, y] = [chooser(0), chooser(1)];
   const size = h('select', { on: { change: () => draw() } }, SIZES.map((side) => h('option', { value: String(side), selected: side === 48 }, `${side} × ${side}`)));
-  const maps = ['labels', 'costs'].map((what) => h('canvas', { class: 'map', role: 'img', id: `map-${what}`, aria: { label: `map of ${what}` } }));
-  const [ofLabels, ofCosts, said] = ['div', 'div', 'p'].map((tag) => h(tag, tag === 'p' ? { role: 'status' } : {}));
+  const maps = ['labels', 'costs', 'certainties'].map((what) => h('canvas', { class: 'map', role: 'img', id: `map-${what}`, aria: { label: `map of ${what}` } }));
+  const [ofLabels, ofCosts, ofCertainties, said] = ['div', 'div', 'div', 'p'].map((tag) => h(tag, tag === 'p' ? { role: 'status' } : {}));
   const places = h('p', {});
   let plane = null;
 
@@ -187,13 +157,14 @@ export function sliceView(session, into) {
     paintMap(maps[0], shown.size, (at) => (at < labels.length ? colours.of(labels[at]) : null));
     const [least, most] = [costs.reduce((a, b) => Math.min(a, b)), costs.reduce((a, b) => Math.max(a, b))];
     paintMap(maps[1], shown.size, (at) => (at < costs.length ? shade(most > least ? (costs[at] - least) / (most - least) : 0.5) : null));
+    paintMap(maps[2], shown.size, (at) => (at < certainties.length ? rgb(certaintyColour(certainties[at])) : null));
     for (const canvas of maps) markRow(canvas, shown);
     ofLabels.replaceChildren(legend(colours.legend));
     const exact = card.exact_multiply_adds;
     const [right, up] = shown.axes.map(({ name }, axis) => `${name} from ${shown.ranges[axis].map(number).join(' to ')}`);
     places.textContent = `To the right: ${right}. Upwards: ${up}. The ring is the row.`;
-    ofCosts.replaceChildren(legend(least === most ? [[`${count(least)} everywhere`, `rgb(${shade(0.5)})`]]
-      : [[`${count(least)} (${percent(least / exact)} of exact)`, `rgb(${shade(0)})`], [`${count(most)} (${percent(most / exact)})`, `rgb(${shade(1)})`]]));
+    ofCosts.replaceChildren(costLegend(least, most, exact));
+    ofCertainties.replaceChildren(legend(CERTAINTIES.filter(([name]) => certainties.includes(name))));
     const mean = costs.reduce((a, b) => a + b, 0) / costs.length;
     const tally = [...new Set(certainties)].map((name) => `${percent(certainties.filter((other) => other === name).length / certainties.length)} ${name}`);
     said.textContent = isWhole ? `${count(costs.length)} answers: ${tally.join(', ')}; mean cost ${percent(mean / exact)} of the exact evaluation.`
@@ -232,9 +203,10 @@ export function sliceView(session, into) {
   into.append(
     h('p', { class: 'lead' }, 'A plane through the row, along two columns or two directions in which rows differ most. Work is spent near the border between labels; far from it a query is easy. A click takes that point as the row of Play.'),
     h('section', {}, h('div', { class: 'row' }, field('To the right', x), field('Upwards', y), field('Points', size)), places, said),
-    h('div', { class: 'columns' },
+    h('div', { class: 'maps' },
       h('section', {}, h('h3', {}, 'Labels'), maps[0], ofLabels),
-      h('section', {}, h('h3', {}, 'Cost'), maps[1], ofCosts)));
+      h('section', {}, h('h3', {}, 'Cost'), maps[1], ofCosts),
+      h('section', {}, h('h3', {}, 'Certainty'), maps[2], ofCertainties)));
   draw();
   return session.onRow(draw);
 }

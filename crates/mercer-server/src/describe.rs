@@ -16,16 +16,18 @@ use crate::request::InferRequest;
 use crate::rows::rows;
 use crate::served::ServedModel;
 
-/// The server's own name, version and extensions.
-pub fn server() -> Value {
-    json!({
-        "name": "mercer",
-        "version": env!("CARGO_PKG_VERSION"),
-        "extensions": [
-            "binary_tensor_data", "model_repository", "model_configuration", "schedule_policy", "statistics",
-            "parameters",
-        ],
-    })
+/// The server's own name, version and extensions; `added` is the one of the program that runs it.
+pub fn server(added: Option<&str>) -> Value {
+    let mut extensions = vec![
+        "binary_tensor_data",
+        "model_repository",
+        "model_configuration",
+        "schedule_policy",
+        "statistics",
+        "parameters",
+    ];
+    extensions.extend(added);
+    json!({ "name": "mercer", "version": env!("CARGO_PKG_VERSION"), "extensions": extensions })
 }
 
 fn outputs(served: &ServedModel) -> [(&'static str, &'static str); 5] {

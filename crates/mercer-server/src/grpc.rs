@@ -264,7 +264,7 @@ impl GrpcInferenceService for Calls {
         &self,
         _: Request<ServerMetadataRequest>,
     ) -> Reply<ServerMetadataResponse> {
-        Ok(Response::new(convert::server(&describe::server())))
+        Ok(Response::new(convert::server(&describe::server(None))))
     }
 
     async fn model_metadata(

@@ -23,11 +23,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, any, get, post};
 use body::NotedBody;
 pub use body::{BodyLimits, Place};
+pub use page::Page;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::access::{Access, Tokens};
 use crate::events::Events;
+use crate::extension::Extension;
 use crate::failure::{Failure, Kind};
 use crate::hosts::Hosts;
 use crate::infer::Service;
@@ -75,8 +77,10 @@ pub struct AppState {
     pub tokens: Tokens,
     /// By which names the server may be asked.
     pub hosts: Hosts,
-    /// Whether the page is served.
-    pub has_page: bool,
+    /// The page, if it is served.
+    pub page: Option<Page>,
+    /// What the program adds to the server.
+    pub extension: Option<Arc<dyn Extension>>,
     /// Limits of bodies.
     pub bodies: BodyLimits,
     /// Places for streamed batches.
@@ -183,7 +187,13 @@ pub fn router(app: App) -> Router {
         router.route(&path, handler)
     };
     let router = routes().into_iter().fold(Router::new(), add);
-    let router = if app.has_page { page::add(router) } else { router };
+    let router = if app.page.is_some() { page::add(router) } else { router };
+    let router = match &app.extension {
+        Some(extension) => {
+            router.route(&format!("/{}/{{call}}", extension.name()), post(handlers::extension))
+        }
+        None => router,
+    };
     router
         .fallback(handlers::nowhere)
         .method_not_allowed_fallback(handlers::wrong_method)

@@ -10,6 +10,7 @@ mod answers;
 mod auditor;
 mod describe;
 mod events;
+mod extension;
 mod failure;
 mod grpc;
 mod hosts;
@@ -43,7 +44,7 @@ use access::Tokens;
 use auditor::Auditor;
 use events::Events;
 use hosts::Hosts;
-use http::{AppState, BodyLimits, Phase};
+use http::{AppState, BodyLimits, Page, Phase};
 use infer::Service;
 use metrics::Metrics;
 use offload::Offload;
@@ -51,6 +52,7 @@ use served::{LoadOptions, ServedModel};
 
 pub use answers::label_text;
 pub use events::{Alarm, Event, RequestLog, TraceParent};
+pub use extension::{Call, Extension, Reply};
 pub use lines::{AnswerLine, LineFormat};
 pub use metrics::MetricsNames;
 pub use options::{LogFormat, OptionsError, ServeOptions};
@@ -95,6 +97,7 @@ pub enum Signal {
 /// If the options cannot be used, or a model cannot be loaded.
 pub fn check(options: &ServeOptions) -> Result<Vec<String>, ServeError> {
     options.check()?;
+    options.check_models()?;
     let repository = repository(options);
     refresh_all(&repository)?;
     let describe = |served: &Arc<ServedModel>| {
@@ -120,18 +123,23 @@ fn refresh_all(repository: &Repository) -> Result<Changes, ServeError> {
     Ok(changes)
 }
 
-/// Serves until a signal says stop. `events` is called with what happens; `signals` are read as they come.
+/// Serves until a signal says stop. `extension` is what the caller adds to the server; `events` is called with what happens;
+/// `signals` are read as they come.
 ///
 /// # Errors
 /// If the options cannot be used, a model cannot be loaded, or the address cannot be listened at.
 pub async fn serve(
     options: &ServeOptions,
+    extension: Option<Arc<dyn Extension>>,
     mut signals: tokio::sync::mpsc::UnboundedReceiver<Signal>,
     events: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<(), ServeError> {
     options.check()?;
+    if extension.is_none() {
+        options.check_models()?;
+    }
     let events = Events::new(events);
-    let app = Arc::new(app(options, &events)?);
+    let app = Arc::new(app(options, extension, &events)?);
     let (listener, address) = listen(options.listen).await?;
     let grpc_listener = match options.grpc {
         Some(address) => Some(listen(address).await?),
@@ -139,7 +147,12 @@ pub async fn serve(
     };
     let (grpc_router, health) = grpc::router(Arc::clone(&app))
         .map_err(|error| ServeError::Model(format!("the reflection of gRPC: {error}")))?;
-    refresh_all(&app.service.repository)?;
+    match &app.extension {
+        Some(extension) => {
+            extension.start(&app.service.repository).map_err(ServeError::Model)?;
+        }
+        None => drop(refresh_all(&app.service.repository)?),
+    }
     app.phase.start();
     grpc::set_serving(&health, true).await;
     let grpc = grpc_listener.as_ref().map(|(_, address)| *address);
@@ -222,7 +235,11 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
     Ok((listener, found))
 }
 
-fn app(options: &ServeOptions, events: &Events) -> Result<AppState, ServeError> {
+fn app(
+    options: &ServeOptions,
+    extension: Option<Arc<dyn Extension>>,
+    events: &Events,
+) -> Result<AppState, ServeError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let limit = Duration::from_secs_f64(options.queue_ms / 1e3);
     let threads = options.threads.unwrap_or(cores);
@@ -248,7 +265,10 @@ fn app(options: &ServeOptions, events: &Events) -> Result<AppState, ServeError> 
             admin: token(&options.admin_token_file)?,
         },
         hosts: Hosts::new(&options.hosts, options.listen),
-        has_page: options.page,
+        page: options
+            .page
+            .then(|| Page::new(extension.as_ref().map_or(&[], |extension| extension.files()))),
+        extension,
         bodies: BodyLimits::new(
             options.body_bytes,
             options.bodies_bytes,

@@ -145,9 +145,6 @@ impl ServeOptions {
     /// If one is out of its range, a file of a token is missing or empty, or certificates cannot be used.
     pub fn check(&self) -> Result<(), OptionsError> {
         let wrong = |text: String| Err(OptionsError(text));
-        if self.models.is_empty() {
-            return wrong("no model is named: give a file or a folder".to_owned());
-        }
         if !(0.0..=1.0).contains(&self.audit) {
             return wrong(format!("audit is {}; it must be between 0 and 1", self.audit));
         }
@@ -175,6 +172,17 @@ impl ServeOptions {
             token(path)?;
         }
         crate::tls::acceptor(self).map(drop)
+    }
+
+    /// Checks that models are named: servers whose program gives them have no need of it.
+    ///
+    /// # Errors
+    /// If none is.
+    pub fn check_models(&self) -> Result<(), OptionsError> {
+        if self.models.is_empty() {
+            return Err(OptionsError("no model is named: give a file or a folder".to_owned()));
+        }
+        Ok(())
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use mercer_machine::Model;
 
 use crate::failure::{Failure, Kind};
 use crate::served::{LoadOptions, ServedModel};
@@ -99,6 +100,8 @@ struct Entry {
     is_unloaded: bool,
     /// Whether it is loaded on request: then its file is read again, and its alarm is over.
     is_forgotten: bool,
+    /// Whether a program gave it from memory: it has no file.
+    is_given: bool,
 }
 
 type Versions = BTreeMap<u64, Entry>;
@@ -132,6 +135,12 @@ impl Repository {
         Self { sources, policy, load_options, models, changing }
     }
 
+    /// Without files: a program gives the models ([`Repository::put`]).
+    pub fn without_files() -> Self {
+        let load_options = LoadOptions { trust_plan: true, audit: 0.0, seed: 1 };
+        Self::new(Vec::new(), VersionPolicy::default(), load_options)
+    }
+
     /// Loads what is new or changed, and drops what is gone. A file that cannot be loaded leaves the old model in place.
     ///
     /// # Errors
@@ -151,13 +160,42 @@ impl Repository {
             new.insert(name.clone(), kept);
         }
         for (name, versions) in old.iter() {
-            let is_gone =
-                |version: &u64| !found.get(name).is_some_and(|now| now.contains_key(version));
-            let gone = versions.keys().filter(|version| is_gone(version));
-            changes.removed.extend(gone.map(|version| (name.clone(), *version)));
+            for (version, entry) in versions {
+                if entry.is_given {
+                    let own: &mut Versions = new.entry(name.clone()).or_default();
+                    own.entry(*version).or_insert_with(|| entry.clone());
+                } else if !found.get(name).is_some_and(|now| now.contains_key(version)) {
+                    changes.removed.push((name.clone(), *version));
+                }
+            }
         }
         self.models.store(Arc::new(new));
         Ok(changes)
+    }
+
+    /// Serves a model from memory in place of all versions of that name. Its plan is believed: the program has just fitted it.
+    ///
+    /// # Errors
+    /// If the name cannot be part of an address, or the plan does not fit the machine.
+    pub fn put(&self, name: &str, model: Model) -> Result<(), String> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        address_name(name).map_err(|failure| failure.message)?;
+        let mut models = BTreeMap::clone(&self.models.load());
+        let last = models.get(name).and_then(|versions| versions.keys().next_back().copied());
+        let version = last.unwrap_or(0) + 1;
+        let options = LoadOptions { trust_plan: true, ..self.load_options };
+        let served = ServedModel::new(name, version, model, options);
+        let entry = Entry {
+            file: FileState { path: PathBuf::new(), modified: None, length: 0 },
+            served: Some(Arc::new(served.map_err(|error| error.to_string())?)),
+            reason: String::new(),
+            is_unloaded: false,
+            is_forgotten: false,
+            is_given: true,
+        };
+        models.insert(name.to_owned(), Versions::from([(version, entry)]));
+        self.models.store(Arc::new(models));
+        Ok(())
     }
 
     /// The entry of a file: the old one if nothing changed.
@@ -193,6 +231,7 @@ impl Repository {
                     reason: String::new(),
                     is_unloaded: false,
                     is_forgotten: false,
+                    is_given: false,
                 }
             }
             Err(error) => {
@@ -204,6 +243,7 @@ impl Repository {
                     reason: error.to_string(),
                     is_unloaded: false,
                     is_forgotten: false,
+                    is_given: false,
                 }
             }
         }

@@ -50,8 +50,8 @@ pub struct ServedModel {
     proved_places: Vec<usize>,
     /// Budget and tolerance that it was tuned for.
     pub query_options: QueryOptions,
-    /// What its queries cost and how long they take, by its plan.
-    speed: Speed,
+    /// What its queries cost and how long they take, by its plan; measured when it is first asked for.
+    speed: OnceLock<Speed>,
     /// How long rows took in recent batches.
     pub pace: Pace,
     /// The same by its proved plan, once that answers.
@@ -129,10 +129,18 @@ impl ServedModel {
     ) -> Result<Self, LoadFailure> {
         let wrong = |error: String| LoadFailure(format!("{}: {error}", path.display()));
         let model = file::load(path).map_err(|error| wrong(error.to_string()))?;
-        Self::new(name, version, model, options).map_err(|error| wrong(error.to_string()))
+        let served = Self::new(name, version, model, options);
+        let served = served.map_err(|error| wrong(error.to_string()))?;
+        // The first query of a caller should wait for no measurement.
+        served.speed();
+        Ok(served)
     }
 
-    fn new(
+    /// A model that is in memory already.
+    ///
+    /// # Errors
+    /// If its plan does not fit it.
+    pub fn new(
         name: &str,
         version: u64,
         model: Model,
@@ -158,7 +166,6 @@ impl ServedModel {
         if let Some(rows) = sample(&model, 1) {
             drop(plan.decide_with(&rows, &query_options));
         }
-        let speed = stored(&model).unwrap_or_else(|| measured(&model, &plan, &query_options));
         let settled = (0..=plan.stages().len()).map(|_| AtomicU64::new(0)).collect();
         Ok(Self {
             name: name.to_owned(),
@@ -170,7 +177,7 @@ impl ServedModel {
             plan,
             proved_plan,
             query_options,
-            speed,
+            speed: OnceLock::new(),
             pace: Pace::default(),
             proved_speed: OnceLock::new(),
             digest,
@@ -202,7 +209,10 @@ impl ServedModel {
     pub fn speed(&self) -> &Speed {
         match self.proved_speed.get() {
             Some(speed) if self.is_alarmed.load(Ordering::Acquire) => speed,
-            _ => &self.speed,
+            _ => self.speed.get_or_init(|| {
+                stored(&self.model)
+                    .unwrap_or_else(|| measured(&self.model, &self.plan, &self.query_options))
+            }),
         }
     }
 

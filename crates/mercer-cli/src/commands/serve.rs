@@ -3,8 +3,10 @@
 
 mod log;
 
+use std::sync::Arc;
+
 use anyhow::Context;
-use mercer_server::{LogFormat, Signal, check, serve};
+use mercer_server::{Event, Extension, LogFormat, ServeOptions, Signal, check, serve};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tokio::sync::mpsc;
@@ -34,6 +36,16 @@ pub(super) fn run(arguments: &Serve, common: &Common, console: &Console) -> anyh
                 .warn(&format!("anyone who reaches {address} can ask: no --token-file is given"));
         }
     }
+    host(&options, None, |_| {}, console)
+}
+
+/// Runs a server until a signal ends it. `extension` is added to it; `told` sees what happens before the log does.
+pub(super) fn host(
+    options: &ServeOptions,
+    extension: Option<Arc<dyn Extension>>,
+    told: impl Fn(&Event) + Send + Sync + 'static,
+    console: &Console,
+) -> anyhow::Result<u8> {
     let (sender, signals) = mpsc::unbounded_channel();
     listen(sender)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -48,8 +60,12 @@ pub(super) fn run(arguments: &Serve, common: &Common, console: &Console) -> anyh
         other => Some(other),
     };
     let log = log::Log::start(format)?;
-    let tell = log.teller();
-    let outcome = runtime.block_on(serve(&options, signals, tell));
+    let write = log.teller();
+    let tell = move |event: Event| {
+        told(&event);
+        write(event);
+    };
+    let outcome = runtime.block_on(serve(options, extension, signals, tell));
     // Requests that did not end in time are cut.
     runtime.shutdown_background();
     log.finish();

@@ -1,6 +1,6 @@
 //! Figures that are SVG files of their own, light and dark.
 //!
-//! Charts inside a page are in `charts.rs`.
+//! Drawings of a page are in `drawing.rs`.
 
 use std::fmt::Write as _;
 

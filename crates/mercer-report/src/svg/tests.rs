@@ -1,7 +1,7 @@
 //! Tests of pages and figures with adversarial names: no name adds a tag.
 
 use super::*;
-use crate::Page;
+use crate::{Bar, Drawing, Page};
 use mercer_testkit::names::ADVERSARIAL;
 
 /// The tags of a page, with the text of labels taken out: what the writer itself wrote. A quote in a label that is not
@@ -26,16 +26,16 @@ fn adversarial_names_add_no_tag_to_a_page_or_a_figure() {
         page.text(name);
         page.terminal(name);
         page.table(&[name, "count#"], &[vec![name.to_owned(), name.to_owned()]]);
+        let bar = Bar { name: name.to_owned(), value: 1.0, text: name.to_owned() };
+        let dots = Series::dots(name, vec![(0.5, 1.0)]);
+        page.drawings(&[Drawing::bars(name, &[bar]), Drawing::scatter(name, name, name, &[dots])]);
         page.finish()
     };
     let figure = |name: &str| {
-        let lines = [
-            Series::line(name, vec![(0.0, 1.0), (1.0, 2.0)]),
-            Series::dots(name, vec![(0.5, 1.0)]),
-        ];
+        let line = Series::line(name, vec![(0.0, 1.0), (1.0, 2.0)]);
         let band =
             [Band { x: 1.0, low: 0.0, high: 1.0 }, Band { x: 2.0, low: 0.2, high: 0.8 }].to_vec();
-        bands(name, name, name, &[band]) + &scatter(name, name, name, &lines)
+        bands(name, name, name, &[band]) + &lines(name, name, &[line])
     };
     for name in ADVERSARIAL {
         for markup in [page(name), figure(name)] {

@@ -1,36 +1,37 @@
 // The page of `mercer serve` in a real browser: clicks, and what is shown then. `cargo xtask test --only page` runs it.
-//
-// MERCER_COMMAND is the command, MERCER_PAGE_MODULES the folder with playwright-core and axe-core, CHROMIUM the browser,
-// MERCER_PAGE_SCREENSHOTS (if given) a folder for pictures.
 
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { checkBytes, checkView, closeAll, coloursOf, DATASETS, LOOKS, made, mercer, openBrowser, shows, start, visit } from './support.mjs';
 
-const { MERCER_COMMAND, MERCER_PAGE_MODULES, MERCER_PAGE_SCREENSHOTS, CHROMIUM } = process.env;
-const modules = createRequire(path.join(MERCER_PAGE_MODULES, 'package.json'));
-const { chromium } = modules('playwright-core');
-const AXE = readFileSync(modules.resolve('axe-core/axe.min.js'), 'utf8');
-const DATASETS = fileURLToPath(new URL('../../../../datasets/', import.meta.url));
-const FOLDER = mkdtempSync(path.join(tmpdir(), 'mercer-page-'));
 const QUERIES = path.join(DATASETS, 'digits/queries.svm');
 const SONAR = path.join(DATASETS, 'sonar/sonar.csv');
 const TOKEN = '0123456789abcdef';
 const VIEWS = ['card', 'play', 'watch', 'hard', 'batch', 'live'];
 
-const made = (name) => path.join(FOLDER, name);
-const mercer = (...words) => execFileSync(MERCER_COMMAND, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-const servers = [];
-let browser;
 let open;
 let closed;
 
+/** Digits of 8 by 8 as pictures of 28 by 28: a table with a column for each pixel. */
+function pictures() {
+  const lines = readFileSync(QUERIES, 'utf8').trim().split('\n').slice(0, 240);
+  const table = lines.map((line) => {
+    const [label, ...pairs] = line.split(' ');
+    const small = new Float64Array(64);
+    for (const pair of pairs) { const [index, value] = pair.split(':').map(Number); small[index - 1] = value; }
+    const large = Array.from({ length: 784 }, (_, at) => Math.round(15.9 * small[8 * Math.floor(((at / 28) | 0) * 8 / 28) + Math.floor((at % 28) * 8 / 28)]));
+    return [...large, `n${label}`].join();
+  });
+  writeFileSync(made('pictures.csv'), [`${Array.from({ length: 784 }, (_, at) => `p${at}`).join()},digit`, ...table].join('\n'));
+  mercer('train', made('pictures.csv'), '-o', made('p.mercer'), '--kernel', 'rbf(gamma=3e-7)', '--label', 'digit', '--formulation', 'c_svc(C=10)');
+  mercer('compile', made('p.mercer'), '--plan', 'cascade(anytime(chunk=16), exact)', '-o', made('pictures.mercer'));
+}
+
 function models() {
+  pictures();
   mercer('import', path.join(DATASETS, 'digits/digits.model'), '-o', made('d.mercer'));
   mercer('compile', made('d.mercer'), '--plan', 'cascade(anytime(chunk=16), exact)', '-o', made('digits.mercer'));
   mercer('compile', made('d.mercer'), '--plan', 'cascade(student(8, 16), low_precision, exact)', '--sample', QUERIES, '--eps', '0.05', '-o', made('estimated.mercer'));
@@ -43,55 +44,18 @@ function models() {
   mercer('train', made('abalone.csv'), '-o', made('abalone.mercer'), '--kernel', 'rbf(gamma=1)', '--scale', 'standard', '--formulation', 'epsilon_svr(C=1)', '--label', 'rings');
 }
 
-/** Starts a server and returns its address. */
-function serve(...words) {
-  const child = spawn(MERCER_COMMAND, ['serve', '--listen', '127.0.0.1:0', '--json', ...words], { stdio: ['ignore', 'ignore', 'pipe'] });
-  servers.push(child);
-  return new Promise((resolve, reject) => {
-    let said = '';
-    child.stderr.on('data', (data) => {
-      said += data;
-      const line = said.split('\n').slice(0, -1).find((text) => text.includes('"address"'));
-      if (line) resolve(`http://${JSON.parse(line).address}/`);
-    });
-    child.on('exit', () => reject(new Error(`the server ended: ${said}`)));
-  });
-}
-
 before(async () => {
   models();
   writeFileSync(made('token'), TOKEN);
-  const names = ['sonar', 'digits', 'estimated', 'haberman', 'abalone'].map((name) => made(`${name}.mercer`));
-  open = await serve('--show-supports', '--audit', '0.5', ...names);
-  closed = await serve('--token-file', made('token'), made('haberman.mercer'));
-  const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: flags });
+  const names = ['sonar', 'digits', 'estimated', 'haberman', 'abalone', 'pictures'].map((name) => made(`${name}.mercer`));
+  open = await start('serve', ['--show-supports', '--audit', '0.5', ...names]);
+  closed = await start('serve', ['--token-file', made('token'), made('haberman.mercer')]);
+  await openBrowser();
 });
 
-after(async () => {
-  await browser?.close();
-  // This signal leaves out the pause for balancers.
-  servers.forEach((child) => child.kill('SIGINT'));
-  rmSync(FOLDER, { recursive: true, force: true });
-});
-
-/** A page that fails the test on an error of the console or a request to another host. */
-async function visit(address, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, acceptDownloads: true, ...options });
-  const page = await context.newPage();
-  const faults = [];
-  page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) faults.push(message.text()); });
-  page.on('pageerror', (error) => faults.push(error.stack));
-  page.on('request', (request) => { if (!/^(blob|data):/.test(request.url()) && new URL(request.url()).host !== new URL(address).host) faults.push(request.url()); });
-  await page.goto(address);
-  return { page, context, faults, end: async (allowed = /^$/) => {
-    await context.close();
-    assert.deepEqual(faults.filter((fault) => !allowed.test(fault)), []);
-  } };
-}
+after(closeAll);
 
 const hash = (model, view, row) => `${open}#model=${model}&view=${view}${row === undefined ? '' : `&row=${row}`}`;
-const shows = (page, words) => page.getByText(words).first().waitFor({ timeout: 15000 });
 const predicted = (model, file) => mercer('predict', made(`${model}.mercer`), file, '--format', 'jsonl', '--quiet').trim().split('\n').map((line) => JSON.parse(line));
 
 test('the card says what the model is and promises', async () => {
@@ -237,6 +201,49 @@ test('a file is stepped through, and digits are drawn', async () => {
   await end();
 });
 
+test('pictures of 28 by 28: drawn, explained by pairs, with pictures of supports', async () => {
+  const { page, end } = await visit(hash('pictures', 'play'));
+  const expected = predicted('pictures', made('pictures.csv'));
+  await page.locator('input[type=file]').setInputFiles(made('pictures.csv'));
+  await shows(page, /Row 1 of 240, its label in the file is n7/);
+  await page.locator('#answer', { hasText: expected[0].label }).waitFor();
+  assert.equal(await page.locator('canvas.pad').evaluate((pad) => pad.width), 28);
+  await page.getByRole('button', { name: 'Clear' }).click();
+  const box = await page.locator('canvas.pad').boundingBox();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.15);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + box.height * 0.85, { steps: 12 });
+  await page.mouse.up();
+  await page.waitForFunction(() => /row=.*:2\d\d/.test(location.hash));
+  const drawn = Number(await page.locator('canvas.pad').evaluate((pad) => {
+    const { data } = pad.getContext('2d').getImageData(0, 0, 28, 28);
+    return Array.from({ length: 784 }, (_, at) => data[4 * at]).filter((shade) => shade < 128).length;
+  }));
+  assert.ok(drawn > 30 && drawn < 200, `${drawn} dark pixels`);
+  await page.getByRole('link', { name: 'Watch' }).click();
+  await page.locator('.supports canvas').nth(7).waitFor();
+  assert.equal(await page.locator('.supports canvas').first().evaluate((picture) => picture.width), 28);
+  await page.getByLabel('Step', { exact: true }).focus();
+  await page.keyboard.press('Home');
+  await shows(page, /Pairs that still matter: \d+/);
+  await end();
+});
+
+test('the page works over TLS', async () => {
+  const [key, certificate] = [made('key.pem'), made('certificate.pem')];
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', '/CN=localhost',
+    '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1', '-keyout', key, '-out', certificate], { stdio: 'ignore' });
+  const secure = await start('serve', ['--tls-cert', certificate, '--tls-key', key, made('haberman.mercer')], { scheme: 'https' });
+  const { page, end } = await visit(`${secure}#model=haberman&view=play`, { ignoreHTTPSErrors: true });
+  await page.locator('#answer').waitFor();
+  assert.ok(await page.evaluate(() => isSecureContext && location.protocol === 'https:'));
+  await page.getByRole('link', { name: 'Card' }).click();
+  await shows(page, 'What it promises');
+  await end();
+});
+
+test('all files together are small', () => checkBytes(open));
+
 test('the range closes step by step', async () => {
   const { page, end } = await visit(hash('sonar', 'watch'));
   await shows(page, /less work than the exact evaluation: an easy query/);
@@ -275,19 +282,26 @@ test('several classes: pairs that matter, pictures of supports; estimates are da
   await end();
 });
 
-test('maps of labels and cost; a click chooses the row', async () => {
+test('maps of labels, cost and certainty; a click chooses the row', async () => {
   const { page, end } = await visit(hash('haberman', 'hard'));
   await shows(page, /2.304 answers: 100 % exact/);
-  const colours = await page.locator('#map-labels').evaluate((canvas) => {
-    const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
-    return new Set(Array.from({ length: data.length / 4 }, (_, at) => data.slice(4 * at, 4 * at + 3).join())).size;
-  });
-  assert.ok(colours >= 4, 'two labels and the ring');
+  assert.ok(await coloursOf(page.locator('#map-labels')) >= 4, 'two labels and the ring');
   const before = page.url();
   await page.locator('#map-labels').click({ position: { x: 30, y: 30 } });
   await page.waitForFunction((old) => location.href !== old, before);
   await page.selectOption('#model', 'abalone');
   await shows(page, /2.304 answers/);
+  // Where some answers are certified and others exact, the certainty map has both, and cost is another map.
+  await page.selectOption('#model', 'sonar');
+  await shows(page, /2.304 answers: .*certified/);
+  await page.selectOption('#model', 'digits');
+  await shows(page, /2.304 answers: .*certified/);
+  assert.ok(await coloursOf(page.locator('#map-costs')) > 6, 'many costs and the ring');
+  const names = await page.locator('section', { has: page.locator('#map-certainties') }).locator('.legend li').allInnerTexts();
+  assert.ok(names.includes('certified'), names.join());
+  assert.ok(await coloursOf(page.locator('#map-certainties')) >= names.length + 2, 'certainties and the ring');
+  await page.getByLabel('Upwards').selectOption('principal direction 2');
+  await shows(page, /Upwards: principal direction 2 from/);
   await end();
 });
 
@@ -305,9 +319,11 @@ test('a batch streams to a table and a file, and lists disagreements', async () 
   assert.deepEqual(lines.slice(1), expected.map(({ row, label, low, high, certainty, cost }) => [row, label, low, high, certainty, cost].join()));
   // Another kind of file, and one that is wrong.
   mercer('convert', QUERIES, '-o', made('q.parquet'));
+  await page.getByLabel('Label column of the table').fill('target');
   await page.locator('input[type=file]').setInputFiles(made('q.parquet'));
-  await page.waitForFunction(() => document.querySelectorAll('section table').length === 1);
-  await shows(page, /597 rows/);
+  await page.waitForFunction(() => document.querySelectorAll('section table').length === 2);
+  await shows(page, `Answers that differ from the label column: ${wrong}`);
+  await page.getByLabel('Label column of the table').fill('');
   writeFileSync(made('wrong.csv'), 'a,b\n1,2\n');
   await page.locator('input[type=file]').setInputFiles(made('wrong.csv'));
   await page.locator('#problem', { hasText: 'column' }).waitFor();
@@ -347,20 +363,14 @@ test('a token is asked for, and kept in memory only', async () => {
 });
 
 test('every view is accessible, in light, dark and on a phone, and can be reached by keyboard', async () => {
-  if (MERCER_PAGE_SCREENSHOTS) mkdirSync(MERCER_PAGE_SCREENSHOTS, { recursive: true });
-  for (const [name, options] of [['light', {}], ['dark', { colorScheme: 'dark' }], ['phone', { viewport: { width: 390, height: 844 } }]]) {
+  for (const [name, options, width] of LOOKS) {
     const { page, end } = await visit(hash('digits', 'card'), options);
-    for (const [model, views] of [['digits', VIEWS], ['sonar', ['play', 'watch']]]) {
+    for (const [model, views] of [['digits', VIEWS], ['sonar', ['play', 'watch', 'hard']], ['pictures', ['play', 'watch']]]) {
       for (const view of views) {
         await page.goto(hash(model, view));
         await page.locator('main h2').waitFor();
-        await page.waitForTimeout(view === 'hard' ? 1500 : 500);
-        if (MERCER_PAGE_SCREENSHOTS) await page.screenshot({ path: path.join(MERCER_PAGE_SCREENSHOTS, `${name}-${model}-${view}.png`), fullPage: true });
-        const width = await page.evaluate(() => document.documentElement.scrollWidth);
-        assert.ok(width <= (options.viewport?.width ?? 1200), `${name} ${view}: ${width} wide`);
-        await page.evaluate(AXE);
-        const { violations } = await page.evaluate(() => globalThis.axe.run());
-        assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], `${name} ${model} ${view}`);
+        await page.waitForTimeout(view === 'hard' ? 2000 : 500);
+        await checkView(page, `${name}-${model}-${view}`, width);
       }
     }
     await end();

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::body::{HeldBody, header_text};
 use super::{App, AppState, openapi, query, wire};
 use crate::describe;
+use crate::extension::{Call, Reply};
 use crate::failure::{Failure, Kind};
 use crate::infer::Service;
 use crate::record::RequestRecord;
@@ -181,8 +182,34 @@ pub async fn model_ready(
     Ok(axum::Json(json!({ "name": name, "ready": true })))
 }
 
-pub async fn server_metadata() -> axum::Json<Value> {
-    axum::Json(describe::server())
+pub async fn server_metadata(State(app): State<App>) -> axum::Json<Value> {
+    axum::Json(describe::server(app.extension.as_ref().map(|extension| extension.name())))
+}
+
+/// A call of what the program adds to the server.
+pub async fn extension(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    content: Body,
+) -> Result<Response, Failure> {
+    app.check_serving()?;
+    let known = app.extension.as_ref().filter(|known| known.calls().contains(&name.as_str()));
+    let Some(extension) = known.map(Arc::clone) else {
+        return Err(Failure::new(Kind::NotFound, format!("there is nothing at {}", uri.path())));
+    };
+    let parameters = query::pairs(uri.query().unwrap_or_default())?;
+    let mut body = app.bodies.read(&headers, content, 0).await?;
+    let encoding = header_text(&headers, header::CONTENT_ENCODING).map(str::to_owned);
+    let own = Arc::clone(&app);
+    let work = move || {
+        let bytes = own.bodies.inflated(&mut body, encoding.as_deref())?;
+        let call = Call { name: &name, parameters: &parameters, body: &bytes };
+        extension.answer(&call, &own.service.repository).map_err(Failure::invalid)
+    };
+    let Reply { content_type, body } = app.service.offload.run(usize::MAX, work).await??;
+    Ok(([(header::CONTENT_TYPE, content_type)], body).into_response())
 }
 
 pub async fn list(State(app): State<App>) -> axum::Json<Value> {

@@ -3,8 +3,8 @@
 use mercer::machine::{Model, Speed, Trial, Tuning};
 use mercer::query::Certainty;
 use mercer::tune::Point;
-use mercer_report::Page;
-use mercer_report::svg::{Bar, Series, bars, scatter};
+use mercer_report::svg::Series;
+use mercer_report::{Bar, Drawing, Page};
 
 use super::{guarantee, meaning};
 use crate::commands::describe;
@@ -130,14 +130,12 @@ fn pictures(page: &mut Page, tuning: &Tuning, points: &[Point], spec: &str) {
         });
     }
     page.heading("Time");
-    let charts = [
-        bars("Exact and tuned", &times),
-        bars("Queries settled by each stage", &settled),
+    page.drawings(&[
+        Drawing::bars("Exact and tuned", &times),
+        Drawing::bars("Queries settled by each stage", &settled),
         difficulty(tuning, points),
         front(tuning, spec),
-    ];
-    let figures = charts.map(|chart| format!("<figure style=\"margin:0\">{chart}</figure>"));
-    page.add(&format!("<div class=\"pictures\">{}</div>", figures.concat()));
+    ]);
     page.add(
         "<p class=\"soft\">Queries far from a decision boundary are easy: a good plan spends little on them. \
          No plan is better than one on the Pareto front in both time and multiply-adds.</p>",
@@ -145,7 +143,7 @@ fn pictures(page: &mut Page, tuning: &Tuning, points: &[Point], spec: &str) {
 }
 
 /// Cost of each test query against its distance from the nearest decision boundary.
-fn difficulty(tuning: &Tuning, points: &[Point]) -> String {
+fn difficulty(tuning: &Tuning, points: &[Point]) -> Drawing {
     let step = points.len().div_ceil(MOST_POINTS).max(1);
     let shown: Vec<&Point> = points.iter().step_by(step).collect();
     let mut series: Vec<Series> = Vec::new();
@@ -165,11 +163,12 @@ fn difficulty(tuning: &Tuning, points: &[Point]) -> String {
     if !open.is_empty() {
         series.push(Series::dots("unsettled", open));
     }
-    scatter("Cost against difficulty", "|f|, distance from a boundary", "multiply-adds", &series)
+    let (x, y) = ("|f|, distance from a boundary", "multiply-adds");
+    Drawing::scatter("Cost against difficulty", x, y, &series)
 }
 
 /// Time and cost of the plans tried, and their Pareto front.
-fn front(tuning: &Tuning, spec: &str) -> String {
+fn front(tuning: &Tuning, spec: &str) -> Drawing {
     let exact_us = optimised(tuning, &tuning.exact);
     let mut all: Vec<(f64, f64)> =
         tuning.tried.iter().map(|trial| (trial.us, trial.mean_cost.max(1.0))).collect();
@@ -192,7 +191,7 @@ fn front(tuning: &Tuning, spec: &str) -> String {
     if !kept.is_empty() {
         series.push(Series::dots("chosen", kept));
     }
-    scatter("Plans tried", "us per query", "multiply-adds", &series)
+    Drawing::scatter("Plans tried", "us per query", "multiply-adds", &series)
 }
 
 fn test(page: &mut Page, tuning: &Tuning) {

@@ -153,7 +153,9 @@ export function bars({ items, most, label, width = 560 }) {
   items.forEach((item, number) => {
     const y = number * 26 + 4;
     const length = Math.max((Math.min(item.value / end, 1) || 0) * room, 1);
-    out.append(text(0, y + 15, cut(item.name), {}));
+    const named = text(0, y + 15, cut(item.name));
+    if (cut(item.name) !== item.name) named.append(svg('title', {}, item.name));
+    out.append(named);
     out.append(svg('rect', { x: left, y: y + 2, width: length, height: 16, rx: 2, fill: item.colour ?? COLOURS.proof }));
     out.append(text(left + length + 6, y + 15, item.text ?? short(item.value)));
   });
@@ -220,5 +222,93 @@ export function timeline({ series, label, least = 0, width = 560, height = 120 }
       'stroke-width': 2,
     }, svg('title', {}, name)));
   }
+  return out;
+}
+
+/**
+ * The line on which a field has some value, as the text of a path. The field is a grid of `size` by `size` points, row after row from
+ * the bottom; the path is in pixels of a square of `side`, with the points in the middles of their cells.
+ */
+export function contour(field, size, level, side) {
+  const unit = side / size;
+  const parts = [];
+  // Where the level lies between two neighbours, as a share of the way.
+  const between = (a, b) => (level - a) / (b - a);
+  for (let y = 0; y + 1 < size; y += 1) {
+    for (let x = 0; x + 1 < size; x += 1) {
+      const at = y * size + x;
+      const corners = [field[at], field[at + 1], field[at + size + 1], field[at + size]];
+      const [a, b, c, d] = corners;
+      const crossed = [];
+      if (a < level !== b < level) crossed.push([x + between(a, b), y]);
+      if (b < level !== c < level) crossed.push([x + 1, y + between(b, c)]);
+      if (c < level !== d < level) crossed.push([x + 1 - between(c, d), y + 1]);
+      if (d < level !== a < level) crossed.push([x, y + 1 - between(d, a)]);
+      // Four crossings are two lines; which two says the middle of the cell.
+      if (crossed.length === 4 && (a + b + c + d) / 4 < level === a < level) crossed.push(crossed.shift());
+      for (let part = 0; part + 1 < crossed.length; part += 2) {
+        const ends = crossed.slice(part, part + 2).map(([right, up]) => `${((right + 0.5) * unit).toFixed(1)} ${(side - (up + 0.5) * unit).toFixed(1)}`);
+        parts.push(`M${ends.join('L')}`);
+      }
+    }
+  }
+  return parts.join('');
+}
+
+/** Round numbers on a logarithmic axis: powers of ten, with 2 and 5 between them where there are few. */
+function logTicks(low, high) {
+  const of = (steps) => {
+    const found = [];
+    for (let power = Math.floor(low); power <= Math.ceil(high); power += 1) {
+      for (const step of steps) if (power + Math.log10(step) >= low && power + Math.log10(step) <= high) found.push(step * 10 ** power);
+    }
+    return found;
+  };
+  const powers = of([1]);
+  return powers.length >= 3 ? powers : of([1, 2, 5]);
+}
+
+/** A number of an axis, as people write it. */
+const unitText = (value) => {
+  const [size, unit] = [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']].find(([least]) => value >= least) ?? [1, ''];
+  return value < 1e-2 ? value.toExponential(0) : `${Number((value / size).toPrecision(3))}${unit}`;
+};
+
+/** A logarithmic axis over some values; what has no logarithm stands at its start. */
+function logAxis(values, from, to) {
+  const known = values.filter((value) => value > 0 && Number.isFinite(value)).map(Math.log10);
+  let [low, high] = known.length ? [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))] : [0, 1];
+  const more = 0.05 * Math.max(high - low, 0.4);
+  [low, high] = [low - more, high + more];
+  const place = scale(low, high, from, to);
+  return { ticks: logTicks(low, high), at: (value) => place(value > 0 ? Math.log10(value) : low) };
+}
+
+/** Points over two logarithmic axes: `series` of `{ name, points: [[x, y]], isLine }`, with their names below. */
+export function scatter({ series, x: xName, y: yName, label, width = 400 }) {
+  const all = series.flatMap(({ points }) => points);
+  const [bottom, top] = [230, 24];
+  const out = canvas(width, bottom + 40 + 18 * series.length, label);
+  const [x, y] = [logAxis(all.map(([value]) => value), 50, width - 10), logAxis(all.map(([, value]) => value), bottom, top)];
+  for (const tick of x.ticks) {
+    out.append(line(x.at(tick), top, x.at(tick), bottom, { stroke: COLOURS.faint, opacity: 0.35 }));
+    out.append(text(x.at(tick), bottom + 14, unitText(tick), { 'text-anchor': 'middle' }));
+  }
+  for (const tick of y.ticks) {
+    out.append(line(50, y.at(tick), width - 10, y.at(tick), { stroke: COLOURS.faint, opacity: 0.35 }));
+    out.append(text(46, y.at(tick) + 4, unitText(tick), { 'text-anchor': 'end' }));
+  }
+  out.append(text(width - 10, bottom + 30, xName, { 'text-anchor': 'end' }), text(4, 14, yName));
+  series.forEach(({ name, points, isLine }, number) => {
+    const colour = classColour(number);
+    const places = points.map(([a, b]) => [x.at(a), y.at(b)]);
+    if (isLine) out.append(svg('polyline', { points: places.map((place) => place.map((part) => part.toFixed(1)).join(',')).join(' '), fill: 'none', stroke: colour, 'stroke-width': 2 }));
+    const [r, opacity] = points.length > 100 ? [1.8, 0.6] : [3.5, 0.9];
+    const group = svg('g', { fill: colour, 'fill-opacity': opacity });
+    for (const [cx, cy] of places) group.append(svg('circle', { cx: cx.toFixed(1), cy: cy.toFixed(1), r }));
+    const below = bottom + 50 + 18 * number;
+    const words = name.length > width / 7 ? `${name.slice(0, Math.floor(width / 7) - 1)}…` : name;
+    out.append(group, svg('circle', { cx: 10, cy: below - 4, r: 5, fill: colour }), text(22, below, words, {}));
+  });
   return out;
 }

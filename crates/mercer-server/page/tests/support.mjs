@@ -1,0 +1,103 @@
+// What the browser tests share: the command, servers, pages that fail on errors, and checks that hold for every view.
+//
+// MERCER_COMMAND is the command, MERCER_PAGE_MODULES the folder with playwright-core and axe-core, CHROMIUM the browser,
+// MERCER_PAGE_SCREENSHOTS (if given) a folder for pictures.
+
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const { MERCER_COMMAND, MERCER_PAGE_MODULES, MERCER_PAGE_SCREENSHOTS, CHROMIUM } = process.env;
+const modules = createRequire(path.join(MERCER_PAGE_MODULES, 'package.json'));
+const { chromium } = modules('playwright-core');
+const AXE = readFileSync(modules.resolve('axe-core/axe.min.js'), 'utf8');
+const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+/** What a page may weigh, in bytes. */
+const MOST_BYTES = 150e3;
+
+export const DATASETS = fileURLToPath(new URL('../../../../datasets/', import.meta.url));
+const FOLDER = mkdtempSync(path.join(tmpdir(), 'mercer-page-'));
+export const made = (name) => path.join(FOLDER, name);
+export const mercer = (...words) => execFileSync(MERCER_COMMAND, words, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 1 << 28 });
+
+const servers = [];
+let browser;
+
+/** Starts a server by a verb and returns its address. */
+export function start(verb, words, { scheme = 'http', env = {} } = {}) {
+  const child = spawn(MERCER_COMMAND, [verb, '--listen', '127.0.0.1:0', '--json', ...words], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...env } });
+  servers.push(child);
+  return new Promise((resolve, reject) => {
+    let said = '';
+    child.stderr.on('data', (data) => {
+      said += data;
+      const line = said.split('\n').slice(0, -1).find((text) => text.includes('"address"'));
+      if (line) resolve(`${scheme}://${JSON.parse(line).address}/`);
+    });
+    child.on('exit', () => reject(new Error(`the server ended: ${said}`)));
+  });
+}
+
+export async function openBrowser() {
+  if (MERCER_PAGE_SCREENSHOTS) mkdirSync(MERCER_PAGE_SCREENSHOTS, { recursive: true });
+  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+}
+
+export async function closeAll() {
+  await browser?.close();
+  // This signal leaves out the pause for balancers.
+  servers.forEach((child) => child.kill('SIGINT'));
+  rmSync(FOLDER, { recursive: true, force: true });
+}
+
+/** A page that fails the test on an error of the console or a request to another host. */
+export async function visit(address, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1200, height: 900 }, acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  const faults = [];
+  page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) faults.push(message.text()); });
+  page.on('pageerror', (error) => faults.push(error.stack));
+  page.on('request', (request) => { if (!/^(blob|data):/.test(request.url()) && new URL(request.url()).host !== new URL(address).host) faults.push(request.url()); });
+  await page.goto(address);
+  return { page, context, faults, end: async (allowed = /^$/) => {
+    await context.close();
+    assert.deepEqual(faults.filter((fault) => !allowed.test(fault)), []);
+  } };
+}
+
+export const shows = (page, words) => page.getByText(words).first().waitFor({ timeout: 20000 });
+
+/** How many colours a canvas has. */
+export const coloursOf = (canvas) => canvas.evaluate((element) => {
+  const { data } = element.getContext('2d').getImageData(0, 0, element.width, element.height);
+  return new Set(Array.from({ length: data.length / 4 }, (_, at) => data.slice(4 * at, 4 * at + 3).join())).size;
+});
+
+/** Fails on what axe finds, on a view that is too wide, and takes a picture. */
+export async function checkView(page, name, width) {
+  if (MERCER_PAGE_SCREENSHOTS) await page.screenshot({ path: path.join(MERCER_PAGE_SCREENSHOTS, `${name}.png`), fullPage: true });
+  const own = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(own <= width, `${name}: ${own} wide`);
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], name);
+}
+
+/** Light, dark and a phone: names and options of a page. */
+export const LOOKS = [['light', {}, 1200], ['dark', { colorScheme: 'dark' }, 1200], ['phone', { viewport: { width: 390, height: 844 } }, 390]];
+
+/** Fails if all files of a page together are too large. */
+export async function checkBytes(address) {
+  const { page, end } = await visit('about:blank');
+  let bytes = 0;
+  page.on('response', async (response) => { if (/\/$|\/page\//.test(new URL(response.url()).pathname)) bytes += (await response.body()).length; });
+  await page.goto(address);
+  await page.locator('main h2').waitFor();
+  await page.waitForLoadState('networkidle');
+  assert.ok(bytes > 50e3 && bytes <= MOST_BYTES, `${bytes} bytes`);
+  await end(/./);
+}
