@@ -15,6 +15,7 @@ mod grpc;
 mod hosts;
 mod http;
 mod infer;
+mod json_apart;
 mod json_array;
 mod lines;
 mod metrics;
@@ -44,7 +45,7 @@ use auditor::Auditor;
 use events::Events;
 use hosts::Hosts;
 use http::{AppState, BodyLimits, Phase};
-use infer::Service;
+use infer::{ReadingPaces, Service};
 use metrics::Metrics;
 use offload::Offload;
 use served::{LoadOptions, ServedModel};
@@ -240,6 +241,7 @@ fn app(options: &ServeOptions, events: &Events) -> Result<AppState, ServeError> 
             auditor,
             metrics: Metrics::new(options.metrics_names),
             offload: Offload::new(threads),
+            reading: ReadingPaces::default(),
             most_rows: options.rows,
         },
         phase: Phase::default(),
