@@ -108,6 +108,46 @@ def test_parameters_and_time_limits_act_as_over_http(server, rows):
         assert set(late.as_numpy("certainty")) == {b"unsettled"}
 
 
+TWO_CLASSES = """svm_type c_svc
+kernel_type rbf
+gamma 0.5
+nr_class 2
+total_sv 2
+rho 0.1
+label 1 -1
+nr_sv 1 1
+SV
+1 1:1
+-1 1:-1 2:0.5
+"""
+
+
+def test_scores_are_compared_with_a_threshold_as_predict_does(tmp_path):
+    from mercer import Client
+
+    model, table = tmp_path / "two.model", np.array([[x / 4, y / 4] for x in range(-8, 9) for y in range(-8, 9)])
+    model.write_text(TWO_CLASSES)
+    queries = tmp_path / "rows.svm"
+    queries.write_text("".join(f"0 1:{x} 2:{y}\n" for x, y in table))
+    predict = [command(), "predict", str(model), str(queries), "--format", "libsvm", "--quiet"]
+    labels = {}
+    with Server(str(model)) as server:
+        for threshold in [0, 0.25, -0.5]:
+            asked = subprocess.run([*predict, "--threshold", str(threshold)], check=True, capture_output=True, text=True)
+            labels[threshold] = [int(line) for line in asked.stdout.split()]
+            for client, address in [(httpclient, server.http), (grpcclient, server.grpc)]:
+                connection = client.InferenceServerClient(address)
+                found = connection.infer("two", inputs(client, table), parameters={"threshold": threshold})
+                assert found.as_numpy("label").tolist() == labels[threshold]
+            with Client(f"http://{server.http}", "two") as client:
+                assert client.decide(table, threshold=threshold)["label"].tolist() == labels[threshold]
+        for client, address in [(httpclient, server.http), (grpcclient, server.grpc)]:
+            with pytest.raises(client.InferenceServerException, match="a threshold needs a machine"):
+                connection = client.InferenceServerClient(address)
+                connection.infer("digits", inputs(client, digits_rows()), parameters={"threshold": 0.5})
+    assert labels[0] != labels[0.25] and labels[0] != labels[-0.5]
+
+
 def test_bad_requests_get_a_sentence(rows):
     with Server("--config", str(small_limits())) as server:
         for client, address in [(httpclient, server.http), (grpcclient, server.grpc)]:

@@ -3,6 +3,7 @@
 import gzip
 import http.client
 import json
+import re
 import socket
 import struct
 import threading
@@ -416,6 +417,7 @@ def test_a_full_queue_is_refused_with_the_time_to_wait(tmp_path):
         for one in refusals:
             assert one.code().name == "RESOURCE_EXHAUSTED" and "the queue is full" in one.details()
             assert int(dict(one.trailing_metadata())["grpc-retry-pushback-ms"]) >= 0
+            assert dict(one.trailing_metadata())["mercer-shed"] == "queue"
         shed = http_send(server, "GET", "/metrics")[1].decode()
         assert f'mercer_shed_total{{reason="queue"}} {len(refusals)}' in shed
     # The memory for all bodies together: the second of two large ones may find it taken, and is told when to come again.
@@ -423,6 +425,9 @@ def test_a_full_queue_is_refused_with_the_time_to_wait(tmp_path):
         body = json.dumps({"inputs": tensor(np.zeros((8000, 64)))}).encode()
         status, said = refused(http_send(server, "POST", "/v2/models/digits/infer", body))
         assert status == 429 and "the memory that there is for them" in said
+        metrics = http_send(server, "GET", "/metrics")[1].decode()
+        counts = dict(re.findall(r'mercer_shed_total\{reason="(\w+)"\} (\d+)', metrics))
+        assert counts == {"queue": "0", "memory": "1", "batches": "0"}
         assert http_infer(server, tensor(digits_rows(1)))[0] == 200
 
 

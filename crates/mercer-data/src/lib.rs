@@ -17,6 +17,6 @@ pub mod write;
 pub use dataset::{Dataset, Targets, draw, label_number, shuffled};
 pub use error::DataError;
 pub use live_columns::LiveColumns;
-pub use matrix::{Matrix, MatrixBuilder};
+pub use matrix::{Matrix, MatrixBuilder, not_finite};
 pub use row::Row;
 pub use scale::Scaling;

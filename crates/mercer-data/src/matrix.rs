@@ -17,7 +17,7 @@ enum Storage {
 }
 
 /// The position of the first value that is not finite. Blocks are tested without branches, for speed.
-fn not_finite(values: &[f64]) -> Option<usize> {
+pub fn not_finite(values: &[f64]) -> Option<usize> {
     const BLOCK: usize = 512;
     let is_bad = |block: &[f64]| block.iter().fold(false, |bad, value| bad | !value.is_finite());
     let at = values.chunks(BLOCK).position(is_bad)? * BLOCK;

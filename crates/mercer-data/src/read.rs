@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+pub use array::half;
 pub use gather::join_targets;
 pub use options::{Label, Missing, Options};
 pub use target::{TargetColumn, TargetReason};

@@ -380,11 +380,19 @@ impl Plan {
     /// # Errors
     /// If there is one.
     pub fn check(&self, rows: &Matrix) -> Result<(), QueryError> {
+        self.check_range(rows, 0..rows.rows())
+    }
+
+    /// As [`Plan::check`], for some of the rows.
+    ///
+    /// # Errors
+    /// As [`Plan::check`].
+    pub fn check_range(&self, rows: &Matrix, range: Range<usize>) -> Result<(), QueryError> {
         let kernel = self.exact.machine().kernel();
         if self.exact.machine().domain() == Domain::Real {
             return Ok(());
         }
-        for (row, values) in (1..).zip(rows.iter()) {
+        for (row, values) in range.map(|row| (row + 1, rows.row(row))) {
             if let Some((column, value)) = values.nonzeros().find(|(_, value)| *value < 0.0) {
                 let (column, kernel) = (column as usize + 1, kernel.spec().name().to_owned());
                 return Err(QueryError::Negative { row, column, value, kernel });

@@ -16,6 +16,8 @@ pub enum Kind {
     NotAllowed,
     /// The request is larger than the limit.
     TooLarge,
+    /// The head of the request is larger than the limit.
+    LongHead,
     /// The request came too slowly.
     TooSlow,
     /// The body is of a kind that is not read here.
@@ -24,8 +26,10 @@ pub enum Kind {
     Unauthorised,
     /// The server is told not to do this.
     Forbidden,
-    /// The queue is full.
+    /// There is too much of something.
     Overloaded {
+        /// Of what.
+        reason: Shed,
         /// When it is worth trying again.
         retry_after: Duration,
     },
@@ -35,6 +39,39 @@ pub enum Kind {
     Unsupported,
     /// A fault of the server.
     Internal,
+}
+
+/// What there is too much of, for one more request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shed {
+    /// Expected time of what is read, waits and runs.
+    Queue,
+    /// Bytes of bodies.
+    Memory,
+    /// Batches that are streamed.
+    Batches,
+}
+
+impl Shed {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Queue, Self::Memory, Self::Batches];
+    /// The header of HTTP and gRPC that tells it.
+    pub const HEADER: &'static str = "mercer-shed";
+
+    /// Its name in metrics and headers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Memory => "memory",
+            Self::Batches => "batches",
+        }
+    }
+
+    /// What the headers of a response tell.
+    pub fn of_headers(headers: &axum::http::HeaderMap) -> Option<Self> {
+        let told = headers.get(Self::HEADER)?;
+        Self::ALL.into_iter().find(|shed| told == shed.name())
+    }
 }
 
 /// A request without an answer.

@@ -16,16 +16,19 @@ use axum::response::Response as HttpResponse;
 use prost::Message as _;
 use tonic::codec::CompressionEncoding;
 use tonic::codegen::tokio_stream::{Stream, StreamExt};
+use tonic::metadata::AsciiMetadataValue;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_health::server::HealthReporter;
 
 use crate::access::Access;
 use crate::describe;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, Shed};
 use crate::http::AppState;
+use crate::infer::BodyForm;
 use crate::panics::caught;
 use crate::record::{Arrival, RequestRecord, echo_trace};
+use crate::scheduler::Expected;
 
 use paced::PacedMessages;
 
@@ -117,8 +120,8 @@ async fn guard(State(app): State<Arc<AppState>>, request: HttpRequest, next: Nex
                 Some(status.message().to_owned()).filter(|text| !text.is_empty()),
             )
         });
-        if code == Code::ResourceExhausted as u16 {
-            metrics.note_shed("queue");
+        if let Some(shed) = Shed::of_headers(response.headers()) {
+            metrics.note_shed(shed);
         }
         arrival.end(code, error, metrics, app.log.as_ref());
     }
@@ -148,6 +151,9 @@ async fn answer(
         if !is_unary {
             let paced = request.map(|body| PacedMessages::body(body, &app.bodies));
             return Ok(next.run(paced).await);
+        }
+        if arrival.path().ends_with("/ModelInfer") {
+            app.service.scheduler.check_room(Expected::default())?;
         }
         // A single message is read whole, within the time that bodies of HTTP have.
         let (head, body) = request.into_parts();
@@ -187,7 +193,7 @@ impl From<Failure> for Status {
             Kind::Invalid | Kind::UnsupportedBody => Code::InvalidArgument,
             Kind::NotFound => Code::NotFound,
             Kind::OtherModel => Code::FailedPrecondition,
-            Kind::TooLarge => Code::OutOfRange,
+            Kind::TooLarge | Kind::LongHead => Code::OutOfRange,
             Kind::TooSlow => Code::DeadlineExceeded,
             Kind::Unauthorised => Code::Unauthenticated,
             Kind::Forbidden => Code::PermissionDenied,
@@ -197,7 +203,9 @@ impl From<Failure> for Status {
             Kind::Internal => Code::Internal,
         };
         let mut status = Self::new(code, failure.message);
-        if let Kind::Overloaded { retry_after } = failure.kind {
+        if let Kind::Overloaded { reason, retry_after } = failure.kind {
+            let name = AsciiMetadataValue::from_static(reason.name());
+            status.metadata_mut().insert(Shed::HEADER, name);
             let time = (retry_after.as_millis() as u64).into();
             status.metadata_mut().insert("grpc-retry-pushback-ms", time);
         }
@@ -222,9 +230,11 @@ async fn infer(
 ) -> Result<ModelInferResponse, Failure> {
     app.check_serving()?;
     let (name, version_text) = (message.model_name.clone(), message.model_version.clone());
-    let size = message.encoded_len();
-    let request = app.service.offload.run(size, move || convert::request(message)).await??;
-    let answered = app.service.infer(&name, version(&version_text), request, record).await?;
+    let (size, service) = (message.encoded_len(), &app.service);
+    let served = service.repository.get(&name, version(&version_text))?;
+    let admitted = service.admit(&served, BodyForm::Bytes, size)?;
+    let request = service.offload.run(size, move || convert::request(message)).await??;
+    let answered = service.infer(&name, version(&version_text), request, admitted, record).await?;
     let rows = answered.outputs.first().map_or(0, |(output, _)| output.shape[0]);
     app.service.offload.run(64 * rows, move || convert::response(&answered)).await
 }

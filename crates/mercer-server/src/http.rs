@@ -30,7 +30,7 @@ use tokio::sync::Semaphore;
 use crate::access::{Access, Tokens};
 use crate::events::Events;
 use crate::extension::Extension;
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, Shed};
 use crate::hosts::Hosts;
 use crate::infer::Service;
 use crate::options::ServeOptions;
@@ -213,6 +213,7 @@ impl IntoResponse for Failure {
             Kind::OtherModel => StatusCode::CONFLICT,
             Kind::NotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::LongHead => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Kind::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Kind::UnsupportedBody => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Kind::Unauthorised => StatusCode::UNAUTHORIZED,
@@ -225,7 +226,8 @@ impl IntoResponse for Failure {
         let mut response = (status, axum::Json(json!({ "error": self.message }))).into_response();
         response.extensions_mut().insert(Refusal(self.message));
         let headers = response.headers_mut();
-        if let Kind::Overloaded { retry_after } = self.kind {
+        if let Kind::Overloaded { reason, retry_after } = self.kind {
+            headers.insert(Shed::HEADER, HeaderValue::from_static(reason.name()));
             // Whole seconds by the standard; the milliseconds are ours.
             let seconds = retry_after.as_secs_f64().ceil().max(1.0) as u64;
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -261,8 +263,8 @@ async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Resp
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     let code = response.status().as_u16();
-    if code == 429 {
-        metrics.note_shed("queue");
+    if let Some(shed) = Shed::of_headers(response.headers()) {
+        metrics.note_shed(shed);
     }
     let is_probe = arrival.path().starts_with("/v2/health") || arrival.path() == "/metrics";
     if !is_probe {

@@ -11,14 +11,16 @@ use crate::answers::{self, Computed};
 use crate::auditor::{Auditor, Offer};
 use crate::describe;
 use crate::failure::{Failure, Kind};
+use crate::json_array::Elements;
 use crate::metrics::Metrics;
-use crate::offload::Offload;
+use crate::offload::{Offload, as_text};
+use crate::pace::Pace;
 use crate::probabilities::ClassProbabilities;
 use crate::record::RequestRecord;
 use crate::repository::Repository;
 use crate::request::{InferRequest, Parameters};
 use crate::rows::rows;
-use crate::scheduler::{Answered, Scheduler, Work};
+use crate::scheduler::{Answered, Expected, Reservation, Scheduler, Work};
 use crate::served::ServedModel;
 use crate::tensor::{OutputTensor, Tensor};
 
@@ -35,8 +37,36 @@ pub struct Service {
     pub metrics: Metrics,
     /// Other work that may take long.
     pub offload: Offload,
+    /// How long bodies of each form take to be decoded, by the byte.
+    pub reading: ReadingPaces,
     /// Rows of one request, at most.
     pub most_rows: usize,
+}
+
+/// How the rows of a body are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyForm {
+    /// Numbers as text.
+    Json,
+    /// Numbers as bytes.
+    Bytes,
+}
+
+/// How long bodies take to be decoded, by the byte, in each form.
+#[derive(Debug, Default)]
+pub struct ReadingPaces {
+    json: Pace,
+    bytes: Pace,
+}
+
+impl ReadingPaces {
+    /// The pace of a form, and nanoseconds for a byte where nothing was decoded yet: 200 MB/s of JSON, 1 GB/s of bytes.
+    fn of(&self, form: BodyForm) -> (&Pace, f64) {
+        match form {
+            BodyForm::Json => (&self.json, 5.0),
+            BodyForm::Bytes => (&self.bytes, 1.0),
+        }
+    }
 }
 
 /// The answer to an inference request.
@@ -68,13 +98,14 @@ impl Service {
         name: &str,
         version: Option<&str>,
         request: InferRequest,
+        admitted: Reservation,
         record: &RequestRecord,
     ) -> Result<InferResponse, Failure> {
         let start = Instant::now();
         let served = self.repository.get(name, version)?;
         record.note_model(&served);
         let mut pending = Pending::new(&served);
-        let outcome = self.infer_with(Arc::clone(&served), request, start).await;
+        let outcome = self.infer_with(Arc::clone(&served), request, admitted, start).await;
         pending.is_over = true;
         let counters = &served.counters;
         match &outcome {
@@ -90,9 +121,7 @@ impl Service {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 counters.last_ms.store(now.as_millis() as u64, Ordering::Relaxed);
             }
-            Err(Failure { kind: Kind::Overloaded { .. }, .. }) => {
-                counters.rejected.fetch_add(1, Ordering::Relaxed);
-            }
+            Err(Failure { kind: Kind::Overloaded { .. }, .. }) => count_rejected(&served),
             Err(_) => {
                 counters.failures.fetch_add(1, Ordering::Relaxed);
             }
@@ -100,24 +129,65 @@ impl Service {
         outcome
     }
 
-    /// Refuses a request before it is read if the queue is full: what is refused should cost little.
+    /// What a request is expected to take whose body has so many bytes.
+    fn expected(&self, served: &ServedModel, form: BodyForm, bytes: usize) -> Expected {
+        let (pace, usual) = self.reading.of(form);
+        let rows = served.rows_in(bytes).max(1);
+        let reading = pace.mean_ns().unwrap_or(usual) * bytes as f64;
+        let nanoseconds = (reading + served.queued_ns() * rows as f64).clamp(1.0, 1e15) as u64;
+        Expected { nanoseconds, multiply_adds: served.expected_cost(rows) }
+    }
+
+    /// Refuses a request before its body is read if it would be refused later: what is refused should cost little.
     ///
     /// # Errors
-    /// If the queue is full.
-    pub fn check_room(&self, served: &ServedModel) -> Result<(), Failure> {
-        self.scheduler.check_room().inspect_err(|_| {
-            served.counters.rejected.fetch_add(1, Ordering::Relaxed);
-        })
+    /// If the server has taken on too much.
+    pub fn check_room(
+        &self,
+        served: &ServedModel,
+        form: BodyForm,
+        bytes: usize,
+    ) -> Result<(), Failure> {
+        let room = self.scheduler.check_room(self.expected(served, form, bytes));
+        room.inspect_err(|_| count_rejected(served))
+    }
+
+    /// Takes a request on whose body has come, before it is decoded.
+    ///
+    /// # Errors
+    /// If the server has taken on too much.
+    pub fn admit(
+        &self,
+        served: &ServedModel,
+        form: BodyForm,
+        bytes: usize,
+    ) -> Result<Reservation, Failure> {
+        let admitted = self.scheduler.admit(self.expected(served, form, bytes));
+        admitted.inspect_err(|_| count_rejected(served))
+    }
+
+    /// A body that was decoded.
+    pub fn note_read(&self, form: BodyForm, bytes: usize, time: Duration) {
+        // A small body says little of the time for a byte.
+        if bytes >= 4096 {
+            let (pace, usual) = self.reading.of(form);
+            let most = 4e-9 * pace.mean_ns().unwrap_or(usual) * bytes as f64;
+            pace.note(bytes, time.min(Duration::from_secs_f64(most)));
+        }
     }
 
     /// Decisions for rows: at once or from the queue, drawn for the audit, counted.
     ///
     /// # Errors
     /// If the queue is full, or a row cannot be answered.
-    pub async fn answer(&self, work: Work) -> Result<Answered, Failure> {
+    pub async fn answer(
+        &self,
+        work: Work,
+        admitted: Option<Reservation>,
+    ) -> Result<Answered, Failure> {
         let served = Arc::clone(&work.served);
         let offer = Offer::draw(&served, &work.rows);
-        let answered = self.scheduler.answer(work).await?;
+        let answered = self.scheduler.answer(work, admitted).await?;
         let Answered { decisions, queue, compute, batch, .. } = &answered;
         self.metrics.note_answers(&served, decisions, [*queue, *compute], *batch);
         if let Some(offer) = offer {
@@ -130,6 +200,7 @@ impl Service {
         &self,
         served: Arc<ServedModel>,
         request: InferRequest,
+        admitted: Reservation,
         start: Instant,
     ) -> Result<InferResponse, Failure> {
         request.check_names()?;
@@ -137,7 +208,10 @@ impl Service {
         check_digest(&served, &parameters)?;
         let wanted = answers::wanted(&parameters, &outputs)?;
         let (own, most) = (Arc::clone(&served), self.most_rows);
-        let bytes = inputs.iter().map(Tensor::bytes).sum();
+        let bytes = match inputs.as_slice() {
+            [Tensor { elements: Elements::Numbers(numbers), .. }] => as_text(8 * numbers.len()),
+            inputs => inputs.iter().map(Tensor::bytes).sum(),
+        };
         let make = move || timed(|| rows(&own.model, inputs, most));
         let (rows, input) = self.offload.run(bytes, make).await?;
         let rows = rows?;
@@ -151,7 +225,8 @@ impl Service {
             return Err(Failure::new(Kind::TooLarge, what));
         }
         let work = Work { served: Arc::clone(&served), rows, options, deadline };
-        let Answered { decisions, budget, queue, compute, .. } = self.answer(work).await?;
+        let Answered { decisions, budget, queue, compute, .. } =
+            self.answer(work, Some(admitted)).await?;
         let mut computed = Computed { decisions, ..Computed::default() };
         if let Some(rows) = kept {
             let options = QueryOptions { budget, ..options };
@@ -203,6 +278,10 @@ impl Service {
 const EXPLAINED: usize = 16;
 /// Bytes of the outputs of a row, about.
 const OUTPUT_BYTES: usize = 64;
+
+fn count_rejected(served: &ServedModel) {
+    served.counters.rejected.fetch_add(1, Ordering::Relaxed);
+}
 
 /// What some work returns, and how long it took.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
@@ -294,6 +373,6 @@ pub(crate) fn query_options(served: &ServedModel, parameters: &Parameters) -> Qu
         budget: parameters.budget.or(by_time).or(tuned.budget),
         tolerance: parameters.tolerance.or(tuned.tolerance),
         require: parameters.require,
-        ..tuned
+        threshold: parameters.threshold.or(tuned.threshold),
     }
 }

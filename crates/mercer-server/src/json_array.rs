@@ -1,5 +1,6 @@
 //! The `data` of a tensor in JSON: numbers, truth values or texts in an array, nested or flat. A reader of its own, because
-//! a batch of rows is nearly all of a request: numbers go straight into one list. The rest of a request is read by serde.
+//! a batch of rows is nearly all of a request: numbers go straight into one list. The rest of a request is read by serde
+//! (`http/wire.rs`), without these arrays (`json_apart.rs`).
 
 use crate::failure::Failure;
 
@@ -25,18 +26,27 @@ impl Elements {
     }
 }
 
-/// Reads a JSON array, which serde has found to be well formed; `tensor` is its name in messages. At most `most` elements.
+/// Reads a JSON array; `tensor` is its name in messages. At most `most` elements.
 ///
 /// # Errors
-/// If it holds anything but numbers or only texts, is nested too deeply, or has too many elements.
-pub fn parse(text: &str, tensor: &str, most: usize) -> Result<Elements, Failure> {
-    let mut reader = Reader { bytes: text.as_bytes(), at: 0, tensor, most };
-    reader.skip_space();
-    if reader.peek() != Some(b'[') {
+/// If it is no JSON, holds anything but numbers or only texts, is nested too deeply, or has too many elements.
+pub fn parse(bytes: &[u8], tensor: &str, most: usize) -> Result<Elements, Failure> {
+    let mut reader = Reader { bytes, at: 0, tensor, most };
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+    if bytes.iter().find(|byte| !is_space(byte)) != Some(&b'[') {
         return Err(Failure::invalid(format!("input '{tensor}': its data are not an array")));
     }
-    let first = text.bytes().find(|byte| !matches!(byte, b'[' | b' ' | b'\t' | b'\n' | b'\r'));
-    if first == Some(b'"') { reader.texts(text) } else { reader.numbers() }
+    let first = bytes.iter().find(|byte| !is_space(byte) && **byte != b'[');
+    if first == Some(&b'"') { reader.texts() } else { reader.numbers() }
+}
+
+/// What may come next in an array, beside spaces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Value,
+    ValueOrEnd,
+    CommaOrEnd,
+    Nothing,
 }
 
 struct Reader<'a> {
@@ -49,12 +59,6 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
-    }
-
-    fn skip_space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
-        }
     }
 
     fn wrong(&self, what: &str, element: usize) -> Failure {
@@ -74,48 +78,61 @@ impl Reader<'_> {
     }
 
     fn numbers(&mut self) -> Result<Elements, Failure> {
-        // A number and its comma take two bytes at least.
-        let mut numbers = Vec::with_capacity((self.bytes.len() / 6).min(self.most));
-        let mut depth = 0;
+        // Few texts have more than a number in four bytes.
+        let mut numbers = Vec::with_capacity((self.bytes.len() / 4).min(self.most));
+        let (mut depth, mut next) = (0, Next::Value);
         while let Some(byte) = self.peek() {
+            let is_value = matches!(next, Next::Value | Next::ValueOrEnd);
             match byte {
-                b'[' => {
-                    depth += 1;
+                b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
+                b',' if next == Next::CommaOrEnd => {
+                    next = Next::Value;
                     self.at += 1;
                 }
-                b']' => {
+                b'[' if is_value => {
+                    (depth, next) = (depth + 1, Next::ValueOrEnd);
+                    self.at += 1;
+                    self.check(depth, numbers.len())?;
+                }
+                b']' if matches!(next, Next::CommaOrEnd | Next::ValueOrEnd) => {
                     depth -= 1;
+                    next = if depth == 0 { Next::Nothing } else { Next::CommaOrEnd };
                     self.at += 1;
-                }
-                b',' | b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
-                b't' | b'f' => {
-                    numbers.push(f64::from(u8::from(byte == b't')));
-                    self.at += if byte == b't' { 4 } else { 5 };
-                }
-                b'-' | b'0'..=b'9' => {
-                    let rest = &self.bytes[self.at..];
-                    let (value, used) = match short_number(rest) {
-                        Some(found) => found,
-                        None => fast_float2::parse_partial::<f64, _>(rest)
-                            .map_err(|_| self.wrong("is not a number", numbers.len()))?,
-                    };
-                    if !value.is_finite() {
-                        return Err(self.wrong("is too large for a number", numbers.len()));
-                    }
-                    numbers.push(value);
-                    self.at += used;
                 }
                 b'"' => return Err(self.wrong("is a text among numbers", numbers.len())),
-                _ => return Err(self.wrong("is not a number", numbers.len())),
+                _ if is_value => {
+                    numbers.push(self.number(byte, numbers.len())?);
+                    next = Next::CommaOrEnd;
+                    self.check(depth, numbers.len())?;
+                }
+                _ => return Err(self.wrong("is not where it may be", numbers.len())),
             }
-            self.check(depth, numbers.len())?;
+        }
+        if next != Next::Nothing {
+            return Err(self.wrong("is missing: the array breaks off", numbers.len()));
         }
         Ok(Elements::Numbers(numbers))
     }
 
+    /// A number or a truth value that begins with this byte.
+    fn number(&mut self, byte: u8, element: usize) -> Result<f64, Failure> {
+        let rest = &self.bytes[self.at..];
+        let found = match byte {
+            b't' if rest.starts_with(b"true") => Some((1.0, 4)),
+            b'f' if rest.starts_with(b"false") => Some((0.0, 5)),
+            _ => short_number(rest).or_else(|| any_number(rest)),
+        };
+        let (value, used) = found.ok_or_else(|| self.wrong("is not a number", element))?;
+        if !value.is_finite() {
+            return Err(self.wrong("is too large for a number", element));
+        }
+        self.at += used;
+        Ok(value)
+    }
+
     /// Texts are few: serde reads them.
-    fn texts(&self, text: &str) -> Result<Elements, Failure> {
-        let value: serde_json::Value = serde_json::from_str(text)
+    fn texts(&self) -> Result<Elements, Failure> {
+        let value: serde_json::Value = serde_json::from_slice(self.bytes)
             .map_err(|error| Failure::invalid(format!("input '{}': {error}", self.tensor)))?;
         let mut texts = Vec::new();
         self.flatten(value, 0, &mut texts)?;
@@ -148,37 +165,82 @@ const POWERS: [f64; 23] = [
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
+/// The value of eight digits, if these bytes are digits: all of them at once within one word.
+fn eight_digits(bytes: [u8; 8]) -> Option<u64> {
+    const HIGH: u64 = 0xf0f0_f0f0_f0f0_f0f0;
+    let word = u64::from_le_bytes(bytes);
+    let is_digits = word & HIGH == 0x3030_3030_3030_3030
+        && word.wrapping_add(0x0606_0606_0606_0606) & HIGH == 0x3030_3030_3030_3030;
+    if !is_digits {
+        return None;
+    }
+    // Pairs, then fours, then all: the first byte is the highest digit.
+    let word = word & 0x0f0f_0f0f_0f0f_0f0f;
+    let word = word.wrapping_mul(10).wrapping_add(word >> 8) & 0x00ff_00ff_00ff_00ff;
+    let word = word.wrapping_mul(100).wrapping_add(word >> 16) & 0x0000_ffff_0000_ffff;
+    Some(word.wrapping_mul(10_000).wrapping_add(word >> 32) & 0xffff_ffff)
+}
+
+/// Adds the digits from `at` on to a number; returns it and where they end. More than 19 digits may wrap.
+fn digits(bytes: &[u8], mut at: usize, mut number: u64) -> (u64, usize) {
+    while let Some(eight) = bytes[at..].first_chunk().and_then(|chunk| eight_digits(*chunk)) {
+        number = number.wrapping_mul(100_000_000).wrapping_add(eight);
+        at += 8;
+    }
+    while let Some(digit) = bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|d| *d < 10) {
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+        at += 1;
+    }
+    (number, at)
+}
+
 /// A number without an exponent, and its bytes, if one division of two numbers that are not rounded gives it: at most 19 digits,
 /// worth at most 2^53, at most 22 of them behind the point. Most numbers of a request are such, and this is the
 /// shortest way to their nearest number of 64 bits.
 fn short_number(bytes: &[u8]) -> Option<(f64, usize)> {
     let is_negative = bytes.first() == Some(&b'-');
     let first = usize::from(is_negative);
-    let (mut digits, mut at) = (0u64, first);
-    let mut digits_from = |mut at: usize| {
-        while let Some(digit) =
-            bytes.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|d| *d < 10)
-        {
-            // More than 19 digits may wrap; they are left to others below.
-            digits = digits.wrapping_mul(10).wrapping_add(u64::from(digit));
-            at += 1;
-        }
-        at
-    };
-    at = digits_from(at);
+    let (mut number, mut at) = digits(bytes, first, 0);
     let (mut count, mut behind) = (at - first, 0);
-    if bytes.get(at) == Some(&b'.') {
-        let point = at + 1;
-        at = digits_from(point);
-        behind = at - point;
-        count += behind;
-    }
-    let has_exponent = matches!(bytes.get(at), Some(b'e' | b'E'));
-    if has_exponent || count > 19 || count == 0 || digits > 1 << 53 {
+    if count == 0 || (count > 1 && bytes[first] == b'0') {
         return None;
     }
-    let value = digits as f64 / POWERS.get(behind)?;
+    if bytes.get(at) == Some(&b'.') {
+        let point = at + 1;
+        (number, at) = digits(bytes, point, number);
+        behind = at - point;
+        count += behind;
+        if behind == 0 {
+            return None;
+        }
+    }
+    let has_exponent = matches!(bytes.get(at), Some(b'e' | b'E'));
+    if has_exponent || count > 19 || number > 1 << 53 {
+        return None;
+    }
+    let value = number as f64 / POWERS.get(behind)?;
     Some((if is_negative { -value } else { value }, at))
+}
+
+/// Any number as JSON writes it, and its bytes.
+fn any_number(bytes: &[u8]) -> Option<(f64, usize)> {
+    let first = usize::from(bytes.first() == Some(&b'-'));
+    let some_digits = |at: usize| {
+        let count = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (count > 0).then_some(at + count)
+    };
+    let mut end = some_digits(first)?;
+    if end > first + 1 && bytes[first] == b'0' {
+        return None;
+    }
+    if bytes.get(end) == Some(&b'.') {
+        end = some_digits(end + 1)?;
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let has_sign = matches!(bytes.get(end + 1), Some(b'+' | b'-'));
+        end = some_digits(end + 1 + usize::from(has_sign))?;
+    }
+    Some((fast_float2::parse(&bytes[..end]).ok()?, end))
 }
 
 #[cfg(test)]
@@ -186,7 +248,7 @@ mod tests {
     use super::*;
 
     fn numbers(text: &str) -> Result<Vec<f64>, String> {
-        match parse(text, "x", 10) {
+        match parse(text.as_bytes(), "x", 10) {
             Ok(Elements::Numbers(numbers)) => Ok(numbers),
             Ok(other) => panic!("{other:?}"),
             Err(failure) => Err(failure.message),
@@ -234,14 +296,65 @@ mod tests {
             "18446744073709551617",
             "-",
             "x",
+            "01",
+            "1.",
+            ".5",
         ] {
             assert_eq!(short_number(text.as_bytes()), None, "{text}");
         }
     }
 
     #[test]
+    fn what_is_read_is_what_serde_reads() {
+        let texts = [
+            "[1,2.5,-0.25e2]",
+            "[[1, 2] , [3]]",
+            "[]",
+            "[ [ ] ]",
+            "[1e-7,12345678.5,123456789012345678901]",
+            "[00]",
+            "[01]",
+            "[1.]",
+            "[.5]",
+            "[-]",
+            "[+1]",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "[1",
+            "[[1]",
+            "[1]]",
+            "[1],[2]",
+            "[1e]",
+            "[1e+]",
+            "[0x10]",
+            "[nan]",
+            "[Infinity]",
+            "[tru]",
+            "[true1]",
+            "[1.2.3]",
+            "[--1]",
+            "[1[2]]",
+            "[[1]2]",
+        ];
+        for text in texts {
+            let by_serde: Result<serde_json::Value, _> = serde_json::from_str(text);
+            let mut expected = Vec::new();
+            let mut waiting: Vec<serde_json::Value> =
+                by_serde.as_ref().ok().cloned().into_iter().collect();
+            while let Some(value) = waiting.pop() {
+                match value {
+                    serde_json::Value::Array(values) => waiting.extend(values.into_iter().rev()),
+                    other => expected.push(other.as_f64().unwrap()),
+                }
+            }
+            assert_eq!(numbers(text).ok(), by_serde.is_ok().then_some(expected), "{text}");
+        }
+    }
+
+    #[test]
     fn texts_are_kept_as_bytes() {
-        let found = parse("[\"1:2 \\u00e9\", [\"b\"]]", "x", 10).unwrap();
+        let found = parse("[\"1:2 \\u00e9\", [\"b\"]]".as_bytes(), "x", 10).unwrap();
         assert_eq!(found, Elements::Texts(vec!["1:2 é".into(), "b".into()]));
     }
 
@@ -259,6 +372,6 @@ mod tests {
         assert_eq!(numbers("{}").unwrap_err(), "input 'x': its data are not an array");
         assert!(numbers("[[[[[[[[[1]]]]]]]]]").unwrap_err().contains("nested more than 8"));
         assert!(numbers("[1,1,1,1,1,1,1,1,1,1,1]").unwrap_err().contains("more than 10"));
-        assert!(parse("[\"a\",1]", "x", 9).unwrap_err().message.contains("element 2"));
+        assert!(parse(b"[\"a\",1]", "x", 9).unwrap_err().message.contains("element 2"));
     }
 }

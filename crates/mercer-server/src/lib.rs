@@ -16,6 +16,7 @@ mod grpc;
 mod hosts;
 mod http;
 mod infer;
+mod json_apart;
 mod json_array;
 mod lines;
 mod metrics;
@@ -45,7 +46,7 @@ use auditor::Auditor;
 use events::Events;
 use hosts::Hosts;
 use http::{AppState, BodyLimits, Page, Phase};
-use infer::Service;
+use infer::{ReadingPaces, Service};
 use metrics::Metrics;
 use offload::Offload;
 use served::{LoadOptions, ServedModel};
@@ -257,6 +258,7 @@ fn app(
             auditor,
             metrics: Metrics::new(options.metrics_names),
             offload: Offload::new(threads),
+            reading: ReadingPaces::default(),
             most_rows: options.rows,
         },
         phase: Phase::default(),

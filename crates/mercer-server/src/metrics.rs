@@ -18,6 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use crate::answers::certainty_name;
+use crate::failure::Shed;
 use crate::repository::Repository;
 use crate::scheduler::Scheduler;
 use crate::served::ServedModel;
@@ -212,7 +213,9 @@ impl Metrics {
         add!("mercer_audit_alarm", "1 if the promise of a calibration is broken", alarm);
         self.process.register(&mut registry);
         // Counters that may never count are 0 from the start: rates need a first value.
-        drop(self.shed.get_or_create(&ReasonLabels { reason: "queue" }));
+        for shed in Shed::ALL {
+            drop(self.shed.get_or_create(&ReasonLabels { reason: shed.name() }));
+        }
         for result in ["loaded", "failed"] {
             drop(self.reloads.get_or_create(&ResultLabels { result }));
         }
@@ -269,9 +272,9 @@ impl Metrics {
         self.batch_queries.observe(batch as f64);
     }
 
-    /// A request that was refused because of its number.
-    pub fn note_shed(&self, reason: &'static str) {
-        self.shed.get_or_create(&ReasonLabels { reason }).inc();
+    /// A request that was refused by load.
+    pub fn note_shed(&self, shed: Shed) {
+        self.shed.get_or_create(&ReasonLabels { reason: shed.name() }).inc();
     }
 
     /// A load that ended well or not.

@@ -6,8 +6,15 @@ use tokio::sync::Semaphore;
 use crate::failure::Failure;
 use crate::panics::fault;
 
-/// Work on fewer bytes is done where it is: a hand-over takes as long.
+/// Work on fewer bytes of text is done where it is: a hand-over takes as long.
 const SMALL: usize = 64 << 10;
+/// Bytes of numbers that take as long as one byte of text: they are copied, not parsed.
+const COPIED: usize = 16;
+
+/// Bytes of text that take as long as so many bytes of numbers.
+pub fn as_text(bytes: usize) -> usize {
+    bytes / COPIED
+}
 
 /// Places for such work.
 #[derive(Debug)]
@@ -19,7 +26,7 @@ impl Offload {
         Self(Semaphore::new(threads.max(1)))
     }
 
-    /// Does some work: at once if it is on few bytes, else apart.
+    /// Does some work: at once if it takes no longer than reading a few bytes of text, else apart.
     ///
     /// # Errors
     /// If it panics.

@@ -39,6 +39,8 @@ pub struct Parameters {
     pub require: Require,
     /// Half-width at which the value of a regression is settled.
     pub tolerance: Option<f64>,
+    /// What scores are compared with in place of 0.
+    pub threshold: Option<f64>,
     /// The model that the caller means.
     pub digest: Option<String>,
     /// Whether exact scores are wanted.
@@ -55,7 +57,7 @@ pub struct Parameters {
 const IGNORED: [&str; 3] = ["content_type", "headers", "priority"];
 
 /// Parameters that are read here.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "binary_data_output",
     "budget",
     "budget_us",
@@ -64,6 +66,7 @@ const KNOWN: [&str; 10] = [
     "probabilities",
     "require",
     "scores",
+    "threshold",
     "timeout",
     "tolerance",
 ];
@@ -82,6 +85,7 @@ impl Parameters {
                 "budget_us" => found.budget_us = Some(positive(name, value)?),
                 "timeout" => found.timeout_us = Some(count(name, value)?).filter(|time| *time > 0),
                 "tolerance" => found.tolerance = Some(positive(name, value)?),
+                "threshold" => found.threshold = Some(finite(name, value)?),
                 "digest" => found.digest = Some(text(name, value)?),
                 "scores" => found.has_scores = truth(name, value)?,
                 "probabilities" => found.has_probabilities = truth(name, value)?,
@@ -138,14 +142,22 @@ fn count(name: &str, value: &ParameterValue) -> Result<u64, Failure> {
     found.ok_or_else(|| wrong(name, value, "a whole number of at least 0"))
 }
 
-fn positive(name: &str, value: &ParameterValue) -> Result<f64, Failure> {
+fn number(value: &ParameterValue) -> Option<f64> {
     let found = match value {
         ParameterValue::Integer(value) => Some(*value as f64),
         ParameterValue::Number(value) => Some(*value),
         ParameterValue::Text(text) => text.parse().ok(),
         ParameterValue::Bool(_) => None,
     };
-    let found = found.filter(|value| *value > 0.0 && value.is_finite());
+    found.filter(|value| value.is_finite())
+}
+
+fn finite(name: &str, value: &ParameterValue) -> Result<f64, Failure> {
+    number(value).ok_or_else(|| wrong(name, value, "a number"))
+}
+
+fn positive(name: &str, value: &ParameterValue) -> Result<f64, Failure> {
+    let found = number(value).filter(|value| *value > 0.0);
     found.ok_or_else(|| wrong(name, value, "a positive number"))
 }
 
@@ -207,17 +219,21 @@ mod tests {
     fn parameters_are_read_and_checked() {
         let found = parameters(
             "{\"budget\": 100, \"budget_us\": 2.5, \"require\": \"certified\", \"timeout\": 0, \
-             \"scores\": true, \"content_type\": \"np\", \"digest\": \"ab\", \"tolerance\": \"0.5\"}",
+             \"scores\": true, \"content_type\": \"np\", \"digest\": \"ab\", \"tolerance\": \"0.5\", \
+             \"threshold\": -0.25}",
         );
         let found = found.unwrap();
         assert_eq!((found.budget, found.budget_us), (Some(100), Some(2.5)));
         assert_eq!((found.timeout_us, found.tolerance), (None, Some(0.5)));
+        assert_eq!(found.threshold, Some(-0.25));
         assert_eq!((found.require, found.has_scores), (Require::Certified, true));
         for (text, message) in [
             ("{\"bugdet\": 1}", "there is no parameter 'bugdet'"),
             ("{\"budget\": -1}", "parameter 'budget' is -1; it must be a whole number"),
             ("{\"budget_us\": 0}", "parameter 'budget_us' is 0; it must be a positive number"),
             ("{\"require\": \"proof\"}", "parameter 'require' is 'proof'"),
+            ("{\"threshold\": \"inf\"}", "parameter 'threshold' is 'inf'; it must be a number"),
+            ("{\"threshold\": true}", "parameter 'threshold' is true; it must be a number"),
             ("{\"scores\": 1}", "parameter 'scores' is 1; it must be true or false"),
         ] {
             let said = parameters(text).unwrap_err();

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use mercer_data::Matrix;
 use mercer_machine::{Model, Output, PlanSections, file};
@@ -224,6 +225,18 @@ impl ServedModel {
     /// Nanoseconds of a worker that a row is expected to take in the queue: as in recent batches.
     pub fn queued_ns(&self) -> f64 {
         self.pace.mean_ns().unwrap_or(1e3 * self.speed().mean_us)
+    }
+
+    /// A batch that one worker has answered. A thread that was not given a core for a while says little of the next batch:
+    /// a batch counts as four times as slow as expected, at most, and lasting slowness is known after a few.
+    pub fn note_batch(&self, rows: usize, time: Duration) {
+        let most = Duration::from_secs_f64((4e-9 * self.queued_ns() * rows as f64).min(1e6));
+        self.pace.note(rows, time.min(most));
+    }
+
+    /// Rows that a body of so many bytes holds, about: eight bytes for a value.
+    pub fn rows_in(&self, bytes: usize) -> usize {
+        bytes / (8 * self.columns().max(1))
     }
 
     /// Multiply-adds that so many rows are expected to cost.

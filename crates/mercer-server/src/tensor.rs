@@ -1,6 +1,9 @@
 //! Tensors of the Open Inference Protocol: names, datatypes, shapes and elements, from bytes and to bytes. What they mean to
 //! a model is in `rows.rs` and `answers.rs`.
 
+use mercer_data::not_finite;
+use mercer_data::read::half;
+
 use crate::failure::Failure;
 use crate::json_array::Elements;
 
@@ -85,18 +88,6 @@ impl Datatype {
     }
 }
 
-/// A half-precision number.
-fn half(bits: u16) -> f64 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
-    sign * match exponent {
-        0 => fraction * 2f64.powi(-24),
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
-    }
-}
-
 /// An input tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tensor {
@@ -133,7 +124,7 @@ impl Tensor {
             return wrong(format!("its datatype is {}, its data are {kind}", datatype.name()));
         }
         if let Elements::Numbers(numbers) = &elements
-            && let Some(at) = numbers.iter().position(|number| !number.is_finite())
+            && let Some(at) = not_finite(numbers)
         {
             let columns = shape.last().copied().unwrap_or(1).max(1);
             let (row, column) = (at / columns + 1, at % columns + 1);
@@ -295,6 +286,10 @@ mod tests {
         assert!(make(Datatype::Bytes, &[1], &[1.0]).unwrap_err().contains("its data are numbers"));
         let huge = [usize::MAX, 2];
         assert!(make(Datatype::Double, &huge, &[1.0]).unwrap_err().contains("does not fit"));
+        let mut many = vec![0.5; 200];
+        many[150] = f64::INFINITY;
+        let wrong = make(Datatype::Double, &[20, 10], &many).unwrap_err();
+        assert_eq!(wrong, "input 'x': row 16, column 1 is inf, not a finite number");
         let wrong = make(Datatype::Double, &[2, 2], &[1.0, 2.0, 3.0, f64::NAN]).unwrap_err();
         assert_eq!(wrong, "input 'x': row 2, column 2 is NaN, not a finite number");
         let odd = Tensor::elements_from_bytes("x", Datatype::Single, &[0; 6]).unwrap_err();

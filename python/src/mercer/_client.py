@@ -80,7 +80,7 @@ class Client:
         """Label, low, high, certainty and cost of each row, as arrays by name.
 
         `rows` is an array, or a sparse matrix of scipy; parameters are those of a request: ``budget``, ``budget_us``,
-        ``timeout``, ``require``, ``tolerance``, ``digest``, ``scores``, ``probabilities``. The parameters of the
+        ``timeout``, ``require``, ``tolerance``, ``threshold``, ``digest``, ``scores``, ``probabilities``. The parameters of the
         response are at ``"parameters"``.
         """
         tensors = _tensors(rows)

@@ -59,7 +59,7 @@ impl Scalar {
 }
 
 /// A 16-bit float: sign, five bits of exponent, ten of fraction.
-fn half(bits: u16) -> f64 {
+pub fn half(bits: u16) -> f64 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
     sign * match exponent {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
@@ -23,13 +24,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
+use crate::failure::{Failure, Kind};
+
 /// Bytes of the head of a request, at most.
 const HEAD_BYTES: usize = 16 << 10;
+/// Bytes that are read from a connection at a time, at most: bodies come in few pieces.
+const READ_BYTES: usize = 64 << 10;
 /// Streams of a connection at a time, at most.
 const STREAMS: u32 = 256;
 
 /// How long idle connections stay open once the server stops.
-const LINGER: Duration = Duration::from_millis(250);
+const LINGER: Duration = Duration::from_secs(1);
+/// How long connections that are half made when the server stops have to be made.
+const HALF_MADE: Duration = Duration::from_millis(50);
 /// A connection without a request at work is closed after so long.
 const IDLE: Duration = Duration::from_secs(75);
 
@@ -82,9 +89,11 @@ pub async fn serve(
             _ => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
-    // Those whose connection stands wait in the system's queue: closing it would break them.
+    // Those whose connection stands wait in the system's queue: closing it would break them. No others may stand meanwhile.
+    refuse_more(&listener);
+    let end = tokio::time::Instant::now() + HALF_MADE;
     while let Ok(place) = Arc::clone(&places).try_acquire_owned()
-        && let Some(Ok((stream, _))) = at_once(listener.accept()).await
+        && let Ok(Ok((stream, _))) = tokio::time::timeout_at(end, listener.accept()).await
     {
         start(stream, place);
     }
@@ -95,13 +104,33 @@ pub async fn serve(
     tokio::time::timeout(limits.stop_time, graceful.shutdown()).await.is_ok()
 }
 
-/// What a future gives if it is ready.
-async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        biased;
-        found = future => Some(found),
-        () = std::future::ready(()) => None,
+/// Lets no further connection stand: their first packets are dropped, so that they are refused when the listener is closed, and
+/// none is broken that stood. Elsewhere than on Linux those of the last moment may be.
+fn refuse_more(listener: &TcpListener) {
+    #[cfg(target_os = "linux")]
+    {
+        use socket2::SockFilter;
+        // Instructions of a packet filter: a byte of the packet, its bits under a mask, a comparison, and how many bytes are kept.
+        const LOAD_BYTE: u16 = 0x30;
+        const AND: u16 = 0x54;
+        const IF_EQUAL: u16 = 0x15;
+        const RETURN: u16 = 0x06;
+        // The flags of a TCP header; the first packet of a connection has SYN and not ACK.
+        const FLAGS: u32 = 13;
+        const SYN: u32 = 0x02;
+        const ACK: u32 = 0x10;
+        let program = [
+            SockFilter::new(LOAD_BYTE, 0, 0, FLAGS),
+            SockFilter::new(AND, 0, 0, SYN | ACK),
+            SockFilter::new(IF_EQUAL, 0, 1, SYN),
+            SockFilter::new(RETURN, 0, 0, 0),
+            SockFilter::new(RETURN, 0, 0, u32::MAX),
+        ];
+        // Without the filter the listener is closed as everywhere else.
+        drop(socket2::SockRef::from(listener).attach_filter(&program));
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = listener;
 }
 
 /// Serves one connection to its end. One that breaks, or whose handshake fails, is its caller's affair.
@@ -144,7 +173,7 @@ fn protocols(limits: ConnectionLimits) -> Builder<TokioExecutor> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.read_time)
-        .max_buf_size(HEAD_BYTES.max(8192));
+        .max_buf_size(READ_BYTES);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -159,8 +188,21 @@ async fn answer(
     request: Request<Incoming>,
     at_work: AtWork,
 ) -> Result<Response<Body>, Infallible> {
-    let response = router.oneshot(request.map(Body::new)).await?;
+    let response = if head_bytes(&request) > HEAD_BYTES {
+        Failure::new(Kind::LongHead, format!("the head is longer than {HEAD_BYTES} bytes"))
+            .into_response()
+    } else {
+        router.oneshot(request.map(Body::new)).await?
+    };
     Ok(response.map(|body| Body::new(Watched { body, _at_work: at_work })))
+}
+
+/// Bytes of the head of a request, about: names, values and the address.
+fn head_bytes<B>(request: &Request<B>) -> usize {
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
+    address + headers.sum::<usize>()
 }
 
 /// What a connection does. The protocol's own timers see the head of a request; these see connections without any.
@@ -282,6 +324,61 @@ mod tests {
         assert!(said.ends_with("answered"), "{said}");
         assert!(served.await.unwrap(), "all requests ended");
         assert!(std::net::TcpStream::connect(address).is_err(), "no more connections are taken");
+    }
+
+    /// Asks again and again, each time over a new connection, until there is none; returns how often it was answered, and how
+    /// often a connection stood and no answer came.
+    fn ask_until_closed(address: std::net::SocketAddr) -> (usize, usize) {
+        let (mut answered, mut lost) = (0, 0);
+        while let Ok(mut stream) =
+            std::net::TcpStream::connect_timeout(&address, Duration::from_secs(3))
+        {
+            let mut said = String::new();
+            drop(
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+            );
+            drop(stream.read_to_string(&mut said));
+            let is_answered = said.ends_with("answered");
+            answered += usize::from(is_answered);
+            lost += usize::from(!is_answered);
+        }
+        (answered, lost)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_connection_that_stands_when_the_server_stops_is_answered() {
+        for _ in 0..3 {
+            let (address, stop, served) = server(64).await;
+            let ask = || tokio::task::spawn_blocking(move || ask_until_closed(address));
+            let callers: Vec<_> = (0..8).map(|_| ask()).collect();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            drop(stop);
+            assert!(served.await.unwrap(), "all requests ended");
+            for caller in callers {
+                let (answered, lost) = caller.await.unwrap();
+                assert!(answered > 0);
+                assert_eq!(lost, 0, "of {answered}");
+            }
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn long_heads_are_refused_with_a_sentence() {
+        let (address, stop, served) = server(8).await;
+        let said = tokio::task::spawn_blocking(move || {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            let long = "a".repeat(HEAD_BYTES);
+            let head = format!("GET / HTTP/1.1\r\nConnection: close\r\nX: {long}\r\n\r\n");
+            stream.write_all(head.as_bytes()).unwrap();
+            let mut said = String::new();
+            drop(stream.read_to_string(&mut said));
+            said
+        });
+        let said = said.await.unwrap();
+        assert!(said.starts_with("HTTP/1.1 431"), "{said}");
+        assert!(said.contains("the head is longer than 16384 bytes"), "{said}");
+        drop(stop);
+        assert!(served.await.unwrap());
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,7 @@ use super::body::header_text;
 use super::handlers::ModelPath;
 use super::query;
 use crate::answers::{certainty_name, label_text};
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, Shed};
 use crate::infer::{check_digest, class_probabilities, probabilities, query_options};
 use crate::lines::{AnswerLine, LineFormat};
 use crate::record::RequestRecord;
@@ -65,7 +65,7 @@ struct Wanted {
     options: Options,
 }
 
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 12] = [
     "input",
     "output",
     "id",
@@ -74,6 +74,7 @@ const KNOWN: [&str; 11] = [
     "budget_us",
     "require",
     "tolerance",
+    "threshold",
     "digest",
     "probabilities",
     "zero_based",
@@ -152,7 +153,7 @@ pub async fn batch(
     let Ok(place) = Arc::clone(&app.batches).try_acquire_owned() else {
         let retry_after = Duration::from_secs(1);
         let what = "as many batches run as are allowed at a time";
-        return Err(Failure::new(Kind::Overloaded { retry_after }, what));
+        return Err(Failure::new(Kind::Overloaded { reason: Shed::Batches, retry_after }, what));
     };
     let kind = match wanted.output {
         LineFormat::Csv => "text/csv",
@@ -318,8 +319,8 @@ impl Run {
         let answered = loop {
             let (served, rows) = (Arc::clone(served), rows.clone());
             let work = Work { served, rows, options, deadline: None };
-            match handle.block_on(self.app.service.answer(work)) {
-                Err(Failure { kind: Kind::Overloaded { retry_after }, .. }) => {
+            match handle.block_on(self.app.service.answer(work, None)) {
+                Err(Failure { kind: Kind::Overloaded { retry_after, .. }, .. }) => {
                     // A batch has time; requests go first.
                     std::thread::sleep(retry_after);
                 }

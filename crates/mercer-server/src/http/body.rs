@@ -15,10 +15,14 @@ use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::failure::{Failure, Kind};
+use crate::failure::{Failure, Kind, Shed};
 
 /// Memory is counted in pieces of so many bytes.
 const PIECE: usize = 1024;
+/// Bytes that are set aside at once for a body, as far as its head announces them.
+const AT_ONCE: usize = 1 << 20;
+/// Bytes of a body that are read and dropped when the request is refused, at most.
+const DISCARDED: usize = 4 << 20;
 /// When a caller may try again that found the memory taken.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -64,15 +68,31 @@ impl BodyLimits {
         more: usize,
     ) -> Result<HeldBody, Failure> {
         let most = self.bytes.saturating_add(more);
-        let stated = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        if stated.and_then(|text| text.parse::<usize>().ok()).is_some_and(|length| length > most) {
+        let stated = stated_length(headers);
+        if stated.is_some_and(|length| length > most) {
             return Err(too_long(most));
         }
-        let read = tokio::time::timeout(self.time, self.collect(body, most)).await;
+        let read = self.collect(body, stated.unwrap_or(0), most);
+        let read = tokio::time::timeout(self.time, read).await;
         read.map_err(|_| Failure::new(Kind::TooSlow, "the body did not arrive in time"))?
     }
 
-    async fn collect(&self, mut body: Body, most: usize) -> Result<HeldBody, Failure> {
+    /// Reads a body that nobody wants, so that its connection can go on; nothing of it is kept. Not if it is long, or is only
+    /// sent once the server asks for it: then the connection ends.
+    pub async fn discard(&self, headers: &HeaderMap, mut body: Body) {
+        let is_short = stated_length(headers).is_some_and(|length| length <= DISCARDED);
+        if is_short && !headers.contains_key(header::EXPECT) {
+            let all = async { while let Some(Ok(_)) = body.frame().await {} };
+            drop(tokio::time::timeout(self.time, all).await);
+        }
+    }
+
+    async fn collect(
+        &self,
+        mut body: Body,
+        stated: usize,
+        most: usize,
+    ) -> Result<HeldBody, Failure> {
         let mut place = Place::new(&self.memory);
         let (mut first, mut joined) = (Bytes::new(), Vec::new());
         while let Some(frame) = body.frame().await {
@@ -89,6 +109,9 @@ impl BodyLimits {
                 first = data;
             } else {
                 // From the second frame on the body is copied together.
+                if joined.is_empty() {
+                    joined.reserve(stated.clamp(length, length + AT_ONCE));
+                }
                 joined.extend_from_slice(&std::mem::take(&mut first));
                 joined.extend_from_slice(&data);
             }
@@ -138,6 +161,11 @@ impl BodyLimits {
         }
         Ok(Cow::Owned(out))
     }
+}
+
+/// The bytes of a body that its head announces.
+pub fn stated_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn too_long(most: usize) -> Failure {
@@ -220,7 +248,10 @@ impl Place {
         let missing = u32::try_from(missing).unwrap_or(u32::MAX);
         let Ok(more) = Arc::clone(&self.memory).try_acquire_many_owned(missing) else {
             let what = "the bodies of other requests take the memory that there is for them";
-            return Err(Failure::new(Kind::Overloaded { retry_after: RETRY }, what));
+            return Err(Failure::new(
+                Kind::Overloaded { reason: Shed::Memory, retry_after: RETRY },
+                what,
+            ));
         };
         match &mut self.permit {
             Some(permit) => permit.merge(more),

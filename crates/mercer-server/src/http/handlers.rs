@@ -11,14 +11,16 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::body::{HeldBody, header_text};
+use super::body::{HeldBody, header_text, stated_length};
 use super::{App, AppState, openapi, query, wire};
 use crate::describe;
 use crate::extension::{Call, Reply};
 use crate::failure::{Failure, Kind};
-use crate::infer::Service;
+use crate::infer::{BodyForm, Service};
+use crate::offload::as_text;
 use crate::record::RequestRecord;
 use crate::request::InferRequest;
+use crate::scheduler::Reservation;
 use crate::served::ServedModel;
 
 pub async fn nowhere(request: Request) -> Failure {
@@ -69,25 +71,45 @@ async fn json_body(app: &AppState, headers: &HeaderMap, content: Body) -> Result
     if value.is_object() { Ok(value) } else { Err(Failure::invalid("the body is no JSON object")) }
 }
 
-/// The model of an address, the request in the body, and the body, whose place in memory the request takes.
+/// A request that was read and taken on.
+struct ReadRequest {
+    served: Arc<ServedModel>,
+    request: InferRequest,
+    admitted: Reservation,
+    /// The body, whose place in memory the request takes.
+    body: HeldBody,
+}
+
+/// The model of an address, the request in the body, and what they hold.
 async fn read_request(
     app: &App,
     path: &ModelPath,
     headers: &HeaderMap,
     content: Body,
     record: &RequestRecord,
-) -> Result<(Arc<ServedModel>, InferRequest, HeldBody), Failure> {
+) -> Result<ReadRequest, Failure> {
     app.check_serving()?;
     let (name, version) = path.named();
     let served = app.service.repository.get(name, version)?;
     record.note_model(&served);
-    let mut body = app.bodies.read(headers, content, 0).await?;
-    app.service.check_room(&served)?;
     let text = |name: &str| header_text(headers, name).map(str::to_owned);
     let (encoding, length) = (text("content-encoding"), text(wire::HEADER_LENGTH));
+    let form = if length.is_some() { BodyForm::Bytes } else { BodyForm::Json };
+    let stated = stated_length(headers).unwrap_or(0);
+    if let Err(full) = app.service.check_room(&served, form, stated) {
+        app.bodies.discard(headers, content).await;
+        return Err(full);
+    }
+    let mut body = app.bodies.read(headers, content, 0).await?;
+    let bytes = body.bytes.len();
+    let admitted = app.service.admit(&served, form, bytes)?;
     let (own, columns) = (Arc::clone(app), served.columns());
     // Compressed bytes may become many: how many is not known before.
-    let size = if encoding.is_some() { usize::MAX } else { body.bytes.len() };
+    let size = match form {
+        _ if encoding.is_some() => usize::MAX,
+        BodyForm::Json => bytes,
+        BodyForm::Bytes => as_text(bytes),
+    };
     let parse = move || {
         let start = Instant::now();
         let bytes = own.bodies.inflated(&mut body, encoding.as_deref())?;
@@ -97,7 +119,8 @@ async fn read_request(
         Ok((request, body))
     };
     let (request, body) = app.service.offload.run(size, parse).await??;
-    Ok((served, request, body))
+    app.service.note_read(form, bytes, request.read_time);
+    Ok(ReadRequest { served, request, admitted, body })
 }
 
 pub async fn infer(
@@ -107,9 +130,10 @@ pub async fn infer(
     headers: HeaderMap,
     content: Body,
 ) -> Result<Response, Failure> {
-    let (_, request, _body) = read_request(&app, &path, &headers, content, &record).await?;
+    let read = read_request(&app, &path, &headers, content, &record).await?;
+    let ReadRequest { request, admitted, body: _body, .. } = read;
     let (name, version) = path.named();
-    let answered = app.service.infer(name, version, request, &record).await?;
+    let answered = app.service.infer(name, version, request, admitted, &record).await?;
     let elements =
         answered.outputs.iter().map(|(output, _)| output.shape.iter().product::<usize>());
     let size = 8 * elements.sum::<usize>();
@@ -130,7 +154,8 @@ pub async fn explain(
     headers: HeaderMap,
     content: Body,
 ) -> Result<axum::Json<Value>, Failure> {
-    let (served, request, _body) = read_request(&app, &path, &headers, content, &record).await?;
+    let read = read_request(&app, &path, &headers, content, &record).await?;
+    let ReadRequest { served, request, admitted: _admitted, body: _body } = read;
     let explain = move || describe::explanation(&served, &request);
     Ok(axum::Json(app.service.offload.run(usize::MAX, explain).await??))
 }

@@ -127,6 +127,7 @@ const OF_MODEL: [Operation; 9] = [
             ("budget_us", "number", "Most microseconds of a row"),
             ("require", "string", "certified"),
             ("tolerance", "number", "Half-width at which a value is settled"),
+            ("threshold", "number", "What scores are compared with in place of 0"),
             ("digest", "string", "The model that is meant"),
             ("probabilities", "boolean", "Whether probabilities are added"),
         ],

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::failure::{Failure, Kind};
 use crate::infer::InferResponse;
+use crate::json_apart::{Apart, apart};
 use crate::json_array::{self, Elements};
 use crate::request::{InferRequest, ParameterMap, ParameterValue, Parameters, WantedOutput};
 use crate::tensor::{Datatype, Tensor, Values};
@@ -78,12 +79,20 @@ fn raw(body: &[u8], columns: usize) -> Result<InferRequest, Failure> {
     Ok(InferRequest { parameters, inputs: vec![tensor], ..InferRequest::default() })
 }
 
-fn from_json(json: &[u8], mut tensors: &[u8]) -> Result<InferRequest, Failure> {
+fn from_json(json: &[u8], tensors: &[u8]) -> Result<InferRequest, Failure> {
+    match apart(json) {
+        Some(Apart { rest, arrays }) if !arrays.is_empty() => from_parts(&rest, &arrays, tensors),
+        _ => from_parts(json, &[], tensors),
+    }
+}
+
+/// Reads a request whose arrays at `data` are apart; without any they stand in the JSON.
+fn from_parts(json: &[u8], arrays: &[&[u8]], mut tensors: &[u8]) -> Result<InferRequest, Failure> {
     let request: RequestJson<'_> = serde_json::from_slice(json)
         .map_err(|error| Failure::invalid(format!("the body is no inference request: {error}")))?;
     let mut inputs = Vec::new();
     for input in request.inputs {
-        inputs.push(tensor(input, &mut tensors)?);
+        inputs.push(tensor(input, arrays, &mut tensors)?);
     }
     if !tensors.is_empty() {
         let what = format!("{} bytes of the body belong to no input", tensors.len());
@@ -114,7 +123,7 @@ fn from_json(json: &[u8], mut tensors: &[u8]) -> Result<InferRequest, Failure> {
 }
 
 /// An input with its elements, from its JSON or from the bytes behind it.
-fn tensor(input: InputJson<'_>, tensors: &mut &[u8]) -> Result<Tensor, Failure> {
+fn tensor(input: InputJson<'_>, arrays: &[&[u8]], tensors: &mut &[u8]) -> Result<Tensor, Failure> {
     let InputJson { name, datatype: text, shape, parameters, data } = input;
     let wrong = |what: &str| Err(Failure::invalid(format!("input '{name}': {what}")));
     let Some(datatype) = Datatype::named(&text) else {
@@ -137,7 +146,9 @@ fn tensor(input: InputJson<'_>, tensors: &mut &[u8]) -> Result<Tensor, Failure> 
                 return wrong("FP16 and BF16 come as bytes only");
             }
             let count = shape.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
-            json_array::parse(data.get(), &name, count.unwrap_or(usize::MAX))?
+            let apart = data.get().parse().ok().and_then(|number: usize| arrays.get(number));
+            let data = apart.copied().unwrap_or(data.get().as_bytes());
+            json_array::parse(data, &name, count.unwrap_or(usize::MAX))?
         }
     };
     let elements = match (elements, datatype) {

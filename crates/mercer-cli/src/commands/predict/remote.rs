@@ -32,9 +32,11 @@ pub(super) fn run(
     stop: &StopSignal,
     console: &Console,
 ) -> anyhow::Result<u8> {
+    let threshold = predict.query.threshold;
     anyhow::ensure!(
-        predict.query.threshold.is_none(),
-        "a server compares scores with 0; --threshold needs the model file here"
+        threshold.is_none_or(f64::is_finite),
+        "the threshold is {}; it must be a finite number",
+        threshold.unwrap_or_default()
     );
     let mut remote = RemoteModel::open(predict, server)?;
     let source = || predict.input.data.display().to_string();
@@ -334,6 +336,7 @@ fn parameters(flags: &QueryFlags) -> Map<String, Value> {
     add("budget", flags.budget.map(Value::from));
     add("budget_us", flags.budget_us.map(Value::from));
     add("tolerance", flags.value_tolerance.map(Value::from));
+    add("threshold", flags.threshold.map(Value::from));
     add("require", flags.require.map(|_| Value::from("certified")));
     given
 }

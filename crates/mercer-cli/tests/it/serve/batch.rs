@@ -85,6 +85,8 @@ fn answers_come_while_rows_are_still_sent_and_wrong_rows_end_the_batch() {
     // One batch at a time.
     let busy = server.send("POST", "/v2/models/digits/batch", "", lines.as_bytes());
     assert_eq!(busy.status, 429, "{}", String::from_utf8_lossy(&busy.body));
+    assert!(busy.head.contains("mercer-shed: batches"), "{}", busy.head);
+    assert_eq!(server.metric("mercer_shed_total{reason=\"batches\"}"), 1.0);
     // A line that is no row: the lines end with a sentence, and the body breaks off.
     stream.write_all(chunk("1 x:y\n").as_bytes()).unwrap();
     let mut rest = Vec::new();

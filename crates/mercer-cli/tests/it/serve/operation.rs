@@ -280,3 +280,62 @@ fn a_watched_folder_is_served_as_it_changes() {
     assert_eq!(server.get("/v2/models").json(), json!({ "models": ["one"] }));
     assert_eq!(server.metric("mercer_reload_total{result=\"failed\"}"), 1.0);
 }
+
+/// What waits and what runs is bounded, whatever the connections: the rest is refused at once, its body read and dropped, and its
+/// connection goes on.
+#[test]
+fn more_requests_than_can_be_done_in_time_are_refused_and_keep_their_connections() {
+    let digits = Digits::new();
+    let toml = digits.folder.write("serve.toml", "queue_ms = 20\nthreads = 1\n");
+    let server = Server::start(&[&digits.model, "--config", &toml]);
+    let (values, count) = (&digits.rows[0], 500);
+    let head = json!({ "inputs": [{
+        "name": "x", "shape": [count, values.len()], "datatype": "FP64",
+        "parameters": { "binary_data_size": 8 * count * values.len() },
+    }]})
+    .to_string();
+    let row = values.iter().flat_map(|value| value.to_le_bytes());
+    let mut body = head.clone().into_bytes();
+    (0..count).for_each(|_| body.extend(row.clone()));
+    let request = format!(
+        "POST /v2/models/digits/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\
+         Inference-Header-Content-Length: {}\r\n\r\n",
+        body.len(),
+        head.len(),
+    );
+    let ask = || {
+        let (mut statuses, mut stream) = (Vec::new(), TcpStream::connect(&server.address).unwrap());
+        for _ in 0..10 {
+            stream.write_all(request.as_bytes()).unwrap();
+            stream.write_all(&body).unwrap();
+            statuses.push(status(&mut stream));
+        }
+        statuses
+    };
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..24).map(|_| scope.spawn(ask)).collect();
+        callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
+    });
+    let count = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();
+    assert_eq!(count(200) + count(429), 240, "{statuses:?}");
+    assert!(count(200) > 0 && count(429) > 0, "{statuses:?}");
+    assert_eq!(server.metric("mercer_shed_total{reason=\"queue\"}"), count(429) as f64);
+    assert_eq!(server.metric("mercer_queue_expected_seconds"), 0.0, "all was given back");
+}
+
+/// The status of a response, which is read to its end.
+fn status(stream: &mut TcpStream) -> u16 {
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        std::io::Read::read_exact(stream, &mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).unwrap().to_lowercase();
+    let number = |name: &str| {
+        let value = head.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        value.trim().parse::<usize>().unwrap()
+    };
+    let mut body = vec![0; number("content-length:")];
+    std::io::Read::read_exact(stream, &mut body).unwrap();
+    head[9..12].parse().unwrap()
+}

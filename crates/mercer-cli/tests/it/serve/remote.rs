@@ -68,6 +68,20 @@ fn tables_values_and_probabilities_come_from_a_server_too() {
         let local = done(&[&["predict", &model, &queries][..], &format].concat());
         let remote = done(&[&["predict", name, &queries, "--server", &url][..], &format].concat());
         assert_eq!(remote, local, "{name}");
+        let threshold = ["--format", "csv", "--threshold", "-0.3", "--quiet"];
+        if is_curve {
+            let asked = ["predict", name, &queries, "--server", &url];
+            let said = refused(&[&asked[..], &threshold].concat());
+            assert!(
+                said.contains("a threshold needs a machine that answers by one score"),
+                "{said}"
+            );
+        } else {
+            let at = done(&[&["predict", &model, &queries][..], &threshold].concat());
+            let asked = ["predict", name, &queries, "--server", &url];
+            assert_eq!(done(&[&asked[..], &threshold].concat()), at, "{name}");
+            assert_ne!(at, done(&["predict", &model, &queries, "--format", "csv", "--quiet"]));
+        }
         let [found, local] = [
             object(&["predict", name, &queries, "--server", &url, "--json"]),
             object(&["predict", &model, &queries, "--json"]),
