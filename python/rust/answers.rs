@@ -3,8 +3,8 @@
 use std::ffi::CString;
 
 use mercer::machine::{Answer, Machine, Output};
-use mercer::query::{Answers, Certainty, Decision, Explanation, QueryOptions, Require};
-use numpy::PyArray1;
+use mercer::query::{Answers, Attribution, Certainty, Decision, Explanation, QueryOptions, Require};
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -66,6 +66,34 @@ pub(crate) fn decisions<'py>(
     fields.set_item("cost", PyArray1::from_vec(py, cost))?;
     fields.set_item("settled_by_stage", all.settled_by_stage)?;
     fields.set_item("unsettled", all.unsettled)?;
+    Ok(fields)
+}
+
+/// Attributions as arrays: a row for each query, a column for each column.
+pub(crate) fn attributions<'py>(
+    py: Python<'py>,
+    found: &[Attribution],
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = found.first().map_or(0, |row| row.values.len());
+    let table = |each: &dyn Fn(&Attribution) -> Vec<f64>| {
+        let all: Vec<f64> = found.iter().flat_map(each).collect();
+        PyArray1::from_vec(py, all).reshape([found.len(), columns])
+    };
+    let list = |each: &dyn Fn(&Attribution) -> f64| {
+        PyArray1::from_vec(py, found.iter().map(each).collect())
+    };
+    let place = |class: Option<usize>| class.map_or(-1, |class| class as i64);
+    let places = |each: &dyn Fn(&Attribution) -> Option<usize>| {
+        PyArray1::from_vec(py, found.iter().map(|row| place(each(row))).collect())
+    };
+    let fields = PyDict::new(py);
+    fields.set_item("values", table(&|row| row.values.clone())?)?;
+    fields.set_item("low", table(&|row| row.ranges.iter().map(|range| range.low).collect())?)?;
+    fields.set_item("high", table(&|row| row.ranges.iter().map(|range| range.high).collect())?)?;
+    fields.set_item("scores", list(&|row| row.score))?;
+    fields.set_item("base_values", list(&|row| row.base))?;
+    fields.set_item("class", places(&|row| row.explained.class))?;
+    fields.set_item("against", places(&|row| row.explained.against))?;
     Ok(fields)
 }
 

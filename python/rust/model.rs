@@ -8,7 +8,7 @@ use mercer::data::write::AtomicFile;
 use mercer::machine::{
     Calibration, Input, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
-use mercer::query::{Plan, QueryError, QueryOptions, write_c};
+use mercer::query::{Attributor, Plan, QueryError, QueryOptions, ScoreChoice, write_c};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -20,6 +20,7 @@ use crate::machine_parts::{self, MachineParts, PyClassName, Weights};
 use crate::plans::{self, CompileLimits, CompressOptions, TuneOptions};
 use crate::queries::{self, AnswerError, Queries};
 use crate::rows::Rows;
+use crate::threads;
 use crate::trust::{self, PlanSource};
 
 /// A machine with its plan. It never changes.
@@ -428,6 +429,28 @@ impl PyModel {
         let all =
             self.query(py, &rows, threads, |rows| self.plan.decide_with(rows, &query_options))?;
         answers::decisions(py, self.machine(), all)
+    }
+
+    /// How much each column moved a score of each row: contributions with both ends of their ranges, scores, bases, and the
+    /// positions of the class and of the other one, -1 where there is none. `classes` are those of the score asked for.
+    #[pyo3(signature = (rows, background, classes=None, threads=0))]
+    fn attribute<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Rows<'py>,
+        background: Rows<'py>,
+        classes: Option<(usize, Option<usize>)>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let background = self.prepared(py, &background)?;
+        let choice = match classes {
+            None => ScoreChoice::Deciding,
+            Some((class, against)) => ScoreChoice::Class { class, against },
+        };
+        let rows = self.prepared(py, &rows)?;
+        let work = || Attributor::of(&self.model, &background)?.attribute(&rows, choice);
+        let found = py.detach(|| threads::run_on(threads, work));
+        answers::attributions(py, &found.map_err(|error| error.raise(py))?)
     }
 
     /// How one row is answered, step by step.

@@ -15,6 +15,7 @@
 //! assert!(decisions[0].range.low > 0.0);
 //! ```
 
+mod attribute;
 mod audit;
 mod block;
 mod block_state;
@@ -39,6 +40,9 @@ mod tracker;
 pub mod verify;
 mod worker;
 
+pub use attribute::{
+    Attribution, Attributor, ExplainedScore, MAX_ATTRIBUTED_DEGREE, ScoreChoice,
+};
 pub use audit::{Audit, AuditError, AuditReport, Drawn};
 pub use block::Block;
 pub use c::{stages_without_c, write_c};

@@ -1,5 +1,7 @@
 //! The properties of exact answers, over every registry entry and every kind of output.
 
+#[path = "exact/attributions.rs"]
+mod attributions;
 #[path = "exact/c_tables.rs"]
 mod c_tables;
 

@@ -8,6 +8,7 @@ import os
 import numpy as np
 
 from . import _mercer
+from ._attribution import attribute
 from ._labels import check_stored
 
 CERTAINTIES = np.array(["unsettled", "calibrated", "certified", "exact"])
@@ -250,6 +251,41 @@ class QueryMixin:
         label = self._labels(explanation.pop("answer"))[0]
         explanation["certainty"] = str(CERTAINTIES[explanation["certainty"]])
         return {"label": label, **explanation}
+
+    def attribute(self, X, background, *, explained=None):
+        """How much each column moved the score of each row away from its mean over background rows.
+
+        The contributions are Shapley values with the interventional value function: a column that is not in the
+        coalition has the values of the background rows. They are exact but for rounding, which ``low`` and ``high`` bound:
+        nothing is sampled. Kernels: linear, sums over columns, ``rbf``, ``laplacian``, exponentials of sums, and
+        polynomials of degree at most 16.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        background : array-like or sparse matrix of shape (n_background, n_features)
+            Rows to compare with, such as a hundred training rows; the time grows with their number.
+        explained : label or pair of labels, optional
+            The class whose score is explained; with more than two classes and one-vs-one (every ``SVC``) a pair: the class
+            and the one it is compared with. By default the score that decides: of two classes the one of
+            ``decision_function``, of several that of the winner against the runner-up.
+
+        Returns
+        -------
+        Attributions
+            ``values``, ``low`` and ``high`` of shape (n_rows, n_features), ``base_values`` and ``scores`` of shape (n_rows,),
+            ``explained``, a text for each row. ``values.sum(axis=1) + base_values`` is ``scores``, up to rounding.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.svm import SVR
+        >>> X = np.array([[0.0, 0.0], [1.0, 5.0], [2.0, 1.0], [3.0, 4.0]])
+        >>> svr = SVR(kernel="linear", C=100, epsilon=0.01).fit(X, 2 * X[:, 0])
+        >>> svr.attribute([[3.0, 4.0]], background=X).values.round(1) + 0.0
+        array([[3., 0.]])
+        """
+        return attribute(self, X, background, explained)
 
     def save(self, path):
         """Writes the machine with its plan to a file that ``mercer.load`` and the command ``mercer`` read.

@@ -4,6 +4,7 @@
 
 mod adversarial;
 mod agreement;
+mod attribute;
 mod calibrated;
 mod commands;
 mod common;

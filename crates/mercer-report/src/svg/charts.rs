@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Series, escape};
+use super::{Series, escape, shortened};
 
 const WIDTH: f64 = 400.0;
 /// Colours of series, in turn; the page defines them for light and dark.
@@ -166,13 +166,6 @@ fn number(value: f64) -> String {
         v if v >= 0.01 => format!("{}", (v * 1000.0).round() / 1000.0),
         v => format!("{v:.0e}"),
     }
-}
-
-fn shortened(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]
