@@ -3,7 +3,10 @@
 use std::ffi::CString;
 
 use mercer::machine::{Answer, Machine, Output};
-use mercer::query::{Answers, Attribution, Certainty, Decision, Explanation, QueryOptions, Require};
+use mercer::query::{
+    Answers, Attribution, Certainty, Decision, Explanation, PredictionSet, QueryOptions, Require,
+    SetDecision,
+};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
@@ -94,6 +97,36 @@ pub(crate) fn attributions<'py>(
     fields.set_item("base_values", list(&|row| row.base))?;
     fields.set_item("class", places(&|row| row.explained.class))?;
     fields.set_item("against", places(&|row| row.explained.against))?;
+    Ok(fields)
+}
+
+/// Prediction sets as arrays.
+pub(crate) fn prediction_sets<'py>(
+    py: Python<'py>,
+    classes: usize,
+    sets: &[SetDecision],
+) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    let certainty: Vec<u8> = sets.iter().map(|set| rank(set.certainty)).collect();
+    let cost: Vec<u64> = sets.iter().map(|set| set.cost.multiply_adds).collect();
+    fields.set_item("certainty", PyArray1::from_vec(py, certainty))?;
+    fields.set_item("cost", PyArray1::from_vec(py, cost))?;
+    let mut members = vec![false; sets.len() * classes];
+    let mut ends = Vec::new();
+    for (row, set) in sets.iter().enumerate() {
+        match &set.set {
+            PredictionSet::Classes(own) => {
+                own.iter().for_each(|class| members[row * classes + class] = true);
+            }
+            PredictionSet::Interval(interval) => ends.extend([interval.low, interval.high]),
+        }
+    }
+    if classes > 0 {
+        let members = PyArray1::from_vec(py, members).reshape([sets.len(), classes])?;
+        fields.set_item("members", members)?;
+    } else {
+        fields.set_item("interval", PyArray1::from_vec(py, ends).reshape([sets.len(), 2])?)?;
+    }
     Ok(fields)
 }
 

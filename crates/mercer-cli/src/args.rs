@@ -296,6 +296,10 @@ pub(crate) struct Predict {
     /// least 0); such rows are reported, and left out of csv and jsonl, or an empty line in libsvm
     #[arg(long, conflicts_with = "server")]
     pub(crate) skip_bad_rows: bool,
+    /// Write prediction sets, or intervals of a regression, in place of answers: they hold the true target with the
+    /// probability that `tune --coverage` calibrated; csv or jsonl
+    #[arg(long, conflicts_with_all = ["probabilities", "skip_bad_rows", "audit", "server", "budget", "budget_us", "threshold"])]
+    pub(crate) sets: bool,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
     /// Also evaluate this fraction of the queries exactly (chosen at random, by --seed), and warn if calibrated answers
@@ -335,6 +339,10 @@ pub(crate) struct Tune {
     /// For regression: largest error of a value; a plan may stop when the value is proved to be this close
     #[arg(long, value_name = "T")]
     pub(crate) tolerance: Option<f64>,
+    /// Also calibrate prediction sets that hold the true target with this probability, on a third of the sample, which needs
+    /// targets; the plan is tuned on the rest (`predict --sets`)
+    #[arg(long, value_name = "C")]
+    pub(crate) coverage: Option<f64>,
     /// Training rows of the machine: some stages are fitted to them; nothing is tested on them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,

@@ -102,6 +102,9 @@ pub enum QueryError {
         /// The scaling.
         scaling: String,
     },
+    /// Prediction sets of a machine without targets.
+    #[error("prediction sets need targets: classes, or values of a regression; novelty has none")]
+    NoSets,
     /// A score of a class, or of two, that the machine does not have.
     #[error(
         "the machine has no score of that class: one-vs-one scores are of two different classes, one-vs-rest scores of one class \
@@ -156,6 +159,7 @@ impl QueryError {
             | Self::BackgroundWidth { .. }
             | Self::NotAttributable { .. }
             | Self::ScaledByRow { .. }
+            | Self::NoSets
             | Self::NoScoreOfClass => {}
         }
         self

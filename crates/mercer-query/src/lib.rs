@@ -33,6 +33,7 @@ mod linear_scores;
 mod options;
 mod plan;
 mod rounding;
+mod sets;
 mod stage;
 mod stages;
 mod tables;
@@ -40,9 +41,7 @@ mod tracker;
 pub mod verify;
 mod worker;
 
-pub use attribute::{
-    Attribution, Attributor, ExplainedScore, MAX_ATTRIBUTED_DEGREE, ScoreChoice,
-};
+pub use attribute::{Attribution, Attributor, ExplainedScore, MAX_ATTRIBUTED_DEGREE, ScoreChoice};
 pub use audit::{Audit, AuditError, AuditReport, Drawn};
 pub use block::Block;
 pub use c::{stages_without_c, write_c};
@@ -54,6 +53,7 @@ pub use error::{LoadError, QueryError};
 pub use exact::{Exact, ExactScratch};
 pub use options::{Estimate, ExplanationStep, QueryOptions, Record, Require};
 pub use plan::{Answers, Explanation, Plan};
+pub use sets::{PredictionSet, SetDecision};
 pub use stage::{Stage, StageSession};
 pub use stages::NearestOrder;
 pub use tables::{Binned, Tables};

@@ -160,7 +160,7 @@ fn libsvm_text_keeps_every_label() {
 
 fn wrap(machine: Machine) -> Model {
     let (input, provenance) = (Input::default(), Provenance::default());
-    Model { machine, plan: None, input, probabilities: None, provenance }
+    Model { input, provenance, ..Model::from(machine) }
 }
 
 #[test]

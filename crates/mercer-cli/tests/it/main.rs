@@ -24,6 +24,7 @@ mod reproduce;
 mod round_trips;
 mod scaling;
 mod serve;
+mod sets;
 mod shell;
 mod streams;
 mod targets;
