@@ -3,8 +3,11 @@
 use std::ffi::CString;
 
 use mercer::machine::{Answer, Machine, Output};
-use mercer::query::{Answers, Certainty, Decision, Explanation, QueryOptions, Require};
-use numpy::PyArray1;
+use mercer::query::{
+    Answers, Attribution, Certainty, Decision, Explanation, PredictionSet, QueryOptions, Require,
+    SetDecision,
+};
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -66,6 +69,64 @@ pub(crate) fn decisions<'py>(
     fields.set_item("cost", PyArray1::from_vec(py, cost))?;
     fields.set_item("settled_by_stage", all.settled_by_stage)?;
     fields.set_item("unsettled", all.unsettled)?;
+    Ok(fields)
+}
+
+/// Attributions as arrays: a row for each query, a column for each column.
+pub(crate) fn attributions<'py>(
+    py: Python<'py>,
+    found: &[Attribution],
+) -> PyResult<Bound<'py, PyDict>> {
+    let columns = found.first().map_or(0, |row| row.values.len());
+    let table = |each: &dyn Fn(&Attribution) -> Vec<f64>| {
+        let all: Vec<f64> = found.iter().flat_map(each).collect();
+        PyArray1::from_vec(py, all).reshape([found.len(), columns])
+    };
+    let list = |each: &dyn Fn(&Attribution) -> f64| {
+        PyArray1::from_vec(py, found.iter().map(each).collect())
+    };
+    let place = |class: Option<usize>| class.map_or(-1, |class| class as i64);
+    let places = |each: &dyn Fn(&Attribution) -> Option<usize>| {
+        PyArray1::from_vec(py, found.iter().map(|row| place(each(row))).collect())
+    };
+    let fields = PyDict::new(py);
+    fields.set_item("values", table(&|row| row.values.clone())?)?;
+    fields.set_item("low", table(&|row| row.ranges.iter().map(|range| range.low).collect())?)?;
+    fields.set_item("high", table(&|row| row.ranges.iter().map(|range| range.high).collect())?)?;
+    fields.set_item("scores", list(&|row| row.score))?;
+    fields.set_item("base_values", list(&|row| row.base))?;
+    fields.set_item("class", places(&|row| row.explained.class))?;
+    fields.set_item("against", places(&|row| row.explained.against))?;
+    Ok(fields)
+}
+
+/// Prediction sets as arrays.
+pub(crate) fn prediction_sets<'py>(
+    py: Python<'py>,
+    classes: usize,
+    sets: &[SetDecision],
+) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    let certainty: Vec<u8> = sets.iter().map(|set| rank(set.certainty)).collect();
+    let cost: Vec<u64> = sets.iter().map(|set| set.cost.multiply_adds).collect();
+    fields.set_item("certainty", PyArray1::from_vec(py, certainty))?;
+    fields.set_item("cost", PyArray1::from_vec(py, cost))?;
+    let mut members = vec![false; sets.len() * classes];
+    let mut ends = Vec::new();
+    for (row, set) in sets.iter().enumerate() {
+        match &set.set {
+            PredictionSet::Classes(own) => {
+                own.iter().for_each(|class| members[row * classes + class] = true);
+            }
+            PredictionSet::Interval(interval) => ends.extend([interval.low, interval.high]),
+        }
+    }
+    if classes > 0 {
+        let members = PyArray1::from_vec(py, members).reshape([sets.len(), classes])?;
+        fields.set_item("members", members)?;
+    } else {
+        fields.set_item("interval", PyArray1::from_vec(py, ends).reshape([sets.len(), 2])?)?;
+    }
     Ok(fields)
 }
 

@@ -101,6 +101,9 @@ impl ToPyErr for QueryError {
             NotFinite { row, value },
             Negative { row, column, value, kernel },
             Width { found, expected },
+            BackgroundWidth { found, expected },
+            NotAttributable { kernel, degree },
+            ScaledByRow { scaling },
         );
         Ok(())
     }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use mercer::compile::conformalize;
 use mercer::data::Matrix;
 use mercer::data::write::AtomicFile;
 use mercer::machine::{
-    Calibration, Input, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
+    Answer, Calibration, Input, Machine, MachineError, Model, Output, Probabilities, Scheme, file,
 };
-use mercer::query::{Plan, QueryError, QueryOptions, write_c};
+use mercer::query::{Attributor, Plan, QueryError, QueryOptions, ScoreChoice, write_c};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -20,6 +21,7 @@ use crate::machine_parts::{self, MachineParts, PyClassName, Weights};
 use crate::plans::{self, CompileLimits, CompressOptions, TuneOptions};
 use crate::queries::{self, AnswerError, Queries};
 use crate::rows::Rows;
+use crate::threads;
 use crate::trust::{self, PlanSource};
 
 /// A machine with its plan. It never changes.
@@ -428,6 +430,74 @@ impl PyModel {
         let all =
             self.query(py, &rows, threads, |rows| self.plan.decide_with(rows, &query_options))?;
         answers::decisions(py, self.machine(), all)
+    }
+
+    /// How much each column moved a score of each row: contributions with both ends of their ranges, scores, bases, and the
+    /// positions of the class and of the other one, -1 where there is none. `classes` are those of the score asked for.
+    #[pyo3(signature = (rows, background, classes=None, threads=0))]
+    fn attribute<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Rows<'py>,
+        background: Rows<'py>,
+        classes: Option<(usize, Option<usize>)>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let background = self.prepared(py, &background)?;
+        let choice = match classes {
+            None => ScoreChoice::Deciding,
+            Some((class, against)) => ScoreChoice::Class { class, against },
+        };
+        let rows = self.prepared(py, &rows)?;
+        let work = || Attributor::of(&self.model, &background)?.attribute(&rows, choice);
+        let found = py.detach(|| threads::run_on(threads, work));
+        answers::attributions(py, &found.map_err(|error| error.raise(py))?)
+    }
+
+    /// The same model with prediction sets calibrated on rows with their targets: positions of classes, or values.
+    fn conformalize(
+        &self,
+        py: Python<'_>,
+        rows: Rows<'_>,
+        targets: Vec<f64>,
+        coverage: f64,
+    ) -> PyResult<Self> {
+        let rows = self.prepared(py, &rows)?;
+        let is_value = matches!(self.machine().output(), Output::Value);
+        let target = |target: &f64| {
+            let class = Answer::Class(*target as usize);
+            Some(if is_value { Answer::Value(*target) } else { class })
+        };
+        let targets: Vec<Option<Answer>> = targets.iter().map(target).collect();
+        let fit = py.detach(|| conformalize(self.machine(), &rows, &targets, coverage));
+        let conformal = Some(fit.map_err(|error| error.raise(py))?.conformal);
+        Self::from_source(py, Model { conformal, ..self.model.as_ref().clone() }, self.source)
+    }
+
+    /// Coverage, rows and quantile of the prediction sets, where they were calibrated.
+    #[getter]
+    fn conformal(&self) -> Option<(f64, u64, f64)> {
+        let conformal = self.model.conformal?;
+        Some((conformal.coverage(), conformal.rows(), conformal.quantile()))
+    }
+
+    /// Prediction sets: which classes belong to each, by position, or both ends of intervals; certainties and costs.
+    #[pyo3(signature = (rows, tolerance=None, threads=0))]
+    fn predict_sets<'py>(
+        &self,
+        py: Python<'py>,
+        rows: Rows<'py>,
+        tolerance: Option<f64>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let none =
+            "the model has no prediction sets; conformalize(X, y, coverage=0.9) calibrates them";
+        let conformal = self.model.conformal.ok_or_else(|| PyValueError::new_err(none))?;
+        let tolerance = tolerance.or(QueryOptions::of(&self.model).tolerance);
+        let sets = self.query(py, &rows, threads, |rows| {
+            self.plan.predict_sets(rows, &conformal, tolerance)
+        })?;
+        answers::prediction_sets(py, self.machine().classes().len(), &sets)
     }
 
     /// How one row is answered, step by step.

@@ -162,7 +162,8 @@ pub(crate) fn compress(
         source_supports: None,
         ..model.provenance.clone()
     };
-    Ok((Model { machine: compressed.machine, plan: None, provenance, ..model.clone() }, report))
+    let (machine, plan, conformal) = (compressed.machine, None, None);
+    Ok((Model { machine, plan, conformal, provenance, ..model.clone() }, report))
 }
 
 impl CompressOptions<'_> {

@@ -300,6 +300,10 @@ pub(crate) struct Predict {
     /// least 0); such rows are reported, and left out of csv and jsonl, or an empty line in libsvm
     #[arg(long, conflicts_with = "server")]
     pub(crate) skip_bad_rows: bool,
+    /// Write prediction sets, or intervals of a regression, in place of answers: they hold the true target with the
+    /// probability that `tune --coverage` calibrated; csv or jsonl
+    #[arg(long, conflicts_with_all = ["probabilities", "skip_bad_rows", "audit", "server", "budget", "budget_us", "threshold"])]
+    pub(crate) sets: bool,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
     /// Also evaluate this fraction of the queries exactly (chosen at random, by --seed), and warn if calibrated answers
@@ -339,6 +343,10 @@ pub(crate) struct Tune {
     /// For regression: largest error of a value; a plan may stop when the value is proved to be this close
     #[arg(long, value_name = "T")]
     pub(crate) tolerance: Option<f64>,
+    /// Also calibrate prediction sets that hold the true target with this probability, on a third of the sample, which needs
+    /// targets; the plan is tuned on the rest (`predict --sets`)
+    #[arg(long, value_name = "C")]
+    pub(crate) coverage: Option<f64>,
     /// Training rows of the machine: some stages are fitted to them; nothing is tested on them
     #[arg(long, value_name = "DATA")]
     pub(crate) training: Option<PathBuf>,
@@ -521,13 +529,39 @@ pub(crate) struct Explain {
     /// Number of the row in the data, starting at 1
     #[arg(long, default_value = "1", value_name = "N")]
     pub(crate) row: NonZero<usize>,
-    /// Draw the range of the score after each step into this SVG file
+    /// Draw the range of the score after each step, or the contributions of columns, into this SVG file
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) attribution: AttributionFlags,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
     #[command(flatten)]
     pub(crate) plan: PlanFlags,
+}
+
+/// Which columns moved the score.
+#[derive(Debug, Args)]
+pub(crate) struct AttributionFlags {
+    /// Print how much each column moved the score away from its mean over the background rows (Shapley values)
+    #[arg(long, requires = "background")]
+    pub(crate) attribute: bool,
+    /// Rows to compare with, read like the data: rows of the training set, or typical ones; cost grows with their number
+    #[arg(long, value_name = "FILE", requires = "attribute")]
+    pub(crate) background: Option<PathBuf>,
+    /// Use the first N background rows only
+    #[arg(long, value_name = "N", requires = "attribute")]
+    pub(crate) background_rows: Option<NonZero<usize>>,
+    /// Explain the score of this class: against --against, or with one-vs-rest against all others. If not given, the score
+    /// that decides: that of the winner against the runner-up, or of the winner
+    #[arg(long, value_name = "LABEL", requires = "attribute")]
+    pub(crate) class: Option<String>,
+    /// The other class of the score to explain
+    #[arg(long, value_name = "LABEL", requires = "class")]
+    pub(crate) against: Option<String>,
+    /// Write the contributions as one HTML page
+    #[arg(long, value_name = "HTML", requires = "attribute")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

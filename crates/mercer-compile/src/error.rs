@@ -69,6 +69,21 @@ pub enum CompileError {
         "no row can be made up near the boundary: no way between supports of both sides crosses it"
     )]
     NoBoundary,
+    /// Prediction sets are calibrated on rows with targets.
+    #[error("prediction sets are calibrated on rows with targets, and the sample has none")]
+    NoTargets,
+    /// A target that the machine cannot answer.
+    #[error("row {row} of the sample has a target that the machine does not know")]
+    UnknownTarget {
+        /// The row, from 1.
+        row: usize,
+    },
+    /// Prediction sets cannot be calibrated.
+    #[error("{reason}")]
+    NoConformal {
+        /// Why.
+        reason: String,
+    },
     /// Excess errors are counted on labelled queries.
     #[error("excess errors are counted on labels, and the sample has none")]
     NoLabels,

@@ -19,6 +19,7 @@ mod basis;
 mod boundary;
 mod compiler;
 pub mod compress;
+mod conformal;
 mod distillation_set;
 mod error;
 mod fit;
@@ -32,6 +33,7 @@ mod verification;
 
 pub use compiler::{Compiled, Compiler, Task};
 pub use compress::{COMPRESSORS, Compressed, Compression, CompressionReport, Goal, compressor};
+pub use conformal::{ConformalFit, conformal_split, conformalize};
 pub use error::CompileError;
 pub use fit::{FITTERS, Fitter};
 pub use mercer_query::verify::{Progress, Watch};

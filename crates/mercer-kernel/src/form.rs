@@ -107,6 +107,26 @@ pub trait Finish: Debug + Send + Sync {
     fn profile(&self) -> Profile {
         Profile::Other
     }
+
+    /// How the kernel is an exponential of a sum over columns, and so a product over columns, if it is one.
+    fn exponential(&self) -> Option<Exponential> {
+        None
+    }
+}
+
+/// Kernels that are exponentials of base sums.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Exponential {
+    /// `exp(-gamma s)`
+    OfSum {
+        /// Factor of the base sum.
+        gamma: f64,
+    },
+    /// `exp(-gamma (uu + vv - 2 s))`
+    OfDistance {
+        /// Factor of the distance.
+        gamma: f64,
+    },
 }
 
 /// Functions whose derivatives stages know.

@@ -36,6 +36,22 @@ pub enum MachineError {
         /// The value.
         value: f64,
     },
+    /// A coverage of prediction sets that is no probability.
+    #[error("the coverage is {coverage}; it must be between 0 and 1, such as 0.9")]
+    BadCoverage {
+        /// The coverage.
+        coverage: f64,
+    },
+    /// A sample that cannot promise a coverage.
+    #[error("{rows} rows are too few to promise a coverage of {coverage}: {needed} are needed")]
+    SmallConformalSample {
+        /// Rows of the sample.
+        rows: u64,
+        /// Rows that suffice.
+        needed: u64,
+        /// The coverage.
+        coverage: f64,
+    },
     /// A coefficient for a support that does not exist.
     #[error("score {score} names support {support}, there are {supports}")]
     NoSuchSupport {

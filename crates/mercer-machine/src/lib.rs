@@ -5,6 +5,7 @@
 //! `mercer-train`, prediction in `mercer-query`.
 
 mod bins;
+mod conformal;
 mod error;
 pub mod file;
 mod machine;
@@ -16,6 +17,7 @@ mod tuning;
 mod vote;
 
 pub use bins::{Bins, Spacing};
+pub use conformal::{Conformal, nonconformity};
 pub use error::MachineError;
 pub use machine::{Machine, Output, Scheme, can_be_centred};
 pub use model::{Curve, Input, Model, Parent, Probabilities, Provenance};

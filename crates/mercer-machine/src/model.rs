@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use mercer_data::{DataError, Matrix, Scaling};
 
-use crate::{Machine, MachineError, PlanSections};
+use crate::{Conformal, Machine, MachineError, PlanSections};
 
 /// A machine with everything that is stored with it.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub struct Model {
     pub input: Input,
     /// How scores are converted to probabilities, where known.
     pub probabilities: Option<Probabilities>,
+    /// How prediction sets are made, where they were calibrated.
+    pub conformal: Option<Conformal>,
     /// Its origin: digests and names, never paths.
     pub provenance: Provenance,
 }
@@ -26,7 +28,7 @@ impl From<Machine> for Model {
     /// A machine about which nothing else is known.
     fn from(machine: Machine) -> Self {
         let (input, provenance) = (Input::default(), Provenance::default());
-        Self { machine, plan: None, input, probabilities: None, provenance }
+        Self { machine, plan: None, input, probabilities: None, conformal: None, provenance }
     }
 }
 

@@ -10,6 +10,8 @@ pub(crate) mod nearby;
 pub(crate) mod powers;
 pub(crate) mod projection;
 pub(crate) mod quadratic;
+pub(crate) mod quadrature;
+pub(crate) mod shapley;
 pub(crate) mod single_precision;
 pub(crate) mod tail;
 pub(crate) mod taylor;

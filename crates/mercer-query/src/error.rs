@@ -71,6 +71,46 @@ pub enum QueryError {
         /// The threshold.
         threshold: f64,
     },
+    /// Attributions without rows to compare with.
+    #[error("attributions need background rows to compare with; there are none")]
+    NoBackground,
+    /// Background rows of another width.
+    #[error("background rows have {found} columns, the rows to explain {expected}")]
+    BackgroundWidth {
+        /// Columns of the background.
+        found: usize,
+        /// Columns of the rows, or of the machine.
+        expected: usize,
+    },
+    /// A kernel whose Shapley values are not known.
+    #[error(
+        "scores of {kernel} cannot be attributed to columns: that needs a sum over columns (linear, additive kernels), a product \
+         over columns (rbf, laplacian, exponential of a sum) or a polynomial of degree {degree} at most"
+    )]
+    NotAttributable {
+        /// The kernel.
+        kernel: String,
+        /// The largest degree.
+        degree: u32,
+    },
+    /// A scaling that looks at all columns of a row.
+    #[error(
+        "scores cannot be attributed to columns: the scaling {scaling} divides each row by its length, so that every column depends \
+         on all others"
+    )]
+    ScaledByRow {
+        /// The scaling.
+        scaling: String,
+    },
+    /// Prediction sets of a machine without targets.
+    #[error("prediction sets need targets: classes, or values of a regression; novelty has none")]
+    NoSets,
+    /// A score of a class, or of two, that the machine does not have.
+    #[error(
+        "the machine has no score of that class: one-vs-one scores are of two different classes, one-vs-rest scores of one class \
+         against all others, and regression and novelty have none"
+    )]
+    NoScoreOfClass,
     /// A score overflowed.
     #[error("row {row}: its score is {value}; the kernel overflows on such values")]
     NotFinite {
@@ -112,7 +152,15 @@ impl QueryError {
     pub(crate) fn renumbered(mut self, number: impl FnOnce(usize) -> usize) -> Self {
         match &mut self {
             Self::NotFinite { row, .. } | Self::Negative { row, .. } => *row = number(*row),
-            Self::Width { .. } | Self::NoThreshold | Self::BadThreshold { .. } => {}
+            Self::Width { .. }
+            | Self::NoThreshold
+            | Self::BadThreshold { .. }
+            | Self::NoBackground
+            | Self::BackgroundWidth { .. }
+            | Self::NotAttributable { .. }
+            | Self::ScaledByRow { .. }
+            | Self::NoSets
+            | Self::NoScoreOfClass => {}
         }
         self
     }

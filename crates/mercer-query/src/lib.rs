@@ -15,6 +15,7 @@
 //! assert!(decisions[0].range.low > 0.0);
 //! ```
 
+mod attribute;
 mod audit;
 mod block;
 mod block_state;
@@ -32,6 +33,7 @@ mod linear_scores;
 mod options;
 mod plan;
 mod rounding;
+mod sets;
 mod stage;
 mod stages;
 mod tables;
@@ -39,6 +41,7 @@ mod tracker;
 pub mod verify;
 mod worker;
 
+pub use attribute::{Attribution, Attributor, ExplainedScore, MAX_ATTRIBUTED_DEGREE, ScoreChoice};
 pub use audit::{Audit, AuditError, AuditReport, Drawn};
 pub use block::Block;
 pub use c::{stages_without_c, write_c};
@@ -50,6 +53,7 @@ pub use error::{LoadError, QueryError};
 pub use exact::{Exact, ExactScratch};
 pub use options::{Estimate, ExplanationStep, QueryOptions, Record, Require};
 pub use plan::{Answers, Explanation, Plan};
+pub use sets::{PredictionSet, SetDecision};
 pub use stage::{Stage, StageSession};
 pub use stages::NearestOrder;
 pub use tables::{Binned, Tables};

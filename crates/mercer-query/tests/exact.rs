@@ -1,5 +1,7 @@
 //! The properties of exact answers, over every registry entry and every kind of output.
 
+#[path = "exact/attributions.rs"]
+mod attributions;
 #[path = "exact/c_tables.rs"]
 mod c_tables;
 
@@ -158,7 +160,7 @@ fn libsvm_text_keeps_every_label() {
 
 fn wrap(machine: Machine) -> Model {
     let (input, provenance) = (Input::default(), Provenance::default());
-    Model { machine, plan: None, input, probabilities: None, provenance }
+    Model { input, provenance, ..Model::from(machine) }
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod figures;
 
 use crate::printable;
 
-pub use figures::{Band, HeatMap, bands, lines, plot, points, stacked};
+pub use figures::{Band, HeatMap, SignedBar, bands, lines, plot, points, signed_bars, stacked};
 
 /// A named list of points.
 #[derive(Debug, Clone)]
@@ -47,6 +47,14 @@ pub fn escape(text: &str) -> String {
         });
     }
     out
+}
+
+/// The text, or its beginning.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]

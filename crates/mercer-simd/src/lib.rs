@@ -24,6 +24,7 @@ mod chains;
 mod compact;
 mod compensated;
 pub mod factors;
+mod integrals;
 mod isa;
 mod logistic;
 mod maths;
@@ -51,6 +52,7 @@ pub use bytes::{BytePanels, ByteQueries, byte_sums};
 pub use chains::ChainWeights;
 pub use compact::{NO_ROW, compact};
 pub use compensated::{CompensatedSums, subtract_rows};
+pub use integrals::{QuadratureRule, product_integrals};
 pub use isa::Isa;
 pub use logistic::logistic;
 pub use maths::{

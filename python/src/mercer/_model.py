@@ -148,6 +148,9 @@ class Model(QueryMixin, FittedEstimator):
         sample = None if X_sample is None else self._prepare_rows(X_sample)
         return self._with_compiled(self._model.with_plan(plan, sample, self._threads(), seconds))
 
+    def _conformalized(self, compiled):
+        return self._with_compiled(compiled)
+
     def _tuned(self, compiled, tolerance):
         return self._with_compiled(compiled, tolerance=tolerance)
 

@@ -8,6 +8,7 @@ import os
 import numpy as np
 
 from . import _mercer
+from ._attribution import attribute
 from ._labels import check_stored
 
 CERTAINTIES = np.array(["unsettled", "calibrated", "certified", "exact"])
@@ -251,6 +252,109 @@ class QueryMixin:
         explanation["certainty"] = str(CERTAINTIES[explanation["certainty"]])
         return {"label": label, **explanation}
 
+    def attribute(self, X, background, *, explained=None):
+        """How much each column moved the score of each row away from its mean over background rows.
+
+        The contributions are Shapley values with the interventional value function: a column that is not in the
+        coalition has the values of the background rows. They are exact but for rounding, which ``low`` and ``high`` bound:
+        nothing is sampled. Kernels: linear, sums over columns, ``rbf``, ``laplacian``, exponentials of sums, and
+        polynomials of degree at most 16.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        background : array-like or sparse matrix of shape (n_background, n_features)
+            Rows to compare with, such as a hundred training rows; the time grows with their number.
+        explained : label or pair of labels, optional
+            The class whose score is explained; with more than two classes and one-vs-one (every ``SVC``) a pair: the class
+            and the one it is compared with. By default the score that decides: of two classes the one of
+            ``decision_function``, of several that of the winner against the runner-up.
+
+        Returns
+        -------
+        Attributions
+            ``values``, ``low`` and ``high`` of shape (n_rows, n_features), ``base_values`` and ``scores`` of shape (n_rows,),
+            ``explained``, a text for each row. ``values.sum(axis=1) + base_values`` is ``scores``, up to rounding.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.svm import SVR
+        >>> X = np.array([[0.0, 0.0], [1.0, 5.0], [2.0, 1.0], [3.0, 4.0]])
+        >>> svr = SVR(kernel="linear", C=100, epsilon=0.01).fit(X, 2 * X[:, 0])
+        >>> svr.attribute([[3.0, 4.0]], background=X).values.round(1) + 0.0
+        array([[3., 0.]])
+        """
+        return attribute(self, X, background, explained)
+
+    def conformalize(self, X, y, *, coverage=0.9):
+        """Calibrates prediction sets (split-conformal prediction) on rows that the machine and its plan have not seen.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            Rows like those of later use: neither training rows nor rows of the sample of ``tune``.
+        y : array-like of shape (n_rows,)
+            Their labels or values.
+        coverage : float
+            The probability with which a set holds the true target, over the draw of these rows and of the query.
+
+        Returns
+        -------
+        self or Model
+            An estimator is changed in place, a ``Model`` is not; ``conformal_`` has coverage, rows and quantile.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from mercer.svm import SVC
+        >>> X, y = load_digits(return_X_y=True)
+        >>> svc = SVC(C=0.1).fit(X[:600], y[:600]).conformalize(X[600:1200], y[600:1200], coverage=0.95)
+        >>> sets = svc.predict_set(X[1200:])
+        >>> sets.shape == (597, 10) and sets.any(axis=1).all()
+        True
+        """
+        rows = self._prepare_rows(X)
+        y = np.asarray(y)
+        if y.ndim != 1:
+            raise ValueError(f"y has {y.ndim} dimensions; it must have one")
+        names = getattr(self, "_by_position", getattr(self, "classes_", None))
+        targets = y if names is None else _positions(names, y)
+        found = self._compiled().conformalize(rows, [float(target) for target in targets], float(coverage))
+        return self._conformalized(found)
+
+    def _conformalized(self, compiled):
+        self._model = compiled
+        return self
+
+    @property
+    def conformal_(self):
+        """Coverage, rows and quantile of the prediction sets; None if they were not calibrated."""
+        found = self._compiled().conformal
+        return None if found is None else dict(zip(("coverage", "rows", "quantile"), found))
+
+    def predict_set(self, X):
+        """Prediction sets of a classifier: a table of booleans, one column for each of ``classes_``.
+
+        Membership is decided by proved ranges where they suffice, else by exact scores. A set is never empty: the predicted
+        label belongs to it. Needs ``conformalize`` first.
+        """
+        found = self._compiled().predict_sets(self._prepare_rows(X), None, self._threads())
+        if "members" not in found:
+            raise ValueError("a regression has no sets of labels; predict_interval gives intervals")
+        names = getattr(self, "_by_position", None)
+        return found["members"] if names is None else found["members"][:, np.argsort(self._rank)]
+
+    def predict_interval(self, X, *, tolerance=None):
+        """Prediction intervals of a regression: both ends, an array of shape (n_rows, 2). Needs ``conformalize`` first.
+
+        ``tolerance`` lets the plan stop once a value is proved to be that close; intervals are wider by as much at most.
+        """
+        found = self._compiled().predict_sets(self._prepare_rows(X), tolerance, self._threads())
+        if "interval" not in found:
+            raise ValueError("a classifier has no intervals; predict_set gives sets of labels")
+        return found["interval"]
+
     def save(self, path):
         """Writes the machine with its plan to a file that ``mercer.load`` and the command ``mercer`` read.
 
@@ -311,6 +415,18 @@ class QueryMixin:
         if "_model" in state:
             state = {**state, "_model": _mercer.Model.from_bytes(state["_model"])}
         super().__setstate__(state)
+
+
+def _positions(names, y):
+    """Positions of labels among the classes of a machine."""
+    order = np.argsort(names)
+    places = np.searchsorted(np.asarray(names)[order], y)
+    known = order[np.minimum(places, len(order) - 1)]
+    strange = np.flatnonzero(np.asarray(names)[known] != y)
+    if len(strange):
+        row = strange[0]
+        raise ValueError(f"row {row + 1} has the label {y[row]!r}; the classes are {', '.join(map(str, names))}")
+    return known
 
 
 def _query_options(budget, tolerance, require, threshold=None):

@@ -30,7 +30,8 @@ pub(super) fn run(arguments: &Compress, console: &Console) -> anyhow::Result<u8>
         source_supports: None,
         ..model.provenance.clone()
     };
-    let small = Model { machine: compressed.machine, plan: None, provenance, ..model };
+    let small =
+        Model { machine: compressed.machine, plan: None, conformal: None, provenance, ..model };
     if let Some(path) = &arguments.svg {
         save_text(path, &compression::figure(report))?;
     }

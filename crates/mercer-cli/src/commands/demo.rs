@@ -272,7 +272,7 @@ fn tune_row(
 }
 
 fn page(path: &Path, name: &str, model: &Model, tuned: &mercer::tune::Tuned) -> anyhow::Result<()> {
-    save_text(path, &tune::page(name, model, tuned.tuning(), &tuned.points))
+    save_text(path, &tune::page(name, model, tuned.tuning(), &tuned.points, None))
 }
 
 /// The embedded digits: training rows and held-out rows.

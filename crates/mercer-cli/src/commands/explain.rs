@@ -1,8 +1,12 @@
-//! `mercer explain`: the steps by which one query is answered. The ranges and costs come from `Plan::explain`.
+//! `mercer explain`: the steps by which one query is answered. The ranges and costs come from `Plan::explain`; contributions of
+//! columns (`--attribute`) are in `explain/attribute.rs`.
+
+mod attribute;
 
 use std::path::Path;
 
 use anyhow::Context;
+use mercer::data::Matrix;
 use mercer::data::read::Chunks;
 use mercer::machine::Tuning;
 use mercer::query::{Certainty, Explanation};
@@ -20,22 +24,17 @@ use crate::queries::Queries;
 
 pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> {
     let model = load(&arguments.model, console)?;
+    if arguments.attribution.attribute {
+        return attribute::run(arguments, &model, console);
+    }
     let plan = trust::load(&arguments.model, &model, arguments.plan, console)?;
     let source = || arguments.input.data.display().to_string();
     let options = input_options(&arguments.input);
-    let mut chunks = Queries::open(&arguments.input.data, options, &model, console)?;
-    let (row, mut before) = (arguments.row.get(), 0);
-    let chunk = loop {
-        let chunk = chunks.next_chunk(1024).with_context(source)?;
-        let chunk = chunk.with_context(|| format!("{}: there is no row {row}", source()))?;
-        if before + chunk.examples.rows() >= row {
-            break chunk.examples;
-        }
-        before += chunk.examples.rows();
-    };
+    let queries = Queries::open(&arguments.input.data, options, &model, console)?;
+    let row = arguments.row.get();
+    let (chunk, position) = chunk_of(queries, row, &source)?;
     let resolved = resolve(&arguments.query, &model, &plan, &chunk)?;
-    let path =
-        plan.explain(&chunk, row - before - 1, &resolved.query_options).with_context(source)?;
+    let path = plan.explain(&chunk, position, &resolved.query_options).with_context(source)?;
     let label = labels::text(model.machine.classes(), path.decision.answer);
     if let Some(file) = &arguments.svg {
         draw(&path, &label, file)?;
@@ -50,6 +49,23 @@ pub(super) fn run(arguments: &Explain, console: &Console) -> anyhow::Result<u8> 
         }
     }
     Ok(DONE)
+}
+
+/// The chunk of rows that holds a row, counted from 1, and its position there.
+fn chunk_of(
+    mut queries: Queries<'_>,
+    row: usize,
+    source: &dyn Fn() -> String,
+) -> anyhow::Result<(Matrix, usize)> {
+    let mut before = 0;
+    loop {
+        let chunk = queries.next_chunk(1024).with_context(source)?;
+        let chunk = chunk.with_context(|| format!("{}: there is no row {row}", source()))?;
+        if before + chunk.examples.rows() >= row {
+            return Ok((chunk.examples, row - before - 1));
+        }
+        before += chunk.examples.rows();
+    }
 }
 
 fn object(path: &Explanation, label: &str, row: usize, exact: u64) -> Value {

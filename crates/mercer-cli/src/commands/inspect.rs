@@ -102,6 +102,7 @@ fn object(model: &Model) -> Value {
         "calibration": fitted.and_then(|plan| plan.calibration.as_ref()).map(compile::value),
         "tuning": fitted.and_then(|plan| plan.tuning.as_deref()).map(Tuning::to_json),
         "zero_based": model.input.zero_based,
+        "conformal": model.conformal.as_ref().map(tune::sets::object),
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod answer;
 mod remote;
+mod sets;
 
 use std::time::Instant;
 
@@ -119,6 +120,9 @@ pub(super) fn run(predict: &Predict, seed: u64, console: &Console) -> anyhow::Re
         return remote::run(predict, server, &stop, console);
     }
     let model = load(&predict.model, console)?;
+    if predict.sets {
+        return sets::run(predict, &model, &stop, console);
+    }
     let plan = trust::load(&predict.model, &model, predict.plan, console)?;
     let mut audit = audit(predict, seed, &model, &plan, console)?;
     let source = || predict.input.data.display().to_string();

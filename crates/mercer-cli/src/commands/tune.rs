@@ -1,6 +1,7 @@
 //! `mercer tune`: finds the fastest plan that satisfies a contract. The HTML report is in `tune/page.rs`.
 
 mod page;
+pub(super) mod sets;
 
 use std::fmt::Write as _;
 
@@ -26,11 +27,14 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     let Tune { sample, training, memory, .. } = arguments;
     let rows = FittingRows::read(Some(sample), training.as_deref(), *memory, &model, console)?;
     let rows = rows.data();
-    let sample = rows.sample.context("a sample was read")?;
+    let whole = rows.sample.context("a sample was read")?;
+    let sets = sets::Sets::fit(&model, whole, rows.sample_labels, arguments.coverage, seed)?;
+    let (sample, sample_labels) = sets::rest(sets.as_ref(), whole, rows.sample_labels);
+    let (sample, sample_labels) = (sample.as_ref(), sample_labels.as_deref());
     let (tuned, _) = watched(console, &stop, |watch| {
         Tuner::new(&model.machine, sample)
             .training(rows.training)
-            .sample_labels(rows.sample_labels)
+            .sample_labels(sample_labels)
             .contract(arguments.contract)
             .aim(match arguments.aim {
                 AimName::Latency => Aim::Latency,
@@ -46,7 +50,8 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
             .run()
     })?;
     let Tuned { sections, points } = tuned;
-    let tuned = Model { plan: Some(sections), ..model };
+    let conformal = sets.as_ref().map_or(model.conformal, |sets| Some(sets.fit.conformal));
+    let tuned = Model { plan: Some(sections), conformal, ..model };
     save(&tuned, &arguments.output)?;
     if let Some(sections) = &tuned.plan {
         trust::remember(sections, PlanTrust::Everything, console);
@@ -55,9 +60,9 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     let tuning = tuning.context("a tuned plan has a record")?;
     if let Some(path) = &arguments.report {
         let name = arguments.model.file_stem().unwrap_or_default().to_string_lossy();
-        save_text(path, &page(&name, &tuned, tuning, &points))?;
+        save_text(path, &page(&name, &tuned, tuning, &points, sets.as_ref()))?;
     }
-    let repeats = Repeats::count(&tuned.machine, sample, rows.sample_labels);
+    let repeats = Repeats::count(&tuned.machine, sample, sample_labels);
     if repeats.are_training_rows() && !arguments.trust_sample {
         console.warn(&format!(
             "{} of {} rows of the sample equal supports of the machine; is the sample training data? (--trust-sample: it is not)",
@@ -67,9 +72,15 @@ pub(super) fn run(arguments: &Tune, seed: u64, console: &Console) -> anyhow::Res
     if console.json {
         let mut object = value(&tuned, tuning);
         object["difficulty"] = difficulty(&points);
+        if let Some(sets) = &sets {
+            object["conformal"] = sets.object();
+        }
         println!("{object}");
     } else {
         summary_lines(&tuned, tuning).iter().for_each(|line| println!("{line}"));
+        if let Some(sets) = &sets {
+            println!("{}", sets.sentence());
+        }
     }
     Ok(DONE)
 }

@@ -125,6 +125,8 @@ fn verbs_of_models_print_what_the_schema_says() {
     lines.lines().for_each(|line| check("answer", &serde_json::from_str(line).unwrap()));
     printed("bench", &["bench", &model, &sonar, "--repeats", "1"]);
     printed("explain", &["explain", &model, &sonar]);
+    let why = ["explain", &model, &sonar, "--attribute", "--background", &sonar];
+    printed("explain --attribute", &[&why[..], &["--background-rows", "5"]].concat());
     printed("inspect", &["inspect", &model]);
     printed("check of a model", &["check", &model]);
     printed("verify", &["verify", &model]);

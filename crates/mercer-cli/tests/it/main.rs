@@ -4,6 +4,7 @@
 
 mod adversarial;
 mod agreement;
+mod attribute;
 mod calibrated;
 mod commands;
 mod common;
@@ -23,6 +24,7 @@ mod reproduce;
 mod round_trips;
 mod scaling;
 mod serve;
+mod sets;
 mod shell;
 mod streams;
 mod targets;

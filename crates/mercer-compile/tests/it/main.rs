@@ -9,6 +9,7 @@ mod common;
 mod compress;
 mod compress_goals;
 mod compressed;
+mod conformal;
 mod damaged;
 mod gather;
 mod grid;

@@ -8,7 +8,7 @@ use mercer_spec::{Entry, Kind, Parameter, Spec};
 use super::rbf::exponential_error;
 use super::{finish_of, form_over, inner};
 use crate::bound::UNIT;
-use crate::{Domain, Finish, Form, Kernel, KernelRef};
+use crate::{Domain, Finish, Form, Kernel, KernelRef, Profile, form};
 
 /// `exp(-gamma (k(u, u) + k(v, v) - 2 k(u, v)))`: the Gaussian in the feature space of the inner kernel.
 ///
@@ -118,5 +118,10 @@ impl Finish for Exponential {
 
     fn relative_error(&self, _: f64) -> Option<f64> {
         None
+    }
+
+    fn exponential(&self) -> Option<form::Exponential> {
+        let is_sum = finish_of(&self.inner).profile() == Profile::Identity;
+        is_sum.then_some(form::Exponential::OfDistance { gamma: self.gamma })
     }
 }

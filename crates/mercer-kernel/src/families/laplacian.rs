@@ -6,7 +6,7 @@ use mercer_simd::Isa;
 use mercer_spec::{Entry, Kind, Parameter, Spec};
 
 use super::rbf::exponential_error;
-use crate::{Finish, Form, Kernel, KernelRef, Term};
+use crate::{Exponential, Finish, Form, Kernel, KernelRef, Term};
 
 /// `K(u, v) = exp(-gamma Σ|u_j - v_j|)`
 pub(super) static ENTRY: Entry<KernelRef> = Entry {
@@ -89,5 +89,9 @@ impl Finish for Laplacian {
 
     fn relative_error(&self, _: f64) -> Option<f64> {
         None
+    }
+
+    fn exponential(&self) -> Option<Exponential> {
+        Some(Exponential::OfSum { gamma: self.gamma })
     }
 }

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Series, escape};
+use super::{Series, escape, shortened};
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 360.0;
@@ -72,6 +72,44 @@ pub struct Band {
     pub low: f64,
     /// The upper end of the range.
     pub high: f64,
+}
+
+/// One signed bar of a figure.
+#[derive(Debug, Clone)]
+pub struct SignedBar {
+    /// What stands left of it.
+    pub name: String,
+    /// Its length, to the right if positive.
+    pub value: f64,
+    /// What stands at its end.
+    pub text: String,
+}
+
+/// Signed bars from a common line at zero, one below the other.
+pub fn signed_bars(title: &str, x_name: &str, bars: &[SignedBar]) -> String {
+    let finite = || bars.iter().filter(|bar| bar.value.is_finite());
+    let most = finite().map(|bar| bar.value.abs()).fold(f64::MIN_POSITIVE, f64::max);
+    let (height, zero) = (76.0 + 22.0 * finite().count() as f64, 400.0);
+    let mut marks = stroke([zero, 36.0], [zero, height - 34.0]);
+    for (number, bar) in finite().enumerate() {
+        let (top, long) = (40.0 + 22.0 * number as f64, 150.0 * (bar.value / most).abs());
+        let is_positive = bar.value >= 0.0;
+        let (left, colour) =
+            if is_positive { (zero, COLOURS[0]) } else { (zero - long, COLOURS[1]) };
+        let (end, anchor) =
+            if is_positive { (zero + long + 6.0, "start") } else { (zero - long - 6.0, "end") };
+        let _ = write!(
+            marks,
+            "<text x=\"12\" y=\"{y:.0}\">{}</text><rect x=\"{left:.2}\" y=\"{top:.0}\" width=\"{long:.2}\" height=\"16\" \
+             fill=\"{colour}\"/><text x=\"{end:.2}\" y=\"{y:.0}\" text-anchor=\"{anchor}\">{}</text>",
+            escape(&shortened(&bar.name, 26)),
+            escape(&bar.text),
+            y = top + 13.0,
+        );
+    }
+    let _ = write!(marks, "<text x=\"12\" y=\"{:.0}\">{}</text>", height - 14.0, escape(x_name));
+    let style = "line{stroke:currentColor;stroke-opacity:.6}";
+    Frame { width: WIDTH, height, title, title_at: [12.0, 24.0], style, dark: "" }.draw(&marks)
 }
 
 /// Ranges as bands along the horizontal axis, one band for each list, with a line at zero.
@@ -349,6 +387,16 @@ mod tests {
         let svg = bands("<script>", "cost", "score", &[points.to_vec()]);
         assert!(svg.contains("&lt;script&gt;") && !svg.contains("<script>"));
         assert!(svg.contains("584.00") && !svg.contains("NaN"));
+    }
+
+    #[test]
+    fn signed_bars_point_both_ways_from_zero() {
+        let bar =
+            |value: f64| SignedBar { name: "<i>".to_owned(), value, text: format!("{value}") };
+        let svg = signed_bars("t", "score", &[bar(2.0), bar(-1.0), bar(f64::NAN)]);
+        assert!(svg.contains("x=\"400.00\" y=\"40\" width=\"150.00\""), "{svg}");
+        assert!(svg.contains("x=\"325.00\" y=\"62\" width=\"75.00\""), "{svg}");
+        assert!(!svg.contains("NaN") && !svg.contains("<i>"));
     }
 
     #[test]

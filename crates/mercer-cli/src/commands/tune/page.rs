@@ -6,6 +6,7 @@ use mercer::tune::Point;
 use mercer_report::svg::Series;
 use mercer_report::{Bar, Drawing, Page};
 
+use super::sets::Sets;
 use super::{guarantee, meaning};
 use crate::commands::describe;
 
@@ -18,6 +19,7 @@ pub(in crate::commands) fn page(
     model: &Model,
     tuning: &Tuning,
     points: &[Point],
+    sets: Option<&Sets>,
 ) -> String {
     let mut page = Page::new(&format!("Tuning of {name}"));
     let spec = model.plan.as_ref().map_or("exact", |plan| plan.spec.as_str());
@@ -32,6 +34,9 @@ pub(in crate::commands) fn page(
     pictures(&mut page, tuning, points, spec);
     page.heading("Test");
     test(&mut page, tuning);
+    if let Some(sets) = sets {
+        sets.add_to(&mut page);
+    }
     page.heading("Machine");
     machine(&mut page, model);
     plans(&mut page, tuning, spec);

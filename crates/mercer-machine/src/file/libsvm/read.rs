@@ -75,7 +75,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     };
     let probabilities = header.probabilities();
     let input = Input { zero_based, ..Input::default() };
-    Ok(Model { machine, plan: None, input, probabilities, provenance })
+    Ok(Model { input, probabilities, provenance, ..Model::from(machine) })
 }
 
 /// Whether a vector has an index 0, which LIBSVM takes as one more column.

@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bins, ClassName, Output, Parent, Probabilities, Provenance, Scheme, Spacing, Tuning};
+use crate::{
+    Bins, ClassName, Conformal, MachineError, Output, Parent, Probabilities, Provenance, Scheme,
+    Spacing, Tuning,
+};
 
 /// The JSON text beside the arrays.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,6 +33,8 @@ pub(super) struct FileHeader {
     pub(super) scaling: Option<ScalingText>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) probabilities: Option<ProbabilitiesText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) conformal: Option<ConformalText>,
     pub(super) provenance: ProvenanceText,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bins: Option<BinsText>,
@@ -100,6 +105,30 @@ pub(super) enum ProbabilitiesText {
     Laplace,
     Marks,
     Curves,
+}
+
+/// The calibration of prediction sets.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConformalText {
+    coverage: f64,
+    rows: u64,
+    quantile: f64,
+}
+
+impl From<&Conformal> for ConformalText {
+    fn from(conformal: &Conformal) -> Self {
+        let (coverage, rows) = (conformal.coverage(), conformal.rows());
+        Self { coverage, rows, quantile: conformal.quantile() }
+    }
+}
+
+impl TryFrom<ConformalText> for Conformal {
+    type Error = MachineError;
+
+    fn try_from(text: ConformalText) -> Result<Self, MachineError> {
+        Self::from_parts(text.coverage, text.rows, text.quantile)
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -50,6 +50,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
         zero_based: header.zero_based,
     };
     let provenance = header.provenance.into();
+    let conformal = header.conformal.map(TryInto::try_into).transpose()?;
     let output = header.output.into();
     let machine = match header.bins.take() {
         Some(_) if rows > 0 => return Err(damaged(&"it has both supports and bins")),
@@ -66,7 +67,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Model, MachineError> {
     if plan.as_ref().is_some_and(|plan| plan.machine != file::digest(&machine)) {
         return Err(damaged(&"its plan was made for another machine"));
     }
-    Ok(Model { machine, plan, input, probabilities, provenance })
+    Ok(Model { machine, plan, input, probabilities, conformal, provenance })
 }
 
 /// More stages than any plan has: each of them searches all arrays of the file.

@@ -28,6 +28,7 @@ fn sample() -> Model {
             zero_based: false,
         },
         probabilities: Some(Probabilities::Sigmoid { a: vec![-1.5], b: vec![0.25] }),
+        conformal: Some(Conformal::from_parts(0.9, 99, -0.125).unwrap()),
         provenance: Provenance { origin: "test".into(), ..Provenance::default() },
     }
 }
@@ -44,6 +45,7 @@ fn saving_and_loading_changes_nothing() {
     assert!(model.machine.centre().is_some());
     assert_eq!(model.input, again.input);
     assert_eq!(model.probabilities, again.probabilities);
+    assert_eq!(model.conformal, again.conformal);
     assert_eq!(model.provenance, again.provenance);
     assert_eq!(to_bytes(&again, &FORMAT).unwrap(), bytes);
 }

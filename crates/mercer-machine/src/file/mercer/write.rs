@@ -78,6 +78,7 @@ pub(super) fn write(model: &Model, out: &mut dyn Write) -> Result<(), MachineErr
         zero_based: model.input.zero_based,
         scaling: model.input.scaling.as_ref().map(scaling_text),
         probabilities: model.probabilities.as_ref().map(Into::into),
+        conformal: model.conformal.as_ref().map(Into::into),
         provenance: (&model.provenance).into(),
         bins: machine.bins().map(|bins| bins.as_ref().into()),
         plan: model.plan.as_ref().map(plan_text),

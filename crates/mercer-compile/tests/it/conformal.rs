@@ -1,0 +1,141 @@
+//! Prediction sets: their coverage on fresh rows, plans that decide them by ranges, and refusals.
+
+use mercer_compile::{CompileError, Compiler, conformal_split, conformalize};
+use mercer_data::Matrix;
+use mercer_data::synthetic::normal;
+use mercer_machine::{Answer, Machine, Output};
+use mercer_query::{Certainty, Plan, PredictionSet};
+use mercer_testkit::{generate, machines};
+
+/// Targets that scores tell of, but not surely: the class with the largest margin after noise, or the value with noise.
+fn targets(machine: &Machine, rows: &Matrix, seed: u64) -> Vec<Option<Answer>> {
+    let scores = Plan::exact(machine).scores(rows).unwrap();
+    let mut rng = generate::rng(seed);
+    let each = scores.chunks_exact(machine.scores().len()).map(|scores| match machine.output() {
+        Output::Value => Answer::Value(scores[0] + normal(&mut rng) * (1.0 + scores[0].abs())),
+        output => {
+            let fits = |class: usize| match scores {
+                [score] if class == 1 => -score,
+                [score] => *score,
+                _ => output.margin(scores, class),
+            };
+            let noisy: Vec<f64> = (0..machine.classes().len())
+                .map(|class| fits(class) + 0.4 * normal(&mut rng))
+                .collect();
+            let best = (0..noisy.len()).max_by(|a, b| noisy[*a].total_cmp(&noisy[*b]));
+            Answer::Class(best.unwrap())
+        }
+    });
+    each.map(Some).collect()
+}
+
+fn problem(output: &Output, seed: u64) -> Machine {
+    let kernel = mercer_kernel::parse("rbf(gamma=0.3)").unwrap();
+    machines::random(&kernel, &generate::dense(15, 3, seed), output, seed)
+}
+
+/// Of n = 199 rows the quantile has rank 180, so the coverage of one calibration has the distribution Beta(180, 20), with
+/// mean 0.9 and variance 0.09 / 201 (targets without ties); counting it on 2,000 fresh rows adds at most 0.09 / 2000. The mean of
+/// 25 problems of a kind lies within five standard deviations of 0.9, but for one run in a million. Sets of labels may cover more,
+/// because the label always belongs to them.
+#[test]
+fn sets_cover_fresh_targets_of_a_hundred_problems_as_promised() {
+    let deviation = ((0.09f64 / 201.0 + 0.09 / 2000.0) / 25.0).sqrt();
+    let kinds = machines::outputs().into_iter().filter(|(_, output)| *output != Output::Novelty);
+    let mut problems = 0;
+    for (name, output) in kinds {
+        let mut shares = Vec::new();
+        for seed in 0..25 {
+            let machine = problem(&output, 1000 + seed);
+            let (sample, fresh) =
+                (generate::dense(199, 3, seed), generate::dense(2000, 3, seed + 500));
+            let fit =
+                conformalize(&machine, &sample, &targets(&machine, &sample, seed), 0.9).unwrap();
+            let sets = Plan::exact(&machine).predict_sets(&fresh, &fit.conformal, None).unwrap();
+            let targets = targets(&machine, &fresh, seed + 500);
+            let holds = |(set, target): (&mercer_query::SetDecision, &Option<Answer>)| {
+                target.is_some_and(|target| set.set.contains(target))
+            };
+            let covered = sets.iter().zip(&targets).filter(|pair| holds(*pair)).count();
+            shares.push(covered as f64 / 2000.0);
+            problems += 1;
+        }
+        let mean = shares.iter().sum::<f64>() / 25.0;
+        assert!(mean >= 0.9 - 5.0 * deviation, "{name}: {mean}");
+        if output == Output::Value {
+            assert!(mean <= 0.9 + 5.0 * deviation, "{name}: {mean}");
+        }
+    }
+    assert_eq!(problems, 100);
+}
+
+#[test]
+fn plans_give_the_sets_of_exact_scores_and_ranges_decide_many_of_them() {
+    for (name, output) in machines::outputs() {
+        if output == Output::Novelty {
+            continue;
+        }
+        let machine = problem(&output, 3);
+        let sample = generate::dense(400, 3, 4);
+        let compiler = Compiler::new(&machine).sample(&sample);
+        let sections =
+            compiler.run(&"cascade(low_precision, exact)".parse().unwrap()).unwrap().sections;
+        let plan = Plan::fitted(&machine, &sections).unwrap();
+        let (queries, tolerance) = (generate::dense(500, 3, 5), 0.05);
+        for coverage in [0.5, 0.9, 0.99] {
+            let fit =
+                conformalize(&machine, &sample, &targets(&machine, &sample, 6), coverage).unwrap();
+            let exact = Plan::exact(&machine).predict_sets(&queries, &fit.conformal, None).unwrap();
+            let found = plan.predict_sets(&queries, &fit.conformal, Some(tolerance)).unwrap();
+            let mut by_ranges = 0;
+            for (row, (found, exact)) in found.iter().zip(&exact).enumerate() {
+                by_ranges += usize::from(found.certainty == Certainty::Certified);
+                match (&found.set, &exact.set) {
+                    (PredictionSet::Interval(wide), PredictionSet::Interval(own)) => {
+                        assert!(wide.low <= own.low && own.high <= wide.high, "{name} {row}");
+                        assert!(wide.high - wide.low <= own.high - own.low + 2.001 * tolerance);
+                    }
+                    (found, exact) => assert_eq!(found, exact, "{name}, {coverage}, row {row}"),
+                }
+            }
+            assert!(by_ranges > 50, "{name}, {coverage}: {by_ranges} sets by ranges");
+        }
+    }
+}
+
+#[test]
+fn bad_coverages_samples_and_targets_get_a_sentence() {
+    let machine = problem(&Output::Value, 1);
+    let sample = generate::dense(8, 3, 4);
+    let known = vec![Some(Answer::Value(0.0)); 8];
+    let refused = |targets: &[Option<Answer>], coverage: f64| {
+        conformalize(&machine, &sample, targets, coverage).unwrap_err().to_string()
+    };
+    assert!(
+        refused(&known, 0.9)
+            .contains("8 rows are too few to promise a coverage of 0.9: 9 are needed")
+    );
+    assert!(refused(&known, 1.5).contains("the coverage is 1.5; it must be between 0 and 1"));
+    assert!(conformalize(&machine, &sample, &known, 0.8).is_ok());
+    let mut unknown = known.clone();
+    unknown[4] = None;
+    assert!(refused(&unknown, 0.5).contains("row 5"));
+    assert_eq!(conformalize(&machine, &sample, &[], 0.5), Err(CompileError::NoTargets));
+    let novelty = problem(&Output::Novelty, 1);
+    let inliers = vec![Some(Answer::Inlier(true)); 8];
+    assert!(
+        conformalize(&novelty, &sample, &inliers, 0.5).unwrap_err().to_string().contains("novelty")
+    );
+}
+
+#[test]
+fn a_sample_is_cut_into_disjoint_parts_by_the_seed() {
+    let (own, rest) = conformal_split(90, 0.9, 7).unwrap();
+    assert_eq!((own.len(), rest.len()), (30, 60));
+    let mut all: Vec<usize> = own.iter().chain(&rest).copied().collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..90).collect::<Vec<_>>());
+    assert_eq!(conformal_split(90, 0.9, 7).unwrap(), (own, rest));
+    assert_eq!(conformal_split(110, 0.99, 7).unwrap().0.len(), 99);
+    assert!(conformal_split(50, 0.99, 7).unwrap_err().to_string().contains("99 are needed"));
+}
