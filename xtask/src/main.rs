@@ -6,6 +6,7 @@ mod bench;
 mod bits;
 mod clib;
 mod debian;
+mod docs;
 mod edges;
 mod fixtures;
 mod help;
@@ -44,6 +45,7 @@ const VERBS: &[Verb] = &[
     bench::VERB,
     fixtures::VERB,
     clib::VERB,
+    docs::VERB,
     sanitize::VERB,
     help::VERB,
 ];

@@ -1,14 +1,13 @@
 //! `cargo xtask test`: everything that must pass before a change is ready, with the seconds of each step.
 //! It measures no speed; that is `cargo xtask bench`.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace::{self, Workspace};
-use crate::{Args, Verb, debian, edges, page, r_package, shape, test_binaries, words};
+use crate::workspace::{self, Workspace, find_python};
+use crate::{Args, Verb, debian, docs, edges, page, r_package, shape, test_binaries, words};
 
 pub const VERB: Verb = Verb {
     name: "test",
@@ -20,6 +19,7 @@ pub const VERB: Verb = Verb {
             edges   cargo xtask edges\n\
             words   cargo xtask words\n\
             shape   cargo xtask shape\n\
+            links   cargo xtask docs --links: links between the pages of the repository\n\
             test    cargo test, with the examples in the documentation; seconds of each test binary\n\
             doc     cargo doc, warnings are errors\n\
             deny    cargo deny check (deny.toml); skipped if cargo-deny is not installed\n\
@@ -66,6 +66,7 @@ const STEPS: &[Step] = &[
     Step { name: "edges", heading: "cargo xtask edges", is_full: false, run: check_edges },
     Step { name: "words", heading: "cargo xtask words", is_full: false, run: check_words },
     Step { name: "shape", heading: "cargo xtask shape", is_full: false, run: check_shape },
+    Step { name: "links", heading: "cargo xtask docs --links", is_full: false, run: check_links },
     Step { name: "test", heading: "cargo test --workspace", is_full: false, run: test },
     Step { name: "doc", heading: "cargo doc --workspace --no-deps", is_full: false, run: doc },
     Step { name: "deny", heading: "cargo deny check", is_full: false, run: deny },
@@ -173,6 +174,11 @@ fn check_shape(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+fn check_links(workspace: &Workspace) -> Result<Outcome> {
+    docs::links::must_hold(workspace)?;
+    Ok(Outcome::Passed)
+}
+
 fn test(workspace: &Workspace) -> Result<Outcome> {
     test_binaries::run_all(workspace)?;
     run_cargo(workspace, &["test", "--workspace", "--locked", "--doc"])
@@ -270,14 +276,6 @@ fn check_page(workspace: &Workspace) -> Result<Outcome> {
     Ok(page::check(workspace)?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
-/// The first of `$PYTHON`, `python3` and `python` that starts.
-fn find_python(workspace: &Workspace) -> Result<PathBuf> {
-    let named = std::env::var_os("PYTHON").map(PathBuf::from);
-    let mut candidates = named.into_iter().chain(["python3".into(), "python".into()]);
-    let starts = |python: &PathBuf| workspace::succeeds(workspace.command(python).arg("--version"));
-    candidates.find(starts).context("no Python starts; put python3 on the path or set PYTHON")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,8 +291,8 @@ mod tests {
         assert_eq!(
             chosen(&[], &[]),
             [
-                "packages", "fmt", "clippy", "edges", "words", "shape", "test", "doc", "deny",
-                "python", "r", "page"
+                "packages", "fmt", "clippy", "edges", "words", "shape", "links", "test", "doc",
+                "deny", "python", "r", "page"
             ]
         );
     }
@@ -304,7 +302,10 @@ mod tests {
         assert_eq!(chosen(&["doc", "fmt"], &[]), ["fmt", "doc"]);
         assert_eq!(
             chosen(&[], &["test", "python"]),
-            ["packages", "fmt", "clippy", "edges", "words", "shape", "doc", "deny", "r", "page"]
+            [
+                "packages", "fmt", "clippy", "edges", "words", "shape", "links", "doc", "deny",
+                "r", "page"
+            ]
         );
         assert_eq!(chosen(&["fmt"], &["fmt"]), [""; 0]);
     }

@@ -94,6 +94,14 @@ pub fn succeeds(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
 }
 
+/// The first of `$PYTHON`, `python3` and `python` that starts.
+pub fn find_python(workspace: &Workspace) -> Result<PathBuf> {
+    let named = std::env::var_os("PYTHON").map(PathBuf::from);
+    let mut candidates = named.into_iter().chain(["python3".into(), "python".into()]);
+    let starts = |python: &PathBuf| succeeds(workspace.command(python).arg("--version"));
+    candidates.find(starts).context("no Python starts; put python3 on the path or set PYTHON")
+}
+
 /// A command as one would type it: the program without its folder, then its words.
 fn line_of(command: &Command) -> String {
     let program = Path::new(command.get_program());

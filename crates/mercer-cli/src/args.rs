@@ -2,6 +2,7 @@
 //!
 //! What a verb does is in `commands/`.
 
+mod headings;
 mod play;
 mod serve;
 mod shared;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mercer::compile::tune::Contract;
 
+use headings::{ATTRIBUTION, CHOICE, DATA, GENERAL, LIMITS, METHOD, OUTPUT, PLAN};
 pub(crate) use play::Play;
 pub(crate) use serve::Serve;
 pub(crate) use shared::{
@@ -36,19 +38,22 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Threads to use, at most four for each core; all cores if not given
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", help_heading = GENERAL)]
     pub(crate) threads: Option<NonZero<usize>>,
     /// Seed of all random choices; the same seed gives the same result [default: 1]
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", help_heading = GENERAL, hide_short_help = true)]
     pub(crate) seed: Option<u64>,
     /// Print nothing but results and errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = GENERAL, hide_short_help = true)]
     pub(crate) quiet: bool,
     /// Print one JSON object instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GENERAL)]
     pub(crate) json: bool,
     /// Which messages go to standard error
-    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
+    #[arg(
+        long, global = true, value_name = "LEVEL", default_value = "warn",
+        help_heading = GENERAL, hide_short_help = true
+    )]
     pub(crate) log_level: LogLevel,
 }
 
@@ -144,7 +149,7 @@ pub(crate) struct Import {
     /// The model file to read
     pub(crate) source: PathBuf,
     /// The model file to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
 }
 
@@ -153,16 +158,16 @@ pub(crate) struct Export {
     /// The model file to read
     pub(crate) model: PathBuf,
     /// Format to write (see `mercer list`); by default that of the file's ending (.onnx, .c, .mercer), else libsvm
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) format: Option<String>,
     /// The file to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
     /// Queries: count how many of their labels change if the written model is used instead
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub(crate) sample: Option<PathBuf>,
     /// How much of the plan goes into a C file; other formats hold the machine alone
-    #[arg(long, value_name = "PART", default_value = "whole")]
+    #[arg(long, value_name = "PART", default_value = "whole", help_heading = PLAN)]
     pub(crate) plan: PlanPart,
     #[command(flatten)]
     pub(crate) trust: PlanFlags,
@@ -190,7 +195,7 @@ pub(crate) struct Completions {
 #[derive(Debug, Args)]
 pub(crate) struct Man {
     /// Folder to write `mercer.1`, `mercer-train.1`, ... into
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) to: Option<PathBuf>,
 }
 
@@ -216,7 +221,7 @@ pub(crate) struct Verify {
     /// The model file to read
     pub(crate) model: PathBuf,
     /// Queries like those of later use, unknown to whoever made the file: the calibration is tested on them
-    #[arg(long, value_name = "DATA")]
+    #[arg(long, value_name = "DATA", help_heading = DATA)]
     pub(crate) sample: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) memory: MemoryFlag,
@@ -228,7 +233,7 @@ pub(crate) struct Check {
     pub(crate) input: Input,
     /// For a model: queries on which its labels are compared with those of exported models; its support vectors if
     /// not given
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = DATA)]
     pub(crate) sample: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) memory: MemoryFlag,
@@ -242,28 +247,31 @@ pub(crate) struct Convert {
     #[arg(required_unless_present = "output", value_name = "OUTPUT")]
     pub(crate) destination: Option<PathBuf>,
     /// The same as an option, as other verbs have it
-    #[arg(short, long, value_name = "FILE", conflicts_with = "destination")]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "destination", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
     /// Format to write; chosen by the output's name if not given
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) format: Option<String>,
     /// File for the labels, if the format cannot hold them
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) labels_output: Option<PathBuf>,
     /// Apply the scaling of this model to the rows
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", help_heading = DATA, hide_short_help = true)]
     pub(crate) scaled_by: Option<PathBuf>,
     /// Sort the columns of each row of LIBSVM text
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) sort: bool,
     /// Keep this fraction of the rows, drawn at random; --rest gets the others
-    #[arg(long, value_name = "FRACTION", value_parser = fraction, conflicts_with = "sample")]
+    #[arg(
+        long, value_name = "FRACTION", value_parser = fraction, conflicts_with = "sample",
+        help_heading = OUTPUT
+    )]
     pub(crate) split: Option<f64>,
     /// Keep this many rows, drawn at random; --rest gets the others
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = OUTPUT)]
     pub(crate) sample: Option<NonZero<usize>>,
     /// File for the rows that --split or --sample leave out
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) rest: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) memory: MemoryFlag,
@@ -288,30 +296,33 @@ pub(crate) struct Predict {
     #[command(flatten)]
     pub(crate) input: Input,
     /// File for the answers; standard output if not given, none with --json
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
     /// Format of the answers; chosen by the output's name if not given
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) format: Option<OutputFormat>,
     /// Also write the probability of each class, if the model was trained with --probabilities
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     pub(crate) probabilities: bool,
     /// Answer the other rows if a row has no answer (a value or a score overflows, or the kernel needs values of at
     /// least 0); such rows are reported, and left out of csv and jsonl, or an empty line in libsvm
-    #[arg(long, conflicts_with = "server")]
+    #[arg(long, conflicts_with = "server", help_heading = DATA, hide_short_help = true)]
     pub(crate) skip_bad_rows: bool,
     /// Write prediction sets, or intervals of a regression, in place of answers: they hold the true target with the
     /// probability that `tune --coverage` calibrated; csv or jsonl
-    #[arg(long, conflicts_with_all = ["probabilities", "skip_bad_rows", "audit", "server", "budget", "budget_us", "threshold"])]
+    #[arg(
+        long, help_heading = OUTPUT, hide_short_help = true,
+        conflicts_with_all = ["probabilities", "skip_bad_rows", "audit", "server", "budget", "budget_us", "threshold"]
+    )]
     pub(crate) sets: bool,
     #[command(flatten)]
     pub(crate) query: QueryFlags,
     /// Also evaluate this fraction of the queries exactly (chosen at random, by --seed), and warn if calibrated answers
     /// disagree with exact ones more often than the contract allows
-    #[arg(long, value_name = "FRACTION", conflicts_with = "server")]
+    #[arg(long, value_name = "FRACTION", conflicts_with = "server", help_heading = PLAN)]
     pub(crate) audit: Option<f64>,
     /// Rows like those that are expected: queries are audited in proportion to their distance from these rows as a whole
-    #[arg(long, value_name = "DATA", requires = "audit")]
+    #[arg(long, value_name = "DATA", requires = "audit", help_heading = PLAN, hide_short_help = true)]
     pub(crate) audit_sample: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) remote: RemoteFlags,
@@ -326,41 +337,47 @@ pub(crate) struct Tune {
     /// The model file to read
     pub(crate) model: PathBuf,
     /// Queries like those of later use, none of them a training row
-    #[arg(long, value_name = "DATA")]
+    #[arg(long, value_name = "DATA", help_heading = DATA)]
     pub(crate) sample: PathBuf,
     /// The guarantee for answers: exact, certified, or 'calibrated(eps=1e-3, delta=0.05)'
-    #[arg(long, default_value = "certified", value_name = "CONTRACT", value_parser = contract)]
+    #[arg(
+        long, default_value = "certified", value_name = "CONTRACT", value_parser = contract,
+        help_heading = PLAN
+    )]
     pub(crate) contract: Contract,
     /// What must be fast
-    #[arg(long = "for", default_value = "throughput", value_name = "AIM")]
+    #[arg(long = "for", default_value = "throughput", value_name = "AIM", help_heading = PLAN)]
     pub(crate) aim: AimName,
     /// Time limit per query, in microseconds; a query that needs more gets the best answer so far, marked unsettled
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", help_heading = LIMITS)]
     pub(crate) budget_us: Option<f64>,
     /// Share of the queries that --budget-us may leave unsettled; if it leaves more, nothing is written
-    #[arg(long, default_value_t = 0.01, value_name = "SHARE", requires = "budget_us")]
+    #[arg(
+        long, default_value_t = 0.01, value_name = "SHARE", requires = "budget_us",
+        help_heading = LIMITS, hide_short_help = true
+    )]
     pub(crate) unsettled: f64,
     /// For regression: largest error of a value; a plan may stop when the value is proved to be this close
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", help_heading = PLAN, hide_short_help = true)]
     pub(crate) tolerance: Option<f64>,
     /// Also calibrate prediction sets that hold the true target with this probability, on a third of the sample, which needs
     /// targets; the plan is tuned on the rest (`predict --sets`)
-    #[arg(long, value_name = "C")]
+    #[arg(long, value_name = "C", help_heading = PLAN, hide_short_help = true)]
     pub(crate) coverage: Option<f64>,
     /// Training rows of the machine: some stages are fitted to them; nothing is tested on them
-    #[arg(long, value_name = "DATA")]
+    #[arg(long, value_name = "DATA", help_heading = DATA)]
     pub(crate) training: Option<PathBuf>,
     /// Accept the sample even if many of its rows equal support vectors of the machine
-    #[arg(long)]
+    #[arg(long, help_heading = DATA, hide_short_help = true)]
     pub(crate) trust_sample: bool,
     /// Stop the search after this time and keep the best plan so far
-    #[arg(long, default_value = "120s", value_name = "TIME", value_parser = duration)]
+    #[arg(long, default_value = "120s", value_name = "TIME", value_parser = duration, help_heading = LIMITS)]
     pub(crate) time_limit: Duration,
     /// Write a report as one HTML page
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) report: Option<PathBuf>,
     /// The model file to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) memory: MemoryFlag,
@@ -383,33 +400,36 @@ pub(crate) struct Compile {
     /// The model file to read
     pub(crate) model: PathBuf,
     /// The plan: `exact`, one stage, or `cascade(stage, ..., exact)`; `mercer list` shows the stages
-    #[arg(long, value_name = "PLAN")]
+    #[arg(long, value_name = "PLAN", help_heading = PLAN)]
     pub(crate) plan: String,
     /// Queries like those of later use, none of them a training row; plans with estimates are calibrated on them
-    #[arg(long, value_name = "DATA")]
+    #[arg(long, value_name = "DATA", help_heading = DATA)]
     pub(crate) sample: Option<PathBuf>,
     /// Training rows of the machine: some stages select from them or are fitted to them; nothing is calibrated
     /// on them
-    #[arg(long, value_name = "DATA")]
+    #[arg(long, value_name = "DATA", help_heading = DATA)]
     pub(crate) training: Option<PathBuf>,
     /// Largest fraction of queries whose label may disagree with the exact one (or of excess errors, see --risk)
-    #[arg(long, default_value_t = 1e-3, value_name = "X")]
+    #[arg(long, default_value_t = 1e-3, value_name = "X", help_heading = PLAN)]
     pub(crate) eps: f64,
     /// Probability that the guarantee fails because the sample was not representative
-    #[arg(long, default_value_t = 0.05, value_name = "X")]
+    #[arg(long, default_value_t = 0.05, value_name = "X", help_heading = PLAN)]
     pub(crate) delta: f64,
     /// What the limit --eps is for
-    #[arg(long, default_value = "disagreements", value_name = "RISK")]
+    #[arg(
+        long, default_value = "disagreements", value_name = "RISK",
+        help_heading = PLAN, hide_short_help = true
+    )]
     pub(crate) risk: RiskName,
     /// Generate this many rows across the decision boundary, near supports of the other side, and take the errors of
     /// estimates and the thresholds of `nearest` from them too; nothing is tested on them
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = PLAN, hide_short_help = true)]
     pub(crate) boundary: usize,
     /// Accept the sample even if many of its rows equal support vectors of the machine
-    #[arg(long)]
+    #[arg(long, help_heading = DATA, hide_short_help = true)]
     pub(crate) trust_sample: bool,
     /// The model file to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) memory: MemoryFlag,
@@ -428,41 +448,47 @@ pub(crate) struct Compress {
     /// The model file to read
     pub(crate) model: PathBuf,
     /// Compression method (see `mercer list`)
-    #[arg(long, default_value = "greedy", value_name = "METHOD")]
+    #[arg(long, default_value = "greedy", value_name = "METHOD", help_heading = METHOD)]
     pub(crate) method: String,
     /// Keep this many vectors
-    #[arg(long, value_name = "K", group = "goal")]
+    #[arg(long, value_name = "K", group = "goal", help_heading = METHOD)]
     pub(crate) size: Option<NonZero<usize>>,
     /// Use the fewest vectors with |W - W~| at most this fraction of |W|; W and W~ are the weight vectors (in feature
     /// space) of the machine and of the smaller one
-    #[arg(long, value_name = "E", group = "goal", value_parser = share)]
+    #[arg(long, value_name = "E", group = "goal", value_parser = share, help_heading = METHOD)]
     pub(crate) error: Option<f64>,
     /// Use the fewest vectors with at most this fraction of disagreements on --sample
-    #[arg(long, value_name = "P", group = "goal", requires = "sample", value_parser = share)]
+    #[arg(
+        long, value_name = "P", group = "goal", requires = "sample", value_parser = share,
+        help_heading = METHOD
+    )]
     pub(crate) disagreement: Option<f64>,
     /// Use the fewest vectors that certify at least this fraction of the labels of --sample
-    #[arg(long, value_name = "Q", group = "goal", requires = "sample", value_parser = share)]
+    #[arg(
+        long, value_name = "Q", group = "goal", requires = "sample", value_parser = share,
+        help_heading = METHOD
+    )]
     pub(crate) certified: Option<f64>,
     /// Queries like those of later use: disagreements and certified labels are counted on them
-    #[arg(long, value_name = "DATA")]
+    #[arg(long, value_name = "DATA", help_heading = DATA)]
     pub(crate) sample: Option<PathBuf>,
     /// Training rows of the machine, for methods that use them
-    #[arg(long, value_name = "DATA")]
+    #[arg(long, value_name = "DATA", help_heading = DATA)]
     pub(crate) training: Option<PathBuf>,
     /// For regression: two values that differ by at most this count as the same answer
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", help_heading = METHOD, hide_short_help = true)]
     pub(crate) value_tolerance: Option<f64>,
     /// For linear kernels: keep vectors, instead of one weight vector
-    #[arg(long)]
+    #[arg(long, help_heading = METHOD, hide_short_help = true)]
     pub(crate) keep_vectors: bool,
     /// Write an HTML page with sizes and errors
-    #[arg(long, value_name = "HTML")]
+    #[arg(long, value_name = "HTML", help_heading = OUTPUT)]
     pub(crate) report: Option<PathBuf>,
     /// Draw sizes and errors into this SVG file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) svg: Option<PathBuf>,
     /// The model file to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) memory: MemoryFlag,
@@ -479,44 +505,44 @@ pub(crate) struct Reproduce {
     pub(crate) paper: String,
     /// Folder with data that are not part of the program (`mnist/t10k-images-idx3-ubyte.gz`);
     /// $MERCER_DATA if not given
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = DATA)]
     pub(crate) data: Option<PathBuf>,
     /// Only these machines or parts: for decoste03 Sonar, Haberman, 'MNIST 3v8', 'MNIST 0v1', 'low rank'; for dm03
     /// 0v1 to 8v9, 'ten classes', 'even odd'; for og98 'Ripley linear', 'Ripley RBF', Sonar,
     /// digits, banana, Abalone, Adult, 'MNIST 3v8', 'MNIST 3v8 2k', and the parts results, goals, sizes, cascades; for fs01 'example 1', toy, factorisation, pivots, Abalone, problems, rank; for yw12
     /// MNIST, gradients, covtype, Adult, '20 Newsgroups', sector, 'visual words', interpolation, sweeps, growth
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = CHOICE)]
     pub(crate) only: Vec<String>,
     /// For dm03: only this method, paper, 'paper, no filter', 'paper, cross-validated', held-out, 'held-out, no
     /// filter', default, or tuned (the plan of `mercer tune` on 3v8, 'ten classes', 'even odd'); for yw12 'ours,
     /// chi2', 'ours, intersection', 'PmSVM-LUT, chi2', ... or linear; may be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = CHOICE, hide_short_help = true)]
     pub(crate) method: Vec<String>,
     /// How often each measurement is repeated; the shortest time is reported
-    #[arg(long, default_value = "5", value_name = "N")]
+    #[arg(long, default_value = "5", value_name = "N", help_heading = CHOICE, hide_short_help = true)]
     pub(crate) repeats: u32,
     /// For fs01 and yw12: largest number of training rows of a set, and of the part `growth` of yw12
-    #[arg(long, default_value = "10000000", value_name = "N")]
+    #[arg(long, default_value = "10000000", value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(crate) rows: usize,
     /// For yw12: instead of measuring, write the rows of the sets into this folder as LIBSVM text
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) write_rows: Option<PathBuf>,
     /// Folder for the paper's figures, KEY-NAME.svg each
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) figures: Option<PathBuf>,
     /// Only the smaller machines of each paper, from at most 5,000 rows, each timed once: at most two minutes on two
     /// cores for each paper
-    #[arg(long, conflicts_with = "only")]
+    #[arg(long, conflicts_with = "only", help_heading = CHOICE)]
     pub(crate) quick: bool,
     /// For `all`: the folder for the page and the tables
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = OUTPUT)]
     pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
     /// File for the report, one HTML page
-    #[arg(long, default_value = "mercer-demo.html", value_name = "FILE")]
+    #[arg(long, default_value = "mercer-demo.html", value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) report: PathBuf,
 }
 
@@ -527,10 +553,10 @@ pub(crate) struct Explain {
     #[command(flatten)]
     pub(crate) input: Input,
     /// Number of the row in the data, starting at 1
-    #[arg(long, default_value = "1", value_name = "N")]
+    #[arg(long, default_value = "1", value_name = "N", help_heading = DATA)]
     pub(crate) row: NonZero<usize>,
     /// Draw the range of the score after each step, or the contributions of columns, into this SVG file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) attribution: AttributionFlags,
@@ -544,23 +570,23 @@ pub(crate) struct Explain {
 #[derive(Debug, Args)]
 pub(crate) struct AttributionFlags {
     /// Print how much each column moved the score away from its mean over the background rows (Shapley values)
-    #[arg(long, requires = "background")]
+    #[arg(long, requires = "background", help_heading = ATTRIBUTION)]
     pub(crate) attribute: bool,
     /// Rows to compare with, read like the data: rows of the training set, or typical ones; cost grows with their number
-    #[arg(long, value_name = "FILE", requires = "attribute")]
+    #[arg(long, value_name = "FILE", requires = "attribute", help_heading = ATTRIBUTION)]
     pub(crate) background: Option<PathBuf>,
     /// Use the first N background rows only
-    #[arg(long, value_name = "N", requires = "attribute")]
+    #[arg(long, value_name = "N", requires = "attribute", help_heading = ATTRIBUTION, hide_short_help = true)]
     pub(crate) background_rows: Option<NonZero<usize>>,
     /// Explain the score of this class: against --against, or with one-vs-rest against all others. If not given, the score
     /// that decides: that of the winner against the runner-up, or of the winner
-    #[arg(long, value_name = "LABEL", requires = "attribute")]
+    #[arg(long, value_name = "LABEL", requires = "attribute", help_heading = ATTRIBUTION, hide_short_help = true)]
     pub(crate) class: Option<String>,
     /// The other class of the score to explain
-    #[arg(long, value_name = "LABEL", requires = "class")]
+    #[arg(long, value_name = "LABEL", requires = "class", help_heading = ATTRIBUTION, hide_short_help = true)]
     pub(crate) against: Option<String>,
     /// Write the contributions as one HTML page
-    #[arg(long, value_name = "HTML", requires = "attribute")]
+    #[arg(long, value_name = "HTML", requires = "attribute", help_heading = OUTPUT)]
     pub(crate) report: Option<PathBuf>,
 }
 
@@ -581,10 +607,13 @@ pub(crate) struct Bench {
     #[command(flatten)]
     pub(crate) input: Input,
     /// How often each measurement is repeated; the shortest time is reported
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(
+        long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000),
+        help_heading = CHOICE
+    )]
     pub(crate) repeats: u32,
     /// Number of queries to time one at a time; all if the data have fewer
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", help_heading = CHOICE)]
     pub(crate) single_queries: usize,
     #[command(flatten)]
     pub(crate) plan: PlanFlags,

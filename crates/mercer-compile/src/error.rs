@@ -16,10 +16,12 @@ pub enum CompileError {
         reason: &'static str,
     },
     /// There is no such stage.
-    #[error("there is no stage '{stage}'; known are {known}, exact")]
+    #[error("there is no stage '{stage}'{nearest}; known are {known}, exact")]
     Unknown {
         /// The name.
         stage: String,
+        /// What was probably meant.
+        nearest: String,
         /// All names.
         known: String,
     },
@@ -224,6 +226,7 @@ impl CompileError {
 
     pub(crate) fn unknown(stage: &str) -> Self {
         let known: Vec<&str> = crate::FITTERS.iter().map(|fitter| fitter.stage.name).collect();
-        Self::Unknown { stage: stage.to_owned(), known: known.join(", ") }
+        let nearest = mercer_spec::suggestion(stage, known.iter().copied());
+        Self::Unknown { stage: stage.to_owned(), nearest, known: known.join(", ") }
     }
 }

@@ -85,6 +85,11 @@ pub fn compile_with(
     Ok(Compiler::new(machine).fitting_data(fitting_data).watch(watch).run(plan)?.sections)
 }
 
+/// Whether a name is probably a slip for that of a stage.
+fn is_near_a_stage(name: &str) -> bool {
+    mercer_spec::nearest(name, FITTERS.iter().map(|fitter| fitter.stage.name)).is_some()
+}
+
 /// The stages before the exact one.
 fn stages(plan: &Spec) -> Result<Vec<Spec>, CompileError> {
     if plan == &Spec::new("exact") {
@@ -93,6 +98,9 @@ fn stages(plan: &Spec) -> Result<Vec<Spec>, CompileError> {
     let not_a_plan = |reason| Err(CompileError::NotAPlan { text: plan.to_string(), reason });
     if Fitter::named(plan.name()).is_some() {
         return Ok(vec![plan.clone()]);
+    }
+    if plan.name() != "cascade" && is_near_a_stage(plan.name()) {
+        return Err(CompileError::unknown(plan.name()));
     }
     if plan.name() != "cascade" || !plan.named().is_empty() {
         return not_a_plan("a plan is exact, cascade(stage, ..., exact), or a single stage");

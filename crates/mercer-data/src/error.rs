@@ -183,10 +183,12 @@ pub enum DataError {
         reason: &'static str,
     },
     /// A reader that does not exist.
-    #[error("unknown format '{name}'; known are {known}")]
+    #[error("unknown format '{name}'{nearest}; known are {known}")]
     UnknownFormat {
         /// The requested name.
         name: String,
+        /// What was probably meant.
+        nearest: String,
         /// The names that exist.
         known: String,
     },

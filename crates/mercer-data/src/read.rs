@@ -122,7 +122,8 @@ pub fn from_reader(
     if let Some(name) = &options.format {
         let format = FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
             let known: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
-            DataError::UnknownFormat { name: name.clone(), known: known.join(", ") }
+            let nearest = mercer_spec::suggestion(name, known.iter().copied());
+            DataError::UnknownFormat { name: name.clone(), nearest, known: known.join(", ") }
         })?;
         return (format.open)(Box::new(source), options);
     }

@@ -59,7 +59,8 @@ pub fn format(name: Option<&str>, path: &Path) -> Result<&'static WriteFormat, D
     found.ok_or_else(|| {
         let known: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
         let name = name.map_or(ending, ToOwned::to_owned);
-        DataError::UnknownFormat { name, known: known.join(", ") }
+        let nearest = mercer_spec::suggestion(&name, known.iter().copied());
+        DataError::UnknownFormat { name, nearest, known: known.join(", ") }
     })
 }
 

@@ -41,7 +41,8 @@ impl Paper {
         let paper = PAPERS.iter().find(|paper| paper.key == key).with_context(|| {
             let known: Vec<String> =
                 PAPERS.iter().map(|paper| format!("{} ({})", paper.key, paper.title)).collect();
-            format!("there is no paper '{key}'; known are {}", known.join(", "))
+            let nearest = mercer::spec::suggestion(key, PAPERS.iter().map(|paper| paper.key));
+            format!("there is no paper '{key}'{nearest}; known are {}", known.join(", "))
         })?;
         Ok(paper)
     }

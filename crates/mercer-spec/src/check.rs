@@ -170,13 +170,14 @@ fn check_known(
     given: usize,
 ) -> Result<(), SpecError> {
     let (component, parameter) = (component.to_owned(), name.to_owned());
-    match parameters.iter().position(|p| p.name == name) {
+    match parameters.iter().position(|p| p.name.eq_ignore_ascii_case(name)) {
         Some(position) if position < given => Err(SpecError::Repeated { component, parameter }),
         Some(_) => Ok(()),
         None => {
             let names: Vec<_> = parameters.iter().map(|p| p.name).collect();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Err(SpecError::UnknownParameter { component, parameter, known })
+            let nearest = crate::suggestion(&parameter, names);
+            Err(SpecError::UnknownParameter { component, parameter, nearest, known })
         }
     }
 }
@@ -271,6 +272,7 @@ mod tests {
     fn positions_names_and_defaults_fill_the_parameters() {
         assert_eq!(REGISTRY.parse("polynomial(2, 0.5)"), Ok((0.5, 2)));
         assert_eq!(REGISTRY.parse("polynomial(gamma=0.5)"), Ok((0.5, 3)));
+        assert_eq!(REGISTRY.parse("polynomial(Gamma=0.5, DEGREE=2)"), Ok((0.5, 2)));
         assert_eq!(ENTRY.signature(), "polynomial(degree=3, gamma)");
     }
 
@@ -316,9 +318,15 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused_by_name() {
         for (text, message) in [
-            ("poly", "unknown kernel 'poly'; known are polynomial"),
+            ("poly", "unknown kernel 'poly' (did you mean 'polynomial'?); known are polynomial"),
+            ("rbf", "unknown kernel 'rbf'; known are polynomial"),
             ("polynomial", "polynomial needs the parameter 'gamma' (the scale)"),
-            ("polynomial(gama=1)", "polynomial has no parameter 'gama'; it takes degree, gamma"),
+            (
+                "polynomial(gama=1)",
+                "polynomial has no parameter 'gama' (did you mean 'gamma'?); it takes degree, gamma",
+            ),
+            ("polynomial(2, Degree=3)", "polynomial: parameter 'Degree' is given twice"),
+            ("polynomial(gamma=1, GAMMA=2)", "polynomial: parameter 'GAMMA' is given twice"),
             ("polynomial(2, degree=3, gamma=1)", "polynomial: parameter 'degree' is given twice"),
             ("polynomial(1, 2, 3)", "polynomial takes at most 2 arguments, 3 were given"),
             ("polynomial(2.5, 1)", "polynomial: 'degree' must be a whole number, not '2.5'"),

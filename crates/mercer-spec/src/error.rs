@@ -23,22 +23,26 @@ pub enum SpecError {
         limit: usize,
     },
     /// No such component.
-    #[error("unknown {noun} '{name}'; known are {known}")]
+    #[error("unknown {noun} '{name}'{nearest}; known are {known}")]
     Unknown {
         /// What kind of component was looked for.
         noun: &'static str,
         /// The name given.
         name: String,
+        /// What was probably meant ([`crate::suggestion`]).
+        nearest: String,
         /// All registered names.
         known: String,
     },
     /// The component has no such parameter.
-    #[error("{component} has no parameter '{parameter}'; it takes {known}")]
+    #[error("{component} has no parameter '{parameter}'{nearest}; it takes {known}")]
     UnknownParameter {
         /// The component.
         component: String,
         /// The name given.
         parameter: String,
+        /// What was probably meant ([`crate::suggestion`]).
+        nearest: String,
         /// Its parameters.
         known: String,
     },

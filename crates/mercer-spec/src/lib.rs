@@ -1,7 +1,7 @@
 //! Component texts such as `rbf(gamma=0.5)`: parsing, printing and checking.
 //!
 //! A [`Spec`] is the text form of every kernel, solver, compressor, stage and contract. A [`Registry`]
-//! lists the components of one room; each [`Entry`] names its parameters with ranges and defaults, so
+//! lists the components of one kind; each [`Entry`] names its parameters with ranges and defaults, so
 //! that help texts, errors and checks come from one definition.
 //!
 //! ```
@@ -13,11 +13,13 @@
 
 mod check;
 mod error;
+mod nearest;
 mod parse;
 mod registry;
 mod spec;
 
 pub use check::Checked;
 pub use error::SpecError;
+pub use nearest::{nearest, suggestion};
 pub use registry::{Entry, Kind, Parameter, Registry, signature};
 pub use spec::{Spec, Value};

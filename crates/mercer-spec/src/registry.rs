@@ -108,7 +108,9 @@ impl<T> Registry<T> {
     pub fn entry(&self, name: &str) -> Result<&'static Entry<T>, SpecError> {
         self.entries.iter().copied().find(|entry| entry.name == name).ok_or_else(|| {
             let known: Vec<_> = self.entries.iter().map(|entry| entry.name).collect();
-            SpecError::Unknown { noun: self.noun, name: name.to_owned(), known: known.join(", ") }
+            let nearest = crate::suggestion(name, known.iter().copied());
+            let (noun, name) = (self.noun, name.to_owned());
+            SpecError::Unknown { noun, name, nearest, known: known.join(", ") }
         })
     }
 

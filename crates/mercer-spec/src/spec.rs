@@ -52,9 +52,10 @@ impl Spec {
         &self.named
     }
 
-    /// The named argument, if given.
+    /// The named argument, if given; names are read in either case (`c_svc(c=1)`).
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.named.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+        let found = self.named.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value)
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use mercer_server::{LogFormat, MetricsNames, Overload, ServeOptions, VersionPolicy};
 
+use super::headings::{LIMITS, MODELS, NETWORK, OUTPUT, PLAN};
 use super::{Common, PlanFlags};
 
 #[derive(Debug, Args)]
@@ -13,62 +14,62 @@ pub(crate) struct Serve {
     /// Model files, or folders with `name.mercer` or `name/VERSION/model.mercer`
     pub(crate) models: Vec<PathBuf>,
     /// A TOML file with options; the command line wins
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = MODELS)]
     pub(crate) config: Option<PathBuf>,
     /// Load the models and check the options, then end
-    #[arg(long)]
+    #[arg(long, help_heading = MODELS, hide_short_help = true)]
     pub(crate) check: bool,
     /// Where HTTP is served [default: 127.0.0.1:8000]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = NETWORK)]
     pub(crate) listen: Option<SocketAddr>,
     /// Where gRPC is served [default: nowhere]
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", help_heading = NETWORK)]
     pub(crate) grpc: Option<SocketAddr>,
     /// Which versions of a model are served: latest, all, or numbers such as 1,3 [default: latest]
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", help_heading = MODELS, hide_short_help = true)]
     pub(crate) versions: Option<VersionPolicy>,
     /// Expected milliseconds of work that may wait; requests beyond are refused with 429 [default: 100]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", help_heading = LIMITS)]
     pub(crate) queue_ms: Option<f64>,
     /// What to do when more waits [default: shed]
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", help_heading = LIMITS, hide_short_help = true)]
     pub(crate) overload: Option<OverloadName>,
     /// Evaluate this share of calibrated answers again exactly, in the background; a model whose calibration is found to be
     /// wrong answers by its proved plan from then on
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", help_heading = PLAN)]
     pub(crate) audit: Option<f64>,
     /// Look at the files of the models every so many seconds [default: only on SIGHUP]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", help_heading = MODELS)]
     pub(crate) watch: Option<f64>,
     /// Log every request on standard error [default: off]
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", help_heading = OUTPUT)]
     pub(crate) log: Option<LogName>,
     /// Names of the metrics; `triton` adds those of Triton [default: mercer]
-    #[arg(long, value_name = "NAMES")]
+    #[arg(long, value_name = "NAMES", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) metrics_names: Option<MetricsName>,
     /// Give supports of a model to whoever asks for them: they are training data
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) show_supports: bool,
     /// Do not serve the page at `/`
-    #[arg(long)]
+    #[arg(long, help_heading = NETWORK, hide_short_help = true)]
     pub(crate) no_page: bool,
     /// A name by which browsers may ask the server, beside addresses and `localhost`; may be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = NETWORK, hide_short_help = true)]
     pub(crate) host: Vec<String>,
     /// A file with the token that every request must carry (`Authorization: Bearer TOKEN`)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = NETWORK)]
     pub(crate) token_file: Option<PathBuf>,
     /// A file with the token for loading and unloading models; without one that is not served
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = NETWORK, hide_short_help = true)]
     pub(crate) admin_token_file: Option<PathBuf>,
     /// The server's certificate (PEM); HTTP and gRPC then speak TLS
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = NETWORK)]
     pub(crate) tls_cert: Option<PathBuf>,
     /// The key of the certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = NETWORK)]
     pub(crate) tls_key: Option<PathBuf>,
     /// Certificate authorities (PEM); clients must show a certificate of one of them
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = NETWORK, hide_short_help = true)]
     pub(crate) tls_client_ca: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) plan: PlanFlags,

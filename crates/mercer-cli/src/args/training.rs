@@ -6,26 +6,27 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::Input;
+use super::headings::{DATA, KERNEL, LIMITS, OUTPUT, SOLVER, VALIDATION};
 
 /// Options of training that `train` and `search` share.
 #[derive(Debug, Args)]
 pub(crate) struct TrainingFlags {
     /// Scaling (see `mercer list`): fitted to the examples, stored in the model, applied to queries
-    #[arg(long, value_name = "SCALING")]
+    #[arg(long, value_name = "SCALING", help_heading = DATA)]
     pub(crate) scale: Option<String>,
     /// Solver (see `mercer list`); if not given, `direct` for linear systems and `smo` for all others
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = SOLVER)]
     pub(crate) solver: Option<String>,
     /// How several classes are reduced to binary subproblems
     ///
     /// The default is one-vs-one for smo, and one-vs-rest for direct and for linear and additive solvers.
-    #[arg(long)]
+    #[arg(long, help_heading = KERNEL, hide_short_help = true)]
     pub(crate) scheme: Option<SchemeName>,
     /// Largest violation of the optimality conditions that is accepted
     ///
     /// The default is 1e-3 for smo, 0.1 for linear and additive solvers, 1e-6 for direct. For low_rank it is the
     /// duality gap relative to the objective (1e-3).
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", help_heading = SOLVER)]
     pub(crate) tolerance: Option<f64>,
     /// Memory for training, including the data: 512MiB, 2GiB, ...
     ///
@@ -33,26 +34,26 @@ pub(crate) struct TrainingFlags {
     ///
     /// Linear and additive solvers keep packed rows that do not fit in an unnamed temporary file. A data file larger
     /// than half of this memory is read in chunks and never loaded completely.
-    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size)]
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = size, help_heading = LIMITS)]
     pub(crate) memory: usize,
     /// Stop after this time with the best machine so far (exit code 3): 90s, 10m, 2h, ...
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = LIMITS)]
     pub(crate) time_limit: Option<Duration>,
     /// Stop after this many iterations with the best machine so far (exit code 3)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = LIMITS, hide_short_help = true)]
     pub(crate) max_iterations: Option<u64>,
     /// Multiply C of a class by this weight, like -wi of svm-train; may be given several times
-    #[arg(long, value_name = "LABEL=WEIGHT", value_parser = class_weight)]
+    #[arg(long, value_name = "LABEL=WEIGHT", value_parser = class_weight, help_heading = KERNEL)]
     pub(crate) class_weight: Vec<(String, f64)>,
     /// The target names classes, however many there are; without, more than 20 classes and more than one for every 10
     /// rows are refused, because such a target is probably a value (regression) or names rows
-    #[arg(long)]
+    #[arg(long, help_heading = DATA, hide_short_help = true)]
     pub(crate) many_classes: bool,
     /// A file with one weight per line for each example
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = DATA, hide_short_help = true)]
     pub(crate) weights: Option<PathBuf>,
     /// Cross-validate with these folds: a file with the fold of each example, starting at 0, one per line
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = VALIDATION, hide_short_help = true)]
     pub(crate) folds: Option<PathBuf>,
 }
 
@@ -61,36 +62,39 @@ pub(crate) struct Train {
     #[command(flatten)]
     pub(crate) input: Input,
     /// The model file to write
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: PathBuf,
     /// Kernel (see `mercer list`); gamma may be `scale` or `auto`, as in scikit-learn
-    #[arg(long, default_value = "rbf(gamma=scale)", value_name = "KERNEL")]
+    #[arg(long, default_value = "rbf(gamma=scale)", value_name = "KERNEL", help_heading = KERNEL)]
     pub(crate) kernel: String,
     /// Formulation, with its C, nu, epsilon or lambda (see `mercer list`)
-    #[arg(long, default_value = "c_svc(C=1)", value_name = "TEXT")]
+    #[arg(long, default_value = "c_svc(C=1)", value_name = "TEXT", help_heading = KERNEL)]
     pub(crate) formulation: String,
     #[command(flatten)]
     pub(crate) training: TrainingFlags,
     /// Cross-validate with this many folds before training
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = VALIDATION)]
     pub(crate) cv: Option<usize>,
     /// Fit class probabilities to the scores of a cross-validation (five folds unless --cv is given)
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", help_heading = VALIDATION)]
     pub(crate) probabilities: Option<CalibratorName>,
     /// Save checkpoints of the training to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) checkpoint: Option<PathBuf>,
     /// Time between checkpoints
-    #[arg(long, default_value = "60s", value_name = "TIME", value_parser = duration)]
+    #[arg(
+        long, default_value = "60s", value_name = "TIME", value_parser = duration,
+        help_heading = OUTPUT, hide_short_help = true
+    )]
     pub(crate) checkpoint_every: Duration,
     /// Continue from the checkpoint file if it exists
-    #[arg(long, requires = "checkpoint")]
+    #[arg(long, requires = "checkpoint", help_heading = SOLVER, hide_short_help = true)]
     pub(crate) resume: bool,
     /// With the solver low_rank: continue from its solution until the machine of the exact kernel is reached
-    #[arg(long)]
+    #[arg(long, help_heading = SOLVER, hide_short_help = true)]
     pub(crate) polish: bool,
     /// Start from the coefficients of this model
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", help_heading = SOLVER, hide_short_help = true)]
     pub(crate) warm_start: Option<PathBuf>,
 }
 
@@ -99,31 +103,31 @@ pub(crate) struct Search {
     #[command(flatten)]
     pub(crate) input: Input,
     /// Kernels, with values in braces: {0.1, 1, 10}, or {2^-15..2^3; 7} for 7 values with equal ratios
-    #[arg(long, default_value = "rbf(gamma={2^-15..2^3; 7})", value_name = "GRID")]
+    #[arg(long, default_value = "rbf(gamma={2^-15..2^3; 7})", value_name = "GRID", help_heading = KERNEL)]
     pub(crate) kernel: String,
     /// Formulations, with values in braces
-    #[arg(long, default_value = "c_svc(C={2^-5..2^15; 6})", value_name = "GRID")]
+    #[arg(long, default_value = "c_svc(C={2^-5..2^15; 6})", value_name = "GRID", help_heading = KERNEL)]
     pub(crate) formulation: String,
     #[command(flatten)]
     pub(crate) training: TrainingFlags,
     /// Number of folds
-    #[arg(long, default_value_t = 5, value_name = "N", conflicts_with = "folds")]
+    #[arg(long, default_value_t = 5, value_name = "N", conflicts_with = "folds", help_heading = VALIDATION)]
     pub(crate) cv: usize,
     /// Successive halving: start with few examples; after each round keep one of N candidates, the best ones, and use N
     /// times as many examples
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = VALIDATION)]
     pub(crate) halving: Option<usize>,
     /// Save the results to this file, and continue from it if it exists
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) journal: Option<PathBuf>,
     /// Train the best candidate on all examples and write the model
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = OUTPUT)]
     pub(crate) output: Option<PathBuf>,
     /// Write all candidates as a CSV table
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) table: Option<PathBuf>,
     /// Draw a heat map of kernels and formulations into this SVG file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) svg: Option<PathBuf>,
 }
 

@@ -21,7 +21,8 @@ pub(super) fn run(export: &Export, console: &Console) -> anyhow::Result<u8> {
     let name = export.format.as_deref().unwrap_or_else(|| by_ending(&export.output));
     let format = file::format(name).with_context(|| {
         let known: Vec<_> = file::FORMATS.iter().map(|format| format.name).collect();
-        format!("unknown model format '{name}'; known are {}", known.join(", "))
+        let nearest = mercer::spec::suggestion(name, known.iter().copied());
+        format!("unknown model format '{name}'{nearest}; known are {}", known.join(", "))
     })?;
     let model = load(&export.model, console)?;
     let changed = match &export.sample {

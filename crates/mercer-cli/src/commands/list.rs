@@ -7,7 +7,7 @@ use mercer::kernel::KERNELS;
 use mercer::machine::file;
 use mercer::query::StageEntry;
 use mercer::simd::Isa;
-use mercer::spec::Parameter;
+use mercer::spec::{Entry, Parameter, Registry};
 use mercer::train::{FORMULATIONS, SOLVERS};
 use mercer::tune::CONTRACTS;
 use serde_json::{Value, json};
@@ -16,60 +16,85 @@ use super::reproduce::papers;
 use crate::console::Console;
 use crate::failure::DONE;
 
+/// One name of a list.
+struct Item {
+    /// As it is written, with its parameters and their defaults.
+    signature: String,
+    summary: &'static str,
+    /// Nothing for what is not a component.
+    parameters: Option<&'static [Parameter]>,
+}
+
+impl Item {
+    fn plain((name, summary): (String, &'static str)) -> Self {
+        Self { signature: name, summary, parameters: None }
+    }
+
+    fn object(&self) -> Value {
+        let mut object = json!({ "name": self.signature, "summary": self.summary });
+        if let Some(parameters) = self.parameters {
+            object["parameters"] = parameters.iter().map(parameter_object).collect();
+        }
+        object
+    }
+}
+
+fn components<T>(registry: &Registry<T>) -> Vec<Item> {
+    let item = |entry: &&'static Entry<T>| Item {
+        signature: entry.signature(),
+        summary: entry.summary,
+        parameters: Some(entry.parameters),
+    };
+    registry.entries.iter().map(item).collect()
+}
+
+fn stages() -> Vec<Item> {
+    let item = |stage: &StageEntry| Item {
+        signature: stage.signature(),
+        summary: stage.summary,
+        parameters: Some(stage.parameters),
+    };
+    FITTERS.iter().map(|fitter| item(fitter.stage)).collect()
+}
+
+fn sections() -> [(&'static str, Vec<Item>); 10] {
+    let readers = read::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary));
+    let models = file::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary));
+    [
+        ("kernels", components(&KERNELS)),
+        ("scalings", components(&SCALINGS)),
+        ("formulations", components(&FORMULATIONS)),
+        ("solvers", components(&SOLVERS)),
+        ("stages", stages()),
+        ("compressors", components(&COMPRESSORS)),
+        ("contracts", components(&CONTRACTS)),
+        ("data_formats", readers.map(Item::plain).collect()),
+        ("model_formats", models.map(Item::plain).collect()),
+        ("papers", papers().into_iter().map(Item::plain).collect()),
+    ]
+}
+
 pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
-    let kernels: Vec<(String, &str)> =
-        KERNELS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
-    let scalings: Vec<(String, &str)> =
-        SCALINGS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
-    let readers: Vec<(String, &str)> =
-        read::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary)).collect();
-    let models: Vec<(String, &str)> =
-        file::FORMATS.iter().map(|format| (format.name.to_owned(), format.summary)).collect();
-    let formulations: Vec<(String, &str)> =
-        FORMULATIONS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
-    let solvers: Vec<(String, &str)> =
-        SOLVERS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
-    let contracts: Vec<(String, &str)> =
-        CONTRACTS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
-    let compressors: Vec<(String, &str)> =
-        COMPRESSORS.entries.iter().map(|entry| (entry.signature(), entry.summary)).collect();
-    let sections = [
-        ("kernels", kernels),
-        ("scalings", scalings),
-        ("formulations", formulations),
-        ("solvers", solvers),
-        // With their parameters: see below.
-        ("stages", Vec::new()),
-        ("compressors", compressors),
-        ("contracts", contracts),
-        ("data_formats", readers),
-        ("model_formats", models),
-        ("papers", papers()),
-    ];
+    let sections = sections();
     let sets: Vec<&str> = Isa::available().iter().map(|isa| isa.name()).collect();
     if console.json {
-        let list = |rows: &[(String, &str)]| -> Vec<Value> {
-            rows.iter().map(|(name, text)| json!({ "name": name, "summary": text })).collect()
-        };
         let mut object = serde_json::Map::new();
-        for (title, rows) in &sections {
-            object.insert((*title).to_owned(), list(rows).into());
+        for (title, items) in &sections {
+            object.insert((*title).to_owned(), items.iter().map(Item::object).collect());
         }
-        let stages: Vec<Value> = FITTERS.iter().map(|fitter| stage_object(fitter.stage)).collect();
-        object.insert("stages".to_owned(), stages.into());
         object.insert("instruction_sets".to_owned(), sets.into());
         println!("{}", Value::Object(object));
         return Ok(DONE);
     }
-    for (title, rows) in &sections {
+    for (title, items) in &sections {
         println!("{}", title.replace('_', " "));
         if *title == "stages" {
-            FITTERS.iter().for_each(|fitter| print_stage(fitter.stage));
+            items.iter().for_each(print_with_parameters);
             continue;
         }
-        let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-        for (name, text) in rows {
-            println!("  {name:width$}  {text}");
+        let width = items.iter().map(|item| item.signature.chars().count()).max().unwrap_or(0);
+        for Item { signature, summary, .. } in items {
+            println!("  {signature:width$}  {summary}");
         }
     }
     println!("instruction sets");
@@ -78,22 +103,19 @@ pub(super) fn run(console: &Console) -> anyhow::Result<u8> {
 }
 
 /// A stage with its summary, and a line for each parameter: default, range, meaning.
-fn print_stage(stage: &StageEntry) {
-    println!("  {}", stage.signature());
+fn print_with_parameters(stage: &Item) {
+    println!("  {}", stage.signature);
     println!("      {}", stage.summary);
-    let width = stage.parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
-    for parameter in stage.parameters {
+    let parameters = stage.parameters.unwrap_or_default();
+    let width = parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
+    for parameter in parameters {
         println!("      {:width$}  {} ({})", parameter.name, parameter.help, parameter.range());
     }
 }
 
-fn stage_object(stage: &StageEntry) -> Value {
-    let parameter = |parameter: &Parameter| {
-        json!({
-            "name": parameter.name, "default": parameter.default, "range": parameter.range(),
-            "help": parameter.help,
-        })
-    };
-    let parameters: Vec<Value> = stage.parameters.iter().map(parameter).collect();
-    json!({ "name": stage.signature(), "summary": stage.summary, "parameters": parameters })
+fn parameter_object(parameter: &Parameter) -> Value {
+    json!({
+        "name": parameter.name, "default": parameter.default, "range": parameter.range(),
+        "help": parameter.help,
+    })
 }

@@ -470,7 +470,12 @@ fn exporting_what_a_format_cannot_say_is_refused_by_name() {
     let out = folder.path("x.onnx");
     let (code, said) = refused_with(&["export", &model, "--format", "onyx", "-o", &out]);
     assert_eq!(code, Some(1));
-    assert!(said.contains("unknown model format 'onyx'; known are mercer, libsvm"), "{said}");
+    assert!(
+        said.contains(
+            "unknown model format 'onyx' (did you mean 'onnx'?); known are mercer, libsvm"
+        ),
+        "{said}"
+    );
 }
 
 #[test]

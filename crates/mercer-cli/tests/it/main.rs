@@ -16,6 +16,7 @@ mod faults;
 mod file_rows;
 mod formats;
 mod guide;
+mod help;
 mod json;
 mod libsvm;
 mod libsvm_checks;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::common::{Folder, done, mercer, object};
 
 /// The verbs, as `mercer --help` lists them.
-fn verbs() -> Vec<String> {
+pub fn verbs() -> Vec<String> {
     let help = done(&["--help"]);
     let listed = help.split("Commands:\n").nth(1).and_then(|rest| rest.split("\n\n").next());
     let lines = listed.expect("a list of commands").lines();

@@ -58,7 +58,11 @@ fn a_limit_ends_training_with_a_usable_machine_and_exit_code_3() {
 fn wrong_training_texts_are_refused_with_what_is_known() {
     let data = dataset("sonar/sonar.csv");
     for (flag, text, message) in [
-        ("--kernel", "rfb(gamma=1)", "unknown kernel 'rfb'; known are linear"),
+        (
+            "--kernel",
+            "rfb(gamma=1)",
+            "unknown kernel 'rfb' (did you mean 'rbf'?); known are linear",
+        ),
         ("--kernel", "rbf(gamma=-1)", "rbf: 'gamma' must be above 0 and finite, not -1"),
         ("--formulation", "c_svc(C=0)", "'C' must be"),
         ("--formulation", "nu_svc(nu=0.999)", "nu"),
