@@ -286,7 +286,7 @@ impl Compressed<'_> {
     }
 
     /// The rows, whatever the types of columns and values.
-    fn build<C: Copy + Into<i64>, V: Copy + Into<f64>>(
+    fn build<C: Copy + Into<i64> + PartialOrd, V: Copy + Into<f64>>(
         &self,
         rows: usize,
         order: Option<&[usize]>,
@@ -316,7 +316,7 @@ impl Compressed<'_> {
     }
 
     /// Refuses columns that do not increase or lie beyond the width, and values that are not finite.
-    fn check_row<C: Copy + Into<i64>, V: Copy + Into<f64>>(
+    fn check_row<C: Copy + Into<i64> + PartialOrd, V: Copy + Into<f64>>(
         &self,
         row: usize,
         columns: &[C],
@@ -325,7 +325,7 @@ impl Compressed<'_> {
         // No early end: these loops are vectorised.
         let later = columns.get(1..).unwrap_or_default();
         let increase = columns.iter().zip(later);
-        if !increase.fold(true, |so_far, (a, b)| so_far & ((*a).into() < (*b).into())) {
+        if !increase.fold(true, |so_far, (a, b)| so_far & (a < b)) {
             return Err(bad_row(row, "columns must increase"));
         }
         let (first, last) = (columns.first(), columns.last());
