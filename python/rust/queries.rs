@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use std::mem;
 use std::ops::Range;
 
-use mercer::data::Matrix;
+use mercer::data::{Matrix, Row};
+use mercer::kernel::Domain;
 use mercer::machine::{Answer, Model};
 use mercer::query::{Decision, ExactScratch, Plan, QueryError, QueryOptions, Worker};
 use pyo3::prelude::*;
@@ -38,32 +39,37 @@ impl Queries<'_> {
         }
     }
 
-    /// Runs work on all rows, block by block. Each thread copies a block just before it works on it, so that the rows
-    /// are still in its cache.
-    fn in_blocks<S, T: Clone + Send>(
+    /// Runs work on a block of rows. The caller's thread has copied them just before, so they are still in its cache.
+    fn on_matrix<T>(
         &self,
         view: View<'_>,
-        make: impl Fn() -> S + Send + Sync,
-        work: impl Fn(&mut S, &Matrix) -> Result<Vec<T>, QueryError> + Send + Sync,
+        memory: &mut Vec<f64>,
+        work: impl FnOnce(&Matrix) -> Result<Vec<T>, QueryError>,
     ) -> Result<Vec<T>, AnswerError> {
-        let state = || (make(), Vec::new());
-        let block = |(state, memory): &mut (S, Vec<f64>), range: Range<usize>| {
-            let rows = self.matrix(view.part(range), mem::take(memory))?;
-            self.plan.check(&rows).map_err(AnswerError::Query)?;
-            let found = work(state, &rows);
-            *memory = rows.into_dense().unwrap_or_default();
-            found.map_err(AnswerError::Query)
-        };
-        let blocks = self.plan.blocks(view.rows());
-        let answer = |state: &mut (S, Vec<f64>), range: Range<usize>| {
+        let rows = self.matrix(view, mem::take(memory))?;
+        self.plan.check(&rows).map_err(AnswerError::Query)?;
+        let found = work(&rows);
+        *memory = rows.into_dense().unwrap_or_default();
+        found.map_err(AnswerError::Query)
+    }
+
+    /// Answers all rows, block by block, on the threads of the pool.
+    fn in_blocks<S, T: Clone + Send>(
+        &self,
+        rows: usize,
+        make: impl Fn() -> S + Send + Sync,
+        work: impl Fn(&mut S, Range<usize>) -> Result<Vec<T>, AnswerError> + Send + Sync,
+    ) -> Result<Vec<T>, AnswerError> {
+        let answer = |state: &mut S, range: Range<usize>| {
             let first = range.start;
-            block(state, range).map_err(|error| error.behind(first))
+            work(state, range).map_err(|error| error.behind(first))
         };
+        let blocks = self.plan.blocks(rows);
         let parts: Vec<_> = if blocks.len() < 2 {
-            let mut state = state();
+            let mut state = make();
             blocks.into_iter().map(|range| answer(&mut state, range)).collect()
         } else {
-            blocks.into_par_iter().map_init(state, answer).collect()
+            blocks.into_par_iter().map_init(make, answer).collect()
         };
         // In order, so that the error is always that of the first bad row.
         Ok(parts.into_iter().collect::<Result<Vec<_>, _>>()?.concat())
@@ -72,10 +78,12 @@ impl Queries<'_> {
     /// Decisions for all rows.
     pub(crate) fn decided(&self, view: View<'_>) -> Result<Vec<Decision>, AnswerError> {
         let query_options = QueryOptions::of(self.model);
-        let decide = |worker: &mut Worker<'_>, rows: &Matrix| {
-            worker.decide(rows, 0..rows.rows(), &query_options).map(<[_]>::to_vec)
+        let decide = |(worker, memory): &mut (Worker<'_>, Vec<f64>), range: Range<usize>| {
+            self.on_matrix(view.part(range), memory, |rows| {
+                worker.decide(rows, 0..rows.rows(), &query_options).map(<[_]>::to_vec)
+            })
         };
-        self.in_blocks(view, || self.plan.worker(), decide)
+        self.in_blocks(view.rows(), || (self.plan.worker(), Vec::new()), decide)
     }
 
     /// Whether every query is evaluated exactly, whatever it costs: answers then need no ranges.
@@ -83,20 +91,47 @@ impl Queries<'_> {
         self.plan.stages().is_empty() && QueryOptions::of(self.model).budget.is_none()
     }
 
-    /// The answers of the exact stage alone.
+    /// The answers of the exact stage alone. Sparse rows that can be read where they are are not copied.
     pub(crate) fn answered_exactly(&self, view: View<'_>) -> Result<Vec<Answer>, AnswerError> {
-        let (exact, count) = (self.plan.exact_stage(), self.model.machine.scores().len());
-        let work = |(scratch, scores): &mut (ExactScratch, Vec<f64>), rows: &Matrix| {
-            scores.clear();
-            scores.resize(rows.rows() * count, 0.0);
-            exact.scores((0..rows.rows()).map(|row| rows.row(row)), scratch, scores);
-            if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
-                return Err(QueryError::NotFinite { row: at / count + 1, value: scores[at] });
+        let exact = self.plan.exact_stage();
+        let state = || (exact.scratch(), Vec::new(), Vec::new());
+        self.in_blocks(view.rows(), state, |(scratch, scores, memory), range| {
+            let part = view.part(range);
+            match self.rows_in_place(&part) {
+                Some(rows) => self
+                    .exact_answers(rows.iter().copied(), scratch, scores)
+                    .map_err(AnswerError::Query),
+                None => self.on_matrix(part, memory, |rows| {
+                    let rows = (0..rows.rows()).map(|row| rows.row(row));
+                    self.exact_answers(rows, scratch, scores)
+                }),
             }
-            let answer = |scores: &[f64]| self.model.machine.output().answer(scores);
-            Ok(scores.chunks_exact(count).map(answer).collect())
-        };
-        self.in_blocks(view, || (exact.scratch(), Vec::new()), work)
+        })
+    }
+
+    /// Compressed rows as they are, if the machine takes them so and nothing is wrong with them.
+    fn rows_in_place<'v>(&self, view: &View<'v>) -> Option<Vec<Row<'v>>> {
+        let input = &self.model.input;
+        let is_plain = input.scaling.is_none() && self.model.machine.domain() == Domain::Real;
+        let expected = input.features.filter(|_| is_plain)?;
+        view.in_place(expected)
+    }
+
+    fn exact_answers<'v>(
+        &self,
+        rows: impl ExactSizeIterator<Item = Row<'v>> + Clone,
+        scratch: &mut ExactScratch,
+        scores: &mut Vec<f64>,
+    ) -> Result<Vec<Answer>, QueryError> {
+        let count = self.model.machine.scores().len();
+        scores.clear();
+        scores.resize(rows.len() * count, 0.0);
+        self.plan.exact_stage().scores(rows, scratch, scores);
+        if let Some(at) = scores.iter().position(|score| !score.is_finite()) {
+            return Err(QueryError::NotFinite { row: at / count + 1, value: scores[at] });
+        }
+        let answer = |scores: &[f64]| self.model.machine.output().answer(scores);
+        Ok(scores.chunks_exact(count).map(answer).collect())
     }
 }
 

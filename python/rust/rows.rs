@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use mercer::data::{DataError, Matrix, MatrixBuilder};
+use mercer::data::{DataError, Matrix, MatrixBuilder, Row};
 use numpy::ndarray::{ArrayView, ArrayView1, ArrayView2, Axis, Dimension, RemoveAxis};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -112,6 +112,36 @@ impl FloatsView<'_> {
             Self::F64(array) => array.len(),
             Self::F32(array) => array.len(),
         }
+    }
+}
+
+impl<'a> View<'a> {
+    /// Compressed rows of this width without a copy: `None` if their types are others, a zero is stored, or something is wrong,
+    /// which [`View::matrix`] tells.
+    pub(crate) fn in_place(&self, expected: usize) -> Option<Vec<Row<'a>>> {
+        let Self::Compressed(
+            starts,
+            columns @ IntegersView::Narrow(narrow),
+            values @ FloatsView::F64(wide),
+            width,
+        ) = *self
+        else {
+            return None;
+        };
+        let parts = Compressed { starts, columns, values, width };
+        let (narrow, wide) = (narrow.to_slice()?, wide.to_slice()?);
+        if width != expected || narrow.len() != wide.len() {
+            return None;
+        }
+        let all_columns: &[u32] = bytemuck::cast_slice(narrow);
+        let row = |row: usize| {
+            let range = starts.get(row)..starts.get(row + 1);
+            let (signed, values) = (narrow.get(range.clone())?, wide.get(range.clone())?);
+            parts.check_row(row, signed, values).ok()?;
+            let has_zero = values.iter().fold(false, |so_far, value| so_far | (*value == 0.0));
+            (!has_zero).then(|| Row::Sparse { columns: &all_columns[range], values })
+        };
+        (0..self.rows()).map(row).collect()
     }
 }
 
@@ -256,7 +286,7 @@ impl Compressed<'_> {
     }
 
     /// The rows, whatever the types of columns and values.
-    fn build<C: Copy + Into<i64>, V: Copy + Into<f64>>(
+    fn build<C: Copy + Into<i64> + PartialOrd, V: Copy + Into<f64>>(
         &self,
         rows: usize,
         order: Option<&[usize]>,
@@ -286,7 +316,7 @@ impl Compressed<'_> {
     }
 
     /// Refuses columns that do not increase or lie beyond the width, and values that are not finite.
-    fn check_row<C: Copy + Into<i64>, V: Copy + Into<f64>>(
+    fn check_row<C: Copy + Into<i64> + PartialOrd, V: Copy + Into<f64>>(
         &self,
         row: usize,
         columns: &[C],
@@ -295,7 +325,7 @@ impl Compressed<'_> {
         // No early end: these loops are vectorised.
         let later = columns.get(1..).unwrap_or_default();
         let increase = columns.iter().zip(later);
-        if !increase.fold(true, |so_far, (a, b)| so_far & ((*a).into() < (*b).into())) {
+        if !increase.fold(true, |so_far, (a, b)| so_far & (a < b)) {
             return Err(bad_row(row, "columns must increase"));
         }
         let (first, last) = (columns.first(), columns.last());
