@@ -12,14 +12,14 @@ const MOST_CLASSES = 6;
 const NAMES = 'ABCDEF';
 const KERNELS = [['rbf', 'RBF (Gaussian)'], ['laplacian', 'Laplacian'], ['polynomial', 'Polynomial'], ['linear', 'Linear']];
 const PLANS = [
-  ['auto', 'chosen by the kernel'], ['cascade(compressed, exact)', 'compressed, then exact'], ['cascade(anytime, exact)', 'anytime, then exact'],
+  ['auto', 'the cheapest of some'], ['cascade(compressed(k=10), exact)', 'compressed, then exact'], ['cascade(anytime(chunk=2), exact)', 'anytime, then exact'],
   ['cascade(low_precision, exact)', 'low precision, then exact'], ['exact', 'exact only'],
 ];
 const ROWS = [60, 150, 400, 1000];
 
 const call = (name, body) => json(`train/${name}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body ?? {}) });
 /** Settings outlive the view: one comes back from another view and finds them. */
-const chosen = { kernel: 'rbf', C: 0, gamma: 0.3, degree: 3, plan: 'auto', size: 10, isComparing: false };
+const chosen = { kernel: 'rbf', C: 0, gamma: 0, degree: 3, plan: 'auto', size: 10, isComparing: false };
 
 /** A slider whose value is a power of ten, or a whole number. */
 function slider(name, text, range, show, change) {
@@ -219,7 +219,7 @@ export function trainView(session, into) {
 
   const labelColumn = h('input', { type: 'text', placeholder: 'guessed' });
   const example = h('select', {});
-  const rows = h('select', {}, ROWS.map((size) => h('option', { value: String(size), selected: size === 150 }, `${count(size)} points`)));
+  const rows = h('select', {}, ROWS.map((size) => h('option', { value: String(size), selected: size === 400 }, `${count(size)} points`)));
   const takeExample = () => example.value && give('example', { name: example.value, rows: Number(rows.value) });
   for (const control of [example, rows]) control.addEventListener('change', takeExample);
 
@@ -255,10 +255,13 @@ export function trainView(session, into) {
 
   into.append(
     h('p', { class: 'lead' }, 'Click to add points of a class. After every change a machine is trained: it draws the border between the classes and keeps the points that the border rests on, the support vectors. All other points could be left out, and nothing would change.'),
-    h('div', { class: 'columns train' },
-      h('section', {}, h('h3', {}, 'Points and border'), classRow, plane.canvas,
+    h('div', { class: 'columns' },
+      h('div', {}, h('section', {}, h('h3', {}, 'Points and border'), classRow, plane.canvas,
         h('ul', { class: 'legend' }, h('li', {}, stroke('none'), 'border'), h('li', {}, stroke('4 3', 'currentColor', 1.4), 'margin (score 1)'), h('li', {}, ring(false), 'support vector'), h('li', {}, ring(true), 'bounded: within the margin, or wrong')),
         said, h('div', { class: 'row' }, undo, clear), h('p', {}, h('small', {}, source))),
+        h('section', {}, h('h3', {}, 'Other points'),
+          h('div', { class: 'row' }, field('Example', example), field('How many', rows)),
+          dropZone('Or drop a table of your own: CSV, LIBSVM, Parquet; up to 20,000 rows', upload), field('Its column of classes', labelColumn, { hint: 'by name or number; leave it empty to have it guessed' }), tableRow)),
       h('div', {},
         h('section', {}, h('h3', {}, 'Machine'),
           h('div', { class: 'row' }, field('Kernel', kernel), field('Plan of answers', plan)), c.element, gamma.element, degree.element,
@@ -272,10 +275,7 @@ export function trainView(session, into) {
     h('div', { class: 'columns second' },
       h('section', {}, h('h3', {}, 'Cost of each answer'), costs, ofCosts, rowText),
       h('div', {},
-        h('section', {}, h('h3', {}, 'Plan and its stages'), planText, stages, h('p', {}, h('small', {}, 'Each stage proves what it can, and passes on the rest. Far from the border a label is proved with little work: such queries are easy.'))),
-        h('section', {}, h('h3', {}, 'Other points'),
-          h('div', { class: 'row' }, field('Example', example), field('How many', rows)),
-          dropZone('Or drop a table of your own: CSV, LIBSVM, Parquet; up to 20 000 rows', upload), field('Its column of classes', labelColumn, { hint: 'by name or number; leave it empty to have it guessed' }), tableRow))));
+        h('section', {}, h('h3', {}, 'Plan and its stages'), planText, stages, h('p', {}, h('small', {}, 'Each stage proves what it can, and passes on the rest. Far from the border a label is proved with little work: such queries are easy.'))))));
   sliders();
   classButtons();
   give('state');
