@@ -46,7 +46,7 @@ const ring = (isBounded) => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 't
   svg('circle', { cx: 8, cy: 8, r: 6.5, fill: 'none', stroke: 'currentColor', 'stroke-width': 1.5 }), isBounded ? svg('circle', { cx: 8, cy: 8, r: 2, fill: 'currentColor' }) : null);
 const stroke = (dashes, colour = 'currentColor', width = 2.4) => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' },
   svg('line', { x1: 0, x2: 16, y1: 8, y2: 8, stroke: colour, 'stroke-width': width, 'stroke-dasharray': dashes }));
-const cross = () => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('path', { d: 'M2 2L14 14M2 14L14 2', stroke: '#c00000', 'stroke-width': 2.5 }));
+const cross = () => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('path', { d: 'M2 2L14 14M2 14L14 2', stroke: 'var(--draw-mark)', 'stroke-width': 2.5 }));
 
 function download(bytes, name) {
   const address = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));
@@ -68,6 +68,7 @@ export function trainView(session, into) {
   const said = h('p', { role: 'status', id: 'trained' });
   const facts = h('dl', { id: 'facts' });
   const [stages, planText, ofCosts, ofReduced, classRow, tableRow, source] = ['div', 'p', 'div', 'div', 'div', 'div', 'p'].map((tag) => h(tag, {}));
+  planText.id = 'plan';
   const costs = h('canvas', { class: 'map', role: 'img', id: 'plane-costs', width: PIXELS, height: PIXELS, aria: { label: 'map of the cost of answers in the plane' } });
   const rowText = h('p', {}, h('small', {}, 'A click on this map takes that point as the row of the other views.'));
 
@@ -170,7 +171,7 @@ export function trainView(session, into) {
         + `(${percent(reduced.relative)} of the length of the machine)${bounded ? `, so no score anywhere in the plane changes by more than ${number(reduced.distance)}` : ''}.`),
       h('p', {}, `${count(reduced.disagreements)} of ${count(data.points.length)} points get another label`,
         reduced.certified === null ? '.' : `; of ${percent(reduced.certified)} of the points it is proved that they keep theirs.`, ` Found in ${number(reduced.milliseconds)} ms by ${reduced.method}.`),
-      h('ul', { class: 'legend' }, h('li', {}, stroke('2 3', '#c00000'), 'border of the small machine'), h('li', {}, cross(), 'its vectors')));
+      h('ul', { class: 'legend' }, h('li', {}, stroke('2 3', 'var(--draw-mark)'), 'border of the small machine'), h('li', {}, cross(), 'its vectors')));
   };
 
   const classButtons = () => {
