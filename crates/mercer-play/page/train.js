@@ -12,14 +12,14 @@ const MOST_CLASSES = 6;
 const NAMES = 'ABCDEF';
 const KERNELS = [['rbf', 'RBF (Gaussian)'], ['laplacian', 'Laplacian'], ['polynomial', 'Polynomial'], ['linear', 'Linear']];
 const PLANS = [
-  ['auto', 'chosen by the kernel'], ['cascade(compressed, exact)', 'compressed, then exact'], ['cascade(anytime, exact)', 'anytime, then exact'],
+  ['auto', 'the cheapest of some'], ['cascade(compressed(k=10), exact)', 'compressed, then exact'], ['cascade(anytime(chunk=2), exact)', 'anytime, then exact'],
   ['cascade(low_precision, exact)', 'low precision, then exact'], ['exact', 'exact only'],
 ];
 const ROWS = [60, 150, 400, 1000];
 
 const call = (name, body) => json(`train/${name}`, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body ?? {}) });
 /** Settings outlive the view: one comes back from another view and finds them. */
-const chosen = { kernel: 'rbf', C: 0, gamma: 0.3, degree: 3, plan: 'auto', size: 10, isComparing: false };
+const chosen = { kernel: 'rbf', C: 0, gamma: 0, degree: 3, plan: 'auto', size: 10, isComparing: false };
 
 /** A slider whose value is a power of ten, or a whole number. */
 function slider(name, text, range, show, change) {
@@ -46,7 +46,7 @@ const ring = (isBounded) => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 't
   svg('circle', { cx: 8, cy: 8, r: 6.5, fill: 'none', stroke: 'currentColor', 'stroke-width': 1.5 }), isBounded ? svg('circle', { cx: 8, cy: 8, r: 2, fill: 'currentColor' }) : null);
 const stroke = (dashes, colour = 'currentColor', width = 2.4) => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' },
   svg('line', { x1: 0, x2: 16, y1: 8, y2: 8, stroke: colour, 'stroke-width': width, 'stroke-dasharray': dashes }));
-const cross = () => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('path', { d: 'M2 2L14 14M2 14L14 2', stroke: '#c00000', 'stroke-width': 2.5 }));
+const cross = () => svg('svg', { viewBox: '0 0 16 16', 'aria-hidden': 'true' }, svg('path', { d: 'M2 2L14 14M2 14L14 2', stroke: 'var(--draw-mark)', 'stroke-width': 2.5 }));
 
 function download(bytes, name) {
   const address = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));
@@ -68,6 +68,7 @@ export function trainView(session, into) {
   const said = h('p', { role: 'status', id: 'trained' });
   const facts = h('dl', { id: 'facts' });
   const [stages, planText, ofCosts, ofReduced, classRow, tableRow, source] = ['div', 'p', 'div', 'div', 'div', 'div', 'p'].map((tag) => h(tag, {}));
+  planText.id = 'plan';
   const costs = h('canvas', { class: 'map', role: 'img', id: 'plane-costs', width: PIXELS, height: PIXELS, aria: { label: 'map of the cost of answers in the plane' } });
   const rowText = h('p', {}, h('small', {}, 'A click on this map takes that point as the row of the other views.'));
 
@@ -170,7 +171,7 @@ export function trainView(session, into) {
         + `(${percent(reduced.relative)} of the length of the machine)${bounded ? `, so no score anywhere in the plane changes by more than ${number(reduced.distance)}` : ''}.`),
       h('p', {}, `${count(reduced.disagreements)} of ${count(data.points.length)} points get another label`,
         reduced.certified === null ? '.' : `; of ${percent(reduced.certified)} of the points it is proved that they keep theirs.`, ` Found in ${number(reduced.milliseconds)} ms by ${reduced.method}.`),
-      h('ul', { class: 'legend' }, h('li', {}, stroke('2 3', '#c00000'), 'border of the small machine'), h('li', {}, cross(), 'its vectors')));
+      h('ul', { class: 'legend' }, h('li', {}, stroke('2 3', 'var(--draw-mark)'), 'border of the small machine'), h('li', {}, cross(), 'its vectors')));
   };
 
   const classButtons = () => {
@@ -219,7 +220,7 @@ export function trainView(session, into) {
 
   const labelColumn = h('input', { type: 'text', placeholder: 'guessed' });
   const example = h('select', {});
-  const rows = h('select', {}, ROWS.map((size) => h('option', { value: String(size), selected: size === 150 }, `${count(size)} points`)));
+  const rows = h('select', {}, ROWS.map((size) => h('option', { value: String(size), selected: size === 400 }, `${count(size)} points`)));
   const takeExample = () => example.value && give('example', { name: example.value, rows: Number(rows.value) });
   for (const control of [example, rows]) control.addEventListener('change', takeExample);
 
@@ -255,10 +256,13 @@ export function trainView(session, into) {
 
   into.append(
     h('p', { class: 'lead' }, 'Click to add points of a class. After every change a machine is trained: it draws the border between the classes and keeps the points that the border rests on, the support vectors. All other points could be left out, and nothing would change.'),
-    h('div', { class: 'columns train' },
-      h('section', {}, h('h3', {}, 'Points and border'), classRow, plane.canvas,
+    h('div', { class: 'columns' },
+      h('div', {}, h('section', {}, h('h3', {}, 'Points and border'), classRow, plane.canvas,
         h('ul', { class: 'legend' }, h('li', {}, stroke('none'), 'border'), h('li', {}, stroke('4 3', 'currentColor', 1.4), 'margin (score 1)'), h('li', {}, ring(false), 'support vector'), h('li', {}, ring(true), 'bounded: within the margin, or wrong')),
         said, h('div', { class: 'row' }, undo, clear), h('p', {}, h('small', {}, source))),
+        h('section', {}, h('h3', {}, 'Other points'),
+          h('div', { class: 'row' }, field('Example', example), field('How many', rows)),
+          dropZone('Or drop a table of your own: CSV, LIBSVM, Parquet; up to 20,000 rows', upload), field('Its column of classes', labelColumn, { hint: 'by name or number; leave it empty to have it guessed' }), tableRow)),
       h('div', {},
         h('section', {}, h('h3', {}, 'Machine'),
           h('div', { class: 'row' }, field('Kernel', kernel), field('Plan of answers', plan)), c.element, gamma.element, degree.element,
@@ -272,10 +276,7 @@ export function trainView(session, into) {
     h('div', { class: 'columns second' },
       h('section', {}, h('h3', {}, 'Cost of each answer'), costs, ofCosts, rowText),
       h('div', {},
-        h('section', {}, h('h3', {}, 'Plan and its stages'), planText, stages, h('p', {}, h('small', {}, 'Each stage proves what it can, and passes on the rest. Far from the border a label is proved with little work: such queries are easy.'))),
-        h('section', {}, h('h3', {}, 'Other points'),
-          h('div', { class: 'row' }, field('Example', example), field('How many', rows)),
-          dropZone('Or drop a table of your own: CSV, LIBSVM, Parquet; up to 20 000 rows', upload), field('Its column of classes', labelColumn, { hint: 'by name or number; leave it empty to have it guessed' }), tableRow))));
+        h('section', {}, h('h3', {}, 'Plan and its stages'), planText, stages, h('p', {}, h('small', {}, 'Each stage proves what it can, and passes on the rest. Far from the border a label is proved with little work: such queries are easy.'))))));
   sliders();
   classButtons();
   give('state');

@@ -26,7 +26,7 @@ use training::{Settings, TrainedMachine};
 /// The model's name in the server.
 const MODEL: &str = "play";
 /// Points of the first example.
-const FIRST: usize = 150;
+const FIRST: usize = 400;
 
 /// What is played with: points, the machine trained on them, and perhaps a table that the points come from.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use mercer::compile::compile;
 use mercer::kernel::{self, KernelRef};
-use mercer::machine::{Input, Machine, Model, Provenance};
-use mercer::query::Plan;
+use mercer::machine::{Input, Machine, Model, PlanSections, Provenance};
+use mercer::query::{Plan, QueryOptions};
 use mercer::spec::Spec;
 use mercer::train::{TrainError, Trained, Training, formulation, train};
 use serde::Deserialize;
@@ -15,6 +15,10 @@ use crate::points::{Clicked, Points};
 
 /// A training ends after this time with the best machine so far.
 const LIMIT: Duration = Duration::from_secs(5);
+/// Plans that are tried with every machine.
+const QUICK: [&str; 2] = ["cascade(monomials, exact)", "cascade(anytime(chunk=2), exact)"];
+/// Points at which plans are compared, at most.
+const SAMPLE: usize = 256;
 
 /// What a training is asked for.
 #[derive(Debug, Deserialize)]
@@ -29,13 +33,13 @@ pub struct Settings {
     /// The bound of coefficients.
     #[serde(rename = "C")]
     pub c: f64,
-    /// The plan; `auto` chooses one by the kernel.
+    /// The plan; `auto` takes the cheapest of some.
     pub plan: String,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let (kernel, plan) = ("rbf(gamma=2)".to_owned(), "auto".to_owned());
+        let (kernel, plan) = ("rbf(gamma=1)".to_owned(), "auto".to_owned());
         Self { points: None, classes: None, kernel, c: 1.0, plan }
     }
 }
@@ -129,26 +133,13 @@ fn planned(
     machine: Machine,
     settings: &Settings,
 ) -> anyhow::Result<(Model, Plan)> {
-    let texts: Vec<String> = match settings.plan.as_str() {
-        "auto" => candidates(&machine),
-        text => vec![text.to_owned()],
-    };
-    let mut sections = None;
-    for text in &texts {
-        let spec: Spec = text.parse()?;
-        match compile(&machine, &spec, None) {
-            Ok(found) => {
-                sections = Some(found);
-                break;
-            }
-            // Of several plans the next one may fit; the last one is exact.
-            Err(_) if texts.len() > 1 => {}
-            Err(error) => return Err(error.into()),
+    let (sections, plan) = match settings.plan.as_str() {
+        "auto" => cheapest(points, &machine)?,
+        text => {
+            let sections = compile(&machine, &text.parse::<Spec>()?, None)?;
+            let plan = Plan::fitted(&machine, &sections)?;
+            (Some(sections), plan)
         }
-    }
-    let plan = match &sections {
-        Some(sections) => Plan::fitted(&machine, sections)?,
-        None => Plan::exact(&machine),
     };
     let model = Model {
         plan: sections.filter(|_| !plan.stages().is_empty()),
@@ -170,16 +161,23 @@ fn planned(
     Ok((model, plan))
 }
 
-/// Plans that are fitted in milliseconds and prove their answers, the better ones first.
-fn candidates(machine: &Machine) -> Vec<String> {
-    let supports = machine.supports().rows();
-    let vectors = (supports / 10).clamp(6, 24);
-    let mut texts = vec!["cascade(monomials, exact)".to_owned()];
-    if supports > 2 * vectors {
-        texts.push(format!("cascade(compressed(k={vectors}, method=greedy), exact)"));
+/// Of plans that are fitted in milliseconds and prove their answers, the one whose answers at the points cost least.
+fn cheapest(points: &Points, machine: &Machine) -> anyhow::Result<(Option<PlanSections>, Plan)> {
+    let examples = points.dataset()?.examples;
+    let step = examples.rows().div_ceil(SAMPLE).max(1);
+    let sample = examples.select((0..examples.rows()).step_by(step));
+    let mut best = (None, Plan::exact(machine));
+    let mut least = best.1.exact_stage().cost().multiply_adds as f64;
+    for text in QUICK {
+        // Not every stage fits every kernel.
+        let Ok(sections) = compile(machine, &text.parse::<Spec>()?, None) else { continue };
+        let plan = Plan::fitted(machine, &sections)?;
+        let cost = plan.decide_with(&sample, &QueryOptions::default())?.mean_cost();
+        if cost < least {
+            (least, best) = (cost, (Some(sections), plan));
+        }
     }
-    texts.push("exact".to_owned());
-    texts
+    Ok(best)
 }
 
 /// Points with a coefficient, and those at the bound in some score.

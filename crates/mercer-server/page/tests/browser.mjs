@@ -295,6 +295,7 @@ test('maps of labels, cost and certainty; a click chooses the row', async () => 
   await page.selectOption('#model', 'sonar');
   await shows(page, /2.304 answers: .*certified/);
   await page.selectOption('#model', 'digits');
+  await page.waitForFunction(() => document.title.includes('digits'));
   await shows(page, /2.304 answers: .*certified/);
   assert.ok(await coloursOf(page.locator('#map-costs')) > 6, 'many costs and the ring');
   const names = await page.locator('section', { has: page.locator('#map-certainties') }).locator('.legend li').allInnerTexts();
@@ -319,7 +320,7 @@ test('a batch streams to a table and a file, and lists disagreements', async () 
   assert.deepEqual(lines.slice(1), expected.map(({ row, label, low, high, certainty, cost }) => [row, label, low, high, certainty, cost].join()));
   // Another kind of file, and one that is wrong.
   mercer('convert', QUERIES, '-o', made('q.parquet'));
-  await page.getByLabel('Label column of the table').fill('target');
+  await page.getByLabel('Label column of the table').fill('label');
   await page.locator('input[type=file]').setInputFiles(made('q.parquet'));
   await page.waitForFunction(() => document.querySelectorAll('section table').length === 2);
   await shows(page, `Answers that differ from the label column: ${wrong}`);
