@@ -3,6 +3,7 @@
 mod abi;
 mod additive;
 mod builds;
+mod charts;
 mod decomposition;
 mod faults;
 mod limits;
@@ -53,6 +54,7 @@ pub const VERB: Verb = Verb {
             abi       programs that load libsvm.so, with Debian's library and with ours; only if named\n\
             serve     mercer serve under load beside an empty handler, MLServer and FastAPI; only if named; tasks start,\n\
             \u{20}         one_row, rows64, overload, reload, stop, peers, and only if named soak\n\
+            charts    measures nothing: writes docs/benchmarks/README.md and its charts from overview.json; only if named\n\
             search    a grid of 36 candidates in 5 folds on 10000 rows of a9a\n\
             --prepared DIR  where benches/peers/prepare.py wrote (target/bench)\n\
             --task NAME     only this task; only mutations whose names contain it\n\
@@ -115,6 +117,7 @@ const TOPICS: &[Topic] = &[
     ("limits", limits::run, false),
     ("abi", abi::run, false),
     ("serve", serve::run, false),
+    ("charts", charts::run, false),
 ];
 
 fn run(mut args: Args) -> Result<ExitCode> {

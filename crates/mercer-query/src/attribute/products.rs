@@ -58,9 +58,8 @@ impl Exponent<'_> {
 
 /// The scalar kernel, zero where it vanishes.
 fn value(term: &dyn Term, u: f64, v: f64) -> f64 {
-    if u == v && u == 0.0 {
-        0.0
-    } else if term.vanishes_at_zero() && (u == 0.0 || v == 0.0) {
+    let is_zero = u == v && u == 0.0;
+    if is_zero || (term.vanishes_at_zero() && (u == 0.0 || v == 0.0)) {
         0.0
     } else {
         term.term(u, v)

@@ -142,7 +142,7 @@ fn ellipses() -> &'static [Ellipse] {
     ALL.get_or_init(|| {
         let ellipse = |step: i32| {
             let rho = 1.0 + 0.02 * 1.35f64.powi(step);
-            let axis = (rho + 1.0 / rho) / 2.0;
+            let axis = f64::midpoint(rho, 1.0 / rho);
             [ln1(4.0 * rho / (rho - 1.0)), ln1(rho), (axis - 1.0) / 2.0]
         };
         (0..36).map(ellipse).collect()
