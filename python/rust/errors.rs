@@ -136,7 +136,7 @@ impl ToPyErr for CompileError {
     fn fields(&self, into: &Bound<'_, PyDict>) -> PyResult<()> {
         fields!(self, into, CompileError:
             NotAPlan { text, reason },
-            Unknown { stage, known },
+            Unknown { stage, nearest, known },
             Unfit { stage, reason },
         );
         Ok(())

@@ -138,7 +138,7 @@ impl<'a> View<'a> {
             let range = starts.get(row)..starts.get(row + 1);
             let (signed, values) = (narrow.get(range.clone())?, wide.get(range.clone())?);
             parts.check_row(row, signed, values).ok()?;
-            let has_zero = values.iter().fold(false, |so_far, value| so_far | (*value == 0.0));
+            let has_zero = values.iter().fold(0, |so_far, value| so_far | u8::from(*value == 0.0)) == 1;
             (!has_zero).then(|| Row::Sparse { columns: &all_columns[range], values })
         };
         (0..self.rows()).map(row).collect()
@@ -325,7 +325,7 @@ impl Compressed<'_> {
         // No early end: these loops are vectorised.
         let later = columns.get(1..).unwrap_or_default();
         let increase = columns.iter().zip(later);
-        if !increase.fold(true, |so_far, (a, b)| so_far & (a < b)) {
+        if increase.fold(1, |so_far, (a, b)| so_far & u8::from(a < b)) == 0 {
             return Err(bad_row(row, "columns must increase"));
         }
         let (first, last) = (columns.first(), columns.last());
