@@ -138,8 +138,9 @@ impl<'a> View<'a> {
             let range = starts.get(row)..starts.get(row + 1);
             let (signed, values) = (narrow.get(range.clone())?, wide.get(range.clone())?);
             parts.check_row(row, signed, values).ok()?;
-            let has_zero = values.iter().fold(0, |so_far, value| so_far | u8::from(*value == 0.0)) == 1;
-            (!has_zero).then(|| Row::Sparse { columns: &all_columns[range], values })
+            // No early end: the loop is vectorised.
+            let zeros = values.iter().filter(|value| **value == 0.0).count();
+            (zeros == 0).then(|| Row::Sparse { columns: &all_columns[range], values })
         };
         (0..self.rows()).map(row).collect()
     }
@@ -325,7 +326,7 @@ impl Compressed<'_> {
         // No early end: these loops are vectorised.
         let later = columns.get(1..).unwrap_or_default();
         let increase = columns.iter().zip(later);
-        if increase.fold(1, |so_far, (a, b)| so_far & u8::from(a < b)) == 0 {
+        if increase.filter(|(a, b)| a >= b).count() > 0 {
             return Err(bad_row(row, "columns must increase"));
         }
         let (first, last) = (columns.first(), columns.last());
