@@ -107,15 +107,14 @@ impl RowSizes {
         columns: usize,
         is_shifted: bool,
     ) -> Self {
+        let sums = squared_norms.map(|squared_norm| larger(squared_norm, HIDDEN));
         let finish = kernel.form();
         let is_ordinary =
             |squared_norm: f64| finish.finish().is_some_and(|f| f.is_ordinary(squared_norm));
-        // Rows of zeros count as ordinary; a squared norm that is no number does not.
-        let hides_nothing = |squared_norm: &f64| larger(*squared_norm, HIDDEN) > HIDDEN;
         let mut sizes = Self {
-            longest: largest(squared_norms.clone()),
-            shortest: squared_norms.clone().fold(f64::INFINITY, smaller),
-            is_ordinary: squared_norms.filter(hides_nothing).all(is_ordinary),
+            longest: largest(sums.clone()),
+            shortest: sums.clone().fold(f64::INFINITY, smaller),
+            is_ordinary: sums.filter(|squared_norm| *squared_norm > HIDDEN).all(is_ordinary),
             columns,
             is_shifted,
             is_semidefinite: kernel.is_positive_semidefinite(),
@@ -165,6 +164,7 @@ impl RowSizes {
         squared_norm: f64,
         width: usize,
     ) -> QuerySize {
+        let squared_norm = larger(squared_norm, HIDDEN);
         let columns = std::cmp::max(self.columns, width);
         let value = bound::value(kernel, squared_norm, squared_norm);
         let factor = if self.is_semidefinite {

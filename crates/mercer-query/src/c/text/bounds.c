@@ -41,6 +41,7 @@ PART int is_ordinary_norm(double squared_norm) { return squared_norm >= 1e-20 &&
 PART struct query_size size_exactly(const struct row_sizes *rows, double squared_norm) {
     struct query_size size = {0, INFINITY, 0, 0};
     double shortest;
+    squared_norm = larger(squared_norm, HIDDEN);
     size.factor = KERNEL_IS_SEMIDEFINITE
         ? sqrt(bound_value(squared_norm, squared_norm)) * (1.0 + 1e-15)
         : bound_value(squared_norm, rows->longest);

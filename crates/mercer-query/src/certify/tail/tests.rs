@@ -5,7 +5,8 @@ use mercer_testkit::{Real, Wide};
 use super::super::inject;
 use super::*;
 
-fn tail(profile: Profile, [tail, drift, leak, reach_rest, weighted]: [f64; 5]) -> Tail {
+fn tail(profile: Profile, numbers: [f64; 5]) -> Tail {
+    let [tail, drift, leak, reach_rest, weighted] = numbers;
     Tail {
         profile,
         values: vec![0.25],
