@@ -173,6 +173,7 @@ fn what_is_missing_is_a_message_and_what_is_wrong_a_refusal() {
     assert!(message.as_str().unwrap().contains("one class"), "{message}");
     settings["points"] = json!([[0.0, 0.0, 7]]);
     assert!(fixture.refusal("fit", &settings).contains("a class that is not there"));
+    fixture.call("example", &json!({ "name": "rings", "rows": 60 }));
     assert!(
         fixture
             .refusal("fit", &json!({ "kernel": "rbf(gamma=-1)", "C": 1, "plan": "auto" }))
