@@ -1,5 +1,7 @@
 //! Calls as the page makes them, and what follows for the server's model.
 
+use std::fmt::Write as _;
+
 use super::*;
 use mercer::data::Matrix;
 use mercer::query::{Certainty, Plan};
@@ -128,8 +130,8 @@ fn a_saved_machine_gives_the_labels_of_the_map() {
                 .unwrap();
         let cells = (0..900).flat_map(|cell| {
             [
-                -2.0 + 5.0 * ((cell % 30) as f64 + 0.5) / 30.0,
-                -2.0 + 4.0 * ((cell / 30) as f64 + 0.5) / 30.0,
+                -2.0 + 5.0 * (f64::from(cell % 30) + 0.5) / 30.0,
+                -2.0 + 4.0 * (f64::from(cell / 30) + 0.5) / 30.0,
             ]
         });
         let rows = Matrix::dense(2, cells.collect()).unwrap();
@@ -173,6 +175,7 @@ fn what_is_missing_is_a_message_and_what_is_wrong_a_refusal() {
     assert!(message.as_str().unwrap().contains("one class"), "{message}");
     settings["points"] = json!([[0.0, 0.0, 7]]);
     assert!(fixture.refusal("fit", &settings).contains("a class that is not there"));
+    fixture.call("example", &json!({ "name": "rings", "rows": 60 }));
     assert!(
         fixture
             .refusal("fit", &json!({ "kernel": "rbf(gamma=-1)", "C": 1, "plan": "auto" }))
@@ -205,7 +208,8 @@ fn a_table_gives_columns_and_components() {
         let shift = f64::from(row % 2) * 40.0;
         let wave = f64::from(row % 7);
         let (kind, row) = (["cat", "dog"][row as usize % 2], f64::from(row));
-        text += &format!("{},{},{},{kind}\n", 20.0 + shift + wave, 0.1 * shift + wave, 0.5 * row);
+        write!(text, "{},{},{},{kind}\n", 20.0 + shift + wave, 0.1 * shift + wave, 0.5 * row)
+            .unwrap();
     }
     let table = Table::read(text.clone().into_bytes(), "Animals.csv", "kind").unwrap();
     let fixture = Fixture::new(Some(table));
